@@ -1,0 +1,13 @@
+"""kohort: a Kafka group coordinator in Python, wire-compatible, made for tests.
+
+The parts, from the command line inwards (each may import those below it):
+
+    cli/        `kohort …`
+    broker/     sockets -> coordinator -> log -> replies
+    offsets/    what is committed: Kafka's record bytes, the table (cache)
+    topics/     what exists: the registry of topics, their partitions, producers' state
+    log/        segmented log of RecordBatch v2
+    protocol/   bytes <-> messages
+"""
+
+__version__ = "0.1.0"

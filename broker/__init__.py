@@ -1,0 +1,1 @@
+"""Sockets -> coordinator -> log -> replies. Start reading at groups/, then runtime.py."""

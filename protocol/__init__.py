@@ -1,0 +1,1 @@
+"""Bytes <-> messages: framing, headers, the API table, response writers. Pure; kio underneath."""
