@@ -11,11 +11,13 @@ from enum import IntEnum
 from typing import Final
 
 __all__ = [
+    "INT_MAX",
+    "LONG_MAX",
     "ConfigDef",
     "ConfigKey",
     "ConfigSource",
     "ConfigType",
-    "InvalidConfigError",
+    "InvalidConfigValue",
     "Validator",
     "Value",
     "at_least",
@@ -30,7 +32,7 @@ Value = bool | int | float | str | tuple[str, ...] | None
 """A parsed value. Lists are tuples; None is a key without value (`log.retention.ms`)."""
 
 Validator = Callable[[str, Value], None]
-"""Called with a key's name and a parsed value; raises InvalidConfigError when it is not allowed."""
+"""Called with a key's name and a parsed value; raises InvalidConfigValue when it is not allowed."""
 
 INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1
@@ -60,11 +62,11 @@ class ConfigSource(IntEnum):
     DEFAULT = 5
 
 
-class InvalidConfigError(ValueError):
+class InvalidConfigValue(ValueError):  # noqa: N818 (says what the value is, as Kafka does)
     """A text that its key does not take; the message is the whole sentence Kafka gives."""
 
     @classmethod
-    def of(cls, name: str, value: Value, complaint: str) -> "InvalidConfigError":
+    def of(cls, name: str, value: Value, complaint: str) -> "InvalidConfigValue":
         """Kafka's usual sentence around what is wrong with this value of this key."""
         # Java prints a list in brackets; everything else as it is configured.
         shown = f"[{', '.join(value)}]" if isinstance(value, tuple) else text_of(value)
@@ -105,18 +107,22 @@ class ConfigKey:
     read_only: bool = False
 
     def parse(self, text: str) -> Value:
-        """The value that `text` means; raises InvalidConfigError with Kafka's sentence."""
+        """The value that `text` means; raises InvalidConfigValue with Kafka's sentence."""
         value = self._typed(text.strip())
         self.check(value)
         return value
 
     def check(self, value: Value) -> None:
-        """Raises InvalidConfigError when a value of the right type is not allowed here."""
+        """Raises InvalidConfigValue when a value of the right type is not allowed here."""
         if value is None:
             if not self.nullable:
-                raise InvalidConfigError.of(self.name, value, "Value must be non-null")
+                raise InvalidConfigValue.of(self.name, value, "Value must be non-null")
         elif self.validator is not None:
             self.validator(self.name, value)
+
+    def text(self, value: Value) -> str | None:
+        """A value of this key as a configuration file would say it."""
+        return text_of(value)
 
     def _typed(self, text: str) -> Value:
         if self.type is ConfigType.BOOLEAN:
@@ -143,11 +149,11 @@ class ConfigKey:
     def _items(self, text: str) -> tuple[str, ...]:
         items = tuple(item.strip() for item in text.split(",")) if text else ()
         if "" in items:
-            raise InvalidConfigError(f"Configuration '{self.name}' values must not be empty.")
+            raise InvalidConfigValue(f"Configuration '{self.name}' values must not be empty.")
         return items
 
-    def _mistyped(self, text: str, complaint: str) -> InvalidConfigError:
-        return InvalidConfigError.of(self.name, text, complaint)
+    def _mistyped(self, text: str, complaint: str) -> InvalidConfigValue:
+        return InvalidConfigValue.of(self.name, text, complaint)
 
 
 class ConfigDef(Mapping[str, ConfigKey]):
@@ -180,7 +186,7 @@ def at_least(low: float) -> Validator:
     def check(name: str, value: Value) -> None:
         assert isinstance(value, int | float)
         if value < low:
-            raise InvalidConfigError.of(name, value, f"Value must be at least {low}")
+            raise InvalidConfigValue.of(name, value, f"Value must be at least {low}")
 
     return check
 
@@ -191,9 +197,9 @@ def between(low: float, high: float) -> Validator:
     def check(name: str, value: Value) -> None:
         assert isinstance(value, int | float)
         if value < low:
-            raise InvalidConfigError.of(name, value, f"Value must be at least {low}")
+            raise InvalidConfigValue.of(name, value, f"Value must be at least {low}")
         if value > high:
-            raise InvalidConfigError.of(name, value, f"Value must be no more than {high}")
+            raise InvalidConfigValue.of(name, value, f"Value must be no more than {high}")
 
     return check
 
@@ -204,7 +210,7 @@ def one_of(*allowed: str) -> Validator:
     def check(name: str, value: Value) -> None:
         if value not in allowed:
             complaint = f"String must be one of: {', '.join(allowed)}"
-            raise InvalidConfigError.of(name, value, complaint)
+            raise InvalidConfigValue.of(name, value, complaint)
 
     return check
 
@@ -224,4 +230,4 @@ def some_of(*allowed: str) -> Validator:
 def not_empty(name: str, value: Value) -> None:
     """Strings with at least one character, lists with at least one item."""
     if value in ("", ()):
-        raise InvalidConfigError.of(name, value, "String must be non-empty")
+        raise InvalidConfigValue.of(name, value, "String must be non-empty")
