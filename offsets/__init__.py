@@ -1,1 +1,10 @@
-"""What is committed: records in Kafka's __consumer_offsets bytes, and the table in front of them."""
+"""What is committed, in Kafka's __consumer_offsets bytes, and the table in front of it.
+
+records.py         what each record means; its key and value as bytes. Start here.
+committed.py       the value of a commit
+group_metadata.py  the value of a group's generation
+fields.py          the strings and numbers that values are made of
+partitioner.py     which offsets partition a group belongs to
+table.py           the committed offsets in memory
+store.py           log and table together
+"""

@@ -1,0 +1,117 @@
+"""The fields that values are made of, in both of Kafka's encodings: fixed lengths, and flexible.
+
+Not read through kio: it refuses tagged fields that it does not know, but a value of version 4 may
+carry what a later broker added, and KIP-482 says that a reader steps over them.
+"""
+
+from struct import Struct
+
+from .errors import UndecodableRecord, UnencodableRecord
+
+INT16 = Struct(">h")
+INT32 = Struct(">i")
+INT64 = Struct(">q")
+
+STRING_BYTES_MAX = 32_767  # an int16 says the length, and compact strings keep that limit
+UVARINT_BYTES_MAX = 5  # 32 bits in groups of seven
+
+
+class FieldReader:
+    """Reads one value field by field, from just after its version.
+
+    Every method raises UndecodableRecord when the bytes end early or say something impossible.
+    """
+
+    __slots__ = ("_at", "_buffer", "_flexible", "_what")
+
+    def __init__(self, what: str, buffer: bytes, at: int, *, flexible: bool) -> None:
+        self._what = what
+        self._buffer = buffer
+        self._at = at
+        self._flexible = flexible
+
+    def int32(self) -> int:
+        number: int = INT32.unpack(self._take(4))[0]
+        return number
+
+    def int64(self) -> int:
+        number: int = INT64.unpack(self._take(8))[0]
+        return number
+
+    def nullable_string(self) -> str | None:
+        size = self._uvarint() - 1 if self._flexible else INT16.unpack(self._take(2))[0]
+        if size > STRING_BYTES_MAX:
+            raise self._wrong(f"a string of {size} bytes")
+        raw = self._sized(size)
+        try:
+            return None if raw is None else raw.decode()
+        except UnicodeDecodeError as error:
+            raise self._wrong("a string that is not UTF-8") from error
+
+    def string(self) -> str:
+        text = self.nullable_string()
+        if text is None:
+            raise self._wrong("null where a string must be")
+        return text
+
+    def data(self) -> bytes:
+        raw = self._sized(self._length())
+        if raw is None:
+            raise self._wrong("null where bytes must be")
+        return raw
+
+    def count(self) -> int:
+        """The length of an array that cannot be null."""
+        count = self._length()
+        if count < 0:
+            raise self._wrong(f"an array of {count} elements")
+        return count
+
+    def skip_tags(self) -> None:
+        """Steps over the tagged fields of a flexible entity; a fixed one has none."""
+        if not self._flexible:
+            return
+        for _ in range(self._uvarint()):
+            self._uvarint()
+            self._take(self._uvarint())
+
+    def _length(self) -> int:
+        return self._uvarint() - 1 if self._flexible else self.int32()
+
+    def _sized(self, size: int) -> bytes | None:
+        if size < -1:
+            raise self._wrong(f"a length of {size}")
+        return None if size == -1 else self._take(size)
+
+    def _take(self, size: int) -> bytes:
+        start, self._at = self._at, self._at + size
+        if self._at > len(self._buffer):
+            raise self._wrong(f"it ends at byte {len(self._buffer)}, short of {self._at}")
+        return self._buffer[start : self._at]
+
+    def _uvarint(self) -> int:
+        number = 0
+        for place in range(UVARINT_BYTES_MAX):
+            byte = self._take(1)[0]
+            number |= (byte & 0x7F) << (7 * place)
+            if byte < 0x80:
+                return number
+        raise self._wrong(f"a varint longer than {UVARINT_BYTES_MAX} bytes")
+
+    def _wrong(self, how: str) -> UndecodableRecord:
+        return UndecodableRecord(f"{self._what}: {how}")
+
+
+def string_bytes(what: str, text: str | None) -> bytes:
+    """A string as fixed layouts have it: int16 length and UTF-8; null is length -1."""
+    if text is None:
+        return b"\xff\xff"
+    try:
+        raw = text.encode()
+    except UnicodeEncodeError as error:
+        raise UnencodableRecord(f"{what} cannot be written as UTF-8: {error.reason}") from error
+    if len(raw) > STRING_BYTES_MAX:
+        raise UnencodableRecord(
+            f"{what} has {len(raw)} bytes; the layout of the offsets log holds {STRING_BYTES_MAX}"
+        )
+    return INT16.pack(len(raw)) + raw

@@ -1,0 +1,103 @@
+"""GroupMetadataValue: what a generation of a classic group was, in Kafka's bytes.
+
+Since v1 a member has its rebalance timeout, since v2 the value says when the group came into its
+state, since v3 a member may have an instance id, v4 is flexible. We write v3, as Kafka does.
+"""
+
+from struct import Struct
+from struct import error as struct_error
+from typing import NamedTuple
+
+from .committed import FLEXIBLE_SINCE, NO_TIMESTAMP, VERSION_MAX, value_version
+from .errors import UnencodableRecord
+from .fields import INT16, INT32, FieldReader, string_bytes
+
+NO_TIMEOUT_MS = -1
+
+_WHAT = "GroupMetadataValue"
+_TIMESTAMP_AND_COUNT = Struct(">qi")
+_TIMEOUTS = Struct(">ii")
+
+
+class MemberMetadata(NamedTuple):
+    """One member of a stored generation. `subscription` is for the elected protocol only."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int  # -1 when read from v0: whoever loads takes the session timeout
+    session_timeout_ms: int
+    subscription: bytes
+    assignment: bytes
+
+
+class GroupMetadata(NamedTuple):
+    """A stored generation. `protocol_type` is "" for a group that never had one."""
+
+    protocol_type: str
+    generation: int
+    protocol_name: str | None
+    leader: str | None
+    state_timestamp_ms: int  # since when the group is in its state; -1 unknown
+    members: tuple[MemberMetadata, ...]
+
+
+def group_value(group: GroupMetadata) -> bytes:
+    """The bytes of a generation, v3. Raises UnencodableRecord."""
+    try:
+        parts = [
+            INT16.pack(3),
+            string_bytes("the protocol type of a group", group.protocol_type),
+            INT32.pack(group.generation),
+            string_bytes("the protocol of a group", group.protocol_name),
+            string_bytes("the leader of a group", group.leader),
+            _TIMESTAMP_AND_COUNT.pack(group.state_timestamp_ms, len(group.members)),
+        ]
+        for member in group.members:
+            parts += (
+                string_bytes("a member id", member.member_id),
+                string_bytes("a group instance id", member.group_instance_id),
+                string_bytes("a client id", member.client_id),
+                string_bytes("a client host", member.client_host),
+                _TIMEOUTS.pack(member.rebalance_timeout_ms, member.session_timeout_ms),
+                INT32.pack(len(member.subscription)),
+                member.subscription,
+                INT32.pack(len(member.assignment)),
+                member.assignment,
+            )
+    except struct_error as error:
+        raise UnencodableRecord(f"a number of a group is out of range: {error}") from error
+    return b"".join(parts)
+
+
+def read_group(value: bytes) -> GroupMetadata:
+    """What the bytes of a generation say, in any version. Raises UndecodableRecord."""
+    version = value_version(_WHAT, value, VERSION_MAX)
+    fields = FieldReader(f"{_WHAT} v{version}", value, 2, flexible=version >= FLEXIBLE_SINCE)
+    protocol_type = fields.string()
+    generation = fields.int32()
+    protocol_name = fields.nullable_string()
+    leader = fields.nullable_string()
+    state_timestamp_ms = fields.int64() if version >= 2 else NO_TIMESTAMP
+    members = tuple(_read_member(fields, version) for _ in range(fields.count()))
+    fields.skip_tags()
+    return GroupMetadata(
+        protocol_type, generation, protocol_name, leader, state_timestamp_ms, members
+    )
+
+
+def _read_member(fields: FieldReader, version: int) -> MemberMetadata:
+    # Positional arguments are evaluated from left to right: this is the order on disk.
+    member = MemberMetadata(
+        fields.string(),
+        fields.nullable_string() if version >= 3 else None,
+        fields.string(),
+        fields.string(),
+        fields.int32() if version >= 1 else NO_TIMEOUT_MS,
+        fields.int32(),
+        fields.data(),
+        fields.data(),
+    )
+    fields.skip_tags()
+    return member

@@ -1,0 +1,28 @@
+"""Which partition of __consumer_offsets holds a group: Kafka's rule, by Java's String.hashCode."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from struct import unpack
+
+_GROUPS_REMEMBERED = 16_384  # some MiB; a group that fell out costs a microsecond or two
+
+
+def java_hash(text: str) -> int:
+    """String.hashCode: over UTF-16 units (above U+FFFF two to a character), signed 32 bits."""
+    number = 0
+    for unit in text.encode() if text.isascii() else _utf16_units(text):
+        number = (31 * number + unit) & 0xFFFF_FFFF
+    return number - (1 << 32) if number >= 1 << 31 else number
+
+
+def _utf16_units(text: str) -> Sequence[int]:
+    raw = text.encode("utf-16-be", "surrogatepass")
+    return unpack(f">{len(raw) // 2}H", raw)
+
+
+@lru_cache(maxsize=_GROUPS_REMEMBERED)
+def partition_for(group_id: str, partitions: int) -> int:
+    """The partition of this group, of so many."""
+    number = java_hash(group_id)
+    # Utils.abs: Java's own abs has no positive twin for the smallest int, so that becomes 0.
+    return 0 if number == -(1 << 31) else abs(number) % partitions

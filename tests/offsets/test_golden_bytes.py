@@ -1,0 +1,105 @@
+"""Keys and values byte for byte as Kafka's schemas lay them out."""
+
+import pytest
+from kohort.offsets.records import (
+    Committed,
+    GroupForgotten,
+    GroupMetadata,
+    GroupStored,
+    MemberMetadata,
+    OffsetCommitted,
+    OffsetForgotten,
+    OffsetsRecord,
+    Unknown,
+    committed_value,
+    decode,
+    encode,
+    read_committed,
+)
+
+NOW_MS = 1_700_000_000_000
+OFFSET_KEY = bytes.fromhex("0001 000167 000174 00000003")
+GROUP_KEY = bytes.fromhex("0002 000167")
+VALUE_V3 = bytes.fromhex("0003 000000000000002a 00000007 00016d 0000018bcfe56800")
+VALUE_V1 = bytes.fromhex("0001 000000000000002a 00016d 0000018bcfe56800 0000018bcfee8fc0")
+SUBSCRIPTION = bytes.fromhex("0001 00000001 000174 ffffffff 00000000")
+ASSIGNMENT = bytes.fromhex("0001 00000001 000174 00000002 00000000 00000001 ffffffff")
+NEW_GROUP = bytes.fromhex("0003 0000 00000000 ffff ffff 0000018bcfe56800 00000000")
+STABLE_GROUP = bytes.fromhex(
+    "0003 0008636f6e73756d6572 00000001 000572616e6765 00026d31 0000018bcfe56800 00000001"
+    "00026d31 ffff 000163 000a2f3132372e302e302e31 000493e0 0000afc8"
+    "00000011 0001000000010001 74ffffffff00000000"
+    "00000019 000100000001000174000000020000000000000001ffffffff"
+)
+
+GOLDEN: list[tuple[OffsetsRecord, bytes, bytes | None]] = [
+    (OffsetCommitted("g", "t", 3, VALUE_V3), OFFSET_KEY, VALUE_V3),
+    (OffsetCommitted("g", "t", 3, VALUE_V1), OFFSET_KEY, VALUE_V1),
+    (OffsetForgotten("g", "t", 3), OFFSET_KEY, None),
+    (
+        GroupStored("g", GroupMetadata("", 0, None, None, NOW_MS, ())),
+        GROUP_KEY,
+        NEW_GROUP,
+    ),
+    (
+        GroupStored(
+            "g",
+            GroupMetadata(
+                protocol_type="consumer",
+                generation=1,
+                protocol_name="range",
+                leader="m1",
+                state_timestamp_ms=NOW_MS,
+                members=(
+                    MemberMetadata(
+                        member_id="m1",
+                        group_instance_id=None,
+                        client_id="c",
+                        client_host="/127.0.0.1",
+                        rebalance_timeout_ms=300_000,
+                        session_timeout_ms=45_000,
+                        subscription=SUBSCRIPTION,
+                        assignment=ASSIGNMENT,
+                    ),
+                ),
+            ),
+        ),
+        GROUP_KEY,
+        STABLE_GROUP,
+    ),
+    (GroupForgotten("g"), GROUP_KEY, None),
+    (Unknown(b"\x00\x03\x00\x01g", b"\x00\x00"), b"\x00\x03\x00\x01g", b"\x00\x00"),
+]
+
+
+@pytest.mark.parametrize(("record", "key", "value"), GOLDEN)
+def test_a_record_is_written_and_read_in_kafkas_bytes(
+    record: OffsetsRecord, key: bytes, value: bytes | None
+) -> None:
+    assert encode(record) == (key, value)
+    decoded = decode(key, value)
+    assert decoded == record
+    assert type(decoded) is type(record)
+
+
+def test_a_commit_is_written_as_version_3() -> None:
+    assert committed_value(42, 7, "m", NOW_MS) == VALUE_V3
+    assert read_committed(VALUE_V3) == Committed(42, 7, "m", NOW_MS, None)
+
+
+def test_a_commit_with_an_expiry_time_is_written_as_version_1_and_loses_its_leader_epoch() -> None:
+    assert committed_value(42, 7, "m", NOW_MS, NOW_MS + 600_000) == VALUE_V1
+    assert read_committed(VALUE_V1) == Committed(42, -1, "m", NOW_MS, NOW_MS + 600_000)
+
+
+def test_a_commit_without_metadata_is_written_with_an_empty_string() -> None:
+    bare = bytes.fromhex("0003 000000000000002a 00000007 0000 0000018bcfe56800")
+    assert committed_value(42, 7, None, NOW_MS) == bare
+    assert committed_value(42, 7, "", NOW_MS) == bare
+    assert read_committed(bare) == Committed(42, 7, "", NOW_MS)
+
+
+def test_the_key_of_record_type_0_is_read_as_type_1() -> None:
+    legacy_key = b"\x00\x00" + OFFSET_KEY[2:]
+    assert decode(legacy_key, VALUE_V3) == OffsetCommitted("g", "t", 3, VALUE_V3)
+    assert decode(legacy_key, None) == OffsetForgotten("g", "t", 3)
