@@ -1,0 +1,115 @@
+"""Request headers: who asks what, in which version. This runs once per request, so it is short.
+
+Header v1 is key, version, correlation id and client id; v2, used by flexible versions, adds
+tagged fields (KIP-482). The client id has a two-byte length in both: a broker must be able to
+read it before it knows the version.
+"""
+
+from struct import Struct
+from struct import error as StructError  # noqa: N812
+from typing import Final, NamedTuple, NoReturn
+
+from .apis import API_VERSIONS, APIS, BY_KEY
+from .errors import InvalidHeader, UnknownApi, UnsupportedVersion
+
+_FIXED: Final = Struct(">iih")  # key and version as one number, correlation id, client id's length
+
+# Key and version as they stand on the wire, read as one number -> (key, version, flexible).
+_SERVED: Final[dict[int, tuple[int, int, bool]]] = {
+    (api.key << 16) | version: (api.key, version, version >= api.flexible_from)
+    for api in APIS
+    for version in range(api.min_version, api.max_version + 1)
+}
+
+
+class RequestHeader(NamedTuple):
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+    body: int
+    """Where the body begins in the buffer."""
+
+
+_new = tuple.__new__
+
+
+def read_request_header(buffer: bytes, start: int, end: int) -> RequestHeader:
+    """The header of the frame at buffer[start:end].
+
+    ApiVersions is returned in every version, served or not: compare `api_version` with the
+    table and answer UNSUPPORTED_VERSION in v0 form without looking at the body.
+
+    Raises UnknownApi, UnsupportedVersion, InvalidHeader.
+    """
+    try:
+        route, correlation_id, length = _FIXED.unpack_from(buffer, start)
+    except StructError:
+        raise _too_short(start, end) from None
+    served = _SERVED.get(route)
+    if served is None:
+        served = _unserved(route)
+    body = start + 10
+    client_id: str | None = None
+    if length >= 0:
+        name = body
+        body += length
+        try:
+            client_id = buffer[name:body].decode()
+        except UnicodeDecodeError:
+            # Java decodes what is not UTF-8 to U+FFFD, and so do we.
+            client_id = buffer[name:body].decode(errors="replace")
+    if served[2]:
+        if body < end and buffer[body] == 0:
+            body += 1
+        else:
+            body = _skip_tagged_fields(buffer, body, end)
+    if body > end:
+        raise _too_short(start, end)
+    return _new(RequestHeader, (served[0], served[1], correlation_id, client_id, body))
+
+
+def _unserved(route: int) -> tuple[int, int, bool]:
+    key = route >> 16
+    version = ((route & 0xFFFF) ^ 0x8000) - 0x8000
+    if key == API_VERSIONS:
+        return key, version, version >= BY_KEY[key].flexible_from
+    _refuse(key, version)
+
+
+def _refuse(key: int, version: int) -> NoReturn:
+    api = BY_KEY.get(key)
+    if api is None:
+        raise UnknownApi(f"no API with the key {key} is served (version {version} was asked for)")
+    raise UnsupportedVersion(
+        f"{api.name} (key {key}) is served in versions {api.min_version} to {api.max_version},"
+        f" not in version {version}"
+    )
+
+
+def _skip_tagged_fields(buffer: bytes, position: int, end: int) -> int:
+    count, position = _varint(buffer, position, end)
+    for _ in range(count):
+        _tag, position = _varint(buffer, position, end)
+        size, position = _varint(buffer, position, end)
+        position += size
+        if position > end:
+            raise InvalidHeader(f"a tagged field of {size} bytes reaches beyond its frame")
+    return position
+
+
+def _varint(buffer: bytes, position: int, end: int) -> tuple[int, int]:
+    value = 0
+    for shift in range(0, 35, 7):
+        if position >= end:
+            raise InvalidHeader("the header's tagged fields reach beyond their frame")
+        byte = buffer[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+    raise InvalidHeader("a number in the header's tagged fields is longer than five bytes")
+
+
+def _too_short(start: int, end: int) -> InvalidHeader:
+    return InvalidHeader(f"a frame of {end - start} bytes is too short for its header")
