@@ -1,1 +1,8 @@
-"""`kohort …`: Kafka-shaped flags, one sentence per error, exit code 2 for what the user can mend."""
+"""`kohort …`: flags in Kafka's shape, one sentence per error, exit code 2 for what users can mend.
+
+main.py     the commands and their flags; imports a command when it is called
+serve.py    `kohort serve`
+health.py   `kohort health`
+logs.py     log lines in Kafka's shape, or JSON
+errors.py   the sentence and the exit code
+"""

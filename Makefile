@@ -1,0 +1,53 @@
+# Two commands to begin with, on a machine with nothing but Python >= 3.11 and make:
+#   make demo    the broker at work: a group counts words, a member leaves, the broker is killed
+#   make test    everything that a change must pass
+SHELL := /bin/bash
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+# The first Python here that is new enough; `make PYTHON=/path/to/python3.12 test` chooses another.
+PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python; do \
+	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; \
+	done)
+
+.PHONY: help demo test lint types format serve bench clean
+
+help:
+	@sed -n 's/^#   //p' Makefile
+
+$(STAMP): pyproject.toml
+	@test -n "$(PYTHON)" || { echo "kohort needs Python 3.11 or newer, and found none: install it, or say make PYTHON=/path/to/python."; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "Installing what kohort needs into $(VENV) (once, and when pyproject.toml changes) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+demo: $(STAMP)
+	@$(BIN)/python demo/run.py
+
+test: lint types
+	$(BIN)/pytest -q
+
+lint: $(STAMP)
+	$(BIN)/ruff check --quiet .
+	$(BIN)/ruff format --quiet --check .
+	PYTHONPATH=.typing $(BIN)/lint-imports --no-cache | tail -1
+
+# The root is the package, so mypy is given a folder in which it has its name.
+types: $(STAMP)
+	@mkdir -p .typing && ln -sfn .. .typing/kohort
+	MYPYPATH=.typing $(BIN)/mypy -p kohort
+
+format: $(STAMP)
+	$(BIN)/ruff check --quiet --fix .
+	$(BIN)/ruff format --quiet .
+
+serve: $(STAMP)
+	@$(BIN)/kohort serve
+
+bench: $(STAMP)
+	@$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) .typing build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

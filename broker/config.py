@@ -1,0 +1,134 @@
+"""What the broker was told: Kafka's server.properties keys with the origin of every value.
+
+Precedence: flags, `-o`, environment (KAFKA_...), file, default. Whatever is wrong becomes a
+`ConfigError`, one sentence that says what and what to do. Nothing here opens a socket or a folder.
+"""
+
+import copy
+import difflib
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Literal, Self, cast
+
+from ..topics.config_def import InvalidConfigValue
+from .config_keys import BROKER_KEYS, WITHOUT_EFFECT_PREFIXES
+from .config_sources import ConfigError, Given, from_environment, from_file, from_overrides
+from .listeners import Listener, advertised_listener, client_listener
+from .settings import Setting, Settings
+
+__all__ = ["BrokerConfig", "ConfigError", "Durability"]
+
+Durability = Literal["fsync", "os", "none"]
+
+
+class BrokerConfig(Settings):
+    """Every key that kohort knows, with a typed value (lists are tuples of strings).
+
+    `BrokerConfig({"num.partitions": "6"})` is what tests want; `load` what the command line wants.
+    """
+
+    def __init__(self, values: Mapping[str, str] | None = None) -> None:
+        """The defaults, changed by `values` (key -> text); raises ConfigError."""
+        super().__init__(BROKER_KEYS)
+        self._strangers: dict[str, Given] = {}
+        self._take([Given(key, text, "code") for key, text in (values or {}).items()])
+
+    @classmethod
+    def load(
+        cls,
+        file: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        overrides: Iterable[str] = (),
+    ) -> Self:
+        """From a server.properties, `os.environ` and `key=value` texts.
+
+        Raises ConfigError for an unreadable file, a bad value, an unknown key of kohort's own.
+        """
+        config = cls()
+        given = [*from_environment(env or {}), *from_overrides(overrides)]
+        config._take([*from_file(file), *given] if file else given)
+        return config
+
+    def changed(self, key: str, text: str, origin: str) -> Self:
+        """A copy with one more value, stronger than all before; raises ConfigError."""
+        changed = copy.copy(self)
+        changed._settings, changed._strangers = dict(self._settings), dict(self._strangers)
+        changed._take([Given(key, text, origin)])
+        return changed
+
+    @property
+    def durability(self) -> Durability:
+        return cast("Durability", self["kohort.durability"])
+
+    @property
+    def data_dir(self) -> Path | None:
+        """The data folder; None when durability `none` keeps everything in memory."""
+        if self.durability == "none":
+            return None
+        return Path(self.str("log.dirs") or self.str("log.dir")).expanduser()
+
+    @property
+    def node_id(self) -> int:
+        """`node.id`, or `broker.id` where only that older name was given."""
+        older = self.origin("node.id") == "default" and self.int("broker.id") >= 0
+        return self.int("broker.id" if older else "node.id")
+
+    @property
+    def listener(self) -> Listener:
+        """Where to listen. Port 0 is any free one, an empty host every interface."""
+        return client_listener(self)
+
+    @property
+    def advertised_listener(self) -> Listener:
+        """What clients are told; port 0 stands for the port that was bound."""
+        return advertised_listener(self)
+
+    def warnings(self) -> Iterator[str]:
+        """One sentence per thing worth telling: misspelt keys, keys that change nothing here."""
+        idle = []
+        for key, _, origin in self._strangers.values():
+            if key.startswith(WITHOUT_EFFECT_PREFIXES):
+                idle.append(key)
+                continue
+            near = difflib.get_close_matches(key, BROKER_KEYS, n=1, cutoff=0.8)
+            hint = f": did you mean {near[0]}?" if near else "; it is ignored."
+            yield f"{key} (from {origin}) is no key that kohort or Kafka's brokers know{hint}"
+        if idle:
+            yield f"Taken without effect, kohort has no such part: {', '.join(sorted(idle))}."
+
+    def _take(self, given: Iterable[Given]) -> None:
+        for item in given:
+            if item.key in BROKER_KEYS:
+                self._settings[item.key] = Setting(_value(item), item.origin)
+            elif item.key.startswith("kohort."):
+                own = ", ".join(key for key in BROKER_KEYS if key.startswith("kohort."))
+                raise ConfigError(f"{item.key} (from {item.origin}) is unknown; there is: {own}.")
+            else:
+                self._strangers[item.key] = item
+        self._check_together()
+
+    def _check_together(self) -> None:
+        """Rules that need more than one value, and those of texts with a grammar."""
+        if "," in self.str("log.dirs"):
+            raise ConfigError(
+                f"log.dirs (from {self.origin('log.dirs')}) names several folders, "
+                "and kohort keeps everything in one: name one."
+            )
+        low, high = "group.min.session.timeout.ms", "group.max.session.timeout.ms"
+        if self.int(low) > self.int(high):
+            raise ConfigError(
+                f"{low} is {self.int(low)} and {high} is {self.int(high)}: "
+                "the first must not be above the second."
+            )
+        client_listener(self)
+        advertised_listener(self)
+
+
+def _value(item: Given) -> bool | int | float | str | tuple[str, ...] | None:
+    key = BROKER_KEYS[item.key]
+    if key.nullable and not item.text.strip():
+        return None  # `advertised.listeners=` in a file is the same as not saying it
+    try:
+        return key.parse(item.text)
+    except InvalidConfigValue as error:
+        raise ConfigError(f"{error} (from {item.origin}).") from error

@@ -1,0 +1,248 @@
+"""Every broker key that kohort knows: type, default, bounds, what it is for. Data, no behaviour.
+
+Names, defaults and bounds are those of Kafka 4.3; where kohort's default differs, the text says so.
+Keys of topics have their broker-wide synonym here (`log.segment.bytes` for `segment.bytes`).
+"""
+
+from typing import Final
+
+from ..topics.config_def import (
+    INT_MAX,
+    LONG_MAX,
+    ConfigDef,
+    ConfigKey,
+    ConfigType,
+    Validator,
+    Value,
+    at_least,
+    between,
+    not_empty,
+    one_of,
+    some_of,
+)
+
+
+def _int(name: str, default: int, check: Validator, doc: str, *, fixed: bool = True) -> ConfigKey:
+    return ConfigKey(name, ConfigType.INT, default, check, doc, read_only=fixed)
+
+
+def _long(
+    name: str, default: int | None, check: Validator | None, doc: str, *, fixed: bool = False
+) -> ConfigKey:
+    nullable = default is None
+    return ConfigKey(name, ConfigType.LONG, default, check, doc, nullable, read_only=fixed)
+
+
+def _bool(name: str, default: bool, doc: str, *, fixed: bool = True) -> ConfigKey:
+    return ConfigKey(name, ConfigType.BOOLEAN, default, None, doc, read_only=fixed)
+
+
+def _text(
+    name: str, default: Value, doc: str, check: Validator | None = None, *, fixed: bool = True
+) -> ConfigKey:
+    kind = ConfigType.LIST if isinstance(default, tuple) else ConfigType.STRING
+    return ConfigKey(name, kind, default, check, doc, default is None, read_only=fixed)
+
+
+ANY: Final = at_least(-(2**31))
+
+OWN = (
+    _text(
+        "kohort.durability",
+        "fsync",
+        "what an acknowledged commit survives: `fsync` power loss, `os` the end of the process, "
+        "`none` nothing (all is kept in memory)",
+        one_of("fsync", "os", "none"),
+    ),
+)
+
+NETWORK = (
+    _text(
+        "listeners",
+        ("PLAINTEXT://127.0.0.1:9092",),
+        "where the broker listens; Kafka's default is all interfaces, kohort's is this machine",
+        not_empty,
+    ),
+    _text(
+        "advertised.listeners", None, "the address that clients are told; default: the listener's"
+    ),
+    _text(
+        "listener.security.protocol.map",
+        ("SASL_SSL:SASL_SSL", "PLAINTEXT:PLAINTEXT", "SSL:SSL", "SASL_PLAINTEXT:SASL_PLAINTEXT"),
+        "which protocol a listener's name stands for; only PLAINTEXT is spoken",
+        not_empty,
+        fixed=False,
+    ),
+    _text("controller.listener.names", ("CONTROLLER",), "listeners that kohort leaves out"),
+    _int("socket.request.max.bytes", 104857600, at_least(1), "largest request"),
+    _int("socket.listen.backlog.size", 50, at_least(1), "connections that may wait for accept"),
+    _long("connections.max.idle.ms", 600000, None, "a silent connection is closed", fixed=True),
+    _int("max.connections", INT_MAX, at_least(0), "connections in all", fixed=False),
+)
+
+IDENTITY = (
+    _int("node.id", 1, at_least(0), "this broker's id (`broker.id` says the same)"),
+    _int("broker.id", -1, ANY, "older name of `node.id`"),
+    _text("broker.rack", None, "rack that Metadata and DescribeCluster tell"),
+)
+
+STORAGE = (
+    _text("log.dir", "kohort-data", "data folder, if `log.dirs` names none; Kafka's is in /tmp"),
+    _text("log.dirs", None, "data folder: one, `--data-dir` says the same"),
+    _int("log.segment.bytes", 1073741824, at_least(1024 * 1024), "a log file's size", fixed=False),
+    _long("log.roll.ms", None, at_least(1), "age at which a log file is closed"),
+    _int("log.roll.hours", 168, at_least(1), "the same in hours"),
+    _long("log.roll.jitter.ms", None, at_least(0), "spread of that age"),
+    _int("log.roll.jitter.hours", 0, at_least(0), "the same in hours"),
+    _bool("log.preallocate", False, "new log files get their full size at once", fixed=False),
+    _int("log.index.interval.bytes", 4096, at_least(0), "bytes between index entries", fixed=False),
+    _int("log.index.size.max.bytes", 10485760, at_least(4), "largest index", fixed=False),
+    _long("log.flush.interval.messages", LONG_MAX, at_least(1), "records between two syncs"),
+    _long("log.flush.interval.ms", None, None, "time between two syncs"),
+    _long("log.flush.scheduler.interval.ms", LONG_MAX, None, "how often that is looked at"),
+    _text("log.cleanup.policy", ("delete",), "delete, compact", some_of("compact", "delete")),
+    _long("log.retention.ms", None, None, "age at which records go; -1: never"),
+    _int("log.retention.minutes", -1, ANY, "the same in minutes"),
+    _int("log.retention.hours", 168, ANY, "the same in hours"),
+    _long("log.retention.bytes", -1, None, "size from which the oldest go; -1: none"),
+    _long("log.retention.check.interval.ms", 300000, at_least(1), "how often that is looked at"),
+    _long("log.segment.delete.delay.ms", 60000, at_least(0), "removed files stay this long"),
+    _bool("log.cleaner.enable", True, "compaction"),
+    _long("log.cleaner.delete.retention.ms", 86400000, at_least(0), "how long tombstones stay"),
+    _long("log.cleaner.min.compaction.lag.ms", 0, at_least(0), "youngest record to compact"),
+    _long("log.cleaner.max.compaction.lag.ms", LONG_MAX, at_least(1), "oldest to leave alone"),
+    ConfigKey(
+        "log.cleaner.min.cleanable.ratio",
+        ConfigType.DOUBLE,
+        0.5,
+        between(0, 1),
+        "share of superseded bytes from which compaction pays",
+    ),
+)
+
+TOPICS = (
+    _bool("auto.create.topics.enable", True, "Metadata of an unknown topic creates it"),
+    _bool("delete.topic.enable", True, "DeleteTopics is allowed"),
+    _int("num.partitions", 1, at_least(1), "partitions of a topic, if nothing is said"),
+    _int("default.replication.factor", 1, ANY, "replicas of a topic, if nothing is said"),
+    _int("min.insync.replicas", 1, at_least(1), "taken; one replica is all there is", fixed=False),
+    _int("message.max.bytes", 1048588, at_least(0), "largest record batch", fixed=False),
+    _text(
+        "compression.type",
+        "producer",
+        "`producer` stores batches as they came",
+        one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
+        fixed=False,
+    ),
+    _int("compression.gzip.level", -1, between(-1, 9), "level for gzip", fixed=False),
+    _int("compression.lz4.level", 9, between(1, 17), "level for lz4", fixed=False),
+    _int("compression.zstd.level", 3, between(-131072, 22), "level for zstd", fixed=False),
+    _text(
+        "log.message.timestamp.type",
+        "CreateTime",
+        "whose clock stamps records",
+        one_of("CreateTime", "LogAppendTime"),
+        fixed=False,
+    ),
+    _long("log.message.timestamp.before.max.ms", LONG_MAX, at_least(0), "how old it may be"),
+    _long("log.message.timestamp.after.max.ms", 3600000, at_least(0), "how far ahead it may be"),
+    _bool("unclean.leader.election.enable", False, "taken; there is one replica", fixed=False),
+    _int("fetch.max.bytes", 57671680, at_least(1024), "most that one Fetch answers"),
+    _int("max.request.partition.size.limit", 2000, at_least(1), "partitions one request may name"),
+    _int("producer.id.expiration.ms", 86400000, at_least(1), "idle producers go", fixed=False),
+)
+
+GROUPS = (
+    _int("group.initial.rebalance.delay.ms", 3000, at_least(0), "an empty group waits for more"),
+    _int("group.min.session.timeout.ms", 6000, at_least(1), "shortest session"),
+    _int("group.max.session.timeout.ms", 1800000, at_least(1), "longest session"),
+    _int("group.max.size", INT_MAX, at_least(1), "members of a group"),
+    _int("offset.metadata.max.bytes", 4096, at_least(0), "longest text beside an offset"),
+    _int("offsets.topic.num.partitions", 50, at_least(1), "partitions of `__consumer_offsets`"),
+    _int("offsets.topic.segment.bytes", 104857600, at_least(1), "size of its log files"),
+    ConfigKey(
+        "offsets.topic.replication.factor",
+        ConfigType.SHORT,
+        1,
+        at_least(1),
+        "replicas of `__consumer_offsets`; Kafka's default is 3, one broker holds 1",
+        read_only=True,
+    ),
+    _int("offsets.topic.compression.codec", 0, between(0, 4), "codec of its batches"),
+    _int("offsets.retention.minutes", 10080, at_least(1), "offsets of an empty group go after"),
+    _long(
+        "offsets.retention.check.interval.ms",
+        600000,
+        at_least(1),
+        "how often that is looked at",
+        fixed=True,
+    ),
+    _int("offsets.commit.timeout.ms", 5000, at_least(1), "how long a commit may take"),
+    _int("offsets.load.buffer.size", 5242880, at_least(1), "bytes read at once when loading"),
+)
+
+BROKER_KEYS: Final = ConfigDef((*OWN, *NETWORK, *IDENTITY, *STORAGE, *TOPICS, *GROUPS))
+
+# What belongs to parts of Kafka that kohort has not (replication, controllers, TLS, SASL, quotas,
+# transactions, KIP-848, share and streams groups, tiers): a server.properties may well say it.
+WITHOUT_EFFECT_PREFIXES: Final = (
+    "alter.",
+    "authorizer.",
+    "background.",
+    "broker.heartbeat.",
+    "broker.session.",
+    "client.quota.",
+    "config.providers",
+    "connection.failed.",
+    "connections.max.reauth",
+    "controlled.shutdown.",
+    "controller.",
+    "create.topic.policy",
+    "delegation.token.",
+    "delete.records.",
+    "early.start.",
+    "fetch.purgatory.",
+    "follower.fetch.",
+    "group.consumer.",
+    "group.coordinator.",
+    "group.share.",
+    "group.streams.",
+    "initial.broker.",
+    "inter.broker.",
+    "kafka.metrics.",
+    "leader.imbalance.",
+    "auto.leader.rebalance",
+    "listener.name.",
+    "log.cleaner.",
+    "log.dir.failure.",
+    "log.flush.offset.",
+    "log.flush.start.",
+    "log.local.",
+    "max.connection",
+    "max.incremental.",
+    "metadata.",
+    "metric.",
+    "metrics.",
+    "num.io.",
+    "num.network.",
+    "num.recovery.",
+    "num.replica.",
+    "principal.",
+    "process.roles",
+    "producer.purgatory.",
+    "queued.max.",
+    "quota.",
+    "remote.",
+    "replica.",
+    "replication.",
+    "request.timeout.ms",
+    "sasl.",
+    "security.",
+    "share.",
+    "socket.",
+    "ssl.",
+    "telemetry.",
+    "transaction.",
+    "transactional.",
+    "zookeeper.",
+)

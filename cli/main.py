@@ -1,0 +1,103 @@
+"""The command line: which commands there are and what their flags mean.
+
+Imports nothing heavy: `kohort --help` and the way to a listening broker have to be quick, so a
+command's module is imported when the command is called.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Never
+
+from .. import __version__
+from .errors import EXIT_USER_ERROR, UserError
+
+__all__ = ["main", "parser"]
+
+SERVE = """\
+Run a broker until SIGTERM or SIGINT. When clients can connect, it prints one line:
+
+    kohort VERSION listening on HOST:PORT (data DIR, durability fsync)
+
+Settings are those of Kafka's server.properties. What is given twice is taken from the first of:
+a flag, -o, an environment variable (KAFKA_NUM_PARTITIONS=6), the --config file, the default."""
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse, with one sentence instead of the usage text when something is wrong."""
+
+    def error(self, message: str) -> Never:
+        self.exit(EXIT_USER_ERROR, f"{self.prog}: {message}; see `{self.prog} --help`.\n")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; its exit code: 0 done, 1 no, 2 the user has to mend something."""
+    args = parser().parse_args(argv)
+    try:
+        code: int = import_module(f".{args.command}", __package__).run(args)
+    except UserError as error:
+        print(f"kohort {args.command}: {error}", file=sys.stderr)
+        return EXIT_USER_ERROR
+    return code
+
+
+def parser() -> argparse.ArgumentParser:
+    """All commands with all flags. `args.command` names the module that runs it."""
+    top = Parser(
+        prog="kohort",
+        description="A Kafka group coordinator broker, wire-compatible, made for tests.",
+        allow_abbrev=False,
+    )
+    top.add_argument("--version", action="version", version=f"kohort {__version__}")
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    _serve(commands)
+    _health(commands)
+    return top
+
+
+def _serve(commands: "argparse._SubParsersAction[Parser]") -> None:
+    serve = commands.add_parser(
+        "serve",
+        help="run a broker",
+        description=SERVE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = serve.add_argument
+    add("--host", metavar="H", help="address to listen on (default: 127.0.0.1)")
+    add("--port", metavar="P", help="port to listen on (default: 9092); 0: any free one")
+    add("--data-dir", metavar="D", help="folder to keep everything in (default: ./kohort-data)")
+    add(
+        "--durability",
+        metavar="fsync|os|none",
+        help="what an acknowledged commit survives: power loss (default), the end of the "
+        "process, nothing (no folder is used)",
+    )
+    add("--config", metavar="FILE", type=Path, help="a server.properties")
+    add(
+        "-o",
+        "--override",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="one setting, as often as you like",
+    )
+    add("--print-config", action="store_true", help="print all settings, each with its origin")
+    add("--log-level", choices=("debug", "info", "warning", "error"), default="info")
+    add("--log-format", choices=("kafka", "json"), default="kafka")
+
+
+def _health(commands: "argparse._SubParsersAction[Parser]") -> None:
+    health = commands.add_parser(
+        "health",
+        help="ask a broker whether it is well; exit code 0 or 1",
+        description="Ask a broker (any that speaks Kafka's protocol) for its API versions. "
+        "Exit code 0: it answered; 1: it did not, and why.",
+        allow_abbrev=False,
+    )
+    health.add_argument("--bootstrap-server", metavar="H:P", required=True)
+    health.add_argument(
+        "--timeout", metavar="MS", type=int, default=5000, help="milliseconds (default: 5000)"
+    )

@@ -1,0 +1,133 @@
+"""`kohort serve`: settings in, a broker that listens, one line that says so, a clean end."""
+
+import argparse
+import asyncio
+import errno
+import logging
+import os
+import signal
+import socket
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+
+from .. import __version__
+from ..broker.broker import Broker
+from ..broker.config import BrokerConfig, ConfigError
+from ..broker.settings import Settings
+from ..log.errors import FolderInUse
+from . import logs
+from .errors import UserError
+
+log = logging.getLogger("kohort.serve")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve until a signal; raises UserError for what the user can mend."""
+    try:
+        config = configured(args)
+    except ConfigError as error:
+        raise UserError(str(error)) from error
+    if args.print_config:
+        print_config(config)
+        return 0
+    logs.set_up(args.log_level, args.log_format)
+    for warning in config.warnings():
+        log.warning(warning)
+    if args.data_dir is not None and config.data_dir is None:
+        log.warning("%s is not used: durability none keeps everything in memory.", args.data_dir)
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        runner.run(serve(config))
+    return 0
+
+
+def configured(args: argparse.Namespace) -> BrokerConfig:
+    """The settings that these flags, the environment and the file give; raises ConfigError."""
+    config = BrokerConfig.load(args.config, os.environ, args.override)
+    if args.durability is not None:
+        config = config.changed("kohort.durability", args.durability, "--durability")
+    if args.data_dir is not None:
+        config = config.changed("log.dirs", args.data_dir, "--data-dir")
+    if args.host is None and args.port is None:
+        return config
+    listener = config.listener
+    host = listener.host if args.host is None else args.host
+    port = listener.port if args.port is None else args.port
+    flags = " ".join(
+        flag for flag, given in (("--host", args.host), ("--port", args.port)) if given is not None
+    )
+    if not str(port).isdecimal() or int(port) > 65535:
+        raise ConfigError(f"--port {port} is no port: give one from 0 to 65535 (0: any free one).")
+    bracketed = f"[{host}]" if ":" in host else host
+    return config.changed("listeners", f"{listener.name}://{bracketed}:{port}", flags)
+
+
+def print_config(settings: Settings) -> None:
+    for key in sorted(settings):
+        value = settings.text(key)
+        print(f"{key}={'' if value is None else value}  ({settings.origin(key)})")
+
+
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """uvloop's, where the extra `speed` is installed."""
+    if find_spec("uvloop") is None:
+        return None
+    import uvloop
+
+    return uvloop.new_event_loop
+
+
+async def serve(config: BrokerConfig) -> None:
+    """Start, say so on standard output, wait for SIGTERM or SIGINT, stop."""
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    data_dir, listener = config.data_dir, config.listener
+    if data_dir is not None:
+        make_folder(data_dir)
+    broker = Broker(config, data_dir=data_dir, durability=config.durability)
+    try:
+        await broker.start(listener.host, listener.port)
+    except FolderInUse as error:
+        raise UserError(str(error)) from error
+    except OSError as error:
+        raise UserError(why_not_listening(error, listener.host, listener.port)) from error
+    host = f"[{broker.host}]" if ":" in broker.host else broker.host
+    where = "in memory" if data_dir is None else str(data_dir)
+    print(
+        f"kohort {__version__} listening on {host}:{broker.port} "
+        f"(data {where}, durability {config.durability})",
+        flush=True,
+    )
+    await stopping.wait()
+    log.info("Shutting down")
+    await broker.stop()
+
+
+def make_folder(folder: Path) -> None:
+    """Make the data folder, and see that files can be written in it; raises UserError."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        reason = "" if os.access(folder, os.W_OK | os.X_OK) else os.strerror(errno.EACCES)
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+    if reason:
+        raise UserError(
+            f"{folder} cannot be written ({reason}): "
+            "choose a folder of yours with --data-dir, or --durability none."
+        )
+
+
+def why_not_listening(error: OSError, host: str, port: int) -> str:
+    """The sentence for a broker that could not start."""
+    if error.errno == errno.EADDRINUSE:
+        return (
+            f"port {port} on {host or 'this machine'} is in use: stop what listens there, "
+            "or choose another --port (0: any free one)."
+        )
+    if error.errno == errno.EACCES and 0 < port < 1024:
+        return f"port {port} is for privileged users only: choose a --port from 1024 on."
+    if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+        return f"{host} is no address of this machine: choose another --host."
+    return f"the broker cannot start ({error}): mend that, and start it again."

@@ -1,0 +1,74 @@
+"""What all tests share: Hypothesis profiles, Kafka's own tools, and when they may be missing."""
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# `fast` draws the same few examples in every run; `deep` goes looking, for hours if need be.
+# No deadline in either: a shared machine stalls, and no test here is about time.
+settings.register_profile(
+    "fast",
+    max_examples=50,
+    derandomize=True,
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile("deep", max_examples=5_000, deadline=None)
+settings.load_profile(os.environ.get("KOHORT_HYPOTHESIS_PROFILE", "fast"))
+
+NEEDS_JAVA = "needs Kafka's own tools: a Java runtime and Maven (`java` and `mvn` on the PATH)"
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Where Java is missing its tests are skipped; in CI nothing may be skipped unnoticed."""
+    if item.get_closest_marker("java") is None or (shutil.which("java") and shutil.which("mvn")):
+        return
+    if os.environ.get("CI") == "true":
+        pytest.fail(f"{NEEDS_JAVA}, and CI must not skip it", pytrace=False)
+    pytest.skip(NEEDS_JAVA)
+
+
+@pytest.fixture(scope="session")
+def kafka_jars() -> Path:
+    """Folder with the jars of Kafka's distribution; by Maven, once per machine (about 55 MB)."""
+    pom = Path(__file__).parent / "kafka" / "pom.xml"
+    cache = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "kohort"
+    jars = cache / f"kafka-{hashlib.sha256(pom.read_bytes()).hexdigest()[:12]}"
+    cache.mkdir(parents=True, exist_ok=True)
+    with (cache / "kafka.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # test processes side by side fetch them only once
+        if not jars.exists():
+            partial = jars.with_suffix(".partial")
+            shutil.rmtree(partial, ignore_errors=True)
+            command = ["mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies"]
+            done = subprocess.run(
+                [*command, f"-DoutputDirectory={partial}"], capture_output=True, text=True
+            )
+            assert done.returncode == 0, f"Maven could not fetch Kafka's jars:\n{done.stdout}"
+            partial.rename(jars)
+    return jars
+
+
+@pytest.fixture(scope="session")
+def kafka_tool(kafka_jars: Path) -> Callable[..., str]:
+    """`kafka_tool("org.apache.kafka.tools.DumpLogSegments", "--files", ...)` -> its output.
+
+    A test that uses it is marked `@pytest.mark.java`. A tool that fails fails the test.
+    """
+
+    def run(tool_class: str, *args: str | Path) -> str:
+        java = ["java", "-XX:TieredStopAtLevel=1", "-cp", f"{kafka_jars}/*"]
+        done = subprocess.run([*java, tool_class, *map(str, args)], capture_output=True, text=True)
+        output = done.stdout + done.stderr
+        assert done.returncode == 0, f"{tool_class} ended with {done.returncode}:\n{output}"
+        return done.stdout
+
+    return run
