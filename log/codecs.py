@@ -1,0 +1,130 @@
+"""Kafka's four codecs for the records of a batch: gzip, snappy, lz4 frames, zstd."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from struct import Struct
+
+from .errors import InvalidRecord
+
+# What one batch may grow to: a hundred times what a producer may send by default
+# (max.message.bytes, 1 MiB), so that a few forged kilobytes cannot take all memory.
+DECOMPRESSED_BYTES_MAX = 128 * 1024 * 1024
+
+# snappy-java's stream, which Kafka's own clients write: this, two int32 versions, then
+# chunks of int32 length and a raw snappy block. librdkafka writes one raw block without it.
+_XERIAL_MAGIC = b"\x82SNAPPY\0"
+_XERIAL_HEADER_BYTES = 16
+_XERIAL_VERSIONS = Struct(">ii").pack(1, 1)
+_XERIAL_BLOCK_BYTES = 32 * 1024
+_CHUNK = Struct(">i")
+
+
+def compress(codec: int, data: bytes) -> bytes:
+    """`data` as codec 0 to 4 stores it."""
+    if codec == 0:
+        return data
+    if codec == 1:
+        packer = zlib.compressobj(wbits=31)
+        return packer.compress(data) + packer.flush()
+    # cramjam is loaded by the first compressed batch, not by every start.
+    import cramjam
+
+    if codec == 2:
+        parts = [_XERIAL_MAGIC, _XERIAL_VERSIONS]
+        for at in range(0, len(data), _XERIAL_BLOCK_BYTES):
+            block = bytes(cramjam.snappy.compress_raw(data[at : at + _XERIAL_BLOCK_BYTES]))
+            parts += (_CHUNK.pack(len(block)), block)
+        return b"".join(parts)
+    if codec == 3:
+        return bytes(cramjam.lz4.compress(data))
+    if codec == 4:
+        return bytes(cramjam.zstd.compress(data))
+    raise InvalidRecord(f"there is no codec {codec}")
+
+
+def decompress(codec: int, data: memoryview, bytes_max: int = DECOMPRESSED_BYTES_MAX) -> bytes:
+    """The records' bytes. Raises InvalidRecord: undecodable, unknown codec, or more than
+    `bytes_max` bytes."""
+    unpack = _UNPACKERS.get(codec)
+    if unpack is None:
+        raise InvalidRecord(f"there is no codec {codec}")
+    return unpack(bytes(data), bytes_max)
+
+
+def _gzip(data: bytes, bytes_max: int) -> bytes:
+    unpacker = zlib.decompressobj(wbits=31)
+    try:
+        out = unpacker.decompress(data, bytes_max)
+    except zlib.error as error:
+        raise InvalidRecord(f"records are not gzip: {error}") from error
+    if not unpacker.eof:
+        raise InvalidRecord(f"gzip records are cut short or exceed {bytes_max} bytes")
+    return out
+
+
+def _snappy(data: bytes, bytes_max: int) -> bytes:
+    if not data.startswith(_XERIAL_MAGIC):
+        return _snappy_block(data, bytes_max)
+    parts = []
+    at = _XERIAL_HEADER_BYTES
+    while at < len(data):
+        if at + 4 > len(data):
+            raise InvalidRecord("snappy records are cut short")
+        size = _CHUNK.unpack_from(data, at)[0]
+        at += 4
+        if not 0 <= size <= len(data) - at:
+            raise InvalidRecord("snappy records are cut short")
+        part = _snappy_block(data[at : at + size], bytes_max)
+        bytes_max -= len(part)
+        parts.append(part)
+        at += size
+    return b"".join(parts)
+
+
+def _snappy_block(data: bytes, bytes_max: int) -> bytes:
+    import cramjam
+
+    try:
+        if cramjam.snappy.decompress_raw_len(data) > bytes_max:
+            raise InvalidRecord(f"snappy records exceed {DECOMPRESSED_BYTES_MAX} bytes")
+        return bytes(cramjam.snappy.decompress_raw(data))
+    except cramjam.DecompressionError as error:
+        raise InvalidRecord(f"records are not snappy: {error}") from error
+
+
+def _lz4(data: bytes, bytes_max: int) -> bytes:
+    import cramjam
+
+    return _growing(cramjam.lz4.decompress_into, "lz4", data, bytes_max)
+
+
+def _zstd(data: bytes, bytes_max: int) -> bytes:
+    import cramjam
+
+    return _growing(cramjam.zstd.decompress_into, "zstd", data, bytes_max)
+
+
+def _growing(
+    decompress_into: Callable[[bytes, bytearray], int], name: str, data: bytes, bytes_max: int
+) -> bytes:
+    """These formats need not say how large they get, so the room for it grows up to the limit."""
+    import cramjam
+
+    room = min(bytes_max, max(64 * 1024, 8 * len(data)))
+    while True:
+        out = bytearray(room)
+        try:
+            size = decompress_into(data, out)
+        except cramjam.DecompressionError as error:
+            if room == bytes_max:
+                raise InvalidRecord(
+                    f"{name} records are undecodable or exceed {bytes_max} bytes: {error}"
+                ) from error
+            room = min(bytes_max, room * 8)
+        else:
+            return bytes(memoryview(out)[:size])
+
+
+_UNPACKERS: dict[int, Callable[[bytes, int], bytes]] = {1: _gzip, 2: _snappy, 3: _lz4, 4: _zstd}
