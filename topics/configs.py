@@ -1,0 +1,158 @@
+"""What a topic's configuration comes to: its own overrides, the broker's values, the defaults."""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple, Protocol
+
+from .config_def import ConfigSource, InvalidConfigValue, Value
+from .config_keys import BROKER_SYNONYMS, TOPIC_KEYS
+
+__all__ = ["BrokerSettings", "Configs", "Synonym", "TopicSettings", "checked"]
+
+
+class BrokerSettings(Protocol):
+    """The broker's own keys, as it was started (broker/config.py)."""
+
+    def __contains__(self, key: object, /) -> bool: ...
+
+    def __getitem__(self, key: str, /) -> Value: ...
+
+    def source(self, key: str, /) -> ConfigSource: ...
+
+
+class Synonym(NamedTuple):
+    """One place that gives a value to a key; DescribeConfigs lists them strongest first."""
+
+    name: str
+    value: Value
+    source: ConfigSource
+    factor: int = 1
+
+    @property
+    def in_topic_unit(self) -> Value:
+        """The value in the unit of the topic's key; -1, never, is -1 in every unit."""
+        if self.factor == 1 or not isinstance(self.value, int):
+            return self.value
+        return self.value * self.factor if self.value >= 0 else -1
+
+
+class TopicSettings(NamedTuple):
+    """What the way of a record looks at, read once per topic and change of its configuration."""
+
+    max_message_bytes: int
+    log_append_time: bool
+    timestamp_before_max_ms: int
+    timestamp_after_max_ms: int
+    compacted: bool
+    flush_messages: int
+    flush_ms: int
+    segment_bytes: int
+    segment_ms: int
+    index_interval_bytes: int
+    preallocate: bool
+
+
+# Resource names of the broker's dynamic values: "" is every broker (KIP-226).
+EVERY_BROKER: Final = ""
+
+
+class Configs:
+    """Resolves topic and broker keys. `dynamic` (resource name -> key -> text) is written by the
+    registry alone; the resource is a node id or EVERY_BROKER."""
+
+    def __init__(self, broker: BrokerSettings, node_id: int) -> None:
+        self.broker = broker
+        self.node_id = node_id
+        self.dynamic: dict[str, dict[str, str]] = {}
+
+    def dynamic_texts(self, name: str) -> list[tuple[str, ConfigSource]]:
+        """The broker key's values that were set while a broker ran, the strongest first."""
+        places = (
+            (str(self.node_id), ConfigSource.DYNAMIC_BROKER),
+            (EVERY_BROKER, ConfigSource.DYNAMIC_DEFAULT_BROKER),
+        )
+        return [
+            (self.dynamic[place][name], source)
+            for place, source in places
+            if name in self.dynamic.get(place, ())
+        ]
+
+    def synonyms(self, key: str, overrides: Mapping[str, str]) -> list[Synonym]:
+        """Every place that gives topic key `key` a value, the strongest first.
+
+        A broker key's default counts only for the first of several names, as Kafka has it: the
+        168 hours of `log.retention.hours` are not named when nobody set them.
+        """
+        parse = TOPIC_KEYS[key].parse
+        found = []
+        if key in overrides:
+            found.append(Synonym(key, parse(overrides[key]), ConfigSource.DYNAMIC_TOPIC))
+        names = BROKER_SYNONYMS.get(key, ())
+        for name, factor in names:
+            for text, source in self.dynamic_texts(name):
+                found.append(Synonym(name, parse(text), source, factor))
+        known = [(name, factor) for name, factor in names if name in self.broker]
+        for name, factor in known:
+            if self.broker.source(name) is not ConfigSource.DEFAULT:
+                found.append(Synonym(name, self.broker[name], ConfigSource.STATIC_BROKER, factor))
+        for name, factor in known[:1]:
+            if self.broker.source(name) is ConfigSource.DEFAULT and self.broker[name] is not None:
+                found.append(Synonym(name, self.broker[name], ConfigSource.DEFAULT, factor))
+        return found
+
+    def value(self, key: str, overrides: Mapping[str, str]) -> Value:
+        """The value of topic key `key` that is in force."""
+        for synonym in self.synonyms(key, overrides):
+            if synonym.value is not None:
+                return synonym.in_topic_unit
+        return TOPIC_KEYS[key].default
+
+    def settings(self, overrides: Mapping[str, str]) -> TopicSettings:
+        """All that the way of a record looks at, for a topic with these overrides."""
+
+        def number(key: str) -> int:
+            value = self.value(key, overrides)
+            assert isinstance(value, int)
+            return value
+
+        policy = self.value("cleanup.policy", overrides)
+        assert isinstance(policy, tuple)
+        return TopicSettings(
+            max_message_bytes=number("max.message.bytes"),
+            log_append_time=self.value("message.timestamp.type", overrides) == "LogAppendTime",
+            timestamp_before_max_ms=number("message.timestamp.before.max.ms"),
+            timestamp_after_max_ms=number("message.timestamp.after.max.ms"),
+            compacted="compact" in policy,
+            flush_messages=number("flush.messages"),
+            flush_ms=number("flush.ms"),
+            segment_bytes=number("segment.bytes"),
+            segment_ms=number("segment.ms"),
+            index_interval_bytes=number("index.interval.bytes"),
+            preallocate=bool(self.value("preallocate", overrides)),
+        )
+
+
+def checked(configs: Configs, overrides: Mapping[str, str | None]) -> dict[str, str]:
+    """The overrides of a topic if all are allowed; raises InvalidConfigValue in Kafka's words."""
+    good: dict[str, str] = {}
+    for name, text in overrides.items():
+        if name not in TOPIC_KEYS:
+            raise InvalidConfigValue(f"Unknown topic config name: {name}")
+        if text is None:
+            raise InvalidConfigValue(f"Null value not supported for topic configs: {name}")
+        TOPIC_KEYS[name].parse(text)
+        good[name] = text
+    low = configs.value("min.compaction.lag.ms", good)
+    high = configs.value("max.compaction.lag.ms", good)
+    assert isinstance(low, int)
+    assert isinstance(high, int)
+    if low > high:
+        raise InvalidConfigValue(
+            f"conflict topic config setting min.compaction.lag.ms ({low})"
+            f" > max.compaction.lag.ms ({high})"
+        )
+    if configs.value("remote.storage.enable", good):
+        raise InvalidConfigValue(
+            "Tiered Storage functionality is disabled in the broker. "
+            "Topic cannot be configured with remote log storage."
+        )
+    return good
