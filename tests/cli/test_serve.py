@@ -1,0 +1,170 @@
+"""`kohort serve` as a process: its first line, its end, and one sentence for every mistake."""
+
+import json
+import os
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+from kohort import __version__
+from processes import kohort, serving
+
+
+def test_the_first_line_says_where_it_listens_when_clients_can_connect(tmp_path: Path) -> None:
+    with serving(tmp_path, "--port", "0", "--data-dir", "data") as served:
+        assert served.first_line == (
+            f"kohort {__version__} listening on 127.0.0.1:{served.port} "
+            "(data data, durability fsync)\n"
+        )
+        assert kohort("health", "--bootstrap-server", served.bootstrap).returncode == 0
+        assert (tmp_path / "data").is_dir()
+
+
+def test_without_a_folder_named_it_keeps_its_data_beside_the_caller(tmp_path: Path) -> None:
+    with serving(tmp_path, "--port", "0", "--durability", "os") as served:
+        assert served.first_line.endswith("(data kohort-data, durability os)\n")
+        assert (tmp_path / "kohort-data").is_dir()
+
+
+def test_in_memory_it_touches_no_folder(tmp_path: Path) -> None:
+    with serving(tmp_path, "--port", "0", "--durability", "none", "--data-dir", "d") as served:
+        assert served.first_line.endswith("(data in memory, durability none)\n")
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["stderr"]
+        assert "d is not used" in served.errors.read_text()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_cleanly_with_clients_connected(tmp_path: Path, number: int) -> None:
+    with serving(tmp_path, "--port", "0", "--data-dir", "data") as served:
+        with socket.create_connection((served.host, served.port)) as client:
+            assert served.stop(number) == 0
+            assert client.recv(1) == b""
+        assert "Traceback" not in served.errors.read_text()
+
+
+def test_a_folder_is_free_again_after_a_kill(tmp_path: Path) -> None:
+    for _ in range(2):
+        with serving(tmp_path, "--port", "0", "--data-dir", "data") as served:
+            assert served.stop(signal.SIGKILL) == -signal.SIGKILL
+
+
+def test_log_lines_have_kafkas_shape(tmp_path: Path) -> None:
+    with serving(tmp_path, "--port", "0", "-o", "num.partition=6") as served:
+        assert served.stop() == 0
+        line = served.errors.read_text().splitlines()[0]
+    stamp, _, rest = line.partition("] ")
+    assert len(stamp) == len("[2026-01-01 00:00:00,000")
+    assert rest == (
+        "WARN num.partition (from -o) is no key that kohort or Kafka's brokers know: "
+        "did you mean num.partitions? (kohort.serve)"
+    )
+
+
+def test_log_lines_can_be_json(tmp_path: Path) -> None:
+    with serving(tmp_path, "--port", "0", "-o", "a=b", "--log-format", "json") as served:
+        assert served.stop() == 0
+        lines = [json.loads(line) for line in served.errors.read_text().splitlines()]
+    assert (lines[0]["level"], lines[0]["logger"]) == ("WARN", "kohort.serve")
+
+
+def test_print_config_tells_every_value_and_who_gave_it(tmp_path: Path) -> None:
+    (tmp_path / "f.properties").write_text("group.max.size=9\nnum.partitions=9\n")
+    done = kohort(
+        *("serve", "--print-config", "--config", "f.properties", "-o", "num.partitions=6"),
+        *("--port", "0", "--durability", "os"),
+        cwd=tmp_path,
+        env={"KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS": "0"},
+    )
+    lines = done.stdout.splitlines()
+    assert done.returncode == 0
+    assert "num.partitions=6  (-o)" in lines
+    assert "group.max.size=9  (f.properties)" in lines
+    assert "kohort.durability=os  (--durability)" in lines
+    assert "listeners=PLAINTEXT://127.0.0.1:0  (--port)" in lines
+    assert "group.initial.rebalance.delay.ms=0  (KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS)" in lines
+    assert "message.max.bytes=1048588  (default)" in lines
+    assert not (tmp_path / "kohort-data").exists()
+
+
+@pytest.mark.parametrize(
+    ("args", "sentence"),
+    [
+        ([], "kohort: the following arguments are required: COMMAND; see `kohort --help`."),
+        (
+            ["serve", "--prot", "1"],
+            "kohort: unrecognized arguments: --prot 1; see `kohort --help`.",
+        ),
+        (
+            ["serve", "--durability", "disk"],
+            (
+                "kohort serve: Invalid value disk for configuration kohort.durability: "
+                "String must be one of: fsync, os, none (from --durability)."
+            ),
+        ),
+        (
+            ["serve", "--port", "70000"],
+            "kohort serve: --port 70000 is no port: give one from 0 to 65535 (0: any free one).",
+        ),
+        (
+            ["serve", "-o", "num.partitions=0"],
+            (
+                "kohort serve: Invalid value 0 for configuration num.partitions: "
+                "Value must be at least 1 (from -o)."
+            ),
+        ),
+        (
+            ["serve", "--port", "0", "--data-dir", "/dev/null/data"],
+            (
+                "kohort serve: /dev/null/data cannot be written (Not a directory): "
+                "choose a folder of yours with --data-dir, or --durability none."
+            ),
+        ),
+        (
+            ["serve", "--host", "192.0.2.1", "--durability", "none"],
+            "kohort serve: 192.0.2.1 is no address of this machine: choose another --host.",
+        ),
+        (
+            ["serve", "--config", "none.properties"],
+            (
+                "kohort serve: none.properties cannot be read (No such file or directory): "
+                "give --config a readable properties file."
+            ),
+        ),
+    ],
+)
+def test_a_mistake_gets_one_sentence_and_exit_code_2(
+    tmp_path: Path, args: list[str], sentence: str
+) -> None:
+    done = kohort(*args, cwd=tmp_path)
+    assert (done.stdout, done.stderr, done.returncode) == ("", sentence + "\n", 2)
+
+
+def test_a_port_in_use_is_named(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = kohort("serve", "--port", str(port), cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (
+        2,
+        (
+            f"kohort serve: port {port} on 127.0.0.1 is in use: stop what listens there, "
+            "or choose another --port (0: any free one).\n"
+        ),
+    )
+
+
+def test_a_second_broker_on_a_folder_is_told_who_holds_it(tmp_path: Path) -> None:
+    with serving(tmp_path, "--port", "0", "--data-dir", "data") as served:
+        done = kohort("serve", "--port", "0", "--data-dir", "data", cwd=tmp_path)
+        assert done.returncode == 2
+        assert done.stderr.startswith("kohort serve: data is in use by ")
+        assert str(served.process.pid) in done.stderr
+        assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="to root every folder is writable")
+def test_a_folder_without_permission_is_named(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir(mode=0o500)
+    done = kohort("serve", "--port", "0", "--data-dir", "data", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "data cannot be written (Permission denied)" in done.stderr

@@ -1,0 +1,75 @@
+"""A `kohort serve` in a process of its own, for tests of what only a process shows."""
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+FIRST_LINE = re.compile(r"kohort (\S+) listening on (.+):(\d+) \(data (.+), durability (\w+)\)\n")
+PATIENCE_SECONDS = 30  # for a machine that is busy; nothing here measures time
+QUIET = {key: value for key, value in os.environ.items() if not key.startswith("KAFKA_")}
+
+
+class Served(NamedTuple):
+    process: subprocess.Popen[str]
+    first_line: str
+    host: str
+    port: int
+    errors: Path
+    """What it writes to standard error."""
+
+    @property
+    def bootstrap(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        """Send the signal; the exit code."""
+        self.process.send_signal(number)
+        return self.process.wait(PATIENCE_SECONDS)
+
+
+@contextlib.contextmanager
+def serving(
+    folder: Path, *args: str | Path, env: Mapping[str, str] | None = None
+) -> Iterator[Served]:
+    """`kohort serve` with these arguments, run in `folder`, once it says that it listens."""
+    errors = folder / "stderr"
+    command = [sys.executable, "-m", "kohort", "serve", *map(str, args)]
+    with errors.open("w") as log:
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env={**QUIET, **(env or {})},
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        )
+    assert process.stdout is not None
+    try:
+        line = process.stdout.readline()
+        match = FIRST_LINE.fullmatch(line)
+        assert match, f"{line!r}\n{errors.read_text()}"
+        yield Served(process, line, match[2], int(match[3]), errors)
+    finally:
+        process.kill()
+        process.wait(PATIENCE_SECONDS)
+        process.stdout.close()
+
+
+def kohort(
+    *args: str | Path, cwd: Path | None = None, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """`kohort ARGS` to its end."""
+    return subprocess.run(
+        [sys.executable, "-m", "kohort", *map(str, args)],
+        cwd=cwd,
+        env={**QUIET, **(env or {})},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+    )
