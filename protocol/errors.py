@@ -42,31 +42,31 @@ class ProtocolError(Exception):
     """The peer sent what cannot be understood; the message says what, for the log."""
 
 
-class InvalidFrameSize(ProtocolError):
+class InvalidFrameSize(ProtocolError):  # noqa: N818
     """A frame's size is negative, or too small to hold a request header."""
 
 
-class FrameTooLarge(ProtocolError):
+class FrameTooLarge(ProtocolError):  # noqa: N818
     """A frame's size is above `socket.request.max.bytes`."""
 
 
-class InvalidHeader(ProtocolError):
+class InvalidHeader(ProtocolError):  # noqa: N818
     """A request header does not fit into its frame."""
 
 
-class UnknownApi(ProtocolError):
+class UnknownApi(ProtocolError):  # noqa: N818
     """The API key is none that is served."""
 
 
-class UnsupportedVersion(ProtocolError):
+class UnsupportedVersion(ProtocolError):  # noqa: N818
     """The API is served, but not in this version."""
 
 
-class UndecodableBody(ProtocolError):
+class UndecodableBody(ProtocolError):  # noqa: N818
     """A request body does not follow its schema."""
 
 
-class UndecodableBlob(ProtocolError):
+class UndecodableBlob(ProtocolError):  # noqa: N818
     """A subscription or assignment of the consumer protocol does not follow its schema."""
 
 

@@ -7,7 +7,7 @@ read it before it knows the version.
 
 from struct import Struct
 from struct import error as StructError  # noqa: N812
-from typing import Final, NamedTuple, NoReturn
+from typing import Final, NamedTuple
 
 from .apis import API_VERSIONS, APIS, BY_KEY
 from .errors import InvalidHeader, UnknownApi, UnsupportedVersion
@@ -74,10 +74,6 @@ def _unserved(route: int) -> tuple[int, int, bool]:
     version = ((route & 0xFFFF) ^ 0x8000) - 0x8000
     if key == API_VERSIONS:
         return key, version, version >= BY_KEY[key].flexible_from
-    _refuse(key, version)
-
-
-def _refuse(key: int, version: int) -> NoReturn:
     api = BY_KEY.get(key)
     if api is None:
         raise UnknownApi(f"no API with the key {key} is served (version {version} was asked for)")

@@ -8,13 +8,22 @@ from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import Any, Final
 
 from .apis import API_VERSIONS, BY_KEY, Api
 from .errors import UndecodableBody, UnknownApi, UnsupportedVersion
+from .fields import title
+from .guards import Guard, request_guard
 from .writers import FrameWriter, frame_writer
 
 RequestReader = Callable[[bytes, int], tuple[Any, int]]
+RequestDecoder = Callable[[bytes, int, int], Any]
+
+# What guards remember, per API and version: 4096 clients (or shapes of requests) with 512 bytes
+# each bound it to 2 MB. Beyond that a request is walked over again, and nothing else changes.
+_REMEMBERED_MAX: Final = 4096
+_REMEMBERED_BYTES_MAX: Final = 512
+_NEVER: Final = 1 << 62
 
 
 def request_module(key: int, version: int) -> ModuleType:
@@ -29,29 +38,84 @@ def response_module(key: int, version: int) -> ModuleType:
 
 @cache
 def request_reader(key: int, version: int) -> RequestReader:
-    """(buffer, start of the body) -> (message, end of the body); raises whatever kio raises."""
+    """kio's own: (buffer, start of the body) -> (message, end of the body).
+
+    Not for bytes from the network: it aborts the process when an array claims to be huge.
+    """
     from kio.serial import entity_reader
 
-    entity = getattr(request_module(key, version), f"{_api(key).name}Request")
-    reader: RequestReader = entity_reader(entity)
+    reader: RequestReader = entity_reader(_request_class(key, version))
     return reader
 
 
-def read_request(api: Api, version: int, buffer: bytes, body: int, end: int) -> Any:
-    """The message in buffer[body:end]. Bytes after its end are ignored, as Kafka does.
+@cache
+def request_decoder(key: int, version: int) -> RequestDecoder:
+    """(buffer, start, end of the body) -> the message. The decoder raises UndecodableBody.
 
-    Raises UndecodableBody.
+    Bytes after the message's end are ignored, as Kafka does. This is what may be given bytes
+    from the network: guard first, then kio, then what Kafka takes and kio does not.
     """
-    reader = request_reader(api.key, version)
-    try:
-        message, stop = reader(buffer, body)
-    except Exception as error:
-        raise UndecodableBody(
-            f"the body of {api.name} v{version} ({end - body} bytes) cannot be decoded: {error}"
-        ) from error
-    if stop > end:
-        raise UndecodableBody(f"the body of {api.name} v{version} reaches beyond its frame")
-    return message
+    entity = _request_class(key, version)
+    reader = request_reader(key, version)
+    guard = request_guard(entity)
+    return _plain(entity, reader) if guard is None else _guarded(entity, reader, guard)
+
+
+def _plain(entity: Any, reader: RequestReader) -> RequestDecoder:
+    def decode(buffer: bytes, body: int, end: int) -> Any:
+        try:
+            message, stop = reader(buffer, body)
+        except Exception:
+            return _read_leniently(entity, buffer, body, end)
+        if stop > end:
+            raise UndecodableBody(f"{title(entity)} does not end within its frame")
+        return message
+
+    return decode
+
+
+def _guarded(entity: Any, reader: RequestReader, guard: Guard) -> RequestDecoder:
+    """Remembers the beginnings of bodies: a client's requests mostly differ at the end only.
+
+    From the size of a body it guesses how much of it the guard looked at last time; if those very
+    bytes are known, in a body no larger than this one, they need not be walked over again.
+    """
+    lengths: dict[int, int] = {}  # size of a body -> length of the part that was looked at
+    known: dict[bytes, int] = {}  # that part -> the smallest body that it was seen in
+
+    def check(buffer: bytes, body: int, end: int) -> None:
+        length = guard(buffer, body, end) - body
+        if length <= _REMEMBERED_BYTES_MAX:
+            if len(known) >= _REMEMBERED_MAX or len(lengths) >= _REMEMBERED_MAX:
+                known.clear()
+                lengths.clear()
+            lengths[end - body] = length
+            known[buffer[body : body + length]] = end - body
+
+    def decode(buffer: bytes, body: int, end: int) -> Any:
+        size = end - body
+        if known.get(buffer[body : body + lengths.get(size, 0)], _NEVER) > size:
+            check(buffer, body, end)
+        try:
+            message, stop = reader(buffer, body)
+        except Exception:
+            return _read_leniently(entity, buffer, body, end)
+        if stop > end:
+            raise UndecodableBody(f"{title(entity)} does not end within its frame")
+        return message
+
+    return decode
+
+
+def _read_leniently(entity: Any, buffer: bytes, body: int, end: int) -> Any:
+    from .lenient import read_leniently
+
+    return read_leniently(entity, buffer, body, end)
+
+
+def read_request(api: Api, version: int, buffer: bytes, body: int, end: int) -> Any:
+    """The message in buffer[body:end]. Raises UndecodableBody."""
+    return request_decoder(api.key, version)(buffer, body, end)
 
 
 @cache
@@ -62,6 +126,10 @@ def response_writer(key: int, version: int) -> FrameWriter:
     # before it knows our versions (KIP-511).
     flexible_header = version >= _api(key).flexible_from and key != API_VERSIONS
     return frame_writer(entity, flexible_header=flexible_header)
+
+
+def _request_class(key: int, version: int) -> Any:
+    return getattr(request_module(key, version), f"{_api(key).name}Request")
 
 
 def _api(key: int) -> Api:

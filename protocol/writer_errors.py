@@ -23,7 +23,7 @@ def explain(entity: Any, message: Any, error: Exception) -> str:
 def _troubles(entity: Any, message: Any, path: str) -> Iterator[tuple[str, str]]:
     for field in schema_fields(entity):
         here = f"{path}.{field.name}" if path else field.name
-        value = getattr(message, field.name, _MISSING)
+        value: Any = getattr(message, field.name, _MISSING)
         if value is _MISSING:
             if field.required:
                 yield here, f"is missing ({type(message).__name__} has no such attribute)"

@@ -5,7 +5,7 @@ struct; a run goes on from the frame's size over the header into the body. Every
 packed is appended to a list, joined at the end, so large records are copied once.
 """
 
-from collections.abc import Callable
+from dataclasses import replace
 from struct import Struct
 from typing import Any
 
@@ -30,7 +30,7 @@ class WriterSource:
         self._head_is_open = False
         self._has_blobs = False
 
-    def compile_frame(self, *, flexible_header: bool) -> Callable[[Any, int], bytes]:
+    def compile_frame(self, *, flexible_header: bool) -> Any:
         self._run = [("i", "SIZE"), ("i", "correlation_id")]
         if flexible_header:
             self._run.append(("x", ""))
@@ -54,7 +54,7 @@ class WriterSource:
             lines += ["body = join(out)", f"return {head} + body"]
         return self._compile("message, correlation_id", lines)
 
-    def compile_body(self) -> Callable[[Any], bytes]:
+    def compile_body(self) -> Any:
         self._emit_entity(self._entity, "message")
         self._flush()
         lines = ["out = []", "append = out.append", *self._lines, "return join(out)"]
@@ -282,7 +282,8 @@ class WriterSource:
             pieces, sink = self._name("o"), self._sink
             self._line(f"{pieces} = []")
             self._sink = f"{pieces}.append"
-            self._emit_field(replace_nullable(field), held, flexible=True)
+            # Its null is its absence, so what is written is never null.
+            self._emit_field(replace(field, nullable=False), held, flexible=True)
             self._flush()
             self._sink = sink
             self._line(f"{encoded} = join({pieces})")
@@ -296,10 +297,3 @@ class WriterSource:
             self._indent -= 1
         self._line(f"{self._sink}(varint(len({tags})))")
         self._line(f"if {tags}: {self._sink}(join({tags}))")
-
-
-def replace_nullable(field: SchemaField) -> SchemaField:
-    """A tagged field's null is its absence, so what is written is never null."""
-    from dataclasses import replace
-
-    return replace(field, nullable=False)

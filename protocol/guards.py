@@ -1,0 +1,224 @@
+"""Guards: what is looked at in a request body before kio's native decoder gets it.
+
+That decoder reserves memory for as many items as an array claims to have, and aborts the whole
+process when the system refuses; it also takes a null array where the schema allows none. A guard
+is compiled once per request version. It walks over the body as far as its last array and compares
+each claim with the bytes that are left; requests without arrays have no guard.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from struct import Struct, calcsize
+from struct import error as StructError  # noqa: N812
+from typing import Any
+
+from .errors import UndecodableBody
+from .fields import ENTITY, FIXED, SchemaField, is_flexible, schema_fields, title
+
+Guard = Callable[[bytes, int, int], int]
+
+
+@cache
+def request_guard(entity: Any) -> Guard | None:
+    """(buffer, start, end of the body) -> how far it has looked; it raises UndecodableBody.
+
+    What it has looked at decides, together with the size of the body: the same bytes in a body
+    of at least this size need not be looked at again. It may look beyond `end`, never beyond the
+    buffer. None if there is nothing to guard.
+    """
+    return _GuardSource(entity).compile() if _has_arrays(entity) else None
+
+
+def _has_arrays(entity: Any) -> bool:
+    return any(
+        field.array or (field.entity is not None and _has_arrays(field.entity))
+        for field in schema_fields(entity)
+    )
+
+
+def _bytes_min(entity: Any) -> int:
+    """The fewest bytes that one structure takes: what an array may claim is measured by it."""
+    flexible = is_flexible(entity)
+    plain = (field for field in schema_fields(entity) if field.tag is None)
+    return sum(_field_bytes_min(field, flexible=flexible) for field in plain) + flexible
+
+
+def _field_bytes_min(field: SchemaField, *, flexible: bool) -> int:
+    if field.array:
+        return 1 if flexible else 4
+    return _item_bytes_min(field, flexible=flexible)
+
+
+def _item_bytes_min(field: SchemaField, *, flexible: bool) -> int:
+    if field.type in FIXED:
+        return calcsize(">" + FIXED[field.type])
+    if field.type == ENTITY:
+        return 1 if field.nullable and not field.array else _bytes_min(field.entity)
+    if flexible:
+        return 1
+    return 2 if field.type == "string" else 4
+
+
+class _GuardSource:
+    def __init__(self, entity: Any) -> None:
+        self._entity = entity
+        self._lines: list[str] = []
+        self._indent = 2
+        self._names = 0
+        self._skip = 0  # bytes of fixed size to be stepped over with the next move
+        self._scope: dict[str, Any] = {
+            "ERRORS": (IndexError, StructError),
+            "Refused": UndecodableBody,
+            "varint": _varint,
+            "skip_tags": _skip_tags,
+        }
+
+    def compile(self) -> Guard:
+        self._walk(self._entity, last=True)
+        name = title(self._entity)
+        body = "\n".join(self._lines)
+        source = (
+            f"def guard(buffer, p, end):\n    try:\n{body}\n        return p\n    except ERRORS:\n"
+            f"        raise Refused('the body of {name} ends too early') from None\n"
+        )
+        # The source is made of schemas that are installed with us; no input reaches it.
+        exec(compile(source, f"<guard of {name}>", "exec"), self._scope)  # noqa: S102
+        guard: Guard = self._scope["guard"]
+        return guard
+
+    def _line(self, text: str) -> None:
+        self._lines.append("    " * self._indent + text)
+
+    def _name(self) -> str:
+        self._names += 1
+        return f"n{self._names}"
+
+    def _move(self) -> None:
+        if self._skip:
+            self._line(f"p += {self._skip}")
+            self._skip = 0
+
+    def _refuse_if(self, condition: str, field: SchemaField, trouble: str) -> None:
+        text = f"{title(self._entity)}: {field.name} {trouble}"
+        self._line(f"if {condition}: raise Refused({text!r})")
+
+    def _walk(self, entity: Any, *, last: bool) -> None:
+        """Step over a structure; if nothing follows it, only as far as its last array."""
+        flexible = is_flexible(entity)
+        plain = [field for field in schema_fields(entity) if field.tag is None]
+        guarded = [
+            number
+            for number, field in enumerate(plain)
+            if field.array or (field.entity is not None and _has_arrays(field.entity))
+        ]
+        if any(field.array for field in schema_fields(entity) if field.tag is not None):
+            raise TypeError(f"{title(entity)} has a tagged array, which no guard can look into")
+        stop = guarded[-1] if guarded else -1
+        for number, field in enumerate(plain):
+            if last and number > stop:
+                return
+            self._walk_field(field, flexible=flexible, last=last and number == stop)
+        if flexible and not last:
+            at = f"p + {self._skip}" if self._skip else "p"
+            self._line(f"p = {at} + 1 if buffer[{at}] == 0 else skip_tags(buffer, {at})")
+            self._skip = 0
+
+    def _walk_field(self, field: SchemaField, *, flexible: bool, last: bool) -> None:
+        if field.array:
+            self._walk_array(field, flexible=flexible, last=last)
+        elif field.type == ENTITY and field.nullable:
+            raise TypeError(f"{field.name} may be null, which no guard has met yet")
+        elif field.type == ENTITY:
+            self._walk(field.entity, last=last)
+        else:
+            self._walk_item(field, nullable=field.nullable, flexible=flexible)
+
+    def _walk_item(self, field: SchemaField, *, nullable: bool, flexible: bool) -> None:
+        if field.type in FIXED:
+            self._skip += _item_bytes_min(field, flexible=flexible)
+            return
+        length = self._name()
+        self._length(length, "h" if field.type == "string" else "i", flexible=flexible)
+        if flexible:
+            self._line(f"if {length}: p += {length} - 1")
+            if not nullable:
+                self._line(f"else: raise Refused({self._null(field)!r})")
+        elif nullable:
+            self._line(f"if {length} > 0: p += {length}")
+        else:
+            self._refuse_if(f"{length} < 0", field, "is null, which its schema does not allow")
+            self._line(f"p += {length}")
+
+    def _null(self, field: SchemaField) -> str:
+        return f"{title(self._entity)}: {field.name} is null, which its schema does not allow"
+
+    def _length(self, name: str, letter: str, *, flexible: bool) -> None:
+        """Read a length, p stands behind it afterwards."""
+        if flexible:
+            at = f"p + {self._skip}" if self._skip else "p"
+            self._line(f"{name} = buffer[{at}]")
+            self._line(f"p += {self._skip + 1}")
+            self._line(f"if {name} > 127: {name}, p = varint(buffer, p - 1)")
+        else:
+            form = Struct(f">{self._skip}x{letter}")
+            read = f"read{len(self._scope)}"
+            self._scope[read] = form.unpack_from
+            self._line(f"({name},) = {read}(buffer, p)")
+            self._line(f"p += {form.size}")
+        self._skip = 0
+
+    def _walk_array(self, field: SchemaField, *, flexible: bool, last: bool) -> None:
+        count = self._name()
+        self._length(count, "i", flexible=flexible)
+        if flexible:
+            self._line(f"{count} -= 1")
+        if not field.nullable:
+            self._refuse_if(f"{count} < 0", field, "is null, which its schema does not allow")
+        size = _item_bytes_min(field, flexible=flexible)
+        times = "" if size == 1 else f" * {size}"
+        self._refuse_if(f"{count}{times} > end - p", field, "claims more items than bytes are left")
+        in_items = field.entity is not None and _has_arrays(field.entity)
+        if last and not in_items:
+            return
+        if field.type in FIXED:
+            self._line(f"if {count} > 0: p += {count}{times}")
+            return
+        self._line(f"while {count} > {1 if last else 0}:")
+        self._indent += 1
+        self._line(f"{count} -= 1")
+        self._walk_array_item(field, flexible=flexible, last=False)
+        self._indent -= 1
+        if last:
+            self._line(f"if {count} == 1:")
+            self._indent += 1
+            self._walk_array_item(field, flexible=flexible, last=True)
+            self._skip = 0
+            self._indent -= 1
+
+    def _walk_array_item(self, field: SchemaField, *, flexible: bool, last: bool) -> None:
+        if field.entity is None:
+            self._walk_item(field, nullable=False, flexible=flexible)
+        else:
+            self._walk(field.entity, last=last)
+        self._move()
+
+
+def _varint(buffer: bytes, position: int) -> tuple[int, int]:
+    """(value, position behind it); raises IndexError at the buffer's end."""
+    value = 0
+    for shift in range(0, 35, 7):
+        byte = buffer[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+    raise UndecodableBody("a number is longer than five bytes")
+
+
+def _skip_tags(buffer: bytes, position: int) -> int:
+    count, position = _varint(buffer, position)
+    for _ in range(count):
+        _tag, position = _varint(buffer, position)
+        size, position = _varint(buffer, position)
+        position += size
+    return position
