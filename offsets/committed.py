@@ -3,9 +3,10 @@
     v0, v2  offset int64, metadata string, commit timestamp int64
     v1      v0 and expire timestamp int64
     v3      offset int64, leader epoch int32, metadata string, commit timestamp int64
-    v4      v3, flexible
+    v4      v3, flexible, with the topic's id in tag 0
 
-An int16 with the version comes first. Structs instead of kio here, because each commit pays for it.
+An int16 with the version comes first. Kafka 4.3 writes v4, brokers before it v3. Structs instead
+of kio here, because each commit pays for it.
 """
 
 from struct import Struct
@@ -23,6 +24,10 @@ NO_LEADER_EPOCH = -1
 _WHAT = "OffsetCommitValue"
 _BARE = Struct(">hqihq")  # v3 with empty metadata, as nearly all commits are
 _BARE_SIZE = _BARE.size
+# v4 with empty metadata, and no tag or that of a topic id: what Kafka 4.3 writes.
+_FLEXIBLE_BARE = Struct(">hqibq")
+_NO_TAG = b"\x00"
+_TOPIC_ID_TAG = b"\x01\x00\x10"  # one tag, number 0, of 16 bytes
 _HEAD = Struct(">hqi")
 _OLD_HEAD = Struct(">hq")
 _OLD_TAIL = Struct(">qq")
@@ -74,6 +79,15 @@ def read_committed(value: bytes) -> Committed:
         version, offset, leader_epoch, size, timestamp_ms = _BARE.unpack(value)
         if version == 3 and size == 0:
             return Committed(offset, leader_epoch, "", timestamp_ms)
+    tail = value[23:26]
+    if tail == _NO_TAG or (tail == _TOPIC_ID_TAG and len(value) == 42):
+        version, offset, leader_epoch, size, timestamp_ms = _FLEXIBLE_BARE.unpack_from(value)
+        if version == 4 and size == 1:
+            return Committed(offset, leader_epoch, "", timestamp_ms)
+    return _read_fields(value)
+
+
+def _read_fields(value: bytes) -> Committed:
     version = value_version(_WHAT, value, VERSION_MAX)
     fields = FieldReader(f"{_WHAT} v{version}", value, 2, flexible=version >= FLEXIBLE_SINCE)
     offset = fields.int64()

@@ -1,10 +1,7 @@
 """Which partition of __consumer_offsets holds a group: Kafka's rule, by Java's String.hashCode."""
 
 from collections.abc import Sequence
-from functools import lru_cache
 from struct import unpack
-
-_GROUPS_REMEMBERED = 16_384  # some MiB; a group that fell out costs a microsecond or two
 
 
 def java_hash(text: str) -> int:
@@ -20,9 +17,8 @@ def _utf16_units(text: str) -> Sequence[int]:
     return unpack(f">{len(raw) // 2}H", raw)
 
 
-@lru_cache(maxsize=_GROUPS_REMEMBERED)
 def partition_for(group_id: str, partitions: int) -> int:
-    """The partition of this group, of so many."""
+    """The partition of this group, of so many. A microsecond for twenty letters: remember it."""
     number = java_hash(group_id)
     # Utils.abs: Java's own abs has no positive twin for the smallest int, so that becomes 0.
     return 0 if number == -(1 << 31) else abs(number) % partitions

@@ -10,6 +10,7 @@ from kohort.offsets.records import (
     OffsetCommitted,
     OffsetForgotten,
     OffsetsRecord,
+    UndecodableRecord,
     Unknown,
     committed_value,
     decode,
@@ -97,6 +98,27 @@ def test_a_commit_without_metadata_is_written_with_an_empty_string() -> None:
     assert committed_value(42, 7, None, NOW_MS) == bare
     assert committed_value(42, 7, "", NOW_MS) == bare
     assert read_committed(bare) == Committed(42, 7, "", NOW_MS)
+
+
+@pytest.mark.parametrize(
+    ("value", "committed"),
+    [
+        ("0002 000000000000002a 000461626364 0000018bcfe56800", (42, -1, "abcd", NOW_MS, None)),
+        ("0003 000000000000002a 00000007 00016d 0000018bcfe56800", (42, 7, "m", NOW_MS, None)),
+        ("0004 000000000000002a 00000007 01 0000018bcfe56800 00", (42, 7, "", NOW_MS, None)),
+    ],
+)
+def test_values_of_like_length_are_told_apart_by_their_version(
+    value: str, committed: tuple[int, int, str, int, None]
+) -> None:
+    assert read_committed(bytes.fromhex(value)) == committed
+
+
+def test_a_value_that_only_has_the_length_of_a_usual_one_is_refused() -> None:
+    # Its metadata would be one byte long, and then the timestamp is cut short.
+    cut = bytes.fromhex("0003 000000000000002a 00000007 0001 0000018bcfe56800")
+    with pytest.raises(UndecodableRecord, match="OffsetCommitValue v3: it ends at byte 24"):
+        decode(OFFSET_KEY, cut)
 
 
 def test_the_key_of_record_type_0_is_read_as_type_1() -> None:

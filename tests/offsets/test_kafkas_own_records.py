@@ -1,0 +1,134 @@
+"""What a real Kafka wrote into __consumer_offsets is read as Kafka itself reads it.
+
+vectors/kafka.json has the batches and what Kafka's own decoder printed for them;
+record_vectors.py recorded both.
+"""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kohort.log.batch import check, records
+from kohort.offsets.partitioner import partition_for
+from kohort.offsets.records import (
+    GroupForgotten,
+    GroupStored,
+    MemberMetadata,
+    OffsetCommitted,
+    OffsetForgotten,
+    OffsetsRecord,
+    Unknown,
+    decode,
+    encode,
+    read_committed,
+)
+
+DELETED = "<DELETE>"
+BATCHES = json.loads((Path(__file__).parent / "vectors" / "kafka.json").read_text())["batches"]
+
+
+def data_records() -> list[tuple[int, bytes | None, bytes | None, dict[str, Any]]]:
+    """(offsets partition, key, value, how Kafka reads it) of all but the transaction markers."""
+    found = []
+    for vector in BATCHES:
+        batch = bytes.fromhex(vector["batch"])
+        if not check(batch, 0, len(batch)).is_control:
+            for record, said in zip(records(batch), vector["kafka_reads"], strict=True):
+                found.append((vector["partition"], record.key, record.value, said))
+    return found
+
+
+RECORDS = data_records()
+
+
+def as_kafka_prints(record: OffsetsRecord) -> dict[str, Any]:
+    match record:
+        case OffsetCommitted(group_id, topic, partition, value):
+            committed = read_committed(value)
+            data = {
+                "offset": committed.offset,
+                "leaderEpoch": committed.leader_epoch,
+                "metadata": committed.metadata,
+                "commitTimestamp": committed.commit_timestamp_ms,
+                "expireTimestamp": committed.expire_timestamp_ms,
+            }
+            key = {"group": group_id, "topic": topic, "partition": partition}
+            return {"type": "1", "key": key, "data": data}
+        case OffsetForgotten(group_id, topic, partition):
+            key = {"group": group_id, "topic": topic, "partition": partition}
+            return {"type": "1", "key": key, "data": DELETED}
+        case GroupStored(group_id, group):
+            data = {
+                "protocolType": group.protocol_type,
+                "generation": group.generation,
+                "protocol": group.protocol_name,
+                "leader": group.leader,
+                "currentStateTimestamp": group.state_timestamp_ms,
+                "members": list(map(member_as_kafka_prints, group.members)),
+            }
+            return {"type": "2", "key": {"group": group_id}, "data": data}
+        case GroupForgotten(group_id):
+            return {"type": "2", "key": {"group": group_id}, "data": DELETED}
+        case Unknown(key_bytes, _):
+            return {"type": str(int.from_bytes(key_bytes[:2], "big"))}
+
+
+def member_as_kafka_prints(member: MemberMetadata) -> dict[str, Any]:
+    return {
+        "memberId": member.member_id,
+        "groupInstanceId": member.group_instance_id,
+        "clientId": member.client_id,
+        "clientHost": member.client_host,
+        "rebalanceTimeout": member.rebalance_timeout_ms,
+        "sessionTimeout": member.session_timeout_ms,
+    }
+
+
+@pytest.mark.parametrize(("_", "key", "value", "kafka_reads"), RECORDS)
+def test_a_record_is_read_as_kafka_reads_it(
+    _: int, key: bytes, value: bytes | None, kafka_reads: dict[str, Any]
+) -> None:
+    ours = as_kafka_prints(decode(key, value))
+    assert ours["type"] == kafka_reads["key"]["type"]
+    if "key" not in ours:
+        return
+    assert ours["key"] == kafka_reads["key"]["data"]
+    if ours["data"] == DELETED:
+        assert kafka_reads["payload"] == DELETED
+        return
+    kafkas = dict(kafka_reads["payload"]["data"])
+    # We go by the topic's name in the key; version 1 has no leader epoch, the others no expiry.
+    kafkas.pop("topicId", None)
+    if ours["type"] == "1":
+        kafkas = {"leaderEpoch": -1, "expireTimestamp": None} | kafkas
+    for member in kafkas.get("members", ()):
+        # Printed as what the consumer protocol says; compared as bytes in the next test.
+        del member["subscription"], member["assignment"]
+    assert ours["data"] == kafkas
+
+
+@pytest.mark.parametrize(("_", "key", "value", "kafka_reads"), RECORDS)
+def test_a_record_is_written_back_in_the_same_bytes(
+    _: int, key: bytes, value: bytes | None, kafka_reads: dict[str, Any]
+) -> None:
+    assert encode(decode(key, value)) == (key, value)
+
+
+@pytest.mark.parametrize(("partition", "key", "_", "kafka_reads"), RECORDS)
+def test_a_group_is_in_the_partition_where_we_would_look(
+    partition: int, key: bytes, _: bytes | None, kafka_reads: dict[str, Any]
+) -> None:
+    data = kafka_reads["key"]["data"]
+    assert partition_for(data.get("group") or data["groupId"], 50) == partition
+
+
+def test_the_recording_has_something_of_every_kind() -> None:
+    kinds = Counter(type(decode(key, value)) for _, key, value, _ in RECORDS)
+    kinds_wanted = {OffsetCommitted, OffsetForgotten, GroupStored, GroupForgotten, Unknown}
+    assert set(kinds) == kinds_wanted
+    versions = {value[:2].hex() for _, key, value, _ in RECORDS if key[:2] == b"\0\1" and value}
+    assert versions == {"0001", "0004"}
+    markers = [vector for vector in BATCHES if vector["kafka_reads"] == [None]]
+    assert len(markers) == 2  # one transaction committed, one aborted

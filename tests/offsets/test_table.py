@@ -1,0 +1,117 @@
+"""The table of committed offsets, against a plain dict."""
+
+import sys
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from kohort.offsets.records import (
+    Committed,
+    OffsetCommitted,
+    OffsetForgotten,
+    committed_value,
+    read_committed,
+)
+from kohort.offsets.table import OffsetsTable
+
+group_ids = st.sampled_from(["", "g", "my-group", "g-1"])
+topics = st.sampled_from(["t", "t-1", "t-1-1", "orders"])
+partitions = st.integers(0, 12)
+
+
+class TableAgainstADict(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = OffsetsTable()
+        self.model: dict[str, dict[tuple[str, int], bytes]] = {}
+
+    @rule(group_id=group_ids, topic=topics, partition=partitions, offset=st.integers(0, 1 << 40))
+    def put(self, group_id: str, topic: str, partition: int, offset: int) -> None:
+        value = committed_value(offset, -1, "m" * (offset % 3), 1_700_000_000_000)
+        self.table.put(OffsetCommitted(group_id, topic, partition, value))
+        self.model.setdefault(group_id, {})[topic, partition] = value
+
+    @rule(group_id=group_ids, topic=topics, partition=partitions)
+    def forget(self, group_id: str, topic: str, partition: int) -> None:
+        self.table.forget(OffsetForgotten(group_id, topic, partition))
+        offsets = self.model.get(group_id, {})
+        offsets.pop((topic, partition), None)
+        if not offsets:
+            self.model.pop(group_id, None)
+
+    @rule(group_id=group_ids)
+    def forget_group(self, group_id: str) -> None:
+        self.table.forget_group(group_id)
+        self.model.pop(group_id, None)
+
+    @rule(group_id=group_ids, topic=topics, partition=partitions)
+    def get(self, group_id: str, topic: str, partition: int) -> None:
+        value = self.model.get(group_id, {}).get((topic, partition))
+        expected = None if value is None else read_committed(value)
+        assert self.table.get(group_id, topic, partition) == expected
+
+    @invariant()
+    def the_table_holds_what_the_dict_holds(self) -> None:
+        assert set(self.table.groups()) == set(self.model)
+        assert len(self.table) == sum(map(len, self.model.values()))
+        for group_id in ("", "g", "my-group", "g-1"):
+            offsets = self.model.get(group_id, {})
+            assert self.table.has(group_id) == bool(offsets)
+            assert list(self.table.records(group_id)) == [
+                OffsetCommitted(group_id, topic, partition, value)
+                for (topic, partition), value in offsets.items()
+            ]
+            assert {
+                (topic, partition): committed
+                for topic, of_topic in self.table.of_group(group_id).items()
+                for partition, committed in of_topic.items()
+            } == {place: read_committed(value) for place, value in offsets.items()}
+
+
+TestTableAgainstADict = TableAgainstADict.TestCase
+
+
+def test_a_topic_whose_name_ends_like_a_partition_is_another_topic() -> None:
+    table = OffsetsTable()
+    table.put(OffsetCommitted("g", "t", 1, committed_value(1, -1, "", 0)))
+    table.put(OffsetCommitted("g", "t-1", 1, committed_value(2, -1, "", 0)))
+    assert table.of_group("g") == {
+        "t": {1: Committed(1, -1, "", 0)},
+        "t-1": {1: Committed(2, -1, "", 0)},
+    }
+
+
+def test_forgetting_what_was_never_committed_changes_nothing() -> None:
+    table = OffsetsTable()
+    table.forget(OffsetForgotten("g", "t", 1))
+    table.forget_group("g")
+    assert not table.has("g")
+    table.put(OffsetCommitted("g", "t", 2, committed_value(1, -1, "", 0)))
+    table.forget(OffsetForgotten("g", "t", 1))
+    assert list(table.of_group("g")) == ["t"]
+
+
+def test_partitions_without_end_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kohort.offsets.table._NAMES_MAX", 8)
+    table = OffsetsTable()
+    value = committed_value(1, -1, "", 0)
+    for partition in range(100):
+        table.put(OffsetCommitted("g", "t", partition, value))
+        assert len(table._names) <= 8
+    assert len(table) == 100
+
+
+def test_an_offset_takes_at_most_110_bytes() -> None:
+    # The layout of the big case of spec P6 in small: groups of ten partitions, one topic.
+    table = OffsetsTable()
+    groups, offsets_of_group = 500, 10
+    for number in range(groups):
+        for partition in range(offsets_of_group):
+            value = committed_value(number, -1, "", 1_700_000_000_000 + number)
+            table.put(OffsetCommitted(f"group-{number:06}", "orders", partition, value))
+    size = sys.getsizeof(table._groups)
+    for group_id, offsets in table._groups.items():
+        # What the allocator rounds up to, in sixteens.
+        size += sum(-(-sys.getsizeof(part) // 16) * 16 for part in offsets.values())
+        size += sys.getsizeof(group_id) + sys.getsizeof(offsets)
+    assert size / (groups * offsets_of_group) <= 110

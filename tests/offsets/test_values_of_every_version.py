@@ -1,0 +1,264 @@
+"""Values of every version, written by kio from Kafka's schemas, are read as they were meant.
+
+A second opinion on our own layouts: the tables below say what OffsetCommitValue.json and
+GroupMetadataValue.json (Kafka's group-coordinator) say, and kio makes bytes of them.
+"""
+
+import io
+import uuid
+from collections.abc import Sequence
+from dataclasses import field, make_dataclass
+from functools import cache
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from kio.serial import entity_reader, entity_writer
+from kio.static.constants import EntityType
+from kio.static.primitive import i16, i32, i64
+from kohort.offsets.committed import committed_value, read_committed
+from kohort.offsets.errors import UndecodableRecord
+from kohort.offsets.group_metadata import (
+    GroupMetadata,
+    MemberMetadata,
+    group_value,
+    read_group,
+)
+
+
+class Field(NamedTuple):
+    """One row of a table: a field and the versions that have it."""
+
+    name: str
+    type: Any
+    kafka_type: str | None  # None: an array of entities
+    versions: Sequence[int]
+    tag: int | None = None
+
+
+ALL = range(5)
+
+OFFSET_COMMIT_VALUE = (
+    Field("offset", i64, "int64", ALL),
+    Field("leader_epoch", i32, "int32", (3, 4)),
+    Field("metadata", str, "string", ALL),
+    Field("commit_timestamp", i64, "int64", ALL),
+    Field("expire_timestamp", i64, "int64", (1,)),
+    Field("topic_id", uuid.UUID | None, "uuid", (4,), tag=0),
+)
+
+MEMBER_METADATA = (
+    Field("member_id", str, "string", ALL),
+    Field("group_instance_id", str | None, "string", (3, 4)),
+    Field("client_id", str, "string", ALL),
+    Field("client_host", str, "string", ALL),
+    Field("rebalance_timeout", i32, "int32", (1, 2, 3, 4)),
+    Field("session_timeout", i32, "int32", ALL),
+    Field("subscription", bytes, "bytes", ALL),
+    Field("assignment", bytes, "bytes", ALL),
+)
+
+GROUP_METADATA_VALUE = (
+    Field("protocol_type", str, "string", ALL),
+    Field("generation", i32, "int32", ALL),
+    Field("protocol", str | None, "string", ALL),
+    Field("leader", str | None, "string", ALL),
+    Field("current_state_timestamp", i64, "int64", (2, 3, 4)),
+)
+
+
+@cache
+def commit_entity(version: int) -> Any:
+    return entity("OffsetCommitValue", version, OFFSET_COMMIT_VALUE, EntityType.data)
+
+
+@cache
+def member_entity(version: int) -> Any:
+    return entity("MemberMetadata", version, MEMBER_METADATA, EntityType.nested)
+
+
+@cache
+def group_entity(version: int) -> Any:
+    members = Field("members", tuple[member_entity(version), ...], None, ALL)
+    return entity("GroupMetadataValue", version, (*GROUP_METADATA_VALUE, members), EntityType.data)
+
+
+def entity(name: str, version: int, fields: Sequence[Field], entity_type: EntityType) -> Any:
+    rows: list[Any] = []
+    for row in fields:
+        if version not in row.versions:
+            continue
+        metadata: dict[str, Any] = {}
+        if row.kafka_type is not None:
+            metadata["kafka_type"] = row.kafka_type
+        if row.tag is None:
+            rows.append((row.name, row.type, field(metadata=metadata)))
+        else:
+            metadata["tag"] = row.tag
+            rows.append((row.name, row.type, field(metadata=metadata, default=None)))
+    return make_dataclass(
+        name,
+        rows,
+        namespace={
+            "__type__": entity_type,
+            "__version__": i16(version),
+            "__flexible__": version >= 4,
+        },
+        frozen=True,
+        slots=True,
+        kw_only=True,
+    )
+
+
+def written(message: Any) -> bytes:
+    """The version and the message, by kio."""
+    buffer = io.BytesIO(message.__version__.to_bytes(2, "big"))
+    buffer.seek(2)
+    entity_writer(type(message))(buffer, message)
+    return buffer.getvalue()
+
+
+int32s = st.integers(-(1 << 31), (1 << 31) - 1)
+int64s = st.integers(-(1 << 63), (1 << 63) - 1)
+texts = st.text(max_size=200)
+versions = st.sampled_from(ALL)
+
+
+@given(versions, int64s, int32s, texts, int64s, int64s, st.none() | st.uuids())
+@example(3, 42, 7, "", 1_700_000_000_000, 0, None)
+@example(4, 42, 7, "", 1_700_000_000_000, 0, None)
+@example(4, 42, 7, "", 1_700_000_000_000, 0, uuid.UUID(int=1))
+def test_a_commit_of_every_version_is_read(
+    version: int,
+    offset: int,
+    leader_epoch: int,
+    metadata: str,
+    commit_timestamp_ms: int,
+    expire_timestamp_ms: int,
+    topic_id: uuid.UUID | None,
+) -> None:
+    fields: dict[str, Any] = {
+        "offset": offset,
+        "leader_epoch": leader_epoch,
+        "metadata": metadata,
+        "commit_timestamp": commit_timestamp_ms,
+        "expire_timestamp": expire_timestamp_ms,
+        "topic_id": topic_id,
+    }
+    entity_type = commit_entity(version)
+    known = {name: fields[name] for name in entity_type.__dataclass_fields__}
+    committed = read_committed(written(entity_type(**known)))
+    expires = version == 1 and expire_timestamp_ms != -1
+    assert committed == (
+        offset,
+        leader_epoch if version >= 3 else -1,
+        metadata,
+        commit_timestamp_ms,
+        expire_timestamp_ms if expires else None,
+    )
+
+
+members = st.builds(
+    MemberMetadata,
+    member_id=texts,
+    group_instance_id=st.none() | texts,
+    client_id=texts,
+    client_host=texts,
+    rebalance_timeout_ms=int32s,
+    session_timeout_ms=int32s,
+    subscription=st.binary(max_size=300),
+    assignment=st.binary(max_size=300),
+)
+groups = st.builds(
+    GroupMetadata,
+    protocol_type=texts,
+    generation=int32s,
+    protocol_name=st.none() | texts,
+    leader=st.none() | texts,
+    state_timestamp_ms=int64s,
+    members=st.lists(members, max_size=4).map(tuple),
+)
+
+
+def as_entity(group: GroupMetadata, version: int) -> Any:
+    def member_as_entity(member: MemberMetadata) -> Any:
+        since_v1 = {"rebalance_timeout": member.rebalance_timeout_ms} if version >= 1 else {}
+        since_v3 = {"group_instance_id": member.group_instance_id} if version >= 3 else {}
+        return member_entity(version)(
+            member_id=member.member_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            session_timeout=member.session_timeout_ms,
+            subscription=member.subscription,
+            assignment=member.assignment,
+            **since_v1,
+            **since_v3,
+        )
+
+    since_v2 = {"current_state_timestamp": group.state_timestamp_ms} if version >= 2 else {}
+    return group_entity(version)(
+        protocol_type=group.protocol_type,
+        generation=group.generation,
+        protocol=group.protocol_name,
+        leader=group.leader,
+        members=tuple(map(member_as_entity, group.members)),
+        **since_v2,
+    )
+
+
+@given(versions, groups)
+def test_a_group_of_every_version_is_read(version: int, group: GroupMetadata) -> None:
+    def as_known(member: MemberMetadata) -> MemberMetadata:
+        if version < 1:
+            member = member._replace(rebalance_timeout_ms=-1)
+        return member if version >= 3 else member._replace(group_instance_id=None)
+
+    assert read_group(written(as_entity(group, version))) == group._replace(
+        state_timestamp_ms=group.state_timestamp_ms if version >= 2 else -1,
+        members=tuple(map(as_known, group.members)),
+    )
+
+
+@given(groups)
+def test_a_group_is_written_as_kio_writes_version_3(group: GroupMetadata) -> None:
+    assert group_value(group) == written(as_entity(group, 3))
+
+
+@given(int64s, int32s, texts, int64s, st.none() | int64s)
+def test_a_commit_is_written_so_that_kio_reads_it(
+    offset: int, leader_epoch: int, metadata: str, timestamp_ms: int, expire_ms: int | None
+) -> None:
+    value = committed_value(offset, leader_epoch, metadata, timestamp_ms, expire_ms)
+    version = 3 if expire_ms is None else 1
+    assert value[:2] == version.to_bytes(2, "big")
+    message, size = entity_reader(commit_entity(version))(value, 2)
+    assert size == len(value) - 2
+    assert (message.offset, message.metadata) == (offset, metadata)
+    assert message.commit_timestamp == timestamp_ms
+    if expire_ms is None:
+        assert message.leader_epoch == leader_epoch
+    else:
+        assert message.expire_timestamp == expire_ms
+
+
+def test_tagged_fields_of_a_later_broker_are_stepped_over() -> None:
+    value = written(
+        commit_entity(4)(offset=5, leader_epoch=1, metadata="m", commit_timestamp=9, topic_id=None)
+    )
+    assert value.endswith(b"\x00")
+    # One tag, number 300, of three bytes.
+    assert read_committed(value[:-1] + b"\x01\xac\x02\x03abc") == read_committed(value)
+    with pytest.raises(UndecodableRecord, match="ends at byte"):
+        read_committed(value[:-1] + b"\x01\xac\x02\x04abc")
+
+
+def test_a_topic_id_does_not_change_what_a_commit_says() -> None:
+    bare = commit_entity(4)(
+        offset=5, leader_epoch=1, metadata="m", commit_timestamp=9, topic_id=None
+    )
+    named = commit_entity(4)(
+        offset=5, leader_epoch=1, metadata="m", commit_timestamp=9, topic_id=uuid.UUID(int=7)
+    )
+    assert written(bare) != written(named)
+    assert read_committed(written(bare)) == read_committed(written(named))
