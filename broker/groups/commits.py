@@ -1,0 +1,88 @@
+"""OffsetCommit: may this one commit, and what is written? The hottest path of all.
+
+Upstream: OffsetMetadataManager.commitOffset, ClassicGroup.validateOffsetCommit.
+"""
+
+from ...offsets.records import OffsetCommitted, OffsetsRecord, committed_value
+from ...protocol.errors import ErrorCode
+from .commands import OffsetCommit
+from .fencing import standing
+from .group import Group
+from .results import CommitDone
+from .states import COMPLETING, EMPTY, PREPARING, STABLE
+from .turn import Outcome, Reply, Shard
+
+_NONE = ErrorCode.none
+_TOO_LARGE = ErrorCode.offset_metadata_too_large
+# The answer when all went well, by the number of entries. Clients commit what they are assigned,
+# so few numbers occur; longer requests than this are answered by a fresh one.
+_ALL_WELL = tuple(CommitDone((_NONE,) * count) for count in range(257))
+
+
+def decide_commit(shard: Shard, command: OffsetCommit, ticket: int, now: int) -> Outcome:
+    group_id, generation_id, member_id, _, offsets, retention_ms, _ = command
+    group = shard.groups.get(group_id)
+    if group is not None or generation_id >= 0:
+        error = _check(shard, group, command)
+        if error is not _NONE:
+            return Outcome((), (Reply(ticket, CommitDone((error,) * len(offsets))),))
+        if group is not None and (group.state is STABLE or group.state is PREPARING):
+            member = group.members[member_id]
+            shard.deadlines.set(member.session, now + member.session_timeout_ms)
+    expire_ms = None if retention_ms is None or retention_ms == -1 else now + retention_ms
+    limit = shard.config.offset_metadata_max_bytes
+    records: list[OffsetsRecord] = []
+    for topic, partition, offset, leader_epoch, metadata, commit_ms in offsets:
+        if metadata is None:
+            metadata = ""
+        elif len(metadata) * 2 > limit and _utf16_units(metadata) > limit:
+            continue
+        if commit_ms is None or commit_ms == -1:
+            commit_ms = now
+        value = committed_value(offset, leader_epoch, metadata, commit_ms, expire_ms)
+        records.append(OffsetCommitted(group_id, topic, partition, value))
+    count = len(offsets)
+    if len(records) == count < 257:
+        return Outcome(tuple(records), (Reply(ticket, _ALL_WELL[count]),))
+    if group is None and not records:
+        # No record says so, but the group was accepted: until the next load it exists.
+        shard.find(group_id, now) or shard.found(group_id, now)
+    return Outcome(tuple(records), (Reply(ticket, _done(command, limit)),))
+
+
+def _done(command: OffsetCommit, limit: int) -> CommitDone:
+    return CommitDone(
+        tuple(
+            _TOO_LARGE if _utf16_units(entry.metadata or "") > limit else _NONE
+            for entry in command.offsets
+        )
+    )
+
+
+def _utf16_units(text: str) -> int:
+    """The length of a string as Java counts it."""
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def _check(shard: Shard, group: Group | None, command: OffsetCommit) -> ErrorCode:
+    """Whether this may be committed to a group that is known, or for a generation of one that is
+    not. The order is upstream's, and clients can tell."""
+    if group is None:
+        # A group that has only offsets has no members either.
+        known = shard.table.has(command.group_id)
+        return ErrorCode.unknown_member_id if known else command.unknown_group
+    generation_id, member_id = command.generation_id, command.member_id
+    if generation_id < 0 and group.state is EMPTY:
+        # From an administrator, or a consumer that assigns itself: its ids are not looked at.
+        return _NONE
+    instance_id = command.group_instance_id
+    if generation_id < 0 and not member_id and instance_id is None:
+        return ErrorCode.unknown_member_id
+    error = standing(group, member_id, instance_id, "offset-commit")
+    if error is not _NONE:
+        return error
+    if generation_id != group.generation:
+        return ErrorCode.illegal_generation
+    if group.state is COMPLETING:
+        return ErrorCode.rebalance_in_progress
+    return _NONE

@@ -1,0 +1,199 @@
+"""The coordinator of the groups of one offsets partition. No bytes, no clock, no I/O.
+
+handle() and tick() decide; they change soft state only and return records and replies. apply() is
+the one writer of durable state, live and when a log is read. Between a decision and applying its
+records nobody may ask: the runtime does both in one breath. Read states.py first.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ...offsets.records import (
+    GroupForgotten,
+    GroupStored,
+    OffsetCommitted,
+    OffsetForgotten,
+    OffsetsRecord,
+)
+from ...offsets.table import OffsetsTable
+from ...protocol.errors import ErrorCode
+from .commands import (
+    Command,
+    Heartbeat,
+    JoinGroup,
+    LeaveGroup,
+    OffsetCommit,
+    OffsetFetch,
+    SyncGroup,
+)
+from .commits import decide_commit
+from .config import GroupConfig
+from .fetches import decide_fetch
+from .group import Group
+from .heartbeats import decide_heartbeat, session_timer_due
+from .joining import decide_join
+from .leaving import decide_leave
+from .rebalance import join_timer_due, prepare, refuse_syncs
+from .results import join_refused
+from .states import DEAD
+from .storing import restored
+from .syncing import decide_sync, sync_timer_due
+from .timers import Timer
+from .turn import NOTHING, Outcome, Reply, Shard, Turn
+
+__all__ = ["Coordinator", "Outcome", "Reply"]
+
+_log = logging.getLogger("kohort.groups")
+
+_DECIDE: Mapping[type, Callable[[Shard, Any, int, int], Outcome]] = {
+    JoinGroup: decide_join,
+    SyncGroup: decide_sync,
+    Heartbeat: decide_heartbeat,
+    LeaveGroup: decide_leave,
+    OffsetCommit: decide_commit,
+    OffsetFetch: decide_fetch,
+}
+
+
+class Coordinator:
+    """`new_member_id` makes the random part of a member id (upstream: a UUID's text)."""
+
+    __slots__ = ("_shard", "_table")
+
+    def __init__(
+        self,
+        config: GroupConfig,
+        new_member_id: Callable[[], str],
+        table: OffsetsTable | None = None,
+    ) -> None:
+        self._table = OffsetsTable() if table is None else table
+        self._shard = Shard(config, new_member_id, self._table)
+
+    # --- deciding
+
+    def handle(self, command: Command, ticket: int, now: int) -> Outcome:
+        """Decide `command`. Its reply carries `ticket`, in this outcome or in a later one; it never
+        comes if a later request of the same member takes its place."""
+        return _DECIDE[type(command)](self._shard, command, ticket, now)
+
+    def tick(self, now: int) -> Outcome:
+        """Decide what is due first, if anything is due by `now`. One deadline at a time, so that
+        its records are applied before the next is looked at."""
+        timer = self._shard.deadlines.pop_due(now)
+        group = None if timer is None else self._shard.groups.get(timer.group_id)
+        if timer is None or group is None:
+            return NOTHING
+        turn = Turn(self._shard, now)
+        if timer.kind == "session":
+            session_timer_due(turn, group, timer.member_id)
+        elif timer.kind == "join":
+            join_timer_due(turn, group)
+        else:
+            sync_timer_due(turn, group)
+        return turn.outcome()
+
+    def next_deadline(self) -> int | None:
+        """When to tick() again: never too late, sometimes too early (a deadline moved meanwhile;
+        the tick then decides nothing and the next answer is right). None: no need to."""
+        return self._shard.deadlines.earliest()
+
+    # --- durable state
+
+    def apply(self, record: OffsetsRecord) -> None:
+        """Take in a record: of a decision just made, or of the log that is being read."""
+        kind = type(record)
+        if kind is OffsetCommitted:
+            self._table.put(record)  # type: ignore[arg-type]
+        elif isinstance(record, GroupStored):
+            self._apply_group(record)
+        elif isinstance(record, OffsetForgotten):
+            self._apply_forgotten(record)
+        elif isinstance(record, GroupForgotten):
+            self._forget(record.group_id)
+        else:
+            _log.warning("Ignoring a record of a kind that is not kept here: %r", record)
+
+    def _apply_group(self, record: GroupStored) -> None:
+        group = self._shard.groups.get(record.group_id)
+        if group is not None and group.proposed is record.value:
+            group.settle(record.value)
+        else:
+            self._forget(record.group_id)
+            self._shard.groups[record.group_id] = restored(record)
+
+    def _apply_forgotten(self, record: OffsetForgotten) -> None:
+        """A group outlives its last offset, until it gets a tombstone of its own."""
+        group_id = record.group_id
+        is_known = group_id in self._shard.groups or not self._table.has(group_id)
+        self._table.forget(record)
+        if not is_known and not self._table.has(group_id):
+            self._shard.found(group_id, -1)
+
+    def _forget(self, group_id: str) -> None:
+        group = self._shard.groups.pop(group_id, None)
+        if group is None:
+            return
+        deadlines = self._shard.deadlines
+        deadlines.cancel(group.join_timer)
+        deadlines.cancel(group.sync_timer)
+        for member_id in (*group.members, *group.pending_joins):
+            deadlines.cancel(Timer("session", group_id, member_id))
+
+    # --- gaining and losing the partition
+
+    def loaded(self, now: int) -> Outcome:
+        """The log has been read: members have a whole session to be heard of again."""
+        turn = Turn(self._shard, now)
+        for group in self._shard.groups.values():
+            _log.info(
+                "Loaded classic group %s with %d members.", group.group_id, len(group.members)
+            )
+            for member in group.members.values():
+                turn.arm(member.session, member.session_timeout_ms)
+            limit = turn.config.group_max_size
+            if len(group.members) > limit:
+                prepare(
+                    turn,
+                    group,
+                    f"Freshly-loaded group {group.group_id} (size {len(group.members)}) is over "
+                    f"capacity {limit}. Rebalancing in order to give a chance for consumers to "
+                    "commit offsets",
+                )
+        return turn.outcome()
+
+    def unload(self) -> Outcome:
+        """The partition is lost: whoever waits is told to look for its new coordinator."""
+        turn = Turn(self._shard, 0)
+        for group in self._shard.groups.values():
+            _log.info(
+                "[GroupId=%s] Unloading group metadata for generation %d.",
+                group.group_id,
+                group.generation,
+            )
+            for member in group.members.values():
+                ticket = group.take_join(member)
+                if ticket is not None:
+                    refused = join_refused(ErrorCode.not_coordinator, member.member_id)
+                    turn.answer(ticket, refused)
+            refuse_syncs(turn, group, ErrorCode.not_coordinator)
+            group.transition(DEAD, 0)
+        self._shard.groups.clear()
+        self._shard.deadlines.clear()
+        return turn.outcome()
+
+    # --- looking
+
+    @property
+    def groups(self) -> Mapping[str, Group]:
+        """The groups that are, or were, more than their offsets. To look at, not to touch."""
+        return self._shard.groups
+
+    @property
+    def table(self) -> OffsetsTable:
+        return self._table
+
+    @property
+    def deadlines(self) -> Mapping[Timer, int]:
+        """What is due when. To look at."""
+        return self._shard.deadlines.pending

@@ -1,0 +1,37 @@
+"""Who may act? The ids in a request against those of the group."""
+
+import logging
+
+from ...protocol.errors import ErrorCode
+from .group import Group
+
+_log = logging.getLogger("kohort.groups")
+
+_NONE = ErrorCode.none
+_UNKNOWN = ErrorCode.unknown_member_id
+_FENCED = ErrorCode.fenced_instance_id
+
+
+def standing(
+    group: Group, member_id: str, group_instance_id: str | None, operation: str
+) -> ErrorCode:
+    """NONE if this is a member; a pending id is none yet.
+
+    The instance id is looked at first: whoever shows one that another member holds is fenced, even
+    with a member id that nobody knows.
+    """
+    if group_instance_id is not None:
+        holder = group.static_members.get(group_instance_id)
+        if holder is None:
+            return _UNKNOWN
+        if holder != member_id:
+            _log.info(
+                "Request memberId=%s for static member with groupInstanceId=%s is fenced by "
+                "existing memberId=%s during operation %s",
+                member_id,
+                group_instance_id,
+                holder,
+                operation,
+            )
+            return _FENCED
+    return _NONE if member_id in group.members else _UNKNOWN

@@ -1,0 +1,37 @@
+"""OffsetFetch: what is committed. Touches no timer and asks nobody who they are.
+
+Whether a group exists makes no difference: no offset is no error. Members of classic groups are
+not checked (upstream: ClassicGroup.validateOffsetFetch), and without transactions there is nothing
+that require_stable would have to wait for but what the runtime waits for anyway.
+"""
+
+from ...offsets.records import Committed
+from ...protocol.errors import ErrorCode
+from .commands import OffsetFetch
+from .results import Fetched, FetchedPartition
+from .turn import Outcome, Reply, Shard
+
+_NONE = ErrorCode.none
+
+
+def decide_fetch(shard: Shard, command: OffsetFetch, ticket: int, _now: int) -> Outcome:
+    group_id = command.group_id
+    if command.topics is None:
+        topics = tuple(
+            (topic, tuple(_found(partition, c) for partition, c in partitions.items()))
+            for topic, partitions in shard.table.of_group(group_id).items()
+        )
+    else:
+        get = shard.table.get
+        topics = tuple(
+            (topic, tuple([_found(p, get(group_id, topic, p)) for p in partitions]))
+            for topic, partitions in command.topics
+        )
+    return Outcome((), (Reply(ticket, Fetched(_NONE, topics)),))
+
+
+def _found(partition: int, committed: Committed | None) -> FetchedPartition:
+    if committed is None:
+        return FetchedPartition(partition, -1, -1, "", _NONE)
+    offset, leader_epoch, metadata, _, _ = committed
+    return FetchedPartition(partition, offset, leader_epoch, metadata, _NONE)

@@ -1,0 +1,68 @@
+"""Heartbeat, and what happens to a member that sends none.
+
+Upstream: classicGroupHeartbeat, expireClassicGroupMemberHeartbeat.
+"""
+
+import logging
+
+from ...protocol.errors import ErrorCode
+from .commands import Heartbeat
+from .fencing import standing
+from .group import Group
+from .rebalance import complete_after_expiry, let_go, prepare
+from .results import HeartbeatDone
+from .states import COMPLETING, HEARTBEAT, STABLE
+from .turn import Outcome, Reply, Shard, Turn
+
+_log = logging.getLogger("kohort.groups")
+
+_NONE = ErrorCode.none
+_ALIVE = {state: HeartbeatDone(error) for state, error in HEARTBEAT.items()}
+_INVALID_GROUP = HeartbeatDone(ErrorCode.invalid_group_id)
+_UNKNOWN = HeartbeatDone(ErrorCode.unknown_member_id)
+_ILLEGAL_GENERATION = HeartbeatDone(ErrorCode.illegal_generation)
+
+
+def decide_heartbeat(shard: Shard, command: Heartbeat, ticket: int, now: int) -> Outcome:
+    group_id, generation_id, member_id, instance_id = command
+    group = shard.groups.get(group_id)
+    if group is None:
+        return _reply(ticket, _UNKNOWN if group_id else _INVALID_GROUP)
+    member = group.members.get(member_id)
+    if member is None or instance_id is not None:
+        error = standing(group, member_id, instance_id, "heartbeat")
+        if error is not _NONE:
+            return _reply(ticket, HeartbeatDone(error))
+    assert member is not None
+    if generation_id != group.generation:
+        return _reply(ticket, _ILLEGAL_GENERATION)
+    shard.deadlines.set(member.session, now + member.session_timeout_ms)
+    return _reply(ticket, _ALIVE[group.state])
+
+
+def _reply(ticket: int, result: HeartbeatDone) -> Outcome:
+    return Outcome((), (Reply(ticket, result),))
+
+
+def session_timer_due(turn: Turn, group: Group, member_id: str) -> None:
+    if member_id in group.pending_joins:
+        _log.info(
+            "Pending member %s in group %s has been removed after session timeout expiration.",
+            member_id,
+            group.group_id,
+        )
+        group.remove(member_id)
+        complete_after_expiry(turn, group)
+        return
+    member = group.members.get(member_id)
+    if member is None or member.is_excused:
+        # An excused member gets a new deadline when its request is answered.
+        return
+    _log.info(
+        "Member %s in group %s has failed, removing it from the group.", member_id, group.group_id
+    )
+    let_go(turn, group, member)
+    if group.state in (COMPLETING, STABLE):
+        prepare(turn, group, f"removing member {member_id} on heartbeat expiration.")
+    else:
+        complete_after_expiry(turn, group)

@@ -1,0 +1,72 @@
+"""LeaveGroup: members that go by themselves, or are sent away by their instance id.
+
+Upstream: GroupMetadataManager.classicGroupLeave.
+"""
+
+import logging
+
+from ...protocol.errors import ErrorCode
+from .commands import LeaveGroup, LeavingMember
+from .fencing import standing
+from .group import Group
+from .rebalance import complete_if_joined, let_go, prepare
+from .results import Left, LeftMember
+from .states import COMPLETING, STABLE
+from .timers import Timer
+from .turn import Outcome, Shard, Turn
+
+_log = logging.getLogger("kohort.groups")
+
+
+def decide_leave(shard: Shard, command: LeaveGroup, ticket: int, now: int) -> Outcome:
+    turn = Turn(shard, now)
+    if not command.group_id:
+        turn.answer(ticket, Left(ErrorCode.invalid_group_id, ()))
+        return turn.outcome()
+    group = shard.groups.get(command.group_id)
+    left = []
+    for leaving in command.members:
+        error = ErrorCode.unknown_member_id if group is None else _leave(turn, group, leaving)
+        left.append(LeftMember(leaving.member_id, leaving.group_instance_id, error))
+    gone = [member.member_id for member in left if member.error is ErrorCode.none]
+    if group is not None and gone:
+        if group.state in (COMPLETING, STABLE):
+            names = ", ".join(gone)
+            prepare(turn, group, f"explicit `LeaveGroup` request for ({names}) members.")
+        else:
+            complete_if_joined(turn, group)
+    turn.answer(ticket, Left(ErrorCode.none, tuple(left)))
+    return turn.outcome()
+
+
+def _leave(turn: Turn, group: Group, leaving: LeavingMember) -> ErrorCode:
+    member_id, instance_id, reason = leaving
+    if not member_id:
+        # An administrator who knows instance ids only.
+        known_as = None if instance_id is None else group.static_members.get(instance_id)
+        if known_as is None:
+            return ErrorCode.unknown_member_id
+        member_id = known_as
+    elif member_id in group.pending_joins:
+        group.remove(member_id)
+        turn.deadlines.cancel(Timer("session", group.group_id, member_id))
+        _log_leave("Pending member", group, member_id, reason)
+        return ErrorCode.none
+    else:
+        error = standing(group, member_id, instance_id, "leave-group")
+        if error is not ErrorCode.none:
+            return error
+    # A sync that it has parked is never answered: as upstream, who forgets it with the member.
+    let_go(turn, group, group.members[member_id])
+    _log_leave("Member", group, member_id, reason)
+    return ErrorCode.none
+
+
+def _log_leave(who: str, group: Group, member_id: str, reason: str | None) -> None:
+    _log.info(
+        "[Group %s] %s %s has left group through explicit `LeaveGroup` request; client reason: %s",
+        group.group_id,
+        who,
+        member_id,
+        "not provided" if reason is None else reason,
+    )

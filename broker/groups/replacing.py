@@ -1,0 +1,110 @@
+"""A static member has come back without its member id: it takes its own place (KIP-345).
+
+Upstream: updateStaticMemberThenRebalanceOrCompleteJoin, ClassicGroup.replaceStaticMember.
+"""
+
+import logging
+
+from ...protocol.errors import ErrorCode
+from .commands import JoinGroup
+from .group import Group
+from .members import Member
+from .rebalance import complete_if_joined, everybody, prepare
+from .results import Joined, join_refused, sync_refused
+from .states import COMPLETING, STABLE
+from .turn import Turn
+from .voting import elect
+
+_log = logging.getLogger("kohort.groups")
+
+
+def replace(
+    turn: Turn, group: Group, old: Member, member_id: str, command: JoinGroup, ticket: int
+) -> None:
+    """Without a round if the group is stable and would still elect the same protocol, even if the
+    metadata have changed: the assignment that is stored goes on being served."""
+    leader_before = group.leader
+    new = _succeed(turn, group, old, member_id)
+    group.update(new, command, ticket)
+    reason = f"client reason: {command.reason or 'not provided'}"
+    instance_id = command.group_instance_id
+    if group.state is STABLE:
+        if elect(group) == group.protocol_name:
+            _log.info(
+                "Static member which joins during Stable stage and doesn't affect the selected "
+                "protocol will not trigger a rebalance."
+            )
+            turn.propose(group)
+            group.take_join(new)
+            turn.answer(ticket, _without_round(group, new, command, leader_before or ""))
+        else:
+            prepare(
+                turn,
+                group,
+                "Group's selectedProtocol will change because static member "
+                f"{member_id} with instance id {instance_id} joined with change of protocol; "
+                + reason,
+            )
+    elif group.state is COMPLETING:
+        # The leader may be assigning partitions to the old id right now.
+        prepare(
+            turn,
+            group,
+            f"Updating metadata for static member {member_id} with instance id {instance_id}; "
+            + reason,
+        )
+    else:
+        complete_if_joined(turn, group)
+
+
+def _succeed(turn: Turn, group: Group, old: Member, member_id: str) -> Member:
+    """Put a member with the new id where the old one was; parked requests of the old are fenced.
+
+    `pending_syncs` keeps the old id, if it owed a sync: as upstream, where nobody can ever pay that
+    debt and the sync timer leads to one more round.
+    """
+    instance_id = old.group_instance_id
+    assert instance_id is not None
+    fenced = ErrorCode.fenced_instance_id
+    join_ticket = group.take_join(old)
+    if join_ticket is not None:
+        turn.answer(join_ticket, join_refused(fenced, old.member_id))
+    if old.sync_ticket is not None:
+        turn.answer(old.sync_ticket, sync_refused(fenced))
+    new = Member(
+        group.group_id,
+        member_id,
+        group_instance_id=instance_id,
+        client_id=old.client_id,
+        client_host=old.client_host,
+        rebalance_timeout_ms=old.rebalance_timeout_ms,
+        session_timeout_ms=old.session_timeout_ms,
+        protocols=old.protocols,
+        assignment=old.assignment,
+    )
+    del group.members[old.member_id]
+    group.members[member_id] = new
+    group.static_members[instance_id] = member_id
+    if group.leader == old.member_id:
+        group.leader = member_id
+    turn.deadlines.cancel(old.session)
+    turn.arm(new.session, new.session_timeout_ms)
+    return new
+
+
+def _without_round(group: Group, member: Member, command: JoinGroup, leader_before: str) -> Joined:
+    """The generation that goes on. A leader must not assign again what is assigned: since v9 it is
+    told so (KIP-814); before that it is given its old id as the leader's, so that it takes itself
+    for a follower and merely syncs."""
+    leads = member.member_id == group.leader
+    told = command.supports_skip_assignment
+    return Joined(
+        ErrorCode.none,
+        group.generation,
+        group.protocol_type,
+        group.protocol_name,
+        (group.leader or "") if told else leader_before,
+        member.member_id,
+        everybody(group) if told and leads else (),
+        told and leads,
+    )

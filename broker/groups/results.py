@@ -1,0 +1,129 @@
+"""What the coordinator answers. No result knows the version of its response."""
+
+from typing import NamedTuple, TypeAlias
+
+from ...protocol.errors import ErrorCode
+from .commands import Command, Heartbeat, JoinGroup, LeaveGroup, OffsetCommit, SyncGroup
+
+
+class JoinedMember(NamedTuple):
+    member_id: str
+    group_instance_id: str | None
+    metadata: bytes  # for the elected protocol
+
+
+class Joined(NamedTuple):
+    """A new generation, or an error: then all but the member id is empty."""
+
+    error: ErrorCode
+    generation_id: int
+    protocol_type: str | None
+    protocol_name: str | None
+    leader: str
+    member_id: str
+    members: tuple[JoinedMember, ...]  # everybody for the leader, nobody for the others
+    skip_assignment: bool
+
+
+class Synced(NamedTuple):
+    error: ErrorCode
+    protocol_type: str | None
+    protocol_name: str | None
+    assignment: bytes
+
+
+class HeartbeatDone(NamedTuple):
+    error: ErrorCode
+
+
+class LeftMember(NamedTuple):
+    """Ids as the request gave them."""
+
+    member_id: str
+    group_instance_id: str | None
+    error: ErrorCode
+
+
+class Left(NamedTuple):
+    error: ErrorCode
+    members: tuple[LeftMember, ...]  # in the order of the request; none when `error` is set
+
+
+class CommitDone(NamedTuple):
+    errors: tuple[ErrorCode, ...]  # one for each entry of the command, in its order
+
+
+class FetchedPartition(NamedTuple):
+    partition: int
+    offset: int  # -1 none
+    leader_epoch: int  # -1 none
+    metadata: str
+    error: ErrorCode
+
+
+class Fetched(NamedTuple):
+    error: ErrorCode
+    topics: tuple[tuple[str, tuple[FetchedPartition, ...]], ...]  # none when `error` is set
+
+
+Result: TypeAlias = Joined | Synced | HeartbeatDone | Left | CommitDone | Fetched
+
+
+def join_refused(error: ErrorCode, member_id: str = "", leader: str = "") -> Joined:
+    return Joined(error, -1, None, None, leader, member_id, (), False)
+
+
+def sync_refused(error: ErrorCode) -> Synced:
+    return Synced(error, None, None, b"")
+
+
+def refusal(command: Command, error: ErrorCode) -> Result:
+    """The result that answers `command` with `error` and nothing else.
+
+    For whoever cannot ask the coordinator at all (not its broker, log still being read) or could
+    not keep its records. The member id of a join is not echoed: upstream answers such errors with
+    an empty response.
+    """
+    match command:
+        case JoinGroup():
+            return join_refused(error)
+        case SyncGroup():
+            return sync_refused(error)
+        case Heartbeat():
+            # A session must outlive the reading of the log: its member has done nothing wrong.
+            if error is ErrorCode.coordinator_load_in_progress:
+                return HeartbeatDone(ErrorCode.none)
+            return HeartbeatDone(error)
+        case LeaveGroup():
+            return Left(error, ())
+        case OffsetCommit():
+            return CommitDone((error,) * len(command.offsets))
+        case _:
+            return Fetched(error, ())
+
+
+# Upstream: appendGroupMetadataErrorToResponseError and handleOperationException. What is not
+# listed reaches the client unchanged.
+_APPEND_ERRORS = {
+    ErrorCode.unknown_topic_or_partition: ErrorCode.coordinator_not_available,
+    ErrorCode.not_enough_replicas: ErrorCode.coordinator_not_available,
+    ErrorCode.request_timed_out: ErrorCode.coordinator_not_available,
+    ErrorCode.not_leader_or_follower: ErrorCode.not_coordinator,
+    ErrorCode.kafka_storage_error: ErrorCode.not_coordinator,
+    ErrorCode.message_too_large: ErrorCode.unknown_server_error,
+    ErrorCode.record_list_too_large: ErrorCode.unknown_server_error,
+    ErrorCode.invalid_fetch_size: ErrorCode.unknown_server_error,
+    ErrorCode.network_exception: ErrorCode.coordinator_load_in_progress,
+}
+
+
+def append_error(error: ErrorCode, *, fetching: bool = False) -> ErrorCode:
+    """What a client sees when an append failed with `error`.
+
+    `fetching`: it asked for offsets with require_stable, which waits like a write. Its client
+    retries COORDINATOR_NOT_AVAILABLE at the same broker, so it is sent to look for another one.
+    """
+    seen = _APPEND_ERRORS.get(error, error)
+    if fetching and seen is ErrorCode.coordinator_not_available:
+        return ErrorCode.not_coordinator
+    return seen

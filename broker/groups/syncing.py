@@ -1,0 +1,118 @@
+"""SyncGroup: the leader brings the assignment of its generation, everybody gets its own part.
+
+Upstream: GroupMetadataManager.classicGroupSync.
+"""
+
+import logging
+
+from ...protocol.errors import ErrorCode
+from .commands import SyncGroup
+from .fencing import standing
+from .group import Group
+from .rebalance import prepare
+from .results import Synced, sync_refused
+from .states import COMPLETING, EMPTY, PREPARING, STABLE
+from .turn import Outcome, Shard, Turn
+
+_log = logging.getLogger("kohort.groups")
+
+
+def decide_sync(shard: Shard, command: SyncGroup, ticket: int, now: int) -> Outcome:
+    turn = Turn(shard, now)
+    if not command.group_id:
+        turn.answer(ticket, sync_refused(ErrorCode.invalid_group_id))
+        return turn.outcome()
+    group = shard.groups.get(command.group_id)
+    if group is None or group.state is EMPTY:
+        turn.answer(ticket, sync_refused(ErrorCode.unknown_member_id))
+        return turn.outcome()
+    error = _check(group, command)
+    if error is not ErrorCode.none:
+        turn.answer(ticket, sync_refused(error))
+        return turn.outcome()
+    group.pending_syncs.pop(command.member_id, None)
+    if not group.pending_syncs:
+        turn.deadlines.cancel(group.sync_timer)
+    member = group.members[command.member_id]
+    if group.state is STABLE:
+        turn.answer(ticket, _synced(group, member.assignment))
+    else:
+        # A sync that was parked before is forgotten: upstream never answers it either.
+        member.sync_ticket = ticket
+        if member.member_id == group.leader:
+            _assign(turn, group, command)
+    return turn.outcome()
+
+
+def _check(group: Group, command: SyncGroup) -> ErrorCode:
+    error = standing(group, command.member_id, command.group_instance_id, "sync-group")
+    if error is not ErrorCode.none:
+        return error
+    if command.generation_id != group.generation:
+        return ErrorCode.illegal_generation
+    if _differ(command.protocol_type, group.protocol_type) or _differ(
+        command.protocol_name, group.protocol_name
+    ):
+        return ErrorCode.inconsistent_group_protocol
+    if group.state is PREPARING:
+        return ErrorCode.rebalance_in_progress
+    return ErrorCode.none
+
+
+def _differ(asked: str | None, known: str | None) -> bool:
+    """What one side does not name (both since v5) cannot differ."""
+    return asked is not None and known is not None and asked != known
+
+
+def _assign(turn: Turn, group: Group, command: SyncGroup) -> None:
+    """Write the generation down, and answer whoever waits for it. Applying the record makes the
+    group stable; members that the leader forgot get nothing, strangers that it names neither."""
+    _log.info(
+        "Assignment received from leader %s for group %s for generation %d. "
+        "The group has %d members, %d of which are static.",
+        command.member_id,
+        group.group_id,
+        group.generation,
+        len(group.members),
+        len(group.static_members),
+    )
+    assignments = dict(command.assignments)
+    missing = [member_id for member_id in group.members if member_id not in assignments]
+    if missing:
+        _log.warning(
+            "Setting empty assignments for members %s of %s for generation %d.",
+            missing,
+            group.group_id,
+            group.generation,
+        )
+    turn.propose(group, assignments)
+    # The record says since when the sync was awaited, as upstream; from now on it is stable.
+    group.state_timestamp_ms = turn.now
+    for member in group.members.values():
+        if member.sync_ticket is not None:
+            assignment = assignments.get(member.member_id, b"")
+            turn.answer(member.sync_ticket, _synced(group, assignment))
+            member.sync_ticket = None
+            # It could not end while the sync was parked.
+            turn.arm(member.session, member.session_timeout_ms)
+
+
+def _synced(group: Group, assignment: bytes) -> Synced:
+    return Synced(ErrorCode.none, group.protocol_type, group.protocol_name, assignment)
+
+
+def sync_timer_due(turn: Turn, group: Group) -> None:
+    """Who has not synced is out, also if the leader has long made the group stable."""
+    if group.state not in (COMPLETING, STABLE) or not group.pending_syncs:
+        return
+    late = list(group.pending_syncs)
+    for member_id in late:
+        member = group.members.get(member_id)
+        group.remove(member_id)
+        if member is not None:
+            turn.deadlines.cancel(member.session)
+    _log.debug(
+        "Group %s removed members who haven't sent their sync requests: %s", group.group_id, late
+    )
+    names = ", ".join(late)
+    prepare(turn, group, f"Removing [{names}] on pending sync request expiration")

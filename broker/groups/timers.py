@@ -1,0 +1,19 @@
+"""The keys of a group's deadlines. One of each at a time: setting it again replaces it.
+
+session  a member must show itself until then; a pending id must join until then
+join     the round that gathers members ends then
+sync     who still owes its sync is out then
+"""
+
+from typing import Literal, NamedTuple, TypeAlias
+
+from .deadlines import Deadlines
+
+
+class Timer(NamedTuple):
+    kind: Literal["session", "join", "sync"]
+    group_id: str
+    member_id: str = ""
+
+
+GroupDeadlines: TypeAlias = Deadlines[Timer]

@@ -1,0 +1,88 @@
+"""One call of the coordinator: what it may look at, and what it has decided so far."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ...offsets.records import GroupStored, OffsetsRecord
+from ...offsets.table import OffsetsTable
+from .config import GroupConfig
+from .group import Group
+from .results import Result
+from .storing import metadata_of, newborn
+from .timers import GroupDeadlines, Timer
+
+
+class Reply(NamedTuple):
+    ticket: int
+    result: Result
+
+
+class Outcome(NamedTuple):
+    """What was decided: records to append and apply first, then replies to give."""
+
+    records: tuple[OffsetsRecord, ...]
+    replies: tuple[Reply, ...]
+
+
+NOTHING = Outcome((), ())
+
+
+class Shard:
+    """All that one offsets partition's coordinator knows."""
+
+    __slots__ = ("config", "deadlines", "groups", "new_member_id", "table")
+
+    def __init__(
+        self, config: GroupConfig, new_member_id: Callable[[], str], table: OffsetsTable
+    ) -> None:
+        self.config = config
+        self.new_member_id = new_member_id
+        self.table = table
+        self.deadlines = GroupDeadlines()
+        # A group that is nothing but its offsets is not in here: 100,000 of those are common, and
+        # the table knows of them. See find().
+        self.groups: dict[str, Group] = {}
+
+    def find(self, group_id: str, now: int) -> Group | None:
+        """The group, if it exists. One that so far only had offsets gets its object now."""
+        group = self.groups.get(group_id)
+        if group is None and self.table.has(group_id):
+            group = self.found(group_id, now)
+        return group
+
+    def found(self, group_id: str, now: int) -> Group:
+        group = self.groups[group_id] = Group(group_id, now)
+        return group
+
+
+class Turn:
+    """Gathers records and replies while one command, or one deadline, is decided."""
+
+    __slots__ = ("_records", "_replies", "config", "deadlines", "now", "shard")
+
+    def __init__(self, shard: Shard, now: int) -> None:
+        self.shard = shard
+        self.config = shard.config
+        self.deadlines = shard.deadlines
+        self.now = now
+        self._records: list[OffsetsRecord] = []
+        self._replies: list[Reply] = []
+
+    def answer(self, ticket: int, result: Result) -> None:
+        self._replies.append(Reply(ticket, result))
+
+    def propose(self, group: Group, assignments: dict[str, bytes] | None = None) -> None:
+        """Write the group as it is, with `assignments` instead of those it has."""
+        group.proposed = metadata_of(group, assignments)
+        self._records.append(GroupStored(group.group_id, group.proposed))
+
+    def propose_newborn(self, group: Group) -> None:
+        """Write that the group exists, and leave the round that it may have begun alone."""
+        group.proposed = newborn(group)
+        self._records.append(GroupStored(group.group_id, group.proposed))
+
+    def arm(self, timer: Timer, delay_ms: int) -> None:
+        self.deadlines.set(timer, self.now + delay_ms)
+
+    def outcome(self) -> Outcome:
+        return Outcome(tuple(self._records), tuple(self._replies))
