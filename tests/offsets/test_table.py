@@ -91,6 +91,18 @@ def test_forgetting_what_was_never_committed_changes_nothing() -> None:
     assert list(table.of_group("g")) == ["t"]
 
 
+def test_a_group_is_gone_with_its_last_offset() -> None:
+    table = OffsetsTable()
+    for partition in (0, 1):
+        table.put(OffsetCommitted("g", "t", partition, committed_value(1, -1, "", 0)))
+    table.forget(OffsetForgotten("g", "t", 0))
+    assert table.has("g")
+    table.forget(OffsetForgotten("g", "t", 1))
+    assert not table.has("g")
+    assert list(table.groups()) == []
+    assert len(table) == 0
+
+
 def test_partitions_without_end_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kohort.offsets.table._NAMES_MAX", 8)
     table = OffsetsTable()
