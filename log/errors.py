@@ -1,4 +1,6 @@
-"""What can be wrong with a log. Each message says what was found, and where there is one, the way out."""
+"""What can be wrong with a log. Each message says what was found and, where there is one, the
+way out.
+"""
 
 from __future__ import annotations
 

@@ -192,7 +192,7 @@ class DiskFiles:
 
     def list(self, folder: Path) -> list[str]:
         try:
-            return sorted(os.listdir(folder))
+            return sorted(path.name for path in folder.iterdir())
         except FileNotFoundError:
             return []
 

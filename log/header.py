@@ -42,7 +42,8 @@ class BatchHeader(NamedTuple):
     producer_id: int
     producer_epoch: int
     base_sequence: int
-    count: int
+    # Kafka calls it so, and nobody asks a header how often it contains a number.
+    count: int  # type: ignore[assignment]
 
     @property
     def size(self) -> int:

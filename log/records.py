@@ -102,9 +102,7 @@ def _bytes(data: bytes, at: int, end: int) -> tuple[bytes | None, int]:
     return data[at:stop], stop
 
 
-def _headers(
-    data: bytes, at: int, end: int
-) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
+def _headers(data: bytes, at: int, end: int) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
     count, at = _varint(data, at)
     # A header takes at least two bytes, so a wild claim ends here and not in memory.
     if not 0 <= count <= (end - at) // 2:
