@@ -14,6 +14,7 @@ from pathlib import Path
 from struct import Struct
 
 from .batch import BatchHeader, read_header
+from .deletion import delete_folder
 from .errors import LogError, LogFailed, OffsetOutOfRange
 from .files import Files
 from .header import LENGTH_END
@@ -318,23 +319,14 @@ class Log:
                 segment.close()
 
     def delete(self) -> None:
-        """Removes the folder and all in it. Renamed first, so that a crash leaves no half log;
-        see finish_deletions."""
+        """Removes the folder and all in it; finish_deletions ends what a crash interrupts."""
         with self._syncing:
             for segment in self._segments:
                 with suppress(OSError):
                     segment.close()
             self._segments = []
             self.end_offset = self.synced_offset = 0
-            if not self._files.exists(self.folder):
-                return
-            # Kafka names folders on their way out topic-partition.uuid-delete; it wants a uuid.
-            doomed = self.folder.with_name(f"{self.folder.name}.{0:032x}-delete")
-            if self._files.exists(doomed):
-                self._files.remove_folder(doomed)
-            self._files.rename(self.folder, doomed)
-            self._files.sync_folder(self.folder.parent)
-            self._files.remove_folder(doomed)
+            delete_folder(self.folder, self._files)
 
     def _number_of(self, offset: int) -> int:
         if self._segments and offset >= self._segments[-1].base_offset:
@@ -358,10 +350,3 @@ class Log:
                         segment.close()
             finally:
                 self._syncing.release()
-
-
-def finish_deletions(data_folder: Path, files: Files) -> None:
-    """Removes the folders whose deletion a crash interrupted. For the start of a broker."""
-    for name in files.list(data_folder):
-        if name.endswith("-delete"):
-            files.remove_folder(data_folder / name)

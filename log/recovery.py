@@ -33,10 +33,28 @@ def recover(
 
     Raises OSError, and UnsupportedMagic for logs of Kafka before 0.11, which nobody may cut.
     """
+    segments: list[Segment] = []
+    try:
+        _scan_all(folder, files, segments, index_interval_bytes, recovery_point, read_only, sync)
+    except BaseException:
+        for segment in segments:
+            segment.close()
+        raise
+    return segments
+
+
+def _scan_all(
+    folder: Path,
+    files: Files,
+    segments: list[Segment],
+    index_interval_bytes: int,
+    recovery_point: int,
+    read_only: bool,
+    sync: bool,
+) -> None:
     bases = sorted(
         base for name in files.list(folder) if (base := base_offset_of(name)) is not None
     )
-    segments: list[Segment] = []
     for number, base_offset in enumerate(bases):
         if segments and base_offset < segments[-1].end_offset:
             logger.error(
@@ -69,7 +87,6 @@ def recover(
     if sync and segments:
         files.sync_folder(folder)
         files.sync_folder(folder.parent)
-    return segments
 
 
 def _cut(segment: Segment, flaw: CorruptBatch, files: Files, read_only: bool) -> bool:

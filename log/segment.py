@@ -30,7 +30,7 @@ _STORED_CRC = Struct(">I")
 
 
 class Place(NamedTuple):
-    """A batch found in a file. `buffer` holds its header at `at`, and all of it if there is room."""
+    """A batch found in a file. `buffer` holds its header at `at`, and all if there is room."""
 
     position: int
     size: int

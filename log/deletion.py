@@ -1,0 +1,30 @@
+"""Removing a log's folder so that no crash leaves half a log behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .files import Files
+
+# Kafka names folders on their way out topic-partition.uuid-delete, and refuses to start on
+# one that does not look so. Ours are gone before the next deletion, so one id serves all.
+_DOOMED = f".{0:032x}-delete"
+
+
+def delete_folder(folder: Path, files: Files) -> None:
+    """Renames, makes that durable, then removes all that is in it. Nothing to do is fine."""
+    if not files.exists(folder):
+        return
+    doomed = folder.with_name(folder.name + _DOOMED)
+    if files.exists(doomed):
+        files.remove_folder(doomed)
+    files.rename(folder, doomed)
+    files.sync_folder(folder.parent)
+    files.remove_folder(doomed)
+
+
+def finish_deletions(data_folder: Path, files: Files) -> None:
+    """Removes the folders whose deletion a crash interrupted. For the start of a broker."""
+    for name in files.list(data_folder):
+        if name.endswith("-delete"):
+            files.remove_folder(data_folder / name)
