@@ -1,0 +1,133 @@
+"""One partition: its log, opened at first use, its producers, and who waits for its records."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from ..log.files import Files
+from ..log.log import Log, LogConfig
+from .configs import TopicSettings
+from .producers import Producers
+from .waiters import Waiters
+
+__all__ = ["LEADER_EPOCH", "Partition"]
+
+# One broker is the leader of everything, always, so the first epoch never ends.
+LEADER_EPOCH = 0
+
+
+class Partition:
+    """Its log opens lazily: a broker may have many more partitions than anyone looks at.
+
+    Everything that touches the log may raise OSError or LogError.
+    """
+
+    __slots__ = (
+        "_files",
+        "_folder",
+        "_hides_undurable",
+        "_log",
+        "_producers",
+        "_settings",
+        "index",
+        "name",
+        "unflushed_records",
+        "waiters",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        index: int,
+        folder: Path,
+        files: Files,
+        settings: TopicSettings,
+        *,
+        hides_undurable: bool,
+    ) -> None:
+        self.name = name
+        """As in Kafka's messages and folders: `orders-0`."""
+        self.index = index
+        self.waiters = Waiters()
+        self.unflushed_records = 0
+        self._folder = folder
+        self._files = files
+        self._settings = settings
+        self._hides_undurable = hides_undurable
+        self._log: Log | None = None
+        self._producers: Producers | None = None
+
+    @property
+    def settings(self) -> TopicSettings:
+        return self._settings
+
+    @settings.setter
+    def settings(self, settings: TopicSettings) -> None:
+        self._settings = settings
+        if self._log is not None:
+            self._log.config = self._log_config()
+
+    @property
+    def log(self) -> Log:
+        if self._log is None:
+            self._log = Log.open(self._folder, self._files, self._log_config())
+        return self._log
+
+    def reopened(self) -> Log:
+        """The log, opened anew from what is in its folder. Whoever else has it must let go."""
+        self.close()
+        return self.log
+
+    @property
+    def opened_log(self) -> Log | None:
+        """The log if anyone has looked at it yet."""
+        return self._log
+
+    @property
+    def start_offset(self) -> int:
+        return self.log.start_offset
+
+    @property
+    def high_watermark(self) -> int:
+        """Where readers stop. Records of ordinary topics are readable as soon as they are
+        appended; those of the offsets topic when no crash can take them back."""
+        return self.log.synced_offset if self._hides_undurable else self.log.end_offset
+
+    def read(self, offset: int, max_bytes: int, *, minimum_one: bool) -> bytes:
+        """Whole stored batches up to the high watermark. Raises OffsetOutOfRange too."""
+        if self._hides_undurable:
+            up_to = self.log.synced_offset
+            return self.log.read(offset, max_bytes, minimum_one=minimum_one, up_to=up_to)
+        return self.log.read(offset, max_bytes, minimum_one=minimum_one)
+
+    def producers(self, expiration_ms: Callable[[], int], now_ms: int) -> Producers:
+        """Who wrote what, read from the log at the first use."""
+        if self._producers is None:
+            producers = Producers(expiration_ms())
+            for header, _ in self.log.batches():
+                if header.producer_id >= 0 and header.base_sequence >= 0:
+                    producers.note(header, header.base_offset, now_ms)
+            self._producers = producers
+        return self._producers
+
+    def close(self) -> None:
+        """Lets go of the files; the next use opens them again."""
+        if self._log is not None:
+            self._log.close()
+        self._log = None
+        self._producers = None
+
+    def delete(self) -> None:
+        """Removes the log with its folder."""
+        # A log that nobody opened need not be recovered to be thrown away.
+        log = self._log or Log(self._folder, self._files, LogConfig(), read_only=True)
+        self._log = self._producers = None
+        log.delete()
+
+    def _log_config(self) -> LogConfig:
+        # Ordinary topics are left to the system, as in Kafka: opening need not sync them.
+        return LogConfig(
+            segment_bytes=self._settings.segment_bytes,
+            segment_ms=self._settings.segment_ms,
+            index_interval_bytes=self._settings.index_interval_bytes,
+            sync_at_open=self._hides_undurable,
+        )

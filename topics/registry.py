@@ -1,0 +1,276 @@
+"""Which topics exist. What the registry knows is what its log says: `_apply` is the only writer,
+live and when the log is read.
+
+A change is decided, gathered for the log and applied in one breath; `settled` tells when it is
+durable. Until then a deleted topic's folders stay, so that nothing is lost if the write fails.
+"""
+
+import logging
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from ..log.batch import records as records_of
+from ..log.errors import LogError
+from ..log.files import Files
+from ..log.log import Log, LogConfig
+from ..log.rounds import Rounds, Settled
+from .configs import Configs
+from .names import REGISTRY_TOPIC, collision_key
+from .partition import Partition
+from .records import (
+    BrokerConfigsStored,
+    ProducerIdsReserved,
+    RegistryRecord,
+    TopicDeleted,
+    TopicStored,
+    UnreadableRecord,
+    decode,
+    encode,
+)
+from .topic import Topic
+
+__all__ = ["Topics"]
+
+_log = logging.getLogger("kohort.topics")
+
+# As Kafka's ProducerIdsBlock: one durable record per thousand ids; a restart skips the rest.
+PRODUCER_IDS_RESERVED: Final = 1000
+
+
+class Topics:
+    """Every topic of one broker, in the order they were made.
+
+    `folder`: the data folder. `new_id` gives topic ids. Opening raises OSError, LogError,
+    UnreadableRecord.
+    """
+
+    def __init__(
+        self,
+        *,
+        folder: Path,
+        files: Files,
+        rounds: Rounds,
+        configs: Configs,
+        new_id: Callable[[], uuid.UUID],
+    ) -> None:
+        self.configs = configs
+        self._folder = folder
+        self._files = files
+        self._rounds = rounds
+        self._new_id = new_id
+        self._by_name: dict[str, Topic] = {}
+        self._by_id: dict[uuid.UUID, Topic] = {}
+        self._by_collision_key: dict[str, str] = {}
+        # Deleted, but the record of it is not durable yet: the folders are still theirs.
+        self._leaving: dict[str, Topic] = {}
+        self._next_producer_id = self._producer_ids_end = 0
+        self._watched: object = None
+        self._journal = self._opened()
+        self._replay()
+
+    # --- looking
+
+    def __iter__(self) -> Iterator[Topic]:
+        return iter(self._by_name.values())
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def get(self, name: str) -> Topic | None:
+        return self._by_name.get(name)
+
+    def by_id(self, id_: uuid.UUID | None) -> Topic | None:
+        return None if id_ is None else self._by_id.get(id_)
+
+    def partition(self, name: str, index: int) -> Partition | None:
+        topic = self._by_name.get(name)
+        return None if topic is None else topic.partition(index)
+
+    def is_leaving(self, name: str) -> bool:
+        """Whether a topic of this name is being deleted right now."""
+        return name in self._leaving
+
+    def colliding(self, name: str) -> str | None:
+        """The other topic whose name differs from `name` in '.' and '_' alone."""
+        return self._by_collision_key.get(collision_key(name))
+
+    def settled(self, callback: Settled) -> None:
+        """Tell when everything decided so far is durable; at once if it is."""
+        self._rounds.then(self._journal, callback)
+
+    @property
+    def is_settled(self) -> bool:
+        return not self._rounds.is_pending(self._journal)
+
+    # --- changing: what is allowed is decided in admin.py
+
+    def create(
+        self, name: str, partitions: int, overrides: Mapping[str, str], now_ms: int
+    ) -> Topic:
+        """Raises OSError when folders of an older topic of that name cannot be removed."""
+        for index in range(partitions):
+            self._clear(name, index)
+        self._change(TopicStored(name, self._fresh_id(), partitions, overrides), now_ms)
+        return self._by_name[name]
+
+    def grow(self, topic: Topic, partitions: int, now_ms: int) -> None:
+        """Raises OSError as `create` does."""
+        for index in range(len(topic.partitions), partitions):
+            self._clear(topic.name, index)
+        self._change(TopicStored(topic.name, topic.id, partitions, topic.overrides), now_ms)
+
+    def configure(self, topic: Topic, overrides: Mapping[str, str], now_ms: int) -> None:
+        count = len(topic.partitions)
+        self._change(TopicStored(topic.name, topic.id, count, overrides), now_ms)
+
+    def configure_broker(self, resource: str, configs: Mapping[str, str], now_ms: int) -> None:
+        """`resource`: a node id, or "" for every broker."""
+        self._change(BrokerConfigsStored(resource, configs), now_ms)
+
+    def delete(self, topic: Topic, now_ms: int) -> None:
+        self._leaving[topic.name] = topic
+        self._change(TopicDeleted(topic.name), now_ms)
+        self.settled(lambda error: self._remove(topic, error))
+
+    def take_producer_id(self, now_ms: int) -> int:
+        """An id that was never given before; to be told when `settled`."""
+        producer_id = self._next_producer_id
+        if producer_id >= self._producer_ids_end:
+            self._change(ProducerIdsReserved(producer_id + PRODUCER_IDS_RESERVED), now_ms)
+        self._next_producer_id = producer_id + 1
+        return producer_id
+
+    def close(self) -> None:
+        """Closes every open log without syncing."""
+        for topic in self._by_name.values():
+            for partition in topic.partitions:
+                partition.close()
+        self._journal.close()
+
+    # --- the journal
+
+    def _opened(self) -> Log:
+        folder = self._folder / f"{REGISTRY_TOPIC}-0"
+        return Log.open(folder, self._files, LogConfig(segment_bytes=64 * 1024 * 1024))
+
+    def _change(self, record: RegistryRecord, now_ms: int) -> None:
+        self._rounds.append(self._journal, (encode(record),), now_ms)
+        self._apply(record)
+        # Before anyone else who waits for this: a failed write is undone when they are told.
+        self._rounds.then(self._journal, self._undo_if_failed)
+
+    def _apply(self, record: RegistryRecord) -> None:
+        match record:
+            case TopicStored():
+                self._apply_stored(record)
+            case TopicDeleted(name):
+                self._forget(name)
+            case BrokerConfigsStored(resource, configs):
+                self.configs.dynamic[resource] = dict(configs)
+                for topic in self:
+                    topic.configure(topic.overrides, self.configs.settings(topic.overrides))
+            case ProducerIdsReserved(end):
+                self._producer_ids_end = end
+
+    def _apply_stored(self, record: TopicStored) -> None:
+        settings = self.configs.settings(record.configs)
+        topic = self._by_name.get(record.name)
+        if topic is not None and topic.id != record.id:
+            self._forget(record.name)
+            topic = None
+        if topic is None:
+            topic = Topic(record.name, record.id, settings)
+            self._by_name[topic.name] = self._by_id[topic.id] = topic
+            self._by_collision_key[collision_key(topic.name)] = topic.name
+        topic.configure(record.configs, settings)
+        hides_undurable = topic.is_internal and self._rounds.durability == "fsync"
+        for index in range(len(topic.partitions), record.partitions):
+            name = f"{topic.name}-{index}"
+            partition = Partition(
+                name,
+                index,
+                self._folder / name,
+                self._files,
+                settings,
+                hides_undurable=hides_undurable,
+            )
+            topic.partitions.append(partition)
+
+    def _forget(self, name: str) -> None:
+        topic = self._by_name.pop(name, None)
+        if topic is None:
+            return
+        del self._by_id[topic.id], self._by_collision_key[collision_key(name)]
+        for partition in topic.partitions:
+            partition.waiters.wake_all()
+
+    def _remove(self, topic: Topic, error: OSError | None) -> None:
+        del self._leaving[topic.name]
+        for partition in topic.partitions:
+            if error is not None:
+                partition.close()  # its topic is back and opens the folder itself
+                continue
+            if partition.opened_log is not None:
+                self._rounds.abandon(partition.opened_log, OSError("the topic was deleted"))
+            try:
+                partition.delete()
+            except OSError as failure:
+                _log.error("The folder of %s could not be removed: %s", partition.name, failure)
+
+    def _clear(self, name: str, index: int) -> None:
+        """A crash between a deletion and the end of its folders leaves records that must not
+        show up in a new topic of the same name."""
+        folder = self._folder / f"{name}-{index}"
+        if self._files.exists(folder):
+            _log.warning("%s belongs to a topic that was deleted, and is removed", folder)
+            Log(folder, self._files, LogConfig(), read_only=True).delete()
+
+    def _fresh_id(self) -> uuid.UUID:
+        # Kafka gives no ids whose text begins with "-", like a flag's (Uuid.randomUuid).
+        while (id_ := self._new_id()) in self._by_id or id_.bytes[0] >> 2 == 62:
+            continue
+        return id_
+
+    # --- reading and undoing
+
+    def _replay(self) -> None:
+        for header, batch in self._journal.batches():
+            if header.is_control:
+                continue
+            for stored in records_of(batch):
+                try:
+                    self._apply(decode(stored.key, stored.value))
+                except UnreadableRecord as error:
+                    raise UnreadableRecord(f"{error} (offset {stored.offset})") from error
+        self._next_producer_id = self._producer_ids_end
+
+    def _mend_journal(self) -> None:
+        if self._rounds.durability == "fsync":
+            self._journal.recover()
+        elif self._journal.failed is not None:
+            # Nothing is ever synced, so what the system holds is all there is to go back to.
+            self._journal.close()
+            self._journal = self._opened()
+
+    def _undo_if_failed(self, error: OSError | None) -> None:
+        """After a failed write: back to what the log says. Whoever asked is told by `settled`."""
+        if error is None or self._watched is error:
+            return
+        self._watched = error  # one failed round tells every change that was in it
+        _log.error("The registry of topics could not be written: %s", error)
+        self._rounds.abandon(self._journal, error)
+        before = list(self)
+        try:
+            self._mend_journal()
+        except (OSError, LogError) as still:
+            _log.error("The registry's log cannot be recovered: %s", still)
+        for topic in before:
+            self._forget(topic.name)
+        self.configs.dynamic.clear()
+        self._replay()
+        for topic in before:
+            # Those that are still there have new objects: the old ones let go of the files.
+            for partition in topic.partitions:
+                partition.close()
