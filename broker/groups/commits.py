@@ -10,7 +10,7 @@ from .fencing import standing
 from .group import Group
 from .results import CommitDone
 from .states import COMPLETING, EMPTY, PREPARING, STABLE
-from .turn import Outcome, Reply, Shard
+from .turn import Outcome, Shard, make, outcome_of
 
 _NONE = ErrorCode.none
 _TOO_LARGE = ErrorCode.offset_metadata_too_large
@@ -25,43 +25,43 @@ def decide_commit(shard: Shard, command: OffsetCommit, ticket: int, now: int) ->
     if group is not None or generation_id >= 0:
         error = _check(shard, group, command)
         if error is not _NONE:
-            return Outcome((), (Reply(ticket, CommitDone((error,) * len(offsets))),))
+            return outcome_of(ticket, CommitDone((error,) * len(offsets)))
         if group is not None and (group.state is STABLE or group.state is PREPARING):
             member = group.members[member_id]
             shard.deadlines.set(member.session, now + member.session_timeout_ms)
     expire_ms = None if retention_ms is None or retention_ms == -1 else now + retention_ms
-    limit = shard.config.offset_metadata_max_bytes
     records: list[OffsetsRecord] = []
     for topic, partition, offset, leader_epoch, metadata, commit_ms in offsets:
-        if metadata is None:
-            metadata = ""
-        elif len(metadata) * 2 > limit and _utf16_units(metadata) > limit:
+        if metadata and _is_too_large(shard, metadata):
             continue
         if commit_ms is None or commit_ms == -1:
             commit_ms = now
         value = committed_value(offset, leader_epoch, metadata, commit_ms, expire_ms)
-        records.append(OffsetCommitted(group_id, topic, partition, value))
+        records.append(make(OffsetCommitted, (group_id, topic, partition, value)))
     count = len(offsets)
     if len(records) == count < 257:
-        return Outcome(tuple(records), (Reply(ticket, _ALL_WELL[count]),))
+        return outcome_of(ticket, _ALL_WELL[count], tuple(records))
     if group is None and not records:
         # No record says so, but the group was accepted: until the next load it exists.
         shard.find(group_id, now) or shard.found(group_id, now)
-    return Outcome(tuple(records), (Reply(ticket, _done(command, limit)),))
+    return outcome_of(ticket, _done(shard, command), tuple(records))
 
 
-def _done(command: OffsetCommit, limit: int) -> CommitDone:
+def _done(shard: Shard, command: OffsetCommit) -> CommitDone:
     return CommitDone(
         tuple(
-            _TOO_LARGE if _utf16_units(entry.metadata or "") > limit else _NONE
+            _TOO_LARGE if _is_too_large(shard, entry.metadata or "") else _NONE
             for entry in command.offsets
         )
     )
 
 
-def _utf16_units(text: str) -> int:
-    """The length of a string as Java counts it."""
-    return len(text.encode("utf-16-le", "surrogatepass")) // 2
+def _is_too_large(shard: Shard, metadata: str) -> bool:
+    """By its length as Java counts it, in UTF-16 units: one or two for a character."""
+    limit = shard.config.offset_metadata_max_bytes
+    if len(metadata) * 2 <= limit:
+        return False
+    return len(metadata.encode("utf-16-le", "surrogatepass")) // 2 > limit
 
 
 def _check(shard: Shard, group: Group | None, command: OffsetCommit) -> ErrorCode:

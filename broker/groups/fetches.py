@@ -9,29 +9,26 @@ from ...offsets.records import Committed
 from ...protocol.errors import ErrorCode
 from .commands import OffsetFetch
 from .results import Fetched, FetchedPartition
-from .turn import Outcome, Reply, Shard
+from .turn import Outcome, Shard, make, outcome_of
 
 _NONE = ErrorCode.none
 
 
 def decide_fetch(shard: Shard, command: OffsetFetch, ticket: int, _now: int) -> Outcome:
     group_id = command.group_id
+    found: list[tuple[str, tuple[FetchedPartition, ...]]] = []
     if command.topics is None:
-        topics = tuple(
-            (topic, tuple(_found(partition, c) for partition, c in partitions.items()))
-            for topic, partitions in shard.table.of_group(group_id).items()
-        )
+        for topic, committed in shard.table.of_group(group_id).items():
+            found.append((topic, tuple(_found(p, c) for p, c in committed.items())))
     else:
         get = shard.table.get
-        topics = tuple(
-            (topic, tuple([_found(p, get(group_id, topic, p)) for p in partitions]))
-            for topic, partitions in command.topics
-        )
-    return Outcome((), (Reply(ticket, Fetched(_NONE, topics)),))
+        for topic, partitions in command.topics:
+            found.append((topic, tuple([_found(p, get(group_id, topic, p)) for p in partitions])))
+    return outcome_of(ticket, make(Fetched, (_NONE, tuple(found))))
 
 
 def _found(partition: int, committed: Committed | None) -> FetchedPartition:
     if committed is None:
-        return FetchedPartition(partition, -1, -1, "", _NONE)
+        return make(FetchedPartition, (partition, -1, -1, "", _NONE))
     offset, leader_epoch, metadata, _, _ = committed
-    return FetchedPartition(partition, offset, leader_epoch, metadata, _NONE)
+    return make(FetchedPartition, (partition, offset, leader_epoch, metadata, _NONE))

@@ -12,7 +12,7 @@ from .group import Group
 from .rebalance import complete_after_expiry, let_go, prepare
 from .results import HeartbeatDone
 from .states import COMPLETING, HEARTBEAT, STABLE
-from .turn import Outcome, Reply, Shard, Turn
+from .turn import Outcome, Shard, Turn, outcome_of
 
 _log = logging.getLogger("kohort.groups")
 
@@ -27,21 +27,17 @@ def decide_heartbeat(shard: Shard, command: Heartbeat, ticket: int, now: int) ->
     group_id, generation_id, member_id, instance_id = command
     group = shard.groups.get(group_id)
     if group is None:
-        return _reply(ticket, _UNKNOWN if group_id else _INVALID_GROUP)
+        return outcome_of(ticket, _UNKNOWN if group_id else _INVALID_GROUP)
     member = group.members.get(member_id)
     if member is None or instance_id is not None:
         error = standing(group, member_id, instance_id, "heartbeat")
         if error is not _NONE:
-            return _reply(ticket, HeartbeatDone(error))
+            return outcome_of(ticket, HeartbeatDone(error))
     assert member is not None
     if generation_id != group.generation:
-        return _reply(ticket, _ILLEGAL_GENERATION)
+        return outcome_of(ticket, _ILLEGAL_GENERATION)
     shard.deadlines.set(member.session, now + member.session_timeout_ms)
-    return _reply(ticket, _ALIVE[group.state])
-
-
-def _reply(ticket: int, result: HeartbeatDone) -> Outcome:
-    return Outcome((), (Reply(ticket, result),))
+    return outcome_of(ticket, _ALIVE[group.state])
 
 
 def session_timer_due(turn: Turn, group: Group, member_id: str) -> None:

@@ -37,6 +37,7 @@ def decide_join(shard: Shard, command: JoinGroup, ticket: int, now: int) -> Outc
     if not _has_room(turn, group, command.member_id):
         # Whoever is refused is out, a member that came back too late to an overfull group too.
         group.remove(command.member_id)
+        turn.deadlines.cancel(Timer("session", group.group_id, command.member_id))
         turn.answer(ticket, join_refused(ErrorCode.group_max_size_reached))
     elif command.member_id:
         _join_known(turn, group, command, ticket)

@@ -26,6 +26,14 @@ class Outcome(NamedTuple):
 
 NOTHING = Outcome((), ())
 
+# Where a microsecond counts: a NamedTuple's own __new__ is a Python function, this one is not.
+make = tuple.__new__
+
+
+def outcome_of(ticket: int, result: Result, records: tuple[OffsetsRecord, ...] = ()) -> Outcome:
+    """The outcome that answers just this ticket."""
+    return make(Outcome, (records, (make(Reply, (ticket, result)),)))
+
 
 class Shard:
     """All that one offsets partition's coordinator knows."""
