@@ -38,9 +38,7 @@ class WriterSource:
         self._emit_entity(self._entity, "message")
         if self._head_is_open:
             # Nothing of variable size: one struct is the whole frame.
-            form = ">" + "".join(letter for letter, _ in self._run)
-            pack = self._pack_expression(self._run)
-            lines = [f"return {pack.replace('SIZE', str(Struct(form).size - 4))}"]
+            lines = [f"return {self._pack_expression(self._run).replace('SIZE', '0')}"]
             return self._compile("message, correlation_id", lines)
         self._flush()
         assert self._head is not None

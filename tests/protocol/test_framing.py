@@ -1,0 +1,106 @@
+"""A stream cut anywhere gives the same frames."""
+
+import tracemalloc
+from itertools import pairwise
+from struct import pack
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kohort.protocol.errors import FrameTooLarge, InvalidFrameSize
+from kohort.protocol.framing import FRAME_BYTES_MAX, FRAME_BYTES_MIN, Framer
+
+BODIES = st.lists(st.binary(min_size=FRAME_BYTES_MIN, max_size=60), max_size=6)
+
+
+def framed(*bodies: bytes) -> bytes:
+    return b"".join(pack(">i", len(body)) + body for body in bodies)
+
+
+def feed(framer: Framer, data: bytes) -> list[bytes]:
+    return [buffer[start:end] for buffer, start, end in framer.feed(data)]
+
+
+@given(bodies=BODIES, cuts=st.lists(st.integers(0, 400), max_size=12))
+def test_frames_do_not_depend_on_where_the_stream_is_cut(
+    bodies: list[bytes], cuts: list[int]
+) -> None:
+    stream = framed(*bodies)
+    framer = Framer()
+    found = []
+    edges = sorted({0, len(stream), *(min(cut, len(stream)) for cut in cuts)})
+    for start, end in pairwise(edges):
+        found += feed(framer, stream[start:end])
+    assert found == bodies
+    assert framer.buffered_bytes == 0
+    assert framer.error is None
+
+
+@given(bodies=BODIES)
+def test_a_stream_may_come_byte_by_byte(bodies: list[bytes]) -> None:
+    framer = Framer()
+    found = [frame for byte in framed(*bodies) for frame in feed(framer, bytes([byte]))]
+    assert found == bodies
+
+
+def test_frames_that_lie_whole_in_what_was_received_are_not_copied() -> None:
+    data = framed(b"a" * 20, b"b" * 20)
+    assert Framer().feed(data) == [(data, 4, 24), (data, 28, 48)]
+    assert all(frame[0] is data for frame in Framer().feed(data))
+
+
+@pytest.mark.parametrize(
+    ("size", "error", "words"),
+    [
+        (-1, InvalidFrameSize, "cannot have the size -1"),
+        (-(2**31), InvalidFrameSize, "cannot have the size"),
+        (0, InvalidFrameSize, "a frame of 0 bytes is too short"),
+        (1, InvalidFrameSize, "too short for a request header"),
+        (FRAME_BYTES_MIN - 1, InvalidFrameSize, "too short for a request header"),
+        (FRAME_BYTES_MAX + 1, FrameTooLarge, r"above socket.request.max.bytes \(104857600\)"),
+        (2**31 - 1, FrameTooLarge, "a frame of 2147483647 bytes"),
+    ],
+)
+@pytest.mark.parametrize("cut", [1, 4])
+def test_a_size_no_request_can_have_ends_the_stream_as_soon_as_it_is_known(
+    size: int, error: type[Exception], words: str, cut: int
+) -> None:
+    framer = Framer()
+    good = b"g" * 12
+    stream = framed(good) + pack(">i", size)
+    split = len(stream) - 4 + cut
+    found = feed(framer, stream[:split]) + feed(framer, stream[split:])
+    assert found == [good]
+    with pytest.raises(error, match=words):
+        raise framer.error or AssertionError("no error")
+    assert feed(framer, framed(good)) == []
+    assert framer.buffered_bytes == 0
+
+
+def test_the_largest_frame_is_a_setting() -> None:
+    framer = Framer(frame_bytes_max=20)
+    assert feed(framer, framed(b"x" * 20)) == [b"x" * 20]
+    framer.feed(framed(b"x" * 21))
+    assert isinstance(framer.error, FrameTooLarge)
+
+
+def test_an_announced_size_reserves_no_memory() -> None:
+    framer = Framer()
+    tracemalloc.start()
+    framer.feed(pack(">i", FRAME_BYTES_MAX) + b"only this")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert framer.buffered_bytes == 13
+    assert peak < 10_000
+
+
+def test_a_large_frame_in_many_pieces_is_put_together_once() -> None:
+    body = bytes(3_000_000)
+    stream = framed(body)
+    framer = Framer()
+    found = []
+    for start in range(0, len(stream), 1000):
+        found += framer.feed(stream[start : start + 1000])
+    ((buffer, start, end),) = found
+    assert isinstance(buffer, bytes)
+    assert (start, end, len(buffer)) == (4, len(stream), len(stream))

@@ -1,0 +1,169 @@
+"""Request bodies: what kio writes is read, and the worst that a client can send is an error.
+
+kio's decoder alone would abort the process at some of what is sent here.
+"""
+
+import tracemalloc
+from random import Random
+from struct import pack
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kio_messages import EVERY_VERSION, kio_bytes, largest, messages, smallest, version_id
+from kohort.protocol.apis import BY_KEY, Api
+from kohort.protocol.errors import ProtocolError, UndecodableBody
+from kohort.protocol.framing import Framer
+from kohort.protocol.headers import read_request_header
+from kohort.protocol.lenient import read_leniently
+from kohort.protocol.messages import read_request, request_decoder, request_module
+
+every_version = pytest.mark.parametrize(("api", "version"), EVERY_VERSION, ids=version_id)
+
+
+def request_class(api: Api, version: int) -> Any:
+    return getattr(request_module(api.key, version), f"{api.name}Request")
+
+
+@every_version
+@pytest.mark.parametrize("make", [smallest, largest])
+def test_a_request_is_read_as_it_was_meant(api: Api, version: int, make: Any) -> None:
+    message = make(request_class(api, version))
+    body = kio_bytes(message)
+    for _ in range(2):  # the second time its beginning is remembered
+        assert read_request(api, version, b"??" + body, 2, 2 + len(body)) == message
+    assert read_leniently(type(message), body, 0, len(body)) == message
+
+
+@every_version
+@settings(max_examples=settings.default.max_examples // 5)
+@given(data=st.data())
+def test_any_request_is_read_among_others_and_before_trailing_bytes(
+    api: Api, version: int, data: st.DataObject
+) -> None:
+    message = data.draw(messages(request_class(api, version)))
+    trailing = data.draw(st.binary(max_size=5))
+    body = kio_bytes(message)
+    buffer = b"before" + body + trailing + b"after"
+    end = 6 + len(body) + len(trailing)
+    assert read_request(api, version, buffer, 6, end) == message
+    assert read_leniently(type(message), buffer, 6, end) == message
+
+
+@every_version
+def test_a_request_cut_anywhere_is_an_error(api: Api, version: int) -> None:
+    body = kio_bytes(largest(request_class(api, version)))
+    places = range(len(body)) if len(body) < 300 else Random(1).sample(range(len(body)), 100)
+    for place in places:
+        with pytest.raises(UndecodableBody):
+            read_request(api, version, body[:place], 0, place)
+        with pytest.raises(UndecodableBody):  # the same with another frame behind it
+            read_request(api, version, body, 0, place)
+
+
+@every_version
+def test_a_claim_of_a_huge_array_anywhere_does_no_harm(api: Api, version: int) -> None:
+    body = kio_bytes(smallest(request_class(api, version)))
+    longer = kio_bytes(largest(request_class(api, version)))[:600]
+    refused = 0
+    claims = [pack(">i", 2**31 - 1), pack(">i", 2**30), b"\xff\xff\xff\xff\x07", b"\xff" * 6]
+    for good in (body, longer):
+        for place in range(len(good) + 1):
+            for claim in claims:
+                bad = good[:place] + claim + good[place + len(claim) :]
+                try:
+                    read_request(api, version, bad, 0, len(bad))
+                except UndecodableBody:
+                    refused += 1
+    assert refused > 0 or not body
+
+
+@pytest.mark.parametrize("version", [7, 8])
+def test_a_null_array_is_refused_where_the_schema_has_none(version: int) -> None:
+    message = smallest(request_class(BY_KEY[8], version))
+    body = kio_bytes(message)
+    null = body[:-4] + b"\xff" * 4 if version == 7 else body[:-2] + b"\0\0"
+    with pytest.raises(UndecodableBody, match="topics is null"):
+        read_request(BY_KEY[8], version, null, 0, len(null))
+
+
+def test_a_remembered_beginning_does_not_vouch_for_a_shorter_body() -> None:
+    decode = request_decoder(8, 7)
+    start = b"\0\1g" + pack(">i", 1) + b"\0\1m\xff\xff" + pack(">i", 1) + b"\0\1t" + pack(">i", 3)
+    body = start + (pack(">iqi", 0, 5, -1) + b"\xff\xff") * 3
+    assert len(decode(body, 0, len(body)).topics[0].partitions) == 3
+    with pytest.raises(UndecodableBody, match="partitions claims more items than bytes are left"):
+        decode(body[:40], 0, 40)
+
+
+def test_more_clients_than_are_remembered_are_served_all_the_same() -> None:
+    decode = request_decoder(9, 5)
+    for number in range(5000):
+        group = f"group-{number}".encode()
+        body = pack(">h", len(group)) + group + pack(">i", 0)
+        assert decode(body, 0, len(body)).group_id == f"group-{number}"
+
+
+def test_tagged_fields_that_nobody_knows_are_ignored() -> None:
+    body = b"\x02g" + pack(">i", 1) + b"\x02m\0" + b"\x01\x63\x03abc"
+    request = read_request(BY_KEY[12], 4, body, 0, len(body))
+    assert (request.group_id, request.generation_id, request.member_id) == ("g", 1, "m")
+
+
+def test_text_that_is_not_utf_8_is_read_with_replacements() -> None:
+    body = b"\0\2a\xff" + pack(">i", 1) + b"\0\1m"
+    assert read_request(BY_KEY[12], 0, body, 0, len(body)).group_id == "a\ufffd"
+
+
+def test_any_negative_length_is_null() -> None:
+    body = b"\0\1g" + pack(">i", 1) + b"\0\1m" + pack(">h", -7)
+    assert read_request(BY_KEY[12], 3, body, 0, len(body)).group_instance_id is None
+
+
+def handle(stream: bytes) -> None:
+    framer = Framer(frame_bytes_max=1 << 20)
+    for buffer, start, end in framer.feed(stream):
+        header = read_request_header(buffer, start, end)
+        api = BY_KEY[header.api_key]
+        if api.serves(header.api_version):
+            read_request(api, header.api_version, buffer, header.body, end)
+    if framer.error is not None:
+        raise framer.error
+
+
+def junk(random: Random) -> bytes:
+    """Random bytes, a valid header with random bytes, or a valid request somewhat changed."""
+    kind = random.randrange(3)
+    if kind == 0:
+        return random.randbytes(random.randrange(80))
+    api, version = random.choice(EVERY_VERSION)
+    header = pack(">hhih", api.key, version, 1, -1) + b"\0" * (version >= api.flexible_from)
+    if kind == 1:
+        body = bytes(random.choice(b"\0\0\0\x01\x02\x7f\xff") for _ in range(random.randrange(60)))
+    else:
+        changed = bytearray(kio_bytes(largest(request_class(api, version)))[:1000])
+        for _ in range(3):
+            if changed:
+                changed[random.randrange(len(changed))] = random.choice(b"\0\x01\x7f\x80\xff")
+        body = bytes(changed)
+    return pack(">i", len(header) + len(body)) + header + body
+
+
+def test_junk_is_answered_by_protocol_errors_only_and_takes_no_memory() -> None:
+    random = Random(4711)
+    streams = [junk(random) for _ in range(1000)]
+    refused = 0
+    for measured in (False, True):  # the first round imports schemas and compiles guards
+        if measured:
+            tracemalloc.start()
+        for stream in streams:
+            try:
+                handle(stream)
+            except ProtocolError:
+                refused += 1
+    kept, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert refused > 1000
+    assert kept < 1_000_000
+    assert peak < 4_000_000
