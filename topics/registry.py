@@ -17,7 +17,7 @@ from ..log.files import Files
 from ..log.log import Log, LogConfig
 from ..log.rounds import Rounds, Settled
 from .configs import Configs
-from .names import REGISTRY_TOPIC, collision_key
+from .names import OFFSETS_TOPIC, REGISTRY_TOPIC, collision_key
 from .partition import Partition
 from .records import (
     BrokerConfigsStored,
@@ -37,13 +37,15 @@ _log = logging.getLogger("kohort.topics")
 
 # As Kafka's ProducerIdsBlock: one durable record per thousand ids; a restart skips the rest.
 PRODUCER_IDS_RESERVED: Final = 1000
+# The lowest segment.bytes of a topic; offsets.topic.segment.bytes may say less.
+SEGMENT_BYTES_MIN: Final = 1024 * 1024
 
 
 class Topics:
     """Every topic of one broker, in the order they were made.
 
-    `folder`: the data folder. `new_id` gives topic ids. Opening raises OSError, LogError,
-    UnreadableRecord.
+    `folder`: the data folder. `new_id` gives topic ids, `now_ms` the time. Opening raises OSError,
+    LogError, UnreadableRecord.
     """
 
     def __init__(
@@ -54,12 +56,14 @@ class Topics:
         rounds: Rounds,
         configs: Configs,
         new_id: Callable[[], uuid.UUID],
+        now_ms: Callable[[], int],
     ) -> None:
         self.configs = configs
         self._folder = folder
         self._files = files
         self._rounds = rounds
         self._new_id = new_id
+        self._now_ms = now_ms
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[uuid.UUID, Topic] = {}
         self._by_collision_key: dict[str, str] = {}
@@ -104,41 +108,59 @@ class Topics:
     def is_settled(self) -> bool:
         return not self._rounds.is_pending(self._journal)
 
-    # --- changing: what is allowed is decided in admin.py
+    # --- changing: what clients may do is decided in admin.py
 
-    def create(
-        self, name: str, partitions: int, overrides: Mapping[str, str], now_ms: int
-    ) -> Topic:
+    def ensure_offsets_topic(self) -> Topic:
+        """The offsets topic, made if it is not there yet; `settled` tells when it is durable."""
+        topic = self._by_name.get(OFFSETS_TOPIC)
+        if topic is None:
+            broker = self.configs.broker
+            partitions, segment_bytes = (
+                broker["offsets.topic.num.partitions"],
+                broker["offsets.topic.segment.bytes"],
+            )
+            assert isinstance(partitions, int)
+            assert isinstance(segment_bytes, int)
+            # Upstream: GroupCoordinatorService.groupMetadataTopicConfigs.
+            overrides = {
+                "cleanup.policy": "compact",
+                "compression.type": "producer",
+                "segment.bytes": str(max(segment_bytes, SEGMENT_BYTES_MIN)),
+            }
+            topic = self.create(OFFSETS_TOPIC, partitions, overrides)
+        return topic
+
+    def create(self, name: str, partitions: int, overrides: Mapping[str, str]) -> Topic:
         """Raises OSError when folders of an older topic of that name cannot be removed."""
         for index in range(partitions):
             self._clear(name, index)
-        self._change(TopicStored(name, self._fresh_id(), partitions, overrides), now_ms)
+        self._change(TopicStored(name, self._fresh_id(), partitions, overrides))
         return self._by_name[name]
 
-    def grow(self, topic: Topic, partitions: int, now_ms: int) -> None:
+    def grow(self, topic: Topic, partitions: int) -> None:
         """Raises OSError as `create` does."""
         for index in range(len(topic.partitions), partitions):
             self._clear(topic.name, index)
-        self._change(TopicStored(topic.name, topic.id, partitions, topic.overrides), now_ms)
+        self._change(TopicStored(topic.name, topic.id, partitions, topic.overrides))
 
-    def configure(self, topic: Topic, overrides: Mapping[str, str], now_ms: int) -> None:
+    def configure(self, topic: Topic, overrides: Mapping[str, str]) -> None:
         count = len(topic.partitions)
-        self._change(TopicStored(topic.name, topic.id, count, overrides), now_ms)
+        self._change(TopicStored(topic.name, topic.id, count, overrides))
 
-    def configure_broker(self, resource: str, configs: Mapping[str, str], now_ms: int) -> None:
+    def configure_broker(self, resource: str, configs: Mapping[str, str]) -> None:
         """`resource`: a node id, or "" for every broker."""
-        self._change(BrokerConfigsStored(resource, configs), now_ms)
+        self._change(BrokerConfigsStored(resource, configs))
 
-    def delete(self, topic: Topic, now_ms: int) -> None:
+    def delete(self, topic: Topic) -> None:
         self._leaving[topic.name] = topic
-        self._change(TopicDeleted(topic.name), now_ms)
+        self._change(TopicDeleted(topic.name))
         self.settled(lambda error: self._remove(topic, error))
 
-    def take_producer_id(self, now_ms: int) -> int:
+    def take_producer_id(self) -> int:
         """An id that was never given before; to be told when `settled`."""
         producer_id = self._next_producer_id
         if producer_id >= self._producer_ids_end:
-            self._change(ProducerIdsReserved(producer_id + PRODUCER_IDS_RESERVED), now_ms)
+            self._change(ProducerIdsReserved(producer_id + PRODUCER_IDS_RESERVED))
         self._next_producer_id = producer_id + 1
         return producer_id
 
@@ -155,8 +177,8 @@ class Topics:
         folder = self._folder / f"{REGISTRY_TOPIC}-0"
         return Log.open(folder, self._files, LogConfig(segment_bytes=64 * 1024 * 1024))
 
-    def _change(self, record: RegistryRecord, now_ms: int) -> None:
-        self._rounds.append(self._journal, (encode(record),), now_ms)
+    def _change(self, record: RegistryRecord) -> None:
+        self._rounds.append(self._journal, (encode(record),), self._now_ms())
         self._apply(record)
         # Before anyone else who waits for this: a failed write is undone when they are told.
         self._rounds.then(self._journal, self._undo_if_failed)

@@ -1,0 +1,181 @@
+"""What clients may do to topics: the checks of CreateTopics, CreatePartitions and DeleteTopics, in
+Kafka's order and words (upstream: ReplicationControlManager). Each raises Refused.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from ..protocol.errors import ErrorCode
+from .config_def import InvalidConfigValue
+from .configs import checked
+from .errors import Refused
+from .names import invalid_name
+from .registry import Topics
+from .topic import Topic
+
+__all__ = [
+    "NewTopic",
+    "PlannedTopic",
+    "check_growth",
+    "check_new_topic",
+    "check_partitions_in_request",
+    "plan_topic",
+]
+
+# Upstream: ReplicationControlManager.MAX_PARTITIONS_PER_BATCH.
+PARTITIONS_PER_REQUEST_MAX: Final = 10_000
+DEFAULT: Final = -1
+
+
+class NewTopic(NamedTuple):
+    """What a client wants. -1 stands for the broker's default; `assignments` are partitions with
+    their broker ids, empty where the client leaves that to the broker."""
+
+    name: str
+    partitions: int
+    replication_factor: int
+    assignments: Sequence[tuple[int, Sequence[int]]]
+    configs: Mapping[str, str | None]
+
+
+class PlannedTopic(NamedTuple):
+    partitions: int
+    overrides: Mapping[str, str]
+
+
+def check_new_topic(topics: Topics, name: str) -> None:
+    """Whether a topic of this name may be made."""
+    if complaint := invalid_name(name):
+        raise Refused(ErrorCode.invalid_topic_exception, complaint)
+    if topics.get(name) is not None:
+        raise Refused(ErrorCode.topic_already_exists, f"Topic '{name}' already exists.")
+    if topics.is_leaving(name):
+        raise Refused(ErrorCode.topic_already_exists, f"Topic '{name}' is being deleted.")
+    if other := topics.colliding(name):
+        raise Refused(
+            ErrorCode.invalid_topic_exception,
+            f"Topic '{name}' collides with existing topic: {other}",
+        )
+
+
+def plan_topic(topics: Topics, new: NewTopic, node_id: int) -> PlannedTopic:
+    """What `new` comes to, if it is allowed."""
+    check_new_topic(topics, new.name)
+    try:
+        overrides = checked(topics.configs, new.configs)
+    except InvalidConfigValue as error:
+        raise Refused(ErrorCode.invalid_config, str(error)) from error
+    if new.assignments:
+        return PlannedTopic(_assigned_partitions(new, node_id), overrides)
+    _check_replication_factor(topics, new.replication_factor)
+    if new.partitions != DEFAULT and new.partitions <= 0:
+        raise Refused(
+            ErrorCode.invalid_partitions,
+            "Number of partitions was set to an invalid non-positive value.",
+        )
+    return PlannedTopic(_partitions(topics, new.partitions), overrides)
+
+
+def check_partitions_in_request(count: int) -> None:
+    """Whether one request may make so many partitions."""
+    if count > PARTITIONS_PER_REQUEST_MAX:
+        raise Refused(
+            ErrorCode.policy_violation, "Excessively large number of partitions per request."
+        )
+
+
+def check_growth(
+    topic: Topic, count: int, assignments: Sequence[Sequence[int]] | None, node_id: int
+) -> None:
+    """Whether `topic` may get `count` partitions; `assignments`: broker ids of each new one."""
+    have = len(topic.partitions)
+    if count == have:
+        raise Refused(ErrorCode.invalid_partitions, f"Topic already has {have} partition(s).")
+    if count < have:
+        raise Refused(
+            ErrorCode.invalid_partitions,
+            f"The topic {topic.name} currently has {have} partition(s); "
+            f"{count} would not be an increase.",
+        )
+    check_partitions_in_request(count - have)
+    if assignments is None:
+        return
+    if len(assignments) != count - have:
+        raise Refused(
+            ErrorCode.invalid_replica_assignment,
+            f"Attempted to add {count - have} additional partition(s), "
+            f"but only {len(assignments)} assignment(s) were specified.",
+        )
+    for broker_ids in assignments:
+        _check_replicas(broker_ids, node_id)
+
+
+def _partitions(topics: Topics, wanted: int) -> int:
+    if wanted != DEFAULT:
+        return wanted
+    partitions = topics.configs.broker["num.partitions"]
+    assert isinstance(partitions, int)
+    return partitions
+
+
+def _check_replication_factor(topics: Topics, wanted: int) -> None:
+    if wanted == 0 or wanted < DEFAULT:
+        raise Refused(
+            ErrorCode.invalid_replication_factor,
+            "Replication factor must be larger than 0, or -1 to use the default value.",
+        )
+    factor = wanted
+    if wanted == DEFAULT:
+        default = topics.configs.broker["default.replication.factor"]
+        assert isinstance(default, int)
+        factor = default
+    if factor != 1:
+        raise Refused(
+            ErrorCode.invalid_replication_factor,
+            f"Unable to replicate the partition {factor} time(s): The target replication factor "
+            f"of {factor} cannot be reached because only 1 broker(s) are registered.",
+        )
+
+
+def _assigned_partitions(new: NewTopic, node_id: int) -> int:
+    for asked, what in (
+        (new.replication_factor, "replication factor"),
+        (new.partitions, "numPartitions"),
+    ):
+        if asked != DEFAULT:
+            raise Refused(
+                ErrorCode.invalid_request,
+                f"A manual partition assignment was specified, but {what} was not set to -1.",
+            )
+    seen: set[int] = set()
+    for partition, broker_ids in new.assignments:
+        if partition in seen:
+            raise Refused(
+                ErrorCode.invalid_replica_assignment,
+                f"Found multiple manual partition assignments for partition {partition}",
+            )
+        seen.add(partition)
+        _check_replicas(broker_ids, node_id)
+    if seen != set(range(len(seen))):
+        raise Refused(
+            ErrorCode.invalid_replica_assignment,
+            "partitions should be a consecutive 0-based integer sequence",
+        )
+    return len(seen)
+
+
+def _check_replicas(broker_ids: Iterable[int], node_id: int) -> None:
+    """This broker must be the one replica."""
+    replicas = sorted(broker_ids)
+    if not replicas:
+        complaint = "an empty replica list."
+    elif strangers := [broker_id for broker_id in replicas if broker_id != node_id]:
+        complaint = f"broker {strangers[0]}, but no such broker is registered."
+    elif len(replicas) > 1:
+        complaint = f"the broker {node_id} more than once."
+    else:
+        return
+    raise Refused(
+        ErrorCode.invalid_replica_assignment,
+        f"The manual partition assignment includes {complaint}",
+    )
