@@ -42,8 +42,7 @@ class Log:
     def __init__(self, folder: Path, files: Files, config: LogConfig, *, read_only: bool) -> None:
         self.folder = folder
         self.config = config
-        # The OSError after which nothing is accepted any more; see recover().
-        self.failed: OSError | None = None
+        self.failed: OSError | None = None  # after it nothing is accepted; see recover()
         self.end_offset = 0
         self.synced_offset = 0
         self._files = files
@@ -51,7 +50,7 @@ class Log:
         self._segments: list[Segment] = []
         self._folder_dirty = False
         self._reading: Segment | None = None
-        # Held while files are synced, and by whoever closes or cuts them.
+        # Held while files are synced, closed or cut.
         self._syncing = threading.Lock()
 
     @classmethod
@@ -120,8 +119,7 @@ class Log:
         except OSError:
             self._cut_partial(segment)
             raise
-        # In this order, for a sync that runs meanwhile: it clears `dirty` before it syncs and
-        # reads the end before that, so it never claims bytes that it has not seen.
+        # In this order: a sync beside us reads the end, clears `dirty`, and only then syncs.
         segment.dirty = True
         segment.note(base_offset, last_offset + 1, size, max_timestamp)
         self.end_offset = last_offset + 1

@@ -1,0 +1,220 @@
+"""A disk in memory that tears, fills up, forgets and lies, for tests of whatever keeps files.
+
+What was appended, cut, created, renamed or removed is `pending` until its file or its folder
+is synced. `crash` drops what is pending, or a part of it, as a power cut does.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+from dataclasses import dataclass
+from pathlib import Path
+
+from kohort.log.memory_files import MemoryFile, MemoryFiles, MemoryLock
+
+SECTOR_BYTES = 512
+
+
+class Crashed(BaseException):
+    """Power is gone. Not an Exception, so that nothing under test handles it."""
+
+
+@dataclass
+class Fault:
+    operation: str
+    after: int
+    error: int
+    written: int
+    times: int
+
+
+class FaultyFiles(MemoryFiles):
+    """`operations` lists every call that changes the disk, in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.operations: list[tuple[str, str]] = []
+        self.crash_at: int | None = None
+        self._faults: list[Fault] = []
+        # Identity of the content a name leads to, for names that a crash would find.
+        self._durable_names: dict[Path, bytearray] = {}
+        self._durable_folders: set[Path] = set()
+        self._durable_bytes: dict[int, bytes] = {}
+        self._pending: dict[int, list[tuple[int, bytes | None]]] = {}
+        self._contents_by_id: dict[int, bytearray] = {}  # keeps ids unique
+
+    def fail(
+        self,
+        operation: str,
+        *,
+        after: int = 0,
+        error: int = errno.EIO,
+        written: int = 0,
+        times: int = 1,
+    ) -> None:
+        """Lets `after` calls of `operation` pass, then fails `times` of them; a failing append
+        leaves `written` bytes on the disk."""
+        self._faults.append(Fault(operation, after, error, written, times))
+
+    def heal(self) -> None:
+        self._faults.clear()
+
+    def operate(self, operation: str, name: str) -> int | None:
+        """Notes a call; raises its fault. For appends: how many bytes to write before failing."""
+        if self.crash_at is not None and len(self.operations) >= self.crash_at:
+            raise Crashed
+        self.operations.append((operation, name))
+        for fault in self._faults:
+            if fault.operation == operation and fault.times:
+                if fault.after:
+                    fault.after -= 1
+                    continue
+                fault.times -= 1
+                if operation == "append":
+                    return fault.error << 32 | fault.written
+                raise OSError(fault.error, os.strerror(fault.error), name)
+        return None
+
+    # what files report
+
+    def pend(self, content: bytearray, position: int, data: bytes | None) -> None:
+        self._contents_by_id[id(content)] = content
+        self._pending.setdefault(id(content), []).append((position, data))
+
+    def settle(self, content: bytearray) -> None:
+        self._contents_by_id[id(content)] = content
+        self._durable_bytes[id(content)] = bytes(content)
+        self._pending.pop(id(content), None)
+
+    # the file system
+
+    def open(self, path: Path, *, create: bool = False, read_only: bool = False) -> FaultyFile:
+        if create and path not in self.contents:
+            self.operate("create", path.name)
+        super().open(path, create=create, read_only=read_only)
+        return FaultyFile(self, path.name, self.contents[path])
+
+    def make_folder(self, folder: Path) -> None:
+        self.operate("make_folder", folder.name)
+        super().make_folder(folder)
+
+    def replace(self, path: Path, data: bytes) -> None:
+        self.operate("replace", path.name)
+        super().replace(path, data)
+        self.settle(self.contents[path])
+        self._durable_names[path] = self.contents[path]
+
+    def rename(self, path: Path, target: Path) -> None:
+        self.operate("rename", path.name)
+        super().rename(path, target)
+
+    def remove(self, path: Path) -> None:
+        self.operate("remove", path.name)
+        super().remove(path)
+
+    def remove_folder(self, folder: Path) -> None:
+        self.operate("remove_folder", folder.name)
+        super().remove_folder(folder)
+
+    def sync_folder(self, folder: Path) -> None:
+        self.operate("sync_folder", folder.name)
+        super().sync_folder(folder)
+        gone = [p for p in self._durable_names if p.parent == folder and p not in self.contents]
+        for path in gone:
+            del self._durable_names[path]
+        for path in [p for p in self._durable_folders if p.parent == folder]:
+            if path not in self.folders:
+                self._durable_folders.discard(path)
+                for inside in [p for p in self._durable_names if p.is_relative_to(path)]:
+                    del self._durable_names[inside]
+        for path, content in self.contents.items():
+            # A folder that was renamed takes along what was durable inside it.
+            carried = path.is_relative_to(folder) and any(
+                content is known for known in self._durable_names.values()
+            )
+            if path.parent == folder or carried:
+                self._durable_names[path] = content
+        self._durable_folders.update(p for p in self.folders if p.parent == folder)
+
+    def lock(self, path: Path) -> MemoryLock:
+        return super().lock(path)
+
+    def crash(self, chance: random.Random | None = None) -> None:
+        """Power cut and restart. Without `chance` all that was not synced is gone; with it,
+        any of the unsynced sectors, cuts and names may have reached the disk."""
+        survivors: dict[Path, bytearray] = {}
+        names = dict(self._durable_names)
+        folders = set(self._durable_folders)
+        if chance is not None:
+            for folder in sorted(self.folders):
+                if folder not in folders and chance.random() < 0.5:
+                    folders.add(folder)
+            for path, content in self.contents.items():
+                if path not in names and chance.random() < 0.5:
+                    names[path] = content
+        for path, content in names.items():
+            if path.parent in folders or path.parent.parent == path.parent:
+                survivors[path] = self._after_crash(content, chance)
+        self.contents = survivors
+        self.folders = folders | {parent for path in survivors for parent in path.parents}
+        self.locked.clear()
+        self.crash_at = None
+        self.heal()
+        self._durable_names = dict(survivors)
+        self._durable_folders = set(self.folders)
+        self._durable_bytes.clear()
+        self._pending.clear()
+        self._contents_by_id.clear()
+        for content in survivors.values():
+            self.settle(content)
+
+    def _after_crash(self, content: bytearray, chance: random.Random | None) -> bytearray:
+        data = bytearray(self._durable_bytes.get(id(content), b""))
+        if chance is None:
+            return data
+        for position, written in self._pending.get(id(content), []):
+            if written is None:
+                if chance.random() < 0.5:
+                    del data[position:]
+                continue
+            for start in range(0, len(written), SECTOR_BYTES):
+                if chance.random() < 0.7:
+                    part = written[start : start + SECTOR_BYTES]
+                    part = part[: chance.randint(0, len(part))] if chance.random() < 0.2 else part
+                    at = position + start
+                    if len(data) < at:
+                        data.extend(bytes(at - len(data)))
+                    data[at : at + len(part)] = part
+        return data
+
+
+class FaultyFile(MemoryFile):
+    __slots__ = ("_files", "_name")
+
+    def __init__(self, files: FaultyFiles, name: str, data: bytearray) -> None:
+        super().__init__(data)
+        self._files = files
+        self._name = name
+
+    def append(self, data: bytes) -> None:
+        failing = self._files.operate("append", self._name)
+        if failing is not None:
+            part = data[: failing & 0xFFFFFFFF]
+            self._data[self.size : self.size + len(part)] = part
+            self._files.pend(self._data, self.size, part)
+            raise OSError(failing >> 32, os.strerror(failing >> 32), self._name)
+        self._files.pend(self._data, self.size, data)
+        # Like pwrite: what a failed write left beyond the new end stays there.
+        self._data[self.size : self.size + len(data)] = data
+        self.size += len(data)
+
+    def sync(self) -> None:
+        self._files.operate("sync", self._name)
+        self._files.settle(self._data)
+
+    def truncate(self, size: int) -> None:
+        self._files.operate("truncate", self._name)
+        self._files.pend(self._data, size, None)
+        super().truncate(size)
