@@ -1,0 +1,78 @@
+"""One request on its way: what a handler reads, and how it answers."""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from .routes import Route
+
+
+class Origin(Protocol):
+    """The connection that a call came in on."""
+
+    client_host: str
+    is_gone: bool
+
+    def answered(self, call: "Call") -> None:
+        """`call` has its answer; it goes out once all calls before it have theirs."""
+
+    def hold(self, call: "Call") -> None:
+        """`call` is parked: what its client sent after it waits."""
+
+
+class Call:
+    """A request with its place in the order of its connection's answers.
+
+    `request` is kio's message of the request's version; `answer` is the whole frame once it is
+    known (empty bytes: this request gets no answer).
+    """
+
+    __slots__ = (
+        "_origin",
+        "_route",
+        "answer",
+        "client_id",
+        "correlation_id",
+        "request",
+        "when_gone",
+    )
+
+    def __init__(
+        self, origin: Origin, route: Route, correlation_id: int, client_id: str | None, request: Any
+    ) -> None:
+        self._origin = origin
+        self._route = route
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+        self.request = request
+        self.answer: bytes | None = None
+        self.when_gone: Callable[[], None] | None = None
+
+    @property
+    def version(self) -> int:
+        return self._route.version
+
+    @property
+    def client_host(self) -> str:
+        """The client's address as Kafka prints it: a slash before the number."""
+        return self._origin.client_host
+
+    @property
+    def is_gone(self) -> bool:
+        return self._origin.is_gone
+
+    def reply(self, message: Any) -> None:
+        """Answer with `message`: any object with the fields of the response (kio's names)."""
+        self.answer = self._route.write(message, self.correlation_id)
+        self._origin.answered(self)
+
+    def no_reply(self) -> None:
+        """This request is done and gets no answer (Produce with acks 0)."""
+        self.answer = b""
+        self._origin.answered(self)
+
+    def hold(self) -> None:
+        self._origin.hold(self)
+
+    def on_gone(self, callback: Callable[[], None]) -> None:
+        """Run `callback` when the connection is lost before the answer is out."""
+        self.when_gone = callback

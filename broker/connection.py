@@ -1,0 +1,213 @@
+"""One client's connection: frames in, answers out in the order of the requests.
+
+A request that waits for a flush does not hold back the next one: its answer queues behind it. A
+parked one (a join, a sync, a long poll) does hold back what its client sent after it, as Kafka
+does by muting the channel (SocketServer).
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import Any, cast
+
+from ..protocol.errors import ProtocolError
+from ..protocol.framing import Framer
+from ..protocol.headers import read_request_header
+from .call import Call
+from .routes import Routes
+
+_log = logging.getLogger("kohort.connection")
+
+# Requests of one connection whose answers are outstanding; more are left in the socket. Clients
+# keep at most a few (Java's max.in.flight.requests.per.connection is 5, librdkafka's a million).
+CALLS_IN_FLIGHT_MAX = 4096
+
+Frame = tuple[bytes, int, int]
+
+
+class Connection(asyncio.Protocol):
+    """`opened` and `closed` tell the server which connections there are."""
+
+    def __init__(
+        self,
+        *,
+        node: Any,
+        routes: Routes,
+        frame_bytes_max: int,
+        opened: Callable[["Connection"], None],
+        closed: Callable[["Connection"], None],
+    ) -> None:
+        self._node = node
+        self._routes = routes
+        self._framer = Framer(frame_bytes_max)
+        self._opened = opened
+        self._closed = closed
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self.client_host = ""
+        self.is_gone = False
+        # Answers in the order of requests.
+        self._calls: deque[Call] = deque()
+        self._is_sending = False
+        # Whom the client's next requests wait for, and those requests.
+        self._held: Call | None = None
+        self._backlog: deque[Frame] = deque()
+        self._is_resuming = False
+        self._is_reading = True
+        self._is_choked = False
+        self._error: ProtocolError | None = None
+
+    # --- the transport's side
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        peer = transport.get_extra_info("peername")
+        self.client_host = f"/{peer[0]}" if peer else "/unknown"
+        self._opened(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        self.is_gone = True
+        self._transport = None
+        calls, self._calls = self._calls, deque()
+        self._backlog.clear()
+        for call in calls:
+            if call.when_gone is not None:
+                call.when_gone()
+        self._closed(self)
+
+    def data_received(self, data: bytes) -> None:
+        if self._error is not None:
+            return
+        # Answers that are known by the end of this pass go out in one write.
+        self._is_sending = True
+        try:
+            frames = self._framer.feed(data)
+            if self._held is None and not self._backlog:
+                self._take(frames)
+            else:
+                self._backlog.extend(frames)
+        except ProtocolError as error:
+            self._refuse(error)
+        if self._framer.error is not None:
+            self._refuse(self._framer.error)
+        self._is_sending = False
+        self._send()
+        self._regulate()
+
+    def pause_writing(self) -> None:
+        self._is_choked = True
+        self._regulate()
+
+    def resume_writing(self) -> None:
+        self._is_choked = False
+        self._regulate()
+
+    def close(self) -> None:
+        """Close once what has been written is out."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    # --- requests
+
+    def _take(self, frames: list[Frame]) -> None:
+        for taken, (buffer, start, end) in enumerate(frames, 1):
+            self._handle(buffer, start, end)
+            if self._held is not None or len(self._calls) >= CALLS_IN_FLIGHT_MAX:
+                self._backlog.extend(frames[taken:])
+                return
+
+    def _handle(self, buffer: bytes, start: int, end: int) -> None:
+        key, version, correlation_id, client_id, body = read_request_header(buffer, start, end)
+        route = self._routes[key, version]
+        request = route.read(buffer, body, end)
+        call = Call(self, route, correlation_id, client_id, request)
+        self._calls.append(call)
+        try:
+            route.handle(call, self._node)
+        except Exception:
+            # Our fault, not the client's. It learns so by the connection's end, and retries.
+            _log.exception("Handling %s v%d failed", route.api.name, version)
+            self.abort()
+
+    def _refuse(self, error: ProtocolError) -> None:
+        """Answer what came before, then close: what follows cannot be told apart from garbage.
+
+        Kafka does the same, and so says nothing to the client itself.
+        """
+        if self._error is None:
+            _log.warning("Closing the connection from %s: %s", self.client_host, error)
+            self._error = error
+
+    # --- answers (the handlers' side, through Call)
+
+    def answered(self, call: Call) -> None:
+        if self._held is call:
+            self._held = None
+            self._regulate()
+        if not self._is_sending and self._calls and self._calls[0].answer is not None:
+            self._is_sending = True
+            self._loop.call_soon(self._send_now)
+
+    def hold(self, call: Call) -> None:
+        if call.answer is None:
+            self._held = call
+
+    def _send_now(self) -> None:
+        self._is_sending = False
+        self._send()
+        self._regulate()
+
+    def _send(self) -> None:
+        calls = self._calls
+        answers: list[bytes] = []
+        while calls and (answer := calls[0].answer) is not None:
+            answers.append(answer)
+            calls.popleft()
+        transport = self._transport
+        if transport is None:
+            return
+        if answers:
+            transport.write(answers[0] if len(answers) == 1 else b"".join(answers))
+        if self._error is not None and not calls and not self._backlog:
+            transport.close()
+
+    def _go_on(self) -> None:
+        """Take up what had to wait."""
+        self._is_resuming = False
+        if self._held is not None:
+            return
+        self._is_sending = True
+        frames = list(self._backlog)
+        self._backlog.clear()
+        try:
+            self._take(frames)
+        except ProtocolError as error:
+            self._refuse(error)
+        self._is_sending = False
+        self._send()
+        self._regulate()
+
+    def _regulate(self) -> None:
+        """Read on only while what has been read finds room: the socket is the buffer."""
+        if self._transport is None:
+            return
+        if (
+            self._backlog
+            and self._held is None
+            and len(self._calls) < CALLS_IN_FLIGHT_MAX
+            and not self._is_resuming
+        ):
+            self._is_resuming = True
+            self._loop.call_soon(self._go_on)
+        room = not self._backlog and not self._is_choked
+        if room != self._is_reading:
+            self._is_reading = room
+            if room:
+                self._transport.resume_reading()
+            else:
+                self._transport.pause_reading()

@@ -1,0 +1,69 @@
+"""JoinGroup (key 11).
+
+v1 rebalance_timeout · v2 throttle_time · v4 two-step join (KIP-394) · v5 group_instance_id ·
+v6 flexible · v7 protocol_type, nullable protocol_name · v8 reason (KIP-800) · v9 skip_assignment.
+"""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from functools import partial
+from typing import NamedTuple
+
+from ...protocol.errors import ErrorCode
+from ..call import Call
+from ..groups.commands import JoinGroup
+from ..groups.results import Joined, JoinedMember
+from ..node import Node
+from .reply import NO_THROTTLE, milliseconds
+
+
+class JoinReply(NamedTuple):
+    error_code: ErrorCode
+    generation_id: int
+    protocol_type: str | None
+    protocol_name: str | None
+    leader: str
+    skip_assignment: bool
+    member_id: str
+    members: Sequence[JoinedMember]
+    throttle_time: timedelta = NO_THROTTLE
+
+
+def handle(call: Call, node: Node) -> None:
+    request = call.request
+    session_timeout_ms = milliseconds(request.session_timeout)
+    rebalance_timeout = getattr(request, "rebalance_timeout", None)
+    command = JoinGroup(
+        group_id=request.group_id,
+        member_id=request.member_id,
+        group_instance_id=getattr(request, "group_instance_id", None),
+        client_id=call.client_id,
+        client_host=call.client_host,
+        session_timeout_ms=session_timeout_ms,
+        rebalance_timeout_ms=(
+            session_timeout_ms if rebalance_timeout is None else milliseconds(rebalance_timeout)
+        ),
+        protocol_type=request.protocol_type,
+        protocols=tuple((protocol.name, protocol.metadata) for protocol in request.protocols),
+        requires_known_member_id=call.version >= 4,
+        supports_skip_assignment=call.version >= 9,
+        reason=getattr(request, "reason", None),
+    )
+    node.groups.submit(command, partial(_respond, call))
+    call.hold()
+
+
+def _respond(call: Call, result: Joined) -> None:
+    name = result.protocol_name
+    call.reply(
+        JoinReply(
+            result.error,
+            result.generation_id,
+            result.protocol_type,
+            (name or None) if call.version >= 7 else (name or ""),
+            result.leader,
+            result.skip_assignment,
+            result.member_id,
+            result.members,
+        )
+    )

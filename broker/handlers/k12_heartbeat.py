@@ -1,0 +1,32 @@
+"""Heartbeat (key 12). v1 throttle_time · v3 group_instance_id · v4 flexible."""
+
+from datetime import timedelta
+from functools import partial
+from typing import NamedTuple
+
+from ...protocol.errors import ErrorCode
+from ..call import Call
+from ..groups.commands import Heartbeat
+from ..groups.results import HeartbeatDone
+from ..node import Node
+from .reply import NO_THROTTLE
+
+
+class HeartbeatReply(NamedTuple):
+    error_code: ErrorCode
+    throttle_time: timedelta = NO_THROTTLE
+
+
+def handle(call: Call, node: Node) -> None:
+    request = call.request
+    command = Heartbeat(
+        request.group_id,
+        request.generation_id,
+        request.member_id,
+        getattr(request, "group_instance_id", None),
+    )
+    node.groups.submit(command, partial(_respond, call))
+
+
+def _respond(call: Call, result: HeartbeatDone) -> None:
+    call.reply(HeartbeatReply(result.error))

@@ -1,0 +1,50 @@
+"""SyncGroup (key 14).
+
+v1 throttle_time · v3 group_instance_id · v4 flexible · v5 protocol_type, protocol_name (KIP-559).
+"""
+
+from datetime import timedelta
+from functools import partial
+from typing import NamedTuple
+
+from ...protocol.errors import ErrorCode
+from ..call import Call
+from ..groups.commands import SyncGroup
+from ..groups.results import Synced
+from ..node import Node
+from .reply import NO_THROTTLE
+
+
+class SyncReply(NamedTuple):
+    error_code: ErrorCode
+    protocol_type: str | None
+    protocol_name: str | None
+    assignment: bytes
+    throttle_time: timedelta = NO_THROTTLE
+
+
+def handle(call: Call, node: Node) -> None:
+    request = call.request
+    protocol_type = getattr(request, "protocol_type", None)
+    protocol_name = getattr(request, "protocol_name", None)
+    if call.version >= 5 and (protocol_type is None or protocol_name is None):
+        # Mandatory from v5 on though the schema allows null (upstream: KafkaApis, KIP-559).
+        call.reply(SyncReply(ErrorCode.inconsistent_group_protocol, None, None, b""))
+        return
+    command = SyncGroup(
+        group_id=request.group_id,
+        generation_id=request.generation_id,
+        member_id=request.member_id,
+        group_instance_id=getattr(request, "group_instance_id", None),
+        protocol_type=protocol_type,
+        protocol_name=protocol_name,
+        assignments=tuple((a.member_id, a.assignment) for a in request.assignments),
+    )
+    node.groups.submit(command, partial(_respond, call))
+    call.hold()
+
+
+def _respond(call: Call, result: Synced) -> None:
+    call.reply(
+        SyncReply(result.error, result.protocol_type, result.protocol_name, result.assignment)
+    )

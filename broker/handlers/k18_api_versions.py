@@ -1,0 +1,54 @@
+"""ApiVersions (key 18).
+
+v1 throttle_time · v3 flexible, client software, features · v4 features from version 0 on.
+The response header is always v0, so that a client can read a refusal before it knows our
+versions (KIP-511).
+"""
+
+import re
+from datetime import timedelta
+from typing import NamedTuple
+
+from ...protocol.apis import APIS, BY_KEY
+from ...protocol.errors import ErrorCode
+from ..call import Call
+from ..node import Node
+from .reply import NO_THROTTLE
+
+# Upstream: ApiVersionsRequest.SOFTWARE_NAME_VERSION_PATTERN.
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+class ApiVersion(NamedTuple):
+    api_key: int
+    min_version: int
+    max_version: int
+
+
+class ApiVersionsReply(NamedTuple):
+    error_code: ErrorCode
+    api_keys: tuple[ApiVersion, ...]
+    throttle_time: timedelta = NO_THROTTLE
+
+
+SERVED = ApiVersionsReply(
+    ErrorCode.none,
+    tuple(ApiVersion(api.key, api.advertised_min_version, api.max_version) for api in APIS),
+)
+
+
+def handle(call: Call, node: Node) -> None:  # noqa: ARG001
+    if call.version >= 3:
+        request = call.request
+        for text in (request.client_software_name, request.client_software_version):
+            if not _SOFTWARE.fullmatch(text):
+                call.reply(ApiVersionsReply(ErrorCode.invalid_request, ()))
+                return
+    call.reply(SERVED)
+
+
+def refuse(call: Call, node: Node) -> None:  # noqa: ARG001
+    """Answer a version that we do not know, in v0 form: what the client can ask instead."""
+    api = BY_KEY[18]
+    known = ApiVersion(api.key, api.min_version, api.max_version)
+    call.reply(ApiVersionsReply(ErrorCode.unsupported_version, (known,)))

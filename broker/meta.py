@@ -1,0 +1,28 @@
+"""`meta.properties` of the data folder: whose data these are, in Kafka's form."""
+
+import base64
+import uuid
+from pathlib import Path
+
+from ..log.files import Files
+
+FILE_NAME = "meta.properties"
+
+
+def new_cluster_id() -> str:
+    """A random UUID in Kafka's form: 22 letters of unpadded base64url (upstream: Uuid.toString)."""
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+
+
+def cluster_id_of(folder: Path, files: Files, node_id: int) -> str:
+    """The cluster id that the folder was made with; a new one is written into a new folder."""
+    path = folder / FILE_NAME
+    if files.exists(path):
+        lines = files.read_bytes(path).decode().splitlines()
+        pairs = dict(line.split("=", 1) for line in lines if "=" in line and line[0] != "#")
+        if cluster_id := pairs.get("cluster.id", "").strip():
+            return cluster_id
+    cluster_id = new_cluster_id()
+    text = f"version=1\ncluster.id={cluster_id}\nnode.id={node_id}\n"
+    files.replace(path, text.encode())
+    return cluster_id

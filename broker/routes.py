@@ -1,0 +1,47 @@
+"""Where a request goes: (key, version) -> how to read it, who handles it, how to write the answer.
+
+A route is made at its first use: starting must not pay for schemas and writers nobody asks for.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from ..protocol.apis import API_VERSIONS, BY_KEY, Api
+from ..protocol.messages import read_request, response_writer
+
+
+class Route(NamedTuple):
+    api: Api
+    version: int
+    read: Callable[[bytes, int, int], Any]
+    """(buffer, start of the body, its end) -> kio's message of the request."""
+    handle: Callable[[Any, Any], None]
+    """handle(call, node), of the handler's module."""
+    write: Callable[[Any, int], bytes]
+    """(response message, correlation id) -> the whole frame."""
+
+
+class Routes(dict[tuple[int, int], Route]):
+    """(key, version), as a request header has them -> Route."""
+
+    def __missing__(self, asked: tuple[int, int]) -> Route:
+        key, version = asked
+        api = BY_KEY[key]  # read_request_header lets nothing else through
+        handler = import_module(f".handlers.{api.handler}", __package__)
+        if key == API_VERSIONS and not api.serves(version):
+            # The one refusal that is answered; in v0, which every client can read (KIP-511).
+            route = Route(api, 0, lambda *_: None, handler.refuse, response_writer(key, 0))
+        else:
+            route = Route(
+                api,
+                version,
+                partial(read_request, api, version),
+                handler.handle,
+                response_writer(key, version),
+            )
+        # Only what is served is remembered: clients may not fill our memory with versions.
+        if api.serves(version):
+            self[asked] = route
+        return route

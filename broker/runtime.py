@@ -1,0 +1,299 @@
+"""The life of a command: ticket, decision, append, apply, durable, reply.
+
+Nothing awaits between a decision and its effect, and no reply leaves before the records that it
+rests on are durable; a reply without records waits for what was pending on its partition when it
+was decided, so that no client reads what a crash could take back
+(upstream: CoordinatorRuntime.append).
+"""
+
+import itertools
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from enum import Enum, auto
+from functools import partial
+from typing import Any
+
+from ..log.errors import LogError
+from ..log.log import Log
+from ..offsets.records import OffsetsRecord, UndecodableRecord
+from ..offsets.store import OffsetsStore
+from ..protocol.errors import ErrorCode
+from .clock import Clock
+from .groups.commands import Command
+from .groups.coordinator import Coordinator, Outcome, Reply
+from .groups.results import append_error, refusal
+from .timers import Timer, Timers
+
+_log = logging.getLogger("kohort.coordinator")
+
+# Loading goes on in slices of this many records, about 20 ms, between which other partitions are
+# served; a log that fits into the first slice never makes a client wait for a retry.
+LOAD_SLICE_RECORDS = 10_000
+# A partition whose log could not be opened is tried again by the first request after this time.
+RETRY_FAILED_MS = 1_000
+
+Respond = Callable[[Any], None]
+"""Takes the result of a command (broker/groups/results.py) and answers the request."""
+
+
+class ShardState(Enum):
+    LOADING = auto()
+    ACTIVE = auto()
+    FAILED = auto()
+
+
+class Shard:
+    """One partition of the offsets topic with the coordinator of its groups."""
+
+    __slots__ = (
+        "coordinator",
+        "failed_ms",
+        "gathered",
+        "loading",
+        "log",
+        "partition",
+        "state",
+        "timer",
+    )
+
+    def __init__(self, partition: int, coordinator: Coordinator) -> None:
+        self.partition = partition
+        self.coordinator = coordinator
+        self.state = ShardState.FAILED
+        self.log: Log | None = None
+        self.loading: Iterator[list[OffsetsRecord]] | None = None
+        self.failed_ms = 0
+        self.timer: Timer | None = None
+        # Replies whose records are in the round that is being gathered.
+        self.gathered: list[Reply] | None = None
+
+
+class GroupRuntime:
+    """Drives the coordinators of one node's offsets partitions."""
+
+    def __init__(
+        self,
+        *,
+        store: OffsetsStore,
+        clock: Clock,
+        timers: Timers,
+        new_coordinator: Callable[[], Coordinator],
+        call_soon: Callable[[Callable[[], None]], object],
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._timers = timers
+        self._new_coordinator = new_coordinator
+        self._call_soon = call_soon
+        self._shards: dict[int, Shard] = {}
+        self._to_load: deque[int] = deque()
+        self._tickets = itertools.count(1)
+        self._waiting: dict[int, tuple[Command, Respond]] = {}
+        # Told after a round has made records of a partition durable.
+        self.on_durable: Callable[[int], None] = lambda _partition: None
+
+    def submit(self, command: Command, respond: Respond) -> None:
+        """Decide `command`; `respond` gets its result now or later, exactly once (or never, when
+        a client overwrites its own parked request: coordinator.md 1.5)."""
+        partition = self._store.partition_of(command.group_id)
+        shard = self._shards.get(partition)
+        if shard is None or shard.state is not ShardState.ACTIVE:
+            shard = shard or self._open(partition)
+            if (refused := self._not_ready(shard, command)) is not None:
+                respond(refused)
+                return
+        ticket = next(self._tickets)
+        self._waiting[ticket] = (command, respond)
+        now = self._clock.now_ms()
+        self._carry_out(shard, shard.coordinator.handle(command, ticket, now), now)
+
+    def load(self, partitions: Iterable[int]) -> None:
+        """Load `partitions` in the background, so that the sessions of their members are watched;
+        a request for one of them loads it at once."""
+        self._to_load.extend(partitions)
+        self._call_soon(self._load_next)
+
+    def _load_next(self) -> None:
+        while self._to_load:
+            partition = self._to_load.popleft()
+            if partition not in self._shards:
+                self._open(partition)
+                self._call_soon(self._load_next)
+                return
+
+    def close(self) -> None:
+        for shard in self._shards.values():
+            shard.loading = None
+            if shard.timer is not None:
+                shard.timer.cancel()
+        self._shards.clear()
+        self._to_load.clear()
+        self._waiting.clear()
+
+    def _not_ready(self, shard: Shard, command: Command) -> Any | None:
+        if (
+            shard.state is ShardState.FAILED
+            and self._clock.now_ms() >= shard.failed_ms + RETRY_FAILED_MS
+        ):
+            self._start_loading(shard)
+        if shard.state is ShardState.ACTIVE:
+            return None
+        if shard.state is ShardState.FAILED:
+            return refusal(command, ErrorCode.not_coordinator)
+        return refusal(command, ErrorCode.coordinator_load_in_progress)
+
+    # --- deciding
+
+    def _carry_out(self, shard: Shard, outcome: Outcome, now: int) -> None:
+        records, replies = outcome
+        store, log = self._store, shard.log
+        assert log is not None
+        if records:
+            store.append(log, records, now)
+            apply = shard.coordinator.apply
+            for record in records:
+                apply(record)
+            if shard.gathered is None:
+                shard.gathered = []
+                store.then(log, partial(self._written, shard, shard.coordinator, shard.gathered))
+            shard.gathered.extend(replies)
+        elif replies:
+            if shard.gathered is not None:
+                shard.gathered.extend(replies)
+            elif store.is_pending(log):
+                store.then(log, partial(self._settled, shard, shard.coordinator, replies))
+            else:
+                self._deliver(replies)
+        self._watch_deadline(shard)
+
+    def _watch_deadline(self, shard: Shard) -> None:
+        deadline = shard.coordinator.next_deadline()
+        timer = shard.timer
+        if deadline is None or (timer is not None and timer.deadline_ms <= deadline):
+            return  # An earlier timer finds nothing due and then waits for the right time.
+        if timer is not None:
+            timer.cancel()
+        shard.timer = self._timers.call_at(deadline, partial(self._tick, shard))
+
+    def _tick(self, shard: Shard) -> None:
+        shard.timer = None
+        if shard.state is not ShardState.ACTIVE:
+            return
+        coordinator = shard.coordinator
+        now = self._clock.now_ms()
+        # One due deadline at a time: its records are applied before the next one is decided.
+        while (deadline := coordinator.next_deadline()) is not None and deadline <= now:
+            self._carry_out(shard, coordinator.tick(now), now)
+            if shard.coordinator is not coordinator:
+                return
+        self._watch_deadline(shard)
+
+    # --- answering
+
+    def _written(
+        self,
+        shard: Shard,
+        coordinator: Coordinator,
+        replies: list[Reply],
+        error: OSError | None,
+    ) -> None:
+        """A round with records of this shard is over."""
+        if shard.gathered is replies:
+            shard.gathered = None
+        self._settled(shard, coordinator, replies, error)
+        if error is None:
+            self.on_durable(shard.partition)
+
+    def _settled(
+        self,
+        shard: Shard,
+        coordinator: Coordinator,
+        replies: Sequence[Reply],
+        error: OSError | None,
+    ) -> None:
+        if error is None:
+            self._deliver(replies)
+            return
+        for reply in replies:
+            waiting = self._waiting.pop(reply.ticket, None)
+            if waiting is not None:
+                command, respond = waiting
+                respond(refusal(command, append_error(ErrorCode.kafka_storage_error)))
+        # The first who hears of it; the others that rested on the same bytes come after.
+        if shard.coordinator is coordinator:
+            self._lose(shard, error)
+
+    def _deliver(self, replies: Sequence[Reply]) -> None:
+        waiting = self._waiting
+        for ticket, result in replies:
+            entry = waiting.pop(ticket, None)
+            if entry is not None:
+                entry[1](result)
+
+    # --- loading and losing a partition
+
+    def _open(self, partition: int) -> Shard:
+        shard = self._shards[partition] = Shard(partition, self._new_coordinator())
+        self._start_loading(shard)
+        return shard
+
+    def _start_loading(self, shard: Shard) -> None:
+        shard.state = ShardState.LOADING
+        try:
+            shard.log = self._store.log(shard.partition)
+        except (OSError, LogError) as error:
+            self._fail(shard, error)
+            return
+        shard.loading = self._store.load(shard.log)
+        self._load_slice(shard)
+
+    def _load_slice(self, shard: Shard) -> None:
+        if shard.loading is None:
+            return  # The broker was closed meanwhile.
+        loaded = 0
+        apply = shard.coordinator.apply
+        try:
+            for records in shard.loading:
+                for record in records:
+                    apply(record)
+                loaded += len(records)
+                if loaded >= LOAD_SLICE_RECORDS:
+                    self._call_soon(partial(self._load_slice, shard))
+                    return
+        except (OSError, LogError, UndecodableRecord) as error:
+            self._fail(shard, error)
+            return
+        shard.loading = None
+        shard.state = ShardState.ACTIVE
+        now = self._clock.now_ms()
+        self._carry_out(shard, shard.coordinator.loaded(now), now)
+
+    def _lose(self, shard: Shard, error: OSError) -> None:
+        """What is in memory rests on bytes that are not on disk: let go and read the disk again."""
+        _log.error(
+            "Partition %d of the offsets topic is read again after: %s", shard.partition, error
+        )
+        log, lost = shard.log, shard.coordinator
+        assert log is not None
+        shard.state = ShardState.LOADING
+        shard.gathered = None
+        shard.coordinator = self._new_coordinator()
+        if shard.timer is not None:
+            shard.timer.cancel()
+            shard.timer = None
+        try:
+            self._store.go_back(shard.partition, log, error)
+        except (OSError, LogError) as still:
+            self._fail(shard, still)
+        else:
+            self._start_loading(shard)
+        self._deliver(lost.unload().replies)
+
+    def _fail(self, shard: Shard, error: Exception) -> None:
+        """The partition cannot be read: it answers NOT_COORDINATOR until a later try succeeds."""
+        _log.error("Partition %d of the offsets topic cannot be read: %s", shard.partition, error)
+        shard.state = ShardState.FAILED
+        shard.failed_ms = self._clock.now_ms()
+        shard.loading = None
+        shard.coordinator = self._new_coordinator()

@@ -1,0 +1,58 @@
+"""The listening socket of a node, and the connections that it has accepted."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+
+from .connection import Connection
+
+# How long a stopping server lets clients take what has been written for them; after that their
+# connections are cut. `kohort serve` promises an end within two seconds.
+CLOSE_SECONDS_MAX = 1.0
+
+
+class Server:
+    """`connection(opened, closed)` makes the protocol of one connection."""
+
+    def __init__(
+        self,
+        connection: Callable[
+            [Callable[[Connection], None], Callable[[Connection], None]], Connection
+        ],
+    ) -> None:
+        self._connection = connection
+        self._server: asyncio.Server | None = None
+        self._connections: set[Connection] = set()
+        self._all_closed: asyncio.Event | None = None
+
+    async def start(self, host: str, port: int) -> tuple[str, int]:
+        """Listen; returns the address that was bound. Raises OSError."""
+        self._server = await asyncio.get_running_loop().create_server(
+            lambda: self._connection(self._connections.add, self._forget),
+            host,
+            port,
+            # Clients of one test suite may all connect at once; Kafka's backlog is 50.
+            backlog=1024,
+        )
+        bound = self._server.sockets[0].getsockname()
+        return bound[0], bound[1]
+
+    async def stop(self) -> None:
+        """Close the listener, then every connection."""
+        if self._server is None:
+            return
+        self._server.close()
+        self._server = None
+        self._all_closed = asyncio.Event()
+        for connection in list(self._connections):
+            connection.close()
+        if self._connections:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._all_closed.wait(), CLOSE_SECONDS_MAX)
+        for connection in list(self._connections):
+            connection.abort()
+
+    def _forget(self, connection: Connection) -> None:
+        self._connections.discard(connection)
+        if self._all_closed is not None and not self._connections:
+            self._all_closed.set()

@@ -1,0 +1,75 @@
+"""Deadlines of the broker's clock on the event loop: one heap, one armed `call_later`.
+
+Everything that waits for a time (group deadlines, long polls) waits here, so that a broker whose
+clock is steered by a test needs to steer this one place.
+"""
+
+import asyncio
+import heapq
+import itertools
+from collections.abc import Callable
+
+from .clock import Clock
+
+
+class Timer:
+    """A callback that is due at `deadline_ms`; `cancel()` makes it do nothing."""
+
+    __slots__ = ("callback", "deadline_ms")
+
+    def __init__(self, deadline_ms: int, callback: Callable[[], None]) -> None:
+        self.deadline_ms = deadline_ms
+        self.callback: Callable[[], None] | None = callback
+
+    def cancel(self) -> None:
+        self.callback = None
+
+
+class Timers:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._heap: list[tuple[int, int, Timer]] = []
+        self._order = itertools.count()
+        self._armed: asyncio.TimerHandle | None = None
+        self._armed_ms = 0
+
+    def call_at(self, deadline_ms: int, callback: Callable[[], None]) -> Timer:
+        """Run `callback` once the broker's clock has reached `deadline_ms`."""
+        timer = Timer(deadline_ms, callback)
+        heapq.heappush(self._heap, (deadline_ms, next(self._order), timer))
+        if self._armed is None or deadline_ms < self._armed_ms:
+            self._arm()
+        return timer
+
+    def fire(self) -> None:
+        """Run all that is due, earliest first, and arm for the next."""
+        self._disarm()
+        now = self._clock.now_ms()
+        heap = self._heap
+        try:
+            while heap and heap[0][0] <= now:
+                callback = heapq.heappop(heap)[2].callback
+                if callback is not None:
+                    callback()
+        finally:
+            # Also after a callback that raised: the others must not wait for ever.
+            self._arm()
+
+    def close(self) -> None:
+        self._heap.clear()
+        self._disarm()
+
+    def _arm(self) -> None:
+        heap = self._heap
+        while heap and heap[0][2].callback is None:
+            heapq.heappop(heap)
+        self._disarm()
+        if heap:
+            self._armed_ms = heap[0][0]
+            delay_ms = max(self._armed_ms - self._clock.now_ms(), 0)
+            self._armed = asyncio.get_running_loop().call_later(delay_ms / 1000, self.fire)
+
+    def _disarm(self) -> None:
+        if self._armed is not None:
+            self._armed.cancel()
+            self._armed = None
