@@ -1,0 +1,278 @@
+"""A coordinator with a log and a clock of its own. After every step it is checked from head to toe:
+replaying the log gives its durable state, and what it counts and watches is what it has."""
+
+from typing import Any
+
+from kohort.broker.groups.commands import (
+    CommitEntry,
+    Heartbeat,
+    JoinGroup,
+    LeaveGroup,
+    LeavingMember,
+    OffsetCommit,
+    OffsetFetch,
+    SyncGroup,
+)
+from kohort.broker.groups.config import GroupConfig
+from kohort.broker.groups.coordinator import Coordinator, Outcome
+from kohort.broker.groups.group import Group
+from kohort.broker.groups.states import State
+from kohort.broker.groups.storing import restored
+from kohort.broker.groups.timers import Timer
+from kohort.offsets.records import GroupStored, OffsetsRecord
+from kohort.protocol.errors import ErrorCode
+
+GROUP = "orders"
+RANGE = (("range", b"r"),)
+
+
+def durable_state(coordinator: Coordinator) -> dict[str, Any]:
+    table = coordinator.table
+    return {
+        "groups": {g.group_id: g.stored for g in coordinator.groups.values() if g.stored},
+        "offsets": {group_id: table.of_group(group_id) for group_id in table.groups()},
+    }
+
+
+class World:
+    def __init__(self, **config: int) -> None:
+        self.config = GroupConfig(**config)
+        self.now = 1_000_000
+        self.log: list[OffsetsRecord] = []
+        self.answers: dict[int, Any] = {}
+        self._ids = 0
+        self._ticket = 0
+        self.coordinator = self._new_coordinator()
+        self.coordinator.loaded(self.now)
+        self.is_checking = True
+
+    def _new_coordinator(self) -> Coordinator:
+        return Coordinator(self.config, self._new_id)
+
+    def _new_id(self) -> str:
+        self._ids += 1
+        return str(self._ids)
+
+    # --- what a runtime does
+
+    def ask(self, command: Any) -> int:
+        """Returns the ticket; `answers` holds its result once there is one."""
+        self._ticket += 1
+        self._carry_out(self.coordinator.handle(command, self._ticket, self.now))
+        return self._ticket
+
+    def tell(self, command: Any) -> Any:
+        """The answer to a command, which must come at once."""
+        return self.answers[self.ask(command)]
+
+    def sleep(self, ms: int) -> None:
+        """Let `ms` go by, with every deadline decided at its own time."""
+        until = self.now + ms
+        while (deadline := self.coordinator.next_deadline()) is not None and deadline <= until:
+            self.now = max(self.now, deadline)
+            self._carry_out(self.coordinator.tick(self.now))
+        self.now = until
+
+    def restart(self) -> None:
+        """Lose the partition, and load it again from its log."""
+        self._deliver(self.coordinator.unload())
+        self.coordinator = self._new_coordinator()
+        for record in self.log:
+            self.coordinator.apply(record)
+        self._carry_out(self.coordinator.loaded(self.now))
+
+    def _carry_out(self, outcome: Outcome) -> None:
+        for record in outcome.records:
+            self.log.append(record)
+            self.coordinator.apply(record)
+        self._deliver(outcome)
+        if self.is_checking:
+            self.check()
+
+    def _deliver(self, outcome: Outcome) -> None:
+        for ticket, result in outcome.replies:
+            assert ticket not in self.answers, "a request was answered twice"
+            self.answers[ticket] = result
+
+    # --- commands with good defaults
+
+    def join(
+        self,
+        member_id: str = "",
+        *,
+        group_id: str = GROUP,
+        instance: str | None = None,
+        client: str | None = "client",
+        protocols: tuple[tuple[str, bytes], ...] = RANGE,
+        protocol_type: str = "consumer",
+        session_ms: int = 10_000,
+        rebalance_ms: int = 60_000,
+        version: int = 9,
+        reason: str | None = None,
+    ) -> int:
+        return self.ask(
+            JoinGroup(
+                group_id,
+                member_id,
+                instance,
+                client,
+                "/127.0.0.1",
+                session_ms,
+                rebalance_ms,
+                protocol_type,
+                protocols,
+                version >= 4,
+                version >= 9,
+                reason,
+            )
+        )
+
+    def new_id(self, **more: Any) -> str:
+        """The first of the two steps in which a dynamic member joins."""
+        answer = self.answers[self.join(**more)]
+        assert answer.error is ErrorCode.member_id_required
+        assert isinstance(answer.member_id, str)
+        return answer.member_id
+
+    def enter(self, **more: Any) -> int:
+        """Both steps; returns the ticket of the second."""
+        return self.join(self.new_id(**more), **more)
+
+    def sync(
+        self,
+        member_id: str,
+        generation: int,
+        assignments: dict[str, bytes] | None = None,
+        *,
+        instance: str | None = None,
+        protocol_type: str | None = None,
+        protocol_name: str | None = None,
+    ) -> int:
+        given = tuple((assignments or {}).items())
+        return self.ask(
+            SyncGroup(GROUP, generation, member_id, instance, protocol_type, protocol_name, given)
+        )
+
+    def heartbeat(
+        self, member_id: str, generation: int, *, instance: str | None = None
+    ) -> ErrorCode:
+        error = self.tell(Heartbeat(GROUP, generation, member_id, instance)).error
+        assert isinstance(error, ErrorCode)
+        return error
+
+    def leave(self, *members: str | tuple[str, str | None]) -> Any:
+        leaving = [(m, None) if isinstance(m, str) else m for m in members]
+        return self.tell(LeaveGroup(GROUP, tuple(LeavingMember(*m, None) for m in leaving)))
+
+    def commit(
+        self,
+        *entries: tuple[str, int, int],
+        member_id: str = "",
+        generation: int = -1,
+        instance: str | None = None,
+        group_id: str = GROUP,
+        metadata: str | None = "",
+        retention_ms: int | None = None,
+        unknown_group: ErrorCode = ErrorCode.illegal_generation,
+    ) -> Any:
+        offsets = [CommitEntry(t, p, o, -1, metadata, None) for t, p, o in entries or [("t", 0, 1)]]
+        done = self.tell(
+            OffsetCommit(
+                group_id, generation, member_id, instance, offsets, retention_ms, unknown_group
+            )
+        )
+        assert len(done.errors) == len(offsets)
+        return done.errors[0] if len(offsets) == 1 else done.errors
+
+    def fetch(self, *topics: tuple[str, tuple[int, ...]], group_id: str = GROUP) -> Any:
+        return self.tell(OffsetFetch(group_id, topics or None, False, None, -1))
+
+    # --- whole stories
+
+    @property
+    def group(self) -> Group:
+        return self.coordinator.groups[GROUP]
+
+    @property
+    def state(self) -> State:
+        return self.group.state
+
+    def stable(self, *instances: str | None, **more: Any) -> list[str]:
+        """A stable group at generation 1 with a member for each: a static one for a name, a dynamic
+        one for None. Returns their ids; the first leads."""
+        tickets = [
+            self.enter(**more) if name is None else self.join(instance=name, **more)
+            for name in instances
+        ]
+        self.sleep(self.config.group_initial_rebalance_delay_ms)
+        while any(ticket not in self.answers for ticket in tickets):
+            self.sleep(self.config.group_initial_rebalance_delay_ms)
+        ids = [self.answers[ticket].member_id for ticket in tickets]
+        self.sync_all(ids, self.group.generation)
+        return ids
+
+    def sync_all(self, ids: list[str], generation: int) -> None:
+        leader = self.group.leader
+        for member_id in ids:
+            given = {m: m.encode() for m in ids} if member_id == leader else None
+            self.sync(member_id, generation, given)
+        assert self.state is State.STABLE
+
+    # --- invariants
+
+    def check(self) -> None:
+        replayed = Coordinator(self.config, self._new_id)
+        for record in self.log:
+            replayed.apply(record)
+        assert durable_state(replayed) == durable_state(self.coordinator)
+        armed = self.coordinator.deadlines
+        for group in self.coordinator.groups.values():
+            check_group(group)
+            check_deadlines(group, armed)
+        watched = self.coordinator.groups
+        assert all(timer.group_id in watched for timer in armed)
+
+
+def check_group(group: Group) -> None:
+    members = group.members.values()
+    assert all(member_id == m.member_id for member_id, m in group.members.items())
+    assert group.awaiting_joins == sum(m.join_ticket is not None for m in members)
+    counts: dict[str, int] = {}
+    for member in members:
+        for name, _ in member.protocols:
+            counts[name] = counts.get(name, 0) + 1
+    assert group.protocol_counts == counts
+    assert group.static_members == {
+        m.group_instance_id: m.member_id for m in members if m.group_instance_id is not None
+    }
+    assert not group.pending_joins.keys() & group.members.keys()
+    assert (group.leader in group.members) if members else group.leader is None
+    assert group.proposed is None
+    if group.state is State.EMPTY:
+        assert not members
+    if group.state is not State.PREPARING_REBALANCE:
+        assert group.awaiting_joins == 0
+    if group.state is not State.COMPLETING_REBALANCE:
+        assert all(m.sync_ticket is None for m in members)
+    if group.state is State.STABLE:
+        assert group.stored is not None
+        again = restored(GroupStored(group.group_id, group.stored))
+        assert (again.generation, again.leader) == (group.generation, group.leader)
+        assert again.protocol_name == group.protocol_name
+        assert {m.member_id: m.assignment for m in again.members.values()} == {
+            m.member_id: m.assignment for m in members
+        }
+
+
+def check_deadlines(group: Group, armed: Any) -> None:
+    """No deadline without its member, no member without its deadline (or our debt to answer it)."""
+    watched = {t.member_id for t in armed if t.kind == "session" and t.group_id == group.group_id}
+    known = group.members.keys() | group.pending_joins.keys()
+    assert watched <= known
+    assert all(group.members[m].is_excused for m in known - watched)
+    is_open = group.state is State.PREPARING_REBALANCE
+    assert (group.join_timer in armed) is is_open
+    if group.sync_timer in armed:
+        assert group.pending_syncs
+        assert group.state in (State.COMPLETING_REBALANCE, State.STABLE)
+    assert Timer("join", group.group_id) == group.join_timer
