@@ -9,7 +9,7 @@ from ..protocol.errors import ErrorCode
 from .config_def import InvalidConfigValue
 from .configs import checked
 from .errors import Refused
-from .names import invalid_name
+from .names import invalid_name, is_internal
 from .registry import Topics
 from .topic import Topic
 
@@ -18,7 +18,9 @@ __all__ = [
     "PlannedTopic",
     "check_growth",
     "check_new_topic",
+    "check_not_internal",
     "check_partitions_in_request",
+    "default_partitions",
     "plan_topic",
 ]
 
@@ -47,6 +49,7 @@ def check_new_topic(topics: Topics, name: str) -> None:
     """Whether a topic of this name may be made."""
     if complaint := invalid_name(name):
         raise Refused(ErrorCode.invalid_topic_exception, complaint)
+    check_not_internal(name)
     if topics.get(name) is not None:
         raise Refused(ErrorCode.topic_already_exists, f"Topic '{name}' already exists.")
     if topics.is_leaving(name):
@@ -55,6 +58,15 @@ def check_new_topic(topics: Topics, name: str) -> None:
         raise Refused(
             ErrorCode.invalid_topic_exception,
             f"Topic '{name}' collides with existing topic: {other}",
+        )
+
+
+def check_not_internal(name: str) -> None:
+    """Clients neither make nor change nor remove the offsets topic: its partitions decide where
+    groups are, and the coordinator has it open. (Kafka lets them, and then loses groups.)"""
+    if is_internal(name):
+        raise Refused(
+            ErrorCode.invalid_topic_exception, f"Topic '{name}' is kept by the broker itself."
         )
 
 
@@ -73,7 +85,8 @@ def plan_topic(topics: Topics, new: NewTopic, node_id: int) -> PlannedTopic:
             ErrorCode.invalid_partitions,
             "Number of partitions was set to an invalid non-positive value.",
         )
-    return PlannedTopic(_partitions(topics, new.partitions), overrides)
+    partitions = default_partitions(topics) if new.partitions == DEFAULT else new.partitions
+    return PlannedTopic(partitions, overrides)
 
 
 def check_partitions_in_request(count: int) -> None:
@@ -88,6 +101,7 @@ def check_growth(
     topic: Topic, count: int, assignments: Sequence[Sequence[int]] | None, node_id: int
 ) -> None:
     """Whether `topic` may get `count` partitions; `assignments`: broker ids of each new one."""
+    check_not_internal(topic.name)
     have = len(topic.partitions)
     if count == have:
         raise Refused(ErrorCode.invalid_partitions, f"Topic already has {have} partition(s).")
@@ -110,9 +124,8 @@ def check_growth(
         _check_replicas(broker_ids, node_id)
 
 
-def _partitions(topics: Topics, wanted: int) -> int:
-    if wanted != DEFAULT:
-        return wanted
+def default_partitions(topics: Topics) -> int:
+    """How many partitions a topic gets if nobody says."""
     partitions = topics.configs.broker["num.partitions"]
     assert isinstance(partitions, int)
     return partitions

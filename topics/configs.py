@@ -3,10 +3,19 @@
 from collections.abc import Mapping
 from typing import Final, NamedTuple, Protocol
 
-from .config_def import ConfigSource, InvalidConfigValue, Value
+from .config_def import ConfigSource, InvalidConfigValue, Value, text_of
 from .config_keys import BROKER_SYNONYMS, TOPIC_KEYS
 
-__all__ = ["BrokerSettings", "Configs", "Synonym", "TopicSettings", "checked"]
+__all__ = [
+    "EVERY_BROKER",
+    "BrokerSettings",
+    "Configs",
+    "Described",
+    "Synonym",
+    "TopicSettings",
+    "checked",
+    "described",
+]
 
 
 class BrokerSettings(Protocol):
@@ -156,3 +165,19 @@ def checked(configs: Configs, overrides: Mapping[str, str | None]) -> dict[str, 
             "Topic cannot be configured with remote log storage."
         )
     return good
+
+
+class Described(NamedTuple):
+    """A topic key as clients are told it."""
+
+    name: str
+    text: str | None
+    source: ConfigSource
+    synonyms: list[Synonym]
+
+
+def described(configs: Configs, key: str, overrides: Mapping[str, str]) -> Described:
+    """What topic key `key` comes to for a topic with these overrides, and who said so."""
+    synonyms = configs.synonyms(key, overrides)
+    source = synonyms[0].source if synonyms else ConfigSource.DEFAULT
+    return Described(key, text_of(configs.value(key, overrides)), source, synonyms)

@@ -1,0 +1,185 @@
+"""Metadata (key 3).
+
+v1 null asks for all topics, rack, controller_id, is_internal · v2 cluster_id · v3 throttle_time ·
+v4 allow_auto_topic_creation · v5 offline_replicas · v7 leader_epoch · v8 authorized operations ·
+v9 flexible · v10 topic ids (v12 asks by them) · v11 no cluster operations · v13 error_code.
+"""
+
+from collections.abc import Iterable
+from datetime import timedelta
+from functools import partial
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from ...protocol.errors import ErrorCode
+from ...topics.admin import check_new_topic, default_partitions
+from ...topics.errors import Refused
+from ...topics.names import OFFSETS_TOPIC, invalid_name
+from ...topics.partition import LEADER_EPOCH
+from ...topics.topic import Topic
+from ..call import Call
+from ..node import Node
+from .reply import NO_THROTTLE
+
+# Without an authorizer everyone may do everything: the bits of READ … ALTER_CONFIGS that make
+# sense for a topic, and for a cluster (upstream: AuthHelper.authorizedOperations, KIP-430).
+TOPIC_OPERATIONS = 0b1101_1111_1000
+CLUSTER_OPERATIONS = 0b1_1111_1010_0000
+NOT_ASKED = -(2**31)
+
+
+class BrokerReply(NamedTuple):
+    node_id: int
+    host: str
+    port: int
+    rack: str | None
+
+
+class PartitionReply(NamedTuple):
+    partition_index: int
+    leader_id: int
+    replica_nodes: tuple[int, ...]
+    isr_nodes: tuple[int, ...]
+    error_code: ErrorCode = ErrorCode.none
+    leader_epoch: int = LEADER_EPOCH
+    offline_replicas: tuple[int, ...] = ()
+
+
+class TopicReply(NamedTuple):
+    error_code: ErrorCode
+    name: str | None
+    topic_id: UUID | None
+    is_internal: bool
+    partitions: list[PartitionReply]
+    topic_authorized_operations: int
+
+
+class MetadataReply(NamedTuple):
+    brokers: tuple[BrokerReply, ...]
+    cluster_id: str | None
+    controller_id: int
+    topics: list[TopicReply]
+    cluster_authorized_operations: int
+    error_code: ErrorCode = ErrorCode.none
+    throttle_time: timedelta = NO_THROTTLE
+
+
+def handle(call: Call, node: Node) -> None:
+    request = call.request
+    wanted = request.topics
+    # v0 cannot say null: there an empty list asks for every topic.
+    everything = wanted is None or (call.version == 0 and not wanted)
+    if not everything and (misplaced := _misplaced(call)) is not None:
+        call.reply(_refusal(wanted, misplaced))
+        return
+    answer = _all_topics(call, node) if everything else [_find(call, node, w) for w in _once(call)]
+    operations = getattr(request, "include_cluster_authorized_operations", False)
+    host, port = node.address
+    reply = MetadataReply(
+        brokers=(BrokerReply(node.node_id, host, port, node.config.str("broker.rack") or None),),
+        cluster_id=node.cluster_id,
+        controller_id=node.node_id,
+        topics=answer,
+        cluster_authorized_operations=CLUSTER_OPERATIONS if operations else NOT_ASKED,
+    )
+    # What was just made must be durable before anyone is told that it is there.
+    node.topics.settled(partial(_settled, call, node, reply))
+
+
+def _settled(call: Call, node: Node, reply: MetadataReply, error: OSError | None) -> None:
+    if error is not None:
+        topics = [
+            TopicReply(ErrorCode.leader_not_available, each.name, None, False, [], NOT_ASKED)
+            if each.error_code is ErrorCode.none and node.topics.by_id(each.topic_id) is None
+            else each
+            for each in reply.topics
+        ]
+        reply = reply._replace(topics=topics)
+    call.reply(reply)
+
+
+def _misplaced(call: Call) -> ErrorCode | None:
+    """What is wrong with a request whose topics are named by ids too early, or not at all."""
+    for wanted in call.request.topics:
+        if wanted.name is None and wanted.topic_id is None:
+            return ErrorCode.unknown_server_error
+        # v10 and v11 have the field but not yet the meaning (KAFKA-14391).
+        if call.version in (10, 11) and (wanted.name is None or wanted.topic_id is not None):
+            return ErrorCode.invalid_request
+    return None
+
+
+def _refusal(wanted: Iterable[Any], error: ErrorCode) -> MetadataReply:
+    topics = [
+        TopicReply(error, each.name or "", each.topic_id, False, [], NOT_ASKED) for each in wanted
+    ]
+    return MetadataReply((), None, -1, topics, NOT_ASKED, error)
+
+
+def _all_topics(call: Call, node: Node) -> list[TopicReply]:
+    return [_found(call, node, topic) for topic in node.topics]
+
+
+def _once(call: Call) -> Iterable[Any]:
+    """Each topic of the request once, as in Kafka."""
+    by_key = {(each.name, getattr(each, "topic_id", None)): each for each in call.request.topics}
+    return by_key.values()
+
+
+def _find(call: Call, node: Node, wanted: Any) -> TopicReply:
+    # Where there is an id, it counts and a name beside it does not.
+    topic_id = getattr(wanted, "topic_id", None)
+    if topic_id is not None:
+        topic = node.topics.by_id(topic_id)
+        if topic is None:
+            return TopicReply(ErrorCode.unknown_topic_id, None, topic_id, False, [], NOT_ASKED)
+        return _found(call, node, topic)
+    topic = node.topics.get(wanted.name)
+    if topic is None:
+        try:
+            topic = _create(call, node, wanted.name)
+        except Refused as refused:
+            operations = _operations(call)
+            return TopicReply(refused.error, wanted.name, None, False, [], operations)
+    return _found(call, node, topic)
+
+
+def _create(call: Call, node: Node, name: str) -> Topic:
+    """The topic, made with the broker's defaults if client and broker both allow it.
+
+    Kafka answers UNKNOWN_TOPIC_OR_PARTITION first and makes the topic afterwards; answering with
+    the topic at once spares every client one round of waiting and surprises none.
+    """
+    if complaint := invalid_name(name):
+        raise Refused(ErrorCode.invalid_topic_exception, complaint)
+    # Before v4 a client could not say no.
+    allowed = getattr(call.request, "allow_auto_topic_creation", True)
+    if not (allowed and node.config.bool("auto.create.topics.enable")):
+        raise Refused(ErrorCode.unknown_topic_or_partition)
+    if name == OFFSETS_TOPIC:
+        return node.topics.ensure_offsets_topic()
+    check_new_topic(node.topics, name)
+    try:
+        return node.topics.create(name, default_partitions(node.topics), {})
+    except OSError as error:
+        raise Refused(ErrorCode.leader_not_available, str(error)) from error
+
+
+def _found(call: Call, node: Node, topic: Topic) -> TopicReply:
+    this = (node.node_id,)
+    partitions = [
+        PartitionReply(index, node.node_id, this, this) for index in range(len(topic.partitions))
+    ]
+    return TopicReply(
+        error_code=ErrorCode.none,
+        name=topic.name,
+        topic_id=topic.id,
+        is_internal=topic.is_internal,
+        partitions=partitions,
+        topic_authorized_operations=_operations(call),
+    )
+
+
+def _operations(call: Call) -> int:
+    asked = getattr(call.request, "include_topic_authorized_operations", False)
+    return TOPIC_OPERATIONS if asked else NOT_ASKED

@@ -1,0 +1,107 @@
+"""CreateTopics (key 19).
+
+v4 -1 for partitions and replicas (KIP-464) · v5 flexible, the topic's configuration (KIP-525) ·
+v6 THROTTLING_QUOTA_EXCEEDED may be answered · v7 topic ids.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import timedelta
+from functools import partial
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from ...protocol.errors import ErrorCode
+from ...topics.admin import NewTopic, PlannedTopic, check_partitions_in_request, plan_topic
+from ...topics.config_keys import TOPIC_KEYS
+from ...topics.configs import Configs, described
+from ...topics.errors import Refused
+from ..call import Call
+from ..node import Node
+from .reply import NO_THROTTLE
+
+REPLICATION_FACTOR = 1
+
+
+class ConfigReply(NamedTuple):
+    name: str
+    value: str | None
+    config_source: int
+    read_only: bool = False
+    is_sensitive: bool = False
+
+
+class TopicReply(NamedTuple):
+    name: str
+    error_code: ErrorCode = ErrorCode.none
+    error_message: str | None = None
+    topic_id: UUID | None = None
+    num_partitions: int = -1
+    replication_factor: int = -1
+    configs: Sequence[ConfigReply] | None = ()
+
+
+class CreateTopicsReply(NamedTuple):
+    topics: list[TopicReply]
+    throttle_time: timedelta = NO_THROTTLE
+
+
+def handle(call: Call, node: Node) -> None:
+    request = call.request
+    times = Counter(wanted.name for wanted in request.topics)
+    replies = []
+    partitions = 0
+    for wanted in {each.name: each for each in request.topics}.values():
+        try:
+            if times[wanted.name] > 1:
+                raise Refused(ErrorCode.invalid_request, "Duplicate topic name.")
+            planned = plan_topic(node.topics, _new_topic(wanted), node.node_id)
+            partitions += planned.partitions
+            check_partitions_in_request(partitions)
+            replies.append(_make(node, wanted.name, planned, request.validate_only))
+        except Refused as refused:
+            replies.append(TopicReply(wanted.name, refused.error, refused.message))
+    node.topics.settled(partial(_settled, call, replies))
+
+
+def _new_topic(wanted: Any) -> NewTopic:
+    return NewTopic(
+        name=wanted.name,
+        partitions=wanted.num_partitions,
+        replication_factor=wanted.replication_factor,
+        assignments=[(each.partition_index, each.broker_ids) for each in wanted.assignments],
+        # Of a key that is named twice the last counts, as in Kafka.
+        configs={each.name: each.value for each in wanted.configs},
+    )
+
+
+def _make(node: Node, name: str, planned: PlannedTopic, validate_only: bool) -> TopicReply:
+    topic_id = None
+    if not validate_only:
+        try:
+            topic_id = node.topics.create(name, planned.partitions, planned.overrides).id
+        except OSError as error:
+            raise Refused(ErrorCode.kafka_storage_error, str(error)) from error
+    return TopicReply(
+        name,
+        topic_id=topic_id,
+        num_partitions=planned.partitions,
+        replication_factor=REPLICATION_FACTOR,
+        configs=_config_replies(node.topics.configs, planned),
+    )
+
+
+def _config_replies(configs: Configs, planned: PlannedTopic) -> list[ConfigReply]:
+    shown = [described(configs, key, planned.overrides) for key in TOPIC_KEYS]
+    return [ConfigReply(each.name, each.text, each.source) for each in shown]
+
+
+def _settled(call: Call, replies: list[TopicReply], error: OSError | None) -> None:
+    if error is not None:
+        replies = [
+            TopicReply(each.name, ErrorCode.kafka_storage_error, str(error))
+            if each.error_code is ErrorCode.none
+            else each
+            for each in replies
+        ]
+    call.reply(CreateTopicsReply(replies))
