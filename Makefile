@@ -11,7 +11,7 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; \
 	done)
 
-.PHONY: help demo test lint types format serve bench clean
+.PHONY: help demo test lint types format docs serve bench clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -42,6 +42,9 @@ types: $(STAMP)
 format: $(STAMP)
 	$(BIN)/ruff check --quiet --fix .
 	$(BIN)/ruff format --quiet .
+
+docs: $(STAMP)
+	@$(BIN)/python docs/tables.py
 
 serve: $(STAMP)
 	@$(BIN)/kohort serve

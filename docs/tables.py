@@ -1,0 +1,62 @@
+"""Writes the tables of README.md and docs/configuration.md from the code: `make docs`.
+
+With --check nothing is written; exit code 1 when a table is not what the code says.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+from kohort.broker.config_keys import BROKER_KEYS
+from kohort.protocol.apis import APIS
+from kohort.topics.config_def import ConfigKey, text_of
+
+ROOT = Path(__file__).parents[1]
+
+
+def api_table() -> str:
+    rows = ["| key | API | versions |", "|---:|---|---|"]
+    rows += [f"| {api.key} | {api.name} | {api.min_version}–{api.max_version} |" for api in APIS]
+    return "\n".join(rows)
+
+
+def key_table() -> str:
+    rows = ["| key | type | default | what it is for |", "|---|---|---|---|"]
+    rows += [key_row(key) for key in BROKER_KEYS.values()]
+    return "\n".join(rows)
+
+
+def key_row(key: ConfigKey) -> str:
+    default = text_of(key.default)
+    shown = f"`{default}`" if default else "none"
+    fixed = "; fixed" if key.read_only else ""
+    return f"| `{key.name}` | {key.type.name.lower()}{fixed} | {shown} | {key.doc} |"
+
+
+def with_table(page: str, name: str, table: str) -> str:
+    """The page with the text between <!-- name --> and <!-- /name --> replaced."""
+    marked = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
+    assert len(marked.findall(page)) == 1, f"the page has no place for {name}"
+    return marked.sub(lambda match: f"{match[1]}{table}\n{match[2]}", page)
+
+
+def main() -> int:
+    stale = []
+    for file, name, table in (
+        ("README.md", "apis", api_table()),
+        ("docs/configuration.md", "keys", key_table()),
+    ):
+        page = (ROOT / file).read_text(encoding="utf-8")
+        if (fresh := with_table(page, name, table)) != page:
+            stale.append(file)
+            if "--check" not in sys.argv:
+                (ROOT / file).write_text(fresh, encoding="utf-8")
+    for file in stale:
+        print(
+            f"{file} {'is behind the code: run make docs' if '--check' in sys.argv else 'written'}"
+        )
+    return 1 if stale and "--check" in sys.argv else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,162 @@
+"""docker-compose.yml without a container engine: schema, names, and its commands run as processes.
+
+What this cannot show is that the images build; it holds the Dockerfile's names against the tree.
+"""
+
+import contextlib
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from kohort.broker.config import BrokerConfig
+from kohort.cli.main import parser
+from processes import FIRST_LINE, PATIENCE_SECONDS, QUIET
+
+ROOT = Path(__file__).parents[2]
+FILE = ROOT / "docker-compose.yml"
+COMPOSE: dict[str, Any] = yaml.safe_load(FILE.read_text())
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+BROKER = SERVICES["broker"]
+DOCKERFILE = (ROOT / "Dockerfile").read_text()
+LINES = (ROOT / "demo" / "text.txt").read_text().splitlines()
+
+
+def test_it_follows_the_compose_specification() -> None:
+    check = Path(sys.executable).with_name("check-jsonschema")
+    schema = ("--builtin-schema", "vendor.compose-spec")
+    done = subprocess.run([check, *schema, FILE], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+def test_every_service_and_volume_that_is_named_exists() -> None:
+    volumes = set(COMPOSE["volumes"])
+    for service in SERVICES.values():
+        assert set(service.get("depends_on", {})) <= set(SERVICES)
+        assert {volume.split(":")[0] for volume in service.get("volumes", [])} <= volumes
+        mode = service.get("network_mode", "service:broker")
+        assert mode.removeprefix("service:") in SERVICES
+
+
+def test_images_carry_a_tag_and_are_built_from_targets_that_exist() -> None:
+    targets = set(re.findall(r"^FROM \S+ AS (\w+)$", DOCKERFILE, re.MULTILINE))
+    for service in SERVICES.values():
+        assert service["build"]["target"] in targets
+        assert re.fullmatch(r"[\w-]+:[\w.]+", service["image"])
+    for base in re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE):
+        assert re.fullmatch(r"[\w/-]+:[\w.-]+", base), f"{base} carries no tag"
+
+
+def test_what_the_dockerfile_copies_is_there_and_is_let_through() -> None:
+    let_through = {
+        line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line[:1] == "!"
+    }
+    assert all((ROOT / name).exists() for name in let_through)
+    packages = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"build"}
+    assert packages <= let_through
+    copied = re.findall(r"^COPY (?!--from)(\S+)", DOCKERFILE, re.MULTILINE)
+    assert all(name == "." or name in let_through for name in copied)
+
+
+def test_its_settings_are_keys_of_ours_and_its_commands_parse() -> None:
+    image = dict(re.findall(r"(KAFKA_\w+)=(\S+)", DOCKERFILE))
+    for environment in (image, BROKER["environment"]):
+        config = BrokerConfig.load(env=environment)
+        assert list(config.warnings()) == []
+    parser().parse_args(BROKER["command"])
+    kind, program, *arguments = BROKER["healthcheck"]["test"]
+    assert (kind, program) == ("CMD", "kohort")
+    parser().parse_args(arguments)
+    for name in ("producer", "consumer"):
+        program, script, *_ = SERVICES[name]["command"]
+        assert program == "python"
+        assert (ROOT / "demo" / script).exists()
+
+
+def test_the_port_that_is_published_is_the_one_that_clients_are_told() -> None:
+    (published,) = BROKER["ports"]
+    address, outside, inside = published.split(":")
+    config = BrokerConfig.load(env=BROKER["environment"])
+    assert address == "127.0.0.1", "a broker without passwords is for this machine only"
+    assert config.listener.port == int(inside)
+    assert config.advertised_listener[1:] == ("localhost", int(outside))
+    assert outside == inside, "clients in the broker's own network use the same address"
+
+
+@contextlib.contextmanager
+def started(command: list[str], folder: Path, env: dict[str, str]) -> Iterator[Any]:
+    """A service's command as a process, with this Python in the place of the image's."""
+    program, *arguments = command
+    module = ["-m", "kohort"] if program == "kohort" else []
+    with (folder / "stderr").open("a") as errors:
+        process = subprocess.Popen(
+            [sys.executable, *module, *arguments],
+            cwd=ROOT / "demo",
+            env={**QUIET, **env},
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+        )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def here(text: str, folder: Path, port: int) -> str:
+    """A value of the file with this machine's folder, address and port in it."""
+    text = re.sub(r"^/data$", str(folder / "data"), text)
+    return text.replace("0.0.0.0", "127.0.0.1").replace(":9092", f":{port}")
+
+
+@pytest.mark.clients
+def test_its_services_work_together_as_processes(tmp_path: Path) -> None:
+    """Goal: the file as a whole counts every line. Method: the services' own commands and
+    environment, with a free port and a temporary folder for the published port and the volume."""
+    environment = {key: here(text, tmp_path, 0) for key, text in BROKER["environment"].items()}
+    with contextlib.ExitStack() as running:
+        command = ["kohort", *BROKER["command"]]
+        broker = running.enter_context(started(command, tmp_path, environment))
+        first_line = FIRST_LINE.fullmatch(broker.stdout.readline())
+        assert first_line, (tmp_path / "stderr").read_text()
+        port = int(first_line[3])
+
+        def start(command: list[str], *more: str) -> Any:
+            words = [here(word, tmp_path, port) for word in command]
+            return running.enter_context(started([*words, *more], tmp_path, {}))
+
+        health = start(BROKER["healthcheck"]["test"][1:])
+        assert health.wait(PATIENCE_SECONDS) == 0
+        replicas = SERVICES["consumer"]["deploy"]["replicas"]
+        consumers = [start(SERVICES["consumer"]["command"]) for _ in range(replicas)]
+        producer = start(SERVICES["producer"]["command"], "--lines-per-second", "5000")
+        out, _ = producer.communicate(timeout=PATIENCE_SECONDS)
+        assert json.loads(out)["acknowledged"] == len(LINES)
+        assert counted_lines(consumers, len(LINES)) == set(range(len(LINES)))
+
+
+def counted_lines(consumers: list[Any], enough: int) -> set[int]:
+    """What the consumers say they have counted, read from all until it is enough."""
+    import queue
+    import threading
+
+    said: queue.Queue[str] = queue.Queue()
+    for consumer in consumers:
+        listen = threading.Thread(
+            target=lambda out: [said.put(line) for line in out],
+            daemon=True,
+            args=(consumer.stdout,),
+        )
+        listen.start()
+    lines: set[int] = set()
+    while len(lines) < enough:
+        event = json.loads(said.get(timeout=PATIENCE_SECONDS))
+        if event["event"] == "counted":
+            lines.add(event["line"])
+    return lines

@@ -1,0 +1,112 @@
+"""What the docs show is run, what they list is what the code has."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import kio.schema
+import pytest
+from kohort.broker.config_keys import BROKER_KEYS
+from kohort.cli.main import parser
+from kohort.protocol.apis import APIS
+from processes import serving
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+MISSING = (ROOT / "docs" / "not-implemented.md").read_text()
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.clients
+@pytest.mark.parametrize("block", blocks("python"))
+def test_the_programs_of_the_readme_run(block: str, tmp_path: Path) -> None:
+    serve = ("--port", "0", "-o", "group.initial.rebalance.delay.ms=0")
+    with serving(tmp_path, *serve) as served:
+        (tmp_path / "test_readme.py").write_text(block.replace("127.0.0.1:9092", served.bootstrap))
+        pytest_alone = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
+        done = subprocess.run(
+            [*pytest_alone, "test_readme.py"], cwd=tmp_path, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stdout
+
+
+def test_the_commands_of_the_readme_exist() -> None:
+    targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    lines = [line for block in blocks("console") for line in block.splitlines()]
+    commands = [line[2:] for line in lines if line.startswith("$ ")]
+    for program, *arguments in map(shlex.split, commands):
+        if program == "kohort":
+            parser().parse_args(arguments)
+        elif program == "make":
+            assert set(arguments) <= set(targets)
+
+
+def test_the_line_that_the_readme_shows_is_the_one_that_is_printed(tmp_path: Path) -> None:
+    (shown,) = re.findall(r"^kohort \S+ listening .*$", README, re.MULTILINE)
+    with serving(tmp_path, "--port", "0") as served:
+        assert served.first_line.strip().replace(f":{served.port} ", ":9092 ") == shown
+
+
+def test_the_tables_are_made_from_the_code() -> None:
+    tables = (sys.executable, ROOT / "docs" / "tables.py", "--check")
+    done = subprocess.run(tables, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert all(f"| {api.key} | {api.name} |" in README for api in APIS)
+
+
+def test_the_folders_of_the_readme_are_those_of_the_project() -> None:
+    table = README.split("<!-- folders -->")[1].split("<!-- /folders -->")[0]
+    told = set(re.findall(r"\[`(\w+)/`\]", table))
+    hidden = {"build", "dist"}
+    there = {path.name for path in ROOT.iterdir() if path.is_dir() and path.name[0] not in "._"}
+    assert told == {name for name in there - hidden if not name.endswith(".egg-info")}
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    broken = [
+        f"{page.name}: {target}"
+        for page in PAGES
+        for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text())
+        if not (page.parent / target).exists()
+    ]
+    assert broken == []
+
+
+# Between brokers and controllers: no client asks for these.
+INTERNAL = re.compile(
+    "AllocateProducerIds|AlterPartition|AssignReplicasToDirs|BeginQuorumEpoch|BrokerHeartbeat|"
+    "BrokerRegistration|ControllerRegistration|EndQuorumEpoch|Envelope|FetchSnapshot|"
+    "UpdateRaftVoter|Vote"
+)
+
+
+def test_every_api_of_kafka_is_either_served_or_named_as_missing() -> None:
+    served = {api.name for api in APIS}
+    named = set(re.findall(r"\b[A-Z]\w+", MISSING))
+    apis = {
+        "".join(word.capitalize() for word in request.parts[-3].split("_"))
+        for request in Path(kio.schema.__path__[0]).glob("*/v*/request.py")
+    }
+    assert {api for api in apis - served - named if not INTERNAL.fullmatch(api)} == set()
+    assert served & named & apis <= {"DescribeConfigs", "InitProducerId", "Metadata"}
+
+
+def test_settings_that_nothing_reads_are_named_as_such() -> None:
+    declared = {ROOT / "broker" / "config_keys.py", ROOT / "topics" / "config_keys.py"}
+    code = "\n".join(
+        path.read_text()
+        for part in ("broker", "cli", "log", "offsets", "topics")
+        for path in (ROOT / part).rglob("*.py")
+        if path not in declared
+    )
+    listed = set(re.findall(r"`([a-z0-9.]+)`", MISSING.split("Settings that are taken")[1]))
+    synonyms = (ROOT / "topics" / "config_keys.py").read_text()
+    for key in BROKER_KEYS:
+        read = f'"{key}"' in code or key.replace(".", "_") in code or f'"{key}"' in synonyms
+        assert read or key in listed, f"nothing reads {key}: list it in docs/not-implemented.md"

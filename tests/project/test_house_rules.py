@@ -1,0 +1,85 @@
+"""House rules that a machine can keep: sizes, folders, who imports whom, what starts light."""
+
+import ast
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PACKAGES: list[str] = PROJECT["tool"]["setuptools"]["packages"]
+NOT_SHIPPED = {"tests", "benchmarks", "demo", "docs", "build", "dist"}
+
+FILE_LINES_MAX = 350  # what one can read in one go; the groups of other brokers grew to thousands
+FUNCTION_LINES_MAX = 50  # one screen
+
+
+def sources() -> list[Path]:
+    return sorted(
+        path
+        for path in ROOT.rglob("*.py")
+        if not any(part.startswith(".") for part in path.relative_to(ROOT).parts)
+        and path.relative_to(ROOT).parts[0] not in ("build", "dist")
+    )
+
+
+def shipped() -> Iterator[Path]:
+    return (path for path in sources() if path.relative_to(ROOT).parts[0] not in NOT_SHIPPED)
+
+
+def test_no_file_is_longer_than_one_can_read() -> None:
+    lengths = {
+        str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in sources()
+    }
+    assert {path: lines for path, lines in lengths.items() if lines > FILE_LINES_MAX} == {}
+
+
+def test_no_function_is_longer_than_a_screen() -> None:
+    long = []
+    for path in sources():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or 0) - node.lineno + 1
+                if lines > FUNCTION_LINES_MAX:
+                    long.append(f"{path.relative_to(ROOT)}:{node.lineno} {node.name} ({lines})")
+    assert long == []
+
+
+def test_every_module_says_what_it_is_for() -> None:
+    silent = [str(path) for path in shipped() if not ast.get_docstring(ast.parse(path.read_text()))]
+    assert silent == []
+
+
+def test_the_list_of_packages_is_the_folders_that_are_there() -> None:
+    folders = {
+        ".".join(("kohort", *path.relative_to(ROOT).parent.parts))
+        for path in shipped()
+        if path.name == "__init__.py"
+    }
+    modules = {".".join(("kohort", *path.relative_to(ROOT).parent.parts)) for path in shipped()}
+    assert modules == folders, "a folder with modules lacks its __init__.py"
+    assert set(PACKAGES) == folders
+
+
+def test_the_versions_of_package_and_project_are_one() -> None:
+    import kohort
+
+    assert kohort.__version__ == PROJECT["project"]["version"]
+
+
+def test_each_part_imports_only_what_lies_below_it() -> None:
+    linter = Path(sys.executable).with_name("lint-imports")
+    done = subprocess.run([linter, "--no-cache"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("module", ["kohort", "kohort.cli.main", "kohort.protocol.apis"])
+def test_what_is_imported_everywhere_brings_no_library_along(module: str) -> None:
+    heavy = "'kio', 'kafka', 'rich', 'asyncio', 'uvloop', 'pyspark', 'pytest'"
+    probe = f"import sys, {module}; print({{{heavy}}} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("set()\n", "")

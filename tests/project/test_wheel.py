@@ -1,0 +1,75 @@
+"""The wheel: nothing of it lands beside `kohort`, and projects with folders like ours live on."""
+
+import os
+import shutil
+import site
+import subprocess
+import sys
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PARTS = ("broker", "cli", "log", "offsets", "protocol", "topics")
+
+
+def run(*command: str | Path, cwd: Path, **env: str) -> str:
+    done = subprocess.run(
+        list(map(str, command)), cwd=cwd, env={**os.environ, **env}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built from a copy, so that the tree that is tested stays as it is."""
+    folder = tmp_path_factory.mktemp("wheel")
+    ignored = shutil.ignore_patterns(".*", "build", "dist", "*.egg-info", "__pycache__", "results")
+    source = shutil.copytree(ROOT, folder / "source", ignore=ignored)
+    build = (sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder)
+    run(*build, cwd=source, PYTHONWARNINGS="ignore")
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+def test_the_wheel_holds_one_package_and_its_metadata(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+    tops = {name.split("/")[0] for name in names}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"kohort"}
+    folders = {name.split("/")[1] for name in names if name.count("/") > 1}
+    assert {folder for folder in folders if folder != "licenses"} == set(PARTS)
+    assert "kohort/py.typed" in names
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+
+
+def test_a_project_with_a_protocol_and_a_broker_of_its_own_can_use_ours(
+    wheel: Path, tmp_path: Path
+) -> None:
+    for part in PARTS:
+        (tmp_path / part).mkdir()
+        (tmp_path / part / "__init__.py").write_text(f"WHOSE = 'mine: {part}'\n")
+    venv.create(tmp_path / "env", with_pip=False)
+    python = tmp_path / "env" / "bin" / "python"
+    pip = (sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps")
+    run(*pip, wheel, cwd=tmp_path)
+    # What kohort depends on comes from our own environment; its editable kohort does not, for
+    # Python reads no .pth files in a folder of PYTHONPATH.
+    libraries = os.pathsep.join([str(tmp_path), *site.getsitepackages()])
+    probe = f"""
+import importlib
+for part in {PARTS}:
+    mine, theirs = importlib.import_module(part), importlib.import_module("kohort." + part)
+    assert mine.WHOSE == "mine: " + part
+    assert "site-packages" in theirs.__file__, theirs.__file__
+import kohort.broker.broker
+print("both")
+"""
+    assert run(python, "-c", probe, cwd=tmp_path, PYTHONPATH=libraries) == "both\n"
+    kohort = tmp_path / "env" / "bin" / "kohort"
+    assert run(kohort, "--version", cwd=tmp_path, PYTHONPATH=libraries).startswith("kohort ")
+    settings = run(kohort, "serve", "--print-config", cwd=tmp_path, PYTHONPATH=libraries)
+    assert "num.partitions=1  (default)" in settings
