@@ -28,11 +28,12 @@ class Call:
 
     __slots__ = (
         "_origin",
-        "_route",
+        "_write",
         "answer",
         "client_id",
         "correlation_id",
         "request",
+        "version",
         "when_gone",
     )
 
@@ -40,16 +41,12 @@ class Call:
         self, origin: Origin, route: Route, correlation_id: int, client_id: str | None, request: Any
     ) -> None:
         self._origin = origin
-        self._route = route
+        _, self.version, _, _, self._write = route
         self.correlation_id = correlation_id
         self.client_id = client_id
         self.request = request
         self.answer: bytes | None = None
         self.when_gone: Callable[[], None] | None = None
-
-    @property
-    def version(self) -> int:
-        return self._route.version
 
     @property
     def client_host(self) -> str:
@@ -62,7 +59,7 @@ class Call:
 
     def reply(self, message: Any) -> None:
         """Answer with `message`: any object with the fields of the response (kio's names)."""
-        self.answer = self._route.write(message, self.correlation_id)
+        self.answer = self._write(message, self.correlation_id)
         self._origin.answered(self)
 
     def no_reply(self) -> None:
@@ -71,6 +68,7 @@ class Call:
         self._origin.answered(self)
 
     def hold(self) -> None:
+        """What the client sends after this request waits until it is answered."""
         self._origin.hold(self)
 
     def on_gone(self, callback: Callable[[], None]) -> None:

@@ -115,24 +115,23 @@ class Connection(asyncio.Protocol):
     # --- requests
 
     def _take(self, frames: list[Frame]) -> None:
+        """Handle `frames` in their order; what must wait goes to the backlog."""
+        calls, routes, node = self._calls, self._routes, self._node
         for taken, (buffer, start, end) in enumerate(frames, 1):
-            self._handle(buffer, start, end)
-            if self._held is not None or len(self._calls) >= CALLS_IN_FLIGHT_MAX:
+            key, version, correlation_id, client_id, body = read_request_header(buffer, start, end)
+            route = routes[key, version]
+            call = Call(self, route, correlation_id, client_id, route.read(buffer, body, end))
+            calls.append(call)
+            try:
+                route.handle(call, node)
+            except Exception:
+                # Our fault, not the client's. It learns so by the connection's end, and retries.
+                _log.exception("Handling %s v%d failed", route.api.name, version)
+                self.abort()
+                return
+            if self._held is not None or len(calls) >= CALLS_IN_FLIGHT_MAX:
                 self._backlog.extend(frames[taken:])
                 return
-
-    def _handle(self, buffer: bytes, start: int, end: int) -> None:
-        key, version, correlation_id, client_id, body = read_request_header(buffer, start, end)
-        route = self._routes[key, version]
-        request = route.read(buffer, body, end)
-        call = Call(self, route, correlation_id, client_id, request)
-        self._calls.append(call)
-        try:
-            route.handle(call, self._node)
-        except Exception:
-            # Our fault, not the client's. It learns so by the connection's end, and retries.
-            _log.exception("Handling %s v%d failed", route.api.name, version)
-            self.abort()
 
     def _refuse(self, error: ProtocolError) -> None:
         """Answer what came before, then close: what follows cannot be told apart from garbage.
@@ -150,6 +149,7 @@ class Connection(asyncio.Protocol):
             self._held = None
             self._regulate()
         if not self._is_sending and self._calls and self._calls[0].answer is not None:
+            # Together with all else that is answered in this turn of the loop.
             self._is_sending = True
             self._loop.call_soon(self._send_now)
 

@@ -4,12 +4,11 @@ A route is made at its first use: starting must not pay for schemas and writers 
 """
 
 from collections.abc import Callable
-from functools import partial
 from importlib import import_module
 from typing import Any, NamedTuple
 
 from ..protocol.apis import API_VERSIONS, BY_KEY, Api
-from ..protocol.messages import read_request, response_writer
+from ..protocol.messages import request_decoder, response_writer
 
 
 class Route(NamedTuple):
@@ -37,7 +36,7 @@ class Routes(dict[tuple[int, int], Route]):
             route = Route(
                 api,
                 version,
-                partial(read_request, api, version),
+                request_decoder(key, version),
                 handler.handle,
                 response_writer(key, version),
             )

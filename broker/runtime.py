@@ -6,7 +6,6 @@ was decided, so that no client reads what a crash could take back
 (upstream: CoordinatorRuntime.append).
 """
 
-import itertools
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -33,8 +32,8 @@ LOAD_SLICE_RECORDS = 10_000
 # A partition whose log could not be opened is tried again by the first request after this time.
 RETRY_FAILED_MS = 1_000
 
-Respond = Callable[[Any], None]
-"""Takes the result of a command (broker/groups/results.py) and answers the request."""
+Respond = Callable[[Any, Any], None]
+"""respond(context, result): answers with the result of a command (broker/groups/results.py)."""
 
 
 class ShardState(Enum):
@@ -88,23 +87,23 @@ class GroupRuntime:
         self._call_soon = call_soon
         self._shards: dict[int, Shard] = {}
         self._to_load: deque[int] = deque()
-        self._tickets = itertools.count(1)
-        self._waiting: dict[int, tuple[Command, Respond]] = {}
+        self._last_ticket = 0
+        self._waiting: dict[int, tuple[Command, Respond, Any]] = {}
         # Told after a round has made records of a partition durable.
         self.on_durable: Callable[[int], None] = lambda _partition: None
 
-    def submit(self, command: Command, respond: Respond) -> None:
-        """Decide `command`; `respond` gets its result now or later, exactly once (or never, when
-        a client overwrites its own parked request: coordinator.md 1.5)."""
+    def submit(self, command: Command, respond: Respond, context: Any) -> None:
+        """Decide `command`; `respond(context, result)` is called now or later, exactly once. (Or
+        never, when a member overwrites its own parked request: coordinator.md 1.5.)"""
         partition = self._store.partition_of(command.group_id)
         shard = self._shards.get(partition)
         if shard is None or shard.state is not ShardState.ACTIVE:
             shard = shard or self._open(partition)
             if (refused := self._not_ready(shard, command)) is not None:
-                respond(refused)
+                respond(context, refused)
                 return
-        ticket = next(self._tickets)
-        self._waiting[ticket] = (command, respond)
+        self._last_ticket = ticket = self._last_ticket + 1
+        self._waiting[ticket] = (command, respond, context)
         now = self._clock.now_ms()
         self._carry_out(shard, shard.coordinator.handle(command, ticket, now), now)
 
@@ -154,10 +153,11 @@ class GroupRuntime:
             apply = shard.coordinator.apply
             for record in records:
                 apply(record)
-            if shard.gathered is None:
-                shard.gathered = []
-                store.then(log, partial(self._written, shard, shard.coordinator, shard.gathered))
-            shard.gathered.extend(replies)
+            gathered = shard.gathered
+            if gathered is None:
+                gathered = shard.gathered = []
+                store.then(log, partial(self._written, shard, shard.coordinator, gathered))
+            gathered.extend(replies)
         elif replies:
             if shard.gathered is not None:
                 shard.gathered.extend(replies)
@@ -165,15 +165,14 @@ class GroupRuntime:
                 store.then(log, partial(self._settled, shard, shard.coordinator, replies))
             else:
                 self._deliver(replies)
-        self._watch_deadline(shard)
-
-    def _watch_deadline(self, shard: Shard) -> None:
         deadline = shard.coordinator.next_deadline()
-        timer = shard.timer
-        if deadline is None or (timer is not None and timer.deadline_ms <= deadline):
-            return  # An earlier timer finds nothing due and then waits for the right time.
-        if timer is not None:
-            timer.cancel()
+        # An earlier timer finds nothing due and then waits for the right time.
+        if deadline is not None and (shard.timer is None or deadline < shard.timer.deadline_ms):
+            self._wait_for(shard, deadline)
+
+    def _wait_for(self, shard: Shard, deadline: int) -> None:
+        if shard.timer is not None:
+            shard.timer.cancel()
         shard.timer = self._timers.call_at(deadline, partial(self._tick, shard))
 
     def _tick(self, shard: Shard) -> None:
@@ -187,7 +186,8 @@ class GroupRuntime:
             self._carry_out(shard, coordinator.tick(now), now)
             if shard.coordinator is not coordinator:
                 return
-        self._watch_deadline(shard)
+        if deadline is not None:
+            self._wait_for(shard, deadline)
 
     # --- answering
 
@@ -218,8 +218,8 @@ class GroupRuntime:
         for reply in replies:
             waiting = self._waiting.pop(reply.ticket, None)
             if waiting is not None:
-                command, respond = waiting
-                respond(refusal(command, append_error(ErrorCode.kafka_storage_error)))
+                command, respond, context = waiting
+                respond(context, refusal(command, append_error(ErrorCode.kafka_storage_error)))
         # The first who hears of it; the others that rested on the same bytes come after.
         if shard.coordinator is coordinator:
             self._lose(shard, error)
@@ -229,7 +229,8 @@ class GroupRuntime:
         for ticket, result in replies:
             entry = waiting.pop(ticket, None)
             if entry is not None:
-                entry[1](result)
+                _, respond, context = entry
+                respond(context, result)
 
     # --- loading and losing a partition
 

@@ -6,7 +6,6 @@ v7 require_stable · v8 several groups · v9 member id and epoch (KIP-848) · v1
 
 from collections.abc import Iterable
 from datetime import timedelta
-from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -51,7 +50,7 @@ def handle(call: Call, node: Node) -> None:
     require_stable = getattr(request, "require_stable", False)
     if call.version < 8:
         command = _command(request, request.topics, require_stable)
-        node.groups.submit(command, partial(_respond_one, call))
+        node.groups.submit(command, _respond_one, call)
         return
     groups = request.groups
     if not groups:
@@ -63,8 +62,9 @@ def handle(call: Call, node: Node) -> None:
         topics = group.topics
         if call.version >= 10 and topics is not None:
             topics, unknown = _resolve(topics, node)
-        respond = partial(_respond_group, call, node, answered, index, unknown)
-        node.groups.submit(_command(group, topics, require_stable), respond)
+        command = _command(group, topics, require_stable)
+        asked = _Asked(call, node, answered, index, unknown)
+        node.groups.submit(command, _respond_group, asked)
 
 
 class _Named(NamedTuple):
@@ -119,14 +119,18 @@ def _respond_one(call: Call, result: Fetched) -> None:
     call.reply(GroupReply(request.group_id, topics, result.error))
 
 
-def _respond_group(
-    call: Call,
-    node: Node,
-    answered: list[GroupReply | None],
-    index: int,
-    unknown: list[TopicReply],
-    result: Fetched,
-) -> None:
+class _Asked(NamedTuple):
+    """One of a request's groups."""
+
+    call: Call
+    node: Node
+    answered: list[GroupReply | None]
+    place: int
+    unknown: list[TopicReply]
+
+
+def _respond_group(asked: _Asked, result: Fetched) -> None:
+    call, node, answered, place, unknown = asked
     topics = _topics(result)
     if call.version >= 10:
         # A topic that is gone has no id to be named by.
@@ -134,6 +138,6 @@ def _respond_group(
         topics = [reply._replace(topic_id=topic.id) for reply, topic in known if topic]
         if not result.error:
             topics += unknown
-    answered[index] = GroupReply(call.request.groups[index].group_id, topics, result.error)
+    answered[place] = GroupReply(call.request.groups[place].group_id, topics, result.error)
     if all(group is not None for group in answered):
         call.reply(FetchReply(answered))

@@ -6,7 +6,6 @@ v6 flexible · v7 protocol_type, nullable protocol_name · v8 reason (KIP-800) �
 
 from collections.abc import Sequence
 from datetime import timedelta
-from functools import partial
 from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
@@ -49,7 +48,7 @@ def handle(call: Call, node: Node) -> None:
         supports_skip_assignment=call.version >= 9,
         reason=getattr(request, "reason", None),
     )
-    node.groups.submit(command, partial(_respond, call))
+    node.groups.submit(command, _respond, call)
     call.hold()
 
 

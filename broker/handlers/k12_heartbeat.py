@@ -1,7 +1,6 @@
 """Heartbeat (key 12). v1 throttle_time · v3 group_instance_id · v4 flexible."""
 
 from datetime import timedelta
-from functools import partial
 from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
@@ -25,7 +24,7 @@ def handle(call: Call, node: Node) -> None:
         request.member_id,
         getattr(request, "group_instance_id", None),
     )
-    node.groups.submit(command, partial(_respond, call))
+    node.groups.submit(command, _respond, call)
 
 
 def _respond(call: Call, result: HeartbeatDone) -> None:

@@ -5,7 +5,6 @@ v5 reason (KIP-800).
 """
 
 from datetime import timedelta
-from functools import partial
 from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
@@ -38,7 +37,7 @@ def handle(call: Call, node: Node) -> None:
             LeavingMember(m.member_id, m.group_instance_id, getattr(m, "reason", None))
             for m in request.members
         )
-    node.groups.submit(LeaveGroup(request.group_id, leaving), partial(_respond, call))
+    node.groups.submit(LeaveGroup(request.group_id, leaving), _respond, call)
 
 
 def _respond(call: Call, result: Left) -> None:

@@ -4,7 +4,6 @@ v1 throttle_time · v3 group_instance_id · v4 flexible · v5 protocol_type, pro
 """
 
 from datetime import timedelta
-from functools import partial
 from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
@@ -40,7 +39,7 @@ def handle(call: Call, node: Node) -> None:
         protocol_name=protocol_name,
         assignments=tuple((a.member_id, a.assignment) for a in request.assignments),
     )
-    node.groups.submit(command, partial(_respond, call))
+    node.groups.submit(command, _respond, call)
     call.hold()
 
 
