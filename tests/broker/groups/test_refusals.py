@@ -1,0 +1,80 @@
+import pytest
+from kohort.broker.groups.commands import (
+    Command,
+    CommitEntry,
+    Heartbeat,
+    JoinGroup,
+    LeaveGroup,
+    LeavingMember,
+    OffsetCommit,
+    OffsetFetch,
+    SyncGroup,
+)
+from kohort.broker.groups.results import (
+    CommitDone,
+    Fetched,
+    HeartbeatDone,
+    Joined,
+    Left,
+    Result,
+    Synced,
+    append_error,
+    refusal,
+)
+from kohort.protocol.errors import ErrorCode
+
+E = ErrorCode
+LOST = E.not_coordinator
+ENTRY = CommitEntry("t", 0, 1, -1, "", None)
+
+
+@pytest.mark.parametrize(
+    ("command", "result"),
+    [
+        (
+            JoinGroup("g", "m", None, "c", "/h", 1, 1, "consumer", (), True, True, None),
+            Joined(LOST, -1, None, None, "", "", (), False),
+        ),
+        (SyncGroup("g", 1, "m", None, None, None, ()), Synced(LOST, None, None, b"")),
+        (Heartbeat("g", 1, "m", None), HeartbeatDone(LOST)),
+        (LeaveGroup("g", (LeavingMember("m", None, None),)), Left(LOST, ())),
+        (
+            OffsetCommit("g", 1, "m", None, [ENTRY, ENTRY], None, E.illegal_generation),
+            CommitDone((LOST, LOST)),
+        ),
+        (OffsetFetch("g", (("t", (0,)),), False, None, -1), Fetched(LOST, ())),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_each_command_can_be_refused(command: Command, result: Result) -> None:
+    refused = refusal(command, LOST)
+    assert refused == result
+    assert type(refused) is type(result)
+
+
+def test_a_heartbeat_is_well_while_the_log_is_read() -> None:
+    loading = E.coordinator_load_in_progress
+    assert refusal(Heartbeat("g", 1, "m", None), loading) == HeartbeatDone(E.none)
+    assert refusal(LeaveGroup("g", ()), loading) == Left(loading, ())
+
+
+@pytest.mark.parametrize(
+    ("error", "seen", "fetching"),
+    [
+        (E.unknown_topic_or_partition, E.coordinator_not_available, E.not_coordinator),
+        (E.not_enough_replicas, E.coordinator_not_available, E.not_coordinator),
+        (E.request_timed_out, E.coordinator_not_available, E.not_coordinator),
+        (E.not_leader_or_follower, E.not_coordinator, E.not_coordinator),
+        (E.kafka_storage_error, E.not_coordinator, E.not_coordinator),
+        (E.message_too_large, E.unknown_server_error, E.unknown_server_error),
+        (E.record_list_too_large, E.unknown_server_error, E.unknown_server_error),
+        (E.invalid_fetch_size, E.unknown_server_error, E.unknown_server_error),
+        (E.network_exception, E.coordinator_load_in_progress, E.coordinator_load_in_progress),
+        (E.corrupt_message, E.corrupt_message, E.corrupt_message),
+    ],
+)
+def test_clients_see_other_errors_than_the_log_made(
+    error: ErrorCode, seen: ErrorCode, fetching: ErrorCode
+) -> None:
+    assert append_error(error) is seen
+    assert append_error(error, fetching=True) is fetching
