@@ -20,6 +20,13 @@ _XERIAL_VERSIONS = Struct(">ii").pack(1, 1)
 _XERIAL_BLOCK_BYTES = 32 * 1024
 _CHUNK = Struct(">i")
 
+# The frame header that Kafka's clients write: version 1, independent blocks (Kafka's reader
+# takes no others), 64 KiB blocks, no checksums; the last byte is the header's own checksum.
+_LZ4_HEADER = bytes.fromhex("04224d18604082")
+_LZ4_BLOCK_BYTES = 64 * 1024
+_LZ4_STORED = 0x80000000
+_LZ4_SIZE = Struct("<I")
+
 
 def compress(codec: int, data: bytes) -> bytes:
     """`data` as codec 0 to 4 stores it."""
@@ -38,10 +45,23 @@ def compress(codec: int, data: bytes) -> bytes:
             parts += (_CHUNK.pack(len(block)), block)
         return b"".join(parts)
     if codec == 3:
-        return bytes(cramjam.lz4.compress(data))
+        return _lz4_frame(data, cramjam.lz4.compress_block)
     if codec == 4:
         return bytes(cramjam.zstd.compress(data))
     raise InvalidRecord(f"there is no codec {codec}")
+
+
+def _lz4_frame(data: bytes, compress_block: Callable[..., bytes]) -> bytes:
+    parts = [_LZ4_HEADER]
+    for at in range(0, len(data), _LZ4_BLOCK_BYTES):
+        plain = data[at : at + _LZ4_BLOCK_BYTES]
+        block = bytes(compress_block(plain, store_size=False))
+        if len(block) < len(plain):
+            parts += (_LZ4_SIZE.pack(len(block)), block)
+        else:
+            parts += (_LZ4_SIZE.pack(len(plain) | _LZ4_STORED), plain)
+    parts.append(_LZ4_SIZE.pack(0))
+    return b"".join(parts)
 
 
 def decompress(codec: int, data: memoryview, bytes_max: int = DECOMPRESSED_BYTES_MAX) -> bytes:

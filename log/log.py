@@ -9,11 +9,11 @@ import threading
 from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from struct import Struct
 
 from .batch import BatchHeader, read_header
+from .config import LogConfig
 from .deletion import delete_folder
 from .errors import LogError, LogFailed, OffsetOutOfRange
 from .files import Files
@@ -21,19 +21,9 @@ from .header import LENGTH_END
 from .recovery import recover
 from .segment import Segment, walk
 
+__all__ = ["Log", "LogConfig"]
+
 _APPENDED = Struct(">qi11xi8xq")
-
-
-@dataclass(frozen=True, slots=True)
-class LogConfig:
-    """Kafka's topic configs of the same names, with their defaults."""
-
-    segment_bytes: int = 1024 * 1024 * 1024
-    segment_ms: int = 7 * 24 * 3600 * 1000
-    index_interval_bytes: int = 4096
-    # Makes durable what open() found. Without it a reader may be shown what a power cut can
-    # still take back: right for logs that nobody syncs anyway.
-    sync_at_open: bool = True
 
 
 class Log:
@@ -144,6 +134,8 @@ class Log:
             full = self._segments[-1]
             full.opened().truncate(full.size)  # gives back what was allocated ahead
             full.dirty = True
+            if self.config.sync_at_open:
+                self.sync()
         else:
             self._files.make_folder(self.folder)
         segment = self._segment(self.end_offset)
@@ -157,7 +149,10 @@ class Log:
 
     def _cut_partial(self, segment: Segment) -> None:
         try:
-            segment.opened().truncate(segment.size)
+            file = segment.opened()
+            file.truncate(segment.size)
+            if self.config.sync_at_open:
+                file.sync()
         except OSError as error:
             self.failed = error
 
@@ -277,9 +272,9 @@ class Log:
         return record.offset, record.timestamp
 
     def truncate_to(self, offset: int) -> None:
-        """Cuts off every batch that reaches `offset` or beyond; durable with the next sync.
+        """Cuts off every batch that reaches `offset` or beyond.
 
-        Raises OffsetOutOfRange below the start, OSError; then the log may be `failed`.
+        Raises OffsetOutOfRange below the start; OSError, after which the log is `failed`.
         """
         if offset >= self.end_offset:
             return
@@ -297,14 +292,17 @@ class Log:
         while len(self._segments) > 1 and self._segments[-1].base_offset >= offset:
             gone = self._segments.pop()
             gone.close()
-            self._folder_dirty = True
             self._files.remove(gone.path)
+            if self.config.sync_at_open:
+                self._files.sync_folder(self.folder)
             self.end_offset = self._segments[-1].end_offset
         segment = self._segments[-1]
         place = segment.place_of(offset)
         if place is not None:
             first = read_header(place.buffer, place.at).base_offset
             segment.truncate(place.position)
+            if self.config.sync_at_open:
+                segment.opened().sync()
             self.end_offset = min(first, offset)
         else:
             self.end_offset = offset

@@ -61,8 +61,8 @@ class FaultyFiles(MemoryFiles):
     def heal(self) -> None:
         self._faults.clear()
 
-    def operate(self, operation: str, name: str) -> int | None:
-        """Notes a call; raises its fault. For appends: how many bytes to write before failing."""
+    def operate(self, operation: str, name: str) -> Fault | None:
+        """Notes a call; raises its fault, or returns it to an append, which has bytes to leave."""
         if self.crash_at is not None and len(self.operations) >= self.crash_at:
             raise Crashed
         self.operations.append((operation, name))
@@ -73,7 +73,7 @@ class FaultyFiles(MemoryFiles):
                     continue
                 fault.times -= 1
                 if operation == "append":
-                    return fault.error << 32 | fault.written
+                    return fault
                 raise OSError(fault.error, os.strerror(fault.error), name)
         return None
 
@@ -199,12 +199,12 @@ class FaultyFile(MemoryFile):
         self._name = name
 
     def append(self, data: bytes) -> None:
-        failing = self._files.operate("append", self._name)
-        if failing is not None:
-            part = data[: failing & 0xFFFFFFFF]
+        fault = self._files.operate("append", self._name)
+        if fault is not None:
+            part = data[: fault.written]
             self._data[self.size : self.size + len(part)] = part
             self._files.pend(self._data, self.size, part)
-            raise OSError(failing >> 32, os.strerror(failing >> 32), self._name)
+            raise OSError(fault.error, os.strerror(fault.error), self._name)
         self._files.pend(self._data, self.size, data)
         # Like pwrite: what a failed write left beyond the new end stays there.
         self._data[self.size : self.size + len(data)] = data

@@ -1,0 +1,224 @@
+"""Disks that fail, fill up and lose power. What was synced stays, what was refused never
+appears, and no byte lands behind one that failed."""
+
+import errno
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from batches import append, batch, stored
+from faulty_files import Crashed, FaultyFiles
+from kohort.log.deletion import finish_deletions
+from kohort.log.errors import LogFailed
+from kohort.log.log import Log, LogConfig
+
+FOLDER = Path("/data/orders-0")
+SMALL = LogConfig(segment_bytes=400, index_interval_bytes=100)
+
+
+@pytest.mark.parametrize("written", [0, 1, 12, 61, 80, 10_000])
+def test_a_failed_write_leaves_nothing_and_may_be_tried_again(written: int) -> None:
+    files = FaultyFiles()
+    log = Log.open(FOLDER, files)
+    made = append(log, [3, 2])
+    files.fail("append", error=errno.ENOSPC, written=written)
+    with pytest.raises(OSError, match="No space left"):
+        log.append(batch(5, 9))
+    assert (log.end_offset, log.failed) == (5, None)
+    assert stored(log) == made
+    made += append(log, [1, 1])  # shorter than what failed: none of it may show behind
+    assert stored(Log.open(FOLDER, files)) == made
+    assert not [name for name in files.list(FOLDER) if name.endswith(".cut")]
+
+
+def test_a_failed_write_that_cannot_be_cut_off_ends_the_log_until_it_is_recovered() -> None:
+    files = FaultyFiles()
+    log = Log.open(FOLDER, files)
+    made = append(log, [3])
+    log.sync()
+    unsynced = append(log, [2])
+    files.fail("append", written=50)
+    files.fail("truncate")
+    with pytest.raises(OSError, match="Input/output"):
+        log.append(batch(5))
+    for refused in (lambda: log.append(batch(5)), log.sync):
+        with pytest.raises(LogFailed, match="takes nothing after"):
+            refused()
+    assert stored(log) == made + unsynced
+    log.recover()
+    assert (log.failed, log.end_offset, log.synced_offset) == (None, 3, 3)
+    made += append(log, [1])
+    assert stored(Log.open(FOLDER, files)) == made
+
+
+@pytest.mark.parametrize("operation", ["sync", "sync_folder"])
+def test_after_a_failed_sync_nothing_of_it_is_trusted(operation: str) -> None:
+    files = FaultyFiles()
+    log = Log.open(FOLDER, files)
+    made = append(log, [3, 2])
+    log.sync()
+    append(log, [1, 4])
+    log._folder_dirty = True  # as after a roll
+    files.fail(operation)
+    with pytest.raises(OSError, match="Input/output"):
+        log.sync()
+    assert log.synced_offset == 5
+    with pytest.raises(LogFailed):
+        log.append(batch(10))
+    files.fail("truncate")
+    with pytest.raises(OSError, match="Input/output"):
+        log.recover()
+    with pytest.raises(LogFailed):
+        log.append(batch(5))
+    log.recover()
+    assert stored(log) == made
+    made += append(log, [2])
+    log.sync()
+    files.crash()
+    assert stored(Log.open(FOLDER, files)) == made
+
+
+@pytest.mark.parametrize("operation", ["make_folder", "create"])
+def test_a_log_that_cannot_begin_can_begin_later(operation: str) -> None:
+    files = FaultyFiles()
+    log = Log.open(FOLDER, files)
+    files.fail(operation, error=errno.EACCES)
+    with pytest.raises(PermissionError):
+        log.append(batch(0))
+    made = append(log, [2])
+    log.sync()
+    files.crash()
+    assert stored(Log.open(FOLDER, files)) == made
+
+
+@pytest.mark.parametrize("operation", ["truncate", "sync", "create"])
+def test_a_roll_that_fails_loses_nothing(operation: str) -> None:
+    files = FaultyFiles()
+    log = Log.open(FOLDER, files, SMALL)
+    made = append(log, [3, 2])
+    log.sync()
+    files.fail(operation)
+    with pytest.raises(OSError, match="Input/output"):
+        log.append(batch(5, 20))
+    if log.failed:
+        log.recover()
+    made += append(log, [20, 1])
+    log.sync()
+    files.crash()
+    assert stored(Log.open(FOLDER, files, SMALL)) == made
+
+
+def test_a_disk_that_cannot_be_read_is_an_error_and_not_an_empty_log() -> None:
+    files = FaultyFiles()
+    append(Log.open(FOLDER, files), [1])
+    files.fail("sync")
+    with pytest.raises(OSError, match="Input/output"):
+        Log.open(FOLDER, files)
+
+
+def busy_life(files: FaultyFiles, said: Callable[[Log], None]) -> None:
+    """Appends, syncs, rolls and closes; `said` is told after each sync."""
+    log = Log.open(FOLDER, files, SMALL)
+    for count in (3, 1, 6, 2, 1, 4, 1, 1):
+        log.append(batch(log.end_offset, count))
+        if count != 1:
+            log.sync()
+            said(log)
+    log.close()
+    log = Log.open(FOLDER, files, SMALL)
+    said(log)
+    append(log, [2, 5])
+    log.sync()
+    said(log)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_crash_at_any_operation_keeps_what_was_synced(seed: int) -> None:
+    """Goal: prefix and durability at every place where power can go. Method: the run is
+    repeated with the power cut before operation 0, 1, 2, …; seed 0 loses everything that was
+    not synced, the others lose any part of it."""
+    whole = FaultyFiles()
+    busy_life(whole, lambda log: None)
+    operations = len(whole.operations)
+    expected = stored(Log.open(FOLDER, whole, SMALL))
+    for number in range(operations):
+        files = FaultyFiles()
+        files.crash_at = number
+        synced = [0]
+        with pytest.raises(Crashed):
+            busy_life(files, lambda log, synced=synced: synced.append(log.synced_offset))
+        files.crash(random.Random(seed * 1000 + number) if seed else None)
+        log = Log.open(FOLDER, files, SMALL)
+        kept = stored(log)
+        assert kept == expected[: len(kept)]
+        assert log.end_offset >= synced[-1]
+        log.append(batch(log.end_offset, 2, text="after"))
+        log.sync()
+        files.crash()
+        assert stored(Log.open(FOLDER, files, SMALL))[:-1] == kept
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_crash_while_cutting_leaves_a_log_that_was_or_will_be(seed: int) -> None:
+    def cutting(files: FaultyFiles) -> list[bytes]:
+        log = Log.open(FOLDER, files, SMALL)
+        made = append(log, [3, 1, 6, 2, 1, 4, 1, 1])
+        log.sync()
+        begun = len(files.operations)
+        log.truncate_to(4)
+        files.operations.append(("begun at", str(begun)))
+        return made
+
+    whole = FaultyFiles()
+    made = cutting(whole)
+    begun = int(whole.operations[-1][1])
+    assert len(whole.operations) - begun > 5
+    for number in range(begun, len(whole.operations)):
+        files = FaultyFiles()
+        files.crash_at = number
+        if number < len(whole.operations) - 1:
+            with pytest.raises(Crashed):
+                cutting(files)
+        else:
+            cutting(files)
+        files.crash(random.Random(seed * 1000 + number) if seed else None)
+        kept = stored(Log.open(FOLDER, files, SMALL))
+        assert kept == made[: len(kept)]
+        assert len(kept) >= 2
+        assert len(kept) == 2 or number < len(whole.operations) - 1
+
+
+def test_a_crash_while_deleting_leaves_all_or_nothing() -> None:
+    def deleting(files: FaultyFiles) -> int:
+        log = Log.open(FOLDER, files, SMALL)
+        append(log, [3, 1, 6, 2])
+        log.sync()
+        begun = len(files.operations)
+        log.delete()
+        return begun
+
+    whole = FaultyFiles()
+    begun = deleting(whole)
+    for number in range(begun, len(whole.operations)):
+        for seed in range(6):
+            files = FaultyFiles()
+            files.crash_at = number
+            with pytest.raises(Crashed):
+                deleting(files)
+            files.crash(random.Random(seed))
+            finish_deletions(FOLDER.parent, files)
+            assert len(stored(Log.open(FOLDER, files, SMALL))) in (0, 4)
+            assert not [n for n in files.list(FOLDER.parent) if n.endswith("-delete")]
+
+
+def test_bytes_lost_in_the_middle_end_the_log_there() -> None:
+    """The page cache is written back in any order: a later batch may reach the disk alone."""
+    files = FaultyFiles()
+    log = Log.open(FOLDER, files)
+    made = append(log, [3])
+    log.sync()
+    append(log, [5, 2])
+    content = files.contents[FOLDER / f"{0:020d}.log"]
+    content[len(made[0]) : len(made[0]) + 200] = bytes(200)
+    assert stored(Log.open(FOLDER, files)) == made

@@ -1,0 +1,174 @@
+"""The file seam: the disk's files and memory's do the same."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+from kohort.log.files import DiskFiles, Files, MemoryFiles
+
+
+@pytest.fixture(params=["memory", "disk", "disk, allocated ahead"])
+def files(request: pytest.FixtureRequest) -> Files:
+    if request.param == "memory":
+        return MemoryFiles()
+    return DiskFiles(ahead_bytes=8192 if "ahead" in request.param else 0)
+
+
+@pytest.fixture
+def folder(files: Files, tmp_path: Path) -> Path:
+    folder = tmp_path / "a" / "b"
+    files.make_folder(folder)
+    files.make_folder(folder)
+    return folder
+
+
+def test_bytes_are_appended_read_and_cut(files: Files, folder: Path) -> None:
+    file = files.open(folder / "f", create=True)
+    assert file.size == 0
+    file.append(b"hello ")
+    file.append(b"world")
+    file.sync()
+    assert file.size == 11
+    assert file.read(0, 100) == b"hello world"
+    assert file.read(6, 3) == b"wor"
+    assert file.read(11, 5) == b""
+    assert file.read(50, 5) == b""
+    file.truncate(4)
+    assert file.read(0, 100) == b"hell"
+    file.append(b"!")
+    file.close()
+    assert files.read_bytes(folder / "f") == b"hell!"
+    again = files.open(folder / "f", read_only=True)
+    assert (again.size, again.read(0, 100)) == (5, b"hell!")
+    again.close()
+
+
+def test_names_are_listed_renamed_and_removed(files: Files, folder: Path) -> None:
+    assert files.list(folder / "nowhere") == []
+    for name in ("b", "a"):
+        files.open(folder / name, create=True).close()
+    files.make_folder(folder / "c")
+    assert files.list(folder) == ["a", "b", "c"]
+    files.rename(folder / "a", folder / "d")
+    files.remove(folder / "b")
+    files.sync_folder(folder)
+    assert files.list(folder) == ["c", "d"]
+    files.rename(folder, folder.with_name("e"))
+    assert not files.exists(folder)
+    assert files.list(folder.with_name("e")) == ["c", "d"]
+    files.remove_folder(folder.with_name("e"))
+    assert files.list(folder.parent) == []
+
+
+def test_content_is_replaced_whole(files: Files, folder: Path) -> None:
+    for content in (b"first", b"second, longer", b""):
+        files.replace(folder / "f", content)
+        assert files.read_bytes(folder / "f") == content
+    assert files.list(folder) == ["f"]
+
+
+def test_what_is_missing_is_not_found(files: Files, folder: Path) -> None:
+    missing = folder / "nowhere" / "f"
+    for call in (
+        lambda: files.open(missing),
+        lambda: files.open(missing, create=True),
+        lambda: files.read_bytes(missing),
+        lambda: files.remove(missing),
+        lambda: files.rename(missing, folder / "g"),
+        lambda: files.remove_folder(missing),
+        lambda: files.sync_folder(missing),
+    ):
+        with pytest.raises(FileNotFoundError):
+            call()
+
+
+def test_a_lock_is_held_by_one(files: Files, folder: Path) -> None:
+    lock = files.lock(folder / ".lock")
+    lock.note("first, with a longer note\n")
+    lock.note("second\n")
+    assert files.read_bytes(folder / ".lock") == b"second\n"
+    with pytest.raises(BlockingIOError):
+        files.lock(folder / ".lock")
+    lock.release()
+    files.lock(folder / ".lock").release()
+
+
+def test_short_writes_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole_write = os.pwrite
+
+    def short_write(fd: int, data: bytes, position: int) -> int:
+        return whole_write(fd, bytes(data)[:7], position)
+
+    monkeypatch.setattr(os, "pwrite", short_write)
+    file = DiskFiles().open(tmp_path / "f", create=True)
+    file.append(bytes(range(100)))
+    file.append(b"end")
+    assert file.read(0, 200) == bytes(range(100)) + b"end"
+    file.close()
+
+
+def test_a_write_that_fails_half_way_leaves_the_size_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole_write = os.pwrite
+
+    def filling_disk(fd: int, data: bytes, position: int) -> int:
+        if position >= 14:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return whole_write(fd, bytes(data)[:7], position)
+
+    file = DiskFiles().open(tmp_path / "f", create=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", filling_disk)
+        with pytest.raises(OSError, match="No space left"):
+            file.append(bytes(100))
+        patch.setattr(os, "pwrite", lambda fd, data, position: 0)
+        with pytest.raises(OSError, match="does not say why"):
+            file.append(bytes(100))
+    assert file.size == 0
+    file.truncate(0)
+    file.append(b"ok")
+    file.close()
+    assert (tmp_path / "f").read_bytes() == b"ok"
+
+
+def test_room_is_allocated_ahead_and_given_back(tmp_path: Path) -> None:
+    file = DiskFiles(ahead_bytes=4096).open(tmp_path / "f", create=True)
+    file.append(b"x" * 10)
+    assert (tmp_path / "f").stat().st_size == 10 + 4096
+    assert file.size == 10
+    assert file.read(0, 100) == b"x" * 10
+    file.close()
+    file.close()
+    assert (tmp_path / "f").read_bytes() == b"x" * 10
+
+
+def test_a_disk_that_cannot_allocate_is_written_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(fd: int, position: int, size: int) -> None:
+        raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+
+    monkeypatch.setattr(os, "posix_fallocate", refuse, raising=False)
+    file = DiskFiles(ahead_bytes=4096).open(tmp_path / "f", create=True)
+    file.append(b"x")
+    file.append(b"y")
+    assert (tmp_path / "f").read_bytes() == b"xy"
+    file.close()
+
+
+def test_a_replacement_that_fails_leaves_the_old_content(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = DiskFiles()
+    files.replace(tmp_path / "f", b"old")
+
+    def refuse(fd: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as patch:
+        patch.setattr("kohort.log.files._datasync", refuse)
+        with pytest.raises(OSError, match="Input/output"):
+            files.replace(tmp_path / "f", b"new")
+    assert (tmp_path / "f").read_bytes() == b"old"

@@ -1,0 +1,134 @@
+"""A log beside a plain list, through appends, syncs, cuts, failures, restarts and power cuts."""
+
+import random
+from pathlib import Path
+
+import hypothesis.strategies as st
+from batches import NOW_MS, batch, headers, stored
+from faulty_files import FaultyFiles
+from hypothesis import settings
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from kohort.log.batch import split
+from kohort.log.errors import LogFailed
+from kohort.log.log import Log, LogConfig
+
+FOLDER = Path("/data/orders-0")
+
+
+class LogBesideAList(RuleBasedStateMachine):
+    """`made` are the batches that the log must hold; the first `safe` of them are durable."""
+
+    @initialize(segment_bytes=st.integers(100, 2000), interval=st.sampled_from([1, 150, 4096]))
+    def begin(self, segment_bytes: int, interval: int) -> None:
+        self.config = LogConfig(segment_bytes=segment_bytes, index_interval_bytes=interval)
+        self.files = FaultyFiles()
+        self.made: list[bytes] = []
+        self.safe = 0
+        self.serial = 0
+        self.open()
+
+    def open(self) -> None:
+        self.log = Log.open(FOLDER, self.files, self.config)
+
+    def next_batch(self, count: int) -> bytes:
+        self.serial += 1
+        at_ms = NOW_MS + self.log.end_offset
+        return batch(self.log.end_offset, count, text=f"batch {self.serial}", at_ms=at_ms)
+
+    @rule(count=st.integers(1, 12))
+    def append(self, count: int) -> None:
+        made = self.next_batch(count)
+        self.log.append(made)
+        self.made.append(made)
+
+    @rule(count=st.integers(1, 12), written=st.integers(0, 300), uncut=st.booleans())
+    def append_fails(self, count: int, written: int, uncut: bool) -> None:
+        self.files.fail("append", written=written)
+        if uncut:
+            self.files.fail("truncate")
+        try:
+            self.log.append(self.next_batch(count))
+        except OSError:
+            pass
+        else:
+            raise AssertionError("the write was to fail")
+        self.files.heal()
+        if self.log.failed:
+            self.after_failure()
+
+    @rule()
+    def sync(self) -> None:
+        self.log.sync()
+        assert self.log.synced_offset == self.log.end_offset
+        self.safe = len(self.made)
+
+    @rule(operation=st.sampled_from(["sync", "sync_folder"]))
+    def sync_fails(self, operation: str) -> None:
+        self.files.fail(operation)
+        try:
+            self.log.sync()
+        except OSError:
+            self.after_failure()
+        else:
+            self.safe = len(self.made)
+        self.files.heal()
+
+    def after_failure(self) -> None:
+        try:
+            self.log.append(self.next_batch(1))
+        except LogFailed:
+            pass
+        else:
+            raise AssertionError("a failed log takes nothing")
+        synced_offset = self.log.synced_offset
+        self.log.recover()
+        assert self.log.end_offset == synced_offset
+        self.settle(stored(self.log))
+
+    @rule(data=st.data())
+    def truncate(self, data: st.DataObject) -> None:
+        offset = data.draw(st.integers(0, self.log.end_offset))
+        kept = sum(header.last_offset < offset for header in headers(self.log))
+        self.log.truncate_to(offset)
+        del self.made[kept:]
+        self.safe = min(self.safe, kept)
+
+    @rule()
+    def restart(self) -> None:
+        self.log.close()
+        self.open()
+        self.safe = len(self.made)
+
+    @rule(seed=st.none() | st.integers(0, 2**32))
+    def power_cut(self, seed: int | None) -> None:
+        self.files.crash(None if seed is None else random.Random(seed))
+        self.open()
+        self.settle(stored(self.log))
+
+    def settle(self, kept: list[bytes]) -> None:
+        assert kept == self.made[: len(kept)]
+        assert len(kept) >= self.safe
+        self.made = kept
+        self.safe = len(kept)
+
+    @precondition(lambda self: self.made)
+    @rule(data=st.data(), max_bytes=st.integers(0, 3000))
+    def read(self, data: st.DataObject, max_bytes: int) -> None:
+        offset = data.draw(st.integers(0, self.log.end_offset - 1))
+        found = self.log.read(offset, max_bytes)
+        first = next(n for n, h in enumerate(headers(self.log)) if h.last_offset >= offset)
+        count = sum(1 for _ in split(found))
+        assert found == b"".join(self.made[first : first + count])
+        assert count == 1 or 0 < len(found) <= max_bytes
+
+    @invariant()
+    def is_the_list(self) -> None:
+        assert stored(self.log) == self.made
+        offset = sum(header.count for header in headers(self.log))
+        assert self.log.end_offset == offset
+        if self.made:
+            assert self.log.max_timestamp() == (offset - 1, NOW_MS + offset - 1)
+
+
+LogBesideAList.TestCase.settings = settings(stateful_step_count=25)
+TestLogBesideAList = LogBesideAList.TestCase

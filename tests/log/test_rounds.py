@@ -1,0 +1,240 @@
+"""Group commit: what is gathered together is written together, and told of together."""
+
+import errno
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from faulty_files import FaultyFiles
+from kohort.log.batch import records
+from kohort.log.log import Log
+from kohort.log.rounds import BATCH_BYTES_MAX, Durability, Rounds
+
+
+class Loop:
+    """An event loop's `call_soon`, turned by hand; and threads that sync when they are told to."""
+
+    def __init__(self) -> None:
+        self.due: list[Callable[[], None]] = []
+        self.syncs: list[tuple[Sequence[Log], Callable[[Sequence[OSError | None]], None]]] = []
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        self.due.append(callback)
+
+    def turn(self) -> None:
+        due, self.due = self.due, []
+        for callback in due:
+            callback()
+
+    def sync_logs(
+        self, logs: Sequence[Log], done: Callable[[Sequence[OSError | None]], None]
+    ) -> None:
+        self.syncs.append((logs, done))
+
+    def finish_syncs(self) -> None:
+        syncs, self.syncs = self.syncs, []
+        for logs, done in syncs:
+            outcomes: list[OSError | None] = []
+            for log in logs:
+                try:
+                    log.sync()
+                except OSError as error:
+                    outcomes.append(error)
+                else:
+                    outcomes.append(None)
+            done(outcomes)
+
+
+class World:
+    def __init__(self, durability: Durability) -> None:
+        self.loop = Loop()
+        self.files = FaultyFiles()
+        self.rounds = Rounds(
+            durability=durability, call_soon=self.loop.call_soon, sync_logs=self.loop.sync_logs
+        )
+        self.told: list[tuple[str, OSError | None]] = []
+
+    def log(self, name: str) -> Log:
+        return Log.open(Path("/data") / name, self.files)
+
+    def append(self, log: Log, word: str) -> None:
+        self.rounds.append(log, [(b"key", word.encode())], 1_000)
+        self.rounds.then(log, lambda error: self.told.append((word, error)))
+
+    @property
+    def words_told(self) -> list[str]:
+        return [word for word, _ in self.told]
+
+
+def words(log: Log) -> list[list[bytes | None]]:
+    return [[record.value for record in records(batch)] for _, batch in log.batches()]
+
+
+def syncs_of(files: FaultyFiles) -> int:
+    return sum(operation == "sync" for operation, _ in files.operations)
+
+
+def test_what_gathers_in_one_turn_is_one_batch() -> None:
+    world = World("os")
+    log = world.log("a-0")
+    world.append(log, "one")
+    world.append(log, "two")
+    assert world.told == []
+    world.loop.turn()
+    assert words(log) == [[b"one", b"two"]]
+    assert world.told == [("one", None), ("two", None)]
+
+
+def test_durability_os_writes_and_does_not_sync() -> None:
+    world = World("os")
+    world.append(world.log("a-0"), "one")
+    world.loop.turn()
+    assert syncs_of(world.files) == 0
+
+
+def test_nobody_is_told_before_the_sync_is_over() -> None:
+    world = World("fsync")
+    log = world.log("a-0")
+    world.append(log, "one")
+    world.loop.turn()
+    assert world.told == []
+    assert world.rounds.is_pending(log)
+    world.loop.finish_syncs()
+    assert world.told == [("one", None)]
+    assert log.synced_offset == 1
+    assert not world.rounds.is_pending(log)
+
+
+def test_all_that_comes_during_a_sync_shares_the_next_one() -> None:
+    world = World("fsync")
+    log, other = world.log("a-0"), world.log("b-0")
+    world.append(log, "one")
+    world.loop.turn()
+    for word in ("two", "three", "four"):
+        world.append(log, word)
+    world.append(other, "five")
+    world.loop.turn()
+    assert len(world.loop.syncs) == 1, "a second round began before the first was over"
+    world.loop.finish_syncs()
+    world.loop.turn()
+    assert len(world.loop.syncs) == 1
+    assert set(world.loop.syncs[0][0]) == {log, other}
+    world.loop.finish_syncs()
+    assert world.words_told == ["one", "two", "three", "four", "five"]
+    assert words(log) == [[b"one"], [b"two", b"three", b"four"]]
+
+
+def test_who_asks_while_nothing_is_pending_is_told_at_once() -> None:
+    world = World("fsync")
+    world.rounds.then(world.log("a-0"), lambda error: world.told.append(("at once", error)))
+    assert world.told == [("at once", None)]
+
+
+def test_who_asks_during_a_sync_is_told_with_it_and_not_with_the_next() -> None:
+    world = World("fsync")
+    log = world.log("a-0")
+    world.append(log, "one")
+    world.loop.turn()
+    world.rounds.then(log, lambda error: world.told.append(("reader", error)))
+    world.loop.finish_syncs()
+    assert world.words_told == ["one", "reader"]
+
+
+def test_a_failed_write_refuses_all_of_its_log_and_nothing_of_others() -> None:
+    world = World("os")
+    log, other = world.log("a-0"), world.log("b-0")
+    world.append(log, "lost")
+    world.append(log, "lost too")
+    world.append(other, "kept")
+    world.files.fail("append", error=errno.ENOSPC, written=30)
+    world.loop.turn()
+    told: dict[str, Any] = dict(world.told)
+    assert told["kept"] is None
+    assert told["lost"].errno == told["lost too"].errno == errno.ENOSPC
+    assert words(log) == []
+    assert words(other) == [[b"kept"]]
+
+
+def test_a_write_that_fails_at_its_second_batch_takes_the_first_back() -> None:
+    world = World("os")
+    log = world.log("a-0")
+    world.rounds.append(log, [(b"key", bytes(BATCH_BYTES_MAX))], 1_000)
+    world.append(log, "second batch")
+    world.files.fail("append", after=1)
+    world.loop.turn()
+    assert world.told[0][1] is not None
+    assert log.end_offset == 0
+
+
+def test_a_full_batch_is_followed_by_another() -> None:
+    world = World("os")
+    log = world.log("a-0")
+    world.rounds.append(log, [(b"key", bytes(BATCH_BYTES_MAX))], 1_000)
+    world.append(log, "next")
+    world.loop.turn()
+    assert [len(batch) for batch in words(log)] == [1, 1]
+
+
+def test_a_failed_sync_is_told_to_those_of_its_log_alone() -> None:
+    world = World("fsync")
+    log, other = world.log("a-0"), world.log("b-0")
+    world.append(log, "lost")
+    world.append(other, "kept")
+    world.loop.turn()
+    world.files.fail("sync")
+    world.loop.finish_syncs()
+    told: dict[str, Any] = dict(world.told)
+    assert told["lost"].errno == errno.EIO
+    assert told["kept"] is None
+
+
+def test_what_is_abandoned_is_refused_and_never_written() -> None:
+    world = World("fsync")
+    log = world.log("a-0")
+    world.append(log, "one")
+    world.loop.turn()
+    world.append(log, "rests on one")
+    world.rounds.abandon(log, OSError(errno.EIO, "lost"))
+    world.loop.finish_syncs()
+    world.loop.turn()
+    told: dict[str, Any] = dict(world.told)
+    assert told["rests on one"].errno == errno.EIO
+    assert words(log) == [[b"one"]]
+
+
+def test_a_quick_sync_of_one_log_is_done_on_the_spot() -> None:
+    world = World("fsync")
+    log = world.log("a-0")
+    world.append(log, "measures how long a sync takes")
+    world.loop.turn()
+    world.loop.finish_syncs()
+    world.append(log, "two")
+    world.loop.turn()
+    assert world.loop.syncs == []
+    assert log.synced_offset == 2
+
+
+def test_bytes_appended_directly_are_synced_when_asked_for() -> None:
+    world = World("fsync")
+    log = world.log("a-0")
+    world.append(log, "one")
+    world.loop.turn()
+    world.loop.finish_syncs()
+    world.rounds.sync(log, lambda error: world.told.append(("direct", error)))
+    world.loop.turn()
+    world.loop.finish_syncs()
+    assert world.words_told == ["one", "direct"]
+
+
+def test_idle_is_told_after_the_last_round() -> None:
+    world = World("fsync")
+    log = world.log("a-0")
+    world.append(log, "one")
+    world.rounds.when_idle(lambda: world.told.append(("idle", None)))
+    world.loop.turn()
+    world.append(log, "two")
+    world.loop.finish_syncs()
+    assert "idle" not in world.words_told
+    world.loop.turn()
+    world.loop.finish_syncs()
+    assert world.words_told == ["one", "two", "idle"]
