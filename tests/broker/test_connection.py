@@ -1,0 +1,230 @@
+"""Order, holding back and regulation of one connection, with a transport made of lists."""
+
+import asyncio
+import struct
+from collections.abc import AsyncIterator, Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kohort.broker.call import Call
+from kohort.broker.connection import CALLS_IN_FLIGHT_MAX, Connection
+from kohort.broker.routes import Route
+from kohort.protocol.apis import BY_KEY
+
+
+class Transport:
+    def __init__(self) -> None:
+        self.written: list[bytes] = []
+        self.is_closed = False
+        self.is_reading = True
+
+    def get_extra_info(self, name: str) -> Any:
+        return ("10.0.0.5", 4711) if name == "peername" else None
+
+    def write(self, data: bytes) -> None:
+        self.written.append(data)
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def abort(self) -> None:
+        self.is_closed = True
+
+    def pause_reading(self) -> None:
+        self.is_reading = False
+
+    def resume_reading(self) -> None:
+        self.is_reading = True
+
+
+def frame(correlation_id: int) -> bytes:
+    """A Heartbeat v0; nothing looks at its body here."""
+    header = struct.pack(">hhih", 12, 0, correlation_id, -1)
+    return struct.pack(">i", len(header)) + header
+
+
+BAD = struct.pack(">i", 1) + b"x"
+
+
+class Peer:
+    """A connection whose handler notes calls; tests answer them when they like."""
+
+    def __init__(self, handle: Callable[[Call, Any], None] | None = None) -> None:
+        self.calls: list[Call] = []
+        route = Route(
+            BY_KEY[12],
+            0,
+            lambda _buffer, _body, _end: None,
+            handle or (lambda call, _node: self.calls.append(call)),
+            lambda _message, correlation_id: bytes([correlation_id]),
+        )
+        self.transport = Transport()
+        self.lost: list[Connection] = []
+        self.connection = Connection(
+            node=SimpleNamespace(),
+            routes={(12, 0): route},  # type: ignore[arg-type]
+            frame_bytes_max=1_000,
+            opened=lambda _: None,
+            closed=self.lost.append,
+        )
+        self.connection.connection_made(self.transport)  # type: ignore[arg-type]
+
+    def send(self, *correlation_ids: int) -> None:
+        self.connection.data_received(b"".join(map(frame, correlation_ids)))
+
+    @property
+    def ids(self) -> list[int]:
+        return [call.correlation_id for call in self.calls]
+
+    @property
+    def answered(self) -> bytes:
+        return b"".join(self.transport.written)
+
+
+async def turn() -> None:
+    """Two turns of the loop: one for what is due, one for what that makes due."""
+    for _ in range(2):
+        await asyncio.sleep(0)
+
+
+@pytest.fixture
+async def peer() -> AsyncIterator[Peer]:
+    yield Peer()
+
+
+async def test_answers_leave_in_the_order_of_requests(peer: Peer) -> None:
+    peer.send(1, 2, 3)
+    peer.calls[2].reply(None)
+    peer.calls[1].reply(None)
+    await turn()
+    assert peer.answered == b""
+    peer.calls[0].reply(None)
+    await turn()
+    assert peer.transport.written == [bytes([1, 2, 3])], "three answers are one write"
+
+
+async def test_a_request_that_waits_does_not_hold_back_the_next(peer: Peer) -> None:
+    peer.send(1, 2)
+    assert peer.ids == [1, 2]
+
+
+async def test_a_held_request_holds_back_what_was_sent_after_it(peer: Peer) -> None:
+    peer.send(1)
+    peer.calls[0].hold()
+    peer.send(2, 3)
+    assert peer.ids == [1]
+    assert not peer.transport.is_reading
+    peer.calls[0].reply(None)
+    await turn()
+    assert peer.ids == [1, 2, 3]
+    assert peer.transport.is_reading
+
+
+async def test_a_held_request_in_the_midst_of_what_was_received(peer: Peer) -> None:
+    held = Peer(lambda call, _: (held.calls.append(call), call.hold())[0])
+    held.send(1, 2)
+    assert held.ids == [1]
+    held.calls[0].reply(None)
+    await turn()
+    assert held.ids == [1, 2]
+
+
+async def test_an_answer_at_once_is_not_held() -> None:
+    def handle(call: Call, _node: Any) -> None:
+        call.reply(None)
+        call.hold()
+
+    peer = Peer(handle)
+    peer.send(1, 2)
+    assert peer.answered == bytes([1, 2])
+
+
+async def test_acks_0_leaves_no_trace_among_the_answers(peer: Peer) -> None:
+    peer.send(1, 2, 3)
+    peer.calls[0].reply(None)
+    peer.calls[1].no_reply()
+    peer.calls[2].reply(None)
+    await turn()
+    assert peer.answered == bytes([1, 3])
+
+
+async def test_requests_before_a_bad_frame_are_answered_then_the_connection_ends(
+    peer: Peer,
+) -> None:
+    peer.connection.data_received(frame(1) + BAD + frame(2))
+    assert peer.ids == [1]
+    assert not peer.transport.is_closed
+    peer.calls[0].reply(None)
+    await turn()
+    assert peer.answered == bytes([1])
+    assert peer.transport.is_closed
+
+
+async def test_requests_held_back_before_a_bad_frame_are_answered_too(peer: Peer) -> None:
+    peer.send(1)
+    peer.calls[0].hold()
+    peer.connection.data_received(frame(2) + BAD)
+    peer.calls[0].reply(None)
+    await turn()
+    assert peer.ids == [1, 2]
+    peer.calls[1].reply(None)
+    await turn()
+    assert peer.answered == bytes([1, 2])
+    assert peer.transport.is_closed
+
+
+async def test_a_bad_frame_alone_closes_at_once(peer: Peer) -> None:
+    peer.connection.data_received(BAD)
+    assert peer.transport.is_closed
+    peer.send(1)
+    assert peer.ids == []
+
+
+async def test_a_client_that_never_waits_is_read_no_further_than_the_limit(peer: Peer) -> None:
+    peer.send(*(i % 256 for i in range(CALLS_IN_FLIGHT_MAX + 10)))
+    assert len(peer.calls) == CALLS_IN_FLIGHT_MAX
+    assert not peer.transport.is_reading
+    for call in peer.calls[:100]:
+        call.reply(None)
+    await turn()
+    await turn()
+    assert len(peer.calls) == CALLS_IN_FLIGHT_MAX + 10
+    assert peer.transport.is_reading
+
+
+async def test_a_client_that_does_not_read_is_not_read_either(peer: Peer) -> None:
+    peer.connection.pause_writing()
+    assert not peer.transport.is_reading
+    peer.connection.resume_writing()
+    assert peer.transport.is_reading
+
+
+async def test_outstanding_calls_hear_that_their_client_is_gone(peer: Peer) -> None:
+    peer.send(1, 2)
+    told: list[int] = []
+    peer.calls[1].on_gone(lambda: told.append(2))
+    peer.connection.connection_lost(None)
+    assert told == [2]
+    assert peer.calls[0].is_gone
+    assert peer.lost == [peer.connection]
+    peer.calls[0].reply(None)
+    await turn()
+    assert peer.answered == b""
+
+
+async def test_a_fault_of_ours_ends_the_connection_and_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def handle(_call: Call, _node: Any) -> None:
+        raise RuntimeError("a fault of ours")
+
+    peer = Peer(handle)
+    peer.send(1)
+    assert peer.transport.is_closed
+    assert "Handling Heartbeat v0 failed" in caplog.text
+
+
+async def test_the_clients_address_is_printed_as_kafka_prints_it(peer: Peer) -> None:
+    peer.send(1)
+    assert peer.calls[0].client_host == "/10.0.0.5"

@@ -1,0 +1,305 @@
+"""From command to durable answer, on a disk that fails: nothing acknowledged is lost, nothing that
+was refused appears, and the partition goes on with what is on disk."""
+
+import errno
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from faulty_files import FaultyFiles
+from kohort.broker.groups.commands import (
+    CommitEntry,
+    Heartbeat,
+    JoinGroup,
+    OffsetCommit,
+    OffsetFetch,
+)
+from kohort.broker.groups.config import GroupConfig
+from kohort.broker.groups.coordinator import Coordinator
+from kohort.broker.runtime import LOAD_SLICE_RECORDS, RETRY_FAILED_MS, GroupRuntime
+from kohort.log.log import Log
+from kohort.log.rounds import Durability, Rounds
+from kohort.offsets.store import OffsetsStore
+from kohort.protocol.errors import ErrorCode
+
+DURABILITIES: list[Durability] = ["fsync", "os"]
+
+
+class HandClock:
+    def __init__(self) -> None:
+        self.ms = 1_700_000_000_000
+
+    def now_ms(self) -> int:
+        return self.ms
+
+
+class HandTimer:
+    def __init__(self, deadline_ms: int, callback: Callable[[], None]) -> None:
+        self.deadline_ms = deadline_ms
+        self.callback: Callable[[], None] | None = callback
+
+    def cancel(self) -> None:
+        self.callback = None
+
+
+class HandTimers:
+    def __init__(self, clock: HandClock) -> None:
+        self.clock = clock
+        self.timers: list[HandTimer] = []
+
+    def call_at(self, deadline_ms: int, callback: Callable[[], None]) -> HandTimer:
+        self.timers.append(HandTimer(deadline_ms, callback))
+        return self.timers[-1]
+
+    def advance(self, ms: int) -> None:
+        self.clock.ms += ms
+        due = [timer for timer in self.timers if timer.deadline_ms <= self.clock.ms]
+        self.timers = [timer for timer in self.timers if timer not in due]
+        for timer in due:
+            if timer.callback is not None:
+                timer.callback()
+
+
+class OnePartition:
+    def __init__(self, files: FaultyFiles) -> None:
+        self._files = files
+        self._log: Log | None = None
+
+    @property
+    def log(self) -> Log:
+        if self._log is None:
+            self._log = Log.open(Path("/data/__consumer_offsets-0"), self._files)
+        return self._log
+
+    def reopened(self) -> Log:
+        if self._log is not None:
+            self._log.close()
+        self._log = None
+        return self.log
+
+
+class World:
+    """One offsets partition under a runtime whose loop is turned by hand."""
+
+    def __init__(self, durability: Durability = "fsync", files: FaultyFiles | None = None) -> None:
+        self.files = files or FaultyFiles()
+        self.due: list[Callable[[], None]] = []
+        self.clock = HandClock()
+        self.timers = HandTimers(self.clock)
+        self.partition = OnePartition(self.files)
+        self.rounds = Rounds(
+            durability=durability, call_soon=self.due.append, sync_logs=self.sync_logs
+        )
+        self.runtime = GroupRuntime(
+            store=OffsetsStore(partitions=1, partition=self.one, rounds=self.rounds),
+            clock=self.clock,
+            timers=self.timers,  # type: ignore[arg-type]
+            new_coordinator=lambda: Coordinator(
+                GroupConfig(group_initial_rebalance_delay_ms=0), self.new_id
+            ),
+            call_soon=self.due.append,
+        )
+        self.ids = 0
+        self.answers: dict[str, Any] = {}
+
+    def one(self, index: int) -> OnePartition:
+        assert index == 0
+        return self.partition
+
+    def new_id(self) -> str:
+        self.ids += 1
+        return str(self.ids)
+
+    def sync_logs(
+        self, logs: Sequence[Log], done: Callable[[Sequence[OSError | None]], None]
+    ) -> None:
+        def sync() -> None:
+            outcomes: list[OSError | None] = []
+            for log in logs:
+                try:
+                    log.sync()
+                except OSError as error:
+                    outcomes.append(error)
+                else:
+                    outcomes.append(None)
+            done(outcomes)
+
+        self.due.append(sync)
+
+    def turn(self) -> None:
+        """Until nothing is due any more."""
+        while self.due:
+            due, self.due[:] = list(self.due), []
+            for callback in due:
+                callback()
+
+    def ask(self, name: str, command: Any) -> None:
+        self.runtime.submit(command, self._answer, name)
+
+    def _answer(self, name: str, result: Any) -> None:
+        assert name not in self.answers, f"{name} was answered twice"
+        self.answers[name] = result
+
+    def commit(self, name: str, offset: int, *, group_id: str = "g") -> None:
+        entry = CommitEntry("t", 0, offset, -1, None, None)
+        error = ErrorCode.illegal_generation
+        self.ask(name, OffsetCommit(group_id, -1, "", None, [entry], None, error))
+
+    def fetched(self, group_id: str = "g") -> int:
+        self.answers.pop("fetch", None)
+        self.ask("fetch", OffsetFetch(group_id, (("t", (0,)),), False, None, -1))
+        self.turn()
+        return int(self.answers["fetch"].topics[0][1][0].offset)
+
+
+def errors_of(answer: Any) -> tuple[ErrorCode, ...]:
+    return tuple(answer.errors)
+
+
+def join(member_id: str = "") -> JoinGroup:
+    return JoinGroup(
+        "g",
+        member_id,
+        None,
+        "c",
+        "/h",
+        10_000,
+        60_000,
+        "consumer",
+        (("range", b""),),
+        False,
+        False,
+        "",
+    )
+
+
+@pytest.mark.parametrize("durability", DURABILITIES)
+def test_a_commit_is_answered_once_it_is_durable_and_not_before(durability: Durability) -> None:
+    world = World(durability)
+    world.commit("c1", 5)
+    assert "c1" not in world.answers
+    world.turn()
+    assert errors_of(world.answers["c1"]) == (ErrorCode.none,)
+    assert world.partition.log.end_offset == 1
+
+
+def test_a_reader_waits_for_what_a_crash_could_still_take_back() -> None:
+    world = World("fsync")
+    world.commit("c1", 5)
+    world.ask("fetch", OffsetFetch("g", (("t", (0,)),), False, None, -1))
+    assert "fetch" not in world.answers
+    world.turn()
+    assert world.answers["fetch"].topics[0][1][0].offset == 5
+
+
+@pytest.mark.parametrize("durability", DURABILITIES)
+def test_a_refused_commit_never_appears_and_the_acknowledged_one_stays(
+    durability: Durability,
+) -> None:
+    world = World(durability)
+    world.commit("kept", 5)
+    world.turn()
+    world.files.fail("append", error=errno.ENOSPC, written=20)
+    world.commit("refused", 6)
+    world.turn()
+    # A storage error as a client of the group sees it: look for the coordinator again.
+    assert errors_of(world.answers["refused"]) == (ErrorCode.not_coordinator,)
+    assert world.fetched() == 5
+    world.commit("after", 7)
+    world.turn()
+    assert errors_of(world.answers["after"]) == (ErrorCode.none,)
+    reopened = World(durability, world.files)
+    assert reopened.fetched() == 7
+
+
+def test_a_failed_sync_is_never_taken_for_a_good_one_the_second_time() -> None:
+    world = World("fsync")
+    world.commit("kept", 5)
+    world.turn()
+    world.files.fail("sync")
+    world.commit("refused", 6)
+    world.turn()
+    assert errors_of(world.answers["refused"]) == (ErrorCode.not_coordinator,)
+    assert world.fetched() == 5
+    world.files.crash()
+    assert World("fsync", world.files).fetched() == 5
+
+
+def test_commits_that_came_during_a_failing_sync_are_refused_with_it() -> None:
+    world = World("fsync")
+    world.commit("first", 1)
+    world.turn()
+    world.rounds._sync_seconds = 1.0  # as on a slow disk: the sync goes to a thread
+    world.commit("failing", 6)
+    world.due.pop(0)()  # written, the sync is under way
+    world.commit("meanwhile", 7)
+    world.files.fail("sync")
+    world.turn()
+    for name in ("failing", "meanwhile"):
+        assert errors_of(world.answers[name]) == (ErrorCode.not_coordinator,), name
+    assert world.fetched() == 1
+
+
+def test_a_disk_that_stays_broken_answers_not_coordinator_until_it_is_mended() -> None:
+    world = World("fsync")
+    world.commit("kept", 5)
+    world.turn()
+    world.files.fail("sync", times=1_000)
+    world.commit("refused", 6)
+    world.turn()
+    world.commit("still broken", 7)
+    world.turn()
+    assert errors_of(world.answers["still broken"]) == (ErrorCode.not_coordinator,)
+    world.files.heal()
+    world.timers.advance(RETRY_FAILED_MS)
+    assert world.fetched() == 5
+
+
+def test_parked_joins_are_sent_away_when_their_partition_is_lost() -> None:
+    world = World("fsync")
+    world.ask("join", join())
+    world.turn()
+    world.files.fail("sync", times=3)
+    world.commit("refused", 1, group_id="other")
+    world.turn()
+    assert world.answers["join"].error is ErrorCode.not_coordinator
+
+
+def test_a_join_is_answered_when_its_deadline_comes() -> None:
+    world = World("os")
+    world.ask("join", join())
+    world.turn()
+    assert "join" not in world.answers
+    world.timers.advance(0)
+    world.turn()
+    assert world.answers["join"].generation_id == 1
+
+
+def test_a_large_log_is_loaded_in_slices_and_clients_are_told_to_come_back() -> None:
+    before = World("os")
+    entries = [CommitEntry("t", p, 1, -1, None, None) for p in range(LOAD_SLICE_RECORDS + 1)]
+    commit = OffsetCommit("g", -1, "", None, entries, None, ErrorCode.illegal_generation)
+    before.ask("all", commit)
+    before.turn()
+    before.commit("one more", 9, group_id="h")
+    before.turn()
+    world = World("os", before.files)
+    world.ask("early", OffsetFetch("h", (("t", (0,)),), False, None, -1))
+    assert world.answers["early"].error is ErrorCode.coordinator_load_in_progress
+    # Sessions survive the loading of their partition.
+    world.ask("heartbeat", Heartbeat("h", 1, "m", None))
+    assert world.answers["heartbeat"].error is ErrorCode.none
+    world.turn()
+    assert world.fetched("h") == 9
+
+
+def test_loading_in_the_background_reads_what_nobody_asked_for() -> None:
+    before = World("os")
+    before.commit("c", 3)
+    before.turn()
+    world = World("os", before.files)
+    world.runtime.load([0])
+    world.turn()
+    world.ask("fetch", OffsetFetch("g", None, False, None, -1))
+    assert world.answers["fetch"].topics[0][0] == "t"
