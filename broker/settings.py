@@ -25,6 +25,7 @@ class Settings(Mapping[str, Value]):
     """Key -> value of a `ConfigDef`; `int`, `bool`, … give a value that the key's type promises."""
 
     def __init__(self, keys: ConfigDef) -> None:
+        self.keys_known = keys
         self._settings = {name: Setting(key.default, "default") for name, key in keys.items()}
 
     def __getitem__(self, key: Str) -> Value:

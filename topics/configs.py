@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final, NamedTuple, Protocol
 
-from .config_def import ConfigSource, InvalidConfigValue, Value, text_of
+from .config_def import ConfigDef, ConfigSource, InvalidConfigValue, Value, text_of
 from .config_keys import BROKER_SYNONYMS, TOPIC_KEYS
 
 __all__ = [
@@ -20,6 +20,8 @@ __all__ = [
 
 class BrokerSettings(Protocol):
     """The broker's own keys, as it was started (broker/config.py)."""
+
+    keys_known: ConfigDef
 
     def __contains__(self, key: object, /) -> bool: ...
 
@@ -85,6 +87,18 @@ class Configs:
             if name in self.dynamic.get(place, ())
         ]
 
+    def broker_synonyms(self, name: str) -> list[Synonym]:
+        """Every place that gives broker key `name` a value, the strongest first."""
+        key = self.broker.keys_known[name]
+        found = [
+            Synonym(name, key.parse(text), source) for text, source in self.dynamic_texts(name)
+        ]
+        if self.broker.source(name) is not ConfigSource.DEFAULT:
+            found.append(Synonym(name, self.broker[name], ConfigSource.STATIC_BROKER))
+        if key.default is not None:
+            found.append(Synonym(name, key.default, ConfigSource.DEFAULT))
+        return found
+
     def synonyms(self, key: str, overrides: Mapping[str, str]) -> list[Synonym]:
         """Every place that gives topic key `key` a value, the strongest first.
 
@@ -104,8 +118,9 @@ class Configs:
             if self.broker.source(name) is not ConfigSource.DEFAULT:
                 found.append(Synonym(name, self.broker[name], ConfigSource.STATIC_BROKER, factor))
         for name, factor in known[:1]:
-            if self.broker.source(name) is ConfigSource.DEFAULT and self.broker[name] is not None:
-                found.append(Synonym(name, self.broker[name], ConfigSource.DEFAULT, factor))
+            default = self.broker.keys_known[name].default
+            if default is not None:
+                found.append(Synonym(name, default, ConfigSource.DEFAULT, factor))
         return found
 
     def value(self, key: str, overrides: Mapping[str, str]) -> Value:

@@ -30,6 +30,7 @@ class Partition:
         "_settings",
         "index",
         "name",
+        "sync_is_due",
         "unflushed_records",
         "waiters",
     )
@@ -49,6 +50,8 @@ class Partition:
         self.index = index
         self.waiters = Waiters()
         self.unflushed_records = 0
+        self.sync_is_due = False
+        """Whether a timer will sync what flush.ms allows to wait."""
         self._folder = folder
         self._files = files
         self._settings = settings

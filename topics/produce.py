@@ -178,9 +178,9 @@ def _check_timestamps(
 ) -> None:
     low = now_ms - settings.timestamp_before_max_ms
     high = now_ms + settings.timestamp_after_max_ms
-    # With the default bounds most batches end here. That no record is too old is seen only by
-    # looking at each: the header has the first timestamp, not the lowest.
-    if header.max_timestamp <= high and low <= 0 <= header.base_timestamp:
+    # With the default bounds batches end here. That no record is too old is seen only by looking
+    # at each: the header has the first timestamp, not the lowest.
+    if header.max_timestamp <= high and low <= 0:
         return
     errors = [
         RecordError(

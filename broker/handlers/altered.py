@@ -1,0 +1,55 @@
+"""What AlterConfigs and IncrementalAlterConfigs share: one answer per resource, when durable."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+from functools import partial
+from typing import NamedTuple
+
+from ...protocol.errors import ErrorCode
+from ...topics.alter import check_distinct
+from ...topics.errors import Refused
+from ..call import Call
+from ..node import Node
+from .reply import NO_THROTTLE
+
+
+class ResourceReply(NamedTuple):
+    resource_type: int
+    resource_name: str
+    error_code: ErrorCode = ErrorCode.none
+    error_message: str | None = None
+
+
+class AlterConfigsReply(NamedTuple):
+    responses: list[ResourceReply]
+    throttle_time: timedelta = NO_THROTTLE
+
+
+def answer(
+    call: Call, node: Node, work: Iterable[tuple[tuple[int, str], Callable[[], None]]]
+) -> None:
+    """Change each (type, name) resource by its function, which raises Refused, and answer."""
+    work = list(work)
+    times = Counter(resource for resource, _ in work)
+    replies = []
+    for resource, change in work:
+        try:
+            check_distinct(resource, times)
+            change()
+        except Refused as refused:
+            replies.append(ResourceReply(*resource, refused.error, refused.message))
+        else:
+            replies.append(ResourceReply(*resource))
+    node.topics.settled(partial(_settled, call, replies))
+
+
+def _settled(call: Call, replies: list[ResourceReply], error: OSError | None) -> None:
+    if error is not None:
+        replies = [
+            ResourceReply(*each[:2], ErrorCode.kafka_storage_error, str(error))
+            if each.error_code is ErrorCode.none
+            else each
+            for each in replies
+        ]
+    call.reply(AlterConfigsReply(replies))

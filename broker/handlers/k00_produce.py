@@ -1,0 +1,202 @@
+"""Produce (key 0).
+
+v3 transactional_id, batches with magic 2 only · v5 log_start_offset · v7 zstd · v8 record_errors,
+error_message (KIP-467) · v9 flexible · v10 current_leader · v13 topic ids (KIP-516).
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from ...protocol.errors import ErrorCode
+from ...topics.config_def import LONG_MAX
+from ...topics.errors import RecordError, Refused
+from ...topics.partition import Partition
+from ...topics.produce import Appended, Terms, append
+from ...topics.topic import Topic
+from ..call import Call
+from ..node import Node
+from .reply import NO_THROTTLE
+
+_log = logging.getLogger("kohort.topics")
+
+NO_ACKS = 0
+# From the leader alone, or from all replicas: here both are this broker.
+ACKS = (NO_ACKS, 1, -1)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(slots=True)  # a NamedTuple has an `index` already
+class PartitionReply:
+    index: int
+    error_code: ErrorCode = ErrorCode.none
+    base_offset: int = -1
+    log_append_time: datetime | None = None
+    log_start_offset: int = -1
+    record_errors: tuple[RecordError, ...] = ()
+    error_message: str | None = None
+
+
+class TopicReply(NamedTuple):
+    name: str
+    topic_id: UUID | None
+    partition_responses: list[PartitionReply]
+
+
+class ProduceReply(NamedTuple):
+    responses: list[TopicReply]
+    throttle_time: timedelta = NO_THROTTLE
+
+
+class _Work:
+    """One request: what was appended where, and which logs are to be synced before its answer."""
+
+    __slots__ = ("appended", "node", "terms", "to_sync")
+
+    def __init__(self, call: Call, node: Node) -> None:
+        self.node = node
+        self.terms = Terms(
+            now_ms=node.clock.now_ms(),
+            zstd_allowed=call.version >= 7,
+            transactional_id=call.request.transactional_id,
+            producer_expiration_ms=partial(node.config.int, "producer.id.expiration.ms"),
+        )
+        self.appended: list[tuple[Partition, int]] = []
+        self.to_sync: list[Partition] = []
+
+
+def handle(call: Call, node: Node) -> None:
+    request = call.request
+    work = _Work(call, node)
+    replies = []
+    for asked in request.topic_data:
+        if call.version >= 13:
+            topic, unknown = node.topics.by_id(asked.topic_id), ErrorCode.unknown_topic_id
+            name, topic_id = "", asked.topic_id
+        else:
+            topic, unknown = node.topics.get(asked.name), ErrorCode.unknown_topic_or_partition
+            name, topic_id = asked.name, None
+        partitions = [
+            _produce(work, request.acks, topic, unknown, each) for each in asked.partition_data
+        ]
+        replies.append(TopicReply(name, topic_id, partitions))
+    # Only now, so that a fetch that waits for several partitions finds them all.
+    for partition, size in work.appended:
+        partition.waiters.arrived(size)
+    _answer(call, node, work, ProduceReply(replies))
+
+
+def _produce(
+    work: _Work, acks: int, topic: Topic | None, unknown: ErrorCode, asked: Any
+) -> PartitionReply:
+    try:
+        if topic is None:
+            raise Refused(unknown)
+        partition = topic.partition(asked.index)
+        if partition is None:
+            raise Refused(ErrorCode.unknown_topic_or_partition)
+        if acks not in ACKS:
+            raise Refused(ErrorCode.invalid_required_acks, f"acks must be 0, 1 or -1, not {acks}")
+        if topic.is_internal:
+            raise Refused(
+                ErrorCode.invalid_topic_exception,
+                f"{topic.name} is written by the broker itself.",
+            )
+        done = append(partition, asked.records, work.terms)
+    except Refused as refused:
+        return PartitionReply(
+            asked.index,
+            refused.error,
+            record_errors=refused.record_errors,
+            error_message=refused.message,
+        )
+    if done.size:
+        work.appended.append((partition, done.size))
+        _plan_sync(work, partition)
+    return PartitionReply(
+        asked.index, ErrorCode.none, done.base_offset, _append_time(done), partition.start_offset
+    )
+
+
+def _append_time(done: Appended) -> datetime | None:
+    if done.append_time_ms < 0:
+        return None
+    return EPOCH + timedelta(milliseconds=done.append_time_ms)
+
+
+def _plan_sync(work: _Work, partition: Partition) -> None:
+    """Records of ordinary topics are left to the system unless flush.messages or flush.ms say
+    otherwise, as in Kafka: replication, not the disk, is what it counts on."""
+    settings = partition.settings
+    if partition.unflushed_records >= settings.flush_messages:
+        partition.unflushed_records = 0
+        work.to_sync.append(partition)
+    elif settings.flush_ms < LONG_MAX and not partition.sync_is_due:
+        partition.sync_is_due = True
+        deadline_ms = work.terms.now_ms + settings.flush_ms
+        work.node.timers.call_at(deadline_ms, partial(_sync_in_time, work.node, partition))
+
+
+def _sync_in_time(node: Node, partition: Partition) -> None:
+    partition.sync_is_due = False
+    if partition.opened_log is not None and partition.unflushed_records:
+        partition.unflushed_records = 0
+        node.rounds.sync(partition.opened_log, lambda _error: None)  # Rounds logs the error
+
+
+def _answer(call: Call, node: Node, work: _Work, reply: ProduceReply) -> None:
+    if call.request.acks == NO_ACKS:
+        _log_refusals(reply)
+        call.no_reply()
+        return
+    if not work.to_sync:
+        call.reply(reply)
+        return
+    outstanding = len(work.to_sync)
+    failed: dict[str, OSError] = {}
+
+    def synced(partition: Partition, error: OSError | None) -> None:
+        nonlocal outstanding
+        outstanding -= 1
+        if error is not None:
+            failed[partition.name] = error
+        if not outstanding:
+            call.reply(_with_failures(reply, node, failed) if failed else reply)
+
+    for partition in work.to_sync:
+        told: Callable[[OSError | None], None] = partial(synced, partition)
+        node.rounds.sync(partition.log, told)
+
+
+def _with_failures(reply: ProduceReply, node: Node, failed: dict[str, OSError]) -> ProduceReply:
+    """The same answer, but what could not be synced is not acknowledged."""
+    topics = []
+    for topic in reply.responses:
+        known = node.topics.by_id(topic.topic_id)
+        name = topic.name if known is None else known.name
+        partitions = [
+            PartitionReply(each.index, ErrorCode.kafka_storage_error, error_message=str(error))
+            if (error := failed.get(f"{name}-{each.index}")) is not None
+            else each
+            for each in topic.partition_responses
+        ]
+        topics.append(topic._replace(partition_responses=partitions))
+    return reply._replace(responses=topics)
+
+
+def _log_refusals(reply: ProduceReply) -> None:
+    """With acks 0 nobody is told, so that at least the log says it."""
+    for topic in reply.responses:
+        for each in topic.partition_responses:
+            if each.error_code is not ErrorCode.none:
+                _log.warning(
+                    "Produce with acks=0 to %s-%d refused: %s %s",
+                    topic.name or topic.topic_id,
+                    each.index,
+                    each.error_code.name,
+                    each.error_message or "",
+                )

@@ -1,0 +1,157 @@
+"""Fetch (key 1).
+
+v5 log_start_offset · v7 sessions (KIP-227) · v9 leader epochs · v11 rack · v12 flexible,
+last_fetched_epoch · v13 topic ids (KIP-516) · v15 replica_state · v16 node_endpoints.
+
+Sessions only save bytes of requests between brokers and consumers with many partitions: session
+id 0 says that there is none, and every client goes on with full requests.
+"""
+
+from datetime import timedelta
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from ...protocol.errors import ErrorCode
+from ...topics.fetch import Found, Wanted, check_leader_epoch, read_all
+from ...topics.waiters import LongPoll
+from ..call import Call
+from ..node import Node
+from ..timers import Timer
+from .reply import NO_THROTTLE, milliseconds
+
+NO_SESSION = 0
+READ_COMMITTED = 1
+# Epochs of a full request: a new session is asked for, or none (FetchMetadata).
+FULL_REQUEST_EPOCHS = (0, -1)
+
+
+class PartitionReply(NamedTuple):
+    partition_index: int
+    error_code: ErrorCode
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    aborted_transactions: tuple[()] | None
+    records: bytes
+    preferred_read_replica: int = -1
+
+
+class TopicReply(NamedTuple):
+    topic: str
+    topic_id: UUID | None
+    partitions: list[PartitionReply]
+
+
+class FetchReply(NamedTuple):
+    error_code: ErrorCode
+    responses: list[TopicReply]
+    session_id: int = NO_SESSION
+    throttle_time: timedelta = NO_THROTTLE
+
+
+def handle(call: Call, node: Node) -> None:
+    request = call.request
+    if call.version >= 7 and request.session_epoch not in FULL_REQUEST_EPOCHS:
+        call.reply(FetchReply(ErrorCode.fetch_session_id_not_found, []))
+        return
+    _Fetch(call, node).attempt()
+
+
+class _Fetch:
+    """One request from its first look at the logs to its answer."""
+
+    __slots__ = ("bytes_max", "call", "deadline_ms", "node", "poll", "timer")
+
+    def __init__(self, call: Call, node: Node) -> None:
+        self.call = call
+        self.node = node
+        request = call.request
+        self.bytes_max = min(request.max_bytes, node.config.int("fetch.max.bytes"))
+        self.deadline_ms = node.clock.now_ms() + milliseconds(request.max_wait)
+        self.poll: LongPoll | None = None
+        self.timer: Timer | None = None
+
+    def attempt(self) -> None:
+        """Answer with what is there if it is enough or time is up; else wait for more."""
+        request = self.call.request
+        # Looked up anew each time: a topic may go while a fetch waits for it.
+        wanted = [_wanted(self.call, self.node, topic) for topic in request.topics]
+        flat = [each for partitions in wanted for each in partitions]
+        found, size = read_all(flat, self.bytes_max)
+        if (
+            size >= request.min_bytes
+            or not flat
+            or any(each.error is not ErrorCode.none for each in found)
+            or self.node.clock.now_ms() >= self.deadline_ms
+        ):
+            self._finish(found)
+        else:
+            self._wait(flat, found, request.min_bytes - size)
+
+    def _wait(self, wanted: list[Wanted], found: list[Found], missing_bytes: int) -> None:
+        self.poll = LongPoll(missing_bytes, self.attempt)
+        for one, got in zip(wanted, found, strict=True):
+            assert one.partition is not None
+            room = max(one.bytes_max - len(got.records), 1)
+            self.poll.wait_at(one.partition.waiters, room)
+        if self.timer is None:
+            self.timer = self.node.timers.call_at(self.deadline_ms, self._time_is_up)
+            self.call.hold()
+            self.call.on_gone(self._give_up)
+
+    def _time_is_up(self) -> None:
+        if self.poll is not None:
+            self.poll.cancel()
+        # The clock that the timer follows has reached the deadline, so this attempt answers.
+        self.deadline_ms = 0
+        self.attempt()
+
+    def _give_up(self) -> None:
+        if self.poll is not None:
+            self.poll.cancel()
+        if self.timer is not None:
+            self.timer.cancel()
+
+    def _finish(self, found: list[Found]) -> None:
+        self._give_up()
+        request = self.call.request
+        committed_only = request.isolation_level == READ_COMMITTED
+        by_id = self.call.version >= 13
+        results = iter(found)
+        topics = []
+        for topic in request.topics:
+            partitions = [_partition_reply(next(results), committed_only) for _ in topic.partitions]
+            name, topic_id = ("", topic.topic_id) if by_id else (topic.topic, None)
+            topics.append(TopicReply(name, topic_id, partitions))
+        self.call.reply(FetchReply(ErrorCode.none, topics))
+
+
+def _wanted(call: Call, node: Node, asked: Any) -> list[Wanted]:
+    if call.version >= 13:
+        topic, unknown = node.topics.by_id(asked.topic_id), ErrorCode.unknown_topic_id
+    else:
+        topic, unknown = node.topics.get(asked.topic), ErrorCode.unknown_topic_or_partition
+    wanted = []
+    for each in asked.partitions:
+        partition = None if topic is None else topic.partition(each.partition)
+        if partition is not None:
+            error = check_leader_epoch(getattr(each, "current_leader_epoch", -1))
+        else:
+            error = unknown if topic is None else ErrorCode.unknown_topic_or_partition
+        one = Wanted(each.partition, partition, each.fetch_offset, each.partition_max_bytes, error)
+        wanted.append(one)
+    return wanted
+
+
+def _partition_reply(found: Found, committed_only: bool) -> PartitionReply:
+    # Without transactions all that is readable is also stable and nothing was aborted; null says
+    # that it was not asked for (upstream: FetchResponseData.AbortedTransactions).
+    return PartitionReply(
+        partition_index=found.number,
+        error_code=found.error,
+        high_watermark=found.high_watermark,
+        last_stable_offset=found.high_watermark,
+        log_start_offset=found.start_offset,
+        aborted_transactions=() if committed_only else None,
+        records=found.records,
+    )

@@ -1,0 +1,110 @@
+"""ListOffsets (key 2).
+
+v1 one offset per partition · v2 isolation_level, throttle_time · v4 leader epochs · v6 flexible ·
+v7 max timestamp (KIP-734) · v8 earliest local (KIP-405) · v9 latest tiered (KIP-1005) · v10
+timeout · v11 earliest pending upload (KIP-1023).
+"""
+
+from collections import Counter
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+from ...log.errors import LogError
+from ...protocol.errors import ErrorCode
+from ...topics.errors import Refused
+from ...topics.fetch import check_leader_epoch
+from ...topics.partition import LEADER_EPOCH, Partition
+from ..call import Call
+from ..node import Node
+from .reply import NO_THROTTLE
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+EARLIEST_PENDING_UPLOAD = -6
+# The version from which a special timestamp may be asked for.
+SINCE = {
+    LATEST: 1,
+    EARLIEST: 1,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
+UNKNOWN = -1
+
+
+class PartitionReply(NamedTuple):
+    partition_index: int
+    error_code: ErrorCode = ErrorCode.none
+    timestamp: int = UNKNOWN
+    offset: int = UNKNOWN
+    leader_epoch: int = UNKNOWN
+
+
+class TopicReply(NamedTuple):
+    name: str
+    partitions: list[PartitionReply]
+
+
+class ListOffsetsReply(NamedTuple):
+    topics: list[TopicReply]
+    throttle_time: timedelta = NO_THROTTLE
+
+
+def handle(call: Call, node: Node) -> None:
+    request = call.request
+    times = Counter((t.name, p.partition_index) for t in request.topics for p in t.partitions)
+    topics = []
+    for asked in request.topics:
+        partitions = []
+        for each in {p.partition_index: p for p in asked.partitions}.values():
+            index = each.partition_index
+            try:
+                if times[asked.name, index] > 1:
+                    raise Refused(ErrorCode.invalid_request)
+                partition = _partition(node, asked.name, each)
+                timestamp, offset = _offset(partition, each.timestamp, call.version)
+            except Refused as refused:
+                partitions.append(PartitionReply(index, refused.error))
+            except (OSError, LogError):
+                partitions.append(PartitionReply(index, ErrorCode.kafka_storage_error))
+            else:
+                epoch = LEADER_EPOCH if offset != UNKNOWN else UNKNOWN
+                reply = PartitionReply(index, ErrorCode.none, timestamp, offset, epoch)
+                partitions.append(reply)
+        topics.append(TopicReply(asked.name, partitions))
+    call.reply(ListOffsetsReply(topics))
+
+
+def _partition(node: Node, topic: str, asked: Any) -> Partition:
+    partition = node.topics.partition(topic, asked.partition_index)
+    if partition is None:
+        raise Refused(ErrorCode.unknown_topic_or_partition)
+    error = check_leader_epoch(getattr(asked, "current_leader_epoch", -1))
+    if error is not ErrorCode.none:
+        raise Refused(error)
+    return partition
+
+
+def _offset(partition: Partition, timestamp: int, version: int) -> tuple[int, int]:
+    """(timestamp, offset) of what was asked for; -1 for what there is not."""
+    if timestamp < 0 and version < SINCE.get(timestamp, version + 1):
+        raise Refused(ErrorCode.unsupported_version)
+    if timestamp == LATEST:
+        return UNKNOWN, partition.high_watermark
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        # Without tiers the earliest local offset is the earliest of all,
+        return UNKNOWN, partition.start_offset
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        # and nothing is tiered or waits to be.
+        return UNKNOWN, UNKNOWN
+    log = partition.log
+    max_is_asked = timestamp == MAX_TIMESTAMP
+    found = log.max_timestamp() if max_is_asked else log.offset_for_timestamp(timestamp)
+    if found is None or found[0] >= partition.high_watermark:
+        return UNKNOWN, UNKNOWN
+    offset, record_timestamp = found
+    return record_timestamp, offset

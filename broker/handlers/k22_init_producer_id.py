@@ -1,0 +1,58 @@
+"""InitProducerId (key 22).
+
+v1 no throttling before the answer · v2 flexible · v3 producer_id, producer_epoch (KIP-360) ·
+v4 PRODUCER_FENCED · v5 TRANSACTION_ABORTABLE may be answered.
+"""
+
+from datetime import timedelta
+from functools import partial
+from typing import NamedTuple
+
+from ...protocol.errors import ErrorCode
+from ..call import Call
+from ..node import Node
+from .reply import NO_THROTTLE
+
+NO_PRODUCER_ID = -1
+NO_EPOCH = -1
+FIRST_EPOCH = 0
+
+
+class InitProducerIdReply(NamedTuple):
+    error_code: ErrorCode
+    producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = NO_EPOCH
+    throttle_time: timedelta = NO_THROTTLE
+
+
+def handle(call: Call, node: Node) -> None:
+    error = _refusal(call)
+    if error is not ErrorCode.none:
+        call.reply(InitProducerIdReply(error))
+        return
+    # A producer that is only idempotent gets a new id each time, whatever it had before.
+    producer_id = node.topics.take_producer_id()
+    node.topics.settled(partial(_settled, call, producer_id))
+
+
+def _refusal(call: Call) -> ErrorCode:
+    request = call.request
+    given_id = getattr(request, "producer_id", NO_PRODUCER_ID)
+    given_epoch = getattr(request, "producer_epoch", NO_EPOCH)
+    if request.transactional_id == "":
+        return ErrorCode.invalid_request
+    if (given_id == NO_PRODUCER_ID) != (given_epoch == NO_EPOCH):
+        return ErrorCode.invalid_request
+    if request.transactional_id is not None:
+        # There are no transactions here (docs/not-implemented.md). Clients take this for final;
+        # the coordinator's own errors they would retry until their time is up.
+        return ErrorCode.unsupported_version
+    return ErrorCode.none
+
+
+def _settled(call: Call, producer_id: int, error: OSError | None) -> None:
+    if error is None:
+        call.reply(InitProducerIdReply(ErrorCode.none, producer_id, FIRST_EPOCH))
+    else:
+        # Retried by every client (upstream: the controller's block of ids did not come in time).
+        call.reply(InitProducerIdReply(ErrorCode.coordinator_load_in_progress))

@@ -1,0 +1,149 @@
+"""DescribeConfigs (key 32).
+
+v1 include_synonyms, config_source (KIP-226) · v3 include_documentation, config_type (KIP-569) ·
+v4 flexible.
+"""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+from ...protocol.errors import ErrorCode
+from ...topics.alter import Resource
+from ...topics.config_def import ConfigDef, ConfigSource, text_of
+from ...topics.config_keys import TOPIC_KEYS
+from ...topics.configs import EVERY_BROKER, Synonym
+from ...topics.errors import Refused
+from ...topics.names import invalid_name
+from ..call import Call
+from ..node import Node
+from .reply import NO_THROTTLE
+
+
+class SynonymReply(NamedTuple):
+    name: str
+    value: str | None
+    source: int
+
+
+class ConfigReply(NamedTuple):
+    name: str
+    value: str | None
+    read_only: bool
+    config_source: int
+    synonyms: list[SynonymReply]
+    config_type: int
+    documentation: str | None
+    is_sensitive: bool = False
+
+
+class ResourceReply(NamedTuple):
+    resource_type: int
+    resource_name: str
+    configs: Sequence[ConfigReply] = ()
+    error_code: ErrorCode = ErrorCode.none
+    # Kafka says nothing in an empty string here, not in null.
+    error_message: str | None = ""
+
+
+class DescribeConfigsReply(NamedTuple):
+    results: list[ResourceReply]
+    throttle_time: timedelta = NO_THROTTLE
+
+
+def handle(call: Call, node: Node) -> None:
+    request = call.request
+    replies = []
+    for resource in dict.fromkeys(request.resources):
+        kind, name = resource.resource_type, resource.resource_name
+        try:
+            replies.append(ResourceReply(kind, name, _describe(call, node, resource)))
+        except Refused as refused:
+            message = refused.message or ""
+            replies.append(ResourceReply(kind, name, (), refused.error, message))
+    call.reply(DescribeConfigsReply(replies))
+
+
+def _describe(call: Call, node: Node, resource: Any) -> list[ConfigReply]:
+    name = resource.resource_name
+    if resource.resource_type == Resource.TOPIC:
+        return _describe_topic(call, node, resource)
+    if resource.resource_type != Resource.BROKER:
+        raise Refused(
+            ErrorCode.invalid_request,
+            f"Configurations of resource type {resource.resource_type} are not kept here",
+        )
+    if name == EVERY_BROKER:
+        return _describe_every_broker(call, node, resource)
+    if name != str(node.node_id):
+        if not name.lstrip("-").isdecimal():
+            complaint = f"Broker id must be an integer, but it is: {name}"
+        else:
+            complaint = (
+                f"Unexpected broker id, expected {node.node_id} or empty string, "
+                f"but received {name}"
+            )
+        raise Refused(ErrorCode.invalid_request, complaint)
+    keys = node.config.keys_known
+    configs = node.topics.configs
+    return [
+        _reply(call, keys, key, _first(synonyms), synonyms)
+        for key in _keys(resource, keys)
+        for synonyms in [configs.broker_synonyms(key)]
+    ]
+
+
+def _describe_topic(call: Call, node: Node, resource: Any) -> list[ConfigReply]:
+    name = resource.resource_name
+    if complaint := invalid_name(name):
+        raise Refused(ErrorCode.invalid_topic_exception, complaint)
+    topic = node.topics.get(name)
+    if topic is None:
+        raise Refused(ErrorCode.unknown_topic_or_partition)
+    replies = []
+    configs = node.topics.configs
+    for key in _keys(resource, TOPIC_KEYS):
+        text = text_of(configs.value(key, topic.overrides))
+        synonyms = configs.synonyms(key, topic.overrides)
+        replies.append(_reply(call, TOPIC_KEYS, key, text, synonyms))
+    return replies
+
+
+def _describe_every_broker(call: Call, node: Node, resource: Any) -> list[ConfigReply]:
+    """Only what was set for every broker: nobody knows here what each of them was started with."""
+    keys = node.config.keys_known
+    given = node.topics.configs.dynamic.get(EVERY_BROKER, {})
+    source = ConfigSource.DYNAMIC_DEFAULT_BROKER
+    return [
+        _reply(call, keys, key, given[key], [Synonym(key, given[key], source)])
+        for key in _keys(resource, keys)
+        if key in given
+    ]
+
+
+def _keys(resource: Any, keys: ConfigDef) -> list[str]:
+    # No list and an empty one both ask for all; unknown keys are passed over.
+    wanted = resource.configuration_keys
+    return [key for key in keys if key in wanted] if wanted else list(keys)
+
+
+def _first(synonyms: list[Synonym]) -> str | None:
+    return text_of(synonyms[0].value) if synonyms else None
+
+
+def _reply(
+    call: Call, keys: ConfigDef, name: str, text: str | None, synonyms: list[Synonym]
+) -> ConfigReply:
+    request = call.request
+    key = keys[name]
+    return ConfigReply(
+        name=name,
+        value=text,
+        read_only=key.read_only,
+        config_source=synonyms[0].source if synonyms else ConfigSource.DEFAULT,
+        synonyms=[SynonymReply(each.name, text_of(each.value), each.source) for each in synonyms]
+        if request.include_synonyms
+        else [],
+        config_type=key.type,
+        documentation=key.doc if getattr(request, "include_documentation", False) else None,
+    )

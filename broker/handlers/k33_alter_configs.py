@@ -1,0 +1,24 @@
+"""AlterConfigs (key 33), which replaces all of a resource's keys. v2 flexible."""
+
+from collections.abc import Callable
+from functools import partial
+
+from ...topics.alter import Change, Operation, replace
+from ..call import Call
+from ..node import Node
+from .altered import answer
+
+
+def handle(call: Call, node: Node) -> None:
+    work: list[tuple[tuple[int, str], Callable[[], None]]] = []
+    for each in call.request.resources:
+        resource = (each.resource_type, each.resource_name)
+        changes = [Change(c.name, Operation.SET, c.value) for c in each.configs]
+        validate_only = call.request.validate_only
+        work.append(
+            (
+                resource,
+                partial(replace, node.topics, resource, changes, validate_only=validate_only),
+            )
+        )
+    answer(call, node, work)

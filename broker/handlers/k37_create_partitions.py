@@ -1,0 +1,65 @@
+"""CreatePartitions (key 37). v2 flexible · v3 THROTTLING_QUOTA_EXCEEDED may be answered."""
+
+from collections import Counter
+from datetime import timedelta
+from functools import partial
+from typing import Any, NamedTuple
+
+from ...protocol.errors import ErrorCode
+from ...topics.admin import check_growth
+from ...topics.errors import Refused
+from ..call import Call
+from ..node import Node
+from .reply import NO_THROTTLE
+
+
+class TopicReply(NamedTuple):
+    name: str
+    error_code: ErrorCode = ErrorCode.none
+    error_message: str | None = None
+
+
+class CreatePartitionsReply(NamedTuple):
+    results: list[TopicReply]
+    throttle_time: timedelta = NO_THROTTLE
+
+
+def handle(call: Call, node: Node) -> None:
+    request = call.request
+    times = Counter(asked.name for asked in request.topics)
+    replies = []
+    for asked in {each.name: each for each in request.topics}.values():
+        try:
+            if times[asked.name] > 1:
+                raise Refused(ErrorCode.invalid_request, "Duplicate topic name.")
+            _grow(node, asked, request.validate_only)
+        except Refused as refused:
+            replies.append(TopicReply(asked.name, refused.error, refused.message))
+        else:
+            replies.append(TopicReply(asked.name))
+    node.topics.settled(partial(_settled, call, replies))
+
+
+def _grow(node: Node, asked: Any, validate_only: bool) -> None:
+    topic = node.topics.get(asked.name)
+    if topic is None:
+        raise Refused(ErrorCode.unknown_topic_or_partition)
+    assignments = asked.assignments
+    broker_ids = None if assignments is None else [each.broker_ids for each in assignments]
+    check_growth(topic, asked.count, broker_ids, node.node_id)
+    if not validate_only:
+        try:
+            node.topics.grow(topic, asked.count)
+        except OSError as error:
+            raise Refused(ErrorCode.kafka_storage_error, str(error)) from error
+
+
+def _settled(call: Call, replies: list[TopicReply], error: OSError | None) -> None:
+    if error is not None:
+        replies = [
+            TopicReply(each.name, ErrorCode.kafka_storage_error, str(error))
+            if each.error_code is ErrorCode.none
+            else each
+            for each in replies
+        ]
+    call.reply(CreatePartitionsReply(replies))

@@ -1,0 +1,21 @@
+"""IncrementalAlterConfigs (key 44), which changes single keys (KIP-339). v1 flexible."""
+
+from collections.abc import Callable
+from functools import partial
+
+from ...topics.alter import Change, alter
+from ..call import Call
+from ..node import Node
+from .altered import answer
+
+
+def handle(call: Call, node: Node) -> None:
+    work: list[tuple[tuple[int, str], Callable[[], None]]] = []
+    for each in call.request.resources:
+        resource = (each.resource_type, each.resource_name)
+        changes = [Change(c.name, c.config_operation, c.value) for c in each.configs]
+        validate_only = call.request.validate_only
+        work.append(
+            (resource, partial(alter, node.topics, resource, changes, validate_only=validate_only))
+        )
+    answer(call, node, work)

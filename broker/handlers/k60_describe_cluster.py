@@ -1,0 +1,60 @@
+"""DescribeCluster (key 60). v1 endpoint_type (KIP-919) · v2 fenced brokers (KIP-1073)."""
+
+from datetime import timedelta
+from typing import NamedTuple
+
+from ...protocol.errors import ErrorCode
+from ..call import Call
+from ..node import Node
+from .k03_metadata import CLUSTER_OPERATIONS, NOT_ASKED
+from .reply import NO_THROTTLE
+
+BROKERS = 1
+CONTROLLERS = 2
+
+
+class BrokerReply(NamedTuple):
+    broker_id: int
+    host: str
+    port: int
+    rack: str | None
+    is_fenced: bool = False
+
+
+class DescribeClusterReply(NamedTuple):
+    error_code: ErrorCode = ErrorCode.none
+    error_message: str | None = None
+    endpoint_type: int = BROKERS
+    cluster_id: str = ""
+    controller_id: int = -1
+    brokers: tuple[BrokerReply, ...] = ()
+    cluster_authorized_operations: int = NOT_ASKED
+    throttle_time: timedelta = NO_THROTTLE
+
+
+def handle(call: Call, node: Node) -> None:
+    request = call.request
+    endpoint_type = getattr(request, "endpoint_type", BROKERS)
+    if endpoint_type == CONTROLLERS:
+        complaint = (
+            "The request was sent to an endpoint of type BROKER, "
+            "but we wanted an endpoint of type CONTROLLER"
+        )
+        call.reply(DescribeClusterReply(ErrorCode.mismatched_endpoint_type, complaint))
+        return
+    if endpoint_type != BROKERS:
+        complaint = f"Unsupported endpoint type {endpoint_type}"
+        call.reply(DescribeClusterReply(ErrorCode.unsupported_endpoint_type, complaint))
+        return
+    host, port = node.address
+    asked = request.include_cluster_authorized_operations
+    call.reply(
+        DescribeClusterReply(
+            cluster_id=node.cluster_id,
+            controller_id=node.node_id,
+            brokers=(
+                BrokerReply(node.node_id, host, port, node.config.str("broker.rack") or None),
+            ),
+            cluster_authorized_operations=CLUSTER_OPERATIONS if asked else NOT_ASKED,
+        )
+    )

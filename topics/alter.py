@@ -1,0 +1,198 @@
+"""What configurations may be changed to: AlterConfigs and IncrementalAlterConfigs, for topics and
+for the broker (upstream: ConfigurationControlManager, DynamicBrokerConfig). Each raises Refused.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from ..protocol.errors import ErrorCode
+from .config_def import ConfigDef, ConfigType, InvalidConfigValue, text_of
+from .config_keys import BROKER_SYNONYMS, TOPIC_KEYS
+from .configs import EVERY_BROKER, Configs, checked
+from .errors import Refused
+from .names import invalid_name
+from .registry import Topics
+from .topic import Topic
+
+__all__ = ["Change", "Operation", "Resource", "alter", "check_distinct", "find_topic", "replace"]
+
+
+class Resource(IntEnum):
+    """What a configuration belongs to, in the wire's numbers."""
+
+    TOPIC = 2
+    BROKER = 4
+
+
+class Operation(IntEnum):
+    """KIP-339."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class Change(NamedTuple):
+    key: str
+    operation: int
+    text: str | None
+
+
+# Only what takes effect at once may be changed while the broker runs: defaults of topics.
+CHANGEABLE: Final = frozenset(name for names in BROKER_SYNONYMS.values() for name, _ in names)
+
+
+def check_distinct(resource: tuple[int, str], times: Mapping[tuple[int, str], int]) -> None:
+    """Whether a request names the resource once."""
+    if times[resource] > 1:
+        raise Refused(ErrorCode.invalid_request, "Each resource must appear at most once.")
+
+
+def find_topic(topics: Topics, name: str) -> Topic:
+    if not name:
+        raise Refused(ErrorCode.invalid_request, "Default topic resources are not allowed.")
+    if complaint := invalid_name(name):
+        raise Refused(ErrorCode.invalid_topic_exception, complaint)
+    topic = topics.get(name)
+    if topic is None:
+        complaint = f"The topic '{name}' does not exist."
+        raise Refused(ErrorCode.unknown_topic_or_partition, complaint)
+    return topic
+
+
+def alter(
+    topics: Topics, resource: tuple[int, str], changes: Iterable[Change], *, validate_only: bool
+) -> None:
+    """Changes some keys of the resource and leaves the others."""
+    changes = list(changes)
+    _check_changes(changes)
+    kind, name = resource
+    if kind == Resource.TOPIC:
+        topic = find_topic(topics, name)
+        overrides = _changed(topics.configs, TOPIC_KEYS, topic.overrides, changes)
+        _configure_topic(topics, topic, overrides, validate_only)
+    else:
+        _check_broker(topics.configs, resource)
+        before = topics.configs.dynamic.get(name, {})
+        keys = topics.configs.broker.keys_known
+        _check_changeable(keys, [each.key for each in changes])
+        overrides = _changed(topics.configs, keys, before, changes)
+        _configure_broker(topics, name, overrides, validate_only)
+
+
+def replace(
+    topics: Topics, resource: tuple[int, str], changes: Iterable[Change], *, validate_only: bool
+) -> None:
+    """Gives the resource these keys and takes all others back."""
+    changes = list(changes)
+    _check_changes(changes)
+    kind, name = resource
+    overrides = {each.key: each.text or "" for each in changes}
+    if kind == Resource.TOPIC:
+        _configure_topic(topics, find_topic(topics, name), overrides, validate_only)
+    else:
+        _check_broker(topics.configs, resource)
+        _check_changeable(topics.configs.broker.keys_known, overrides)
+        _configure_broker(topics, name, overrides, validate_only)
+
+
+def _configure_topic(
+    topics: Topics, topic: Topic, overrides: Mapping[str, str], validate_only: bool
+) -> None:
+    try:
+        good = checked(topics.configs, overrides)
+    except InvalidConfigValue as error:
+        raise Refused(ErrorCode.invalid_config, str(error)) from error
+    if not validate_only and good != topic.overrides:
+        topics.configure(topic, good)
+
+
+def _configure_broker(
+    topics: Topics, name: str, overrides: Mapping[str, str], validate_only: bool
+) -> None:
+    keys = topics.configs.broker.keys_known
+    try:
+        for key, text in overrides.items():
+            keys[key].parse(text)
+    except InvalidConfigValue as error:
+        raise Refused(ErrorCode.invalid_request, str(error)) from error
+    if not validate_only:
+        topics.configure_broker(name, overrides)
+
+
+def _check_changes(changes: list[Change]) -> None:
+    if any(times > 1 for times in Counter(each.key for each in changes).values()):
+        raise Refused(ErrorCode.invalid_request, "Error due to duplicate config keys")
+    for each in changes:
+        if each.operation not in tuple(Operation):
+            complaint = f"Unknown operation {each.operation} for config {each.key}"
+            raise Refused(ErrorCode.invalid_request, complaint)
+    if empty := [c.key for c in changes if c.text is None and c.operation != Operation.DELETE]:
+        complaint = f"Null value not supported for : {', '.join(empty)}"
+        raise Refused(ErrorCode.invalid_request, complaint)
+
+
+def _changed(
+    configs: Configs, keys: ConfigDef, before: Mapping[str, str], changes: Iterable[Change]
+) -> dict[str, str]:
+    after = dict(before)
+    for key, operation, text in changes:
+        if operation == Operation.DELETE:
+            after.pop(key, None)
+        elif operation == Operation.SET:
+            after[key] = text or ""
+        else:
+            after[key] = _changed_list(configs, keys, before, Change(key, operation, text))
+    return after
+
+
+def _changed_list(
+    configs: Configs, keys: ConfigDef, before: Mapping[str, str], change: Change
+) -> str:
+    key = keys.get(change.key)
+    operation = Operation(change.operation)
+    if key is None:
+        raise Refused(ErrorCode.invalid_config, f"Unknown topic config name: {change.key}")
+    if key.type is not ConfigType.LIST:
+        complaint = f"Can't {operation.name} to key {key.name} because its type is not LIST."
+        raise Refused(ErrorCode.invalid_config, complaint)
+    if key.name in before:
+        current: str | None = before[key.name]
+    elif keys is TOPIC_KEYS:
+        current = text_of(configs.value(key.name, before))
+    else:
+        current = text_of(configs.broker[key.name])
+    items = dict.fromkeys(filter(None, (current or "").split(",")))
+    for item in filter(None, (change.text or "").split(",")):
+        if operation is Operation.APPEND:
+            items[item] = None
+        else:
+            items.pop(item, None)
+    return ",".join(items)
+
+
+def _check_broker(configs: Configs, resource: tuple[int, str]) -> None:
+    kind, name = resource
+    if kind != Resource.BROKER:
+        # Kafka also has those of loggers, client metrics and groups.
+        raise Refused(ErrorCode.invalid_request, f"Unknown resource type {kind}")
+    if name == EVERY_BROKER or name == str(configs.node_id):
+        return
+    if not name.lstrip("-").isdecimal():
+        complaint = f"Node id must be an integer, but it is: {name}"
+    else:
+        complaint = f"Unexpected broker id, expected {configs.node_id}, but received {name}"
+    raise Refused(ErrorCode.invalid_request, complaint)
+
+
+def _check_changeable(keys: ConfigDef, names: Iterable[str]) -> None:
+    names = list(names)
+    if unknown := [name for name in names if name not in keys]:
+        raise Refused(ErrorCode.invalid_request, f"Unknown broker config name: {unknown[0]}")
+    fixed = [name for name in names if name not in CHANGEABLE or keys[name].read_only]
+    if fixed:
+        complaint = f"Cannot update these configs dynamically: [{', '.join(fixed)}]"
+        raise Refused(ErrorCode.invalid_request, complaint)
