@@ -2,22 +2,29 @@
 
 import argparse
 import asyncio
+import contextlib
 import errno
 import logging
 import os
 import signal
 import socket
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, cast
 
 from .. import __version__
-from ..broker.broker import Broker
 from ..broker.config import BrokerConfig, ConfigError
 from ..broker.settings import Settings
-from ..log.errors import FolderInUse
+from ..log.errors import FolderInUse, LogError
+from ..topics.records import UnreadableRecord
 from . import logs
 from .errors import UserError
+
+if TYPE_CHECKING:
+    from ..broker.broker import Broker
 
 log = logging.getLogger("kohort.serve")
 
@@ -86,11 +93,16 @@ async def serve(config: BrokerConfig) -> None:
     data_dir, listener = config.data_dir, config.listener
     if data_dir is not None:
         make_folder(data_dir)
-    broker = Broker(config, data_dir=data_dir, durability=config.durability)
+    broker = new_broker(config)
     try:
         await broker.start(listener.host, listener.port)
     except FolderInUse as error:
         raise UserError(str(error)) from error
+    except (LogError, UnreadableRecord) as error:
+        raise UserError(
+            f"the data in {data_dir} cannot be read ({error}): "
+            "choose another --data-dir, or move that log out of the way."
+        ) from error
     except OSError as error:
         raise UserError(why_not_listening(error, listener.host, listener.port)) from error
     host = f"[{broker.host}]" if ":" in broker.host else broker.host
@@ -103,6 +115,27 @@ async def serve(config: BrokerConfig) -> None:
     await stopping.wait()
     log.info("Shutting down")
     await broker.stop()
+
+
+def new_broker(config: BrokerConfig) -> "Broker":
+    with hypothesis_hidden():
+        from ..broker.broker import Broker
+
+    return Broker(config, data_dir=config.data_dir, durability=config.durability)
+
+
+@contextlib.contextmanager
+def hypothesis_hidden() -> Iterator[None]:
+    """kio registers strategies with Hypothesis where that is installed, as it is where people test.
+    A broker has no use for them, and they cost it a quarter of its start."""
+    if "hypothesis" in sys.modules:
+        yield
+        return
+    sys.modules["hypothesis"] = cast("ModuleType", None)  # importing it raises ImportError
+    try:
+        yield
+    finally:
+        del sys.modules["hypothesis"]
 
 
 def make_folder(folder: Path) -> None:

@@ -7,6 +7,7 @@ text.txt: 2,000 lines made of sentences written for this demo; they are in the p
 import contextlib
 import json
 import queue
+import re
 import signal
 import subprocess
 import sys
@@ -26,6 +27,7 @@ from rich.table import Table
 HERE = Path(__file__).parent
 TOPIC, GROUP, PARTITIONS = "lines", "word-count", 6
 PATIENCE_SECONDS = 60  # the whole takes some 15 s; a machine that is busy may take longer
+WORD = re.compile(r"[a-z']+")
 console = Console(highlight=False)
 
 
@@ -117,7 +119,7 @@ class Demo:
         return len(self.owned) == members and owned == list(range(PARTITIONS))
 
     def say(self, text: str) -> None:
-        console.print(f"[dim]{time.monotonic() - self.begun:5.1f} s[/]  {text}")
+        console.print(f"[dim]{time.monotonic() - self.begun:5.1f} s[/]  {text}", soft_wrap=True)
 
     @contextlib.contextmanager
     def step(self, name: str) -> Iterator[None]:
@@ -198,6 +200,10 @@ def show(demo: Demo, before: dict[int, int], after: dict[int, int], end: dict[in
     return verdict(demo, before, after, end)
 
 
+def words_of(lines: list[str]) -> Counter[str]:
+    return Counter(WORD.findall("\n".join(lines).lower()))
+
+
 def verdict(demo: Demo, before: dict[int, int], after: dict[int, int], end: dict[int, int]) -> bool:
     """Hold what the group counted against the text itself."""
     total = len(demo.lines)
@@ -206,6 +212,9 @@ def verdict(demo: Demo, before: dict[int, int], after: dict[int, int], end: dict
             demo.sent.get("acknowledged") == total
         ),
         f"all {total} lines were counted": set(demo.words) == set(range(total)),
+        "the words counted are those of the text": (
+            sum(demo.words.values(), Counter()) == words_of(demo.lines)
+        ),
         "every line was stored once": sum(end.values()) == total,
         "no acknowledged commit was lost by the kill": all(
             after.get(partition, 0) >= offset for partition, offset in before.items()

@@ -77,11 +77,15 @@ def test_a_bad_answer_is_told(
     assert capsys.readouterr().err == f"{address} {why}\n"
 
 
+def await_close(client: socket.socket) -> None:
+    """Hold the connection until the client, out of patience, closes it."""
+    client.recv(100)
+
+
 def test_silence_ends_with_the_timeout(
     server: Callable[[Answer], str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # The server holds the connection until the client, out of patience, closes it.
-    assert health(server(lambda client: None if client.recv(100) else None), timeout_ms=20) == 1
+    assert health(server(await_close), timeout_ms=20) == 1
     assert "did not answer within 0.02 s." in capsys.readouterr().err
 
 

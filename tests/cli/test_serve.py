@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from kohort import __version__
+from kohort.log.builder import BatchBuilder
 from processes import kohort, serving
 
 
@@ -168,3 +169,17 @@ def test_a_folder_without_permission_is_named(tmp_path: Path) -> None:
     done = kohort("serve", "--port", "0", "--data-dir", "data", cwd=tmp_path)
     assert done.returncode == 2
     assert "data cannot be written (Permission denied)" in done.stderr
+
+
+def test_data_that_cannot_be_read_are_left_alone_and_named(tmp_path: Path) -> None:
+    """Method: a record in the registry of topics as a later version of kohort might write it."""
+    log = tmp_path / "data" / "__kohort_topics-0" / f"{0:020}.log"
+    log.parent.mkdir(parents=True)
+    batch = BatchBuilder()
+    batch.add(b'{"kind": "moon"}', b"{}", 0)
+    log.write_bytes(stored := batch.finish(0))
+    done = kohort("serve", "--port", "0", "--data-dir", "data", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith("kohort serve: the data in data cannot be read (the registry's ")
+    assert done.stderr.count("\n") == 1
+    assert log.read_bytes() == stored
