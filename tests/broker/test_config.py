@@ -149,7 +149,8 @@ def test_a_likely_misspelling_is_answered_with_the_key_that_was_meant() -> None:
         (
             "group.min.session.timeout.ms=2000000",
             (
-                "group.min.session.timeout.ms is 2000000 and group.max.session.timeout.ms is 1800000: "
+                "group.min.session.timeout.ms is 2000000 and "
+                "group.max.session.timeout.ms is 1800000: "
                 "the first must not be above the second."
             ),
         ),
