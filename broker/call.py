@@ -1,9 +1,12 @@
 """One request on its way: what a handler reads, and how it answers."""
 
 from collections.abc import Callable
+from struct import Struct
 from typing import Any, Protocol
 
 from .routes import Route
+
+_correlation_id = Struct(">i").pack
 
 
 class Origin(Protocol):
@@ -60,6 +63,15 @@ class Call:
     def reply(self, message: Any) -> None:
         """Answer with `message`: any object with the fields of the response (kio's names)."""
         self.answer = self._write(message, self.correlation_id)
+        self._origin.answered(self)
+
+    def written(self, message: Any) -> bytes:
+        """The frame that answers with `message`, for `repeat` of this version's calls."""
+        return self._write(message, 0)
+
+    def repeat(self, frame: bytes) -> None:
+        """Answer with a frame `written` before: only the correlation id is another."""
+        self.answer = frame[:4] + _correlation_id(self.correlation_id) + frame[8:]
         self._origin.answered(self)
 
     def no_reply(self) -> None:

@@ -65,10 +65,9 @@ class Rounds:
         # Pessimistic until the first sync has been measured.
         self._sync_seconds = INLINE_SYNC_SECONDS_MAX
 
-    def append(
-        self, log: Log, records: Iterable[tuple[bytes, bytes | None]], timestamp_ms: int
-    ) -> None:
-        """Gather `records` (key, value) for `log`. They go into one batch, all or none."""
+    def batch(self, log: Log) -> BatchBuilder:
+        """Where records for `log` gather until this round is written. What is added to one batch
+        in one go is written all or none."""
         gathered = self._gathering.get(log)
         if gathered is None:
             gathered = self._gather(log)
@@ -76,7 +75,13 @@ class Rounds:
         if batch.size >= BATCH_BYTES_MAX:
             gathered.full.append(batch)
             batch = gathered.batch = BatchBuilder()
-        add = batch.add
+        return batch
+
+    def append(
+        self, log: Log, records: Iterable[tuple[bytes, bytes | None]], timestamp_ms: int
+    ) -> None:
+        """Gather `records` (key, value) for `log`. They go into one batch, all or none."""
+        add = self.batch(log).add
         for key, value in records:
             add(key, value, timestamp_ms)
 

@@ -114,13 +114,12 @@ class Group:
         self.pending_joins.pop(member.member_id, None)
 
     def remove(self, member_id: str) -> None:
-        """Take a member, or a pending id, out. Its session stays set, its requests unanswered:
-        see drop() and let_go()."""
+        """Take a member, or a pending id, out. Its session stays set: see drop() and let_go()
+        in rebalance.py."""
         member = self.members.pop(member_id, None)
         if member is not None:
             self._count(member, -1)
-            if member.join_ticket is not None:
-                self.awaiting_joins -= 1
+            assert member.join_ticket is None, "who waits for a round must be answered first"
             if member.group_instance_id is not None:
                 del self.static_members[member.group_instance_id]
         if self.leader == member_id:

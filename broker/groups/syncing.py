@@ -103,8 +103,8 @@ def _synced(group: Group, assignment: bytes) -> Synced:
 
 def sync_timer_due(turn: Turn, group: Group) -> None:
     """Who has not synced is out, also if the leader has long made the group stable."""
-    if group.state not in (COMPLETING, STABLE) or not group.pending_syncs:
-        return
+    assert group.state in (COMPLETING, STABLE)
+    assert group.pending_syncs, "the timer is cancelled when nobody owes a sync any more"
     late = list(group.pending_syncs)
     for member_id in late:
         member = group.members.get(member_id)

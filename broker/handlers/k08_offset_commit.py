@@ -6,7 +6,6 @@ v8 flexible · v9 member epoch for KIP-848 groups, GROUP_ID_NOT_FOUND · v10 top
 
 from collections.abc import Sequence
 from datetime import timedelta
-from functools import lru_cache
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -18,10 +17,6 @@ from ..node import Node
 from .reply import NO_THROTTLE, milliseconds
 
 UNKNOWN_PARTITION = ErrorCode.unknown_topic_or_partition
-# Answers of "all well" that are remembered, a few hundred bytes each: consumers commit the same
-# partitions over and over.
-REMEMBERED_MAX = 4096
-
 _make = tuple.__new__  # a NamedTuple's own __new__ is a Python function, this one is not
 
 
@@ -31,10 +26,8 @@ class PartitionReply(NamedTuple):
 
 
 class TopicReply(NamedTuple):
-    """Up to v9 a topic has its name here, from v10 on its id."""
-
-    name: str | UUID | None
-    topic_id: str | UUID | None
+    name: str | None  # up to v9
+    topic_id: UUID | None  # from v10 on
     partitions: Sequence[PartitionReply]
 
 
@@ -93,28 +86,36 @@ def _sort_out(topics: Any, node: Node, version: int) -> tuple[list[CommitEntry],
     return entries, refused
 
 
+Asked = tuple[str | UUID, tuple[int, ...]]
+"""A topic by its name, from v10 on by its id, and its partitions as the request lists them."""
+
+# "All well" is said to the same request over and over, so it is written once for each; some
+# hundred bytes apiece. Cleared when full.
+_all_well: dict[tuple[int, tuple[Asked, ...]], bytes] = {}
+REMEMBERED_MAX = 8192
+
+
 def _respond(context: tuple[Call, Refused | None], result: CommitDone) -> None:
     call, refused = context
-    topics, errors = call.request.topics, result.errors
-    if refused is None and not any(errors):
-        field = "topic_id" if call.version >= 10 else "name"
-        asked = [
-            (getattr(topic, field), tuple([p.partition_index for p in topic.partitions]))
+    topics, errors, version = call.request.topics, result.errors, call.version
+    if refused is not None or any(errors):
+        call.reply(_mixed(topics, refused or {}, errors))
+        return
+    asked: tuple[Asked, ...] = tuple(
+        [
+            (
+                topic.name if version < 10 else topic.topic_id,
+                tuple([partition.partition_index for partition in topic.partitions]),
+            )
             for topic in topics
         ]
-        call.reply(_all_well(tuple(asked)))
-    else:
-        call.reply(_mixed(topics, refused or {}, errors))
-
-
-@lru_cache(REMEMBERED_MAX)
-def _all_well(asked: tuple[tuple[str | UUID, tuple[int, ...]], ...]) -> CommitReply:
-    return CommitReply(
-        [
-            TopicReply(topic, topic, [PartitionReply(i, ErrorCode.none) for i in partitions])
-            for topic, partitions in asked
-        ]
     )
+    frame = _all_well.get((version, asked))
+    if frame is None:
+        if len(_all_well) >= REMEMBERED_MAX:
+            _all_well.clear()
+        frame = _all_well[version, asked] = call.written(_mixed(topics, {}, errors))
+    call.repeat(frame)
 
 
 def _mixed(topics: Any, refused: Refused, errors: Sequence[ErrorCode]) -> CommitReply:

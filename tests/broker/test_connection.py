@@ -2,7 +2,7 @@
 
 import asyncio
 import struct
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -89,8 +89,8 @@ async def turn() -> None:
 
 
 @pytest.fixture
-async def peer() -> AsyncIterator[Peer]:
-    yield Peer()
+async def peer() -> Peer:
+    return Peer()
 
 
 async def test_answers_leave_in_the_order_of_requests(peer: Peer) -> None:
