@@ -12,6 +12,7 @@ import itertools
 import random
 import signal
 import socket
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -76,6 +77,7 @@ class Connection:
         self._stream: BinaryIO = self._socket.makefile("rb")
         self._asked = 0
         self._answered = 0
+        self.on_answer: Callable[[], None] = lambda: None
 
     def send(self, request: Any) -> None:
         self._asked += 1
@@ -94,6 +96,7 @@ class Connection:
     def receive(self, response_type: Any) -> Any:
         """The next answer; raises EOFError or OSError when the broker is dead."""
         size = int.from_bytes(self._exactly(4), "big")
+        self.on_answer()
         frame = self._exactly(size)
         self._answered += 1
         header, read = entity_reader(response_type.__header_schema__)(frame, 0)
@@ -168,6 +171,7 @@ def commit_until_death(
 ) -> None:
     """Commits for these groups in turn, requests always in flight, until the broker is dead."""
     in_flight: deque[tuple[Promises, int]] = deque()
+    connection.on_answer = countdown.count
 
     def read_one() -> None:
         answer = connection.receive(offset_commit.response.OffsetCommitResponse)
@@ -175,7 +179,6 @@ def commit_until_death(
         assert errors == [ErrorCode.none] * len(PARTITIONS)
         promise, offset = in_flight.popleft()
         promise.kept = offset
-        countdown.count()
 
     with contextlib.suppress(EOFError, ConnectionError):
         for promise in itertools.cycle(promises):
@@ -237,6 +240,17 @@ def check(broker: Served, promises: list[list[Promises]]) -> None:
             promise.kept = offset
 
 
+@pytest.fixture
+def quick_switches() -> Iterator[None]:
+    """Whoever gets the fatal acknowledgement kills at once, while the broker is still busy with
+    what led to it, and not when nine other threads have had their turn."""
+    seconds = sys.getswitchinterval()
+    sys.setswitchinterval(50e-6)
+    yield
+    sys.setswitchinterval(seconds)
+
+
+@pytest.mark.usefixtures("quick_switches")
 @pytest.mark.parametrize("seed", range(LIVES))
 def test_what_was_acknowledged_before_a_kill_is_there_after_the_restart(
     seed: int, tmp_path: Path
