@@ -1,0 +1,248 @@
+"""Produce: what is stored as it came, what is refused and how; answers as Kafka 4.3 gives them."""
+
+
+from typing import Any
+
+import pytest
+from kio.schema.errors import ErrorCode
+from kohort.log.batch import HEADER, NewRecord, build, check, read_header, records
+from topic_world import NOW_MS, World, batch
+
+
+@pytest.fixture
+def world() -> World:
+    world = World()
+    world.make("orders", 2)
+    return world
+
+
+def bent(whole: bytes, **fields: Any) -> bytes:
+    """The batch with other header fields and a right checksum."""
+    from crc32c import crc32c
+
+    changed = bytearray(whole)
+    HEADER.pack_into(changed, 0, *read_header(whole)._replace(**fields))
+    changed[17:21] = crc32c(memoryview(changed)[21:]).to_bytes(4, "big")
+    return bytes(changed)
+
+
+def test_a_batch_is_stored_as_it_came_but_for_its_offset_and_epoch(world: World) -> None:
+    sent = batch(b"a", b"b")
+    assert world.produce("orders", sent).base_offset == 0
+    answer = world.produce("orders", sent)
+    assert (answer.error_code, answer.base_offset, answer.log_start_offset) == (0, 2, 0)
+    stored = world.fetch("orders", 2).records
+    assert stored[16:] == sent[16:]
+    assert check(stored, 0, len(stored)).base_offset == 2
+    assert read_header(stored).leader_epoch == 0
+
+
+@pytest.mark.parametrize("codec", [1, 2, 3, 4])
+def test_compressed_batches_are_not_touched(world: World, codec: int) -> None:
+    sent = build([NewRecord(b"k", b"v" * 500, NOW_MS)], base_offset=0, codec=codec)
+    assert world.produce("orders", sent).error_code is ErrorCode.none
+    assert world.fetch("orders").records[16:] == sent[16:]
+
+
+@pytest.mark.parametrize("version", range(3, 13))
+def test_every_version_by_name(world: World, version: int) -> None:
+    assert world.produce("orders", batch(b"x"), version=version).error_code is ErrorCode.none
+
+
+def test_version_13_asks_by_id(world: World) -> None:
+    topic = world.topics.get("orders")
+    assert topic is not None
+    asked = world.send_produce(topic.id, {1: batch(b"x")}, version=13)
+    assert asked.answer.responses[0].topic_id == topic.id
+    assert asked.answer.responses[0].partition_responses[0].error_code is ErrorCode.none
+    unknown = world.send_produce(None, {1: batch(b"x")}, version=13)
+    (refused,) = unknown.answer.responses[0].partition_responses
+    assert refused.error_code is ErrorCode.unknown_topic_id
+
+
+REFUSED = {
+    "nothing at all": (None, ErrorCode.invalid_record),
+    "no bytes": (b"", ErrorCode.invalid_record),
+    "a few bytes": (b"abc", ErrorCode.invalid_record),
+    "two batches": (batch(b"x") * 2, ErrorCode.invalid_record),
+    "a batch cut short": (batch(b"x")[:-1], ErrorCode.invalid_record),
+    "a wrong checksum": (batch(b"x")[:-1] + b"?", ErrorCode.corrupt_message),
+    "magic 1": (bent(batch(b"x"), magic=1), ErrorCode.invalid_record),
+    "magic 3": (bent(batch(b"x"), magic=3), ErrorCode.corrupt_message),
+    "a base offset": (bent(batch(b"x"), base_offset=5), ErrorCode.invalid_record),
+    "no records": (bent(batch(b"x"), count=0), ErrorCode.invalid_record),
+    "more records than offsets": (bent(batch(b"x"), count=2), ErrorCode.invalid_record),
+    "more offsets than records": (bent(batch(b"x"), last_offset_delta=3), ErrorCode.invalid_record),
+    "offsets backwards": (bent(batch(b"x"), last_offset_delta=-1), ErrorCode.invalid_record),
+    "a control batch": (bent(batch(b"x"), attributes=0x20), ErrorCode.invalid_record),
+    "an unknown codec": (bent(batch(b"x"), attributes=7), ErrorCode.invalid_record),
+    "a producer without sequence": (bent(batch(b"x"), producer_id=5), ErrorCode.invalid_record),
+    "a transaction of nobody": (
+        bent(batch(b"x"), attributes=0x10, producer_id=5, producer_epoch=0, base_sequence=0),
+        ErrorCode.transactional_id_authorization_failed,
+    ),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_a_bad_batch_is_refused_and_nothing_else_of_the_request_suffers(
+    world: World, what: str
+) -> None:
+    bad, error = REFUSED[what]
+    asked = world.send_produce("orders", {0: bad, 1: batch(b"good")})
+    refused, taken = asked.answer.responses[0].partition_responses
+    assert (refused.error_code, refused.base_offset) == (error, -1)
+    assert refused.error_message
+    assert (taken.error_code, taken.base_offset) == (ErrorCode.none, 0)
+    assert world.fetch("orders").high_watermark == 0
+
+
+def test_a_few_stray_bytes_after_the_batch_are_dropped(world: World) -> None:
+    assert world.produce("orders", batch(b"x") + b"abc").error_code is ErrorCode.none
+    assert len(world.fetch("orders").records) == len(batch(b"x"))
+
+
+def test_unknown_partitions_and_topics(world: World) -> None:
+    assert world.produce("orders", batch(b"x"), 7).error_code == 3
+    assert world.produce("nobody", batch(b"x")).error_code == 3
+
+
+@pytest.mark.parametrize("acks", [2, -2])
+def test_other_acks_than_0_1_and_all_are_refused(world: World, acks: int) -> None:
+    answer = world.produce("orders", batch(b"x"), acks=acks)
+    assert answer.error_code is ErrorCode.invalid_required_acks
+
+
+def test_acks_0_gets_no_answer_but_is_stored(world: World) -> None:
+    asked = world.send_produce("orders", {0: batch(b"x")}, acks=0)
+    assert asked.is_over
+    assert asked.answer is None
+    assert world.fetch("orders").high_watermark == 1
+
+
+def test_a_refusal_without_acks_is_at_least_logged(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.send_produce("orders", {0: b"junk"}, acks=0)
+    assert "orders-0 refused: invalid_record" in caplog.text
+
+
+def test_a_batch_above_the_topics_limit_is_too_large(world: World) -> None:
+    world.make("small", max_message_bytes="100")
+    answer = world.produce("small", batch(b"x" * 100))
+    assert answer.error_code is ErrorCode.message_too_large
+    assert "exceeds the maximum configured value of 100" in answer.error_message
+    assert world.produce("small", batch(b"x")).error_code is ErrorCode.none
+
+
+def test_zstd_is_for_version_7_and_later(world: World) -> None:
+    sent = build([NewRecord(b"k", b"v", NOW_MS)], base_offset=0, codec=4)
+    old = world.produce("orders", sent, version=6)
+    assert old.error_code is ErrorCode.unsupported_compression_type
+    assert world.produce("orders", sent, version=7).error_code is ErrorCode.none
+
+
+def test_the_offsets_topic_is_not_for_clients(world: World) -> None:
+    world.topics.ensure_offsets_topic()
+    answer = world.produce("__consumer_offsets", batch(b"x"))
+    assert answer.error_code is ErrorCode.invalid_topic_exception
+
+
+def test_a_transaction_gets_what_kafka_says_to_a_producer_it_does_not_know(world: World) -> None:
+    sent = bent(batch(b"x"), attributes=0x10, producer_id=5, producer_epoch=0, base_sequence=0)
+    answer = world.produce("orders", sent, transactional_id="t")
+    assert answer.error_code is ErrorCode.invalid_producer_id_mapping
+
+
+def test_append_time_rewrites_the_header_and_its_checksum(world: World) -> None:
+    world.make("stamped", message_timestamp_type="LogAppendTime")
+    world.now_ms += 77
+    answer = world.produce("stamped", batch(b"x", b"y", at_ms=5))
+    assert answer.log_append_time.timestamp() * 1000 == NOW_MS + 77
+    stored = world.fetch("stamped").records
+    header = check(stored, 0, len(stored))
+    assert (header.timestamp_type, header.max_timestamp) == (1, NOW_MS + 77)
+    assert {record.timestamp for record in records(stored)} == {NOW_MS + 77}
+
+
+def test_a_producer_must_not_claim_append_time_itself(world: World) -> None:
+    world.make("stamped", message_timestamp_type="LogAppendTime")
+    answer = world.produce("stamped", bent(batch(b"x", b"y"), attributes=8))
+    assert answer.error_code is ErrorCode.invalid_timestamp
+    assert [error.batch_index for error in answer.record_errors] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("at_ms", "error"),
+    [(NOW_MS - 1001, 32), (NOW_MS - 1000, 0), (NOW_MS + 1000, 0), (NOW_MS + 1001, 32), (-1, 0)],
+)
+def test_timestamps_out_of_the_topics_range_are_refused_record_by_record(
+    world: World, at_ms: int, error: int
+) -> None:
+    limits = {
+        "message_timestamp_before_max_ms": "1000",
+        "message_timestamp_after_max_ms": "1000",
+    }
+    world.make("strict", **limits)
+    sent = build(
+        [NewRecord(b"k", b"fine", NOW_MS), NewRecord(b"k", b"maybe", at_ms)], base_offset=0
+    )
+    answer = world.produce("strict", sent)
+    assert answer.error_code == error
+    assert [each.batch_index for each in answer.record_errors] == ([1] if error else [])
+
+
+def test_by_default_records_may_be_an_hour_ahead(world: World) -> None:
+    hour = 3_600_000
+    assert world.produce("orders", batch(b"x", at_ms=NOW_MS + hour)).error_code == 0
+    late = world.produce("orders", batch(b"x", at_ms=NOW_MS + hour + 1))
+    assert late.error_code is ErrorCode.invalid_timestamp
+    assert "is out of range. The timestamp should be within" in (
+        late.record_errors[0].batch_index_error_message
+    )
+
+
+def test_a_compacted_topic_takes_no_record_without_a_key(world: World) -> None:
+    world.make("table", cleanup_policy="compact")
+    answer = world.produce("table", batch(b"a", b"b", key=None))
+    assert answer.error_code is ErrorCode.invalid_record
+    assert [each.batch_index for each in answer.record_errors] == [0, 1]
+    assert world.produce("table", batch(b"a")).error_code is ErrorCode.none
+
+
+def test_a_batch_waits_for_the_sync_that_flush_messages_asks_for(world: World) -> None:
+    world.make("safe", flush_messages="2")
+    assert world.send_produce("safe", {0: batch(b"one")}).is_over
+    second = world.send_produce("safe", {0: batch(b"two")})
+    assert not second.is_over
+    world.turn()
+    assert second.answer.responses[0].partition_responses[0].error_code is ErrorCode.none
+    partition = world.topics.partition("safe", 0)
+    assert partition is not None
+    assert partition.log.synced_offset == 2
+
+
+def test_what_could_not_be_synced_is_not_acknowledged(world: World) -> None:
+    world.make("safe", flush_messages="1")
+    world.files.fail("sync")
+    answer = world.produce("safe", batch(b"lost?"))
+    assert answer.error_code is ErrorCode.kafka_storage_error
+
+
+def test_flush_ms_syncs_in_time(world: World) -> None:
+    topic = world.make("soon", flush_ms="300")
+    world.produce("soon", batch(b"x"))
+    world.pass_time(299)
+    world.turn()
+    assert topic.partitions[0].log.synced_offset == 0
+    world.pass_time(1)
+    world.turn()
+    assert topic.partitions[0].log.synced_offset == 1
+
+
+def test_a_full_disk_is_a_storage_error_and_the_next_try_may_succeed(world: World) -> None:
+    world.produce("orders", batch(b"first"))
+    world.files.fail("append", written=10)
+    answer = world.produce("orders", batch(b"second"))
+    assert answer.error_code is ErrorCode.kafka_storage_error
+    assert world.produce("orders", batch(b"second")).base_offset == 1
