@@ -239,7 +239,7 @@ def check_group(group: Group) -> None:
     assert group.awaiting_joins == sum(m.join_ticket is not None for m in members)
     counts: dict[str, int] = {}
     for member in members:
-        for name, _ in member.protocols:
+        for name in dict(member.protocols):
             counts[name] = counts.get(name, 0) + 1
     assert group.protocol_counts == counts
     assert group.static_members == {

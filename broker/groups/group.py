@@ -150,7 +150,9 @@ class Group:
 
     def _count(self, member: Member, by: int) -> None:
         counts = self.protocol_counts
-        for name, _ in member.protocols:
+        # A name that a member lists twice counts once. Upstream counts twice, finds no protocol
+        # that all speak, and never closes the round.
+        for name in dict(member.protocols):
             count = counts.get(name, 0) + by
             if count:
                 counts[name] = count

@@ -81,9 +81,9 @@ def _join_new(turn: Turn, group: Group, command: JoinGroup, ticket: int) -> None
         turn.answer(ticket, join_refused(ErrorCode.inconsistent_group_protocol))
         return
     instance_id = command.group_instance_id
-    name = command.client_id if instance_id is None else instance_id
-    # Java prints a null client id like this.
-    member_id = f"{'null' if name is None else name}-{turn.shard.new_member_id()}"
+    # A client that does not say who it is counts as one with the empty name.
+    name = command.client_id or "" if instance_id is None else instance_id
+    member_id = f"{name}-{turn.shard.new_member_id()}"
     if instance_id is not None:
         _join_new_static(turn, group, command, ticket, member_id, instance_id)
     elif command.requires_known_member_id:

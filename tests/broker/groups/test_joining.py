@@ -22,8 +22,17 @@ def test_a_dynamic_member_is_first_told_its_id(w: World) -> None:
     assert w.state is State.EMPTY
 
 
-def test_a_client_without_an_id_becomes_null_as_java_prints_it(w: World) -> None:
-    assert w.new_id(client=None) == "null-1"
+def test_a_client_without_an_id_has_the_empty_name(w: World) -> None:
+    assert w.new_id(client=None) == "-1"
+
+
+def test_a_protocol_that_is_listed_twice_counts_once(w: World) -> None:
+    """Upstream never answers such a member, nor anybody who joins with it."""
+    a = w.enter(protocols=(("range", b"1"), ("range", b"2")))
+    b = w.enter()
+    w.sleep(0)
+    assert [m.metadata for m in w.answers[a].members] == [b"1", b"r"]
+    assert w.answers[b].protocol_name == "range"
 
 
 def test_old_versions_join_in_one_step(w: World) -> None:
@@ -264,3 +273,10 @@ def test_an_overfull_group_loses_the_last_who_come_back() -> None:
     errors = [w.answers[ticket].error for ticket in tickets]
     assert errors == [E.none] * 3 + [E.group_max_size_reached] * 2
     assert list(w.group.members) == ids[:3]
+
+
+def test_what_a_member_did_not_say_it_speaks_cannot_be_asked_of_it(w: World) -> None:
+    w.stable(None)
+    (member,) = w.group.members.values()
+    with pytest.raises(KeyError):
+        member.metadata("roundrobin")

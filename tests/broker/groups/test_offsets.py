@@ -138,3 +138,12 @@ def test_a_group_outlives_its_last_offset(w: World) -> None:
     w.check()
     assert w.fetch().topics == ()
     assert w.commit(member_id="m", generation=1) is E.unknown_member_id
+
+
+def test_forgetting_one_offset_leaves_the_others(w: World) -> None:
+    w.commit(("t", 0, 1), ("t", 1, 2))
+    forgotten = OffsetForgotten(GROUP, "t", 0)
+    w.log.append(forgotten)
+    w.coordinator.apply(forgotten)
+    w.check()
+    assert [p.offset for p in w.fetch(("t", (0, 1))).topics[0][1]] == [-1, 2]
