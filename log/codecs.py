@@ -45,17 +45,19 @@ def compress(codec: int, data: bytes) -> bytes:
             parts += (_CHUNK.pack(len(block)), block)
         return b"".join(parts)
     if codec == 3:
-        return _lz4_frame(data, cramjam.lz4.compress_block)
+        return _lz4_frame(data)
     if codec == 4:
         return bytes(cramjam.zstd.compress(data))
     raise InvalidRecord(f"there is no codec {codec}")
 
 
-def _lz4_frame(data: bytes, compress_block: Callable[..., bytes]) -> bytes:
+def _lz4_frame(data: bytes) -> bytes:
+    import cramjam
+
     parts = [_LZ4_HEADER]
     for at in range(0, len(data), _LZ4_BLOCK_BYTES):
         plain = data[at : at + _LZ4_BLOCK_BYTES]
-        block = bytes(compress_block(plain, store_size=False))
+        block = bytes(cramjam.lz4.compress_block(plain, store_size=False))
         if len(block) < len(plain):
             parts += (_LZ4_SIZE.pack(len(block)), block)
         else:

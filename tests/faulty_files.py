@@ -154,6 +154,10 @@ class FaultyFiles(MemoryFiles):
             for path, content in self.contents.items():
                 if path not in names and chance.random() < 0.5:
                     names[path] = content
+            left = {id(content) for content in self.contents.values()}
+            for path, content in sorted(names.items()):
+                if id(content) not in left and chance.random() < 0.5:
+                    del names[path]
         for path, content in names.items():
             if path.parent in folders or path.parent.parent == path.parent:
                 survivors[path] = self._after_crash(content, chance)

@@ -4,6 +4,7 @@ appears, and no byte lands behind one that failed."""
 import errno
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -200,11 +201,11 @@ def test_a_crash_while_deleting_leaves_all_or_nothing() -> None:
 
     whole = FaultyFiles()
     begun = deleting(whole)
-    for number in range(begun, len(whole.operations)):
+    for number in range(begun, len(whole.operations) + 1):
         for seed in range(6):
             files = FaultyFiles()
             files.crash_at = number
-            with pytest.raises(Crashed):
+            with suppress(Crashed):  # the last time power goes when all is done
                 deleting(files)
             files.crash(random.Random(seed))
             finish_deletions(FOLDER.parent, files)

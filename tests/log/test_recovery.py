@@ -2,14 +2,19 @@
 is appended next is found again."""
 
 import logging
+import random
+import struct
+import zlib
 from pathlib import Path
 
 import pytest
 from batches import append, batch, headers, stored
+from faulty_files import Crashed, FaultyFiles
 from kohort.log.errors import LogError, UnsupportedMagic
 from kohort.log.files import DiskFiles
 from kohort.log.log import Log, LogConfig
 from kohort.log.memory_files import MemoryFiles
+from kohort.log.segment import CHUNK_BYTES
 
 FOLDER = Path("/data/orders-0")
 FIRST = FOLDER / f"{0:020d}.log"
@@ -161,9 +166,6 @@ def test_files_that_are_no_segments_are_left_alone() -> None:
 
 
 def test_a_log_of_kafka_before_0_11_is_refused_and_not_cut() -> None:
-    import struct
-    import zlib
-
     body = b"\x00\x00" + struct.pack(">ii", -1, 2_000) + bytes(2_000)
     old = struct.pack(">qiI", 0, len(body) + 4, zlib.crc32(body)) + body
     content = old * 1000  # beyond a chunk, so that one of them lies across its end
@@ -174,6 +176,52 @@ def test_a_log_of_kafka_before_0_11_is_refused_and_not_cut() -> None:
     with pytest.raises(UnsupportedMagic):
         Log.open(FOLDER, files)
     assert bytes(files.contents[FIRST]) == batch(0) + content
+
+
+def test_an_old_message_across_the_end_of_a_chunk_is_known_all_the_same() -> None:
+    body = b"\x00\x00" + struct.pack(">ii", -1, 2_000) + bytes(2_000)
+    old = struct.pack(">qiI", 0, len(body) + 4, zlib.crc32(body)) + body
+    filling = CHUNK_BYTES - len(batch(0, text="")) - 1_000
+    content = batch(0, text="x" * filling) + old
+    assert CHUNK_BYTES - len(old) < len(content) - len(old) < CHUNK_BYTES
+    with pytest.raises(UnsupportedMagic):
+        Log.open(FOLDER, files_with(content))
+
+
+def test_batches_larger_than_a_chunk_are_checked_to_their_last_byte() -> None:
+    large = batch(0, 2, text="x" * CHUNK_BYTES)
+    check_goes_on(files_with(large + batch(2)), [large, batch(2)])
+    bent = bytearray(large + batch(2))
+    bent[len(large) - 5] ^= 1
+    check_goes_on(files_with(bytes(bent)), [])
+
+
+def test_a_crash_while_a_tail_is_put_aside_loses_neither_log_nor_tail() -> None:
+    tail = batch(2)[:-1]
+
+    def torn() -> FaultyFiles:
+        files = FaultyFiles()
+        append(Log.open(FOLDER, files), [2])
+        files.open(FIRST).append(tail)
+        files.open(FIRST).sync()
+        files.sync_folder(FOLDER)
+        files.sync_folder(FOLDER.parent)
+        files.operations.clear()
+        return files
+
+    whole = torn()
+    Log.open(FOLDER, whole)
+    assert len(whole.operations) >= 6
+    for number in range(len(whole.operations)):
+        for seed in range(8):
+            files = torn()
+            files.crash_at = number
+            with pytest.raises(Crashed):
+                Log.open(FOLDER, files)
+            files.crash(random.Random(seed) if seed else None)
+            assert stored(Log.open(FOLDER, files)) == [batch(0, 2)]
+            aside = [n for n in files.list(FOLDER) if n.endswith(".cut")]
+            assert tail in [files.read_bytes(FOLDER / name) for name in aside]
 
 
 def test_a_forged_length_is_summed_in_chunks() -> None:
