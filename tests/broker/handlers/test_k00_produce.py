@@ -1,6 +1,5 @@
 """Produce: what is stored as it came, what is refused and how; answers as Kafka 4.3 gives them."""
 
-
 from typing import Any
 
 import pytest

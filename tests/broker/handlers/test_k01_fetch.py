@@ -1,0 +1,184 @@
+"""Fetch: whole batches, limits, long polls that wake at once, and every way to be refused."""
+
+from uuid import uuid4
+
+import pytest
+from kio.schema.errors import ErrorCode
+from topic_world import World, batch
+
+
+@pytest.fixture
+def world() -> World:
+    world = World()
+    world.make("orders", 2)
+    return world
+
+
+SIZE = len(batch(b"x"))
+
+
+@pytest.mark.parametrize("version", range(4, 19))
+def test_every_version(world: World, version: int) -> None:
+    world.produce("orders", batch(b"x"))
+    topic = world.topics.get("orders")
+    assert topic is not None
+    got = world.fetch(topic.id if version >= 13 else "orders", version=version)
+    assert (got.error_code, got.high_watermark, got.last_stable_offset) == (0, 1, 1)
+    assert len(got.records) == SIZE
+
+
+def test_records_come_from_the_batch_that_holds_the_offset_to_the_end(world: World) -> None:
+    world.produce("orders", batch(b"a", b"b"))
+    world.produce("orders", batch(b"c"))
+    assert len(world.fetch("orders", 1).records) == len(batch(b"a", b"b")) + SIZE
+    assert len(world.fetch("orders", 2).records) == SIZE
+    assert world.fetch("orders", 3).records == b""
+
+
+@pytest.mark.parametrize("offset", [-1, 2, 100])
+def test_offsets_that_are_not_there(world: World, offset: int) -> None:
+    world.produce("orders", batch(b"x"))
+    got = world.fetch("orders", offset)
+    assert got.error_code is ErrorCode.offset_out_of_range
+    assert (got.high_watermark, got.log_start_offset, got.records) == (-1, -1, b"")
+
+
+def test_unknown_names_ids_and_partitions(world: World) -> None:
+    topic = world.topics.get("orders")
+    assert topic is not None
+    assert world.fetch("nobody").error_code is ErrorCode.unknown_topic_or_partition
+    assert world.fetch("orders", partition=9).error_code is ErrorCode.unknown_topic_or_partition
+    assert world.fetch(uuid4(), version=13).error_code is ErrorCode.unknown_topic_id
+    by_id = world.fetch(topic.id, partition=9, version=13)
+    assert by_id.error_code is ErrorCode.unknown_topic_or_partition
+
+
+@pytest.mark.parametrize(
+    ("epoch", "error"),
+    [(-2, ErrorCode.none), (-1, ErrorCode.none), (0, ErrorCode.none), (1, 75)],
+)
+def test_leader_epochs(world: World, epoch: int, error: int) -> None:
+    assert world.fetch("orders", current_leader_epoch=epoch).error_code == error
+
+
+def test_the_first_batch_is_given_whole_whatever_the_limits(world: World) -> None:
+    world.produce("orders", batch(b"x"))
+    world.produce("orders", batch(b"x"), 1)
+    for limits in ({"max_bytes": 1}, {"max_bytes": -1}, {"partition_max_bytes": 0}):
+        asked = world.send_fetch("orders", {1: 0, 0: 0}, **limits)
+        first, second = asked.answer.responses[0].partitions
+        assert (len(first.records), len(second.records)) == (SIZE, 0)
+        assert second.high_watermark == 1
+
+
+def test_limits_count_whole_batches(world: World) -> None:
+    for _ in range(4):
+        world.produce("orders", batch(b"x"))
+    assert len(world.fetch("orders", partition_max_bytes=3 * SIZE - 1).records) == 2 * SIZE
+    assert len(world.fetch("orders", max_bytes=3 * SIZE).records) == 3 * SIZE
+
+
+def test_the_brokers_own_limit() -> None:
+    world = World({"fetch.max.bytes": "1024"})
+    world.make("orders")
+    for _ in range(4):
+        world.produce("orders", batch(b"x" * 400))
+    assert len(world.fetch("orders").records) == 2 * len(batch(b"x" * 400))
+
+
+def test_who_reads_committed_records_is_told_that_nothing_was_aborted(world: World) -> None:
+    assert world.fetch("orders", isolation_level=1).aborted_transactions == ()
+    assert world.fetch("orders", isolation_level=0).aborted_transactions is None
+
+
+@pytest.mark.parametrize("session", [(0, 0), (0, -1), (99, -1), (99, 0)])
+def test_a_full_request_gets_no_session(world: World, session: tuple[int, int]) -> None:
+    answer = world.send_fetch("orders", {0: 0}, session=session, max_wait_ms=0).answer
+    assert (answer.error_code, answer.session_id, len(answer.responses)) == (0, 0, 1)
+
+
+@pytest.mark.parametrize("session", [(0, 5), (99, 1)])
+def test_sessions_are_never_found(world: World, session: tuple[int, int]) -> None:
+    answer = world.send_fetch("orders", {0: 0}, session=session).answer
+    assert answer.error_code == ErrorCode.fetch_session_id_not_found
+    assert answer.responses == ()
+
+
+def test_a_poll_at_the_end_waits_and_wakes_at_once(world: World) -> None:
+    asked = world.send_fetch("orders", {0: 0, 1: 0})
+    assert asked.is_held
+    assert not asked.is_over
+    world.send_produce("orders", {1: batch(b"news")})
+    got = asked.answer.responses[0].partitions
+    assert [len(each.records) for each in got] == [0, len(batch(b"news"))]
+    assert [timer for timer in world.timers if timer.callback] == []
+
+
+def test_a_poll_waits_for_min_bytes_over_all_its_partitions(world: World) -> None:
+    asked = world.send_fetch("orders", {0: 0, 1: 0}, min_bytes=3 * SIZE)
+    world.produce("orders", batch(b"x"))
+    world.produce("orders", batch(b"x"), 1)
+    assert not asked.is_over
+    world.produce("orders", batch(b"x"), 1)
+    assert sum(len(each.records) for each in asked.answer.responses[0].partitions) == 3 * SIZE
+
+
+def test_what_does_not_fit_into_the_answer_does_not_count(world: World) -> None:
+    asked = world.send_fetch("orders", {0: 0, 1: 0}, min_bytes=2 * SIZE, partition_max_bytes=SIZE)
+    for _ in range(5):
+        world.produce("orders", batch(b"x"))
+    assert not asked.is_over
+    world.produce("orders", batch(b"x"), 1)
+    assert asked.is_over
+
+
+def test_a_produce_to_several_partitions_is_seen_whole(world: World) -> None:
+    asked = world.send_fetch("orders", {0: 0, 1: 0})
+    world.send_produce("orders", {0: batch(b"x"), 1: batch(b"x")})
+    assert [len(each.records) for each in asked.answer.responses[0].partitions] == [SIZE, SIZE]
+
+
+def test_when_time_is_up_a_poll_answers_with_what_there_is(world: World) -> None:
+    world.produce("orders", batch(b"x"))
+    asked = world.send_fetch("orders", {0: 0}, min_bytes=1000, max_wait_ms=500)
+    world.pass_time(499)
+    assert not asked.is_over
+    world.pass_time(1)
+    assert len(asked.answer.responses[0].partitions[0].records) == SIZE
+
+
+def test_an_error_answers_at_once(world: World) -> None:
+    asked = world.send_fetch("orders", {0: 0, 1: 55}, min_bytes=1000)
+    assert asked.answer.responses[0].partitions[1].error_code is ErrorCode.offset_out_of_range
+
+
+def test_deleting_a_topic_ends_the_polls_on_it(world: World) -> None:
+    asked = world.send_fetch("orders", {0: 0})
+    topic = world.topics.get("orders")
+    assert topic is not None
+    world.topics.delete(topic)
+    got = asked.answer.responses[0].partitions[0]
+    assert got.error_code is ErrorCode.unknown_topic_or_partition
+
+
+def test_a_client_that_is_gone_leaves_nothing_behind(world: World) -> None:
+    world.send_fetch("orders", {0: 0})
+    partition = world.topics.partition("orders", 0)
+    assert partition is not None
+    assert len(partition.waiters) == 1
+    assert world.last_call.when_gone is not None
+    world.last_call.when_gone()
+    assert len(partition.waiters) == 0
+    assert [timer for timer in world.timers if timer.callback] == []
+
+
+def test_records_of_the_offsets_topic_are_readable_when_they_are_durable(world: World) -> None:
+    partition = world.topics.ensure_offsets_topic().partitions[3]
+    world.rounds.append(partition.log, [(b"key", b"value")], world.now_ms)
+    asked = world.send_fetch("__consumer_offsets", {3: 0})
+    partition.log.append(batch(b"not synced"))
+    partition.waiters.wake_all()
+    assert not asked.is_over
+    partition.log.sync()
+    partition.waiters.wake_all()
+    assert asked.is_over
