@@ -64,7 +64,8 @@ class Shard:
         self.loading: Iterator[list[OffsetsRecord]] | None = None
         self.failed_ms = 0
         self.timer: Timer | None = None
-        # Replies whose records are in the round that is being gathered.
+        # Replies whose records are in the newest round: the one that gathers, or, while none
+        # does, the one that is being synced.
         self.gathered: list[Reply] | None = None
 
 
@@ -149,11 +150,12 @@ class GroupRuntime:
         store, log = self._store, shard.log
         assert log is not None
         if records:
+            # While one round is being synced the next one gathers, with answers of its own.
+            gathered = shard.gathered if store.is_gathering(log) else None
             store.append(log, records, now)
             apply = shard.coordinator.apply
             for record in records:
                 apply(record)
-            gathered = shard.gathered
             if gathered is None:
                 gathered = shard.gathered = []
                 store.then(log, partial(self._written, shard, shard.coordinator, gathered))

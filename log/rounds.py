@@ -99,6 +99,10 @@ class Rounds:
         else:
             settled(None)
 
+    def is_gathering(self, log: Log) -> bool:
+        """Whether something for `log` waits for the next round, behind any that is being synced."""
+        return log in self._gathering
+
     def is_pending(self, log: Log) -> bool:
         """Whether something gathered for `log` is not durable yet."""
         return log in self._gathering or log in self._syncing

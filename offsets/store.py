@@ -59,6 +59,10 @@ class OffsetsStore:
         for key, value in encoded:
             add(key, value, now_ms)
 
+    def is_gathering(self, log: Log) -> bool:
+        """Whether something appended to the log waits to be written."""
+        return self._rounds.is_gathering(log)
+
     def is_pending(self, log: Log) -> bool:
         """Whether something appended to the log is not durable yet."""
         return self._rounds.is_pending(log)

@@ -158,6 +158,8 @@ def _create(call: Call, node: Node, name: str) -> Topic:
         raise Refused(ErrorCode.unknown_topic_or_partition)
     if name == OFFSETS_TOPIC:
         return node.topics.ensure_offsets_topic()
+    if node.topics.is_leaving(name):
+        raise Refused(ErrorCode.leader_not_available, "its deletion is being written down")
     check_new_topic(node.topics, name)
     try:
         return node.topics.create(name, default_partitions(node.topics), {})

@@ -56,9 +56,9 @@ def handle(call: Call, node: Node) -> None:
             if times[wanted.name] > 1:
                 raise Refused(ErrorCode.invalid_request, "Duplicate topic name.")
             planned = plan_topic(node.topics, _new_topic(wanted), node.node_id)
-            partitions += planned.partitions
-            check_partitions_in_request(partitions)
+            check_partitions_in_request(partitions + planned.partitions)
             replies.append(_make(node, wanted.name, planned, request.validate_only))
+            partitions += planned.partitions
         except Refused as refused:
             replies.append(TopicReply(wanted.name, refused.error, refused.message))
     node.topics.settled(partial(_settled, call, replies))

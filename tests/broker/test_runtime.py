@@ -241,6 +241,22 @@ def test_commits_that_came_during_a_failing_sync_are_refused_with_it() -> None:
     assert world.fetched() == 1
 
 
+def test_a_commit_that_came_during_a_sync_is_answered_with_its_own_round() -> None:
+    world = World("fsync")
+    world.commit("first", 1)
+    world.turn()
+    world.rounds._sync_seconds = 1.0  # as on a slow disk: the sync goes to a thread
+    world.commit("under way", 2)
+    world.due.pop(0)()
+    world.commit("meanwhile", 3)
+    world.due.pop(0)()  # the first sync ends
+    assert "under way" in world.answers
+    assert "meanwhile" not in world.answers
+    assert world.partition.log.end_offset == 2
+    world.turn()
+    assert errors_of(world.answers["meanwhile"]) == (ErrorCode.none,)
+
+
 def test_a_disk_that_stays_broken_answers_not_coordinator_until_it_is_mended() -> None:
     world = World("fsync")
     world.commit("kept", 5)
