@@ -1,0 +1,155 @@
+"""Metadata: what is there, what is made by asking, what is refused, in every version."""
+
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from kio.schema.errors import ErrorCode
+from topic_world import World
+
+NOT_ASKED = -(2**31)
+
+
+def metadata(
+    world: World, *topics: Any, everything: bool = False, version: int = 12, **fields: Any
+) -> Any:
+    """`topics`: names or ids."""
+    wanted = []
+    for topic in topics:
+        named: dict[str, Any] = {"name": topic if isinstance(topic, str) else None}
+        if version >= 10:
+            named["topic_id"] = None if isinstance(topic, str) else topic
+        wanted.append(world.part("Metadata", version, "MetadataRequestTopic", **named))
+    if version >= 8:
+        fields.setdefault("include_topic_authorized_operations", False)
+    if 8 <= version <= 10:
+        fields.setdefault("include_cluster_authorized_operations", False)
+    return world.ask("Metadata", version, topics=None if everything else tuple(wanted), **fields)
+
+
+@pytest.mark.parametrize("version", range(14))
+def test_a_topic_and_its_broker_in_every_version(version: int) -> None:
+    world = World()
+    topic = world.make("orders", 2)
+    answer = metadata(world, "orders", version=version)
+    (broker,), (found,) = answer.brokers, answer.topics
+    assert (broker.node_id, broker.host, broker.port) == (1, "broker.test", 9092)
+    assert (found.name, found.error_code) == ("orders", ErrorCode.none)
+    assert [p.partition_index for p in found.partitions] == [0, 1]
+    assert [(p.leader_id, p.replica_nodes, p.isr_nodes) for p in found.partitions] == [
+        (1, (1,), (1,))
+    ] * 2
+    if version >= 10:
+        assert found.topic_id == topic.id
+
+
+@pytest.mark.parametrize("version", [0, 1, 4, 12])
+def test_all_topics(version: int) -> None:
+    world = World()
+    world.make("orders")
+    world.make("payments")
+    answer = metadata(world, everything=version > 0, version=version)
+    assert {topic.name for topic in answer.topics} == {"orders", "payments"}
+
+
+def test_no_topics_is_a_question_about_the_cluster() -> None:
+    world = World()
+    world.make("orders")
+    answer = metadata(world)
+    assert (answer.topics, answer.controller_id) == ((), 1)
+    assert answer.cluster_id == "kqTQaMhSSk2QIGlhVrdiyw"
+
+
+def test_an_unknown_topic_is_made_and_told_at_once_when_it_is_durable() -> None:
+    world = World({"num.partitions": "3"})
+    asked = world.send(
+        "Metadata",
+        12,
+        topics=(world.part("Metadata", 12, "MetadataRequestTopic", name="new", topic_id=None),),
+        allow_auto_topic_creation=True,
+        include_topic_authorized_operations=False,
+    )
+    assert not asked.is_over
+    world.turn()
+    (made,) = asked.answer.topics
+    assert (made.error_code, len(made.partitions)) == (ErrorCode.none, 3)
+    assert world.restarted().topics.get("new") is not None
+
+
+def test_the_offsets_topic_is_made_as_it_must_be() -> None:
+    world = World({"offsets.topic.num.partitions": "7"})
+    (made,) = metadata(world, "__consumer_offsets").topics
+    assert (made.is_internal, len(made.partitions)) == (True, 7)
+
+
+@pytest.mark.parametrize(("client", "broker"), [(False, "true"), (True, "false")])
+def test_client_and_broker_can_both_forbid_to_make_topics(client: bool, broker: str) -> None:
+    world = World({"auto.create.topics.enable": broker})
+    (topic,) = metadata(world, "new", allow_auto_topic_creation=client).topics
+    assert topic.error_code is ErrorCode.unknown_topic_or_partition
+    assert len(world.topics) == 0
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+@pytest.mark.parametrize("name", ["", "bad name", "x" * 250, ".."])
+def test_names_that_no_topic_can_have(name: str, allowed: bool) -> None:
+    world = World()
+    (topic,) = metadata(world, name, allow_auto_topic_creation=allowed).topics
+    assert topic.error_code is ErrorCode.invalid_topic_exception
+
+
+def test_a_topic_is_not_made_beside_one_with_nearly_the_same_name() -> None:
+    world = World()
+    world.make("a.b")
+    (topic,) = metadata(world, "a_b").topics
+    assert topic.error_code is ErrorCode.invalid_topic_exception
+
+
+def test_topics_are_asked_for_by_id_from_version_12_on() -> None:
+    world = World()
+    topic = world.make("orders")
+    stranger = uuid4()
+    found, unknown = metadata(world, topic.id, stranger).topics
+    assert (found.name, found.error_code) == ("orders", ErrorCode.none)
+    assert (unknown.name, unknown.topic_id) == (None, stranger)
+    assert unknown.error_code is ErrorCode.unknown_topic_id
+
+
+@pytest.mark.parametrize("version", [10, 11])
+def test_versions_10_and_11_cannot_ask_by_id(version: int) -> None:
+    world = World()
+    topic = world.make("orders")
+    answer = metadata(world, topic.id, version=version)
+    assert answer.topics[0].error_code is ErrorCode.invalid_request
+    assert answer.brokers == ()
+
+
+def test_a_topic_is_told_once() -> None:
+    world = World()
+    world.make("orders")
+    assert len(metadata(world, "orders", "orders").topics) == 1
+
+
+def test_authorized_operations_are_told_on_demand() -> None:
+    world = World()
+    world.make("orders")
+    plain = metadata(world, "orders", version=10)
+    told = metadata(
+        world,
+        "orders",
+        version=10,
+        include_topic_authorized_operations=True,
+        include_cluster_authorized_operations=True,
+    )
+    assert plain.topics[0].topic_authorized_operations == NOT_ASKED
+    assert plain.cluster_authorized_operations == NOT_ASKED
+    assert told.topics[0].topic_authorized_operations == 3576
+    assert told.cluster_authorized_operations == 8096
+
+
+def test_a_topic_that_could_not_be_written_down_is_not_told() -> None:
+    world = World()
+    world.files.fail("append")
+    (topic,) = metadata(world, "new").topics
+    assert topic.error_code is ErrorCode.leader_not_available
+    assert world.topics.get("new") is None

@@ -1,0 +1,223 @@
+"""CreateTopics: every refusal in Kafka's words, and what is told about what was made."""
+
+from typing import Any
+
+import pytest
+from kio.schema.errors import ErrorCode
+from topic_world import World, milliseconds
+
+
+@pytest.fixture
+def world() -> World:
+    return World({"num.partitions": "2"})
+
+
+def wanted(world: World, name: str = "orders", version: int = 7, **fields: Any) -> Any:
+    part = world.part
+    assignments = tuple(
+        part("CreateTopics", version, "CreatableReplicaAssignment", partition_index=p, broker_ids=b)
+        for p, b in fields.pop("assignments", ())
+    )
+    configs = tuple(
+        part("CreateTopics", version, "CreatableTopicConfig", name=key, value=value)
+        for key, value in fields.pop("configs", {}).items()
+    )
+    fields = {"num_partitions": 1, "replication_factor": 1, **fields}
+    return part(
+        "CreateTopics",
+        version,
+        "CreatableTopic",
+        name=name,
+        assignments=assignments,
+        configs=configs,
+        **fields,
+    )
+
+
+def create(world: World, *topics: Any, version: int = 7, validate_only: bool = False) -> Any:
+    answer = world.ask(
+        "CreateTopics",
+        version,
+        topics=topics,
+        timeout=milliseconds(1000),
+        validate_only=validate_only,
+    )
+    return answer.topics
+
+
+@pytest.mark.parametrize("version", range(2, 8))
+def test_every_version(world: World, version: int) -> None:
+    (made,) = create(world, wanted(world, num_partitions=3, version=version), version=version)
+    assert (made.name, made.error_code, made.error_message) == ("orders", ErrorCode.none, None)
+    topic = world.topics.get("orders")
+    assert topic is not None
+    assert len(topic.partitions) == 3
+    if version >= 7:
+        assert made.topic_id == topic.id
+
+
+def test_what_was_made_is_described(world: World) -> None:
+    (made,) = create(
+        world,
+        wanted(world, num_partitions=-1, replication_factor=-1, configs={"retention.ms": "5"}),
+    )
+    assert (made.num_partitions, made.replication_factor) == (2, 1)
+    configs = {each.name: (each.value, each.config_source) for each in made.configs}
+    assert len(configs) == 33
+    assert configs["retention.ms"] == ("5", 1)
+    assert configs["segment.bytes"] == ("1073741824", 5)
+
+
+def test_it_outlives_the_broker(world: World) -> None:
+    create(world, wanted(world, num_partitions=4, configs={"cleanup.policy": "compact"}))
+    topic, before = world.restarted().topics.get("orders"), world.topics.get("orders")
+    assert topic is not None
+    assert before is not None
+    assert (topic.id, len(topic.partitions)) == (before.id, 4)
+    assert topic.settings.compacted
+
+
+def test_validating_makes_nothing(world: World) -> None:
+    (checked,) = create(world, wanted(world), validate_only=True)
+    assert (checked.error_code, checked.num_partitions) == (ErrorCode.none, 1)
+    assert len(world.topics) == 0
+
+
+MANUAL: dict[str, Any] = {"num_partitions": -1, "replication_factor": -1}
+REFUSED: dict[str, tuple[dict[str, Any], ErrorCode, str]] = {
+    "no name": (
+        {"name": ""},
+        ErrorCode.invalid_topic_exception,
+        "Topic name is invalid: the empty string is not allowed",
+    ),
+    "a name with a space": (
+        {"name": "a b"},
+        ErrorCode.invalid_topic_exception,
+        (
+            "Topic name is invalid: 'a b' contains one or more characters other than ASCII "
+            "alphanumerics, '.', '_' and '-'"
+        ),
+    ),
+    "a name that is there": (
+        {"name": "there.is"},
+        ErrorCode.topic_already_exists,
+        "Topic 'there.is' already exists.",
+    ),
+    "nearly a name that is there": (
+        {"name": "there_is"},
+        ErrorCode.invalid_topic_exception,
+        "Topic 'there_is' collides with existing topic: there.is",
+    ),
+    "the broker's own topic": (
+        {"name": "__consumer_offsets"},
+        ErrorCode.invalid_topic_exception,
+        "Topic '__consumer_offsets' is kept by the broker itself.",
+    ),
+    "no partitions": (
+        {"num_partitions": 0},
+        ErrorCode.invalid_partitions,
+        "Number of partitions was set to an invalid non-positive value.",
+    ),
+    "no replicas": (
+        {"replication_factor": 0},
+        ErrorCode.invalid_replication_factor,
+        "Replication factor must be larger than 0, or -1 to use the default value.",
+    ),
+    "too many replicas": (
+        {"replication_factor": 2},
+        ErrorCode.invalid_replication_factor,
+        (
+            "Unable to replicate the partition 2 time(s): The target replication factor of 2 "
+            "cannot be reached because only 1 broker(s) are registered."
+        ),
+    ),
+    "too many partitions": (
+        {"num_partitions": 10_001},
+        ErrorCode.policy_violation,
+        "Excessively large number of partitions per request.",
+    ),
+    "an unknown key": (
+        {"configs": {"nope": "1"}},
+        ErrorCode.invalid_config,
+        "Unknown topic config name: nope",
+    ),
+    "a key without value": (
+        {"configs": {"retention.ms": None}},
+        ErrorCode.invalid_config,
+        "Null value not supported for topic configs: retention.ms",
+    ),
+    "replicas and assignments": (
+        {"num_partitions": -1, "assignments": [(0, (1,))]},
+        ErrorCode.invalid_request,
+        "A manual partition assignment was specified, but replication factor was not set to -1.",
+    ),
+    "partitions and assignments": (
+        {"num_partitions": 1, "replication_factor": -1, "assignments": [(0, (1,))]},
+        ErrorCode.invalid_request,
+        "A manual partition assignment was specified, but numPartitions was not set to -1.",
+    ),
+    "a gap in the assignments": (
+        {**MANUAL, "assignments": [(0, (1,)), (2, (1,))]},
+        ErrorCode.invalid_replica_assignment,
+        "partitions should be a consecutive 0-based integer sequence",
+    ),
+    "a partition assigned twice": (
+        {**MANUAL, "assignments": [(0, (1,)), (0, (1,))]},
+        ErrorCode.invalid_replica_assignment,
+        "Found multiple manual partition assignments for partition 0",
+    ),
+    "a broker twice": (
+        {**MANUAL, "assignments": [(0, (1, 1))]},
+        ErrorCode.invalid_replica_assignment,
+        "The manual partition assignment includes the broker 1 more than once.",
+    ),
+    "another broker": (
+        {**MANUAL, "assignments": [(0, (9,))]},
+        ErrorCode.invalid_replica_assignment,
+        "The manual partition assignment includes broker 9, but no such broker is registered.",
+    ),
+    "nobody": (
+        {**MANUAL, "assignments": [(0, ())]},
+        ErrorCode.invalid_replica_assignment,
+        "The manual partition assignment includes an empty replica list.",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_refusals_do_not_touch_the_other_topics(world: World, what: str) -> None:
+    world.make("there.is")
+    fields, error, message = REFUSED[what]
+    refused, made = create(world, wanted(world, **fields), wanted(world, "fine"))
+    assert (refused.error_code, refused.error_message) == (error, message)
+    assert refused.num_partitions == -1
+    assert made.error_code is ErrorCode.none
+    assert {topic.name for topic in world.topics} == {"there.is", "fine"}
+
+
+def test_manual_assignments_to_this_broker_are_fine(world: World) -> None:
+    (made,) = create(world, wanted(world, **MANUAL, assignments=[(1, (1,)), (0, (1,))]))
+    assert (made.error_code, made.num_partitions) == (ErrorCode.none, 2)
+
+
+def test_a_topic_named_twice_is_refused_once(world: World) -> None:
+    (refused,) = create(world, wanted(world), wanted(world, num_partitions=2))
+    assert refused.error_code is ErrorCode.invalid_request
+    assert refused.error_message == "Duplicate topic name."
+
+
+def test_partitions_of_one_request_are_counted_together(world: World) -> None:
+    first, second = create(
+        world, wanted(world, "a", num_partitions=9_999), wanted(world, "b", num_partitions=2)
+    )
+    assert (first.error_code, second.error_code) == (ErrorCode.none, ErrorCode.policy_violation)
+
+
+def test_what_cannot_be_written_down_is_not_made(world: World) -> None:
+    world.files.fail("sync")
+    (refused,) = create(world, wanted(world))
+    assert refused.error_code is ErrorCode.kafka_storage_error
+    assert len(world.topics) == 0
+    (made,) = create(world, wanted(world))
+    assert made.error_code is ErrorCode.none
+    assert len(world.restarted().topics) == 1

@@ -1,0 +1,118 @@
+"""DeleteTopics: by name and by id, never by both, and gone with all that was in it."""
+
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from kio.schema.errors import ErrorCode
+from topic_world import FOLDER, World, batch, milliseconds
+
+Pair = tuple[str | None, UUID | None]
+
+
+@pytest.fixture
+def world() -> World:
+    world = World()
+    world.make("orders", 2)
+    return world
+
+
+def delete(world: World, *topics: Pair, version: int = 6) -> Any:
+    if version >= 6:
+        states = tuple(
+            world.part("DeleteTopics", version, "DeleteTopicState", name=name, topic_id=id_)
+            for name, id_ in topics
+        )
+        fields: dict[str, Any] = {"topics": states}
+    else:
+        fields = {"topic_names": tuple(name for name, _ in topics)}
+    return world.ask("DeleteTopics", version, timeout=milliseconds(1000), **fields).responses
+
+
+def orders(world: World) -> UUID:
+    topic = world.topics.get("orders")
+    assert topic is not None
+    return topic.id
+
+
+@pytest.mark.parametrize("version", range(1, 7))
+def test_every_version_by_name(world: World, version: int) -> None:
+    (gone,) = delete(world, ("orders", None), version=version)
+    assert (gone.name, gone.error_code) == ("orders", ErrorCode.none)
+    assert len(world.topics) == 0
+    assert len(world.restarted().topics) == 0
+
+
+def test_by_id(world: World) -> None:
+    id_ = orders(world)
+    (gone,) = delete(world, (None, id_))
+    assert (gone.name, gone.topic_id, gone.error_code) == ("orders", id_, ErrorCode.none)
+
+
+def test_its_records_are_gone_and_do_not_come_back_with_its_name(world: World) -> None:
+    world.produce("orders", batch(b"old"))
+    delete(world, ("orders", None))
+    assert not world.files.exists(FOLDER / "orders-0")
+    world.make("orders")
+    assert world.fetch("orders").high_watermark == 0
+
+
+def test_refusals(world: World) -> None:
+    stranger, id_ = uuid4(), orders(world)
+    answers = delete(world, ("nobody", None), (None, stranger), ("orders", id_), (None, None))
+    assert [(each.error_code, each.error_message) for each in answers] == [
+        (
+            ErrorCode.unknown_topic_or_partition,
+            "This server does not host this topic-partition.",
+        ),
+        (ErrorCode.unknown_topic_id, "This server does not host this topic ID."),
+        (ErrorCode.invalid_request, "You may not specify both topic name and topic id."),
+        (ErrorCode.invalid_request, "Neither topic name nor id were specified."),
+    ]
+    assert len(world.topics) == 1
+
+
+def test_a_topic_named_twice_stays(world: World) -> None:
+    (twice,) = delete(world, ("orders", None), ("orders", None))
+    assert (twice.error_code, twice.error_message) == (
+        ErrorCode.invalid_request,
+        "Duplicate topic name.",
+    )
+    (both,) = delete(world, ("orders", None), (None, orders(world)))
+    assert both.error_message == "The provided topic name maps to an ID that was already supplied."
+    assert len(world.topics) == 1
+
+
+def test_the_offsets_topic_stays(world: World) -> None:
+    world.topics.ensure_offsets_topic()
+    (refused,) = delete(world, ("__consumer_offsets", None))
+    assert refused.error_code is ErrorCode.invalid_topic_exception
+
+
+def test_deleting_can_be_disabled() -> None:
+    world = World({"delete.topic.enable": "false"})
+    world.make("orders")
+    (refused,) = delete(world, ("orders", None))
+    assert refused.error_code is ErrorCode.topic_deletion_disabled
+
+
+def test_a_deletion_that_is_not_durable_did_not_happen(world: World) -> None:
+    world.produce("orders", batch(b"kept"))
+    world.files.fail("sync")
+    (refused,) = delete(world, ("orders", None))
+    assert refused.error_code is ErrorCode.kafka_storage_error
+    assert len(world.fetch("orders").records) == len(batch(b"kept"))
+    assert world.restarted().topics.get("orders") is not None
+
+
+def test_until_it_is_durable_the_name_is_taken(world: World) -> None:
+    topic = world.topics.get("orders")
+    assert topic is not None
+    world.topics.delete(topic)
+    answer = world.ask(
+        "Metadata",
+        12,
+        topics=(world.part("Metadata", 12, "MetadataRequestTopic", name="orders", topic_id=None),),
+        include_topic_authorized_operations=False,
+    )
+    assert answer.topics[0].error_code is ErrorCode.leader_not_available

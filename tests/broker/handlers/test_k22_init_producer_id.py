@@ -1,0 +1,70 @@
+"""InitProducerId: never the same id twice, and none for transactions."""
+
+from typing import Any
+
+import pytest
+from kio.schema.errors import ErrorCode
+from topic_world import World, milliseconds
+
+
+def init(world: World, version: int = 5, transactional_id: str | None = None, **given: Any) -> Any:
+    return world.ask(
+        "InitProducerId",
+        version,
+        transactional_id=transactional_id,
+        transaction_timeout=milliseconds(60_000),
+        **given,
+    )
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_each_producer_gets_an_id_of_its_own(version: int) -> None:
+    world = World()
+    answers = [init(world, version) for _ in range(3)]
+    assert len({answer.producer_id for answer in answers}) == 3
+    assert {(answer.error_code, answer.producer_epoch) for answer in answers} == {(0, 0)}
+
+
+def test_ids_are_unique_across_restarts_and_blocks() -> None:
+    world = World()
+    seen = set()
+    for _ in range(3):
+        for _ in range(1_001):
+            seen.add(init(world).producer_id)
+        world = world.restarted()
+    assert len(seen) == 3_003
+
+
+def test_an_id_is_told_when_it_is_durable_that_it_is_taken() -> None:
+    world = World()
+    asked = world.send(
+        "InitProducerId", 5, transactional_id=None, transaction_timeout=milliseconds(0)
+    )
+    assert not asked.is_over
+    world.turn()
+    assert asked.answer.error_code is ErrorCode.none
+
+
+def test_without_durable_ids_clients_are_asked_to_try_again() -> None:
+    world = World()
+    world.files.fail("append")
+    assert init(world).error_code is ErrorCode.coordinator_load_in_progress
+    first = init(world)
+    assert first.error_code is ErrorCode.none
+    assert init(world.restarted()).producer_id > first.producer_id
+
+
+@pytest.mark.parametrize(
+    ("transactional_id", "given", "error"),
+    [
+        ("", {}, ErrorCode.invalid_request),
+        (None, {"producer_id": 1}, ErrorCode.invalid_request),
+        (None, {"producer_epoch": 1}, ErrorCode.invalid_request),
+        (None, {"producer_id": 1, "producer_epoch": 5}, ErrorCode.none),
+        ("payments", {}, ErrorCode.unsupported_version),
+    ],
+)
+def test_what_is_asked_must_make_sense_and_need_no_transactions(
+    transactional_id: str | None, given: dict[str, int], error: ErrorCode
+) -> None:
+    assert init(World(), 5, transactional_id, **given).error_code is error

@@ -1,0 +1,112 @@
+"""CreatePartitions: topics grow, never shrink."""
+
+from typing import Any
+
+import pytest
+from kio.schema.errors import ErrorCode
+from topic_world import World, batch, milliseconds
+
+
+@pytest.fixture
+def world() -> World:
+    world = World()
+    world.make("orders", 2)
+    return world
+
+
+def grow(
+    world: World,
+    *topics: tuple[str, int, list[list[int]] | None],
+    version: int = 3,
+    validate_only: bool = False,
+) -> Any:
+    part = world.part
+    wanted = tuple(
+        part(
+            "CreatePartitions",
+            version,
+            "CreatePartitionsTopic",
+            name=name,
+            count=count,
+            assignments=None
+            if assignments is None
+            else tuple(
+                part("CreatePartitions", version, "CreatePartitionsAssignment", broker_ids=tuple(b))
+                for b in assignments
+            ),
+        )
+        for name, count, assignments in topics
+    )
+    answer = world.ask(
+        "CreatePartitions",
+        version,
+        topics=wanted,
+        timeout=milliseconds(1000),
+        validate_only=validate_only,
+    )
+    return answer.results
+
+
+def count(world: World) -> int:
+    topic = world.topics.get("orders")
+    assert topic is not None
+    return len(topic.partitions)
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_records_stay_where_they_are(world: World, version: int) -> None:
+    world.produce("orders", batch(b"x"), 1)
+    (grown,) = grow(world, ("orders", 5, None), version=version)
+    assert (grown.error_code, grown.error_message) == (ErrorCode.none, None)
+    assert count(world) == count(world.restarted()) == 5
+    assert world.fetch("orders", partition=1).high_watermark == 1
+    assert world.produce("orders", batch(b"x"), 4).error_code is ErrorCode.none
+
+
+def test_validating_makes_nothing(world: World) -> None:
+    grow(world, ("orders", 5, None), validate_only=True)
+    assert count(world) == 2
+
+
+@pytest.mark.parametrize(
+    ("wanted", "error", "message"),
+    [
+        (("orders", 2, None), 37, "Topic already has 2 partition(s)."),
+        (
+            ("orders", 1, None),
+            37,
+            "The topic orders currently has 2 partition(s); 1 would not be an increase.",
+        ),
+        (("nobody", 3, None), 3, None),
+        (("orders", 20_000, None), 44, "Excessively large number of partitions per request."),
+        (
+            ("orders", 3, [[1], [1]]),
+            39,
+            "Attempted to add 1 additional partition(s), but only 2 assignment(s) were specified.",
+        ),
+        (
+            ("orders", 3, [[2]]),
+            39,
+            "The manual partition assignment includes broker 2, but no such broker is registered.",
+        ),
+    ],
+)
+def test_refusals(world: World, wanted: Any, error: int, message: str | None) -> None:
+    (refused,) = grow(world, wanted)
+    assert (refused.error_code, refused.error_message) == (error, message)
+    assert count(world) == 2
+
+
+def test_a_topic_named_twice_and_the_offsets_topic_do_not_grow(world: World) -> None:
+    world.topics.ensure_offsets_topic()
+    (twice,) = grow(world, ("orders", 3, None), ("orders", 4, None))
+    assert twice.error_message == "Duplicate topic name."
+    (internal,) = grow(world, ("__consumer_offsets", 60, None))
+    assert internal.error_code is ErrorCode.invalid_topic_exception
+
+
+def test_what_cannot_be_written_down_does_not_grow(world: World) -> None:
+    world.files.fail("sync")
+    (refused,) = grow(world, ("orders", 3, None))
+    assert refused.error_code is ErrorCode.kafka_storage_error
+    assert count(world) == 2
