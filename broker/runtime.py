@@ -93,20 +93,28 @@ class GroupRuntime:
         # Told after a round has made records of a partition durable.
         self.on_durable: Callable[[int], None] = lambda _partition: None
 
-    def submit(self, command: Command, respond: Respond, context: Any) -> None:
+    def submit(self, command: Command, respond: Respond, context: Any) -> int:
         """Decide `command`; `respond(context, result)` is called now or later, exactly once. (Or
-        never, when a member overwrites its own parked request: coordinator.md 1.5.)"""
+        never, when a member's later request takes the place of its parked one.)
+
+        Returns the ticket, for `forget`.
+        """
         partition = self._store.partition_of(command.group_id)
         shard = self._shards.get(partition)
         if shard is None or shard.state is not ShardState.ACTIVE:
             shard = shard or self._open(partition)
             if (refused := self._not_ready(shard, command)) is not None:
                 respond(context, refused)
-                return
+                return 0
         self._last_ticket = ticket = self._last_ticket + 1
         self._waiting[ticket] = (command, respond, context)
         now = self._clock.now_ms()
         self._carry_out(shard, shard.coordinator.handle(command, ticket, now), now)
+        return ticket
+
+    def forget(self, ticket: int) -> None:
+        """Nobody is there any more to take the answer."""
+        self._waiting.pop(ticket, None)
 
     def load(self, partitions: Iterable[int]) -> None:
         """Load `partitions` in the background, so that the sessions of their members are watched;

@@ -6,6 +6,7 @@ v6 flexible · v7 protocol_type, nullable protocol_name · v8 reason (KIP-800) �
 
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import partial
 from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
@@ -48,8 +49,10 @@ def handle(call: Call, node: Node) -> None:
         supports_skip_assignment=call.version >= 9,
         reason=getattr(request, "reason", None),
     )
-    node.groups.submit(command, _respond, call)
+    ticket = node.groups.submit(command, _respond, call)
     call.hold()
+    # Its member stays, as in Kafka, which does not notice; only the answer has nobody to go to.
+    call.on_gone(partial(node.groups.forget, ticket))
 
 
 def _respond(call: Call, result: Joined) -> None:

@@ -4,6 +4,7 @@ v1 throttle_time · v3 group_instance_id · v4 flexible · v5 protocol_type, pro
 """
 
 from datetime import timedelta
+from functools import partial
 from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
@@ -39,8 +40,10 @@ def handle(call: Call, node: Node) -> None:
         protocol_name=protocol_name,
         assignments=tuple((a.member_id, a.assignment) for a in request.assignments),
     )
-    node.groups.submit(command, _respond, call)
+    ticket = node.groups.submit(command, _respond, call)
     call.hold()
+    # Its member stays, as in Kafka, which does not notice; only the answer has nobody to go to.
+    call.on_gone(partial(node.groups.forget, ticket))
 
 
 def _respond(call: Call, result: Synced) -> None:

@@ -134,8 +134,8 @@ class World:
             for callback in due:
                 callback()
 
-    def ask(self, name: str, command: Any) -> None:
-        self.runtime.submit(command, self._answer, name)
+    def ask(self, name: str, command: Any) -> int:
+        return self.runtime.submit(command, self._answer, name)
 
     def _answer(self, name: str, result: Any) -> None:
         assert name not in self.answers, f"{name} was answered twice"
@@ -280,6 +280,18 @@ def test_parked_joins_are_sent_away_when_their_partition_is_lost() -> None:
     world.commit("refused", 1, group_id="other")
     world.turn()
     assert world.answers["join"].error is ErrorCode.not_coordinator
+
+
+def test_a_client_that_is_gone_leaves_no_ticket_and_its_join_goes_on() -> None:
+    world = World("os")
+    ticket = world.ask("join", join())
+    world.turn()
+    world.runtime.forget(ticket)
+    world.timers.advance(0)
+    world.turn()
+    assert "join" not in world.answers
+    assert not world.runtime._waiting
+    assert world.runtime._shards[0].coordinator.groups["g"].generation == 1
 
 
 def test_a_join_is_answered_when_its_deadline_comes() -> None:
