@@ -26,8 +26,9 @@ $(STAMP): pyproject.toml
 demo: $(STAMP)
 	@$(BIN)/python demo/run.py
 
+# Side by side: most of what the tests do is wait for clients.
 test: lint types
-	$(BIN)/pytest -q
+	$(BIN)/pytest -q -n auto
 
 lint: $(STAMP)
 	$(BIN)/ruff check --quiet .
