@@ -1,0 +1,135 @@
+"""Configuration keys: what a text means and what is said when it means nothing."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kohort.topics.config_def import (
+    LONG_MAX,
+    ConfigDef,
+    ConfigKey,
+    ConfigType,
+    InvalidConfigValue,
+    Value,
+    at_least,
+    between,
+    not_empty,
+    one_of,
+    some_of,
+    text_of,
+)
+
+KINDS = {kind: ConfigKey("some.key", kind, None, nullable=True) for kind in ConfigType}
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "value"),
+    [
+        (ConfigType.BOOLEAN, "TRUE", True),
+        (ConfigType.BOOLEAN, " false ", False),
+        (ConfigType.INT, "+5", 5),
+        (ConfigType.LONG, " -7 ", -7),
+        (ConfigType.LONG, str(LONG_MAX), LONG_MAX),
+        (ConfigType.DOUBLE, "1e-1", 0.1),
+        (ConfigType.DOUBLE, ".5", 0.5),
+        (ConfigType.STRING, " text ", "text"),
+        (ConfigType.LIST, "a, b", ("a", "b")),
+        (ConfigType.LIST, "", ()),
+        (ConfigType.PASSWORD, "x", "x"),
+    ],
+)
+def test_texts_are_read_as_kafka_reads_them(kind: ConfigType, text: str, value: Value) -> None:
+    assert KINDS[kind].parse(text) == value
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "complaint"),
+    [
+        (ConfigType.BOOLEAN, "1", "Expected value to be either true or false"),
+        (ConfigType.SHORT, "32768", "Not a number of type SHORT"),
+        (ConfigType.INT, "2147483648", "Not a number of type INT"),
+        (ConfigType.INT, "1_000", "Not a number of type INT"),
+        (ConfigType.INT, "１", "Not a number of type INT"),
+        (ConfigType.LONG, "", "Not a number of type LONG"),
+        (ConfigType.LONG, "9" * 5000, "Not a number of type LONG"),
+        (ConfigType.DOUBLE, "nan", "Not a number of type DOUBLE"),
+    ],
+)
+def test_what_is_no_such_value(kind: ConfigType, text: str, complaint: str) -> None:
+    with pytest.raises(InvalidConfigValue) as refused:
+        KINDS[kind].parse(text)
+    assert str(refused.value) == f"Invalid value {text} for configuration some.key: {complaint}"
+
+
+def test_a_list_has_no_empty_items() -> None:
+    with pytest.raises(InvalidConfigValue, match=r"'some\.key' values must not be empty"):
+        KINDS[ConfigType.LIST].parse("a,,b")
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "complaint"),
+    [
+        (
+            ConfigKey("k", ConfigType.INT, 5, at_least(1)),
+            "0",
+            "Invalid value 0 for configuration k: Value must be at least 1",
+        ),
+        (
+            ConfigKey("k", ConfigType.DOUBLE, 0.5, between(0, 1)),
+            "2",
+            "Invalid value 2.0 for configuration k: Value must be no more than 1",
+        ),
+        (
+            ConfigKey("k", ConfigType.DOUBLE, 0.5, between(0, 1)),
+            "-1",
+            "Invalid value -1.0 for configuration k: Value must be at least 0",
+        ),
+        (
+            ConfigKey("k", ConfigType.STRING, "a", one_of("a", "b")),
+            "c",
+            "Invalid value c for configuration k: String must be one of: a, b",
+        ),
+        (
+            ConfigKey("k", ConfigType.LIST, (), some_of("a", "b")),
+            "a,c",
+            "Invalid value c for configuration k: String must be one of: a, b",
+        ),
+        (
+            ConfigKey("k", ConfigType.STRING, "x", not_empty),
+            "",
+            "Invalid value  for configuration k: String must be non-empty",
+        ),
+    ],
+)
+def test_values_out_of_bounds(key: ConfigKey, text: str, complaint: str) -> None:
+    with pytest.raises(InvalidConfigValue) as refused:
+        key.parse(text)
+    assert str(refused.value) == complaint
+
+
+def test_only_some_keys_may_be_without_value() -> None:
+    KINDS[ConfigType.LONG].check(None)
+    with pytest.raises(InvalidConfigValue, match="must be non-null"):
+        ConfigKey("k", ConfigType.LONG, 1).check(None)
+
+
+def test_a_definition_keeps_the_order_and_knows_its_defaults() -> None:
+    keys = ConfigDef([ConfigKey("b", ConfigType.INT, 1), ConfigKey("a", ConfigType.INT, 2)])
+    assert list(keys) == ["b", "a"]
+    assert keys.defaults() == {"b": 1, "a": 2}
+    assert len(keys) == 2
+
+
+@given(
+    st.one_of(
+        st.tuples(st.just(ConfigType.BOOLEAN), st.booleans()),
+        st.tuples(st.just(ConfigType.LONG), st.integers(-LONG_MAX - 1, LONG_MAX)),
+        st.tuples(st.just(ConfigType.DOUBLE), st.floats(allow_nan=False, allow_infinity=False)),
+        st.tuples(
+            st.just(ConfigType.LIST),
+            st.lists(st.from_regex(r"[a-z.]{1,9}", fullmatch=True)).map(tuple),
+        ),
+    )
+)
+def test_what_is_written_is_read_back(case: tuple[ConfigType, Value]) -> None:
+    kind, value = case
+    assert KINDS[kind].parse(text_of(value) or "") == value

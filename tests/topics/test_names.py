@@ -1,0 +1,38 @@
+"""Which names a topic may have."""
+
+import pytest
+from kohort.topics.names import collision_key, invalid_name, is_internal
+
+
+@pytest.mark.parametrize("name", ["a", "A-b_c.9", "x" * 249, "...", "__x"])
+def test_good_names(name: str) -> None:
+    assert invalid_name(name) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "complaint"),
+    [
+        ("", "the empty string is not allowed"),
+        (".", "'.' is not allowed"),
+        ("..", "'..' is not allowed"),
+        ("x" * 250, f"the length of '{'x' * 250}' is longer than the max allowed length 249"),
+        ("__kohort_topics", "'__kohort_topics' is kept by the broker itself"),
+    ],
+)
+def test_bad_names(name: str, complaint: str) -> None:
+    assert invalid_name(name) == f"Topic name is invalid: {complaint}"
+
+
+@pytest.mark.parametrize("name", ["a b", "ü", "a/b", "a\n", "a,b", "../x"])
+def test_only_some_letters_are_legal(name: str) -> None:
+    assert "contains one or more characters other than" in (invalid_name(name) or "")
+
+
+def test_dots_and_underscores_collide() -> None:
+    assert collision_key("a.b_c") == collision_key("a_b.c")
+    assert collision_key("a-b") != collision_key("a_b")
+
+
+def test_internal_topics() -> None:
+    assert is_internal("__consumer_offsets")
+    assert not is_internal("orders")

@@ -1,0 +1,145 @@
+"""Sequences of idempotent producers, as Kafka 4.3 accepted and refused them one by one."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kio.schema.errors import ErrorCode
+from kohort.log.batch import NewRecord, build, read_header
+from kohort.topics.errors import Refused
+from kohort.topics.producers import Producers
+from topic_world import NOW_MS, World
+
+DAY_MS = 86_400_000
+SEQUENCE_MAX = 2**31 - 1
+
+
+def sent(sequence: int, count: int = 1, *, producer: int = 7, epoch: int = 0) -> bytes:
+    return build(
+        [NewRecord(b"k", b"v", NOW_MS)] * count,
+        producer_id=producer,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+    )
+
+
+@pytest.fixture
+def world() -> World:
+    world = World()
+    world.make("orders")
+    return world
+
+
+def offset(world: World, data: bytes) -> int:
+    answer = world.produce("orders", data)
+    assert answer.error_code is ErrorCode.none, answer.error_message
+    return int(answer.base_offset)
+
+
+def error(world: World, data: bytes) -> ErrorCode:
+    return ErrorCode(world.produce("orders", data).error_code)
+
+
+def test_a_repeated_batch_gets_the_offset_of_the_first_and_is_stored_once(world: World) -> None:
+    assert offset(world, sent(0)) == 0
+    assert offset(world, sent(0)) == 0
+    assert offset(world, sent(1)) == 1
+    assert world.fetch("orders").high_watermark == 2
+
+
+def test_five_batches_are_remembered(world: World) -> None:
+    for sequence in range(8):
+        offset(world, sent(sequence))
+    assert offset(world, sent(3)) == 3
+    assert error(world, sent(2)) is ErrorCode.out_of_order_sequence_number
+
+
+def test_a_gap_is_out_of_order(world: World) -> None:
+    offset(world, sent(0))
+    assert error(world, sent(2)) is ErrorCode.out_of_order_sequence_number
+
+
+def test_a_producer_that_nobody_knows_may_begin_anywhere(world: World) -> None:
+    assert offset(world, sent(10, 2, epoch=3)) == 0
+    assert offset(world, sent(12, 2, epoch=3)) == 2
+    assert error(world, sent(13, 3, epoch=3)) is ErrorCode.out_of_order_sequence_number
+    assert error(world, sent(12, 3, epoch=3)) is ErrorCode.out_of_order_sequence_number
+
+
+def test_a_new_epoch_begins_at_0_and_the_old_one_is_over(world: World) -> None:
+    offset(world, sent(0))
+    assert error(world, sent(5, epoch=1)) is ErrorCode.out_of_order_sequence_number
+    assert offset(world, sent(0, epoch=1)) == 1
+    assert error(world, sent(1)) is ErrorCode.invalid_producer_epoch
+    assert error(world, sent(0)) is ErrorCode.invalid_producer_epoch
+
+
+@pytest.mark.parametrize(
+    ("first", "count", "following"),
+    [(SEQUENCE_MAX - 1, 2, 0), (SEQUENCE_MAX - 1, 3, 1), (SEQUENCE_MAX, 1, 0)],
+)
+def test_sequences_wrap(world: World, first: int, count: int, following: int) -> None:
+    offset(world, sent(first, count))
+    assert offset(world, sent(first, count)) == 0
+    assert error(world, sent(following + 1)) is ErrorCode.out_of_order_sequence_number
+    assert offset(world, sent(following)) == count
+
+
+def test_an_epoch_of_minus_1_is_taken_as_kafka_takes_it(world: World) -> None:
+    assert offset(world, sent(0, epoch=-1)) == 0
+    assert offset(world, sent(4, epoch=-1)) == 1
+
+
+def test_producers_do_not_disturb_each_other(world: World) -> None:
+    assert [offset(world, sent(s, producer=p)) for s in (0, 1) for p in (1, 2)] == [0, 1, 2, 3]
+
+
+def test_a_restarted_broker_knows_them_from_its_log(world: World) -> None:
+    for sequence in range(7):
+        offset(world, sent(sequence))
+    again = world.restarted()
+    assert offset(again, sent(6)) == 6
+    assert error(again, sent(1)) is ErrorCode.out_of_order_sequence_number
+    assert offset(again, sent(7)) == 7
+
+
+def test_what_could_not_be_written_is_not_remembered(world: World) -> None:
+    offset(world, sent(0))
+    world.files.fail("append")
+    assert error(world, sent(1)) is ErrorCode.kafka_storage_error
+    assert offset(world, sent(1)) == 1
+
+
+def test_idle_producers_are_forgotten_when_others_come() -> None:
+    producers = Producers(DAY_MS)
+    for number in range(100):
+        header = read_header(sent(0, producer=number))
+        producers.note(header, number, NOW_MS + number)
+    producers.note(read_header(sent(1, producer=0)), 100, NOW_MS + 100)
+    producers.note(read_header(sent(0, producer=555)), 101, NOW_MS + DAY_MS + 50)
+    assert len(producers) == 51
+    producers.check(read_header(sent(2, producer=0)), "orders-0")
+    with pytest.raises(Refused):
+        producers.check(read_header(sent(9, producer=0)), "orders-0")
+
+
+@given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 6), st.integers(1, 3)), max_size=40))
+def test_no_record_is_stored_twice_or_out_of_order(story: list[tuple[int, int, int]]) -> None:
+    """Whatever a producer sends, what is stored of one epoch is a run without gap or repeat."""
+    producers = Producers(DAY_MS)
+    stored: dict[int, list[int]] = {0: [], 1: []}
+    offset = 0
+    for epoch, sequence, count in story:
+        header = read_header(sent(sequence, count, epoch=epoch))
+        if producers.duplicate_of(header) is not None:
+            continue
+        try:
+            producers.check(header, "orders-0")
+        except Refused:
+            continue
+        producers.note(header, offset, NOW_MS)
+        offset += count
+        stored[epoch] += range(sequence, sequence + count)
+    for sequences in filter(None, stored.values()):
+        assert sequences == list(range(sequences[0], sequences[0] + len(sequences)))
+    if stored[0] and stored[1]:
+        assert 0 in (stored[0][0], stored[1][0])

@@ -1,0 +1,235 @@
+"""The registry of topics: durable before anyone is told, the same after every crash."""
+
+import uuid
+from collections.abc import Mapping
+
+import pytest
+from faulty_files import Crashed, FaultyFiles
+from hypothesis import given
+from hypothesis import strategies as st
+from kohort.topics.records import (
+    BrokerConfigsStored,
+    ProducerIdsReserved,
+    RegistryRecord,
+    TopicDeleted,
+    TopicStored,
+    UnreadableRecord,
+    decode,
+    encode,
+)
+from kohort.topics.registry import Topics
+from topic_world import FOLDER, World, batch
+
+Known = Mapping[str, tuple[uuid.UUID, int, dict[str, str]]]
+
+
+def known(topics: Topics) -> Known:
+    return {t.name: (t.id, len(t.partitions), dict(t.overrides)) for t in topics}
+
+
+# --- records
+
+TEXTS = st.text(max_size=20)
+CONFIGS = st.dictionaries(TEXTS, TEXTS, max_size=3)
+
+
+@given(
+    st.one_of(
+        st.builds(TopicStored, TEXTS, st.uuids(), st.integers(0, 10**5), CONFIGS),
+        st.builds(TopicDeleted, TEXTS),
+        st.builds(BrokerConfigsStored, TEXTS, CONFIGS),
+        st.builds(ProducerIdsReserved, st.integers(0, 2**62)),
+    )
+)
+def test_records_are_read_as_they_were_written(record: RegistryRecord) -> None:
+    assert decode(*encode(record)) == record
+
+
+def test_a_person_can_read_them() -> None:
+    record = TopicStored("orders", uuid.UUID(int=1), 3, {"retention.ms": "5"})
+    assert encode(record) == (
+        b'{"topic":"orders"}',
+        (
+            b'{"configs":{"retention.ms":"5"},"id":"00000000-0000-0000-0000-000000000001",'
+            b'"partitions":3}'
+        ),
+    )
+    assert encode(TopicDeleted("orders")) == (b'{"topic":"orders"}', None)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (None, b"{}"),
+        (b"orders", b"{}"),
+        (b"{}", b"{}"),
+        (b"[1]", b"{}"),
+        (b'{"topic":"orders"}', b"{}"),
+        (b'{"topic":"orders"}', b'{"id":"1","partitions":1,"configs":{}}'),
+        (b'{"planet":"mars"}', b"{}"),
+        (b'{"broker":""}', None),
+    ],
+)
+def test_what_cannot_be_read_is_said_with_its_key(key: bytes | None, value: bytes | None) -> None:
+    with pytest.raises(UnreadableRecord, match="the registry's record"):
+        decode(key, value)
+
+
+def test_a_log_with_such_a_record_is_not_opened() -> None:
+    world = World()
+    log = world.topics._journal
+    world.rounds.append(log, [(b"junk", b"junk")], world.now_ms)
+    world.turn()
+    with pytest.raises(UnreadableRecord, match=r"b'junk' cannot be read \(offset 0\)"):
+        world.restarted()
+
+
+# --- living
+
+
+def test_what_is_known_is_what_the_log_says() -> None:
+    world = World()
+    orders, gone = world.make("orders", 2), world.make("gone")
+    world.topics.grow(orders, 5)
+    world.topics.configure(orders, {"retention.ms": "7"})
+    world.topics.configure_broker("", {"log.retention.ms": "9"})
+    world.topics.delete(gone)
+    again = world.restarted().topics
+    assert known(again) == known(world.topics)
+    assert list(known(again)) == ["orders"]
+    assert again.configs.dynamic == {"": {"log.retention.ms": "9"}}
+
+
+def test_a_topic_is_found_by_name_id_and_near_name() -> None:
+    world = World()
+    topic = world.make("a.b")
+    assert world.topics.get("a.b") is world.topics.by_id(topic.id) is topic
+    assert world.topics.colliding("a_b") == "a.b"
+    assert world.topics.by_id(None) is None
+    assert world.topics.partition("a.b", 0) is topic.partitions[0]
+    for index in (-1, 1):
+        assert world.topics.partition("a.b", index) is None
+    world.topics.delete(topic)
+    assert world.topics.get("a.b") is world.topics.by_id(topic.id) is None
+    assert world.topics.colliding("a_b") is None
+
+
+def test_ids_that_look_like_flags_are_not_given() -> None:
+    world = World()
+    flag = uuid.UUID(bytes=b"\xf8" + bytes(15))
+    good = uuid.UUID(int=5)
+    ids = iter([flag, good])
+    world.topics._new_id = lambda: next(ids)
+    assert world.topics.create("orders", 1, {}).id == good
+
+
+def test_partitions_nobody_wrote_to_have_no_folder() -> None:
+    world = World()
+    world.make("orders", 3)
+    world.produce("orders", batch(b"x"), 1)
+    assert [name for name in world.files.list(FOLDER) if name.startswith("orders")] == ["orders-1"]
+
+
+def test_the_offsets_topic_is_made_once() -> None:
+    world = World({"offsets.topic.num.partitions": "3", "offsets.topic.segment.bytes": "100"})
+    topic = world.topics.ensure_offsets_topic()
+    assert world.topics.ensure_offsets_topic() is topic
+    assert (len(topic.partitions), topic.is_internal) == (3, True)
+    assert topic.settings.compacted
+    assert topic.settings.segment_bytes == 1024 * 1024
+
+
+@pytest.mark.parametrize("operation", ["append", "sync"])
+@pytest.mark.parametrize("durability", ["fsync", "os"])
+def test_a_failed_write_is_undone_and_the_next_one_succeeds(
+    operation: str, durability: str
+) -> None:
+    if (operation, durability) == ("sync", "os"):
+        return  # nothing is synced there
+    world = World(durability=durability)  # type: ignore[arg-type]
+    world.make("orders", 2, retention_ms="1")
+    world.produce("orders", batch(b"kept"))
+    before = known(world.topics)
+    outcomes: list[OSError | None] = []
+    world.files.fail(operation)
+    orders = world.topics.get("orders")
+    assert orders is not None
+    world.topics.grow(orders, 9)
+    world.topics.configure(orders, {})
+    world.topics.configure_broker("1", {"message.max.bytes": "5"})
+    world.topics.create("more", 1, {})
+    world.topics.delete(orders)
+    world.topics.settled(outcomes.append)
+    world.turn()
+    assert [type(each) for each in outcomes] == [OSError]
+    assert known(world.topics) == before
+    assert world.topics.configs.dynamic == {}
+    assert len(world.fetch("orders").records) == len(batch(b"kept"))
+    world.make("more")
+    assert set(known(world.topics)) == {"orders", "more"}
+    assert known(world.restarted(durability).topics) == known(world.topics)  # type: ignore[arg-type]
+
+
+def test_folders_that_a_crash_left_behind_do_not_show_up_in_a_new_topic() -> None:
+    world = World()
+    orders = world.make("orders")
+    world.produce("orders", batch(b"old"))
+    world.files.fail("rename")
+    world.topics.delete(orders)
+    world.turn()
+    assert world.files.exists(FOLDER / "orders-0")
+    world.make("orders")
+    assert world.fetch("orders").high_watermark == 0
+
+
+def story(world: World, told: list[str]) -> None:
+    """A life with every kind of change; `told` grows when a client would have been answered."""
+    topics = world.topics
+
+    def settle(what: str) -> None:
+        topics.settled(lambda error: told.append(what) if error is None else None)
+        world.turn()
+
+    orders = topics.create("orders", 2, {})
+    settle("orders")
+    world.produce("orders", batch(b"x"))
+    topics.grow(orders, 3)
+    settle("grown")
+    topics.create("more", 1, {"retention.ms": "1"})
+    settle("more")
+    topics.delete(orders)
+    settle("deleted")
+    topics.create("orders", 1, {})
+    settle("again")
+
+
+def test_after_a_crash_at_any_moment_everything_that_was_told_is_true() -> None:
+    files = FaultyFiles()
+    story(World(files=files), [])
+    moments = len(files.operations)
+    assert moments > 20
+    for moment in range(moments):
+        files = FaultyFiles()
+        world = World(files=files)
+        told: list[str] = []
+        files.crash_at = moment + len(files.operations)
+        try:
+            story(world, told)
+        except Crashed:
+            files.crash()
+        files.crash_at = None
+        after = known(World(files=files).topics)
+        check_after_crash(told, after)
+
+
+def check_after_crash(told: list[str], after: Known) -> None:
+    if "more" in told:
+        assert after["more"][1:] == (1, {"retention.ms": "1"})
+    if "again" in told:
+        assert after["orders"][1] == 1
+    elif "deleted" in told:
+        assert "orders" not in after or after["orders"][1] == 1
+    elif "grown" in told:
+        assert "orders" not in after or after["orders"][1] in (3, 1)
+    elif "orders" in told:
+        assert after["orders"][1] in (2, 3)

@@ -1,0 +1,138 @@
+"""The table of topic keys against what a real Kafka 4.3 tells, and the rules between keys."""
+
+import pytest
+from kohort.broker.config import BrokerConfig
+from kohort.topics.config_def import InvalidConfigValue, text_of
+from kohort.topics.config_keys import BROKER_SYNONYMS, TOPIC_KEYS
+from kohort.topics.configs import Configs, checked
+
+# Name, default, type (KIP-569's numbers) and the broker's key, as DescribeConfigs of Kafka 4.3
+# gave them. A key without broker key had no synonym there.
+KAFKA = """
+cleanup.policy delete 7 log.cleanup.policy
+compression.gzip.level -1 3 compression.gzip.level
+compression.lz4.level 9 3 compression.lz4.level
+compression.type producer 2 compression.type
+compression.zstd.level 3 3 compression.zstd.level
+delete.retention.ms 86400000 5 log.cleaner.delete.retention.ms
+file.delete.delay.ms 60000 5 log.segment.delete.delay.ms
+flush.messages 9223372036854775807 5 log.flush.interval.messages
+flush.ms 9223372036854775807 5
+follower.replication.throttled.replicas - 7
+index.interval.bytes 4096 3 log.index.interval.bytes
+leader.replication.throttled.replicas - 7
+local.retention.bytes -2 5 log.local.retention.bytes
+local.retention.ms -2 5 log.local.retention.ms
+max.compaction.lag.ms 9223372036854775807 5 log.cleaner.max.compaction.lag.ms
+max.message.bytes 1048588 3 message.max.bytes
+message.timestamp.after.max.ms 3600000 5 log.message.timestamp.after.max.ms
+message.timestamp.before.max.ms 9223372036854775807 5 log.message.timestamp.before.max.ms
+message.timestamp.type CreateTime 2 log.message.timestamp.type
+min.cleanable.dirty.ratio 0.5 6 log.cleaner.min.cleanable.ratio
+min.compaction.lag.ms 0 5 log.cleaner.min.compaction.lag.ms
+min.insync.replicas 1 3 min.insync.replicas
+preallocate false 1 log.preallocate
+remote.log.copy.disable false 1
+remote.log.delete.on.disable false 1
+remote.storage.enable false 1
+retention.bytes -1 5 log.retention.bytes
+retention.ms 604800000 5
+segment.bytes 1073741824 3 log.segment.bytes
+segment.index.bytes 10485760 3 log.index.size.max.bytes
+segment.jitter.ms 0 5
+segment.ms 604800000 5
+unclean.leader.election.enable false 1 unclean.leader.election.enable
+"""
+ROWS = [line.split() for line in KAFKA.split("\n") if line]
+
+
+def configs(**broker: str) -> Configs:
+    given = {key.replace("_", "."): value for key, value in broker.items()}
+    return Configs(BrokerConfig(given), 1)
+
+
+def test_the_keys_are_kafkas() -> None:
+    assert sorted(TOPIC_KEYS) == [row[0] for row in ROWS]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
+def test_default_type_and_synonym_are_kafkas(row: list[str]) -> None:
+    name, default, kind, *broker_key = row
+    key = TOPIC_KEYS[name]
+    assert (text_of(key.default) or "-", int(key.type)) == (default, int(kind))
+    if broker_key:
+        assert BROKER_SYNONYMS[name] == ((broker_key[0], 1),)
+    assert text_of(configs().value(name, {})) == (default if default != "-" else "")
+
+
+def test_every_key_says_what_it_is_for() -> None:
+    assert all(key.doc for key in TOPIC_KEYS.values())
+
+
+@pytest.mark.parametrize(
+    ("broker", "key", "value"),
+    [
+        ({"log_retention_hours": "2"}, "retention.ms", 7_200_000),
+        ({"log_retention_hours": "2", "log_retention_minutes": "3"}, "retention.ms", 180_000),
+        ({"log_retention_minutes": "3", "log_retention_ms": "4"}, "retention.ms", 4),
+        ({"log_retention_hours": "-1"}, "retention.ms", -1),
+        ({"log_roll_hours": "1"}, "segment.ms", 3_600_000),
+        ({"log_flush_scheduler_interval_ms": "9"}, "flush.ms", 9),
+        ({"log_flush_scheduler_interval_ms": "9", "log_flush_interval_ms": "5"}, "flush.ms", 5),
+    ],
+)
+def test_the_brokers_keys_give_defaults_in_the_topics_unit(
+    broker: dict[str, str], key: str, value: int
+) -> None:
+    assert configs(**broker).value(key, {}) == value
+    assert configs(**broker).value(key, {key: "17"}) == 17
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (
+            {"min.compaction.lag.ms": "100", "max.compaction.lag.ms": "10"},
+            (
+                "conflict topic config setting min.compaction.lag.ms (100)"
+                " > max.compaction.lag.ms (10)"
+            ),
+        ),
+        (
+            {"remote.storage.enable": "true"},
+            (
+                "Tiered Storage functionality is disabled in the broker. "
+                "Topic cannot be configured with remote log storage."
+            ),
+        ),
+        (
+            {"compression.gzip.level": "0"},
+            (
+                "Invalid value 0 for configuration compression.gzip.level: "
+                "Value must be between 1 and 9 or equal to -1"
+            ),
+        ),
+        (
+            {"leader.replication.throttled.replicas": "x"},
+            (
+                "Invalid value [x] for configuration leader.replication.throttled.replicas: "
+                "leader.replication.throttled.replicas must be the literal '*' or a list of "
+                "replicas in the following format: "
+                "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
+            ),
+        ),
+    ],
+)
+def test_rules_are_told_in_kafkas_words(overrides: dict[str, str | None], message: str) -> None:
+    with pytest.raises(InvalidConfigValue) as refused:
+        checked(configs(), overrides)
+    assert str(refused.value) == message
+
+
+def test_good_overrides_are_kept_as_they_were_said() -> None:
+    said: dict[str, str | None] = {
+        "cleanup.policy": "delete, compact",
+        "follower.replication.throttled.replicas": "0:1,1:0",
+        "retention.ms": " 100 ",
+    }
+    assert checked(configs(), said) == said
