@@ -72,6 +72,7 @@ class ConsumerSettings:
     session_timeout_ms: int = 6_000
     heartbeat_interval_ms: int = 200
     metadata_max_age_ms: int = 300
+    fetch_max_wait_ms: int = 100
     creates_topics: bool = False
     cooperative: bool = False
     auto_offset_reset: str = field(default="earliest")

@@ -61,6 +61,7 @@ class AioConsumer(Consumer):
             auto_offset_reset=settings.auto_offset_reset,
             session_timeout_ms=settings.session_timeout_ms,
             heartbeat_interval_ms=settings.heartbeat_interval_ms,
+            fetch_max_wait_ms=settings.fetch_max_wait_ms,
             metadata_max_age_ms=settings.metadata_max_age_ms,
         )
         await consumer.start()

@@ -7,6 +7,7 @@ from typing import Any
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import ConfigResource
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+from kafka.coordinator.base import MemberState
 from kafka.errors import BrokerResponseError, CommitFailedError
 from kafka.structs import OffsetAndMetadata
 
@@ -22,13 +23,18 @@ from .adapter import (
     RefusedError,
 )
 
-# kafka-python 3.0 drives the joining of a group from poll(), and a member whose polls are much
-# shorter than a rebalance may get stuck in it until its session expires.
-POLL_MS = 500
+# kafka-python 3.0 drives the joining of a group from poll(). Polls that end while it joins make it
+# join anew, so a member that is polled only briefly may do so for ever (with Kafka 4.3 too).
+# A poll without records lasts its whole time, so it is short as soon as the member is settled.
+SETTLED_POLL_MS = 100
+JOINING_POLL_MS = 500
+JOINING_POLL_MS_MAX = 4_000
 
 
 class KafkaPythonConsumer(Consumer):
     def __init__(self, bootstrap: str, settings: ConsumerSettings) -> None:
+        self._joins = settings.group_id is not None
+        self._joining_poll_ms = JOINING_POLL_MS
         options: dict[str, Any] = {}
         if settings.cooperative:
             options["partition_assignment_strategy"] = (CooperativeStickyAssignor,)
@@ -41,6 +47,7 @@ class KafkaPythonConsumer(Consumer):
             auto_offset_reset=settings.auto_offset_reset,
             session_timeout_ms=settings.session_timeout_ms,
             heartbeat_interval_ms=settings.heartbeat_interval_ms,
+            fetch_max_wait_ms=settings.fetch_max_wait_ms,
             metadata_max_age_ms=settings.metadata_max_age_ms,
             allow_auto_create_topics=settings.creates_topics,
             **options,
@@ -53,15 +60,24 @@ class KafkaPythonConsumer(Consumer):
         self._consumer.subscribe(pattern=re.compile(pattern))
 
     def assign(self, *places: Place) -> None:
+        self._joins = False
         self._consumer.assign([TopicPartition(*place) for place in places])
 
     def poll(self, max_records: int = 500) -> list[Record]:
-        fetched = self._consumer.poll(POLL_MS, max_records=max_records)
+        fetched = self._consumer.poll(self._patience_ms(), max_records=max_records)
         return [
             Record(r.topic, r.partition, r.offset, r.timestamp, r.key, r.value, tuple(r.headers))
             for records in fetched.values()
             for r in records
         ]
+
+    def _patience_ms(self) -> int:
+        if not self._joins or self._consumer.group_metadata().state == MemberState.STABLE:
+            self._joining_poll_ms = JOINING_POLL_MS
+            return SETTLED_POLL_MS
+        patience_ms = self._joining_poll_ms
+        self._joining_poll_ms = min(2 * patience_ms, JOINING_POLL_MS_MAX)
+        return patience_ms
 
     def assignment(self) -> frozenset[Place]:
         return frozenset(Place(*place) for place in self._consumer.assignment())

@@ -66,6 +66,7 @@ class LibrdkafkaConsumer(Consumer):
             "auto.offset.reset": settings.auto_offset_reset,
             "session.timeout.ms": settings.session_timeout_ms,
             "heartbeat.interval.ms": settings.heartbeat_interval_ms,
+            "fetch.wait.max.ms": settings.fetch_max_wait_ms,
             "topic.metadata.refresh.interval.ms": settings.metadata_max_age_ms,
             "allow.auto.create.topics": settings.creates_topics,
         }

@@ -113,7 +113,9 @@ def test_a_waiting_consumer_gets_what_is_produced_later(
     client: Client, new_topic: MakeTopic, consumer: MakeConsumer
 ) -> None:
     topic = new_topic()
-    audience = Audience(consumer())
+    audience = Audience(
+        consumer(fetch_max_wait_ms=5_000)
+    )  # the broker shall not let it wait so long
     audience.consumers[0].assign(Place(topic, 0))
     for number in range(5):
         client.produce(topic, [Message(str(number).encode(), partition=0)])

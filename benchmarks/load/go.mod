@@ -1,0 +1,3 @@
+module kohort/benchmarks/load
+
+go 1.21

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"bufio"
+	"encoding/binary"
+	"io"
+	"net"
+)
+
+const (
+	apiProduce      = 0
+	apiFetch        = 1
+	apiListOffsets  = 2
+	apiOffsetCommit = 8
+	apiOffsetFetch  = 9
+	apiFindCoord    = 10
+	apiJoinGroup    = 11
+	apiHeartbeat    = 12
+	apiSyncGroup    = 14
+	apiVersions     = 18
+	apiCreateTopics = 19
+)
+
+// Where a frame of ours has its correlation id: behind size, API key and version.
+const correlationAt = 8
+
+// frame writes one request; strings and arrays in the layout of the versions before the flexible ones.
+type frame struct{ bytes []byte }
+
+func request(key, version int16) *frame {
+	f := &frame{bytes: make([]byte, 4, 256)}
+	f.int16(key).int16(version).int32(0).string("bench")
+	return f
+}
+
+func (f *frame) int8(v int8) *frame { f.bytes = append(f.bytes, byte(v)); return f }
+func (f *frame) int16(v int16) *frame {
+	f.bytes = binary.BigEndian.AppendUint16(f.bytes, uint16(v))
+	return f
+}
+func (f *frame) int32(v int32) *frame {
+	f.bytes = binary.BigEndian.AppendUint32(f.bytes, uint32(v))
+	return f
+}
+func (f *frame) int64(v int64) *frame {
+	f.bytes = binary.BigEndian.AppendUint64(f.bytes, uint64(v))
+	return f
+}
+func (f *frame) null() *frame { return f.int16(-1) }
+func (f *frame) string(v string) *frame {
+	f.int16(int16(len(v)))
+	f.bytes = append(f.bytes, v...)
+	return f
+}
+func (f *frame) blob(v []byte) *frame {
+	f.int32(int32(len(v)))
+	f.bytes = append(f.bytes, v...)
+	return f
+}
+
+// done writes the size in front and gives the whole frame.
+func (f *frame) done() []byte {
+	binary.BigEndian.PutUint32(f.bytes, uint32(len(f.bytes)-4))
+	return f.bytes
+}
+
+// answer reads a response; it begins with the correlation id.
+type answer struct {
+	bytes []byte
+	at    int
+}
+
+func (a *answer) skip(n int) { a.at += n }
+func (a *answer) int16() int16 {
+	a.at += 2
+	return int16(binary.BigEndian.Uint16(a.bytes[a.at-2:]))
+}
+func (a *answer) int32() int32 {
+	a.at += 4
+	return int32(binary.BigEndian.Uint32(a.bytes[a.at-4:]))
+}
+func (a *answer) int64() int64 {
+	a.at += 8
+	return int64(binary.BigEndian.Uint64(a.bytes[a.at-8:]))
+}
+func (a *answer) string() string {
+	n := int(a.int16())
+	if n < 0 {
+		return ""
+	}
+	a.at += n
+	return string(a.bytes[a.at-n : a.at])
+}
+func (a *answer) blob() []byte {
+	n := int(a.int32())
+	if n < 0 {
+		return nil
+	}
+	a.at += n
+	return a.bytes[a.at-n : a.at]
+}
+
+// connection sends frames and reads frames; whatever fails on it ends the program.
+type connection struct {
+	socket net.Conn
+	reader *bufio.Reader
+	buffer []byte
+}
+
+func connect() *connection {
+	socket, err := net.Dial("tcp", *addr)
+	if err != nil {
+		fail("%v", err)
+	}
+	return &connection{socket: socket, reader: bufio.NewReaderSize(socket, 1<<16)}
+}
+
+func (c *connection) close() { c.socket.Close() }
+
+func (c *connection) send(bytes []byte) {
+	if _, err := c.socket.Write(bytes); err != nil {
+		fail("send: %v", err)
+	}
+}
+
+// read gives the next frame without its size; good until the next call.
+func (c *connection) read() *answer {
+	var size [4]byte
+	if _, err := io.ReadFull(c.reader, size[:]); err != nil {
+		fail("read: %v", err)
+	}
+	n := int(binary.BigEndian.Uint32(size[:]))
+	if cap(c.buffer) < n {
+		c.buffer = make([]byte, n)
+	}
+	c.buffer = c.buffer[:n]
+	if _, err := io.ReadFull(c.reader, c.buffer); err != nil {
+		fail("read: %v", err)
+	}
+	return &answer{bytes: c.buffer, at: 4}
+}
+
+func (c *connection) call(f *frame) *answer {
+	c.send(f.done())
+	return c.read()
+}
