@@ -38,7 +38,7 @@ def response_module(key: int, version: int) -> ModuleType:
 
 @cache
 def request_reader(key: int, version: int) -> RequestReader:
-    """kio's own: (buffer, start of the body) -> (message, end of the body).
+    """kio's own: (buffer, start of the body) -> (message, bytes that it took).
 
     Not for bytes from the network: it aborts the process when an array claims to be huge.
     """
@@ -64,10 +64,10 @@ def request_decoder(key: int, version: int) -> RequestDecoder:
 def _plain(entity: Any, reader: RequestReader) -> RequestDecoder:
     def decode(buffer: bytes, body: int, end: int) -> Any:
         try:
-            message, stop = reader(buffer, body)
+            message, size = reader(buffer, body)
         except Exception:
             return _read_leniently(entity, buffer, body, end)
-        if stop > end:
+        if body + size > end:
             raise UndecodableBody(f"{title(entity)} does not end within its frame")
         return message
 
@@ -97,10 +97,10 @@ def _guarded(entity: Any, reader: RequestReader, guard: Guard) -> RequestDecoder
         if known.get(buffer[body : body + lengths.get(size, 0)], _NEVER) > size:
             check(buffer, body, end)
         try:
-            message, stop = reader(buffer, body)
+            message, read = reader(buffer, body)
         except Exception:
             return _read_leniently(entity, buffer, body, end)
-        if stop > end:
+        if read > size:
             raise UndecodableBody(f"{title(entity)} does not end within its frame")
         return message
 
