@@ -21,6 +21,9 @@ class Origin(Protocol):
     def hold(self, call: "Call") -> None:
         """`call` is parked: what its client sent after it waits."""
 
+    def end(self, reason: str) -> None:
+        """Close once the answers before are out; what the client sent after is not looked at."""
+
 
 class Call:
     """A request with its place in the order of its connection's answers.
@@ -78,6 +81,12 @@ class Call:
         """This request is done and gets no answer (Produce with acks 0)."""
         self.answer = b""
         self._origin.answered(self)
+
+    def no_reply_but_the_end(self, reason: str) -> None:
+        """The request failed and its client wants no answer: it learns so by the connection's
+        end, as from Kafka (KafkaApis.sendNoOpResponseExemptThrottle, closeConnection)."""
+        self._origin.end(reason)
+        self.no_reply()
 
     def hold(self) -> None:
         """What the client sends after this request waits until it is answered."""

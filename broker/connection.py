@@ -129,9 +129,14 @@ class Connection(asyncio.Protocol):
                 _log.exception("Handling %s v%d failed", route.api.name, version)
                 self.abort()
                 return
+            if self._error is not None:
+                return
             if self._held is not None or len(calls) >= CALLS_IN_FLIGHT_MAX:
                 self._backlog.extend(frames[taken:])
                 return
+
+    def end(self, reason: str) -> None:
+        self._refuse(ProtocolError(reason))
 
     def _refuse(self, error: ProtocolError) -> None:
         """Answer what came before, then close: what follows cannot be told apart from garbage.

@@ -54,6 +54,7 @@ class Asked:
         self.client_host = "/10.0.0.5"
         self.is_gone = False
         self.is_held = False
+        self.ended_because = ""
         self.call: Call | None = None
         self._api, self._version = api, version
 
@@ -62,6 +63,9 @@ class Asked:
 
     def hold(self, call: Call) -> None:
         self.is_held = True
+
+    def end(self, reason: str) -> None:
+        self.ended_because = reason
 
     @property
     def is_over(self) -> bool:

@@ -4,7 +4,6 @@ v3 transactional_id, batches with magic 2 only · v5 log_start_offset · v7 zstd
 error_message (KIP-467) · v9 flexible · v10 current_leader · v13 topic ids (KIP-516).
 """
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -22,7 +21,6 @@ from ..call import Call
 from ..node import Node
 from .reply import NO_THROTTLE
 
-_log = logging.getLogger("kohort.topics")
 
 NO_ACKS = 0
 # From the leader alone, or from all replicas: here both are this broker.
@@ -150,8 +148,10 @@ def _sync_in_time(node: Node, partition: Partition) -> None:
 
 def _answer(call: Call, node: Node, work: _Work, reply: ProduceReply) -> None:
     if call.request.acks == NO_ACKS:
-        _log_refusals(reply)
-        call.no_reply()
+        if refused := _refusals(reply):
+            call.no_reply_but_the_end(f"Produce with acks 0 was refused ({refused})")
+        else:
+            call.no_reply()
         return
     if not work.to_sync:
         call.reply(reply)
@@ -188,15 +188,11 @@ def _with_failures(reply: ProduceReply, node: Node, failed: dict[str, OSError]) 
     return reply._replace(responses=topics)
 
 
-def _log_refusals(reply: ProduceReply) -> None:
-    """With acks 0 nobody is told, so that at least the log says it."""
-    for topic in reply.responses:
-        for each in topic.partition_responses:
-            if each.error_code is not ErrorCode.none:
-                _log.warning(
-                    "Produce with acks=0 to %s-%d refused: %s %s",
-                    topic.name or topic.topic_id,
-                    each.index,
-                    each.error_code.name,
-                    each.error_message or "",
-                )
+def _refusals(reply: ProduceReply) -> str:
+    """What was refused of a request with acks 0, for the log: nobody else can be told."""
+    return ", ".join(
+        f"{topic.name or topic.topic_id}-{each.index}: {each.error_code.name}"
+        for topic in reply.responses
+        for each in topic.partition_responses
+        if each.error_code is not ErrorCode.none
+    )

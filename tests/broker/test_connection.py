@@ -200,6 +200,22 @@ async def test_a_client_that_does_not_read_is_not_read_either(peer: Peer) -> Non
     assert peer.transport.is_reading
 
 
+async def test_a_failure_that_cannot_be_answered_ends_the_connection_after_what_came_before() -> None:
+    def handle(call: Call, _node: Any) -> None:
+        peer.calls.append(call)
+        if call.correlation_id == 2:
+            call.no_reply_but_the_end("acks 0 and an unknown topic")
+
+    peer = Peer(handle)
+    peer.send(1, 2, 3)
+    assert peer.ids == [1, 2]
+    assert not peer.transport.is_closed
+    peer.calls[0].reply(None)
+    await turn()
+    assert peer.answered == bytes([1])
+    assert peer.transport.is_closed
+
+
 async def test_outstanding_calls_hear_that_their_client_is_gone(peer: Peer) -> None:
     peer.send(1, 2)
     told: list[int] = []

@@ -119,11 +119,10 @@ def test_acks_0_gets_no_answer_but_is_stored(world: World) -> None:
     assert world.fetch("orders").high_watermark == 1
 
 
-def test_a_refusal_without_acks_is_at_least_logged(
-    world: World, caplog: pytest.LogCaptureFixture
-) -> None:
-    world.send_produce("orders", {0: b"junk"}, acks=0)
-    assert "orders-0 refused: invalid_record" in caplog.text
+def test_a_refusal_without_acks_ends_the_connection_as_in_kafka(world: World) -> None:
+    asked = world.send_produce("orders", {0: b"junk"}, acks=0)
+    assert asked.answer is None
+    assert "orders-0: invalid_record" in asked.ended_because
 
 
 def test_a_batch_above_the_topics_limit_is_too_large(world: World) -> None:
