@@ -1,0 +1,207 @@
+"""AlterConfigs and IncrementalAlterConfigs, for topics and for the broker."""
+
+import pytest
+from config_requests import (
+    APPEND,
+    BROKER,
+    DELETE,
+    SET,
+    SUBTRACT,
+    TOPIC,
+    describe,
+    incremental,
+    replace,
+    shown,
+    world_with_orders,
+)
+from kio.schema.errors import ErrorCode
+from topic_world import World
+
+
+@pytest.fixture
+def world() -> World:
+    return world_with_orders()
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_a_change_takes_effect_and_outlives_the_broker(world: World, version: int) -> None:
+    answer = incremental(world, TOPIC, "orders", ("max.message.bytes", SET, "99"), version=version)
+    assert (answer.error_code, answer.error_message) == (ErrorCode.none, None)
+    topic = world.topics.get("orders")
+    assert topic is not None
+    assert topic.partitions[0].settings.max_message_bytes == 99
+    again = world.restarted().topics.get("orders")
+    assert again is not None
+    assert again.overrides == {"retention.ms": "77", "max.message.bytes": "99"}
+
+
+def overrides(world: World) -> dict[str, str]:
+    topic = world.topics.get("orders")
+    assert topic is not None
+    return dict(topic.overrides)
+
+
+def test_an_open_log_follows_its_configuration(world: World) -> None:
+    topic = world.topics.get("orders")
+    assert topic is not None
+    log = topic.partitions[0].log
+    incremental(world, TOPIC, "orders", ("segment.bytes", SET, str(2**21)))
+    assert log.config.segment_bytes == 2**21
+
+
+def test_deleting_a_key_gives_the_default_back(world: World) -> None:
+    incremental(world, TOPIC, "orders", ("retention.ms", DELETE, None))
+    assert overrides(world) == {}
+
+
+def test_lists_grow_and_shrink(world: World) -> None:
+    incremental(world, TOPIC, "orders", ("cleanup.policy", APPEND, "compact"))
+    assert overrides(world)["cleanup.policy"] == "delete,compact"
+    incremental(world, TOPIC, "orders", ("cleanup.policy", SUBTRACT, "delete"))
+    assert overrides(world)["cleanup.policy"] == "compact"
+
+
+def test_validating_changes_nothing(world: World) -> None:
+    incremental(world, TOPIC, "orders", ("retention.ms", SET, "5"), validate_only=True)
+    assert overrides(world) == {"retention.ms": "77"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        (
+            [("retention.ms", SET, None)],
+            ErrorCode.invalid_request,
+            "Null value not supported for : retention.ms",
+        ),
+        (
+            [("retention.ms", SET, "x")],
+            ErrorCode.invalid_config,
+            "Invalid value x for configuration retention.ms: Not a number of type LONG",
+        ),
+        (
+            [("retention.ms", APPEND, "5")],
+            ErrorCode.invalid_config,
+            "Can't APPEND to key retention.ms because its type is not LIST.",
+        ),
+        ([("nope", SET, "1")], ErrorCode.invalid_config, "Unknown topic config name: nope"),
+        ([("nope", APPEND, "1")], ErrorCode.invalid_config, "Unknown topic config name: nope"),
+        (
+            [("cleanup.policy", APPEND, "burn")],
+            ErrorCode.invalid_config,
+            (
+                "Invalid value burn for configuration cleanup.policy: "
+                "String must be one of: compact, delete"
+            ),
+        ),
+        (
+            [("retention.ms", SET, "1"), ("retention.ms", DELETE, None)],
+            ErrorCode.invalid_request,
+            "Error due to duplicate config keys",
+        ),
+        (
+            [("retention.ms", 9, "1")],
+            ErrorCode.invalid_request,
+            "Unknown operation 9 for config retention.ms",
+        ),
+    ],
+)
+def test_changes_that_are_refused_change_nothing(
+    world: World, changes: list[tuple[str, int, str | None]], error: ErrorCode, message: str
+) -> None:
+    answer = incremental(world, TOPIC, "orders", *changes)
+    assert (answer.error_code, answer.error_message) == (error, message)
+    assert overrides(world) == {"retention.ms": "77"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "error", "message"),
+    [
+        (
+            TOPIC,
+            "nobody",
+            ErrorCode.unknown_topic_or_partition,
+            "The topic 'nobody' does not exist.",
+        ),
+        (TOPIC, "", ErrorCode.invalid_request, "Default topic resources are not allowed."),
+        (
+            BROKER,
+            "2",
+            ErrorCode.invalid_request,
+            "Unexpected broker id, expected 1, but received 2",
+        ),
+        (BROKER, "x", ErrorCode.invalid_request, "Node id must be an integer, but it is: x"),
+        (16, "x", ErrorCode.invalid_request, "Unknown resource type 16"),
+    ],
+)
+def test_resources_that_cannot_be_changed(
+    world: World, kind: int, name: str, error: ErrorCode, message: str
+) -> None:
+    for answer in (incremental(world, kind, name), replace(world, kind, name)):
+        assert (answer.error_code, answer.error_message) == (error, message)
+
+
+def test_a_resource_may_be_named_once(world: World) -> None:
+    answer = incremental(world, TOPIC, "orders", ("retention.ms", SET, "1"), times=2)
+    assert answer.error_message == "Each resource must appear at most once."
+
+
+def test_a_change_that_cannot_be_written_down_did_not_happen(world: World) -> None:
+    world.files.fail("sync")
+    answer = incremental(world, TOPIC, "orders", ("retention.ms", SET, "1"))
+    assert answer.error_code is ErrorCode.kafka_storage_error
+    assert overrides(world) == {"retention.ms": "77"}
+
+
+# --- replacing all keys
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_replacing_takes_back_what_is_not_named(world: World, version: int) -> None:
+    answer = replace(world, TOPIC, "orders", ("segment.ms", "99"), version=version)
+    assert answer.error_code is ErrorCode.none
+    assert overrides(world) == {"segment.ms": "99"}
+
+
+# --- the broker's keys
+
+
+def test_a_default_of_topics_is_changed_while_the_broker_runs(world: World) -> None:
+    topic = world.make("plain")
+    incremental(world, BROKER, "", ("message.max.bytes", SET, "300"))
+    assert topic.settings.max_message_bytes == 300
+    incremental(world, BROKER, "1", ("message.max.bytes", SET, "200"))
+    assert topic.settings.max_message_bytes == 200
+    key = shown(describe(world, BROKER, "1"))["message.max.bytes"]
+    assert [(s.value, s.source) for s in key.synonyms] == [
+        ("200", 2),
+        ("300", 3),
+        ("5000", 4),
+        ("1048588", 5),
+    ]
+    assert [each.value for each in describe(world, BROKER, "").configs] == ["300"]
+    after = world.restarted().topics.get("plain")
+    assert after is not None
+    assert after.settings.max_message_bytes == 200
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("num.partitions", "3", "Cannot update these configs dynamically: [num.partitions]"),
+        (
+            "log.segment.bytes",
+            "5",
+            "Invalid value 5 for configuration log.segment.bytes: Value must be at least 1048576",
+        ),
+        ("nope", "1", "Unknown broker config name: nope"),
+    ],
+)
+def test_broker_keys_that_cannot_be_changed(
+    world: World, key: str, value: str, message: str
+) -> None:
+    for answer in (
+        incremental(world, BROKER, "1", (key, SET, value)),
+        replace(world, BROKER, "1", (key, value)),
+    ):
+        assert (answer.error_code, answer.error_message) == (ErrorCode.invalid_request, message)
