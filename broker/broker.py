@@ -17,7 +17,7 @@ from ..topics.partition import Partition
 from ..topics.registry import Topics
 from .clock import Clock, SystemClock
 from .config import BrokerConfig
-from .connection import Connection
+from .connection import Connection, Outbox
 from .groups.config import GroupConfig
 from .groups.coordinator import Coordinator
 from .meta import cluster_id_of
@@ -102,6 +102,7 @@ class Broker:
             closing.callback(lock_folder(folder, files).release)
         cluster_id = cluster_id_of(folder, files, config.node_id)
         finish_deletions(folder, files)
+        self._outbox = Outbox(loop.call_soon)
         sync_logs = SyncPool()
         closing.callback(sync_logs.close)
         rounds = Rounds(durability=self.durability, call_soon=loop.call_soon, sync_logs=sync_logs)
@@ -183,6 +184,7 @@ class Broker:
         return Connection(
             node=self.node,
             routes=self._routes,
+            outbox=self._outbox,
             frame_bytes_max=self.config.int("socket.request.max.bytes"),
             opened=opened,
             closed=closed,

@@ -26,6 +26,24 @@ CALLS_IN_FLIGHT_MAX = 4096
 Frame = tuple[bytes, int, int]
 
 
+class Outbox:
+    """The connections that have answers to send; one turn of the loop sends them all."""
+
+    def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
+        self._call_soon = call_soon
+        self._waiting: list[Connection] = []
+
+    def add(self, connection: "Connection") -> None:
+        if not self._waiting:
+            self._call_soon(self.send)
+        self._waiting.append(connection)
+
+    def send(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for connection in waiting:
+            connection.send()
+
+
 class Connection(asyncio.Protocol):
     """`opened` and `closed` tell the server which connections there are."""
 
@@ -34,12 +52,14 @@ class Connection(asyncio.Protocol):
         *,
         node: Any,
         routes: Routes,
+        outbox: "Outbox",
         frame_bytes_max: int,
         opened: Callable[["Connection"], None],
         closed: Callable[["Connection"], None],
     ) -> None:
         self._node = node
         self._routes = routes
+        self._outbox = outbox
         self._framer = Framer(frame_bytes_max)
         self._opened = opened
         self._closed = closed
@@ -49,6 +69,7 @@ class Connection(asyncio.Protocol):
         self.is_gone = False
         # Answers in the order of requests.
         self._calls: deque[Call] = deque()
+        # Somebody will send what is answered by then: this pass, or the outbox.
         self._is_sending = False
         # Whom the client's next requests wait for, and those requests.
         self._held: Call | None = None
@@ -93,7 +114,6 @@ class Connection(asyncio.Protocol):
             self._refuse(self._framer.error)
         self._is_sending = False
         self._send()
-        self._regulate()
 
     def pause_writing(self) -> None:
         self._is_choked = True
@@ -154,32 +174,32 @@ class Connection(asyncio.Protocol):
             self._held = None
             self._regulate()
         if not self._is_sending and self._calls and self._calls[0].answer is not None:
-            # Together with all else that is answered in this turn of the loop.
             self._is_sending = True
-            self._loop.call_soon(self._send_now)
+            self._outbox.add(self)
 
     def hold(self, call: Call) -> None:
         if call.answer is None:
             self._held = call
 
-    def _send_now(self) -> None:
+    def send(self) -> None:
+        """Write what is answered (the outbox calls)."""
         self._is_sending = False
         self._send()
-        self._regulate()
 
     def _send(self) -> None:
         calls = self._calls
-        answers: list[bytes] = []
-        while calls and (answer := calls[0].answer) is not None:
-            answers.append(answer)
-            calls.popleft()
-        transport = self._transport
-        if transport is None:
-            return
-        if answers:
-            transport.write(answers[0] if len(answers) == 1 else b"".join(answers))
+        if calls and calls[0].answer is not None:
+            answers: list[bytes] = []
+            while calls and (answer := calls[0].answer) is not None:
+                answers.append(answer)
+                calls.popleft()
+            if self._transport is not None:
+                self._transport.write(answers[0] if len(answers) == 1 else b"".join(answers))
         if self._error is not None and not calls and not self._backlog:
-            transport.close()
+            self.close()
+        # Nearly always there is nothing to regulate.
+        if self._backlog or not self._is_reading:
+            self._regulate()
 
     def _go_on(self) -> None:
         """Take up what had to wait."""
@@ -195,7 +215,6 @@ class Connection(asyncio.Protocol):
             self._refuse(error)
         self._is_sending = False
         self._send()
-        self._regulate()
 
     def _regulate(self) -> None:
         """Read on only while what has been read finds room: the socket is the buffer."""

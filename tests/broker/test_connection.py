@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from kohort.broker.call import Call
-from kohort.broker.connection import CALLS_IN_FLIGHT_MAX, Connection
+from kohort.broker.connection import CALLS_IN_FLIGHT_MAX, Connection, Outbox
 from kohort.broker.routes import Route
 from kohort.protocol.apis import BY_KEY
 
@@ -64,6 +64,7 @@ class Peer:
         self.connection = Connection(
             node=SimpleNamespace(),
             routes={(12, 0): route},  # type: ignore[arg-type]
+            outbox=Outbox(asyncio.get_running_loop().call_soon),
             frame_bytes_max=1_000,
             opened=lambda _: None,
             closed=self.lost.append,
