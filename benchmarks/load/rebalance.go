@@ -21,6 +21,7 @@ type member struct {
 	id         string
 	generation int32
 	leads      bool
+	settled    bool
 	others     []string
 }
 
@@ -109,7 +110,7 @@ func rebalance() {
 		return time.Since(start)
 	}
 	members[0].call(request(apiFindCoord, 0).string(*group))
-	formed := all(nil)
+	formed := form(members, subscription, assignment)
 	var times []float64
 	for round := 0; round < *rounds; round++ {
 		leader, other := leaderAndOther(members)
@@ -145,4 +146,42 @@ func leaderAndOther(members []*member) (leader, other *member) {
 		fail("a rebalance needs a leader and a follower")
 	}
 	return leader, other
+}
+
+// form brings all members into one generation. Without an initial delay the first to come may form
+// a generation of their own, and must then hear by their heartbeats that others are waiting.
+func form(members []*member, subscription, assignment []byte) time.Duration {
+	var mutex sync.Mutex
+	settled := map[*member]int32{}
+	formed := func() bool {
+		mutex.Lock()
+		defer mutex.Unlock()
+		for _, generation := range settled {
+			if generation != settled[members[0]] {
+				return false
+			}
+		}
+		return len(settled) == len(members)
+	}
+	start := time.Now()
+	var done sync.WaitGroup
+	for _, m := range members {
+		done.Add(1)
+		go func(m *member) {
+			defer done.Done()
+			for !formed() {
+				if m.settled && m.heartbeat() == 0 {
+					time.Sleep(time.Millisecond)
+					continue
+				}
+				m.settle(subscription, assignment)
+				m.settled = true
+				mutex.Lock()
+				settled[m] = m.generation
+				mutex.Unlock()
+			}
+		}(m)
+	}
+	done.Wait()
+	return time.Since(start)
 }

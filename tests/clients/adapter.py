@@ -1,7 +1,8 @@
 """One shape for all client libraries, so that a story is told once and acted out by each of them.
 
-An adapter translates; it never retries, waits or repairs on behalf of its library, because what
-the library itself does against the broker is what the stories are about.
+An adapter translates; it never retries or waits on behalf of its library, because what the library
+itself does against the broker is what the stories are about. Where it has to mend a library's own
+fault, it says so.
 """
 
 from abc import ABC, abstractmethod

@@ -1,0 +1,77 @@
+"""Requests per second, and how long they take, for all servers in turn: they share the hour."""
+
+from contextlib import ExitStack
+from typing import Any
+
+from . import servers
+from .machine import Setting
+
+# (connections, requests in flight on each)
+SHAPES = ((50, 20), (50, 1), (1, 1))
+MODES = ("commit", "fetch", "apiversions")
+MEMBERS = (100, 1_000)
+# An offset fetch rests on memory and a rebalance hardly on the disk: one durability tells enough.
+COMMITS_ONLY = ("kohort fsync", "kohort none", "kfake disk + sync")
+
+
+def all_servers(setting: Setting, stack: ExitStack) -> list[servers.Server]:
+    """Started once and idle while another is measured."""
+    folder = setting.folder
+    contexts = [
+        servers.kohort("fsync", folder),
+        servers.kohort("os", folder),
+        servers.kohort("none", folder),
+        servers.echo("asyncio"),
+    ]
+    if servers.has_uvloop():
+        contexts += [servers.kohort("os", folder, uvloop=False), servers.echo("uvloop")]
+    if setting.kfake is not None:
+        contexts += [
+            servers.kfake(setting.kfake, folder),
+            servers.kfake(setting.kfake, folder, disk=True, sync=True),
+        ]
+    return [stack.enter_context(context) for context in contexts]
+
+
+def measure(setting: Setting) -> dict[str, Any]:
+    results: dict[str, Any] = {}
+    with ExitStack() as stack:
+        running = all_servers(setting, stack)
+        for mode in MODES:
+            for conns, depth in SHAPES:
+                concerned = [s for s in running if mode == "commit" or s.name not in COMMITS_ONLY]
+                results[f"{mode} {conns}×{depth}"] = best(setting, concerned, mode, conns, depth)
+        if setting.client.can("rebalance"):
+            for members in MEMBERS:
+                results[f"rebalance {members}"] = rebalances(setting, running, members)
+    return results
+
+
+def best(
+    setting: Setting, running: list[servers.Server], mode: str, conns: int, depth: int
+) -> dict[str, dict[str, float]]:
+    """Of each server its round with the most requests; all servers once, then all again."""
+    found: dict[str, dict[str, float]] = {}
+    for _ in range(setting.rounds):
+        for server in running:
+            told = setting.client.run(
+                server, mode, conns=conns, depth=depth, seconds=setting.seconds
+            )
+            kept = found.get(server.name)
+            if kept is None or told["requests_s"] > kept["requests_s"]:
+                found[server.name] = {
+                    key: told[key] for key in ("requests_s", "p50_ms", "p99_ms", "max_ms")
+                }
+    return found
+
+
+def rebalances(
+    setting: Setting, running: list[servers.Server], members: int
+) -> dict[str, dict[str, float]]:
+    found = {}
+    for server in running:
+        if server.echoes or server.name in COMMITS_ONLY:
+            continue
+        told = setting.client.run(server, "rebalance", conns=members, group=f"rebalance-{members}")
+        found[server.name] = {key: told[key] for key in ("p50_ms", "min_ms", "max_ms")}
+    return found
