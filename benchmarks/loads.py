@@ -11,7 +11,7 @@ SHAPES = ((50, 20), (50, 1), (1, 1))
 MODES = ("commit", "fetch", "apiversions")
 MEMBERS = (100, 1_000)
 # An offset fetch rests on memory and a rebalance hardly on the disk: one durability tells enough.
-COMMITS_ONLY = ("kohort fsync", "kohort none", "kfake disk + sync")
+COMMITS_ONLY = ("kohort fsync", "kohort none", "kfake fsync")
 
 
 def all_servers(setting: Setting, stack: ExitStack) -> list[servers.Server]:

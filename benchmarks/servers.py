@@ -93,7 +93,7 @@ def kfake(
     program: Path, folder: Path, *, disk: bool = False, sync: bool = False
 ) -> Iterator[Server]:
     """franz-go's fake cluster: in memory, with files, or with files that it syncs."""
-    name = "kfake" + (" disk" if disk else "") + (" + sync" if sync else "")
+    name = "kfake fsync" if sync else "kfake os" if disk else "kfake"
     with data_dir(folder) as data:
         command = [str(program)]
         if disk:

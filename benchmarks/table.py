@@ -11,7 +11,7 @@ from .machine import Setting, told
 console = Console(highlight=False, width=118)
 
 OURS = "kohort"
-YARDSTICKS = ("asyncio echo", "uvloop echo", "kfake", "kfake disk + sync")
+YARDSTICKS = ("asyncio echo", "uvloop echo", "kfake", "kfake fsync")
 
 
 def heading(setting: Setting) -> None:

@@ -6,13 +6,12 @@ Kafka, say), otherwise each module gets a kohort broker process of its own on a 
 
 import contextlib
 import os
-import subprocess
-import sys
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from processes import serving
 
 from .adapter import Admin, Client, ConsumerSettings, RefusedError
 from .driven import Driven
@@ -49,28 +48,14 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield EXTERNAL
         return
     folder = tmp_path_factory.mktemp("broker")
-    command = [sys.executable, "-m", "kohort", "serve", "--port", "0", "--durability", "os"]
-    command += ["--data-dir", str(folder / "data")]
-    for option in BROKER_OPTIONS:
-        command += ["-o", option]
-    with (folder / "log").open("w") as log:
-        broker = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
-        assert broker.stdout is not None
-        try:
-            first_line = broker.stdout.readline()
-            assert " listening on " in first_line, (folder / "log").read_text()
-            yield first_line.split(" listening on ")[1].split()[0]
-        finally:
-            broker.terminate()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                broker.wait(10)
-            ended_by_itself = broker.poll() is not None
-            broker.kill()
-            broker.wait()
-            broker.stdout.close()
-    said = (folder / "log").read_text()
-    assert "Traceback" not in said, said
-    assert ended_by_itself, f"SIGTERM did not end the broker in 10 s:\n{said}"
+    options = [argument for option in BROKER_OPTIONS for argument in ("-o", option)]
+    with serving(
+        folder, "--port", "0", "--durability", "os", "--data-dir", folder / "data", *options
+    ) as broker:
+        yield broker.bootstrap
+        assert broker.stop() == 0
+        said = broker.errors.read_text()
+        assert "Traceback" not in said, said
 
 
 @pytest.fixture(params=LIBRARIES)
