@@ -30,7 +30,9 @@ def all_servers(setting: Setting, stack: ExitStack) -> list[servers.Server]:
             servers.kfake(setting.kfake, folder),
             servers.kfake(setting.kfake, folder, disk=True, sync=True),
         ]
-    return [stack.enter_context(context) for context in contexts]
+    running = [stack.enter_context(context) for context in contexts]
+    kafka = servers.real_kafka()
+    return running if kafka is None else [*running, kafka]
 
 
 def measure(setting: Setting) -> dict[str, Any]:

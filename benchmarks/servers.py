@@ -104,6 +104,12 @@ def kfake(
             yield server
 
 
+def real_kafka() -> Server | None:
+    """A cluster that runs already: KOHORT_BENCH_KAFKA=HOST:PORT."""
+    address = os.environ.get("KOHORT_BENCH_KAFKA")
+    return None if address is None else Server("Kafka", address, pid=0, started_after=0)
+
+
 @contextlib.contextmanager
 def data_dir(folder: Path) -> Iterator[Path]:
     data = Path(tempfile.mkdtemp(dir=folder))

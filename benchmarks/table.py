@@ -11,7 +11,7 @@ from .machine import Setting, told
 console = Console(highlight=False, width=118)
 
 OURS = "kohort"
-YARDSTICKS = ("asyncio echo", "uvloop echo", "kfake", "kfake fsync")
+YARDSTICKS = ("asyncio echo", "uvloop echo", "kfake", "kfake fsync", "Kafka")
 
 
 def heading(setting: Setting) -> None:

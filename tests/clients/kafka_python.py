@@ -7,6 +7,7 @@ from typing import Any
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import ConfigResource
+from kafka.codec import has_gzip, has_lz4, has_snappy, has_zstd
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.coordinator.base import MemberState
 from kafka.errors import BrokerResponseError, CommitFailedError
@@ -200,7 +201,17 @@ def _code_in(said: str) -> int:
 
 class KafkaPython(Client):
     name = "kafka-python"
-    codecs = ("gzip", "snappy", "lz4", "zstd")
+    # It compresses by other packages, which need not be installed.
+    codecs = tuple(
+        name
+        for name, there in (
+            ("gzip", has_gzip),
+            ("snappy", has_snappy),
+            ("lz4", has_lz4),
+            ("zstd", has_zstd),
+        )
+        if there()
+    )
 
     def produce(
         self,
