@@ -97,8 +97,10 @@ class Broker:
     def _assemble(self) -> Node:
         loop = asyncio.get_running_loop()
         config, files, folder, closing = self.config, self._files, self._folder, self._closing
-        files.make_folder(folder)
-        if not self._in_memory:
+        if self._in_memory:
+            files.make_folder(folder)
+        else:
+            folder.mkdir(parents=True, exist_ok=True)
             closing.callback(lock_folder(folder, files).release)
         cluster_id = cluster_id_of(folder, files, config.node_id)
         finish_deletions(folder, files)

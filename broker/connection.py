@@ -22,6 +22,12 @@ _log = logging.getLogger("kohort.connection")
 # Requests of one connection whose answers are outstanding; more are left in the socket. Clients
 # keep at most a few (Java's max.in.flight.requests.per.connection is 5, librdkafka's a million).
 CALLS_IN_FLIGHT_MAX = 4096
+# A client whose answers come to this much in one turn of the loop has had its turn: a few bytes can
+# ask for gigabytes (Fetch), and the others want to be served too.
+TURN_BYTES_MAX = 256 * 1024
+# How long a client that has shut down its sending side is waited for, as a silent one by Kafka
+# (connections.max.idle.ms).
+HALF_CLOSED_SECONDS_MAX = 600
 
 Frame = tuple[bytes, int, int]
 
@@ -77,7 +83,11 @@ class Connection(asyncio.Protocol):
         self._is_resuming = False
         self._is_reading = True
         self._is_choked = False
+        self._unsent_bytes = 0
+        # How it ends: a bad frame, a request that ends it, the client's last word.
         self._error: ProtocolError | None = None
+        self._is_ended = False
+        self._half_closed: asyncio.TimerHandle | None = None
 
     # --- the transport's side
 
@@ -90,6 +100,8 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         self.is_gone = True
         self._transport = None
+        if self._half_closed is not None:
+            self._half_closed.cancel()
         calls, self._calls = self._calls, deque()
         self._backlog.clear()
         for call in calls:
@@ -114,6 +126,14 @@ class Connection(asyncio.Protocol):
             self._refuse(self._framer.error)
         self._is_sending = False
         self._send()
+
+    def eof_received(self) -> bool:
+        """A client that sends no more may still read: what it asked for is answered first."""
+        if not self._calls and not self._backlog:
+            return False
+        if self._half_closed is None:
+            self._half_closed = self._loop.call_later(HALF_CLOSED_SECONDS_MAX, self.abort)
+        return True
 
     def pause_writing(self) -> None:
         self._is_choked = True
@@ -149,13 +169,19 @@ class Connection(asyncio.Protocol):
                 _log.exception("Handling %s v%d failed", route.api.name, version)
                 self.abort()
                 return
-            if self._error is not None:
+            if self._is_ended:
                 return
-            if self._held is not None or len(calls) >= CALLS_IN_FLIGHT_MAX:
+            if (
+                self._held is not None
+                or self._is_choked
+                or self._unsent_bytes >= TURN_BYTES_MAX
+                or len(calls) >= CALLS_IN_FLIGHT_MAX
+            ):
                 self._backlog.extend(frames[taken:])
                 return
 
     def end(self, reason: str) -> None:
+        self._is_ended = True
         self._refuse(ProtocolError(reason))
 
     def _refuse(self, error: ProtocolError) -> None:
@@ -170,6 +196,8 @@ class Connection(asyncio.Protocol):
     # --- answers (the handlers' side, through Call)
 
     def answered(self, call: Call) -> None:
+        assert call.answer is not None
+        self._unsent_bytes += len(call.answer)
         if self._held is call:
             self._held = None
             self._regulate()
@@ -195,16 +223,21 @@ class Connection(asyncio.Protocol):
                 calls.popleft()
             if self._transport is not None:
                 self._transport.write(answers[0] if len(answers) == 1 else b"".join(answers))
-        if self._error is not None and not calls and not self._backlog:
-            self.close()
+            self._unsent_bytes = 0
+        if self._error is not None or self._half_closed is not None:
+            self._close_when_answered()
         # Nearly always there is nothing to regulate.
         if self._backlog or not self._is_reading:
             self._regulate()
 
+    def _close_when_answered(self) -> None:
+        if not self._calls and not self._backlog:
+            self.close()
+
     def _go_on(self) -> None:
         """Take up what had to wait."""
         self._is_resuming = False
-        if self._held is not None:
+        if self._held is not None or self._is_choked:
             return
         self._is_sending = True
         frames = list(self._backlog)
@@ -223,6 +256,7 @@ class Connection(asyncio.Protocol):
         if (
             self._backlog
             and self._held is None
+            and not self._is_choked
             and len(self._calls) < CALLS_IN_FLIGHT_MAX
             and not self._is_resuming
         ):

@@ -252,7 +252,7 @@ class GroupRuntime:
     def _start_loading(self, shard: Shard) -> None:
         shard.state = ShardState.LOADING
         try:
-            shard.log = self._store.log(shard.partition)
+            shard.log = self._store.opened(shard.partition, shard.log)
         except (OSError, LogError) as error:
             self._fail(shard, error)
             return
@@ -293,12 +293,8 @@ class GroupRuntime:
         if shard.timer is not None:
             shard.timer.cancel()
             shard.timer = None
-        try:
-            self._store.go_back(shard.partition, log, error)
-        except (OSError, LogError) as still:
-            self._fail(shard, still)
-        else:
-            self._start_loading(shard)
+        self._store.abandon(log, error)
+        self._start_loading(shard)
         self._deliver(lost.unload().replies)
 
     def _fail(self, shard: Shard, error: Exception) -> None:

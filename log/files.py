@@ -57,7 +57,8 @@ class Files(Protocol):
     def exists(self, path: Path) -> bool: ...
 
     def make_folder(self, folder: Path) -> None:
-        """With its parents; an existing one is fine. Durable once the parent is synced."""
+        """An existing one is fine, a missing parent is not: whoever removed the data folder must
+        not get a new one in silence. Durable once the parent is synced."""
 
     def read_bytes(self, path: Path) -> bytes: ...
 
@@ -109,6 +110,9 @@ class DiskFile:
         written = os.pwrite(self._fd, data, position)
         if position + written != end:
             self._append_rest(data, written)
+        if not os.fstat(self._fd).st_nlink:
+            # The system takes bytes for a removed file as long as somebody has it open.
+            raise FileNotFoundError(errno.ENOENT, "the file was removed while it was in use")
         self.size = end
 
     def _append_rest(self, data: bytes, written: int) -> None:
@@ -200,7 +204,7 @@ class DiskFiles:
         return path.exists()
 
     def make_folder(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(exist_ok=True)
 
     def read_bytes(self, path: Path) -> bytes:
         return path.read_bytes()

@@ -198,6 +198,8 @@ class Log:
             self.failed = None
         try:
             self._load(self.synced_offset, sync=False)
+            if self.end_offset < self.synced_offset:
+                raise LogFailed(f"{self.folder} lost synced bytes: it was changed under us")
             self.truncate_to(max(self.start_offset, self.synced_offset))
             self.sync()
         except (OSError, LogError) as error:

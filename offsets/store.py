@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Protocol
 
 from ..log.batch import records as records_of
+from ..log.errors import LogError
 from ..log.log import Log
 from ..log.rounds import Rounds, Settled
 from .partitioner import partition_for
@@ -47,9 +48,25 @@ class OffsetsStore:
 
         self.partition_of: Callable[[str], int] = partition_of
 
-    def log(self, partition: int) -> Log:
-        """May raise OSError, LogError when it has not been opened yet."""
-        return self._partition(partition).log
+    def opened(self, partition: int, before: Log | None) -> Log:
+        """The partition's log, fit to be loaded. `before`: the log that failed, if one did.
+
+        What was never synced is then cut off: whoever wrote it has been refused, so it must not
+        appear later. Raises OSError, LogError while the disk still refuses.
+        """
+        if before is None:
+            return self._partition(partition).log
+        if self._rounds.durability == "fsync":
+            before.recover()
+            return before
+        # Nothing is ever synced here, so what the system holds is all there is.
+        log = self._partition(partition).reopened()
+        if log.end_offset < before.end_offset:
+            raise LogError(
+                f"{log.folder} ends at {log.end_offset}, and offsets up to {before.end_offset} "
+                "were acknowledged: it was changed under the broker"
+            )
+        return log
 
     def append(self, log: Log, records: Iterable[OffsetsRecord], now_ms: int) -> None:
         """Gather `records` for the next round of a partition's log: one batch, all or none."""
@@ -81,15 +98,7 @@ class OffsetsStore:
             if not header.is_control:
                 yield [decode(record.key, record.value) for record in records_of(batch)]
 
-    def go_back(self, partition: int, log: Log, error: OSError) -> None:
-        """After a failed write or sync: forget what rests on lost bytes, return to the disk.
-
-        What was never synced is cut off: whoever wrote it has been refused, so it must not
-        appear later. Raises OSError, LogError while the disk still refuses.
-        """
+    def abandon(self, log: Log, error: OSError) -> None:
+        """After a failed write or sync: refuse what has gathered meanwhile, it rests on lost
+        bytes."""
         self._rounds.abandon(log, error)
-        if self._rounds.durability == "fsync":
-            log.recover()
-        else:
-            # Nothing is ever synced here, so what the system holds is all there is.
-            self._partition(partition).reopened()

@@ -93,6 +93,9 @@ class FaultyFiles(MemoryFiles):
     def open(self, path: Path, *, create: bool = False, read_only: bool = False) -> FaultyFile:
         if create and path not in self.contents:
             self.operate("create", path.name)
+        elif any(fault.operation == "open" for fault in self._faults):
+            # Only counted where a test asks for it: opening changes nothing on the disk.
+            self.operate("open", path.name)
         super().open(path, create=create, read_only=read_only)
         return FaultyFile(self, path.name, self.contents[path])
 

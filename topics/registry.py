@@ -293,6 +293,8 @@ class Topics:
         self.configs.dynamic.clear()
         self._replay()
         for topic in before:
-            # Those that are still there have new objects: the old ones let go of the files.
-            for partition in topic.partitions:
+            # Others hold partitions and their open logs; two logs on one file would be its end.
+            restored = self._by_id.get(topic.id)
+            gone = topic.partitions if restored is None else restored.take_over(topic.partitions)
+            for partition in gone:
                 partition.close()

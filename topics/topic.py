@@ -31,3 +31,12 @@ class Topic:
         self.settings = settings
         for partition in self.partitions:
             partition.settings = settings
+
+    def take_over(self, partitions: list[Partition]) -> list[Partition]:
+        """Go on with the partitions of the same topic before its registry was read again, and so
+        with their open logs; returns those that this topic has not."""
+        kept = partitions[: len(self.partitions)]
+        for partition in kept:
+            partition.settings = self.settings
+        self.partitions[: len(kept)] = kept
+        return partitions[len(kept) :]

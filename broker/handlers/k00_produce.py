@@ -21,7 +21,6 @@ from ..call import Call
 from ..node import Node
 from .reply import NO_THROTTLE
 
-
 NO_ACKS = 0
 # From the leader alone, or from all replicas: here both are this broker.
 ACKS = (NO_ACKS, 1, -1)

@@ -13,7 +13,7 @@ from ..call import Call
 from ..node import Node
 from .reply import NO_THROTTLE
 
-GROUP = 0
+GROUP, TRANSACTION = 0, 1
 
 
 class CoordinatorReply(NamedTuple):
@@ -34,14 +34,17 @@ class FindCoordinatorReply(NamedTuple):
 
 
 def handle(call: Call, node: Node) -> None:
-    if getattr(call.request, "key_type", GROUP) != GROUP:
-        # Neither transactions nor share groups are served (docs/not-implemented.md). A client
-        # that asks must give up at once instead of retrying.
-        refused = "kohort coordinates groups only, no transactions and no share groups."
+    key_type = getattr(call.request, "key_type", GROUP)
+    if key_type == TRANSACTION:
+        # Transactions are not served, but a refusal here is retried by librdkafka until its time
+        # is up. InitProducerId, which the client sends next, says so in words it takes as final.
+        _found(call, node, None)
+    elif key_type == GROUP:
+        node.topics.ensure_offsets_topic()
+        node.topics.settled(partial(_found, call, node))
+    else:
+        refused = "kohort coordinates groups only, no share groups."
         _answer(call, ("", -1), -1, ErrorCode.invalid_request, refused)
-        return
-    node.topics.ensure_offsets_topic()
-    node.topics.settled(partial(_found, call, node))
 
 
 def _found(call: Call, node: Node, error: OSError | None) -> None:

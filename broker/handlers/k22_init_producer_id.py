@@ -44,9 +44,10 @@ def _refusal(call: Call) -> ErrorCode:
     if (given_id == NO_PRODUCER_ID) != (given_epoch == NO_EPOCH):
         return ErrorCode.invalid_request
     if request.transactional_id is not None:
-        # There are no transactions here (docs/not-implemented.md). Clients take this for final;
-        # the coordinator's own errors they would retry until their time is up.
-        return ErrorCode.unsupported_version
+        # There are no transactions here (docs/not-implemented.md): nobody may begin one. Every
+        # client takes this for final at once; librdkafka would retry UNSUPPORTED_VERSION until
+        # its time is up.
+        return ErrorCode.transactional_id_authorization_failed
     return ErrorCode.none
 
 

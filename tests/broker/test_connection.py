@@ -8,7 +8,12 @@ from typing import Any
 
 import pytest
 from kohort.broker.call import Call
-from kohort.broker.connection import CALLS_IN_FLIGHT_MAX, Connection, Outbox
+from kohort.broker.connection import (
+    CALLS_IN_FLIGHT_MAX,
+    TURN_BYTES_MAX,
+    Connection,
+    Outbox,
+)
 from kohort.broker.routes import Route
 from kohort.protocol.apis import BY_KEY
 
@@ -18,12 +23,14 @@ class Transport:
         self.written: list[bytes] = []
         self.is_closed = False
         self.is_reading = True
+        self.on_write: Callable[[], None] = lambda: None
 
     def get_extra_info(self, name: str) -> Any:
         return ("10.0.0.5", 4711) if name == "peername" else None
 
     def write(self, data: bytes) -> None:
         self.written.append(data)
+        self.on_write()
 
     def close(self) -> None:
         self.is_closed = True
@@ -175,6 +182,67 @@ async def test_requests_held_back_before_a_bad_frame_are_answered_too(peer: Peer
     assert peer.transport.is_closed
 
 
+async def test_requests_behind_a_parked_one_are_answered_though_garbage_follows(peer: Peer) -> None:
+    peer.send(1)
+    peer.calls[0].hold()
+    peer.connection.data_received(frame(2) + frame(3) + BAD)
+    for place in range(3):
+        peer.calls[place].reply(None)
+        await turn()
+    assert peer.answered == bytes([1, 2, 3])
+    assert peer.transport.is_closed
+
+
+async def test_a_client_that_asks_for_much_in_one_breath_waits_its_turn() -> None:
+    def handle(call: Call, _node: Any) -> None:
+        peer.calls.append(call)
+        call.answer = bytes(TURN_BYTES_MAX)
+        peer.connection.answered(call)
+
+    peer = Peer(handle)
+    peer.send(1, 2, 3)
+    assert peer.ids == [1]
+    assert not peer.transport.is_reading
+    await turn()
+    await turn()
+    assert peer.ids == [1, 2, 3]
+    assert peer.transport.is_reading
+
+
+async def test_a_client_that_does_not_take_its_answers_gets_no_more_of_them() -> None:
+    def handle(call: Call, _node: Any) -> None:
+        peer.calls.append(call)
+        call.answer = bytes(TURN_BYTES_MAX)
+        peer.connection.answered(call)
+
+    peer = Peer(handle)
+    # As asyncio does when its buffer is full.
+    peer.transport.on_write = peer.connection.pause_writing
+    peer.send(1, 2, 3)
+    await turn()
+    assert peer.ids == [1]
+    peer.connection.resume_writing()
+    await turn()
+    assert peer.ids == [1, 2]
+
+
+async def test_a_client_that_sends_no_more_still_gets_its_answers(peer: Peer) -> None:
+    peer.send(1, 2)
+    assert peer.connection.eof_received() is True
+    peer.calls[0].reply(None)
+    await turn()
+    assert not peer.transport.is_closed
+    peer.calls[1].reply(None)
+    await turn()
+    assert peer.answered == bytes([1, 2])
+    assert peer.transport.is_closed
+    peer.connection.connection_lost(None)
+
+
+async def test_a_client_that_has_all_its_answers_may_go(peer: Peer) -> None:
+    assert peer.connection.eof_received() is False
+
+
 async def test_a_bad_frame_alone_closes_at_once(peer: Peer) -> None:
     peer.connection.data_received(BAD)
     assert peer.transport.is_closed
@@ -201,7 +269,7 @@ async def test_a_client_that_does_not_read_is_not_read_either(peer: Peer) -> Non
     assert peer.transport.is_reading
 
 
-async def test_a_failure_that_cannot_be_answered_ends_the_connection_after_what_came_before() -> None:
+async def test_a_failure_that_wants_no_answer_ends_the_connection() -> None:
     def handle(call: Call, _node: Any) -> None:
         peer.calls.append(call)
         if call.correlation_id == 2:

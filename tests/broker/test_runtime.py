@@ -272,6 +272,39 @@ def test_a_disk_that_stays_broken_answers_not_coordinator_until_it_is_mended() -
     assert world.fetched() == 5
 
 
+def test_a_log_that_cannot_be_opened_again_shows_nothing_that_was_refused() -> None:
+    world = World("fsync")
+    world.commit("kept", 5)
+    world.turn()
+    world.files.fail("sync")
+    world.files.fail("open")
+    world.commit("refused", 6)
+    world.turn()
+    world.commit("too early", 7)
+    assert errors_of(world.answers["too early"]) == (ErrorCode.not_coordinator,)
+    world.timers.advance(RETRY_FAILED_MS)
+    assert world.fetched() == 5
+    world.commit("after", 8)
+    world.turn()
+    assert world.fetched() == 8
+
+
+@pytest.mark.parametrize("durability", DURABILITIES)
+def test_a_log_whose_files_are_gone_is_not_taken_for_an_empty_one(durability: Durability) -> None:
+    world = World(durability)
+    world.commit("kept", 5)
+    world.turn()
+    world.files.contents.clear()
+    world.files.fail("append")
+    world.commit("refused", 6)
+    world.turn()
+    for _ in range(2):
+        world.answers.clear()
+        world.ask("fetch", OffsetFetch("g", None, False, None, -1))
+        assert world.answers["fetch"].error is ErrorCode.not_coordinator
+        world.timers.advance(RETRY_FAILED_MS)
+
+
 def test_parked_joins_are_sent_away_when_their_partition_is_lost() -> None:
     world = World("fsync")
     world.ask("join", join())

@@ -18,9 +18,24 @@ def files(request: pytest.FixtureRequest) -> Files:
 @pytest.fixture
 def folder(files: Files, tmp_path: Path) -> Path:
     folder = tmp_path / "a" / "b"
-    files.make_folder(folder)
-    files.make_folder(folder)
+    for each in (folder.parent, folder, folder):
+        files.make_folder(each)
     return folder
+
+
+def test_a_folder_is_not_made_where_its_parent_is_gone(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        DiskFiles().make_folder(tmp_path / "removed" / "orders-0")
+
+
+def test_a_file_that_was_removed_while_in_use_takes_no_more(tmp_path: Path) -> None:
+    file = DiskFiles().open(tmp_path / "f", create=True)
+    file.append(b"safe")
+    (tmp_path / "f").unlink()
+    with pytest.raises(FileNotFoundError, match="removed while it was in use"):
+        file.append(b"lost")
+    assert file.size == 4
+    file.close()
 
 
 def test_bytes_are_appended_read_and_cut(files: Files, folder: Path) -> None:

@@ -170,6 +170,23 @@ def test_a_failed_write_is_undone_and_the_next_one_succeeds(
     assert known(world.restarted(durability).topics) == known(world.topics)  # type: ignore[arg-type]
 
 
+def test_partitions_and_their_open_logs_outlive_a_failed_change() -> None:
+    """Whoever writes to a log keeps it: a second one on the same file would be its end."""
+    world = World()
+    world.make("orders", 2)
+    world.produce("orders", batch(b"kept"))
+    orders = world.topics.get("orders")
+    assert orders is not None
+    before = [(partition, partition.opened_log) for partition in orders.partitions]
+    world.files.fail("append")
+    world.topics.grow(orders, 3)
+    world.turn()
+    after = world.topics.get("orders")
+    assert after is not None
+    assert [(partition, partition.opened_log) for partition in after.partitions] == before
+    assert world.produce("orders", batch(b"more")).base_offset == 1
+
+
 def test_folders_that_a_crash_left_behind_do_not_show_up_in_a_new_topic() -> None:
     world = World()
     orders = world.make("orders")

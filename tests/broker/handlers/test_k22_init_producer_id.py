@@ -61,7 +61,7 @@ def test_without_durable_ids_clients_are_asked_to_try_again() -> None:
         (None, {"producer_id": 1}, ErrorCode.invalid_request),
         (None, {"producer_epoch": 1}, ErrorCode.invalid_request),
         (None, {"producer_id": 1, "producer_epoch": 5}, ErrorCode.none),
-        ("payments", {}, ErrorCode.unsupported_version),
+        ("payments", {}, ErrorCode.transactional_id_authorization_failed),
     ],
 )
 def test_what_is_asked_must_make_sense_and_need_no_transactions(
