@@ -42,8 +42,8 @@ class ShardState(Enum):
     FAILED = auto()
 
 
-class Shard:
-    """One partition of the offsets topic with the coordinator of its groups."""
+class ServedShard:
+    """One partition of the offsets topic, as this node serves it: its log, its coordinator."""
 
     __slots__ = (
         "coordinator",
@@ -86,7 +86,7 @@ class GroupRuntime:
         self._timers = timers
         self._new_coordinator = new_coordinator
         self._call_soon = call_soon
-        self._shards: dict[int, Shard] = {}
+        self._shards: dict[int, ServedShard] = {}
         self._to_load: deque[int] = deque()
         self._last_ticket = 0
         self._waiting: dict[int, tuple[Command, Respond, Any]] = {}
@@ -139,7 +139,7 @@ class GroupRuntime:
         self._to_load.clear()
         self._waiting.clear()
 
-    def _not_ready(self, shard: Shard, command: Command) -> Any | None:
+    def _not_ready(self, shard: ServedShard, command: Command) -> Any | None:
         if (
             shard.state is ShardState.FAILED
             and self._clock.now_ms() >= shard.failed_ms + RETRY_FAILED_MS
@@ -153,7 +153,7 @@ class GroupRuntime:
 
     # --- deciding
 
-    def _carry_out(self, shard: Shard, outcome: Outcome, now: int) -> None:
+    def _carry_out(self, shard: ServedShard, outcome: Outcome, now: int) -> None:
         records, replies = outcome
         store, log = self._store, shard.log
         assert log is not None
@@ -180,12 +180,12 @@ class GroupRuntime:
         if deadline is not None and (shard.timer is None or deadline < shard.timer.deadline_ms):
             self._wait_for(shard, deadline)
 
-    def _wait_for(self, shard: Shard, deadline: int) -> None:
+    def _wait_for(self, shard: ServedShard, deadline: int) -> None:
         if shard.timer is not None:
             shard.timer.cancel()
         shard.timer = self._timers.call_at(deadline, partial(self._tick, shard))
 
-    def _tick(self, shard: Shard) -> None:
+    def _tick(self, shard: ServedShard) -> None:
         shard.timer = None
         if shard.state is not ShardState.ACTIVE:
             return
@@ -203,7 +203,7 @@ class GroupRuntime:
 
     def _written(
         self,
-        shard: Shard,
+        shard: ServedShard,
         coordinator: Coordinator,
         replies: list[Reply],
         error: OSError | None,
@@ -217,7 +217,7 @@ class GroupRuntime:
 
     def _settled(
         self,
-        shard: Shard,
+        shard: ServedShard,
         coordinator: Coordinator,
         replies: Sequence[Reply],
         error: OSError | None,
@@ -244,12 +244,12 @@ class GroupRuntime:
 
     # --- loading and losing a partition
 
-    def _open(self, partition: int) -> Shard:
-        shard = self._shards[partition] = Shard(partition, self._new_coordinator())
+    def _open(self, partition: int) -> ServedShard:
+        shard = self._shards[partition] = ServedShard(partition, self._new_coordinator())
         self._start_loading(shard)
         return shard
 
-    def _start_loading(self, shard: Shard) -> None:
+    def _start_loading(self, shard: ServedShard) -> None:
         shard.state = ShardState.LOADING
         try:
             shard.log = self._store.opened(shard.partition, shard.log)
@@ -259,7 +259,7 @@ class GroupRuntime:
         shard.loading = self._store.load(shard.log)
         self._load_slice(shard)
 
-    def _load_slice(self, shard: Shard) -> None:
+    def _load_slice(self, shard: ServedShard) -> None:
         if shard.loading is None:
             return  # The broker was closed meanwhile.
         loaded = 0
@@ -280,7 +280,7 @@ class GroupRuntime:
         now = self._clock.now_ms()
         self._carry_out(shard, shard.coordinator.loaded(now), now)
 
-    def _lose(self, shard: Shard, error: OSError) -> None:
+    def _lose(self, shard: ServedShard, error: OSError) -> None:
         """What is in memory rests on bytes that are not on disk: let go and read the disk again."""
         _log.error(
             "Partition %d of the offsets topic is read again after: %s", shard.partition, error
@@ -297,7 +297,7 @@ class GroupRuntime:
         self._start_loading(shard)
         self._deliver(lost.unload().replies)
 
-    def _fail(self, shard: Shard, error: Exception) -> None:
+    def _fail(self, shard: ServedShard, error: Exception) -> None:
         """The partition cannot be read: it answers NOT_COORDINATOR until a later try succeeds."""
         _log.error("Partition %d of the offsets topic cannot be read: %s", shard.partition, error)
         shard.state = ShardState.FAILED

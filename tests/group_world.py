@@ -15,10 +15,10 @@ from kohort.broker.groups.commands import (
 )
 from kohort.broker.groups.config import GroupConfig
 from kohort.broker.groups.coordinator import Coordinator, Outcome
+from kohort.broker.groups.deadline_keys import DeadlineKey
 from kohort.broker.groups.group import Group
 from kohort.broker.groups.states import State
 from kohort.broker.groups.storing import restored
-from kohort.broker.groups.timers import Timer
 from kohort.offsets.records import GroupStored, OffsetsRecord
 from kohort.protocol.errors import ErrorCode
 
@@ -275,4 +275,4 @@ def check_deadlines(group: Group, armed: Any) -> None:
     if group.sync_timer in armed:
         assert group.pending_syncs
         assert group.state in (State.COMPLETING_REBALANCE, State.STABLE)
-    assert Timer("join", group.group_id) == group.join_timer
+    assert DeadlineKey("join", group.group_id) == group.join_timer

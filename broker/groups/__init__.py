@@ -3,7 +3,7 @@
 states       what each state answers to every request
 coordinator  handle, tick, apply: the one door to all of this
 commands, results, config   what goes in and comes out
-group, members, turn, timers, deadlines, storing   what they work on
+group, members, turn, deadlines, deadline_keys, storing   what they work on
 fencing      who may act?            joining     may this one be a member?
 voting       which protocol?         replacing   a static member has come back
 rebalance    is the round over?      syncing     who gets which assignment?

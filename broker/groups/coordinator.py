@@ -29,6 +29,7 @@ from .commands import (
 )
 from .commits import decide_commit
 from .config import GroupConfig
+from .deadline_keys import DeadlineKey
 from .fetches import decide_fetch
 from .group import Group
 from .heartbeats import decide_heartbeat, session_timer_due
@@ -39,7 +40,6 @@ from .results import join_refused
 from .states import DEAD
 from .storing import restored
 from .syncing import decide_sync, sync_timer_due
-from .timers import Timer
 from .turn import NOTHING, Outcome, Reply, Shard, Turn
 
 __all__ = ["Coordinator", "Outcome", "Reply"]
@@ -138,7 +138,7 @@ class Coordinator:
         deadlines.cancel(group.join_timer)
         deadlines.cancel(group.sync_timer)
         for member_id in (*group.members, *group.pending_joins):
-            deadlines.cancel(Timer("session", group_id, member_id))
+            deadlines.cancel(DeadlineKey("session", group_id, member_id))
 
     # --- gaining and losing the partition
 
@@ -194,6 +194,6 @@ class Coordinator:
         return self._table
 
     @property
-    def deadlines(self) -> Mapping[Timer, int]:
+    def deadlines(self) -> Mapping[DeadlineKey, int]:
         """What is due when. To look at."""
         return self._shard.deadlines.pending

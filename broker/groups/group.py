@@ -6,9 +6,9 @@ soft: the round that is open, who waits for what. Between two rounds both say th
 
 from ...offsets.records import GroupMetadata
 from .commands import JoinGroup
+from .deadline_keys import DeadlineKey
 from .members import Member
 from .states import COMPLETING, DEAD, EMPTY, MAY_FOLLOW, STABLE, State
-from .timers import Timer
 
 
 class Group:
@@ -61,8 +61,8 @@ class Group:
         self.member_added = False  # since the initial delay was last extended
         self.initial_wait_ms: int | None = None  # the delay that runs; None: no initial round
         self.initial_left_ms = 0  # how long it may still be extended
-        self.join_timer = Timer("join", group_id)
-        self.sync_timer = Timer("sync", group_id)
+        self.join_timer = DeadlineKey("join", group_id)
+        self.sync_timer = DeadlineKey("sync", group_id)
 
     # --- what follows from it
 

@@ -7,6 +7,7 @@ import logging
 
 from ...protocol.errors import ErrorCode
 from .commands import JoinGroup
+from .deadline_keys import DeadlineKey
 from .fencing import standing
 from .group import Group
 from .members import Member
@@ -14,7 +15,6 @@ from .rebalance import prepare_or_complete, this_generation
 from .replacing import replace
 from .results import join_refused
 from .states import COMPLETING, EMPTY, PREPARING, STABLE
-from .timers import Timer
 from .turn import Outcome, Shard, Turn
 from .voting import supports
 
@@ -37,7 +37,7 @@ def decide_join(shard: Shard, command: JoinGroup, ticket: int, now: int) -> Outc
     if not _has_room(turn, group, command.member_id):
         # Whoever is refused is out, a member that came back too late to an overfull group too.
         group.remove(command.member_id)
-        turn.deadlines.cancel(Timer("session", group.group_id, command.member_id))
+        turn.deadlines.cancel(DeadlineKey("session", group.group_id, command.member_id))
         turn.answer(ticket, join_refused(ErrorCode.group_max_size_reached))
     elif command.member_id:
         _join_known(turn, group, command, ticket)
@@ -95,7 +95,7 @@ def _join_new(turn: Turn, group: Group, command: JoinGroup, ticket: int) -> None
             member_id,
         )
         group.pending_joins[member_id] = None
-        turn.arm(Timer("session", group.group_id, member_id), command.session_timeout_ms)
+        turn.arm(DeadlineKey("session", group.group_id, member_id), command.session_timeout_ms)
         turn.answer(ticket, join_refused(ErrorCode.member_id_required, member_id))
     else:
         _log.info(

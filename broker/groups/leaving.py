@@ -7,12 +7,12 @@ import logging
 
 from ...protocol.errors import ErrorCode
 from .commands import LeaveGroup, LeavingMember
+from .deadline_keys import DeadlineKey
 from .fencing import standing
 from .group import Group
 from .rebalance import complete_if_joined, let_go, prepare
 from .results import Left, LeftMember
 from .states import COMPLETING, STABLE
-from .timers import Timer
 from .turn import Outcome, Shard, Turn
 
 _log = logging.getLogger("kohort.groups")
@@ -49,7 +49,7 @@ def _leave(turn: Turn, group: Group, leaving: LeavingMember) -> ErrorCode:
         member_id = known_as
     elif member_id in group.pending_joins:
         group.remove(member_id)
-        turn.deadlines.cancel(Timer("session", group.group_id, member_id))
+        turn.deadlines.cancel(DeadlineKey("session", group.group_id, member_id))
         _log_leave("Pending member", group, member_id, reason)
         return ErrorCode.none
     else:

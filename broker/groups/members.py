@@ -1,6 +1,6 @@
 """A member of a group, as the coordinator knows it while it talks with it."""
 
-from .timers import Timer
+from .deadline_keys import DeadlineKey
 
 
 class Member:
@@ -47,7 +47,7 @@ class Member:
         self.is_new = is_new
         self.join_ticket: int | None = None
         self.sync_ticket: int | None = None
-        self.session = Timer("session", group_id, member_id)
+        self.session = DeadlineKey("session", group_id, member_id)
 
     @property
     def is_static(self) -> bool:

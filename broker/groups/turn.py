@@ -6,10 +6,10 @@ from typing import NamedTuple
 from ...offsets.records import GroupStored, OffsetsRecord
 from ...offsets.table import OffsetsTable
 from .config import GroupConfig
+from .deadline_keys import DeadlineKey, GroupDeadlines
 from .group import Group
 from .results import Result
 from .storing import metadata_of, newborn
-from .timers import GroupDeadlines, Timer
 
 
 class Reply(NamedTuple):
@@ -89,7 +89,7 @@ class Turn:
         group.proposed = newborn(group)
         self._records.append(GroupStored(group.group_id, group.proposed))
 
-    def arm(self, timer: Timer, delay_ms: int) -> None:
+    def arm(self, timer: DeadlineKey, delay_ms: int) -> None:
         self.deadlines.set(timer, self.now + delay_ms)
 
     def outcome(self) -> Outcome:

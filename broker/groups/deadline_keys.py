@@ -10,10 +10,10 @@ from typing import Literal, NamedTuple, TypeAlias
 from .deadlines import Deadlines
 
 
-class Timer(NamedTuple):
+class DeadlineKey(NamedTuple):
     kind: Literal["session", "join", "sync"]
     group_id: str
     member_id: str = ""
 
 
-GroupDeadlines: TypeAlias = Deadlines[Timer]
+GroupDeadlines: TypeAlias = Deadlines[DeadlineKey]
