@@ -18,7 +18,7 @@ REQUEST = struct.pack(">hhih", 18, 0, CORRELATION_ID, len(CLIENT_ID)) + CLIENT_I
 ANSWER_BYTES_MAX = 64 * 1024
 
 
-class Unwell(Exception):  # noqa: N818 (a finding, not a fault of ours)
+class Unwell(Exception):
     """Why the broker is not healthy, after its address."""
 
 

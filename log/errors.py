@@ -9,7 +9,7 @@ class LogError(Exception):
     """Anything wrong with a log's content or use; disk failures stay OSError."""
 
 
-class CorruptBatch(LogError):  # noqa: N818  (named for what it is, as in Kafka's CORRUPT_MESSAGE)
+class CorruptBatch(LogError):
     """Bytes that are no whole batch: cut short, wrong magic, wrong checksum.
 
     `position`: where in the buffer or file the bad batch begins.
@@ -25,11 +25,11 @@ class UnsupportedMagic(CorruptBatch):
     """A whole message set in Kafka's formats before 0.11 (magic 0 or 1): never cut, never read."""
 
 
-class InvalidRecord(LogError):  # noqa: N818
+class InvalidRecord(LogError):
     """A batch whose checksum is right but whose content contradicts itself (INVALID_RECORD)."""
 
 
-class OffsetOutOfRange(LogError):  # noqa: N818
+class OffsetOutOfRange(LogError):
     """The log has no such offset; `start_offset` and `end_offset` say what it has."""
 
     def __init__(self, offset: int, start_offset: int, end_offset: int) -> None:
@@ -39,11 +39,11 @@ class OffsetOutOfRange(LogError):  # noqa: N818
         self.end_offset = end_offset
 
 
-class FolderInUse(LogError):  # noqa: N818
+class FolderInUse(LogError):
     """Another broker holds the data folder's lock."""
 
 
-class LogFailed(OSError):  # noqa: N818
+class LogFailed(OSError):
     """An earlier write or sync failed and what is on disk is unknown: nothing is accepted until
     `Log.recover()` has cut what was never synced. An OSError, so that whoever handles a failing
     disk handles this too."""

@@ -5,7 +5,7 @@ class RecordError(ValueError):
     """Base: catch this to catch both."""
 
 
-class UndecodableRecord(RecordError):  # noqa: N818 - named after what went wrong
+class UndecodableRecord(RecordError):
     """The bytes of a key or value of a type we know do not follow its layout.
 
     Kafka fails the load of the whole partition on such a record (CoordinatorLoaderImpl), and so do
@@ -13,5 +13,5 @@ class UndecodableRecord(RecordError):  # noqa: N818 - named after what went wron
     """
 
 
-class UnencodableRecord(RecordError):  # noqa: N818
+class UnencodableRecord(RecordError):
     """A field does not fit its layout: a string above 32,767 bytes, a number out of range."""

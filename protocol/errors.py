@@ -42,31 +42,31 @@ class ProtocolError(Exception):
     """The peer sent what cannot be understood; the message says what, for the log."""
 
 
-class InvalidFrameSize(ProtocolError):  # noqa: N818
+class InvalidFrameSize(ProtocolError):
     """A frame's size is negative, or too small to hold a request header."""
 
 
-class FrameTooLarge(ProtocolError):  # noqa: N818
+class FrameTooLarge(ProtocolError):
     """A frame's size is above `socket.request.max.bytes`."""
 
 
-class InvalidHeader(ProtocolError):  # noqa: N818
+class InvalidHeader(ProtocolError):
     """A request header does not fit into its frame."""
 
 
-class UnknownApi(ProtocolError):  # noqa: N818
+class UnknownApi(ProtocolError):
     """The API key is none that is served."""
 
 
-class UnsupportedVersion(ProtocolError):  # noqa: N818
+class UnsupportedVersion(ProtocolError):
     """The API is served, but not in this version."""
 
 
-class UndecodableBody(ProtocolError):  # noqa: N818
+class UndecodableBody(ProtocolError):
     """A request body does not follow its schema."""
 
 
-class UndecodableBlob(ProtocolError):  # noqa: N818
+class UndecodableBlob(ProtocolError):
     """A subscription or assignment of the consumer protocol does not follow its schema."""
 
 

@@ -62,7 +62,7 @@ class ConfigSource(IntEnum):
     DEFAULT = 5
 
 
-class InvalidConfigValue(ValueError):  # noqa: N818 (says what the value is, as Kafka does)
+class InvalidConfigValue(ValueError):
     """A text that its key does not take; the message is the whole sentence Kafka gives."""
 
     @classmethod

@@ -15,7 +15,7 @@ class RecordError(NamedTuple):
     batch_index_error_message: str
 
 
-class Refused(Exception):  # noqa: N818 (an answer, not a failure)
+class Refused(Exception):
     """The request, or one topic or partition of it, gets `error`; `message` is told where the
     response has room for it."""
 

@@ -49,7 +49,7 @@ class ProducerIdsReserved(NamedTuple):
 RegistryRecord = TopicStored | TopicDeleted | BrokerConfigsStored | ProducerIdsReserved
 
 
-class UnreadableRecord(Exception):  # noqa: N818 (says what it is)
+class UnreadableRecord(Exception):
     """A record of the registry that this version cannot read; the message shows its key."""
 
 
