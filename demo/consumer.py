@@ -9,6 +9,7 @@ import json
 import re
 import signal
 import sys
+import time
 from collections import Counter
 from typing import Any
 
@@ -46,8 +47,12 @@ def main() -> int:
         auto_offset_reset="earliest",
         heartbeat_interval_ms=500,
         reconnect_backoff_max_ms=200,
-        metadata_max_age_ms=1000,  # a topic that is created later is found soon
+        metadata_max_age_ms=1000,
     )
+    # kafka-python 3.0 with short polls can stay in its first rebalance for good when it learns of
+    # the topic only while it joins. So we join once the topic is there, whoever makes it.
+    while not (consumer.partitions_for_topic(args.topic) or stopping):
+        time.sleep(0.1)
     consumer.subscribe([args.topic], listener=Assignments())
     while not stopping:
         batches = consumer.poll(timeout_ms=200, max_records=50)

@@ -26,9 +26,14 @@ from rich.table import Table
 
 HERE = Path(__file__).parent
 TOPIC, GROUP, PARTITIONS = "lines", "word-count", 6
-PATIENCE_SECONDS = 60  # the whole takes some 15 s; a machine that is busy may take longer
+PATIENCE_SECONDS = 30  # for one wait; the whole takes some 10 s, more on a busy machine
+LOG_LINES_SHOWN = 20
 WORD = re.compile(r"[a-z']+")
 console = Console(highlight=False)
+
+
+class Failed(Exception):
+    """The demo cannot go on; the message says what was missing."""
 
 
 class Demo:
@@ -46,6 +51,7 @@ class Demo:
         self.counted_again = 0
         self.acknowledged: dict[int, int] = {}  # partition -> the highest commit that succeeded
         self.owned: dict[str, list[int]] = {}
+        self.formed: list[dict[str, list[int]]] = []  # who owned what, each time a group was formed
         self.sent: dict[str, int] = {}
         self.steps: list[tuple[str, float]] = []
 
@@ -56,28 +62,33 @@ class Demo:
         command = [sys.executable, "-m", "kohort", "serve", "--port", self.bootstrap.split(":")[1]]
         command += ["--data-dir", str(self.folder / "data"), "--log-level", "warning"]
         command += ["-o", "group.initial.rebalance.delay.ms=0"]
-        broker = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        self.children["broker"] = broker
+        broker = self.child("broker", command)
         assert broker.stdout is not None
         line = broker.stdout.readline()
         if " listening on " not in line:
-            raise SystemExit("The broker did not start; what it said stands above.")
+            raise Failed("the broker did not start")
         self.bootstrap = line.split(" listening on ")[1].split()[0]
         self.say(line.strip().replace(str(self.folder), "…"))
 
     def start(self, name: str, script: str) -> None:
         """One of the two programs beside this file; its events arrive under this name."""
         command = [sys.executable, str(HERE / script), "--bootstrap-servers", self.bootstrap]
-        child = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=(self.folder / name).open("w"), text=True
-        )
-        self.children[name] = child
+        child = self.child(name, command)
 
         def listen() -> None:
             for line in child.stdout or ():
                 self.events.put((name, json.loads(line)))
 
         threading.Thread(target=listen, daemon=True).start()
+
+    def child(self, name: str, command: list[str]) -> subprocess.Popen[str]:
+        with self.log_of(name).open("a") as log:
+            child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+        self.children[name] = child
+        return child
+
+    def log_of(self, name: str) -> Path:
+        return self.folder / f"{name}.log"
 
     def admin(self) -> KafkaAdminClient:
         return KafkaAdminClient(bootstrap_servers=self.bootstrap, reconnect_backoff_max_ms=200)
@@ -90,12 +101,21 @@ class Demo:
 
     def until(self, done: Callable[[], bool], what: str) -> None:
         """Take events until `done()`; a wait without end becomes a failure that says for what."""
+        give_up = time.monotonic() + PATIENCE_SECONDS
         while not done():
-            left = self.begun + PATIENCE_SECONDS - time.monotonic()
             try:
-                self.take(*self.events.get(timeout=max(left, 0.01)))
+                self.take(*self.events.get(timeout=0.5))
             except queue.Empty:
-                raise SystemExit(f"FAILED: waited in vain for {what}; see {self.folder}") from None
+                codes = {name: child.poll() for name, child in self.children.items()}
+                if broken := [name for name, code in codes.items() if code]:
+                    raise Failed(f"{', '.join(broken)} ended before {what}") from None
+            if time.monotonic() > give_up:
+                raise Failed(f"waited {PATIENCE_SECONDS} s in vain for {what}")
+
+    def formed_by(self, members: int, what: str) -> None:
+        """Take events until so many members share the partitions."""
+        self.until(lambda: self.shared_by(members), what)
+        self.formed.append(dict(self.owned))
 
     def take(self, name: str, event: dict[str, Any]) -> None:
         match event:
@@ -114,9 +134,10 @@ class Demo:
                 self.sent = event
 
     def shared_by(self, members: int) -> bool:
-        """Whether so many members own each partition exactly once."""
+        """Whether so many members own each partition exactly once, and none of them is idle."""
         owned = sorted(partition for mine in self.owned.values() for partition in mine)
-        return len(self.owned) == members and owned == list(range(PARTITIONS))
+        members_at_work = sum(bool(mine) for mine in self.owned.values())
+        return members_at_work == len(self.owned) == members and owned == list(range(PARTITIONS))
 
     def say(self, text: str) -> None:
         console.print(f"[dim]{time.monotonic() - self.begun:5.1f} s[/]  {text}", soft_wrap=True)
@@ -141,14 +162,14 @@ def tell(demo: Demo) -> None:
     with demo.step("three consumers form a group"):
         for name in ("ada", "ben", "cleo"):
             demo.start(name, "consumer.py")
-        demo.until(lambda: demo.shared_by(3), "the group of three")
+        demo.formed_by(3, "the group of three")
     demo.say(f"the group is formed: {shares(demo)}")
     demo.start("producer", "producer.py")
     demo.until(lambda: len(demo.words) > total * 0.25, "a quarter of the lines")
 
     with demo.step("cleo leaves, two share her work"):
         demo.children["cleo"].send_signal(signal.SIGTERM)
-        demo.until(lambda: demo.shared_by(2), "the group of two")
+        demo.formed_by(2, "the group of two")
     demo.say(f"cleo has left: {shares(demo)}")
     demo.until(lambda: len(demo.words) > total * 0.5, "half of the lines")
 
@@ -207,7 +228,11 @@ def words_of(lines: list[str]) -> Counter[str]:
 def verdict(demo: Demo, before: dict[int, int], after: dict[int, int], end: dict[int, int]) -> bool:
     """Hold what the group counted against the text itself."""
     total = len(demo.lines)
+    sizes = [{len(mine) for mine in owned.values()} for owned in demo.formed]
     checks = {
+        "each member had its share: two partitions of three members, three of two": (
+            sizes == [{PARTITIONS // 3}, {PARTITIONS // 2}]
+        ),
         f"all {total} lines were acknowledged to the producer": (
             demo.sent.get("acknowledged") == total
         ),
@@ -233,6 +258,17 @@ def verdict(demo: Demo, before: dict[int, int], after: dict[int, int], end: dict
     return all(checks.values())
 
 
+def show_logs(demo: Demo) -> None:
+    """What the broker and the clients said last; their files go with the folder."""
+    for name in demo.children:
+        lines = demo.log_of(name).read_text(errors="replace").splitlines()
+        console.print(
+            f"[bold]{name}[/], its last words:" if lines else f"[bold]{name}[/] is silent."
+        )
+        for line in lines[-LOG_LINES_SHOWN:]:
+            console.print(f"    {line}", markup=False, soft_wrap=True)
+
+
 def main() -> int:
     with tempfile.TemporaryDirectory(prefix="kohort-demo-", ignore_cleanup_errors=True) as folder:
         demo = Demo(Path(folder))
@@ -244,6 +280,10 @@ def main() -> int:
                 demo.until(lambda: len(demo.words) == done and bool(demo.sent), "the last lines")
                 demo.until(lambda: sum(demo.acknowledged.values()) >= done, "the last commits")
             return 0 if show(demo, before, after, demo.committed()) else 1
+        except Failed as failure:
+            console.print(f"[red]FAILED[/]: {failure}; {shares(demo) or 'nobody has anything'}")
+            show_logs(demo)
+            return 1
         finally:
             for child in demo.children.values():
                 child.terminate()
