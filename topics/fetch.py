@@ -11,7 +11,7 @@ from ..log.errors import LogError, OffsetOutOfRange
 from ..protocol.errors import ErrorCode
 from .partition import LEADER_EPOCH, Partition
 
-__all__ = ["Found", "Wanted", "check_leader_epoch", "read_all"]
+__all__ = ["NO_EPOCH", "Diverging", "Found", "Wanted", "check_leader_epoch", "read_all"]
 
 NO_EPOCH: Final = -1
 
@@ -24,6 +24,15 @@ class Wanted(NamedTuple):
     offset: int
     bytes_max: int
     error: ErrorCode = ErrorCode.none
+    last_epoch: int = NO_EPOCH
+    """Of the last record that the consumer has; -1 where it does not say."""
+
+
+class Diverging(NamedTuple):
+    """Where the log of the consumer's last epoch ends: it has read what is not here (KIP-595)."""
+
+    epoch: int
+    end_offset: int
 
 
 class Found(NamedTuple):
@@ -32,6 +41,7 @@ class Found(NamedTuple):
     high_watermark: int = -1
     start_offset: int = -1
     records: bytes = b""
+    diverging: Diverging | None = None
 
 
 def check_leader_epoch(epoch: int) -> ErrorCode:
@@ -45,23 +55,34 @@ def read_all(wanted: Sequence[Wanted], bytes_max: int) -> tuple[list[Found], int
     """What is there now for each of `wanted`, in order, and how many bytes that is in all."""
     found = []
     total = 0
+    bytes_left = bytes_max
     for each in wanted:
-        one = _read(each, bytes_max - total, first=not total)
+        one = _read(each, bytes_left, first=not total)
         total += len(one.records)
+        if each.partition is not None:
+            # A limit below 0 spoils the first partition alone, as in Kafka.
+            bytes_left = max(bytes_left - len(one.records), 0)
         found.append(one)
     return found, total
 
 
 def _read(wanted: Wanted, bytes_left: int, *, first: bool) -> Found:
-    number, partition, offset, bytes_max, error = wanted
+    number, partition, offset, bytes_max, error, last_epoch = wanted
     if partition is None or error is not ErrorCode.none:
         return Found(number, error)
     limit = min(bytes_max, bytes_left)
     try:
         high_watermark = partition.high_watermark
         start_offset = partition.start_offset
+        if last_epoch > LEADER_EPOCH:
+            return Found(number, ErrorCode.offset_out_of_range)
+        if last_epoch == LEADER_EPOCH and offset > high_watermark:
+            end = Diverging(LEADER_EPOCH, high_watermark)
+            return Found(number, ErrorCode.none, high_watermark, start_offset, diverging=end)
         if not start_offset <= offset <= high_watermark:
             return Found(number, ErrorCode.offset_out_of_range)
+        if offset < high_watermark and limit < 0:
+            return Found(number, ErrorCode.unknown_server_error)
         if offset == high_watermark or (limit <= 0 and not first):
             return Found(number, ErrorCode.none, high_watermark, start_offset)
         records = partition.read(offset, max(limit, 0), minimum_one=first)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from ...protocol.errors import ErrorCode
-from ...topics.fetch import Found, Wanted, check_leader_epoch, read_all
+from ...topics.fetch import NO_EPOCH, Diverging, Found, Wanted, check_leader_epoch, read_all
 from ...topics.waiters import LongPoll
 from ..call import Call
 from ..node import Node
@@ -20,7 +20,8 @@ from ..timers import Timer
 from .reply import NO_THROTTLE, milliseconds
 
 NO_SESSION = 0
-READ_COMMITTED = 1
+READ_UNCOMMITTED, READ_COMMITTED = 0, 1
+CONSUMER = -1
 # Epochs of a full request: a new session is asked for, or none (FetchMetadata).
 FULL_REQUEST_EPOCHS = (0, -1)
 
@@ -28,12 +29,19 @@ FULL_REQUEST_EPOCHS = (0, -1)
 class PartitionReply(NamedTuple):
     partition_index: int
     error_code: ErrorCode
-    high_watermark: int
-    last_stable_offset: int
-    log_start_offset: int
-    aborted_transactions: tuple[()] | None
-    records: bytes
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    log_start_offset: int = -1
+    aborted_transactions: tuple[()] | None = ()
+    records: bytes = b""
     preferred_read_replica: int = -1
+
+
+class DivergingReply(PartitionReply):
+    """To a consumer whose last epoch ends here before the offset that it asks for (KIP-595). Of a
+    type of its own, so that no other answer has the field to be compared with its default."""
+
+    diverging_epoch: Diverging
 
 
 class TopicReply(NamedTuple):
@@ -54,7 +62,24 @@ def handle(call: Call, node: Node) -> None:
     if call.version >= 7 and request.session_epoch not in FULL_REQUEST_EPOCHS:
         call.reply(FetchReply(ErrorCode.fetch_session_id_not_found, []))
         return
-    _Fetch(call, node).attempt()
+    fetch = _Fetch(call, node)
+    known_isolation = request.isolation_level in (READ_UNCOMMITTED, READ_COMMITTED)
+    # Kafka stumbles over the level when it begins to read, so only if there is what to read.
+    if not known_isolation and any(each.partition is not None for each in fetch.wanted()):
+        call.reply(_stumbled(call))
+        return
+    fetch.attempt()
+
+
+def _stumbled(call: Call) -> FetchReply:
+    """The request as a whole failed: from v13 on partitions are not told one by one."""
+    error = ErrorCode.unknown_server_error
+    request = call.request
+    topics = []
+    for topic in () if call.version >= 13 else request.topics:
+        partitions = [PartitionReply(each.partition, error) for each in topic.partitions]
+        topics.append(TopicReply(topic.topic, None, partitions))
+    return FetchReply(error, topics, getattr(request, "session_id", NO_SESSION))
 
 
 class _Fetch:
@@ -71,22 +96,27 @@ class _Fetch:
         self.poll: LongPoll | None = None
         self.timer: Timer | None = None
 
+    def wanted(self) -> list[Wanted]:
+        """Every partition of the request in its order, as it is now."""
+        call, node = self.call, self.node
+        return [each for topic in call.request.topics for each in _wanted(call, node, topic)]
+
     def attempt(self) -> None:
         """Answer with what is there if it is enough or time is up; else wait for more."""
-        request = self.call.request
         # Looked up anew each time: a topic may go while a fetch waits for it.
-        wanted = [_wanted(self.call, self.node, topic) for topic in request.topics]
-        flat = [each for partitions in wanted for each in partitions]
-        found, size = read_all(flat, self.bytes_max)
+        wanted = self.wanted()
+        found, size = read_all(wanted, self.bytes_max)
+        # No answer may be larger than bytes_max, so more is not waited for.
+        bytes_min = min(self.call.request.min_bytes, self.bytes_max)
         if (
-            size >= request.min_bytes
-            or not flat
-            or any(each.error is not ErrorCode.none for each in found)
+            size >= bytes_min
+            or not wanted
+            or any(each.error is not ErrorCode.none or each.diverging for each in found)
             or self.node.clock.now_ms() >= self.deadline_ms
         ):
-            self._finish(found)
+            self._finish(wanted, found)
         else:
-            self._wait(flat, found, request.min_bytes - size)
+            self._wait(wanted, found, bytes_min - size)
 
     def _wait(self, wanted: list[Wanted], found: list[Found], missing_bytes: int) -> None:
         self.poll = LongPoll(missing_bytes, self.attempt)
@@ -112,15 +142,17 @@ class _Fetch:
         if self.timer is not None:
             self.timer.cancel()
 
-    def _finish(self, found: list[Found]) -> None:
+    def _finish(self, wanted: list[Wanted], found: list[Found]) -> None:
         self._give_up()
         request = self.call.request
         committed_only = request.isolation_level == READ_COMMITTED
         by_id = self.call.version >= 13
-        results = iter(found)
+        results = iter(zip(wanted, found, strict=True))
         topics = []
         for topic in request.topics:
-            partitions = [_partition_reply(next(results), committed_only) for _ in topic.partitions]
+            partitions = [
+                _partition_reply(*next(results), committed_only) for _ in topic.partitions
+            ]
             name, topic_id = ("", topic.topic_id) if by_id else (topic.topic, None)
             topics.append(TopicReply(name, topic_id, partitions))
         self.call.reply(FetchReply(ErrorCode.none, topics))
@@ -131,27 +163,48 @@ def _wanted(call: Call, node: Node, asked: Any) -> list[Wanted]:
         topic, unknown = node.topics.by_id(asked.topic_id), ErrorCode.unknown_topic_id
     else:
         topic, unknown = node.topics.get(asked.topic), ErrorCode.unknown_topic_or_partition
+    follows = _replica_id(call) > CONSUMER
     wanted = []
     for each in asked.partitions:
         partition = None if topic is None else topic.partition(each.partition)
-        if partition is not None:
-            error = check_leader_epoch(getattr(each, "current_leader_epoch", -1))
-        else:
+        if partition is None:
             error = unknown if topic is None else ErrorCode.unknown_topic_or_partition
-        one = Wanted(each.partition, partition, each.fetch_offset, each.partition_max_bytes, error)
-        wanted.append(one)
+        else:
+            error = check_leader_epoch(getattr(each, "current_leader_epoch", NO_EPOCH))
+            if follows and error is ErrorCode.none:
+                # This broker is the one replica: whoever says to be another is none.
+                error = ErrorCode.not_leader_or_follower
+        last_epoch = getattr(each, "last_fetched_epoch", NO_EPOCH)
+        offset, bytes_max = each.fetch_offset, each.partition_max_bytes
+        wanted.append(Wanted(each.partition, partition, offset, bytes_max, error, last_epoch))
     return wanted
 
 
-def _partition_reply(found: Found, committed_only: bool) -> PartitionReply:
+def _replica_id(call: Call) -> int:
+    """Who asks: a consumer (-1, or anything below), or a broker that follows this one."""
+    request = call.request
+    asker = request if call.version < 15 else request.replica_state
+    replica_id: int = asker.replica_id
+    return replica_id
+
+
+def _partition_reply(wanted: Wanted, found: Found, committed_only: bool) -> PartitionReply:
+    if wanted.partition is None:
+        return PartitionReply(found.number, found.error)
+    read = found.error is ErrorCode.none
     # Without transactions all that is readable is also stable and nothing was aborted; null says
-    # that it was not asked for (upstream: FetchResponseData.AbortedTransactions).
-    return PartitionReply(
+    # that it was not asked for, or that reading failed (upstream: FetchPartitionData).
+    reply = PartitionReply(
         partition_index=found.number,
         error_code=found.error,
         high_watermark=found.high_watermark,
         last_stable_offset=found.high_watermark,
         log_start_offset=found.start_offset,
-        aborted_transactions=() if committed_only else None,
+        aborted_transactions=() if committed_only and read else None,
         records=found.records,
     )
+    if found.diverging is None:
+        return reply
+    diverging = DivergingReply(*reply)
+    diverging.diverging_epoch = found.diverging
+    return diverging

@@ -101,11 +101,14 @@ def _settled(call: Call, node: Node, reply: MetadataReply, error: OSError | None
 def _misplaced(call: Call) -> ErrorCode | None:
     """What is wrong with a request whose topics are named by ids too early, or not at all."""
     for wanted in call.request.topics:
-        if wanted.name is None and wanted.topic_id is None:
-            return ErrorCode.unknown_server_error
         # v10 and v11 have the field but not yet the meaning (KAFKA-14391).
         if call.version in (10, 11) and (wanted.name is None or wanted.topic_id is not None):
             return ErrorCode.invalid_request
+    # Beside ids a topic that is named by nothing is passed over; without any, Kafka stumbles.
+    if all(getattr(each, "topic_id", None) is None for each in call.request.topics) and any(
+        each.name is None for each in call.request.topics
+    ):
+        return ErrorCode.unknown_server_error
     return None
 
 
@@ -123,6 +126,7 @@ def _all_topics(call: Call, node: Node) -> list[TopicReply]:
 def _once(call: Call) -> Iterable[Any]:
     """Each topic of the request once, as in Kafka."""
     by_key = {(each.name, getattr(each, "topic_id", None)): each for each in call.request.topics}
+    by_key.pop((None, None), None)
     return by_key.values()
 
 

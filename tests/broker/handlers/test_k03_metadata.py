@@ -124,6 +124,30 @@ def test_versions_10_and_11_cannot_ask_by_id(version: int) -> None:
     assert answer.brokers == ()
 
 
+@pytest.mark.parametrize(
+    ("version", "error"),
+    [
+        (10, ErrorCode.invalid_request),
+        (11, ErrorCode.invalid_request),
+        (12, ErrorCode.unknown_server_error),
+        (13, ErrorCode.unknown_server_error),
+    ],
+)
+def test_a_topic_without_name_and_id_spoils_the_request(version: int, error: ErrorCode) -> None:
+    world = World()
+    world.make("orders")
+    answer = metadata(world, "orders", None, version=version)
+    assert {each.error_code for each in answer.topics} == {error}
+    assert answer.brokers == ()
+
+
+def test_beside_ids_a_topic_without_name_and_id_is_passed_over() -> None:
+    world = World()
+    topic = world.make("orders")
+    (found,) = metadata(world, None, topic.id, version=13).topics
+    assert (found.name, found.error_code) == ("orders", ErrorCode.none)
+
+
 def test_a_topic_is_told_once() -> None:
     world = World()
     world.make("orders")

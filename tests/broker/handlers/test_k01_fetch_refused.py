@@ -1,0 +1,174 @@
+"""Fetch: requests that no consumer sends, and what Kafka 4.3 says to them, field by field."""
+
+from functools import partial
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from kio.schema.errors import ErrorCode
+from topic_world import World, batch, milliseconds
+
+SIZE = len(batch(b"x"))
+NO_EPOCH = (-1, -1)
+
+
+@pytest.fixture
+def world() -> World:
+    """Two partitions with one record each, and an empty one."""
+    world = World()
+    world.make("orders", 3)
+    world.produce("orders", batch(b"x"))
+    world.produce("orders", batch(b"x"), 1)
+    return world
+
+
+def errors(world: World, offsets: dict[int, int], **how: Any) -> list[ErrorCode]:
+    asked = world.send_fetch("orders", offsets, **{"max_wait_ms": 0, **how})
+    return [each.error_code for each in asked.answer.responses[0].partitions]
+
+
+@pytest.mark.parametrize("version", range(4, 19))
+@pytest.mark.parametrize("isolation_level", [0, 1])
+def test_aborted_transactions_are_an_empty_list_where_nothing_was_looked_up(
+    world: World, version: int, isolation_level: int
+) -> None:
+    topic = world.topics.get("orders")
+    assert topic is not None
+    named, stranger = (topic.id, uuid4()) if version >= 13 else ("orders", "nobody")
+    how = {"version": version, "isolation_level": isolation_level}
+    assert world.fetch(stranger, **how).aborted_transactions == ()
+    assert world.fetch(named, partition=9, **how).aborted_transactions == ()
+    # Where reading failed they are null, whatever was asked for.
+    out_of_range = world.fetch(named, 99, **how)
+    assert out_of_range.error_code is ErrorCode.offset_out_of_range
+    assert out_of_range.aborted_transactions is None
+
+
+NONE, STUMBLED = ErrorCode.none, ErrorCode.unknown_server_error
+OUT_OF_RANGE = ErrorCode.offset_out_of_range
+UNKNOWN = ErrorCode.unknown_topic_or_partition
+
+
+def test_a_limit_below_0_for_a_partition_fails_where_there_is_what_to_read(world: World) -> None:
+    for offset, error in ((0, STUMBLED), (1, NONE), (9, OUT_OF_RANGE)):
+        assert errors(world, {0: offset}, partition_max_bytes=-5) == [error]
+    assert errors(world, {2: 0, 9: 0}, partition_max_bytes=-5) == [NONE, UNKNOWN]
+
+
+@pytest.mark.parametrize(
+    ("offsets", "told"),
+    [
+        ({0: 0, 1: 0}, [STUMBLED, NONE]),
+        ({0: 1, 1: 0}, [NONE, NONE]),
+        ({0: 9, 1: 0}, [OUT_OF_RANGE, NONE]),
+        ({9: 0, 1: 0}, [UNKNOWN, STUMBLED]),
+    ],
+)
+def test_a_limit_below_0_for_the_answer_spoils_the_first_partition_that_is_there(
+    world: World, offsets: dict[int, int], told: list[ErrorCode]
+) -> None:
+    assert errors(world, offsets, max_bytes=-1) == told
+
+
+def test_more_than_the_answer_may_hold_is_not_waited_for(world: World) -> None:
+    full = world.send_fetch("orders", {0: 0}, min_bytes=1000, max_bytes=SIZE)
+    assert full.is_over
+    assert world.send_fetch("orders", {0: 1}, max_bytes=-1).is_over
+
+
+@pytest.mark.parametrize("version", [4, 6, 7, 12])
+def test_an_unknown_isolation_level_fails_the_whole_request(world: World, version: int) -> None:
+    how = {"version": version, "isolation_level": 7, "session": (99, 0)}
+    answer = world.send_fetch("orders", {0: 0, 9: 0}, **how).answer
+    assert [each.error_code for each in answer.responses[0].partitions] == [STUMBLED, STUMBLED]
+    first = answer.responses[0].partitions[0]
+    assert (first.high_watermark, first.aborted_transactions, first.records) == (-1, (), b"")
+    if version >= 7:
+        assert (answer.error_code, answer.session_id) == (STUMBLED, 99)
+
+
+@pytest.mark.parametrize("version", range(13, 19))
+def test_since_version_13_a_request_that_failed_names_no_partitions(
+    world: World, version: int
+) -> None:
+    topic = world.topics.get("orders")
+    assert topic is not None
+    answer = world.send_fetch(topic.id, {0: 0}, version=version, isolation_level=7).answer
+    assert (answer.error_code, answer.responses) == (STUMBLED, ())
+
+
+def test_an_unknown_isolation_level_does_not_matter_where_nothing_is_read(world: World) -> None:
+    assert errors(world, {9: 0}, isolation_level=7) == [UNKNOWN]
+
+
+@pytest.mark.parametrize("version", [4, 12, 14, 15, 18])
+@pytest.mark.parametrize(
+    ("replica_id", "error"),
+    [(0, 6), (1, 6), (2, 6), (-1, 0), (-2, 0)],
+)
+def test_nobody_follows_this_broker(
+    world: World, version: int, replica_id: int, error: int
+) -> None:
+    topic = world.topics.get("orders")
+    assert topic is not None
+    part = partial(world.part, "Fetch", version)
+    fields: dict[str, Any] = {"replica_id": replica_id}
+    if version >= 15:
+        state = part("ReplicaState", replica_id=replica_id, replica_epoch=-1)
+        fields = {"replica_state": state}
+    if version >= 7:
+        fields |= {"forgotten_topics_data": (), "session_id": 0, "session_epoch": -1}
+    named = {"topic_id": topic.id} if version >= 13 else {"topic": "orders"}
+    partitions = tuple(
+        part("FetchPartition", partition=index, fetch_offset=offset, partition_max_bytes=SIZE)
+        for index, offset in ((0, 0), (1, 1), (9, 0))
+    )
+    asked = world.send(
+        "Fetch",
+        version,
+        max_wait=milliseconds(0),
+        min_bytes=1,
+        max_bytes=SIZE,
+        isolation_level=0,
+        topics=(part("FetchTopic", partitions=partitions, **named),),
+        **fields,
+    )
+    told = [each.error_code for each in asked.answer.responses[0].partitions]
+    assert told == [error, error, UNKNOWN]
+
+
+@pytest.mark.parametrize("version", [12, 18])
+@pytest.mark.parametrize(
+    ("last_epoch", "offset", "error", "diverging"),
+    [
+        (-1, 0, NONE, NO_EPOCH),
+        (-2, 2, OUT_OF_RANGE, NO_EPOCH),
+        (0, 0, NONE, NO_EPOCH),
+        (0, 1, NONE, NO_EPOCH),
+        (0, 2, NONE, (0, 1)),
+        (0, -1, OUT_OF_RANGE, NO_EPOCH),
+        (1, 0, OUT_OF_RANGE, NO_EPOCH),
+        (3, 99, OUT_OF_RANGE, NO_EPOCH),
+    ],
+)
+def test_the_epoch_of_the_consumers_last_record(
+    world: World,
+    version: int,
+    last_epoch: int,
+    offset: int,
+    error: ErrorCode,
+    diverging: tuple[int, int],
+) -> None:
+    topic = world.topics.get("orders")
+    assert topic is not None
+    named = topic.id if version >= 13 else "orders"
+    got = world.fetch(named, offset, version=version, last_fetched_epoch=last_epoch)
+    told = (got.diverging_epoch.epoch, got.diverging_epoch.end_offset)
+    assert (got.error_code, told) == (error, diverging)
+    assert len(got.records) == (SIZE if error is NONE and offset == 0 else 0)
+
+
+def test_a_consumer_that_has_read_what_is_not_here_is_told_at_once(world: World) -> None:
+    asked = world.send_fetch("orders", {2: 5}, last_fetched_epoch=0)
+    (got,) = asked.answer.responses[0].partitions
+    assert (got.diverging_epoch.end_offset, got.high_watermark) == (0, 0)
