@@ -4,7 +4,7 @@ v3 transactional_id, batches with magic 2 only · v5 log_start_offset · v7 zstd
 error_message (KIP-467) · v9 flexible · v10 current_leader · v13 topic ids (KIP-516).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -70,21 +70,33 @@ def handle(call: Call, node: Node) -> None:
     request = call.request
     work = _Work(call, node)
     replies = []
-    for asked in request.topic_data:
+    for key, asked in _once(call).items():
         if call.version >= 13:
-            topic, unknown = node.topics.by_id(asked.topic_id), ErrorCode.unknown_topic_id
-            name, topic_id = "", asked.topic_id
+            topic, unknown = node.topics.by_id(key), ErrorCode.unknown_topic_id
+            name, topic_id = "", key
         else:
-            topic, unknown = node.topics.get(asked.name), ErrorCode.unknown_topic_or_partition
-            name, topic_id = asked.name, None
-        partitions = [
-            _produce(work, request.acks, topic, unknown, each) for each in asked.partition_data
-        ]
+            topic, unknown = node.topics.get(key), ErrorCode.unknown_topic_or_partition
+            name, topic_id = key, None
+        partitions = [_produce(work, request.acks, topic, unknown, each) for each in asked]
         replies.append(TopicReply(name, topic_id, partitions))
     # Only now, so that a fetch that waits for several partitions finds them all.
     for partition, size in work.appended:
         partition.waiters.arrived(size)
     _answer(call, node, work, ProduceReply(replies))
+
+
+def _once(call: Call) -> dict[Any, Iterable[Any]]:
+    """Each partition of the request once, by its topic's name or id. Of one that comes twice the
+    last counts, as in Kafka: what came before it is neither appended nor answered. (Only where
+    one of the two is malformed Kafka takes the other and answers with the error all the same.)
+    """
+    asked: dict[Any, dict[int, Any]] = {}
+    for topic in call.request.topic_data:
+        key = topic.topic_id if call.version >= 13 else topic.name
+        partitions = asked.setdefault(key, {})
+        for each in topic.partition_data:
+            partitions[each.index] = each
+    return {key: partitions.values() for key, partitions in asked.items()}
 
 
 def _produce(

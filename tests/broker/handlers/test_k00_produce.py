@@ -1,11 +1,12 @@
 """Produce: what is stored as it came, what is refused and how; answers as Kafka 4.3 gives them."""
 
+from functools import partial
 from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
 from kohort.log.batch import HEADER, NewRecord, build, check, read_header, records
-from topic_world import NOW_MS, World, batch
+from topic_world import NOW_MS, World, batch, milliseconds
 
 
 @pytest.fixture
@@ -244,3 +245,37 @@ def test_a_full_disk_is_a_storage_error_and_the_next_try_may_succeed(world: Worl
     answer = world.produce("orders", batch(b"second"))
     assert answer.error_code is ErrorCode.kafka_storage_error
     assert world.produce("orders", batch(b"second")).base_offset == 1
+
+
+@pytest.mark.parametrize("version", [3, 12, 13])
+def test_of_a_partition_that_comes_twice_the_last_counts(world: World, version: int) -> None:
+    topic = world.topics.get("orders")
+    assert topic is not None
+    part = partial(world.part, "Produce", version)
+    named = {"topic_id": topic.id} if version >= 13 else {"name": "orders"}
+
+    def data(index: int, records: bytes) -> Any:
+        return part("PartitionProduceData", index=index, records=records)
+
+    asked = world.send(
+        "Produce",
+        version,
+        transactional_id=None,
+        acks=-1,
+        timeout=milliseconds(1000),
+        topic_data=(
+            part(
+                "TopicProduceData",
+                partition_data=(data(0, batch(b"a")), data(0, batch(b"b")), data(1, batch(b"c"))),
+                **named,
+            ),
+            part("TopicProduceData", partition_data=(data(0, batch(b"d", b"e")),), **named),
+        ),
+    )
+    (answered,) = asked.answer.responses
+    assert [(p.index, p.error_code, p.base_offset) for p in answered.partition_responses] == [
+        (0, ErrorCode.none, 0),
+        (1, ErrorCode.none, 0),
+    ]
+    stored = world.fetch("orders").records
+    assert [record.value for record in records(stored)] == [b"d", b"e"]
