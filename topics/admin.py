@@ -49,9 +49,9 @@ def check_new_topic(topics: Topics, name: str) -> None:
     """Whether a topic of this name may be made."""
     if complaint := invalid_name(name):
         raise Refused(ErrorCode.invalid_topic_exception, complaint)
-    check_not_internal(name)
     if topics.get(name) is not None:
         raise Refused(ErrorCode.topic_already_exists, f"Topic '{name}' already exists.")
+    check_not_internal(name)
     if topics.is_leaving(name):
         raise Refused(ErrorCode.topic_already_exists, f"Topic '{name}' is being deleted.")
     if other := topics.colliding(name):
@@ -101,7 +101,6 @@ def check_growth(
     topic: Topic, count: int, assignments: Sequence[Sequence[int]] | None, node_id: int
 ) -> None:
     """Whether `topic` may get `count` partitions; `assignments`: broker ids of each new one."""
-    check_not_internal(topic.name)
     have = len(topic.partitions)
     if count == have:
         raise Refused(ErrorCode.invalid_partitions, f"Topic already has {have} partition(s).")
@@ -112,12 +111,19 @@ def check_growth(
             f"{count} would not be an increase.",
         )
     check_partitions_in_request(count - have)
+    _check_new_assignments(assignments, count - have, node_id)
+    check_not_internal(topic.name)
+
+
+def _check_new_assignments(
+    assignments: Sequence[Sequence[int]] | None, added: int, node_id: int
+) -> None:
     if assignments is None:
         return
-    if len(assignments) != count - have:
+    if len(assignments) != added:
         raise Refused(
             ErrorCode.invalid_replica_assignment,
-            f"Attempted to add {count - have} additional partition(s), "
+            f"Attempted to add {added} additional partition(s), "
             f"but only {len(assignments)} assignment(s) were specified.",
         )
     for broker_ids in assignments:

@@ -18,7 +18,7 @@ from ...topics.configs import Configs, described
 from ...topics.errors import Refused
 from ..call import Call
 from ..node import Node
-from .reply import NO_THROTTLE
+from .reply import NO_THROTTLE, milliseconds
 
 REPLICATION_FACTOR = 1
 
@@ -49,6 +49,11 @@ class CreateTopicsReply(NamedTuple):
 def handle(call: Call, node: Node) -> None:
     request = call.request
     times = Counter(wanted.name for wanted in request.topics)
+    if milliseconds(request.timeout) <= 0 and 1 in times.values():
+        # Kafka's controller begins nothing whose time is up; it is not asked about duplicates.
+        late = [TopicReply(each.name, ErrorCode.request_timed_out) for each in request.topics]
+        call.reply(CreateTopicsReply(late))
+        return
     replies = []
     partitions = 0
     for wanted in {each.name: each for each in request.topics}.values():

@@ -17,7 +17,7 @@ from ...topics.errors import Refused
 from ...topics.topic import Topic
 from ..call import Call
 from ..node import Node
-from .reply import NO_THROTTLE
+from .reply import NO_THROTTLE, milliseconds
 
 
 class TopicReply(NamedTuple):
@@ -36,20 +36,31 @@ class _Asked(NamedTuple):
     name: str | None
     id: UUID | None
 
+    @property
+    def is_well_formed(self) -> bool:
+        """By name or by id, not by both and not by neither."""
+        return (self.name is None) != (self.id is None)
+
 
 def handle(call: Call, node: Node) -> None:
     asked = list(_asked(call))
     times = Counter(asked)
+    if milliseconds(call.request.timeout) <= 0 and any(
+        count == 1 and each.is_well_formed for each, count in times.items()
+    ):
+        # As with CreateTopics.
+        late = [TopicReply(each.name, each.id, ErrorCode.request_timed_out) for each in asked]
+        call.reply(DeleteTopicsReply(late))
+        return
     replies = []
     for each in dict.fromkeys(asked):
+        answers = 1 if each.is_well_formed else times[each]
         try:
-            topic = _topic(node, each)
-            if times[each] > 1:
-                kind = "name" if each.id is None else "id"
-                raise Refused(ErrorCode.invalid_request, f"Duplicate topic {kind}.")
-            if each.id is not None and times[_Asked(topic.name, None)]:
+            topic = _topic(node, each, times[each])
+            # What was named twice is refused, and stands in nobody's way.
+            if each.id is not None and times[_Asked(topic.name, None)] == 1:
                 continue  # told beside the name
-            if each.id is None and times[_Asked(None, topic.id)]:
+            if each.id is None and times[_Asked(None, topic.id)] == 1:
                 each = _Asked(topic.name, topic.id)
                 raise Refused(
                     ErrorCode.invalid_request,
@@ -59,7 +70,8 @@ def handle(call: Call, node: Node) -> None:
                 raise Refused(ErrorCode.topic_deletion_disabled, "delete.topic.enable is false.")
             check_not_internal(topic.name)
         except Refused as refused:
-            replies.append(TopicReply(each.name, each.id, refused.error, refused.message))
+            reply = TopicReply(each.name, each.id, refused.error, refused.message)
+            replies.extend([reply] * answers)
         else:
             node.topics.delete(topic)
             replies.append(TopicReply(topic.name, topic.id))
@@ -72,10 +84,13 @@ def _asked(call: Call) -> Iterator[_Asked]:
     return (_Asked(name, None) for name in call.request.topic_names)
 
 
-def _topic(node: Node, asked: _Asked) -> Topic:
+def _topic(node: Node, asked: _Asked, times: int) -> Topic:
     if asked.name is not None and asked.id is not None:
         complaint = "You may not specify both topic name and topic id."
         raise Refused(ErrorCode.invalid_request, complaint)
+    if asked.is_well_formed and times > 1:
+        kind = "name" if asked.id is None else "id"
+        raise Refused(ErrorCode.invalid_request, f"Duplicate topic {kind}.")
     if asked.id is not None:
         topic = node.topics.by_id(asked.id)
         if topic is None:

@@ -10,7 +10,7 @@ from ...topics.admin import check_growth
 from ...topics.errors import Refused
 from ..call import Call
 from ..node import Node
-from .reply import NO_THROTTLE
+from .reply import NO_THROTTLE, milliseconds
 
 
 class TopicReply(NamedTuple):
@@ -27,6 +27,11 @@ class CreatePartitionsReply(NamedTuple):
 def handle(call: Call, node: Node) -> None:
     request = call.request
     times = Counter(asked.name for asked in request.topics)
+    if milliseconds(request.timeout) <= 0 and 1 in times.values():
+        # As with CreateTopics.
+        late = [TopicReply(each.name, ErrorCode.request_timed_out) for each in request.topics]
+        call.reply(CreatePartitionsReply(late))
+        return
     replies = []
     for asked in {each.name: each for each in request.topics}.values():
         try:

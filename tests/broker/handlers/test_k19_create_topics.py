@@ -34,12 +34,18 @@ def wanted(world: World, name: str = "orders", version: int = 7, **fields: Any) 
     )
 
 
-def create(world: World, *topics: Any, version: int = 7, validate_only: bool = False) -> Any:
+def create(
+    world: World,
+    *topics: Any,
+    version: int = 7,
+    validate_only: bool = False,
+    timeout_ms: int = 1000,
+) -> Any:
     answer = world.ask(
         "CreateTopics",
         version,
         topics=topics,
-        timeout=milliseconds(1000),
+        timeout=milliseconds(timeout_ms),
         validate_only=validate_only,
     )
     return answer.topics
@@ -204,6 +210,29 @@ def test_a_topic_named_twice_is_refused_once(world: World) -> None:
     (refused,) = create(world, wanted(world), wanted(world, num_partitions=2))
     assert refused.error_code is ErrorCode.invalid_request
     assert refused.error_message == "Duplicate topic name."
+
+
+@pytest.mark.parametrize("version", [2, 7])
+@pytest.mark.parametrize("timeout_ms", [0, -1])
+def test_without_time_nothing_is_made_or_even_looked_at(
+    world: World, version: int, timeout_ms: int
+) -> None:
+    topics = [wanted(world, name, version=version) for name in ("bad!", "twice", "twice")]
+    how = {"version": version, "timeout_ms": timeout_ms}
+    answers = create(world, *topics, **how)
+    assert [each.error_code for each in answers] == [ErrorCode.request_timed_out] * 3
+    # That a name came twice is found before the time is looked at.
+    (twice,) = create(world, *topics[1:], **how)
+    assert twice.error_code is ErrorCode.invalid_request
+    assert create(world, **how) == ()
+    assert len(world.topics) == 0
+
+
+def test_the_offsets_topic_that_is_there_exists_already(world: World) -> None:
+    world.topics.ensure_offsets_topic()
+    (refused,) = create(world, wanted(world, "__consumer_offsets"), validate_only=True)
+    assert refused.error_code is ErrorCode.topic_already_exists
+    assert refused.error_message == "Topic '__consumer_offsets' already exists."
 
 
 def test_partitions_of_one_request_are_counted_together(world: World) -> None:

@@ -17,7 +17,7 @@ def world() -> World:
     return world
 
 
-def delete(world: World, *topics: Pair, version: int = 6) -> Any:
+def delete(world: World, *topics: Pair, version: int = 6, timeout_ms: int = 1000) -> Any:
     if version >= 6:
         states = tuple(
             world.part("DeleteTopics", version, "DeleteTopicState", name=name, topic_id=id_)
@@ -26,7 +26,7 @@ def delete(world: World, *topics: Pair, version: int = 6) -> Any:
         fields: dict[str, Any] = {"topics": states}
     else:
         fields = {"topic_names": tuple(name for name, _ in topics)}
-    return world.ask("DeleteTopics", version, timeout=milliseconds(1000), **fields).responses
+    return world.ask("DeleteTopics", version, timeout=milliseconds(timeout_ms), **fields).responses
 
 
 def orders(world: World) -> UUID:
@@ -80,6 +80,44 @@ def test_a_topic_named_twice_stays(world: World) -> None:
     )
     (both,) = delete(world, ("orders", None), (None, orders(world)))
     assert both.error_message == "The provided topic name maps to an ID that was already supplied."
+    assert len(world.topics) == 1
+
+
+@pytest.mark.parametrize("version", range(1, 7))
+def test_a_name_that_comes_twice_is_refused_even_if_nobody_has_it(
+    world: World, version: int
+) -> None:
+    twice, once = delete(
+        world, ("nobody", None), ("nobody", None), ("stranger", None), version=version
+    )
+    assert (twice.name, twice.error_code) == ("nobody", ErrorCode.invalid_request)
+    assert once.error_code is ErrorCode.unknown_topic_or_partition
+
+
+def test_what_came_twice_does_not_stand_in_the_way_of_what_came_once(world: World) -> None:
+    id_ = orders(world)
+    twice, gone = delete(world, ("orders", None), ("orders", None), (None, id_))
+    assert (twice.error_message, gone.error_code) == ("Duplicate topic name.", ErrorCode.none)
+    assert len(world.topics) == 0
+    again, unknown = delete(world, (None, id_), (None, id_), ("orders", None))
+    assert again.error_message == "Duplicate topic id."
+    assert unknown.error_code is ErrorCode.unknown_topic_or_partition
+
+
+def test_what_names_no_topic_rightly_is_refused_each_time(world: World) -> None:
+    both = ("orders", orders(world))
+    answers = delete(world, (None, None), both, both, (None, None))
+    assert [each.error_code for each in answers] == [ErrorCode.invalid_request] * 4
+
+
+@pytest.mark.parametrize("timeout_ms", [0, -1])
+def test_without_time_nothing_is_deleted_or_even_looked_at(world: World, timeout_ms: int) -> None:
+    answers = delete(
+        world, ("orders", None), ("no", None), (None, None), version=6, timeout_ms=timeout_ms
+    )
+    assert [each.error_code for each in answers] == [ErrorCode.request_timed_out] * 3
+    (twice,) = delete(world, ("no", None), ("no", None), version=5, timeout_ms=timeout_ms)
+    assert twice.error_code is ErrorCode.invalid_request
     assert len(world.topics) == 1
 
 

@@ -19,6 +19,7 @@ def grow(
     *topics: tuple[str, int, list[list[int]] | None],
     version: int = 3,
     validate_only: bool = False,
+    timeout_ms: int = 1000,
 ) -> Any:
     part = world.part
     wanted = tuple(
@@ -41,7 +42,7 @@ def grow(
         "CreatePartitions",
         version,
         topics=wanted,
-        timeout=milliseconds(1000),
+        timeout=milliseconds(timeout_ms),
         validate_only=validate_only,
     )
     return answer.results
@@ -101,8 +102,19 @@ def test_a_topic_named_twice_and_the_offsets_topic_do_not_grow(world: World) -> 
     world.topics.ensure_offsets_topic()
     (twice,) = grow(world, ("orders", 3, None), ("orders", 4, None))
     assert twice.error_message == "Duplicate topic name."
-    (internal,) = grow(world, ("__consumer_offsets", 60, None))
-    assert internal.error_code is ErrorCode.invalid_topic_exception
+    for wanted, error in ((3, 37), (50, 37), (0, 37), (60, 17)):
+        (internal,) = grow(world, ("__consumer_offsets", wanted, None))
+        assert internal.error_code == error
+
+
+@pytest.mark.parametrize("timeout_ms", [0, -1])
+def test_without_time_nothing_grows(world: World, timeout_ms: int) -> None:
+    wanted: list[Any] = [("orders", 3, None), ("nobody", 3, None), ("nobody", 3, None)]
+    answers = grow(world, *wanted, timeout_ms=timeout_ms)
+    assert [each.error_code for each in answers] == [ErrorCode.request_timed_out] * 3
+    (twice,) = grow(world, *wanted[1:], timeout_ms=timeout_ms)
+    assert twice.error_code is ErrorCode.invalid_request
+    assert count(world) == 2
 
 
 def test_what_cannot_be_written_down_does_not_grow(world: World) -> None:
