@@ -10,13 +10,22 @@ from typing import Final, NamedTuple
 from ..protocol.errors import ErrorCode
 from .config_def import ConfigDef, ConfigType, InvalidConfigValue, text_of
 from .config_keys import BROKER_SYNONYMS, TOPIC_KEYS
-from .configs import EVERY_BROKER, Configs, checked
+from .configs import EVERY_BROKER, MIN_INSYNC_REPLICAS, Configs, checked
 from .errors import Refused
 from .names import invalid_name
 from .registry import Topics
 from .topic import Topic
 
-__all__ = ["Change", "Operation", "Resource", "alter", "check_distinct", "find_topic", "replace"]
+__all__ = [
+    "Change",
+    "Operation",
+    "Resource",
+    "alter",
+    "check_distinct",
+    "find_topic",
+    "not_kept",
+    "replace",
+]
 
 
 class Resource(IntEnum):
@@ -24,6 +33,10 @@ class Resource(IntEnum):
 
     TOPIC = 2
     BROKER = 4
+
+
+# Kinds that Kafka has and kohort has not, in words for people.
+ELSEWHERE: Final = {8: "broker loggers", 16: "client metrics", 32: "groups"}
 
 
 class Operation(IntEnum):
@@ -63,6 +76,15 @@ def find_topic(topics: Topics, name: str) -> Topic:
     return topic
 
 
+def not_kept(kind: int) -> Refused:
+    """What to say to a resource that is neither a topic nor the broker."""
+    known = ELSEWHERE.get(kind)
+    if known is None:
+        return Refused(ErrorCode.invalid_request, f"Unknown resource type {kind}")
+    complaint = f"This broker keeps no configurations of {known} (resource type {kind})."
+    return Refused(ErrorCode.invalid_request, complaint)
+
+
 def alter(
     topics: Topics, resource: tuple[int, str], changes: Iterable[Change], *, validate_only: bool
 ) -> None:
@@ -76,9 +98,11 @@ def alter(
         _configure_topic(topics, topic, overrides, validate_only)
     else:
         _check_broker(topics.configs, resource)
-        before = topics.configs.dynamic.get(name, {})
+        configs = topics.configs
+        before = configs.dynamic.get(name, {}) if name else configs.every_broker
         keys = topics.configs.broker.keys_known
         _check_changeable(keys, [each.key for each in changes])
+        _check_in_sync(name, [each.key for each in changes])
         overrides = _changed(topics.configs, keys, before, changes)
         _configure_broker(topics, name, overrides, validate_only)
 
@@ -96,6 +120,7 @@ def replace(
     else:
         _check_broker(topics.configs, resource)
         _check_changeable(topics.configs.broker.keys_known, overrides)
+        _check_in_sync(name, overrides)
         _configure_broker(topics, name, overrides, validate_only)
 
 
@@ -119,6 +144,9 @@ def _configure_broker(
             keys[key].parse(text)
     except InvalidConfigValue as error:
         raise Refused(ErrorCode.invalid_request, str(error)) from error
+    if name == EVERY_BROKER and MIN_INSYNC_REPLICAS not in overrides:
+        complaint = f"Cluster-level {MIN_INSYNC_REPLICAS} cannot be removed while ELR is enabled."
+        raise Refused(ErrorCode.invalid_config, complaint)
     if not validate_only:
         topics.configure_broker(name, overrides)
 
@@ -177,8 +205,7 @@ def _changed_list(
 def _check_broker(configs: Configs, resource: tuple[int, str]) -> None:
     kind, name = resource
     if kind != Resource.BROKER:
-        # Kafka also has those of loggers, client metrics and groups.
-        raise Refused(ErrorCode.invalid_request, f"Unknown resource type {kind}")
+        raise not_kept(kind)
     if name == EVERY_BROKER or name == str(configs.node_id):
         return
     if not name.lstrip("-").isdecimal():
@@ -186,6 +213,13 @@ def _check_broker(configs: Configs, resource: tuple[int, str]) -> None:
     else:
         complaint = f"Unexpected broker id, expected {configs.node_id}, but received {name}"
     raise Refused(ErrorCode.invalid_request, complaint)
+
+
+def _check_in_sync(name: str, keys: Iterable[str]) -> None:
+    """KIP-966: all brokers count the replicas that are in sync alike."""
+    if name != EVERY_BROKER and MIN_INSYNC_REPLICAS in keys:
+        complaint = f"Broker-level {MIN_INSYNC_REPLICAS} cannot be altered while ELR is enabled."
+        raise Refused(ErrorCode.invalid_config, complaint)
 
 
 def _check_changeable(keys: ConfigDef, names: Iterable[str]) -> None:

@@ -8,6 +8,7 @@ from .config_keys import BROKER_SYNONYMS, TOPIC_KEYS
 
 __all__ = [
     "EVERY_BROKER",
+    "MIN_INSYNC_REPLICAS",
     "BrokerSettings",
     "Configs",
     "Described",
@@ -64,6 +65,7 @@ class TopicSettings(NamedTuple):
 
 # Resource names of the broker's dynamic values: "" is every broker (KIP-226).
 EVERY_BROKER: Final = ""
+MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
 
 
 class Configs:
@@ -78,14 +80,18 @@ class Configs:
     def dynamic_texts(self, name: str) -> list[tuple[str, ConfigSource]]:
         """The broker key's values that were set while a broker ran, the strongest first."""
         places = (
-            (str(self.node_id), ConfigSource.DYNAMIC_BROKER),
-            (EVERY_BROKER, ConfigSource.DYNAMIC_DEFAULT_BROKER),
+            (self.dynamic.get(str(self.node_id), {}), ConfigSource.DYNAMIC_BROKER),
+            (self.every_broker, ConfigSource.DYNAMIC_DEFAULT_BROKER),
         )
-        return [
-            (self.dynamic[place][name], source)
-            for place, source in places
-            if name in self.dynamic.get(place, ())
-        ]
+        return [(texts[name], source) for texts, source in places if name in texts]
+
+    @property
+    def every_broker(self) -> dict[str, str]:
+        """The dynamic values of every broker. Since 4.1 Kafka's clusters are born with one: the
+        controller writes down its min.insync.replicas (KIP-966)."""
+        given = self.dynamic.get(EVERY_BROKER, {})
+        in_sync = text_of(self.broker[MIN_INSYNC_REPLICAS])
+        return given if in_sync is None else {MIN_INSYNC_REPLICAS: in_sync, **given}
 
     def broker_synonyms(self, name: str) -> list[Synonym]:
         """Every place that gives broker key `name` a value, the strongest first."""
@@ -117,8 +123,10 @@ class Configs:
         for name, factor in known:
             if self.broker.source(name) is not ConfigSource.DEFAULT:
                 found.append(Synonym(name, self.broker[name], ConfigSource.STATIC_BROKER, factor))
-        for name, factor in known[:1]:
-            default = self.broker.keys_known[name].default
+        for name, factor in (known or names)[:1]:
+            # A broker's key that is not taken here (log.local.retention.ms) has the topic's.
+            keys = self.broker.keys_known
+            default = keys[name].default if name in keys else TOPIC_KEYS[key].default
             if default is not None:
                 found.append(Synonym(name, default, ConfigSource.DEFAULT, factor))
         return found

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from ...protocol.errors import ErrorCode
-from ...topics.alter import Resource
+from ...topics.alter import Resource, not_kept
 from ...topics.config_def import ConfigDef, ConfigSource, text_of
 from ...topics.config_keys import TOPIC_KEYS
 from ...topics.configs import EVERY_BROKER, Synonym
@@ -69,10 +69,7 @@ def _describe(call: Call, node: Node, resource: Any) -> list[ConfigReply]:
     if resource.resource_type == Resource.TOPIC:
         return _describe_topic(call, node, resource)
     if resource.resource_type != Resource.BROKER:
-        raise Refused(
-            ErrorCode.invalid_request,
-            f"Configurations of resource type {resource.resource_type} are not kept here",
-        )
+        raise not_kept(resource.resource_type)
     if name == EVERY_BROKER:
         return _describe_every_broker(call, node, resource)
     if name != str(node.node_id):
@@ -112,7 +109,7 @@ def _describe_topic(call: Call, node: Node, resource: Any) -> list[ConfigReply]:
 def _describe_every_broker(call: Call, node: Node, resource: Any) -> list[ConfigReply]:
     """Only what was set for every broker: nobody knows here what each of them was started with."""
     keys = node.config.keys_known
-    given = node.topics.configs.dynamic.get(EVERY_BROKER, {})
+    given = node.topics.configs.every_broker
     source = ConfigSource.DYNAMIC_DEFAULT_BROKER
     return [
         _reply(call, keys, key, given[key], [Synonym(key, given[key], source)])

@@ -41,6 +41,19 @@ def test_each_value_names_everyone_who_gave_one_the_strongest_first(world: World
     )
     assert told["segment.bytes"] == (5, [("log.segment.bytes", "1073741824", 5)])
     assert told["segment.ms"] == (5, [])
+    # Kafka's clusters are born with this one set for every broker (KIP-966).
+    in_sync = "min.insync.replicas"
+    assert told[in_sync] == (3, [(in_sync, "1", 3), (in_sync, "1", 5)])
+    # Of tiers kohort takes no broker keys, but it names them as Kafka does.
+    for key in ("local.retention.ms", "local.retention.bytes"):
+        assert told[key] == (5, [(f"log.{key}", "-2", 5)])
+
+
+def test_the_replicas_in_sync_that_the_broker_was_started_with_hold_for_every_broker() -> None:
+    world = World({"min.insync.replicas": "2"})
+    world.make("orders")
+    (key,) = describe(world, TOPIC, "orders", "min.insync.replicas").configs
+    assert (key.value, [s.source for s in key.synonyms]) == ("2", [3, 4, 5])
 
 
 def test_a_broker_key_in_another_unit_is_converted(world: World) -> None:
@@ -70,7 +83,8 @@ def test_the_broker_tells_its_own_keys(world: World) -> None:
     )
     assert configs["num.partitions"].read_only
     assert configs["log.retention.ms"].value is None
-    assert describe(world, BROKER, "").configs == ()
+    (everywhere,) = describe(world, BROKER, "").configs
+    assert (everywhere.name, everywhere.value) == ("min.insync.replicas", "1")
 
 
 @pytest.mark.parametrize(
@@ -94,8 +108,15 @@ def test_the_broker_tells_its_own_keys(world: World) -> None:
             8,
             "1",
             ErrorCode.invalid_request,
-            "Configurations of resource type 8 are not kept here",
+            "This broker keeps no configurations of broker loggers (resource type 8).",
         ),
+        (
+            32,
+            "group",
+            ErrorCode.invalid_request,
+            "This broker keeps no configurations of groups (resource type 32).",
+        ),
+        (99, "q", ErrorCode.invalid_request, "Unknown resource type 99"),
     ],
 )
 def test_what_cannot_be_described(

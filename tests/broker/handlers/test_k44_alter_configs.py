@@ -131,7 +131,13 @@ def test_changes_that_are_refused_change_nothing(
             "Unexpected broker id, expected 1, but received 2",
         ),
         (BROKER, "x", ErrorCode.invalid_request, "Node id must be an integer, but it is: x"),
-        (16, "x", ErrorCode.invalid_request, "Unknown resource type 16"),
+        (
+            16,
+            "x",
+            ErrorCode.invalid_request,
+            "This broker keeps no configurations of client metrics (resource type 16).",
+        ),
+        (99, "x", ErrorCode.invalid_request, "Unknown resource type 99"),
     ],
 )
 def test_resources_that_cannot_be_changed(
@@ -179,7 +185,11 @@ def test_a_default_of_topics_is_changed_while_the_broker_runs(world: World) -> N
         ("5000", 4),
         ("1048588", 5),
     ]
-    assert [each.value for each in describe(world, BROKER, "").configs] == ["300"]
+    everywhere = shown(describe(world, BROKER, ""))
+    assert {name: each.value for name, each in everywhere.items()} == {
+        "message.max.bytes": "300",
+        "min.insync.replicas": "1",
+    }
     after = world.restarted().topics.get("plain")
     assert after is not None
     assert after.settings.max_message_bytes == 200
@@ -205,3 +215,28 @@ def test_broker_keys_that_cannot_be_changed(
         replace(world, BROKER, "1", (key, value)),
     ):
         assert (answer.error_code, answer.error_message) == (ErrorCode.invalid_request, message)
+
+
+IN_SYNC = "min.insync.replicas"
+
+
+def test_replicas_in_sync_are_changed_for_every_broker_or_topic_alone(world: World) -> None:
+    for answer in (
+        incremental(world, BROKER, "1", (IN_SYNC, SET, "2")),
+        incremental(world, BROKER, "1", (IN_SYNC, DELETE, None)),
+        replace(world, BROKER, "1", (IN_SYNC, "2")),
+    ):
+        assert (answer.error_code, answer.error_message) == (
+            ErrorCode.invalid_config,
+            "Broker-level min.insync.replicas cannot be altered while ELR is enabled.",
+        )
+    for answer in (
+        incremental(world, BROKER, "", (IN_SYNC, DELETE, None)),
+        replace(world, BROKER, "", ("log.retention.ms", "5")),
+    ):
+        assert (answer.error_code, answer.error_message) == (
+            ErrorCode.invalid_config,
+            "Cluster-level min.insync.replicas cannot be removed while ELR is enabled.",
+        )
+    assert incremental(world, BROKER, "", (IN_SYNC, SET, "2")).error_code is ErrorCode.none
+    assert shown(describe(world, TOPIC, "orders"))[IN_SYNC].value == "2"
