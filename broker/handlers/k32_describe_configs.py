@@ -54,7 +54,7 @@ class DescribeConfigsReply(NamedTuple):
 def handle(call: Call, node: Node) -> None:
     request = call.request
     replies = []
-    for resource in dict.fromkeys(request.resources):
+    for resource in request.resources:
         kind, name = resource.resource_type, resource.resource_name
         try:
             replies.append(ResourceReply(kind, name, _describe(call, node, resource)))

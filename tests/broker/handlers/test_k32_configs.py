@@ -62,6 +62,21 @@ def test_a_broker_key_in_another_unit_is_converted(world: World) -> None:
     assert (retention.value, retention.config_source) == ("3600000", 4)
 
 
+def test_a_resource_is_described_as_often_as_it_is_named(world: World) -> None:
+    resource = world.part(
+        "DescribeConfigs",
+        4,
+        "DescribeConfigsResource",
+        resource_type=TOPIC,
+        resource_name="orders",
+        configuration_keys=("retention.ms",),
+    )
+    fields = {"include_synonyms": False, "include_documentation": False}
+    first, second = world.ask("DescribeConfigs", 4, resources=(resource,) * 2, **fields).results
+    assert first == second
+    assert shown(first)["retention.ms"].value == "77"
+
+
 def test_keys_documentation_and_synonyms_only_on_demand(world: World) -> None:
     result = describe(world, TOPIC, "orders", "segment.bytes", "nope", synonyms=False)
     (only,) = result.configs
