@@ -107,7 +107,13 @@ class Broker:
         self._outbox = Outbox(loop.call_soon)
         sync_logs = SyncPool()
         closing.callback(sync_logs.close)
-        rounds = Rounds(durability=self.durability, call_soon=loop.call_soon, sync_logs=sync_logs)
+        rounds = Rounds(
+            durability=self.durability,
+            call_soon=loop.call_soon,
+            sync_logs=sync_logs,
+            # Answers go out at once, not with the next turn of the loop.
+            round_over=self._outbox.send,
+        )
         topics = Topics(
             folder=folder,
             files=files,

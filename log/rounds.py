@@ -54,10 +54,13 @@ class Rounds:
         durability: Durability,
         call_soon: Callable[[Callable[[], None]], object],
         sync_logs: SyncLogs,
+        round_over: Callable[[], None] = lambda: None,
     ) -> None:
+        """`round_over` is called when all who waited for a round have been told."""
         self.durability = durability
         self._call_soon = call_soon
         self._sync_logs = sync_logs
+        self._round_over = round_over
         self._gathering: dict[Log, _Gathered] = {}
         self._syncing: dict[Log, list[Settled]] = {}
         self._write_is_due = False
@@ -151,6 +154,7 @@ class Rounds:
         for gathered, refusal in failed:
             for settled in gathered.settled:
                 settled(refusal)
+        self._round_over()
         self._tell_idle()
 
     def _write_one(self, log: Log, gathered: _Gathered) -> None:
@@ -198,6 +202,7 @@ class Rounds:
         if self._gathering and not self._write_is_due:
             self._write_is_due = True
             self._call_soon(self._write)
+        self._round_over()
         self._tell_idle()
 
     def _tell_idle(self) -> None:
