@@ -2,12 +2,9 @@
 was refused appears, and the partition goes on with what is on disk."""
 
 import errno
-from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
-from faulty_files import FaultyFiles
 from kohort.broker.groups.commands import (
     CommitEntry,
     Heartbeat,
@@ -15,142 +12,12 @@ from kohort.broker.groups.commands import (
     OffsetCommit,
     OffsetFetch,
 )
-from kohort.broker.groups.config import GroupConfig
-from kohort.broker.groups.coordinator import Coordinator
-from kohort.broker.runtime import LOAD_SLICE_RECORDS, RETRY_FAILED_MS, GroupRuntime
-from kohort.log.log import Log
-from kohort.log.rounds import Durability, Rounds
-from kohort.offsets.store import OffsetsStore
+from kohort.broker.runtime import LOAD_SLICE_RECORDS, RETRY_FAILED_MS
+from kohort.log.rounds import Durability
 from kohort.protocol.errors import ErrorCode
+from runtime_world import World
 
 DURABILITIES: list[Durability] = ["fsync", "os"]
-
-
-class HandClock:
-    def __init__(self) -> None:
-        self.ms = 1_700_000_000_000
-
-    def now_ms(self) -> int:
-        return self.ms
-
-
-class HandTimer:
-    def __init__(self, deadline_ms: int, callback: Callable[[], None]) -> None:
-        self.deadline_ms = deadline_ms
-        self.callback: Callable[[], None] | None = callback
-
-    def cancel(self) -> None:
-        self.callback = None
-
-
-class HandTimers:
-    def __init__(self, clock: HandClock) -> None:
-        self.clock = clock
-        self.timers: list[HandTimer] = []
-
-    def call_at(self, deadline_ms: int, callback: Callable[[], None]) -> HandTimer:
-        self.timers.append(HandTimer(deadline_ms, callback))
-        return self.timers[-1]
-
-    def advance(self, ms: int) -> None:
-        self.clock.ms += ms
-        due = [timer for timer in self.timers if timer.deadline_ms <= self.clock.ms]
-        self.timers = [timer for timer in self.timers if timer not in due]
-        for timer in due:
-            if timer.callback is not None:
-                timer.callback()
-
-
-class OnePartition:
-    def __init__(self, files: FaultyFiles) -> None:
-        self._files = files
-        self._log: Log | None = None
-
-    @property
-    def log(self) -> Log:
-        if self._log is None:
-            self._log = Log.open(Path("/data/__consumer_offsets-0"), self._files)
-        return self._log
-
-    def reopened(self) -> Log:
-        if self._log is not None:
-            self._log.close()
-        self._log = None
-        return self.log
-
-
-class World:
-    """One offsets partition under a runtime whose loop is turned by hand."""
-
-    def __init__(self, durability: Durability = "fsync", files: FaultyFiles | None = None) -> None:
-        self.files = files or FaultyFiles()
-        self.due: list[Callable[[], None]] = []
-        self.clock = HandClock()
-        self.timers = HandTimers(self.clock)
-        self.partition = OnePartition(self.files)
-        self.rounds = Rounds(
-            durability=durability, call_soon=self.due.append, sync_logs=self.sync_logs
-        )
-        self.runtime = GroupRuntime(
-            store=OffsetsStore(partitions=1, partition=self.one, rounds=self.rounds),
-            clock=self.clock,
-            timers=self.timers,  # type: ignore[arg-type]
-            new_coordinator=lambda: Coordinator(
-                GroupConfig(group_initial_rebalance_delay_ms=0), self.new_id
-            ),
-            call_soon=self.due.append,
-        )
-        self.ids = 0
-        self.answers: dict[str, Any] = {}
-
-    def one(self, index: int) -> OnePartition:
-        assert index == 0
-        return self.partition
-
-    def new_id(self) -> str:
-        self.ids += 1
-        return str(self.ids)
-
-    def sync_logs(
-        self, logs: Sequence[Log], done: Callable[[Sequence[OSError | None]], None]
-    ) -> None:
-        def sync() -> None:
-            outcomes: list[OSError | None] = []
-            for log in logs:
-                try:
-                    log.sync()
-                except OSError as error:
-                    outcomes.append(error)
-                else:
-                    outcomes.append(None)
-            done(outcomes)
-
-        self.due.append(sync)
-
-    def turn(self) -> None:
-        """Until nothing is due any more."""
-        while self.due:
-            due, self.due[:] = list(self.due), []
-            for callback in due:
-                callback()
-
-    def ask(self, name: str, command: Any) -> int:
-        return self.runtime.submit(command, self._answer, name)
-
-    def _answer(self, name: str, result: Any) -> None:
-        assert name not in self.answers, f"{name} was answered twice"
-        self.answers[name] = result
-
-    def commit(self, name: str, offset: int, *, group_id: str = "g") -> None:
-        entry = CommitEntry("t", 0, offset, -1, None, None)
-        error = ErrorCode.illegal_generation
-        self.ask(name, OffsetCommit(group_id, -1, "", None, [entry], None, error))
-
-    def fetched(self, group_id: str = "g") -> int:
-        self.answers.pop("fetch", None)
-        self.ask("fetch", OffsetFetch(group_id, (("t", (0,)),), False, None, -1))
-        self.turn()
-        return int(self.answers["fetch"].topics[0][1][0].offset)
 
 
 def errors_of(answer: Any) -> tuple[ErrorCode, ...]:
