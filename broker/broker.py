@@ -22,11 +22,11 @@ from .groups.config import GroupConfig
 from .groups.coordinator import Coordinator
 from .meta import cluster_id_of
 from .node import Node
-from .routes import Routes
 from .runtime import GroupRuntime
 from .server import Server
 from .sync_pool import SyncPool
 from .timers import Timers
+from .tracing import new_routes
 
 # Where a broker that keeps everything in memory pretends to have its data.
 MEMORY_FOLDER = Path("/memory")
@@ -57,7 +57,7 @@ class Broker:
         self._folder = MEMORY_FOLDER if data_dir is None or self._in_memory else data_dir
         self._files = files or (MemoryFiles() if self._in_memory else DiskFiles())
         self._clock = clock or SystemClock()
-        self._routes = Routes()
+        self._routes = new_routes()
         self._closing = ExitStack()
         self._server = Server(self._connection)
         self._node: Node | None = None
@@ -68,13 +68,16 @@ class Broker:
         Raises FolderInUse, OSError (folder, address), LogError and UnreadableRecord (data).
         """
         try:
+            # An address that cannot be had must not leave a new data folder behind.
+            self.host, self.port = await self._server.bind(host, port)
             self._node = self._assemble()
-            self.host, self.port = await self._server.start(host, port)
+            advertised = self.config.advertised_listener
+            self._node.address = (advertised.host or self.host, advertised.port or self.port)
+            await self._server.listen()
         except BaseException:
+            await self._server.stop()
             self._closing.close()
             raise
-        advertised = self.config.advertised_listener
-        self._node.address = (advertised.host or self.host, advertised.port or self.port)
         self._load_stored_groups(self._node)
 
     async def stop(self) -> None:

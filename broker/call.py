@@ -33,11 +33,11 @@ class Call:
     """
 
     __slots__ = (
-        "_origin",
         "_write",
         "answer",
         "client_id",
         "correlation_id",
+        "origin",
         "request",
         "version",
         "when_gone",
@@ -46,7 +46,7 @@ class Call:
     def __init__(
         self, origin: Origin, route: Route, correlation_id: int, client_id: str | None, request: Any
     ) -> None:
-        self._origin = origin
+        self.origin = origin
         _, self.version, _, _, self._write = route
         self.correlation_id = correlation_id
         self.client_id = client_id
@@ -57,16 +57,16 @@ class Call:
     @property
     def client_host(self) -> str:
         """The client's address as Kafka prints it: a slash before the number."""
-        return self._origin.client_host
+        return self.origin.client_host
 
     @property
     def is_gone(self) -> bool:
-        return self._origin.is_gone
+        return self.origin.is_gone
 
     def reply(self, message: Any) -> None:
         """Answer with `message`: any object with the fields of the response (kio's names)."""
         self.answer = self._write(message, self.correlation_id)
-        self._origin.answered(self)
+        self.origin.answered(self)
 
     def written(self, message: Any) -> bytes:
         """The frame that answers with `message`, for `repeat` of this version's calls."""
@@ -75,22 +75,22 @@ class Call:
     def repeat(self, frame: bytes) -> None:
         """Answer with a frame `written` before: only the correlation id is another."""
         self.answer = frame[:4] + _correlation_id(self.correlation_id) + frame[8:]
-        self._origin.answered(self)
+        self.origin.answered(self)
 
     def no_reply(self) -> None:
         """This request is done and gets no answer (Produce with acks 0)."""
         self.answer = b""
-        self._origin.answered(self)
+        self.origin.answered(self)
 
     def no_reply_but_the_end(self, reason: str) -> None:
         """The request failed and its client wants no answer: it learns so by the connection's
         end, as from Kafka (KafkaApis.sendNoOpResponseExemptThrottle, closeConnection)."""
-        self._origin.end(reason)
+        self.origin.end(reason)
         self.no_reply()
 
     def hold(self) -> None:
         """What the client sends after this request waits until it is answered."""
-        self._origin.hold(self)
+        self.origin.hold(self)
 
     def on_gone(self, callback: Callable[[], None]) -> None:
         """Run `callback` when the connection is lost before the answer is out."""

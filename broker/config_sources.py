@@ -63,7 +63,12 @@ def from_file(path: Path) -> Iterator[Given]:
     for line in _logical_lines(text):
         parts = SEPARATOR.split(line, maxsplit=1)
         value = parts[1] if len(parts) == 2 else ""
-        yield Given(_unescaped(parts[0]), _unescaped(value), str(path))
+        try:
+            yield Given(_unescaped(parts[0]), _unescaped(value), str(path))
+        except ValueError as error:
+            raise ConfigError(
+                f"{path}: {error} in {line!r}: write \\u and four hex digits."
+            ) from error
 
 
 def _logical_lines(text: str) -> Iterator[str]:
@@ -85,6 +90,8 @@ def _logical_lines(text: str) -> Iterator[str]:
 def _unescaped(text: str) -> str:
     def plain(match: re.Match[str]) -> str:
         code = match[1]
+        if code == "u":
+            raise ValueError("malformed \\u escape")  # as java.util.Properties
         return chr(int(code[1:], 16)) if len(code) > 1 else ESCAPES.get(code, code)
 
     return re.sub(r"\\(u[0-9a-fA-F]{4}|.)", plain, text)

@@ -25,17 +25,23 @@ class Server:
         self._connections: set[Connection] = set()
         self._all_closed: asyncio.Event | None = None
 
-    async def start(self, host: str, port: int) -> tuple[str, int]:
-        """Listen; returns the address that was bound. Raises OSError."""
+    async def bind(self, host: str, port: int) -> tuple[str, int]:
+        """Take the address, without listening yet; returns what was bound. Raises OSError."""
         self._server = await asyncio.get_running_loop().create_server(
             lambda: self._connection(self._connections.add, self._forget),
             host,
             port,
             # Clients of one test suite may all connect at once; Kafka's backlog is 50.
             backlog=1024,
+            start_serving=False,
         )
         bound = self._server.sockets[0].getsockname()
         return bound[0], bound[1]
+
+    async def listen(self) -> None:
+        """From here on clients can connect. Raises OSError."""
+        assert self._server is not None, "bind comes first"
+        await self._server.start_serving()
 
     async def stop(self) -> None:
         """Close the listener, then every connection."""

@@ -34,7 +34,15 @@ class Parser(argparse.ArgumentParser):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; its exit code: 0 done, 1 no, 2 the user has to mend something."""
-    args = parser().parse_args(argv)
+    top = parser()
+    args, unknown = top.parse_known_args(argv)
+    if unknown:
+        # Said here: argparse would refer to `kohort --help`, which has not the command's flags.
+        args.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+    if args.command is None:
+        top.error(
+            "give a command: serve (run a broker) or health (ask a broker whether it is well)"
+        )
     try:
         code: int = import_module(f".{args.command}", __package__).run(args)
     except UserError as error:
@@ -51,7 +59,8 @@ def parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     top.add_argument("--version", action="version", version=f"kohort {__version__}")
-    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    top.set_defaults(parser=top)
+    commands = top.add_subparsers(dest="command", metavar="COMMAND")
     _serve(commands)
     _health(commands)
     return top
@@ -65,6 +74,7 @@ def _serve(commands: "argparse._SubParsersAction[Parser]") -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    serve.set_defaults(parser=serve)
     add = serve.add_argument
     add("--host", metavar="H", help="address to listen on (default: 127.0.0.1)")
     add("--port", metavar="P", help="port to listen on (default: 9092); 0: any free one")
@@ -85,8 +95,13 @@ def _serve(commands: "argparse._SubParsersAction[Parser]") -> None:
         help="one setting, as often as you like",
     )
     add("--print-config", action="store_true", help="print all settings, each with its origin")
-    add("--log-level", choices=("debug", "info", "warning", "error"), default="info")
-    add("--log-format", choices=("kafka", "json"), default="kafka")
+    add(
+        "--log-level",
+        choices=("debug", "info", "warning", "error"),
+        default="info",
+        help="from where on (default: info); debug tells of every request",
+    )
+    add("--log-format", choices=("kafka", "json"), default="kafka", help="(default: kafka)")
 
 
 def _health(commands: "argparse._SubParsersAction[Parser]") -> None:
@@ -97,6 +112,7 @@ def _health(commands: "argparse._SubParsersAction[Parser]") -> None:
         "Exit code 0: it answered; 1: it did not, and why.",
         allow_abbrev=False,
     )
+    health.set_defaults(parser=health)
     health.add_argument("--bootstrap-server", metavar="H:P", required=True)
     health.add_argument(
         "--timeout", metavar="MS", type=int, default=5000, help="milliseconds (default: 5000)"

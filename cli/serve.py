@@ -93,7 +93,7 @@ async def serve(config: BrokerConfig) -> None:
         loop.add_signal_handler(number, stopping.set)
     data_dir, listener = config.data_dir, config.listener
     if data_dir is not None:
-        make_folder(data_dir)
+        check_folder(data_dir)
     broker = new_broker(config)
     try:
         await broker.start(listener.host, listener.port)
@@ -102,7 +102,7 @@ async def serve(config: BrokerConfig) -> None:
     except (LogError, UnreadableRecord) as error:
         raise UserError(
             f"the data in {data_dir} cannot be read ({error}): "
-            "choose another --data-dir, or move that log out of the way."
+            "choose another --data-dir, or move that out of the way."
         ) from error
     except OSError as error:
         raise UserError(why_not_listening(error, listener.host, listener.port)) from error
@@ -142,11 +142,15 @@ def hypothesis_hidden() -> Iterator[None]:
         del sys.modules["hypothesis"]
 
 
-def make_folder(folder: Path) -> None:
-    """Make the data folder, and see that files can be written in it; raises UserError."""
+def check_folder(folder: Path) -> None:
+    """See that the data folder, or what is there of the way to it, is a folder that can be written
+    in; raises UserError. The broker makes it, once it has its port."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        reason = "" if os.access(folder, os.W_OK | os.X_OK) else os.strerror(errno.EACCES)
+        there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+        if not there.is_dir():
+            reason = os.strerror(errno.ENOTDIR)
+        else:
+            reason = "" if os.access(there, os.W_OK | os.X_OK) else os.strerror(errno.EACCES)
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
     if reason:

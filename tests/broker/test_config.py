@@ -101,6 +101,13 @@ def test_a_properties_file_is_read_by_javas_rules(file: Path) -> None:
     assert config.str("broker.rack") == "café=1"
 
 
+@pytest.mark.parametrize("escape", ["\\u", "\\u12", "\\ucafX"])
+def test_an_escape_that_java_refuses_is_refused_with_its_line(file: Path, escape: str) -> None:
+    file.write_text(f"broker.rack={escape}\n")
+    with pytest.raises(ConfigError, match=r"malformed \\u escape in 'broker\.rack="):
+        BrokerConfig.load(file)
+
+
 @pytest.mark.parametrize(
     ("variable", "key"),
     [

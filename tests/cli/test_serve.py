@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import socket
+import struct
 from pathlib import Path
 
 import pytest
@@ -91,10 +92,21 @@ def test_print_config_tells_every_value_and_who_gave_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "sentence"),
     [
-        ([], "kohort: the following arguments are required: COMMAND; see `kohort --help`."),
+        (
+            [],
+            (
+                "kohort: give a command: serve (run a broker) or health (ask a broker whether it "
+                "is well); see `kohort --help`."
+            ),
+        ),
+        (["--prot"], "kohort: unrecognized arguments: --prot; see `kohort --help`."),
         (
             ["serve", "--prot", "1"],
-            "kohort: unrecognized arguments: --prot 1; see `kohort --help`.",
+            "kohort serve: unrecognized arguments: --prot 1; see `kohort serve --help`.",
+        ),
+        (
+            ["serve", "bogus"],
+            "kohort serve: unrecognized arguments: bogus; see `kohort serve --help`.",
         ),
         (
             ["serve", "--durability", "disk"],
@@ -152,6 +164,7 @@ def test_a_port_in_use_is_named(tmp_path: Path) -> None:
             "or choose another --port (0: any free one).\n"
         ),
     )
+    assert list(tmp_path.iterdir()) == [], "it has made no data folder"
 
 
 def test_a_second_broker_on_a_folder_is_told_who_holds_it(tmp_path: Path) -> None:
@@ -169,6 +182,42 @@ def test_a_folder_without_permission_is_named(tmp_path: Path) -> None:
     done = kohort("serve", "--port", "0", "--data-dir", "data", cwd=tmp_path)
     assert done.returncode == 2
     assert "data cannot be written (Permission denied)" in done.stderr
+
+
+@pytest.mark.parametrize("garbage", [b"", b"\xff\xfe\x00garbage", b"cluster.id=\n", b"version=1\n"])
+def test_a_folder_that_does_not_say_whose_it_is_is_left_alone(
+    tmp_path: Path, garbage: bytes
+) -> None:
+    meta = tmp_path / "data" / "meta.properties"
+    meta.parent.mkdir()
+    meta.write_bytes(garbage)
+    done = kohort("serve", "--port", "0", "--data-dir", "data", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (
+        2,
+        (
+            "kohort serve: the data in data cannot be read (meta.properties names no cluster.id): "
+            "choose another --data-dir, or move that out of the way.\n"
+        ),
+    )
+    assert meta.read_bytes() == garbage
+
+
+def test_debug_tells_of_every_request_and_its_answer(tmp_path: Path) -> None:
+    """Method: a Heartbeat v4 of a group that is not there."""
+    body = b"\x02g\0\0\0\x01\x02m\0\0"  # group g, generation 1, member m, no instance, no tags
+    request = struct.pack(">hhih2sb", 12, 4, 17, 2, b"me", 0) + body
+    with serving(tmp_path, "--port", "0", "--log-level", "debug") as served:
+        with socket.create_connection((served.host, served.port)) as client:
+            client.sendall(struct.pack(">i", len(request)) + request)
+            (size,) = struct.unpack(">i", client.recv(4, socket.MSG_WAITALL))
+            assert len(client.recv(size, socket.MSG_WAITALL)) == size
+        assert served.stop() == 0
+        told = [
+            line for line in served.errors.read_text().splitlines() if "kohort.requests" in line
+        ]
+    asked, answered = (line.partition(" DEBUG ")[2] for line in told)
+    assert asked == "< k12 Heartbeat v4 #17 g/m (me at /127.0.0.1) (kohort.requests)"
+    assert answered.startswith("> k12 Heartbeat #17 unknown_member_id, 16 bytes, ")
 
 
 def test_data_that_cannot_be_read_are_left_alone_and_named(tmp_path: Path) -> None:

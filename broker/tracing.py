@@ -1,0 +1,88 @@
+"""`--log-level debug`: a line per request and one per answer. Without it, nothing of this is in
+the way: the broker is then made with plain `Routes`.
+
+    < k12 Heartbeat v4 #17 orders/consumer-1 (rdkafka at /127.0.0.1)
+    > k12 Heartbeat #17 rebalance_in_progress, 16 bytes, 0.4 ms
+
+#17 is the client's own number, the correlation id. What an answer says of single topics and
+partitions is not looked at.
+"""
+
+import logging
+import time
+from typing import Any
+
+from ..protocol.apis import API_VERSIONS
+from ..protocol.messages import response_module
+from .call import Call, Origin
+from .routes import Route, Routes
+
+_log = logging.getLogger("kohort.requests")
+
+
+def new_routes() -> Routes:
+    """Traced ones, if anybody wants to read of requests."""
+    return TracedRoutes() if _log.isEnabledFor(logging.DEBUG) else Routes()
+
+
+class TracedRoutes(Routes):
+    """Routes whose handlers and writers tell of what they are given."""
+
+    def __missing__(self, asked: tuple[int, int]) -> Route:
+        route = super().__missing__(asked)
+        name = f"k{route.api.key:02} {route.api.name}"
+
+        def handle(call: Call, node: Any) -> None:
+            request = call.request
+            group = getattr(request, "group_id", None)
+            member = getattr(request, "member_id", None)
+            whose = "" if group is None else f" {group}/{member}" if member else f" {group}"
+            client = f"{call.client_id or 'nameless'} at {call.client_host}"
+            _log.debug("< %s v%d #%d%s (%s)", name, asked[1], call.correlation_id, whose, client)
+            call.origin = _Traced(call.origin, route, name)
+            route.handle(call, node)
+
+        traced = route._replace(handle=handle)
+        if asked in self:
+            self[asked] = traced
+        return traced
+
+
+class _Traced:
+    """Stands between a call and its connection, and sees the answer go by."""
+
+    def __init__(self, origin: Origin, route: Route, name: str) -> None:
+        self._origin = origin
+        self._route = route
+        self._name = name
+        self._begun = time.perf_counter()
+        self.client_host = origin.client_host
+
+    @property
+    def is_gone(self) -> bool:
+        return self._origin.is_gone
+
+    def answered(self, call: Call) -> None:
+        took_ms = (time.perf_counter() - self._begun) * 1000
+        told = _told(self._route, call.answer) if call.answer else "no answer is wanted"
+        _log.debug("> %s #%d %s, %.1f ms", self._name, call.correlation_id, told, took_ms)
+        self._origin.answered(call)
+
+    def hold(self, call: Call) -> None:
+        self._origin.hold(call)
+
+    def end(self, reason: str) -> None:
+        self._origin.end(reason)
+
+
+def _told(route: Route, frame: bytes) -> str:
+    """An answer in a few words, read as its client reads it."""
+    from kio.serial import entity_reader
+
+    api, version = route.api, route.version
+    module = response_module(api.key, version)
+    # Size and correlation id; the newer header has tagged fields, and ours are none.
+    flexible = version >= api.flexible_from and api.key != API_VERSIONS
+    message, _ = entity_reader(getattr(module, f"{api.name}Response"))(frame, 9 if flexible else 8)
+    error = getattr(message, "error_code", None)
+    return f"{len(frame)} bytes" if error is None else f"{error.name}, {len(frame)} bytes"
