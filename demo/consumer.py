@@ -49,13 +49,14 @@ def main() -> int:
         reconnect_backoff_max_ms=200,
         metadata_max_age_ms=1000,
     )
-    # kafka-python 3.0 with short polls can stay in its first rebalance for good when it learns of
-    # the topic only while it joins. So we join once the topic is there, whoever makes it.
+    # kafka-python 3.0 can stay in a rebalance for good when metadata that come late have asked for
+    # it: the leader's assignment takes the reason back, and a join that outlived the poll it began
+    # in is then never finished. So we join once the topic is there, and our polls are long.
     while not (consumer.partitions_for_topic(args.topic) or stopping):
         time.sleep(0.1)
     consumer.subscribe([args.topic], listener=Assignments())
     while not stopping:
-        batches = consumer.poll(timeout_ms=200, max_records=50)
+        batches = consumer.poll(timeout_ms=1000, max_records=50)
         ends: dict[TopicPartition, int] = {}
         for partition, records in batches.items():
             for record in records:
