@@ -12,8 +12,11 @@ _correlation_id = Struct(">i").pack
 class Origin(Protocol):
     """The connection that a call came in on."""
 
-    client_host: str
-    is_gone: bool
+    @property
+    def client_host(self) -> str: ...
+
+    @property
+    def is_gone(self) -> bool: ...
 
     def answered(self, call: "Call") -> None:
         """`call` has its answer; it goes out once all calls before it have theirs."""

@@ -4,6 +4,7 @@ Names, defaults and bounds are those of Kafka 4.3; where kohort's default differ
 Keys of topics have their broker-wide synonym here (`log.segment.bytes` for `segment.bytes`).
 """
 
+from dataclasses import replace
 from typing import Final
 
 from ..topics.config_def import (
@@ -99,8 +100,15 @@ STORAGE = (
     _int("log.index.size.max.bytes", 10485760, at_least(4), "largest index", fixed=False),
     _long("log.flush.interval.messages", LONG_MAX, at_least(1), "records between two syncs"),
     _long("log.flush.interval.ms", None, None, "time between two syncs"),
-    _long("log.flush.scheduler.interval.ms", LONG_MAX, None, "how often that is looked at"),
-    _text("log.cleanup.policy", ("delete",), "delete, compact", some_of("compact", "delete")),
+    _long(
+        "log.flush.scheduler.interval.ms", LONG_MAX, None, "stands in for `log.flush.interval.ms`"
+    ),
+    _text(
+        "log.cleanup.policy",
+        ("delete",),
+        "what becomes of old records; `compact` demands that records have keys",
+        some_of("compact", "delete"),
+    ),
     _long("log.retention.ms", None, None, "age at which records go; -1: never"),
     _int("log.retention.minutes", -1, ANY, "the same in minutes"),
     _int("log.retention.hours", 168, ANY, "the same in hours"),
@@ -181,7 +189,51 @@ GROUPS = (
     _int("offsets.load.buffer.size", 5242880, at_least(1), "bytes read at once when loading"),
 )
 
-BROKER_KEYS: Final = ConfigDef((*OWN, *NETWORK, *IDENTITY, *STORAGE, *TOPICS, *GROUPS))
+ONE_REPLICA: Final = "there is one replica"
+NOT_RECOMPRESSED: Final = "batches stay as their producers made them"
+NO_RETENTION: Final = "nothing is removed for its age or size"
+NO_COMPACTION: Final = "nothing is compacted"
+NO_JITTER: Final = "files are closed at their age, without spread"
+
+# What is taken, checked and told, and why nothing depends on it.
+IDLE: Final = {
+    "socket.listen.backlog.size": "1,024 connections may wait: a suite's clients connect at once",
+    "connections.max.idle.ms": "a silent connection stays",
+    "max.connections": "as many as the system allows",
+    "log.roll.jitter.ms": NO_JITTER,
+    "log.roll.jitter.hours": NO_JITTER,
+    "log.preallocate": "files grow as they are written",
+    "log.index.size.max.bytes": "the index is in memory, and as large as its file makes it",
+    "log.retention.ms": NO_RETENTION,
+    "log.retention.minutes": NO_RETENTION,
+    "log.retention.hours": NO_RETENTION,
+    "log.retention.bytes": NO_RETENTION,
+    "log.retention.check.interval.ms": NO_RETENTION,
+    "log.segment.delete.delay.ms": "a deleted topic's files go at once",
+    "log.cleaner.enable": NO_COMPACTION,
+    "log.cleaner.delete.retention.ms": NO_COMPACTION,
+    "log.cleaner.min.compaction.lag.ms": NO_COMPACTION,
+    "log.cleaner.max.compaction.lag.ms": NO_COMPACTION,
+    "log.cleaner.min.cleanable.ratio": NO_COMPACTION,
+    "min.insync.replicas": ONE_REPLICA,
+    "compression.type": NOT_RECOMPRESSED,
+    "compression.gzip.level": NOT_RECOMPRESSED,
+    "compression.lz4.level": NOT_RECOMPRESSED,
+    "compression.zstd.level": NOT_RECOMPRESSED,
+    "unclean.leader.election.enable": ONE_REPLICA,
+    "max.request.partition.size.limit": "limits DescribeTopicPartitions, which is not served",
+    "offsets.topic.replication.factor": ONE_REPLICA,
+    "offsets.topic.compression.codec": "its batches are stored plain",
+    "offsets.retention.minutes": "no offset expires",
+    "offsets.retention.check.interval.ms": "no offset expires",
+    "offsets.commit.timeout.ms": "a commit takes as long as the disk",
+    "offsets.load.buffer.size": "loading reads by batches",
+}
+
+BROKER_KEYS: Final = ConfigDef(
+    replace(key, idle=IDLE.get(key.name, ""))
+    for key in (*OWN, *NETWORK, *IDENTITY, *STORAGE, *TOPICS, *GROUPS)
+)
 
 # What belongs to parts of Kafka that kohort has not (replication, controllers, TLS, SASL, quotas,
 # transactions, KIP-848, share and streams groups, tiers): a server.properties may well say it.

@@ -5,11 +5,13 @@ With --check nothing is written; exit code 1 when a table is not what the code s
 
 import re
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from kohort.broker.config_keys import BROKER_KEYS
 from kohort.protocol.apis import APIS
 from kohort.topics.config_def import ConfigKey, text_of
+from kohort.topics.config_keys import BROKER_SYNONYMS
 
 ROOT = Path(__file__).parents[1]
 
@@ -33,6 +35,24 @@ def key_row(key: ConfigKey) -> str:
     return f"| `{key.name}` | {key.type.name.lower()}{fixed} | {shown} | {key.doc} |"
 
 
+def idle_table() -> str:
+    """Keys that change nothing, those with the same reason in one row."""
+    topic_key = {name: key for key, names in BROKER_SYNONYMS.items() for name, _ in names}
+    reasons: dict[str, list[str]] = {}
+    for key in BROKER_KEYS.values():
+        if key.idle:
+            reasons.setdefault(key.idle, []).append(key.name)
+    rows = ["| key | of a topic | why nothing depends on it |", "|---|---|---|"]
+    for reason, names in reasons.items():
+        of_topic = dict.fromkeys(topic_key[name] for name in names if name in topic_key)
+        rows.append(f"| {quoted(names)} | {quoted(of_topic)} | {reason} |")
+    return "\n".join(rows)
+
+
+def quoted(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
 def with_table(page: str, name: str, table: str) -> str:
     """The page with the text between <!-- name --> and <!-- /name --> replaced."""
     marked = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
@@ -45,6 +65,7 @@ def main() -> int:
     for file, name, table in (
         ("README.md", "apis", api_table()),
         ("docs/configuration.md", "keys", key_table()),
+        ("docs/configuration.md", "idle", idle_table()),
     ):
         page = (ROOT / file).read_text(encoding="utf-8")
         if (fresh := with_table(page, name, table)) != page:

@@ -95,7 +95,8 @@ def text_of(value: Value) -> str | None:
 class ConfigKey:
     """One key: its type, its default and which values it takes.
 
-    `nullable` keys may be without a value. `read_only` ones are fixed while a broker runs.
+    `nullable` keys may be without a value. `read_only` ones are fixed while a broker runs. `idle`
+    says of a key that is taken, checked and told, why nothing depends on it.
     """
 
     name: str
@@ -105,6 +106,7 @@ class ConfigKey:
     doc: str = ""
     nullable: bool = False
     read_only: bool = False
+    idle: str = ""
 
     def parse(self, text: str) -> Value:
         """The value that `text` means; raises InvalidConfigValue with Kafka's sentence."""
