@@ -1,1 +1,21 @@
-"""Sockets -> coordinator -> log -> replies. Start reading at groups/, then runtime.py."""
+"""Sockets -> coordinator -> log -> replies. Start reading at groups/, then runtime.py.
+
+groups/            the group state machines: no bytes, no clock, no I/O
+handlers/          one file per API key: a request's fields in, a command or an answer out
+runtime.py         the life of a command: decision, records, durable, reply
+broker.py          puts all of this together;  node.py: what a handler sees of it
+server.py          the listening socket;  connection.py: one client, its answers in order
+call.py            one request and its answer;  routes.py: who reads, handles and writes it
+tracing.py         a line per request, for --log-level debug
+timers.py          deadlines on the event loop;  clock.py;  sync_pool.py: many syncs at once
+meta.py            whose data a folder has
+
+config.py          what the broker was told: BrokerConfig. It is made of
+config_keys.py     which keys there are, with type, default, bounds: data, no behaviour
+config_sources.py  where values are written: properties file, environment, `key=value`
+settings.py        values by key, and who gave each
+listeners.py       what `listeners` and `advertised.listeners` mean
+
+Keys of topics: topics/config_keys.py; what a log is told: log/config.py; what groups are told:
+groups/config.py.
+"""

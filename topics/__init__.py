@@ -1,1 +1,13 @@
-"""What exists: the registry of topics, their partitions on the log, idempotent producers' state."""
+"""What exists: the registry of topics, their partitions on the log, idempotent producers' state.
+
+registry.py     which topics there are; its log is the truth;  records.py: what it stores
+topic.py        one topic;  partition.py: its log, its producers, who waits for it
+produce.py      a batch on its way in;  producers.py: is it the next one, or here already?
+fetch.py        batches on their way out;  waiters.py: long polls
+admin.py        making, growing and deleting topics;  alter.py: changing configurations
+names.py        which names are allowed;  errors.py: how topics say no
+
+config_def.py   what a key is: type, bounds, Kafka's sentences. The broker's keys are such too
+config_keys.py  every topic key, and the broker's keys that give it a default: data, no behaviour
+configs.py      what a topic's configuration comes to: overrides, broker's values, defaults
+"""

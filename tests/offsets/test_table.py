@@ -114,7 +114,7 @@ def test_partitions_without_end_do_not_fill_the_memory(monkeypatch: pytest.Monke
 
 
 def test_an_offset_takes_at_most_110_bytes() -> None:
-    # The layout of the big case of spec P6 in small: groups of ten partitions, one topic.
+    # A broker with very many groups in small: each commits ten partitions of one topic.
     table = OffsetsTable()
     groups, offsets_of_group = 500, 10
     for number in range(groups):

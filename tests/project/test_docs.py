@@ -31,10 +31,11 @@ def test_the_programs_of_the_readme_run(block: str, tmp_path: Path) -> None:
     with serving(tmp_path, *serve) as served:
         (tmp_path / "test_readme.py").write_text(block.replace("127.0.0.1:9092", served.bootstrap))
         pytest_alone = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
-        done = subprocess.run(
-            [*pytest_alone, "test_readme.py"], cwd=tmp_path, capture_output=True, text=True
-        )
-        assert done.returncode == 0, done.stdout
+        for _ in range(2):  # as people do: again, with the same broker and its data
+            done = subprocess.run(
+                [*pytest_alone, "test_readme.py"], cwd=tmp_path, capture_output=True, text=True
+            )
+            assert done.returncode == 0, done.stdout
 
 
 def test_the_commands_of_the_readme_exist() -> None:

@@ -77,6 +77,17 @@ def test_each_part_imports_only_what_lies_below_it() -> None:
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.parametrize("arguments", [["check"], ["format", "--check"]], ids=["lint", "format"])
+def test_ruff_has_nothing_to_say(arguments: list[str]) -> None:
+    ruff = Path(sys.executable).with_name("ruff")
+    if not ruff.exists():
+        pytest.skip("ruff is not installed beside this Python: pip install -e '.[dev]'")
+    done = subprocess.run(
+        [ruff, *arguments, "--quiet", "--no-cache", "."], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, f"{done.stdout}\nmake format mends most of it"
+
+
 @pytest.mark.parametrize("module", ["kohort", "kohort.cli.main", "kohort.protocol.apis"])
 def test_what_is_imported_everywhere_brings_no_library_along(module: str) -> None:
     heavy = "'kio', 'kafka', 'rich', 'asyncio', 'uvloop', 'pyspark', 'pytest'"
