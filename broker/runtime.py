@@ -19,10 +19,12 @@ from ..offsets.records import OffsetsRecord, UndecodableRecord
 from ..offsets.store import OffsetsStore
 from ..protocol.errors import ErrorCode
 from .clock import Clock
-from .groups.commands import Command
+from .groups.commands import Command, GroupCommand, ListGroups
 from .groups.coordinator import Coordinator, Outcome, Reply
+from .groups.describing import listed_together
 from .groups.results import append_error, refusal
 from .timers import Timer, Timers
+from .together import Together
 
 _log = logging.getLogger("kohort.coordinator")
 
@@ -93,7 +95,7 @@ class GroupRuntime:
         # Told after a round has made records of a partition durable.
         self.on_durable: Callable[[int], None] = lambda _partition: None
 
-    def submit(self, command: Command, respond: Respond, context: Any) -> int:
+    def submit(self, command: GroupCommand, respond: Respond, context: Any) -> int:
         """Decide `command`; `respond(context, result)` is called now or later, exactly once. (Or
         never, when a member's later request takes the place of its parked one.)
 
@@ -106,6 +108,29 @@ class GroupRuntime:
             if (refused := self._not_ready(shard, command)) is not None:
                 respond(context, refused)
                 return 0
+        return self._decide(shard, command, respond, context)
+
+    def submit_to_all(self, command: ListGroups, respond: Respond, context: Any) -> None:
+        """Decide `command` in every partition; `respond(context, result)` hears all their answers
+        as one. While any partition is being read, or is still to be, the whole is refused."""
+        # Reading what lies on the disk was begun at the start; what is not there has no groups.
+        shards = [self._shards[partition] for partition in sorted(self._shards)]
+        refused = [self._not_ready(shard, command) for shard in shards]
+        if self._is_loading():
+            respond(context, refusal(command, ErrorCode.coordinator_load_in_progress))
+            return
+        parts = Together(len(shards), lambda listed: respond(context, listed_together(listed)))
+        for place, shard in enumerate(shards):
+            if refused[place] is None:
+                self._decide(shard, command, parts.put, place)
+            else:
+                parts.put(place, refused[place])
+
+    def _is_loading(self) -> bool:
+        unread = any(partition not in self._shards for partition in self._to_load)
+        return unread or any(s.state is ShardState.LOADING for s in self._shards.values())
+
+    def _decide(self, shard: ServedShard, command: Command, respond: Respond, context: Any) -> int:
         self._last_ticket = ticket = self._last_ticket + 1
         self._waiting[ticket] = (command, respond, context)
         now = self._clock.now_ms()

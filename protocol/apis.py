@@ -62,6 +62,8 @@ APIS: tuple[Api, ...] = (
     _api(12, "Heartbeat", (0, 4), 4),
     _api(13, "LeaveGroup", (0, 5), 4),
     _api(14, "SyncGroup", (0, 5), 4),
+    _api(15, "DescribeGroups", (0, 6), 5),
+    _api(16, "ListGroups", (0, 5), 3),
     _api(18, "ApiVersions", (0, 4), 3),
     _api(19, "CreateTopics", (2, 7), 5),
     _api(20, "DeleteTopics", (1, 6), 4),
@@ -69,7 +71,9 @@ APIS: tuple[Api, ...] = (
     _api(32, "DescribeConfigs", (1, 4), 4),
     _api(33, "AlterConfigs", (0, 2), 2),
     _api(37, "CreatePartitions", (0, 3), 2),
+    _api(42, "DeleteGroups", (0, 2), 2),
     _api(44, "IncrementalAlterConfigs", (0, 1), 1),
+    _api(47, "OffsetDelete", (0, 0), 1),
     _api(60, "DescribeCluster", (0, 2), 0),
 )
 

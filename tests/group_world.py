@@ -5,11 +5,15 @@ from typing import Any
 
 from kohort.broker.groups.commands import (
     CommitEntry,
+    DeleteGroup,
+    DescribeGroup,
     Heartbeat,
     JoinGroup,
     LeaveGroup,
     LeavingMember,
+    ListGroups,
     OffsetCommit,
+    OffsetDelete,
     OffsetFetch,
     SyncGroup,
 )
@@ -186,6 +190,24 @@ class World:
 
     def fetch(self, *topics: tuple[str, tuple[int, ...]], group_id: str = GROUP) -> Any:
         return self.tell(OffsetFetch(group_id, topics or None, False, None, -1))
+
+    # --- what an administrator asks
+
+    def describe(self, group_id: str = GROUP) -> Any:
+        return self.tell(DescribeGroup(group_id))
+
+    def list_groups(self, *states: str, types: tuple[str, ...] = ()) -> Any:
+        return self.tell(ListGroups(states, types)).groups
+
+    def delete(self, group_id: str = GROUP) -> ErrorCode:
+        error = self.tell(DeleteGroup(group_id)).error
+        assert isinstance(error, ErrorCode)
+        return error
+
+    def delete_offsets(self, *topics: tuple[str, tuple[int, ...]], group_id: str = GROUP) -> Any:
+        """The error of the group, or else those of the topics."""
+        done = self.tell(OffsetDelete(group_id, topics))
+        return done.error or done.errors
 
     # --- whole stories
 

@@ -9,4 +9,6 @@ voting       which protocol?         replacing   a static member has come back
 rebalance    is the round over?      syncing     who gets which assignment?
 heartbeats   who is alive?           leaving     who goes?
 commits      what is written?        fetches     what was?
+describing   what is known of it?    deleting    what may be taken away?
+subscriptions   which topics does it read?
 """

@@ -88,4 +88,42 @@ class OffsetFetch(NamedTuple):
     member_epoch: int
 
 
-Command: TypeAlias = JoinGroup | SyncGroup | Heartbeat | LeaveGroup | OffsetCommit | OffsetFetch
+class DescribeGroup(NamedTuple):
+    """One of a request's groups."""
+
+    group_id: str
+
+
+class DeleteGroup(NamedTuple):
+    """One of a request's groups."""
+
+    group_id: str
+
+
+class OffsetDelete(NamedTuple):
+    group_id: str
+    topics: tuple[tuple[str, tuple[int, ...]], ...]
+
+
+class ListGroups(NamedTuple):
+    """Asks every partition. Without states, or types, these do not matter; unknown ones match
+    nothing."""
+
+    states: tuple[str, ...]
+    types: tuple[str, ...]
+
+
+GroupCommand: TypeAlias = (
+    JoinGroup
+    | SyncGroup
+    | Heartbeat
+    | LeaveGroup
+    | OffsetCommit
+    | OffsetFetch
+    | DescribeGroup
+    | DeleteGroup
+    | OffsetDelete
+)
+"""What is asked of one group, and so of one partition's coordinator."""
+
+Command: TypeAlias = GroupCommand | ListGroups

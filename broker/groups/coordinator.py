@@ -20,16 +20,22 @@ from ...offsets.table import OffsetsTable
 from ...protocol.errors import ErrorCode
 from .commands import (
     Command,
+    DeleteGroup,
+    DescribeGroup,
     Heartbeat,
     JoinGroup,
     LeaveGroup,
+    ListGroups,
     OffsetCommit,
+    OffsetDelete,
     OffsetFetch,
     SyncGroup,
 )
 from .commits import decide_commit
 from .config import GroupConfig
 from .deadline_keys import DeadlineKey
+from .deleting import decide_delete_group, decide_delete_offsets
+from .describing import decide_describe, decide_list
 from .fetches import decide_fetch
 from .group import Group
 from .heartbeats import decide_heartbeat, session_timer_due
@@ -53,6 +59,10 @@ _DECIDE: Mapping[type, Callable[[Shard, Any, int, int], Outcome]] = {
     LeaveGroup: decide_leave,
     OffsetCommit: decide_commit,
     OffsetFetch: decide_fetch,
+    DescribeGroup: decide_describe,
+    ListGroups: decide_list,
+    DeleteGroup: decide_delete_group,
+    OffsetDelete: decide_delete_offsets,
 }
 
 

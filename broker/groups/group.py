@@ -33,6 +33,7 @@ class Group:
         "state_timestamp_ms",
         "static_members",
         "stored",
+        "subscriptions",
         "sync_timer",
     )
 
@@ -50,6 +51,7 @@ class Group:
         self.protocol_type: str | None = None
         self.protocol_name: str | None = None
         self.leader: str | None = None
+        self.subscriptions: tuple[bytes, ...] | None = None  # see subscriptions.py
         # --- who is in it, in the order in which they came
         self.members: dict[str, Member] = {}
         self.static_members: dict[str, str] = {}  # instance id -> member id

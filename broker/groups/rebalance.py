@@ -10,6 +10,7 @@ from .group import Group
 from .members import Member
 from .results import Joined, JoinedMember, join_refused, sync_refused
 from .states import COMPLETING, EMPTY, PREPARING
+from .subscriptions import keep_subscriptions
 from .turn import Turn
 from .voting import elect
 
@@ -103,10 +104,12 @@ def complete(turn: Turn, group: Group) -> None:
     group.pending_syncs.clear()
     if group.members:
         group.protocol_name = elect(group)
+        keep_subscriptions(group)
         group.transition(COMPLETING, turn.now)
         _open_generation(turn, group)
     else:
         group.protocol_name = None
+        keep_subscriptions(group)
         group.transition(EMPTY, turn.now)
         turn.propose(group)
         _log.info("Group %s with generation %d is now empty.", group.group_id, group.generation)

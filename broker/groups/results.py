@@ -3,7 +3,20 @@
 from typing import NamedTuple, TypeAlias
 
 from ...protocol.errors import ErrorCode
-from .commands import Command, Heartbeat, JoinGroup, LeaveGroup, OffsetCommit, SyncGroup
+from .commands import (
+    Command,
+    DeleteGroup,
+    DescribeGroup,
+    Heartbeat,
+    JoinGroup,
+    LeaveGroup,
+    ListGroups,
+    OffsetCommit,
+    OffsetDelete,
+    OffsetFetch,
+    SyncGroup,
+)
+from .states import DEAD
 
 
 class JoinedMember(NamedTuple):
@@ -66,7 +79,60 @@ class Fetched(NamedTuple):
     topics: tuple[tuple[str, tuple[FetchedPartition, ...]], ...]  # none when `error` is set
 
 
-Result: TypeAlias = Joined | Synced | HeartbeatDone | Left | CommitDone | Fetched
+class DescribedMember(NamedTuple):
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    metadata: bytes  # for the protocol of a stable group, else empty
+    assignment: bytes
+
+
+class Described(NamedTuple):
+    """`state` is Dead for a group that does not exist, and empty when nobody could look."""
+
+    error: ErrorCode
+    state: str
+    protocol_type: str  # "": none, it has nothing but offsets
+    protocol_name: str  # of a stable group, else ""
+    members: tuple[DescribedMember, ...]
+
+
+class ListedGroup(NamedTuple):
+    group_id: str
+    protocol_type: str
+    state: str
+    type: str
+
+
+class Listed(NamedTuple):
+    error: ErrorCode
+    groups: tuple[ListedGroup, ...]  # none when `error` is set
+
+
+class GroupDeleted(NamedTuple):
+    error: ErrorCode
+
+
+class OffsetsDeleted(NamedTuple):
+    error: ErrorCode
+    # One for each topic of the command, in its order; it goes for all partitions of the topic that
+    # were asked for. None when `error` is set.
+    errors: tuple[ErrorCode, ...]
+
+
+Result: TypeAlias = (
+    Joined
+    | Synced
+    | HeartbeatDone
+    | Left
+    | CommitDone
+    | Fetched
+    | Described
+    | Listed
+    | GroupDeleted
+    | OffsetsDeleted
+)
 
 
 def join_refused(error: ErrorCode, member_id: str = "", leader: str = "") -> Joined:
@@ -75,6 +141,10 @@ def join_refused(error: ErrorCode, member_id: str = "", leader: str = "") -> Joi
 
 def sync_refused(error: ErrorCode) -> Synced:
     return Synced(error, None, None, b"")
+
+
+def describe_refused(error: ErrorCode) -> Described:
+    return Described(error, DEAD if error is ErrorCode.group_id_not_found else "", "", "", ())
 
 
 def refusal(command: Command, error: ErrorCode) -> Result:
@@ -98,8 +168,16 @@ def refusal(command: Command, error: ErrorCode) -> Result:
             return Left(error, ())
         case OffsetCommit():
             return CommitDone((error,) * len(command.offsets))
-        case _:
+        case OffsetFetch():
             return Fetched(error, ())
+        case DescribeGroup():
+            return describe_refused(error)
+        case ListGroups():
+            return Listed(error, ())
+        case DeleteGroup():
+            return GroupDeleted(error)
+        case OffsetDelete():
+            return OffsetsDeleted(error, ())
 
 
 # Upstream: appendGroupMetadataErrorToResponseError and handleOperationException. What is not

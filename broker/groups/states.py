@@ -11,7 +11,11 @@ gates that are the same in all states:
   FENCED_INSTANCE_ID when another member holds its instance id. A sync, a heartbeat and a commit
   then need the group's generation, or hear ILLEGAL_GENERATION.
 
-A fetch reads what is committed in any state and touches no timer.
+A fetch reads what is committed in any state and touches no timer; describing and listing groups
+does neither. An administrator deletes groups that are Empty, others hear NON_EMPTY_GROUP; and
+offsets in any state: in Empty all of them, else those of topics that the consumers of the group do
+not read (GROUP_SUBSCRIBED_TO_TOPIC), while what members of another protocol type read cannot be
+known (NON_EMPTY_GROUP). Of an unknown group there is nothing to delete: GROUP_ID_NOT_FOUND.
 
 Empty -- no members: a new group, one whose members have all gone, or one that only keeps offsets.
     Join, new            a static member opens the initial round and waits, so does a dynamic one

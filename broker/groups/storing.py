@@ -4,6 +4,7 @@ from ...offsets.records import GroupMetadata, GroupStored, MemberMetadata
 from .group import Group
 from .members import Member
 from .states import DEAD, EMPTY, STABLE
+from .subscriptions import keep_subscriptions
 
 
 def metadata_of(group: Group, assignments: dict[str, bytes] | None) -> GroupMetadata:
@@ -69,4 +70,5 @@ def restored(record: GroupStored) -> Group:
                 assignment=stored.assignment,
             )
         )
+    keep_subscriptions(group)
     return group

@@ -101,6 +101,23 @@ class AnyStory(RuleBasedStateMachine):
         self.w.leave(("" if by_instance else member_id, instance))
         self.learn()
 
+    @rule(who=WHO)
+    def an_administrator_takes_away(self, who: int) -> None:
+        w = self.w
+        group = w.coordinator.groups.get("orders")
+        is_empty = group is None or group.state is State.EMPTY
+        if who < 3:
+            if w.delete() is E.none:
+                assert is_empty
+                assert w.describe().error is E.group_id_not_found
+                assert w.fetch().topics == ()
+                self.generation = 0
+            else:
+                assert not is_empty or w.describe().error is E.group_id_not_found
+        else:
+            w.delete_offsets(("t", (who, 9)))
+            w.list_groups()
+
     @rule(ms=st.sampled_from([0, 1, 2_999, 3_000, 6_001, 9_000, 10_000]))
     def time_goes_by(self, ms: int) -> None:
         self.w.sleep(ms)

@@ -5,10 +5,12 @@ from collections.abc import Callable
 import pytest
 from group_world import World
 from kohort.broker.groups.states import HEARTBEAT, MAY_FOLLOW, State
+from kohort.protocol.consumer_protocol import Subscription, write_subscription
 from kohort.protocol.errors import ErrorCode
 
 E = ErrorCode
-CHANGED = (("range", b"new"),)
+READS_T = (("range", write_subscription(Subscription(("t",)))),)
+CHANGED = (("range", write_subscription(Subscription(("t",), b"changed"))),)
 WAITS = "waits"
 
 
@@ -16,7 +18,7 @@ def reach(state: State) -> tuple[World, list[str]]:
     """A group in `state`, last generation 1, with a leader and a follower (who are gone from an
     Empty one). Sessions and rounds are long."""
     w = World(group_initial_rebalance_delay_ms=0)
-    long = {"session_ms": 1_000_000, "rebalance_ms": 1_000_000}
+    long = {"session_ms": 1_000_000, "rebalance_ms": 1_000_000, "protocols": READS_T}
     if state is State.COMPLETING_REBALANCE:
         tickets = [w.enter(**long), w.enter(**long)]
         w.sleep(0)
@@ -32,7 +34,7 @@ def reach(state: State) -> tuple[World, list[str]]:
 
 
 def joining(w: World, member_id: str, changed: bool) -> ErrorCode | str:
-    ticket = w.join(member_id, protocols=CHANGED) if changed else w.join(member_id)
+    ticket = w.join(member_id, protocols=CHANGED if changed else READS_T)
     return w.answers[ticket].error if ticket in w.answers else WAITS
 
 
@@ -76,9 +78,14 @@ REQUESTS: dict[str, Callable[[World, str, str], ErrorCode | str]] = {
     "commit, instance only": lambda w, a, b: w.commit(instance="i"),
     "commit, nobody": lambda w, a, b: w.commit(),
     "commit, stranger": lambda w, a, b: committing(w, "stranger"),
+    "describe": lambda w, a, b: w.describe().error,
+    "delete the group": lambda w, a, b: w.delete(),
+    "delete offsets of t": lambda w, a, b: w.delete_offsets(("t", (0,)))[0],
+    "delete offsets of u": lambda w, a, b: w.delete_offsets(("u", (0,)))[0],
 }
 UNKNOWN, ILLEGAL, AGAIN = E.unknown_member_id, E.illegal_generation, E.rebalance_in_progress
 IDS = E.member_id_required
+NON_EMPTY, SUBSCRIBED = E.non_empty_group, E.group_subscribed_to_topic
 COLUMNS = (
     State.EMPTY,
     State.PREPARING_REBALANCE,
@@ -106,6 +113,10 @@ ANSWERS: dict[str, tuple[ErrorCode | str, ...]] = {
     "commit, instance only": (E.none, UNKNOWN, UNKNOWN, UNKNOWN),
     "commit, nobody": (E.none, UNKNOWN, UNKNOWN, UNKNOWN),
     "commit, stranger": (UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN),
+    "describe": (E.none, E.none, E.none, E.none),
+    "delete the group": (E.none, NON_EMPTY, NON_EMPTY, NON_EMPTY),
+    "delete offsets of t": (E.none, SUBSCRIBED, SUBSCRIBED, SUBSCRIBED),
+    "delete offsets of u": (E.none, E.none, E.none, E.none),
 }
 CELLS = [
     (request, state, answer)
@@ -131,6 +142,9 @@ def test_a_group_that_nobody_knows_answers_too(w: World) -> None:
     assert left.error is E.none
     assert [member.error for member in left.members] == [UNKNOWN, UNKNOWN]
     assert w.fetch().topics == ()
+    assert w.describe().error is E.group_id_not_found
+    assert w.delete() is E.group_id_not_found
+    assert w.delete_offsets(("t", (0,))) is E.group_id_not_found
     assert not w.coordinator.groups
     assert not w.log
 

@@ -1,0 +1,76 @@
+"""DeleteGroups and OffsetDelete: what may an administrator take away, and from whom?
+
+Upstream: GroupCoordinatorShard.deleteGroups, OffsetMetadataManager.deleteOffsets,
+ClassicGroup.validateDeleteGroup and validateOffsetDelete.
+"""
+
+import logging
+
+from ...offsets.records import GroupForgotten, OffsetForgotten, OffsetsRecord
+from ...protocol.errors import ErrorCode
+from .commands import DeleteGroup, OffsetDelete
+from .group import Group
+from .results import GroupDeleted, OffsetsDeleted
+from .states import EMPTY
+from .subscriptions import CONSUMER, may_read, subscribed_topics
+from .turn import Outcome, Shard, outcome_of
+
+_log = logging.getLogger("kohort.groups")
+
+_NONE = ErrorCode.none
+
+
+def decide_delete_group(shard: Shard, command: DeleteGroup, ticket: int, _now: int) -> Outcome:
+    """Tombstones for all its offsets, and the last for the group: so no reader of the log sees
+    offsets of a group that is gone. Who has only been given an id does not keep a group alive."""
+    group_id = command.group_id
+    group = shard.groups.get(group_id)
+    if group is None and not shard.table.has(group_id):
+        return outcome_of(ticket, GroupDeleted(ErrorCode.group_id_not_found))
+    if group is not None and group.state is not EMPTY:
+        return outcome_of(ticket, GroupDeleted(ErrorCode.non_empty_group))
+    records: list[OffsetsRecord] = [
+        OffsetForgotten(group_id, offset.topic, offset.partition)
+        for offset in shard.table.records(group_id)
+    ]
+    _log.info(
+        "The following groups were deleted: %s. A total of %d offsets were removed.",
+        group_id,
+        len(records),
+    )
+    records.append(GroupForgotten(group_id))
+    return outcome_of(ticket, GroupDeleted(_NONE), tuple(records))
+
+
+def decide_delete_offsets(shard: Shard, command: OffsetDelete, ticket: int, _now: int) -> Outcome:
+    group_id = command.group_id
+    if not group_id:
+        return outcome_of(ticket, OffsetsDeleted(ErrorCode.invalid_group_id, ()))
+    group = shard.groups.get(group_id)
+    table = shard.table
+    if group is None and not table.has(group_id):
+        return outcome_of(ticket, OffsetsDeleted(ErrorCode.group_id_not_found, ()))
+    if group is not None and group.state is not EMPTY and group.protocol_type != CONSUMER:
+        # What the others read cannot be known.
+        return outcome_of(ticket, OffsetsDeleted(ErrorCode.non_empty_group, ()))
+    errors = _subscribed(group, command)
+    # Deleting what was never committed is well, and writes nothing.
+    records: tuple[OffsetsRecord, ...] = tuple(
+        OffsetForgotten(group_id, topic, partition)
+        for (topic, partitions), error in zip(command.topics, errors, strict=True)
+        if error is _NONE
+        for partition in partitions
+        if table.get(group_id, topic, partition) is not None
+    )
+    return outcome_of(ticket, OffsetsDeleted(_NONE, errors), records)
+
+
+def _subscribed(group: Group | None, command: OffsetDelete) -> tuple[ErrorCode, ...]:
+    """For each topic whether its offsets are somebody's, who would commit them again."""
+    if group is None:
+        return (_NONE,) * len(command.topics)
+    read = subscribed_topics(group)
+    return tuple(
+        ErrorCode.group_subscribed_to_topic if may_read(group, read, topic) else _NONE
+        for topic, _ in command.topics
+    )

@@ -1,0 +1,81 @@
+"""DescribeGroups (key 15).
+
+v1 throttle_time · v3 authorized_operations (KIP-430) · v4 group_instance_id (KIP-345) ·
+v5 flexible · v6 GROUP_ID_NOT_FOUND with error_message (KIP-1043).
+"""
+
+from datetime import timedelta
+from functools import partial
+from typing import NamedTuple
+
+from ...protocol.errors import ErrorCode
+from ..call import Call
+from ..groups.commands import DescribeGroup
+from ..groups.results import Described
+from ..node import Node
+from ..together import Together
+from .k03_metadata import NOT_ASKED
+from .reply import NO_THROTTLE
+
+# READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS: what makes sense for a group. Without an
+# authorizer everyone may do everything (upstream: AclEntry.supportedOperations).
+GROUP_OPERATIONS = 0b1101_0100_1000
+
+
+class MemberReply(NamedTuple):
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    member_metadata: bytes
+    member_assignment: bytes
+
+
+class GroupReply(NamedTuple):
+    error_code: ErrorCode
+    error_message: str | None
+    group_id: str
+    group_state: str
+    protocol_type: str
+    protocol_data: str
+    members: list[MemberReply]
+    authorized_operations: int
+
+
+class DescribeReply(NamedTuple):
+    groups: list[GroupReply]
+    throttle_time: timedelta = NO_THROTTLE
+
+
+def handle(call: Call, node: Node) -> None:
+    """As often as a group is named, so often it is described."""
+    groups = call.request.groups
+    described = Together(len(groups), partial(_respond, call))
+    for place, group_id in enumerate(groups):
+        node.groups.submit(DescribeGroup(group_id), described.put, place)
+
+
+def _respond(call: Call, described: list[Described]) -> None:
+    groups = zip(call.request.groups, described, strict=True)
+    call.reply(DescribeReply([_group(call, group_id, result) for group_id, result in groups]))
+
+
+def _group(call: Call, group_id: str, result: Described) -> GroupReply:
+    error, state, protocol_type, protocol_name, members = result
+    message = None
+    if error is ErrorCode.group_id_not_found:
+        if call.version >= 6:
+            message = f"Group {group_id} not found."
+        else:
+            error = ErrorCode.none  # a group that does not exist was a Dead one
+    asked = getattr(call.request, "include_authorized_operations", False)
+    return GroupReply(
+        error,
+        message,
+        group_id,
+        state,
+        protocol_type,
+        protocol_name,
+        [MemberReply(*member) for member in members],
+        GROUP_OPERATIONS if asked and not error else NOT_ASKED,
+    )

@@ -1,0 +1,40 @@
+"""ListGroups (key 16).
+
+v1 throttle_time · v3 flexible · v4 states_filter, group_state (KIP-518) · v5 types_filter,
+group_type (KIP-848).
+"""
+
+from datetime import timedelta
+from typing import NamedTuple
+
+from ...protocol.errors import ErrorCode
+from ..call import Call
+from ..groups.commands import ListGroups
+from ..groups.results import Listed
+from ..node import Node
+from .reply import NO_THROTTLE
+
+
+class GroupReply(NamedTuple):
+    group_id: str
+    protocol_type: str
+    group_state: str
+    group_type: str
+
+
+class ListReply(NamedTuple):
+    error_code: ErrorCode
+    groups: list[GroupReply]
+    throttle_time: timedelta = NO_THROTTLE
+
+
+def handle(call: Call, node: Node) -> None:
+    request = call.request
+    command = ListGroups(
+        getattr(request, "states_filter", ()), getattr(request, "types_filter", ())
+    )
+    node.groups.submit_to_all(command, _respond, call)
+
+
+def _respond(call: Call, result: Listed) -> None:
+    call.reply(ListReply(result.error, [GroupReply(*group) for group in result.groups]))

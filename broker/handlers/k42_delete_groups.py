@@ -1,0 +1,43 @@
+"""DeleteGroups (key 42). v1 nothing new · v2 flexible."""
+
+from datetime import timedelta
+from functools import partial
+from typing import NamedTuple
+
+from ...protocol.errors import ErrorCode
+from ..call import Call
+from ..groups.commands import DeleteGroup
+from ..groups.results import GroupDeleted
+from ..node import Node
+from ..together import Together
+from .reply import NO_THROTTLE
+
+
+class GroupReply(NamedTuple):
+    group_id: str
+    error_code: ErrorCode
+
+
+class DeleteReply(NamedTuple):
+    results: list[GroupReply]
+    throttle_time: timedelta = NO_THROTTLE
+
+
+def handle(call: Call, node: Node) -> None:
+    """A group that is named twice is deleted, and answered, once. Upstream answers in the order
+    of a hash set, we in that of the request."""
+    groups = list(dict.fromkeys(call.request.groups_names))
+    deleted = Together(len(groups), partial(_respond, call, groups))
+    for place, group_id in enumerate(groups):
+        node.groups.submit(DeleteGroup(group_id), deleted.put, place)
+
+
+def _respond(call: Call, groups: list[str], deleted: list[GroupDeleted]) -> None:
+    call.reply(
+        DeleteReply(
+            [
+                GroupReply(group_id, result.error)
+                for group_id, result in zip(groups, deleted, strict=True)
+            ]
+        )
+    )

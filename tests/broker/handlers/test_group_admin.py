@@ -1,0 +1,191 @@
+"""DescribeGroups, ListGroups, DeleteGroups and OffsetDelete in every version."""
+
+from typing import Any
+
+import pytest
+from group_admin_world import World
+from kio.schema.errors import ErrorCode
+
+E = ErrorCode
+NOT_ASKED = -(2**31)
+
+
+def describe(world: World, version: int, *groups: str, asked: bool = True) -> Any:
+    extra = {"include_authorized_operations": asked} if version >= 3 else {}
+    return world.ask("DescribeGroups", version, groups=groups, **extra).groups
+
+
+def delete_offsets(world: World, group_id: str, *topics: tuple[str, tuple[int, ...]]) -> Any:
+    part = "OffsetDeleteRequestPartition"
+    asked = tuple(
+        world.part(
+            "OffsetDelete",
+            0,
+            "OffsetDeleteRequestTopic",
+            name=name,
+            partitions=tuple(
+                world.part("OffsetDelete", 0, part, partition_index=index) for index in partitions
+            ),
+        )
+        for name, partitions in topics
+    )
+    answer = world.ask("OffsetDelete", 0, group_id=group_id, topics=asked)
+    return answer.error_code, [
+        (topic.name, [(p.partition_index, p.error_code) for p in topic.partitions])
+        for topic in answer.topics
+    ]
+
+
+@pytest.mark.parametrize("version", range(7))
+def test_a_group_is_described(version: int) -> None:
+    world = World()
+    world.join("orders")
+    world.sync("orders")
+    (group,) = describe(world, version, "orders")
+    assert (group.error_code, group.group_state) == (E.none, "Stable")
+    assert (group.protocol_type, group.protocol_data) == ("consumer", "range")
+    (member,) = group.members
+    assert (member.member_id, member.client_id) == ("tester-id", "tester")
+    assert (member.member_metadata, member.member_assignment) == (b"said", b"given")
+    assert member.client_host == "/10.0.0.5"
+    assert getattr(group, "authorized_operations", 3400) == 3400
+    (unasked,) = describe(world, version, "orders", asked=False)
+    assert getattr(unasked, "authorized_operations", NOT_ASKED) == NOT_ASKED
+
+
+@pytest.mark.parametrize("version", range(7))
+def test_a_group_that_does_not_exist_was_dead_and_is_not_found_since_v6(version: int) -> None:
+    world = World()
+    world.make("t")
+    world.commit("simple", "t", 0)
+    missing, simple, again = describe(world, version, "missing", "simple", "missing")
+    assert missing == again
+    assert (missing.group_state, missing.members) == ("Dead", ())
+    assert (simple.group_state, simple.protocol_type) == ("Empty", "")
+    if version < 6:
+        assert missing.error_code is E.none
+        assert getattr(missing, "authorized_operations", 3400) == 3400
+    else:
+        assert missing.error_code is E.group_id_not_found
+        assert missing.error_message == "Group missing not found."
+        assert missing.authorized_operations == NOT_ASKED
+        assert simple.error_message is None
+
+
+def test_nobody_asked_for_is_nobody_described_or_deleted() -> None:
+    world = World()
+    assert describe(world, 5) == ()
+    assert world.ask("DeleteGroups", 2, groups_names=()).results == ()
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_groups_of_all_partitions_are_listed(version: int) -> None:
+    world = World()
+    extra: dict[str, Any] = {"states_filter": ()} if version >= 4 else {}
+    extra |= {"types_filter": ()} if version >= 5 else {}
+    assert world.ask("ListGroups", version, **extra).groups == ()
+    world.make("t")
+    names = [f"group-{number}" for number in range(20)]
+    for name in names:
+        world.commit(name, "t", 0)
+    world.join("joined")
+    answer = world.ask("ListGroups", version, **extra)
+    assert answer.error_code is E.none
+    found = {group.group_id: group for group in answer.groups}
+    assert sorted(found) == sorted([*names, "joined"])
+    assert len(answer.groups) == len(found)
+    assert (found["joined"].protocol_type, found["group-1"].protocol_type) == ("consumer", "")
+    if version >= 4:
+        assert found["joined"].group_state == "CompletingRebalance"
+        extra["states_filter"] = ("completingrebalance",)
+        (only,) = world.ask("ListGroups", version, **extra).groups
+        assert only.group_id == "joined"
+    if version >= 5:
+        assert {group.group_type for group in answer.groups} == {"classic"}
+        assert world.ask("ListGroups", 5, states_filter=(), types_filter=("share",)).groups == ()
+
+
+def test_a_list_waits_for_what_a_crash_could_still_take_back() -> None:
+    world = World()
+    world.make("t")
+    world.commit("simple", "t", 0)
+    deleting = world.send("DeleteGroups", 2, groups_names=("simple",))
+    asked = world.send("ListGroups", 3)
+    assert not asked.is_over
+    world.turn()
+    assert deleting.is_over
+    assert asked.answer.groups == ()
+
+
+def test_while_a_partition_is_yet_to_be_read_the_list_is_refused_whole() -> None:
+    world = World()
+    world.make("t")
+    for group_id in ("a", "b"):
+        world.commit(group_id, "t", 0)
+    world.turn()
+    later = World(files=world.files)
+    later.groups.load(range(5))
+    early = later.send("ListGroups", 3)
+    assert early.answer.error_code is E.coordinator_load_in_progress
+    assert early.answer.groups == ()
+    later.turn()
+    assert {group.group_id for group in later.ask("ListGroups", 3).groups} == {"a", "b"}
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_each_group_is_deleted_once_or_told_why_not(version: int) -> None:
+    world = World()
+    world.make("t")
+    world.commit("simple", "t", 0)
+    world.join("joined")
+    answer = world.ask(
+        "DeleteGroups", version, groups_names=("joined", "simple", "missing", "simple")
+    )
+    assert [(result.group_id, result.error_code) for result in answer.results] == [
+        ("joined", E.non_empty_group),
+        ("simple", E.none),
+        ("missing", E.group_id_not_found),
+    ]
+    assert describe(world, 6, "simple")[0].error_code is E.group_id_not_found
+
+
+def test_offsets_are_deleted_and_what_does_not_exist_is_named_first() -> None:
+    """As Kafka 4.3 orders it, with partitions and topics that are named twice."""
+    world = World()
+    world.make("t", 2)
+    world.make("u")
+    world.commit("g", "t", 0, 1)
+    unknown = E.unknown_topic_or_partition
+    assert delete_offsets(
+        world, "g", ("u", (0,)), ("no", (0, 1)), ("t", (7, 0, -1, 0)), ("no2", ())
+    ) == (
+        E.none,
+        [
+            ("no", [(0, unknown), (1, unknown)]),
+            ("t", [(7, unknown), (-1, unknown), (0, E.none), (0, E.none)]),
+            ("no2", []),
+            ("u", [(0, E.none)]),
+        ],
+    )
+    assert delete_offsets(world, "g", ("t", ()), ("u", (0,)), ("u", (0,))) == (
+        E.none,
+        [("u", [(0, E.none)]), ("u", [(0, E.none)])],
+    )
+    assert delete_offsets(world, "g") == (E.none, [])
+
+
+def test_the_error_of_a_group_leaves_no_room_for_its_topics() -> None:
+    world = World()
+    assert delete_offsets(world, "", ("no", (0,))) == (E.invalid_group_id, [])
+    assert delete_offsets(world, "missing", ("no", (0,))) == (E.group_id_not_found, [])
+
+
+def test_topics_that_are_read_keep_their_offsets() -> None:
+    world = World()
+    world.make("t")
+    world.join("joined")
+    subscribed = E.group_subscribed_to_topic
+    assert delete_offsets(world, "joined", ("t", (0,)), ("no", (0,))) == (
+        E.none,
+        [("no", [(0, E.unknown_topic_or_partition)]), ("t", [(0, subscribed)])],
+    )
