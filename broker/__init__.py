@@ -6,6 +6,7 @@ runtime.py         the life of a command: decision, records, durable, reply
 broker.py          puts all of this together;  node.py: what a handler sees of it
 server.py          the listening socket;  connection.py: one client, its answers in order
 call.py            one request and its answer;  routes.py: who reads, handles and writes it
+together.py        several answers that become one
 tracing.py         a line per request, for --log-level debug
 timers.py          deadlines on the event loop;  clock.py;  sync_pool.py: many syncs at once
 meta.py            whose data a folder has
