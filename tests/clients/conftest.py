@@ -28,11 +28,6 @@ BROKER_OPTIONS = (
 )
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    # kafka-python reads its schemas by functions that Python 3.11 (no later one) calls deprecated.
-    config.addinivalue_line("filterwarnings", "ignore:(read|open)_text is deprecated")
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
