@@ -6,6 +6,7 @@ v7 require_stable · v8 several groups · v9 member id and epoch (KIP-848) · v1
 
 from collections.abc import Iterable
 from datetime import timedelta
+from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -14,6 +15,7 @@ from ..call import Call
 from ..groups.commands import OffsetFetch
 from ..groups.results import Fetched
 from ..node import Node
+from ..together import Together
 from .reply import NO_THROTTLE
 
 
@@ -41,7 +43,7 @@ class GroupReply(NamedTuple):
 
 
 class FetchReply(NamedTuple):
-    groups: list[GroupReply | None]
+    groups: list[GroupReply]
     throttle_time: timedelta = NO_THROTTLE
 
 
@@ -53,18 +55,15 @@ def handle(call: Call, node: Node) -> None:
         node.groups.submit(command, _respond_one, call)
         return
     groups = request.groups
-    if not groups:
-        call.reply(FetchReply([]))
-        return
-    answered: list[GroupReply | None] = [None] * len(groups)
-    for index, group in enumerate(groups):
-        unknown: list[TopicReply] = []
+    unknown: list[list[TopicReply]] = []
+    fetched = Together(len(groups), partial(_respond_all, call, node, unknown))
+    for place, group in enumerate(groups):
         topics = group.topics
+        strange: list[TopicReply] = []
         if call.version >= 10 and topics is not None:
-            topics, unknown = _resolve(topics, node)
-        command = _command(group, topics, require_stable)
-        asked = _Asked(call, node, answered, index, unknown)
-        node.groups.submit(command, _respond_group, asked)
+            topics, strange = _resolve(topics, node)
+        unknown.append(strange)
+        node.groups.submit(_command(group, topics, require_stable), fetched.put, place)
 
 
 class _Named(NamedTuple):
@@ -119,25 +118,17 @@ def _respond_one(call: Call, result: Fetched) -> None:
     call.reply(GroupReply(request.group_id, topics, result.error))
 
 
-class _Asked(NamedTuple):
-    """One of a request's groups."""
-
-    call: Call
-    node: Node
-    answered: list[GroupReply | None]
-    place: int
-    unknown: list[TopicReply]
-
-
-def _respond_group(asked: _Asked, result: Fetched) -> None:
-    call, node, answered, place, unknown = asked
-    topics = _topics(result)
-    if call.version >= 10:
-        # A topic that is gone has no id to be named by.
-        known = ((topic, node.topics.get(topic.name)) for topic in topics)
-        topics = [reply._replace(topic_id=topic.id) for reply, topic in known if topic]
-        if not result.error:
-            topics += unknown
-    answered[place] = GroupReply(call.request.groups[place].group_id, topics, result.error)
-    if all(group is not None for group in answered):
-        call.reply(FetchReply(answered))
+def _respond_all(
+    call: Call, node: Node, unknown: list[list[TopicReply]], results: list[Fetched]
+) -> None:
+    groups = []
+    for asked, strange, result in zip(call.request.groups, unknown, results, strict=True):
+        topics = _topics(result)
+        if call.version >= 10:
+            # A topic that is gone has no id to be named by.
+            known = ((topic, node.topics.get(topic.name)) for topic in topics)
+            topics = [reply._replace(topic_id=topic.id) for reply, topic in known if topic]
+            if not result.error:
+                topics += strange
+        groups.append(GroupReply(asked.group_id, topics, result.error))
+    call.reply(FetchReply(groups))
