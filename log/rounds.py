@@ -68,9 +68,10 @@ class Rounds:
         # Pessimistic until the first sync has been measured.
         self._sync_seconds = INLINE_SYNC_SECONDS_MAX
 
-    def batch(self, log: Log) -> BatchBuilder:
-        """Where records for `log` gather until this round is written. What is added to one batch
-        in one go is written all or none."""
+    def append(
+        self, log: Log, records: Iterable[tuple[bytes, bytes | None]], timestamp_ms: int
+    ) -> None:
+        """Gather `records` (key, value) for `log`. They go into one batch, all or none."""
         gathered = self._gathering.get(log)
         if gathered is None:
             gathered = self._gather(log)
@@ -78,13 +79,7 @@ class Rounds:
         if batch.size >= BATCH_BYTES_MAX:
             gathered.full.append(batch)
             batch = gathered.batch = BatchBuilder()
-        return batch
-
-    def append(
-        self, log: Log, records: Iterable[tuple[bytes, bytes | None]], timestamp_ms: int
-    ) -> None:
-        """Gather `records` (key, value) for `log`. They go into one batch, all or none."""
-        add = self.batch(log).add
+        add = batch.add
         for key, value in records:
             add(key, value, timestamp_ms)
 

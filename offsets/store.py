@@ -71,10 +71,7 @@ class OffsetsStore:
     def append(self, log: Log, records: Iterable[OffsetsRecord], now_ms: int) -> None:
         """Gather `records` for the next round of a partition's log: one batch, all or none."""
         # Encoded before anything is added: what cannot be encoded must not leave half a batch.
-        encoded = [encode(record) for record in records]
-        add = self._rounds.batch(log).add
-        for key, value in encoded:
-            add(key, value, now_ms)
+        self._rounds.append(log, [encode(record) for record in records], now_ms)
 
     def is_gathering(self, log: Log) -> bool:
         """Whether something appended to the log waits to be written."""

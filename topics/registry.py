@@ -104,10 +104,6 @@ class Topics:
         """Tell when everything decided so far is durable; at once if it is."""
         self._rounds.then(self._journal, callback)
 
-    @property
-    def is_settled(self) -> bool:
-        return not self._rounds.is_pending(self._journal)
-
     # --- changing: what clients may do is decided in admin.py
 
     def ensure_offsets_topic(self) -> Topic:
