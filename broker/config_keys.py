@@ -221,7 +221,6 @@ IDLE: Final = {
     "compression.lz4.level": NOT_RECOMPRESSED,
     "compression.zstd.level": NOT_RECOMPRESSED,
     "unclean.leader.election.enable": ONE_REPLICA,
-    "max.request.partition.size.limit": "limits DescribeTopicPartitions, which is not served",
     "offsets.topic.replication.factor": ONE_REPLICA,
     "offsets.topic.compression.codec": "its batches are stored plain",
     "offsets.retention.minutes": "no offset expires",

@@ -68,13 +68,23 @@ APIS: tuple[Api, ...] = (
     _api(19, "CreateTopics", (2, 7), 5),
     _api(20, "DeleteTopics", (1, 6), 4),
     _api(22, "InitProducerId", (0, 5), 2),
+    _api(29, "DescribeAcls", (1, 3), 2),
+    _api(30, "CreateAcls", (1, 3), 2),
+    _api(31, "DeleteAcls", (1, 3), 2),
     _api(32, "DescribeConfigs", (1, 4), 4),
     _api(33, "AlterConfigs", (0, 2), 2),
     _api(37, "CreatePartitions", (0, 3), 2),
     _api(42, "DeleteGroups", (0, 2), 2),
     _api(44, "IncrementalAlterConfigs", (0, 1), 1),
     _api(47, "OffsetDelete", (0, 0), 1),
+    _api(48, "DescribeClientQuotas", (0, 1), 1),
+    _api(50, "DescribeUserScramCredentials", (0, 0), 0),
     _api(60, "DescribeCluster", (0, 2), 0),
+    _api(61, "DescribeProducers", (0, 0), 0),
+    _api(65, "DescribeTransactions", (0, 0), 0),
+    _api(66, "ListTransactions", (0, 2), 0),
+    _api(74, "ListConfigResources", (0, 1), 0),
+    _api(75, "DescribeTopicPartitions", (0, 0), 0),
 )
 
 BY_KEY: Mapping[int, Api] = MappingProxyType({api.key: api for api in APIS})

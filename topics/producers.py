@@ -5,6 +5,7 @@ Per producer the last five batches are known, since a client has at most five in
 """
 
 from collections import deque
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from ..log.batch import BatchHeader
@@ -48,6 +49,12 @@ class Producers:
 
     def __len__(self) -> int:
         return len(self._producers)
+
+    def active(self, now_ms: int) -> Iterator[tuple[int, int, BatchSeen]]:
+        """(producer id, epoch, last batch) of each that is not idle for too long."""
+        for producer_id, producer in self._producers.items():
+            if now_ms - producer.seen_ms < self._expiration_ms:
+                yield producer_id, producer.epoch, producer.batches[-1]
 
     def duplicate_of(self, header: BatchHeader) -> BatchSeen | None:
         """The batch in the log that `header` repeats, if it is one of the last five."""

@@ -1,0 +1,39 @@
+"""DescribeTransactions (key 65, KIP-664). Always flexible.
+
+There are no transactions here, so no transactional id is known (docs/not-implemented.md).
+"""
+
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+from ...protocol.errors import ErrorCode
+from ..call import Call
+from ..node import Node
+from .reply import NO_THROTTLE
+
+
+class TransactionReply(NamedTuple):
+    """What there is not is told in zeros, as Kafka does."""
+
+    error_code: ErrorCode
+    transactional_id: str
+    transaction_state: str = ""
+    transaction_timeout: timedelta = timedelta(0)
+    transaction_start_time: datetime = datetime.fromtimestamp(0, UTC)
+    producer_id: int = 0
+    producer_epoch: int = 0
+    topics: tuple[()] = ()
+
+
+class DescribeTransactionsReply(NamedTuple):
+    transaction_states: list[TransactionReply]
+    throttle_time: timedelta = NO_THROTTLE
+
+
+def handle(call: Call, node: Node) -> None:  # noqa: ARG001
+    unknown, misnamed = ErrorCode.transactional_id_not_found, ErrorCode.invalid_request
+    replies = [
+        TransactionReply(unknown if transactional_id else misnamed, transactional_id)
+        for transactional_id in call.request.transactional_ids
+    ]
+    call.reply(DescribeTransactionsReply(replies))

@@ -1,0 +1,44 @@
+"""ListTransactions (key 66, KIP-664).
+
+Always flexible · v1 duration_filter (KIP-994) · v2 transactional_id_pattern (KIP-1152).
+There are no transactions here: what is asked for is checked, and nothing is found.
+"""
+
+import re
+from datetime import timedelta
+from typing import NamedTuple
+
+from ...protocol.errors import ErrorCode
+from ..call import Call
+from ..node import Node
+from .reply import NO_THROTTLE
+
+# Upstream: TransactionState.
+STATES = (
+    "Empty",
+    "Ongoing",
+    "PrepareCommit",
+    "PrepareAbort",
+    "CompleteCommit",
+    "CompleteAbort",
+    "Dead",
+    "PrepareEpochFence",
+)
+
+
+class ListTransactionsReply(NamedTuple):
+    error_code: ErrorCode
+    unknown_state_filters: tuple[str, ...] = ()
+    transaction_states: tuple[()] = ()
+    throttle_time: timedelta = NO_THROTTLE
+
+
+def handle(call: Call, node: Node) -> None:  # noqa: ARG001
+    request = call.request
+    try:
+        re.compile(getattr(request, "transactional_id_pattern", None) or "")
+    except re.error:
+        call.reply(ListTransactionsReply(ErrorCode.invalid_regular_expression))
+        return
+    unknown = tuple(state for state in request.state_filters if state not in STATES)
+    call.reply(ListTransactionsReply(ErrorCode.none, unknown))

@@ -1,0 +1,114 @@
+"""DescribeTopicPartitions (key 75): topics in pages of partitions (KIP-966). Always flexible.
+
+Upstream: DescribeTopicPartitionsRequestHandler, KRaftMetadataCache.describeTopicResponse. Where
+nothing is known of eligible leaders the lists are empty and not null: Java's admin client takes
+null for a broken answer.
+"""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import NamedTuple
+from uuid import UUID
+
+from ...protocol.errors import ErrorCode
+from ...topics.errors import Refused
+from ...topics.names import invalid_name, is_internal
+from ...topics.partition import LEADER_EPOCH
+from ..call import Call
+from ..node import Node
+from .k03_metadata import NOT_ASKED, TOPIC_OPERATIONS
+from .reply import NO_THROTTLE
+
+
+class PartitionReply(NamedTuple):
+    partition_index: int
+    leader_id: int
+    replica_nodes: tuple[int, ...]
+    isr_nodes: tuple[int, ...]
+    leader_epoch: int = LEADER_EPOCH
+    eligible_leader_replicas: tuple[int, ...] = ()
+    last_known_elr: tuple[int, ...] = ()
+    offline_replicas: tuple[int, ...] = ()
+    error_code: ErrorCode = ErrorCode.none
+
+
+class TopicReply(NamedTuple):
+    error_code: ErrorCode
+    name: str
+    topic_id: UUID | None = None
+    is_internal: bool = False
+    partitions: Sequence[PartitionReply] = ()
+    topic_authorized_operations: int = TOPIC_OPERATIONS
+
+
+class CursorReply(NamedTuple):
+    """Where the next page begins."""
+
+    topic_name: str
+    partition_index: int
+
+
+class DescribeTopicPartitionsReply(NamedTuple):
+    topics: list[TopicReply]
+    next_cursor: CursorReply | None = None
+    throttle_time: timedelta = NO_THROTTLE
+
+
+def handle(call: Call, node: Node) -> None:
+    try:
+        call.reply(_page(call, node, _names(call, node)))
+    except Refused as refused:
+        named = dict.fromkeys(topic.name for topic in call.request.topics)
+        topics = [
+            TopicReply(refused.error, name, topic_authorized_operations=NOT_ASKED) for name in named
+        ]
+        call.reply(DescribeTopicPartitionsReply(topics))
+
+
+def _names(call: Call, node: Node) -> list[str]:
+    """The topics that the page is about: those asked for, or all, from the cursor's on."""
+    request = call.request
+    cursor = request.cursor
+    asked = [topic.name for topic in request.topics] or [topic.name for topic in node.topics]
+    first = "" if cursor is None else cursor.topic_name
+    names = sorted({name for name in asked if name >= first})
+    if cursor is not None and request.topics and first not in names:
+        raise Refused(ErrorCode.invalid_request)
+    if cursor is not None and cursor.partition_index < 0:
+        raise Refused(ErrorCode.invalid_request)
+    if "" in names:
+        # Kafka's authorizer stumbles over a resource without a name.
+        raise Refused(ErrorCode.unknown_server_error)
+    return names
+
+
+def _page(call: Call, node: Node, names: Sequence[str]) -> DescribeTopicPartitionsReply:
+    request = call.request
+    limit = node.config.int("max.request.partition.size.limit")
+    room = max(min(limit, request.response_partition_limit), 1)
+    topics: list[TopicReply] = []
+    for name in names:
+        if room == 0:
+            return DescribeTopicPartitionsReply(topics, CursorReply(name, 0))
+        topic = node.topics.get(name)
+        if topic is None:
+            invalid = invalid_name(name) is not None
+            error = (
+                ErrorCode.invalid_topic_exception
+                if invalid
+                else ErrorCode.unknown_topic_or_partition
+            )
+            topics.append(TopicReply(error, name, is_internal=is_internal(name)))
+            continue
+        cursor = request.cursor
+        first = cursor.partition_index if cursor and cursor.topic_name == name else 0
+        this = (node.node_id,)
+        partitions = [
+            PartitionReply(partition.index, node.node_id, this, this)
+            for partition in topic.partitions[first : first + room]
+        ]
+        topics.append(TopicReply(ErrorCode.none, name, topic.id, topic.is_internal, partitions))
+        room -= len(partitions)
+        if first + len(partitions) < len(topic.partitions):
+            return DescribeTopicPartitionsReply(topics, CursorReply(name, first + len(partitions)))
+    return DescribeTopicPartitionsReply(topics)

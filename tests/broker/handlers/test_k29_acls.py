@@ -1,0 +1,56 @@
+"""DescribeAcls, CreateAcls, DeleteAcls: the answers of a Kafka without an authorizer."""
+
+from typing import Any
+
+import pytest
+from kio.schema.errors import ErrorCode
+from topic_world import World
+
+VERSIONS = range(1, 4)
+ANY_ACL: dict[str, Any] = {
+    "resource_type_filter": 1,
+    "resource_name_filter": None,
+    "pattern_type_filter": 3,
+    "principal_filter": None,
+    "host_filter": None,
+    "operation": 1,
+    "permission_type": 1,
+}
+ACL: dict[str, Any] = {
+    "resource_type": 2,
+    "resource_name": "orders",
+    "resource_pattern_type": 3,
+    "principal": "User:alice",
+    "host": "*",
+    "operation": 3,
+    "permission_type": 3,
+}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_nobody_can_be_told_who_may_do_what(version: int) -> None:
+    answer = World().ask("DescribeAcls", version, **ANY_ACL)
+    assert (answer.error_code, answer.resources) == (ErrorCode.security_disabled, ())
+    assert answer.error_message == "No Authorizer is configured on the broker"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("count", [0, 2])
+def test_each_new_rule_is_refused(version: int, count: int) -> None:
+    world = World()
+    creations = (world.part("CreateAcls", version, "AclCreation", **ACL),) * count
+    answer = world.ask("CreateAcls", version, creations=creations)
+    assert [(each.error_code, each.error_message) for each in answer.results] == [
+        (ErrorCode.security_disabled, "No Authorizer is configured.")
+    ] * count
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("count", [0, 2])
+def test_each_deletion_is_refused(version: int, count: int) -> None:
+    world = World()
+    filters = (world.part("DeleteAcls", version, "DeleteAclsFilter", **ANY_ACL),) * count
+    answer = world.ask("DeleteAcls", version, filters=filters)
+    assert [(each.error_code, each.matching_acls) for each in answer.filter_results] == [
+        (ErrorCode.security_disabled, ())
+    ] * count

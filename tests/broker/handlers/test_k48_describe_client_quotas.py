@@ -1,0 +1,75 @@
+"""DescribeClientQuotas: nobody has a quota, and what makes no sense is refused."""
+
+from typing import Any
+
+import pytest
+from kio.schema.errors import ErrorCode
+from topic_world import World
+
+Component = tuple[str, int, str | None]
+
+
+def quotas(*components: Component, version: int = 1) -> Any:
+    world = World()
+    parts = tuple(
+        world.part(
+            "DescribeClientQuotas",
+            version,
+            "ComponentData",
+            entity_type=kind,
+            match_type=match_type,
+            match=match,
+        )
+        for kind, match_type, match in components
+    )
+    return world.ask("DescribeClientQuotas", version, components=parts, strict=False)
+
+
+@pytest.mark.parametrize("version", range(2))
+@pytest.mark.parametrize(
+    "components", [(), (("user", 0, "alice"), ("client-id", 1, None)), (("ip", 2, None),)]
+)
+def test_there_are_none(version: int, components: tuple[Component, ...]) -> None:
+    answer = quotas(*components, version=version)
+    assert (answer.error_code, answer.error_message, answer.entries) == (ErrorCode.none, "", ())
+
+
+@pytest.mark.parametrize(
+    ("components", "error", "message"),
+    [
+        ((("planet", 2, None),), 35, "Unsupported entity type planet"),
+        ((("", 0, "x"),), 42, "Invalid empty entity type."),
+        (
+            (("user", 2, None), ("user", 2, None)),
+            42,
+            "Entity type user cannot appear more than once in the filter.",
+        ),
+        (
+            (("ip", 2, None), ("user", 2, None)),
+            42,
+            (
+                "Invalid entity filter component combination. IP filter component should not be "
+                "used with user or clientId filter component."
+            ),
+        ),
+        ((("user", 7, None),), 42, "Unknown match type 7"),
+        (
+            (("user", 0, None),),
+            42,
+            "Request specified MATCH_TYPE_EXACT, but set match string to null.",
+        ),
+        (
+            (("user", 1, "x"),),
+            42,
+            "Request specified MATCH_TYPE_DEFAULT, but also specified a match string.",
+        ),
+        (
+            (("user", 2, "x"),),
+            42,
+            "Request specified MATCH_TYPE_SPECIFIED, but also specified a match string.",
+        ),
+    ],
+)
+def test_refusals(components: tuple[Component, ...], error: int, message: str) -> None:
+    answer = quotas(*components)
+    assert (answer.error_code, answer.error_message, answer.entries) == (error, message, None)

@@ -1,0 +1,35 @@
+"""DescribeUserScramCredentials: nobody has a password."""
+
+import pytest
+from topic_world import World
+
+
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        (None, []),
+        ((), []),
+        (
+            ("alice", "bob", "alice"),
+            [
+                (
+                    "alice",
+                    92,
+                    (
+                        "Cannot describe SCRAM credentials for the same user twice in a single "
+                        "request: alice"
+                    ),
+                ),
+                ("bob", 91, "Attempt to describe a user credential that does not exist: bob"),
+            ],
+        ),
+    ],
+)
+def test_users_are_unknown(names: tuple[str, ...] | None, told: list[tuple[str, int, str]]) -> None:
+    world = World()
+    api = "DescribeUserScramCredentials"
+    users = None if names is None else tuple(world.part(api, 0, "UserName", name=n) for n in names)
+    answer = world.ask(api, 0, users=users)
+    assert (answer.error_code, answer.error_message) == (0, "")
+    assert [(each.user, each.error_code, each.error_message) for each in answer.results] == told
+    assert all(each.credential_infos == () for each in answer.results)

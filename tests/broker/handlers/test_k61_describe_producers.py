@@ -1,0 +1,78 @@
+"""DescribeProducers: who wrote to a partition of late, and what they wrote last."""
+
+from typing import Any
+
+import pytest
+from kohort.log.batch import NewRecord, build
+from topic_world import NOW_MS, World
+
+
+@pytest.fixture
+def world() -> World:
+    world = World({"producer.id.expiration.ms": "1000"})
+    world.make("orders")
+    return world
+
+
+def producers(world: World, topic: str = "orders", partition: int = 0) -> Any:
+    part = world.part(
+        "DescribeProducers", 0, "TopicRequest", name=topic, partition_indexes=(partition,)
+    )
+    return world.ask("DescribeProducers", 0, topics=(part,)).topics[0].partitions[0]
+
+
+def write(world: World, producer_id: int, sequence: int, *values: bytes, epoch: int = 0) -> None:
+    records = [NewRecord(b"k", value, NOW_MS + sequence) for value in values]
+    batch = build(
+        records,
+        base_offset=0,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+    )
+    assert world.produce("orders", batch).error_code == 0
+
+
+def test_each_is_shown_with_its_last_batch(world: World) -> None:
+    write(world, 7, 0, b"a", b"b")
+    write(world, 7, 2, b"c")
+    write(world, 9, 0, b"d", epoch=3)
+    for each in (world, world.restarted()):
+        assert [
+            (p.producer_id, p.producer_epoch, p.last_sequence, p.last_timestamp)
+            for p in producers(each).active_producers
+        ] == [(7, 0, 2, NOW_MS + 2), (9, 3, 0, NOW_MS)]
+    (first, _) = producers(world).active_producers
+    assert (first.coordinator_epoch, first.current_txn_start_offset) == (-1, -1)
+
+
+def test_whoever_was_idle_for_too_long_is_not_shown(world: World) -> None:
+    write(world, 7, 0, b"a")
+    world.pass_time(999)
+    write(world, 9, 0, b"b")
+    assert [each.producer_id for each in producers(world).active_producers] == [7, 9]
+    world.pass_time(1)
+    assert [each.producer_id for each in producers(world).active_producers] == [9]
+
+
+@pytest.mark.parametrize(
+    ("topic", "partition", "error", "message"),
+    [
+        ("orders", 5, 3, None),
+        ("nobody", 0, 3, "This server does not host this topic-partition."),
+        ("..", 0, 17, "Topic name is invalid: '..' is not allowed"),
+    ],
+)
+def test_refusals(
+    world: World, topic: str, partition: int, error: int, message: str | None
+) -> None:
+    refused = producers(world, topic, partition)
+    assert (refused.partition_index, refused.error_code) == (partition, error)
+    assert (refused.error_message, refused.active_producers) == (message, ())
+
+
+def test_a_log_that_cannot_be_read_is_a_storage_error(world: World) -> None:
+    write(world, 7, 0, b"a")
+    again = world.restarted()
+    again.files.fail("open")
+    assert producers(again).error_code == 56

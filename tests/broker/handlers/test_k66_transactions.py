@@ -1,0 +1,37 @@
+"""ListTransactions and DescribeTransactions: there are none, and so it is said."""
+
+from typing import Any
+
+import pytest
+from kio.schema.errors import ErrorCode
+from topic_world import World
+
+
+def listed(version: int, **fields: Any) -> Any:
+    wanted: dict[str, Any] = {"state_filters": (), "producer_id_filters": (), **fields}
+    if version >= 1:
+        wanted.setdefault("duration_filter", -1)
+    if version >= 2:
+        wanted.setdefault("transactional_id_pattern", None)
+    return World().ask("ListTransactions", version, **wanted)
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_none_is_listed_and_unknown_states_are_told(version: int) -> None:
+    answer = listed(version, state_filters=("Ongoing", "Sleeping"))
+    assert (answer.error_code, answer.transaction_states) == (ErrorCode.none, ())
+    assert answer.unknown_state_filters == ("Sleeping",)
+
+
+@pytest.mark.parametrize(("pattern", "error"), [("a.*", 0), ("", 0), ("a[", 128)])
+def test_a_pattern_must_be_a_regular_expression(pattern: str, error: int) -> None:
+    assert listed(2, transactional_id_pattern=pattern).error_code == error
+
+
+def test_none_is_known_by_its_id() -> None:
+    answer = World().ask("DescribeTransactions", 0, transactional_ids=("pay", "", "pay"))
+    assert [(each.transactional_id, each.error_code) for each in answer.transaction_states] == [
+        ("pay", ErrorCode.transactional_id_not_found),
+        ("", ErrorCode.invalid_request),
+        ("pay", ErrorCode.transactional_id_not_found),
+    ]
