@@ -4,6 +4,7 @@ import asyncio
 import uuid
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 from ..log.deletion import finish_deletions
@@ -13,9 +14,11 @@ from ..log.rounds import Durability, Rounds
 from ..offsets.store import OffsetsStore
 from ..topics.configs import Configs
 from ..topics.names import OFFSETS_TOPIC
+from ..topics.nodes import Nodes
 from ..topics.partition import Partition
 from ..topics.registry import Topics
 from .clock import Clock, SystemClock
+from .cluster import Cluster
 from .config import BrokerConfig
 from .connection import Connection, Outbox
 from .groups.config import GroupConfig
@@ -33,7 +36,8 @@ MEMORY_FOLDER = Path("/memory")
 
 
 class Broker:
-    """One broker with its data. `data_dir` None, or durability `none`, keeps all in memory.
+    """One or more nodes (`kohort.nodes`) with their data. `data_dir` None, or durability `none`,
+    keeps all in memory.
 
     `start` and `stop` belong to one event loop. A stopped broker is done with: make another one.
     """
@@ -51,53 +55,88 @@ class Broker:
             durability = "none"
         self.config = config
         self.durability: Durability = durability
-        self.host = ""
-        self.port = 0
         self._in_memory = durability == "none"
         self._folder = MEMORY_FOLDER if data_dir is None or self._in_memory else data_dir
         self._files = files or (MemoryFiles() if self._in_memory else DiskFiles())
         self._clock = clock or SystemClock()
         self._routes = new_routes()
         self._closing = ExitStack()
-        self._server = Server(self._connection)
-        self._node: Node | None = None
+        self._servers = {
+            config.node_id + place: Server(partial(self._connection, config.node_id + place))
+            for place in range(config.int("kohort.nodes"))
+        }
+        self._cluster: Cluster | None = None
+        self.addresses: dict[int, tuple[str, int]] = {}
+        """Where each node listens: node id -> host, port."""
 
     async def start(self, host: str, port: int) -> None:
-        """Open the data and listen; when this returns, clients can connect.
+        """Open the data and listen; when this returns, clients can connect. Several nodes take
+        the ports from `port` on; 0: any free ones.
 
         Raises FolderInUse, OSError (folder, address), LogError and UnreadableRecord (data).
         """
         try:
             # An address that cannot be had must not leave a new data folder behind.
-            self.host, self.port = await self._server.bind(host, port)
-            self._node = self._assemble()
-            advertised = self.config.advertised_listener
-            self._node.address = (advertised.host or self.host, advertised.port or self.port)
-            await self._server.listen()
+            for place, (node_id, server) in enumerate(self._servers.items()):
+                self.addresses[node_id] = await server.bind(host, port + place if port else 0)
+            self._cluster = self._assemble()
+            for server in self._servers.values():
+                await server.listen()
         except BaseException:
-            await self._server.stop()
+            await self._stop_servers()
             self._closing.close()
             raise
-        self._load_stored_groups(self._node)
+        self._load_stored_groups(self._cluster)
 
     async def stop(self) -> None:
         """Close every connection, write and sync what is gathered, let go of the folder."""
-        await self._server.stop()
-        node, self._node = self._node, None
-        if node is None:
+        await self._stop_servers()
+        cluster, self._cluster = self._cluster, None
+        if cluster is None:
             return
         idle = asyncio.Event()
-        node.rounds.when_idle(idle.set)
+        self._rounds.when_idle(idle.set)
         await idle.wait()
         self._closing.close()
 
+    async def stop_node(self, node_id: int) -> None:
+        """Stop one of the nodes: others lead what it led, then its connections are closed."""
+        self.cluster.went(node_id)
+        # Whom it has told to ask elsewhere hears that before the end.
+        self._outbox.send()
+        await self._servers[node_id].stop()
+
+    async def start_node(self, node_id: int) -> None:
+        """Let a stopped node come back at its old address. Raises OSError if that is taken."""
+        server = self._servers[node_id]
+        await server.bind(*self.addresses[node_id])
+        self.cluster.came(node_id)
+        await server.listen()
+
+    @property
+    def cluster(self) -> Cluster:
+        """The running nodes. Only between `start` and `stop`."""
+        assert self._cluster is not None, "the broker is not running"
+        return self._cluster
+
     @property
     def node(self) -> Node:
-        """The running node. Only between `start` and `stop`."""
-        assert self._node is not None, "the broker is not running"
-        return self._node
+        """The first node. Only between `start` and `stop`."""
+        return self.cluster.nodes[self.config.node_id]
 
-    def _assemble(self) -> Node:
+    @property
+    def host(self) -> str:
+        return self.addresses[self.config.node_id][0]
+
+    @property
+    def port(self) -> int:
+        """Of the first node."""
+        return self.addresses[self.config.node_id][1]
+
+    async def _stop_servers(self) -> None:
+        await asyncio.gather(*(server.stop() for server in self._servers.values()))
+
+    def _assemble(self) -> Cluster:
         loop = asyncio.get_running_loop()
         config, files, folder, closing = self.config, self._files, self._folder, self._closing
         if self._in_memory:
@@ -110,7 +149,7 @@ class Broker:
         self._outbox = Outbox(loop.call_soon)
         sync_logs = SyncPool()
         closing.callback(sync_logs.close)
-        rounds = Rounds(
+        rounds = self._rounds = Rounds(
             durability=self.durability,
             call_soon=loop.call_soon,
             sync_logs=sync_logs,
@@ -122,27 +161,40 @@ class Broker:
             files=files,
             rounds=rounds,
             configs=Configs(config, config.node_id),
+            nodes=Nodes(list(self._servers)),
             new_id=uuid.uuid4,
             now_ms=self._clock.now_ms,
         )
         closing.callback(topics.close)
         timers = Timers(self._clock)
         closing.callback(timers.close)
-        groups = self._group_runtime(rounds, topics, timers)
-        closing.callback(groups.close)
-        return Node(
-            node_id=config.node_id,
-            cluster_id=cluster_id,
-            address=("", 0),
-            config=config,
-            clock=self._clock,
-            timers=timers,
-            rounds=rounds,
-            topics=topics,
-            groups=groups,
-        )
+        cluster = Cluster(cluster_id, topics)
+        for node_id in self._servers:
+            groups = self._group_runtime(node_id, rounds, topics, timers)
+            closing.callback(groups.close)
+            cluster.nodes[node_id] = Node(
+                node_id=node_id,
+                cluster=cluster,
+                address=self._advertised(node_id),
+                config=config,
+                clock=self._clock,
+                timers=timers,
+                rounds=rounds,
+                topics=topics,
+                groups=groups,
+            )
+        return cluster
 
-    def _group_runtime(self, rounds: Rounds, topics: Topics, timers: Timers) -> GroupRuntime:
+    def _advertised(self, node_id: int) -> tuple[str, int]:
+        """What clients are told; an advertised port is the first node's."""
+        host, port = self.addresses[node_id]
+        told = self.config.advertised_listener
+        place = node_id - self.config.node_id
+        return told.host or host, told.port + place if told.port else port
+
+    def _group_runtime(
+        self, node_id: int, rounds: Rounds, topics: Topics, timers: Timers
+    ) -> GroupRuntime:
         def partition(index: int) -> Partition:
             found = topics.ensure_offsets_topic().partition(index)
             assert found is not None, "the offsets topic never loses partitions"
@@ -176,24 +228,29 @@ class Broker:
             timers=timers,
             new_coordinator=lambda: Coordinator(groups, lambda: str(uuid.uuid4())),
             call_soon=asyncio.get_running_loop().call_soon,
+            leads=lambda index: partition(index).leader_id == node_id,
         )
         runtime.on_durable = lambda index: partition(index).waiters.wake_all()
         return runtime
 
-    def _load_stored_groups(self, node: Node) -> None:
+    def _load_stored_groups(self, cluster: Cluster) -> None:
         """Read the groups that are on disk, so that the sessions of their members are watched."""
-        topic = node.topics.get(OFFSETS_TOPIC)
+        topic = self.node.topics.get(OFFSETS_TOPIC)
         if topic is not None:
             stored = [
                 p.index for p in topic.partitions if self._files.exists(self._folder / p.name)
             ]
-            node.groups.load(stored)
+            for node in cluster.nodes.values():
+                node.groups.load(stored)
 
     def _connection(
-        self, opened: Callable[[Connection], None], closed: Callable[[Connection], None]
+        self,
+        node_id: int,
+        opened: Callable[[Connection], None],
+        closed: Callable[[Connection], None],
     ) -> Connection:
         return Connection(
-            node=self.node,
+            node=self.cluster.nodes[node_id],
             routes=self._routes,
             outbox=self._outbox,
             frame_bytes_max=self.config.int("socket.request.max.bytes"),

@@ -55,6 +55,12 @@ OWN = (
         "`none` nothing (all is kept in memory)",
         one_of("fsync", "os", "none"),
     ),
+    _int(
+        "kohort.nodes",
+        1,
+        between(1, 64),
+        "nodes in this process, on as many ports from the first one on; their ids follow `node.id`",
+    ),
 )
 
 NETWORK = (

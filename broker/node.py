@@ -1,6 +1,7 @@
-"""What a handler sees of the broker: one node with its address, its topics and its groups."""
+"""What a handler sees of the broker: the node that was asked, its groups, and what all share."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ..log.rounds import Rounds
 from ..topics.registry import Topics
@@ -9,12 +10,14 @@ from .config import BrokerConfig
 from .runtime import GroupRuntime
 from .timers import Timers
 
+if TYPE_CHECKING:
+    from .cluster import Cluster
+
 
 @dataclass(slots=True)
 class Node:
     node_id: int
-    cluster_id: str
-    """A UUID in Kafka's form: 22 letters of unpadded base64url."""
+    cluster: "Cluster"
     address: tuple[str, int]
     """Host and port that clients are told to connect to."""
     config: BrokerConfig
@@ -23,3 +26,4 @@ class Node:
     rounds: Rounds
     topics: Topics
     groups: GroupRuntime
+    """Of the offsets partitions that this node leads."""

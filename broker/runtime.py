@@ -8,14 +8,12 @@ was decided, so that no client reads what a crash could take back
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from enum import Enum, auto
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
 from ..log.errors import LogError
-from ..log.log import Log
-from ..offsets.records import OffsetsRecord, UndecodableRecord
+from ..offsets.records import UndecodableRecord
 from ..offsets.store import OffsetsStore
 from ..protocol.errors import ErrorCode
 from .clock import Clock
@@ -23,7 +21,8 @@ from .groups.commands import Command, GroupCommand, ListGroups
 from .groups.coordinator import Coordinator, Outcome, Reply
 from .groups.describing import listed_together
 from .groups.results import append_error, refusal
-from .timers import Timer, Timers
+from .shard import ServedShard, ShardState
+from .timers import Timers
 from .together import Together
 
 _log = logging.getLogger("kohort.coordinator")
@@ -38,41 +37,11 @@ Respond = Callable[[Any, Any], None]
 """respond(context, result): answers with the result of a command (broker/groups/results.py)."""
 
 
-class ShardState(Enum):
-    LOADING = auto()
-    ACTIVE = auto()
-    FAILED = auto()
-
-
-class ServedShard:
-    """One partition of the offsets topic, as this node serves it: its log, its coordinator."""
-
-    __slots__ = (
-        "coordinator",
-        "failed_ms",
-        "gathered",
-        "loading",
-        "log",
-        "partition",
-        "state",
-        "timer",
-    )
-
-    def __init__(self, partition: int, coordinator: Coordinator) -> None:
-        self.partition = partition
-        self.coordinator = coordinator
-        self.state = ShardState.FAILED
-        self.log: Log | None = None
-        self.loading: Iterator[list[OffsetsRecord]] | None = None
-        self.failed_ms = 0
-        self.timer: Timer | None = None
-        # Replies whose records are in the newest round: the one that gathers, or, while none
-        # does, the one that is being synced.
-        self.gathered: list[Reply] | None = None
-
-
 class GroupRuntime:
-    """Drives the coordinators of one node's offsets partitions."""
+    """Drives the coordinators of the offsets partitions that one node leads.
+
+    `leads(partition)` says whether it does. Who changes that tells `resign` and `load`.
+    """
 
     def __init__(
         self,
@@ -82,7 +51,9 @@ class GroupRuntime:
         timers: Timers,
         new_coordinator: Callable[[], Coordinator],
         call_soon: Callable[[Callable[[], None]], object],
+        leads: Callable[[int], bool] = lambda _partition: True,
     ) -> None:
+        self._leads = leads
         self._store = store
         self._clock = clock
         self._timers = timers
@@ -95,6 +66,10 @@ class GroupRuntime:
         # Told after a round has made records of a partition durable.
         self.on_durable: Callable[[int], None] = lambda _partition: None
 
+    def partition_of(self, group_id: str) -> int:
+        """The offsets partition whose leader coordinates this group."""
+        return self._store.partition_of(group_id)
+
     def submit(self, command: GroupCommand, respond: Respond, context: Any) -> int:
         """Decide `command`; `respond(context, result)` is called now or later, exactly once. (Or
         never, when a member's later request takes the place of its parked one.)
@@ -104,6 +79,9 @@ class GroupRuntime:
         partition = self._store.partition_of(command.group_id)
         shard = self._shards.get(partition)
         if shard is None or shard.state is not ShardState.ACTIVE:
+            if shard is None and not self._leads(partition):
+                respond(context, refusal(command, ErrorCode.not_coordinator))
+                return 0
             shard = shard or self._open(partition)
             if (refused := self._not_ready(shard, command)) is not None:
                 respond(context, refused)
@@ -127,7 +105,7 @@ class GroupRuntime:
                 parts.put(place, refused[place])
 
     def _is_loading(self) -> bool:
-        unread = any(partition not in self._shards for partition in self._to_load)
+        unread = any(p not in self._shards and self._leads(p) for p in self._to_load)
         return unread or any(s.state is ShardState.LOADING for s in self._shards.values())
 
     def _decide(self, shard: ServedShard, command: Command, respond: Respond, context: Any) -> int:
@@ -150,10 +128,25 @@ class GroupRuntime:
     def _load_next(self) -> None:
         while self._to_load:
             partition = self._to_load.popleft()
-            if partition not in self._shards:
+            if partition not in self._shards and self._leads(partition):
                 self._open(partition)
                 self._call_soon(self._load_next)
                 return
+
+    def resign(self, partition: int) -> None:
+        """Another node leads it from now on: whoever is parked is told to look for that one.
+
+        Answers that wait for their records still come once these are durable, and the next leader
+        reads the log only then.
+        """
+        shard = self._shards.pop(partition, None)
+        if shard is None:
+            return
+        shard.state = ShardState.RESIGNED
+        shard.loading = None
+        if shard.timer is not None:
+            shard.timer.cancel()
+        self._deliver(shard.coordinator.unload().replies)
 
     def close(self) -> None:
         for shard in self._shards.values():
@@ -281,6 +274,19 @@ class GroupRuntime:
         except (OSError, LogError) as error:
             self._fail(shard, error)
             return
+        if self._store.is_pending(shard.log):
+            # Of the node that led it before; what it has been promised must be read too.
+            self._store.then(shard.log, partial(self._read, shard))
+        else:
+            self._read(shard, None)
+
+    def _read(self, shard: ServedShard, error: OSError | None) -> None:
+        if shard.state is ShardState.RESIGNED:
+            return
+        if error is not None:
+            self._start_loading(shard)  # from what is on the disk
+            return
+        assert shard.log is not None
         shard.loading = self._store.load(shard.log)
         self._load_slice(shard)
 
@@ -312,6 +318,10 @@ class GroupRuntime:
         )
         log, lost = shard.log, shard.coordinator
         assert log is not None
+        if shard.state is ShardState.RESIGNED:
+            # Its next leader waits for the same bytes, and hears of it now.
+            self._store.abandon(log, error)
+            return
         shard.state = ShardState.LOADING
         shard.gathered = None
         shard.coordinator = self._new_coordinator()

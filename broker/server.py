@@ -27,6 +27,7 @@ class Server:
 
     async def bind(self, host: str, port: int) -> tuple[str, int]:
         """Take the address, without listening yet; returns what was bound. Raises OSError."""
+        self._all_closed = None
         self._server = await asyncio.get_running_loop().create_server(
             lambda: self._connection(self._connections.add, self._forget),
             host,

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, cast
 
 from .. import __version__
 from ..broker.config import BrokerConfig, ConfigError
+from ..broker.listeners import Listener
 from ..broker.settings import Settings
 from ..log.errors import FolderInUse, LogError
 from ..topics.records import UnreadableRecord
@@ -56,6 +57,8 @@ def configured(args: argparse.Namespace) -> BrokerConfig:
         config = config.changed("kohort.durability", args.durability, "--durability")
     if args.data_dir is not None:
         config = config.changed("log.dirs", args.data_dir, "--data-dir")
+    if args.nodes is not None:
+        config = config.changed("kohort.nodes", args.nodes, "--nodes")
     if args.host is None and args.port is None:
         return config
     listener = config.listener
@@ -105,11 +108,14 @@ async def serve(config: BrokerConfig) -> None:
             "choose another --data-dir, or move that out of the way."
         ) from error
     except OSError as error:
-        raise UserError(why_not_listening(error, listener.host, listener.port)) from error
-    host = f"[{broker.host}]" if ":" in broker.host else broker.host
+        raise UserError(why_not_listening(error, listener, config.int("kohort.nodes"))) from error
     where = "in memory" if data_dir is None else str(data_dir)
+    addresses = ",".join(
+        f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        for host, port in broker.addresses.values()
+    )
     print(
-        f"kohort {__version__} listening on {host}:{broker.port} "
+        f"kohort {__version__} listening on {addresses} "
         f"(data {where}, durability {config.durability})",
         flush=True,
     )
@@ -160,11 +166,13 @@ def check_folder(folder: Path) -> None:
         )
 
 
-def why_not_listening(error: OSError, host: str, port: int) -> str:
+def why_not_listening(error: OSError, listener: Listener, nodes: int) -> str:
     """The sentence for a broker that could not start."""
+    _, host, port = listener
     if error.errno == errno.EADDRINUSE:
+        ports = f"port {port}" if nodes == 1 else f"one of the ports {port} to {port + nodes - 1}"
         return (
-            f"port {port} on {host or 'this machine'} is in use: stop what listens there, "
+            f"{ports} on {host or 'this machine'} is in use: stop what listens there, "
             "or choose another --port (0: any free one)."
         )
     if error.errno == errno.EACCES and 0 < port < 1024:

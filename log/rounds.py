@@ -157,7 +157,7 @@ class Rounds:
         try:
             for batch in (*gathered.full, gathered.batch):
                 if batch.count:
-                    log.append(batch.finish(log.end_offset))
+                    log.append(batch.finish(log.end_offset, log.config.leader_epoch))
         except OSError:
             # All who wait for this round are refused, so none of its batches may stay.
             log.truncate_to(end_offset)

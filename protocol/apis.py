@@ -75,6 +75,7 @@ APIS: tuple[Api, ...] = (
     _api(33, "AlterConfigs", (0, 2), 2),
     _api(37, "CreatePartitions", (0, 3), 2),
     _api(42, "DeleteGroups", (0, 2), 2),
+    _api(43, "ElectLeaders", (0, 2), 2),
     _api(44, "IncrementalAlterConfigs", (0, 1), 1),
     _api(47, "OffsetDelete", (0, 0), 1),
     _api(48, "DescribeClientQuotas", (0, 1), 1),

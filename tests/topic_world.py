@@ -20,6 +20,7 @@ from kohort.log.rounds import Durability, Rounds
 from kohort.protocol.apis import APIS, Api
 from kohort.protocol.messages import request_module, response_module
 from kohort.topics.configs import Configs
+from kohort.topics.nodes import Nodes
 from kohort.topics.registry import Topics
 from kohort.topics.topic import Topic
 
@@ -110,12 +111,14 @@ class World:
             files=self.files,
             rounds=self.rounds,
             configs=self.configs,
+            nodes=Nodes([1]),
             new_id=self._new_id,
             now_ms=lambda: self.now_ms,
         )
+        cluster = SimpleNamespace(id="kqTQaMhSSk2QIGlhVrdiyw", controller_id=1)
         self.node: Any = SimpleNamespace(
             node_id=1,
-            cluster_id="kqTQaMhSSk2QIGlhVrdiyw",
+            cluster=cluster,
             address=("broker.test", 9092),
             config=self.config,
             clock=SimpleNamespace(now_ms=lambda: self.now_ms),
@@ -123,6 +126,7 @@ class World:
             rounds=self.rounds,
             topics=self.topics,
         )
+        cluster.up = [self.node]
 
     # --- the world's side
 

@@ -3,6 +3,7 @@ Kafka's order and words (upstream: ReplicationControlManager). Each raises Refus
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from ..protocol.errors import ErrorCode
@@ -10,6 +11,7 @@ from .config_def import InvalidConfigValue
 from .configs import checked
 from .errors import Refused
 from .names import invalid_name, is_internal
+from .nodes import Nodes
 from .registry import Topics
 from .topic import Topic
 
@@ -70,7 +72,7 @@ def check_not_internal(name: str) -> None:
         )
 
 
-def plan_topic(topics: Topics, new: NewTopic, node_id: int) -> PlannedTopic:
+def plan_topic(topics: Topics, new: NewTopic) -> PlannedTopic:
     """What `new` comes to, if it is allowed."""
     check_new_topic(topics, new.name)
     try:
@@ -78,7 +80,7 @@ def plan_topic(topics: Topics, new: NewTopic, node_id: int) -> PlannedTopic:
     except InvalidConfigValue as error:
         raise Refused(ErrorCode.invalid_config, str(error)) from error
     if new.assignments:
-        return PlannedTopic(_assigned_partitions(new, node_id), overrides)
+        return PlannedTopic(_assigned_partitions(topics, new), overrides)
     _check_replication_factor(topics, new.replication_factor)
     if new.partitions != DEFAULT and new.partitions <= 0:
         raise Refused(
@@ -98,7 +100,7 @@ def check_partitions_in_request(count: int) -> None:
 
 
 def check_growth(
-    topic: Topic, count: int, assignments: Sequence[Sequence[int]] | None, node_id: int
+    topic: Topic, count: int, assignments: Sequence[Sequence[int]] | None, nodes: Nodes
 ) -> None:
     """Whether `topic` may get `count` partitions; `assignments`: broker ids of each new one."""
     have = len(topic.partitions)
@@ -111,12 +113,12 @@ def check_growth(
             f"{count} would not be an increase.",
         )
     check_partitions_in_request(count - have)
-    _check_new_assignments(assignments, count - have, node_id)
+    _check_new_assignments(assignments, count - have, nodes)
     check_not_internal(topic.name)
 
 
 def _check_new_assignments(
-    assignments: Sequence[Sequence[int]] | None, added: int, node_id: int
+    assignments: Sequence[Sequence[int]] | None, added: int, nodes: Nodes
 ) -> None:
     if assignments is None:
         return
@@ -127,7 +129,7 @@ def _check_new_assignments(
             f"but only {len(assignments)} assignment(s) were specified.",
         )
     for broker_ids in assignments:
-        _check_replicas(broker_ids, node_id)
+        _check_replicas(broker_ids, nodes)
 
 
 def default_partitions(topics: Topics) -> int:
@@ -148,15 +150,16 @@ def _check_replication_factor(topics: Topics, wanted: int) -> None:
         default = topics.configs.broker["default.replication.factor"]
         assert isinstance(default, int)
         factor = default
-    if factor != 1:
+    brokers = len(topics.nodes.up)
+    if factor > brokers:
         raise Refused(
             ErrorCode.invalid_replication_factor,
             f"Unable to replicate the partition {factor} time(s): The target replication factor "
-            f"of {factor} cannot be reached because only 1 broker(s) are registered.",
+            f"of {factor} cannot be reached because only {brokers} broker(s) are registered.",
         )
 
 
-def _assigned_partitions(new: NewTopic, node_id: int) -> int:
+def _assigned_partitions(topics: Topics, new: NewTopic) -> int:
     for asked, what in (
         (new.replication_factor, "replication factor"),
         (new.partitions, "numPartitions"),
@@ -174,7 +177,7 @@ def _assigned_partitions(new: NewTopic, node_id: int) -> int:
                 f"Found multiple manual partition assignments for partition {partition}",
             )
         seen.add(partition)
-        _check_replicas(broker_ids, node_id)
+        _check_replicas(broker_ids, topics.nodes)
     if seen != set(range(len(seen))):
         raise Refused(
             ErrorCode.invalid_replica_assignment,
@@ -183,15 +186,15 @@ def _assigned_partitions(new: NewTopic, node_id: int) -> int:
     return len(seen)
 
 
-def _check_replicas(broker_ids: Iterable[int], node_id: int) -> None:
-    """This broker must be the one replica."""
+def _check_replicas(broker_ids: Iterable[int], nodes: Nodes) -> None:
+    """Replicas must be nodes, each once. (All nodes are replicas then: see topics/nodes.py.)"""
     replicas = sorted(broker_ids)
     if not replicas:
         complaint = "an empty replica list."
-    elif strangers := [broker_id for broker_id in replicas if broker_id != node_id]:
+    elif strangers := [broker_id for broker_id in replicas if broker_id not in nodes.up]:
         complaint = f"broker {strangers[0]}, but no such broker is registered."
-    elif len(replicas) > 1:
-        complaint = f"the broker {node_id} more than once."
+    elif twice := [a for a, b in pairwise(replicas) if a == b]:
+        complaint = f"the broker {twice[0]} more than once."
     else:
         return
     raise Refused(

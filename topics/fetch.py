@@ -9,9 +9,9 @@ from typing import Final, NamedTuple
 
 from ..log.errors import LogError, OffsetOutOfRange
 from ..protocol.errors import ErrorCode
-from .partition import LEADER_EPOCH, Partition
+from .partition import Partition
 
-__all__ = ["NO_EPOCH", "Diverging", "Found", "Wanted", "check_leader_epoch", "read_all"]
+__all__ = ["NO_EPOCH", "Diverging", "Found", "Wanted", "check_leader", "read_all"]
 
 NO_EPOCH: Final = -1
 
@@ -44,11 +44,15 @@ class Found(NamedTuple):
     diverging: Diverging | None = None
 
 
-def check_leader_epoch(epoch: int) -> ErrorCode:
-    """Whether the epoch that a client believes in is ours; -1 believes nothing (KIP-320)."""
-    if epoch <= NO_EPOCH or epoch == LEADER_EPOCH:
-        return ErrorCode.none
-    return ErrorCode.unknown_leader_epoch if epoch > LEADER_EPOCH else ErrorCode.fenced_leader_epoch
+def check_leader(partition: Partition, node_id: int, epoch: int) -> ErrorCode:
+    """Whether this node leads the partition, in the epoch that the client believes in; -1 believes
+    nothing (KIP-320). Upstream: Partition.getLocalLog."""
+    current = partition.leader_epoch
+    if epoch > NO_EPOCH and epoch != current:
+        return ErrorCode.unknown_leader_epoch if epoch > current else ErrorCode.fenced_leader_epoch
+    if partition.leader_id != node_id:
+        return ErrorCode.not_leader_or_follower
+    return ErrorCode.none
 
 
 def read_all(wanted: Sequence[Wanted], bytes_max: int) -> tuple[list[Found], int]:
@@ -74,10 +78,12 @@ def _read(wanted: Wanted, bytes_left: int, *, first: bool) -> Found:
     try:
         high_watermark = partition.high_watermark
         start_offset = partition.start_offset
-        if last_epoch > LEADER_EPOCH:
+        epoch = partition.leader_epoch
+        if last_epoch > epoch:
             return Found(number, ErrorCode.offset_out_of_range)
-        if last_epoch == LEADER_EPOCH and offset > high_watermark:
-            end = Diverging(LEADER_EPOCH, high_watermark)
+        # The log is one and never cut by a new leader: every epoch's records are still there.
+        if last_epoch > NO_EPOCH and offset > high_watermark:
+            end = Diverging(epoch, high_watermark)
             return Found(number, ErrorCode.none, high_watermark, start_offset, diverging=end)
         if not start_offset <= offset <= high_watermark:
             return Found(number, ErrorCode.offset_out_of_range)

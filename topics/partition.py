@@ -9,10 +9,7 @@ from .configs import TopicSettings
 from .producers import Producers
 from .waiters import Waiters
 
-__all__ = ["LEADER_EPOCH", "Partition"]
-
-# One broker is the leader of everything, always, so the first epoch never ends.
-LEADER_EPOCH = 0
+__all__ = ["Partition"]
 
 
 class Partition:
@@ -29,6 +26,8 @@ class Partition:
         "_producers",
         "_settings",
         "index",
+        "leader_epoch",
+        "leader_id",
         "name",
         "sync_is_due",
         "unflushed_records",
@@ -43,11 +42,16 @@ class Partition:
         files: Files,
         settings: TopicSettings,
         *,
+        leader_id: int,
         hides_undurable: bool,
     ) -> None:
         self.name = name
         """As in Kafka's messages and folders: `orders-0`."""
         self.index = index
+        self.leader_id = leader_id
+        """The node that leads it; NO_LEADER while none of the nodes is up."""
+        self.leader_epoch = 0
+        """How often another node has become its leader."""
         self.waiters = Waiters()
         self.unflushed_records = 0
         self.sync_is_due = False
@@ -58,6 +62,12 @@ class Partition:
         self._hides_undurable = hides_undurable
         self._log: Log | None = None
         self._producers: Producers | None = None
+
+    def lead(self, leader_id: int, epoch: int) -> None:
+        """From now on this node leads it."""
+        self.leader_id, self.leader_epoch = leader_id, epoch
+        if self._log is not None:
+            self._log.config = self._log_config()
 
     @property
     def settings(self) -> TopicSettings:
@@ -132,5 +142,6 @@ class Partition:
             segment_bytes=self._settings.segment_bytes,
             segment_ms=self._settings.segment_ms,
             index_interval_bytes=self._settings.index_interval_bytes,
+            leader_epoch=self.leader_epoch,
             sync_at_open=self._hides_undurable,
         )

@@ -25,7 +25,7 @@ from ..log.errors import LogError
 from ..protocol.errors import ErrorCode
 from .configs import TopicSettings
 from .errors import RecordError, Refused
-from .partition import LEADER_EPOCH, Partition
+from .partition import Partition
 
 __all__ = ["Appended", "Terms", "append"]
 
@@ -80,7 +80,7 @@ def _append(partition: Partition, batch: bytes, header: BatchHeader, terms: Term
     if partition.settings.log_append_time:
         append_time_ms = terms.now_ms
         batch = with_append_time(batch, append_time_ms)
-    base_offset = log.append(with_base_offset(batch, log.end_offset, LEADER_EPOCH))
+    base_offset = log.append(with_base_offset(batch, log.end_offset, partition.leader_epoch))
     if producers is not None:
         producers.note(header, base_offset, terms.now_ms)
     partition.unflushed_records += header.count

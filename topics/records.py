@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 __all__ = [
     "BrokerConfigsStored",
+    "LeaderElected",
     "ProducerIdsReserved",
     "RegistryRecord",
     "TopicDeleted",
@@ -33,6 +34,16 @@ class TopicDeleted(NamedTuple):
     name: str
 
 
+class LeaderElected(NamedTuple):
+    """Another node leads this partition since `epoch`. The id tells topics of one name apart."""
+
+    topic: str
+    topic_id: uuid.UUID
+    partition: int
+    leader_id: int
+    epoch: int
+
+
 class BrokerConfigsStored(NamedTuple):
     """Dynamic values of broker keys; `resource` is a node id or "" for every broker."""
 
@@ -46,7 +57,9 @@ class ProducerIdsReserved(NamedTuple):
     end: int
 
 
-RegistryRecord = TopicStored | TopicDeleted | BrokerConfigsStored | ProducerIdsReserved
+RegistryRecord = (
+    TopicStored | TopicDeleted | LeaderElected | BrokerConfigsStored | ProducerIdsReserved
+)
 
 
 class UnreadableRecord(Exception):
@@ -61,6 +74,9 @@ def encode(record: RegistryRecord) -> tuple[bytes, bytes | None]:
             return _json({"topic": name}), _json(value)
         case TopicDeleted(name):
             return _json({"topic": name}), None
+        case LeaderElected(name, id_, partition, leader_id, epoch):
+            value = {"id": str(id_), "leader": leader_id, "epoch": epoch}
+            return _json({"leader": f"{name}-{partition}"}), _json(value)
         case BrokerConfigsStored(resource, configs):
             return _json({"broker": resource}), _json({"configs": dict(configs)})
         case ProducerIdsReserved(end):
@@ -77,6 +93,10 @@ def decode(key: bytes | None, value: bytes | None) -> RegistryRecord:
         if kind == "topic":
             id_ = uuid.UUID(content["id"])
             return TopicStored(name, id_, int(content["partitions"]), content["configs"])
+        if kind == "leader":
+            topic, _, partition = name.rpartition("-")
+            id_, leader_id = uuid.UUID(content["id"]), int(content["leader"])
+            return LeaderElected(topic, id_, int(partition), leader_id, int(content["epoch"]))
         if kind == "broker":
             return BrokerConfigsStored(name, content["configs"])
         if kind == "producer_ids":

@@ -18,9 +18,11 @@ from ..log.log import Log, LogConfig
 from ..log.rounds import Rounds, Settled
 from .configs import Configs
 from .names import OFFSETS_TOPIC, REGISTRY_TOPIC, collision_key
+from .nodes import Nodes
 from .partition import Partition
 from .records import (
     BrokerConfigsStored,
+    LeaderElected,
     ProducerIdsReserved,
     RegistryRecord,
     TopicDeleted,
@@ -55,10 +57,12 @@ class Topics:
         files: Files,
         rounds: Rounds,
         configs: Configs,
+        nodes: Nodes,
         new_id: Callable[[], uuid.UUID],
         now_ms: Callable[[], int],
     ) -> None:
         self.configs = configs
+        self.nodes = nodes
         self._folder = folder
         self._files = files
         self._rounds = rounds
@@ -152,6 +156,13 @@ class Topics:
         self._change(TopicDeleted(topic.name))
         self.settled(lambda error: self._remove(topic, error))
 
+    def elect(self, topic: Topic, partition: Partition, leader_id: int) -> None:
+        """Let another node lead the partition (NO_LEADER: none)."""
+        epoch = partition.leader_epoch + 1
+        self._change(LeaderElected(topic.name, topic.id, partition.index, leader_id, epoch))
+        # Who waits for its records at the node that led it has to ask the other one.
+        partition.waiters.wake_all()
+
     def take_producer_id(self) -> int:
         """An id that was never given before; to be told when `settled`."""
         producer_id = self._next_producer_id
@@ -185,6 +196,8 @@ class Topics:
                 self._apply_stored(record)
             case TopicDeleted(name):
                 self._forget(name)
+            case LeaderElected():
+                self._apply_elected(record)
             case BrokerConfigsStored(resource, configs):
                 self.configs.dynamic[resource] = dict(configs)
                 for topic in self:
@@ -212,9 +225,22 @@ class Topics:
                 self._folder / name,
                 self._files,
                 settings,
+                leader_id=self.nodes.elected(index),
                 hides_undurable=hides_undurable,
             )
             topic.partitions.append(partition)
+
+    def _apply_elected(self, record: LeaderElected) -> None:
+        topic = self._by_id.get(record.topic_id)
+        partition = None if topic is None else topic.partition(record.partition)
+        if partition is None:
+            return  # of a topic that was deleted since
+        leader_id, epoch = record.leader_id, record.epoch
+        if leader_id not in self.nodes.up:
+            # There may be other nodes now than when this was written.
+            leader_id = self.nodes.elected(partition.index)
+            epoch += leader_id != record.leader_id
+        partition.lead(leader_id, epoch)
 
     def _forget(self, name: str) -> None:
         topic = self._by_name.pop(name, None)

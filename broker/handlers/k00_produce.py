@@ -115,6 +115,8 @@ def _produce(
                 ErrorCode.invalid_topic_exception,
                 f"{topic.name} is written by the broker itself.",
             )
+        if partition.leader_id != work.node.node_id:
+            raise Refused(ErrorCode.not_leader_or_follower)
         done = append(partition, asked.records, work.terms)
     except Refused as refused:
         return PartitionReply(

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from ...protocol.errors import ErrorCode
-from ...topics.fetch import NO_EPOCH, Diverging, Found, Wanted, check_leader_epoch, read_all
+from ...topics.fetch import NO_EPOCH, Diverging, Found, Wanted, check_leader, read_all
 from ...topics.waiters import LongPoll
 from ..call import Call
 from ..node import Node
@@ -170,9 +170,10 @@ def _wanted(call: Call, node: Node, asked: Any) -> list[Wanted]:
         if partition is None:
             error = unknown if topic is None else ErrorCode.unknown_topic_or_partition
         else:
-            error = check_leader_epoch(getattr(each, "current_leader_epoch", NO_EPOCH))
+            epoch = getattr(each, "current_leader_epoch", NO_EPOCH)
+            error = check_leader(partition, node.node_id, epoch)
             if follows and error is ErrorCode.none:
-                # This broker is the one replica: whoever says to be another is none.
+                # The nodes share the log: nobody has to copy it, so nobody may say to do so.
                 error = ErrorCode.not_leader_or_follower
         last_epoch = getattr(each, "last_fetched_epoch", NO_EPOCH)
         offset, bytes_max = each.fetch_offset, each.partition_max_bytes

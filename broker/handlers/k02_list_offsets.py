@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from ...log.errors import LogError
 from ...protocol.errors import ErrorCode
 from ...topics.errors import Refused
-from ...topics.fetch import check_leader_epoch
-from ...topics.partition import LEADER_EPOCH, Partition
+from ...topics.fetch import check_leader
+from ...topics.partition import Partition
 from ..call import Call
 from ..node import Node
 from .reply import NO_THROTTLE
@@ -72,7 +72,7 @@ def handle(call: Call, node: Node) -> None:
             except (OSError, LogError):
                 partitions.append(PartitionReply(index, ErrorCode.kafka_storage_error))
             else:
-                epoch = LEADER_EPOCH if offset != UNKNOWN else UNKNOWN
+                epoch = partition.leader_epoch if offset != UNKNOWN else UNKNOWN
                 reply = PartitionReply(index, ErrorCode.none, timestamp, offset, epoch)
                 partitions.append(reply)
         topics.append(TopicReply(asked.name, partitions))
@@ -83,7 +83,8 @@ def _partition(node: Node, topic: str, asked: Any) -> Partition:
     partition = node.topics.partition(topic, asked.partition_index)
     if partition is None:
         raise Refused(ErrorCode.unknown_topic_or_partition)
-    error = check_leader_epoch(getattr(asked, "current_leader_epoch", -1))
+    epoch = getattr(asked, "current_leader_epoch", -1)
+    error = check_leader(partition, node.node_id, epoch)
     if error is not ErrorCode.none:
         raise Refused(error)
     return partition

@@ -15,7 +15,8 @@ from ...protocol.errors import ErrorCode
 from ...topics.admin import check_new_topic, default_partitions
 from ...topics.errors import Refused
 from ...topics.names import OFFSETS_TOPIC, invalid_name
-from ...topics.partition import LEADER_EPOCH
+from ...topics.nodes import NO_LEADER
+from ...topics.partition import Partition
 from ...topics.topic import Topic
 from ..call import Call
 from ..node import Node
@@ -40,9 +41,9 @@ class PartitionReply(NamedTuple):
     leader_id: int
     replica_nodes: tuple[int, ...]
     isr_nodes: tuple[int, ...]
-    error_code: ErrorCode = ErrorCode.none
-    leader_epoch: int = LEADER_EPOCH
-    offline_replicas: tuple[int, ...] = ()
+    error_code: ErrorCode
+    leader_epoch: int
+    offline_replicas: tuple[int, ...]
 
 
 class TopicReply(NamedTuple):
@@ -74,11 +75,11 @@ def handle(call: Call, node: Node) -> None:
         return
     answer = _all_topics(call, node) if everything else [_find(call, node, w) for w in _once(call)]
     operations = getattr(request, "include_cluster_authorized_operations", False)
-    host, port = node.address
+    rack = node.config.str("broker.rack") or None
     reply = MetadataReply(
-        brokers=(BrokerReply(node.node_id, host, port, node.config.str("broker.rack") or None),),
-        cluster_id=node.cluster_id,
-        controller_id=node.node_id,
+        brokers=tuple(BrokerReply(each.node_id, *each.address, rack) for each in node.cluster.up),
+        cluster_id=node.cluster.id,
+        controller_id=node.cluster.controller_id,
         topics=answer,
         cluster_authorized_operations=CLUSTER_OPERATIONS if operations else NOT_ASKED,
     )
@@ -172,17 +173,30 @@ def _create(call: Call, node: Node, name: str) -> Topic:
 
 
 def _found(call: Call, node: Node, topic: Topic) -> TopicReply:
-    this = (node.node_id,)
-    partitions = [
-        PartitionReply(index, node.node_id, this, this) for index in range(len(topic.partitions))
-    ]
     return TopicReply(
         error_code=ErrorCode.none,
         name=topic.name,
         topic_id=topic.id,
         is_internal=topic.is_internal,
-        partitions=partitions,
+        partitions=[_partition(node, partition) for partition in topic.partitions],
         topic_authorized_operations=_operations(call),
+    )
+
+
+def _partition(node: Node, partition: Partition) -> PartitionReply:
+    nodes = node.topics.nodes
+    replicas = nodes.replicas(partition.index)
+    in_sync = tuple(id_ for id_ in replicas if id_ in nodes.up)
+    offline = tuple(id_ for id_ in replicas if id_ not in nodes.up)
+    is_led = partition.leader_id != NO_LEADER
+    return PartitionReply(
+        partition.index,
+        partition.leader_id,
+        replicas,
+        in_sync,
+        ErrorCode.none if is_led else ErrorCode.leader_not_available,
+        partition.leader_epoch,
+        offline,
     )
 
 

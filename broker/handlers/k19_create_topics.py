@@ -20,8 +20,6 @@ from ..call import Call
 from ..node import Node
 from .reply import NO_THROTTLE, milliseconds
 
-REPLICATION_FACTOR = 1
-
 
 class ConfigReply(NamedTuple):
     name: str
@@ -60,7 +58,7 @@ def handle(call: Call, node: Node) -> None:
         try:
             if times[wanted.name] > 1:
                 raise Refused(ErrorCode.invalid_request, "Duplicate topic name.")
-            planned = plan_topic(node.topics, _new_topic(wanted), node.node_id)
+            planned = plan_topic(node.topics, _new_topic(wanted))
             check_partitions_in_request(partitions + planned.partitions)
             replies.append(_make(node, wanted.name, planned, request.validate_only))
             partitions += planned.partitions
@@ -91,7 +89,7 @@ def _make(node: Node, name: str, planned: PlannedTopic, validate_only: bool) -> 
         name,
         topic_id=topic_id,
         num_partitions=planned.partitions,
-        replication_factor=REPLICATION_FACTOR,
+        replication_factor=len(node.topics.nodes.ids),
         configs=_config_replies(node.topics.configs, planned),
     )
 

@@ -51,7 +51,7 @@ def _grow(node: Node, asked: Any, validate_only: bool) -> None:
         raise Refused(ErrorCode.unknown_topic_or_partition)
     assignments = asked.assignments
     broker_ids = None if assignments is None else [each.broker_ids for each in assignments]
-    check_growth(topic, asked.count, broker_ids, node.node_id)
+    check_growth(topic, asked.count, broker_ids, node.topics.nodes)
     if not validate_only:
         try:
             node.topics.grow(topic, asked.count)

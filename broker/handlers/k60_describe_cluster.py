@@ -46,14 +46,14 @@ def handle(call: Call, node: Node) -> None:
         complaint = f"Unsupported endpoint type {endpoint_type}"
         call.reply(DescribeClusterReply(ErrorCode.unsupported_endpoint_type, complaint))
         return
-    host, port = node.address
+    rack = node.config.str("broker.rack") or None
     asked = request.include_cluster_authorized_operations
     call.reply(
         DescribeClusterReply(
-            cluster_id=node.cluster_id,
-            controller_id=node.node_id,
-            brokers=(
-                BrokerReply(node.node_id, host, port, node.config.str("broker.rack") or None),
+            cluster_id=node.cluster.id,
+            controller_id=node.cluster.controller_id,
+            brokers=tuple(
+                BrokerReply(each.node_id, *each.address, rack) for each in node.cluster.up
             ),
             cluster_authorized_operations=CLUSTER_OPERATIONS if asked else NOT_ASKED,
         )

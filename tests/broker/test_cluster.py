@@ -1,0 +1,257 @@
+"""Several nodes in one process: who coordinates what, and what happens when that changes."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import pytest
+from faulty_files import FaultyFiles
+from kohort.broker.broker import Broker
+from kohort.broker.config import BrokerConfig
+from kohort.broker.groups.commands import (
+    CommitEntry,
+    DescribeGroup,
+    Heartbeat,
+    JoinGroup,
+    OffsetCommit,
+    OffsetFetch,
+    SyncGroup,
+)
+from kohort.log.rounds import Durability
+from kohort.protocol.errors import ErrorCode
+from kohort.topics.names import OFFSETS_TOPIC
+
+OFFSETS_PARTITIONS = 3
+GROUP = "g"
+
+
+class Three:
+    """A broker of three nodes, 1, 2 and 3, asked without sockets."""
+
+    def __init__(
+        self, folder: Path | None, durability: Durability, files: FaultyFiles | None = None
+    ) -> None:
+        config = BrokerConfig(
+            {
+                "kohort.nodes": "3",
+                "offsets.topic.num.partitions": str(OFFSETS_PARTITIONS),
+                "group.initial.rebalance.delay.ms": "0",
+            }
+        )
+        self.broker = Broker(config, data_dir=folder, durability=durability, files=files)
+
+    async def __aenter__(self) -> "Three":
+        await self.broker.start("127.0.0.1", 0)
+        self.topics = self.broker.node.topics
+        self.topics.ensure_offsets_topic()
+        self.index = self.broker.node.groups.partition_of(GROUP)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.broker.stop()
+
+    @property
+    def leader_id(self) -> int:
+        partition = self.topics.partition(OFFSETS_TOPIC, self.index)
+        assert partition is not None
+        return partition.leader_id
+
+    @property
+    def others(self) -> list[int]:
+        return [node_id for node_id in (1, 2, 3) if node_id != self.leader_id]
+
+    def begin(self, command: Any, at: int | None = None) -> asyncio.Future[Any]:
+        """Submit at a node, by default the group's coordinator."""
+        answer = asyncio.get_running_loop().create_future()
+        node = self.broker.cluster.nodes[self.leader_id if at is None else at]
+        node.groups.submit(command, asyncio.Future.set_result, answer)
+        return answer
+
+    async def ask(self, command: Any, at: int | None = None) -> Any:
+        return await asyncio.wait_for(self.begin(command, at), 10)
+
+    async def ask_until_loaded(self, command: Any) -> Any:
+        """As clients do: while the coordinator loads, ask again."""
+        while (answer := await self.ask(command)).error is LOADING:
+            await asyncio.sleep(0)
+        return answer
+
+    def move(self, to: int) -> None:
+        self.broker.cluster.move(OFFSETS_TOPIC, self.index, to)
+
+
+LOADING = ErrorCode.coordinator_load_in_progress
+
+
+def commit(offset: int) -> OffsetCommit:
+    entry = CommitEntry("orders", 0, offset, -1, None, None)
+    return OffsetCommit(GROUP, -1, "", None, [entry], None, ErrorCode.illegal_generation)
+
+
+FETCH = OffsetFetch(GROUP, (("orders", (0,)),), False, None, -1)
+
+
+def join(member_id: str = "") -> JoinGroup:
+    protocols = (("range", b"metadata"),)
+    return JoinGroup(
+        GROUP, member_id, None, "c", "/h", 10_000, 60_000, "consumer", protocols, False, True, None
+    )
+
+
+def sync(member_id: str, generation_id: int, assignment: bytes) -> SyncGroup:
+    return SyncGroup(
+        GROUP, generation_id, member_id, None, "consumer", "range", ((member_id, assignment),)
+    )
+
+
+def of_three(
+    story: Callable[[Three], Awaitable[None]],
+) -> Callable[[Path, Durability], None]:
+    """Run the story on a broker of three nodes, on disk and in memory."""
+
+    @pytest.mark.parametrize("durability", ["fsync", "none"])
+    @wraps(story)
+    def run(tmp_path: Path, durability: Durability) -> None:
+        async def told() -> None:
+            folder = None if durability == "none" else tmp_path / "data"
+            async with Three(folder, durability) as three:
+                await story(three)
+
+        asyncio.run(told())
+
+    del run.__wrapped__  # type: ignore[attr-defined]  # pytest would ask for the story's arguments
+    return run
+
+
+@of_three
+async def test_only_the_leader_of_its_partition_coordinates_a_group(three: Three) -> None:
+    assert (await three.ask(commit(5))).errors == (ErrorCode.none,)
+    for other in three.others:
+        assert (await three.ask(commit(6), at=other)).errors == (ErrorCode.not_coordinator,)
+        refused = await three.ask(FETCH, at=other)
+        assert refused.error is ErrorCode.not_coordinator
+    assert (await three.ask(FETCH)).topics[0][1][0].offset == 5
+
+
+@of_three
+async def test_leaders_are_spread_over_the_nodes(three: Three) -> None:
+    topic = three.topics.get(OFFSETS_TOPIC)
+    assert topic is not None
+    assert [each.leader_id for each in topic.partitions] == [1, 2, 3]
+
+
+@of_three
+async def test_a_moved_group_goes_on_with_its_offsets_members_and_generation(
+    three: Three,
+) -> None:
+    joined = await three.ask(join())
+    synced = await three.ask(sync(joined.member_id, joined.generation_id, b"mine"))
+    assert synced.assignment == b"mine"
+    assert (await three.ask(commit_of(joined, 7))).errors == (ErrorCode.none,)
+    before, after = three.leader_id, three.others[0]
+    three.move(after)
+    assert three.leader_id == after
+    told = await three.ask_until_loaded(
+        Heartbeat(GROUP, joined.generation_id, joined.member_id, None)
+    )
+    assert told.error is ErrorCode.none
+    found = await three.ask_until_loaded(FETCH)
+    assert found.topics[0][1][0].offset == 7
+    described = await three.ask(DescribeGroup(GROUP))
+    assert [member.member_id for member in described.members] == [joined.member_id]
+    again = await three.ask(sync(joined.member_id, joined.generation_id, b""))
+    assert (again.error, again.assignment) == (ErrorCode.none, b"mine")
+    assert (await three.ask(FETCH, at=before)).error is ErrorCode.not_coordinator
+
+
+def commit_of(joined: Any, offset: int) -> OffsetCommit:
+    return commit(offset)._replace(generation_id=joined.generation_id, member_id=joined.member_id)
+
+
+@of_three
+async def test_who_is_parked_at_the_old_coordinator_is_told_to_look_for_the_new_one(
+    three: Three,
+) -> None:
+    leader = await three.ask(join())
+    await three.ask(sync(leader.member_id, leader.generation_id, b"mine"))
+    parked = three.begin(join())
+    assert not parked.done()
+    three.move(three.others[0])
+    assert (await parked).error is ErrorCode.not_coordinator
+
+
+@of_three
+async def test_a_commit_under_way_while_its_partition_moves_is_there_at_the_new_coordinator(
+    three: Three,
+) -> None:
+    await three.ask(commit(1))
+    under_way = three.begin(commit(2))
+    three.move(three.others[1])
+    # The new leader reads the log once what the old one wrote is safe.
+    assert (await under_way).errors == (ErrorCode.none,)
+    assert (await three.ask_until_loaded(FETCH)).topics[0][1][0].offset == 2
+
+
+@of_three
+async def test_a_node_that_stops_hands_on_what_it_led_and_one_that_is_back_leads_on_request(
+    three: Three,
+) -> None:
+    await three.ask(commit(3))
+    stopped = three.leader_id
+    await three.broker.stop_node(stopped)
+    assert three.leader_id != stopped
+    assert stopped not in [node.node_id for node in three.broker.cluster.up]
+    assert (await three.ask_until_loaded(FETCH)).topics[0][1][0].offset == 3
+    await three.broker.start_node(stopped)
+    assert three.leader_id != stopped
+    three.move(stopped)
+    assert (await three.ask_until_loaded(FETCH)).topics[0][1][0].offset == 3
+    with pytest.raises(LookupError, match="there is no node 9"):
+        three.move(9)
+
+
+@of_three
+async def test_with_all_nodes_stopped_nobody_leads_until_the_first_is_back(three: Three) -> None:
+    await three.ask(commit(3))
+    for node_id in (1, 2, 3):
+        await three.broker.stop_node(node_id)
+    assert three.leader_id == -1
+    await three.broker.start_node(2)
+    assert three.leader_id == 2
+    assert (await three.ask_until_loaded(FETCH)).topics[0][1][0].offset == 3
+
+
+def test_leaders_and_their_epochs_survive_a_restart(tmp_path: Path) -> None:
+    async def told() -> None:
+        async with Three(tmp_path / "data", "fsync") as three:
+            await three.ask(commit(4))
+            moved_to = three.others[0]
+            three.move(moved_to)
+            await three.ask_until_loaded(FETCH)
+        async with Three(tmp_path / "data", "fsync") as three:
+            partition = three.topics.partition(OFFSETS_TOPIC, three.index)
+            assert partition is not None
+            assert (partition.leader_id, partition.leader_epoch) == (moved_to, 1)
+            assert (await three.ask_until_loaded(FETCH)).topics[0][1][0].offset == 4
+
+    asyncio.run(told())
+
+
+def test_a_sync_that_fails_after_a_move_refuses_the_commit_and_the_new_leader_reads_the_disk(
+    tmp_path: Path,
+) -> None:
+    files = FaultyFiles()
+
+    async def told() -> None:
+        async with Three(tmp_path / "data", "fsync", files) as three:
+            await three.ask(commit(1))
+            under_way = three.begin(commit(2))
+            three.move(three.others[0])
+            files.fail("sync")
+            assert (await under_way).errors == (ErrorCode.not_coordinator,)
+            found = await three.ask_until_loaded(FETCH)
+            assert found.topics[0][1][0].offset == 1
+
+    asyncio.run(told())
