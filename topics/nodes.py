@@ -24,6 +24,13 @@ class Nodes:
         first = index % len(self.ids)
         return self.ids[first:] + self.ids[:first]
 
+    def in_sync(self, index: int) -> tuple[int, ...]:
+        """Those of its replicas that are up."""
+        return tuple(id_ for id_ in self.replicas(index) if id_ in self.up)
+
+    def offline(self, index: int) -> tuple[int, ...]:
+        return tuple(id_ for id_ in self.replicas(index) if id_ not in self.up)
+
     def elected(self, index: int) -> int:
         """The first of the replicas that is up; NO_LEADER if none is."""
         return next((id_ for id_ in self.replicas(index) if id_ in self.up), NO_LEADER)

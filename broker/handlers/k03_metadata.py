@@ -184,19 +184,15 @@ def _found(call: Call, node: Node, topic: Topic) -> TopicReply:
 
 
 def _partition(node: Node, partition: Partition) -> PartitionReply:
-    nodes = node.topics.nodes
-    replicas = nodes.replicas(partition.index)
-    in_sync = tuple(id_ for id_ in replicas if id_ in nodes.up)
-    offline = tuple(id_ for id_ in replicas if id_ not in nodes.up)
-    is_led = partition.leader_id != NO_LEADER
+    index, nodes = partition.index, node.topics.nodes
     return PartitionReply(
-        partition.index,
+        index,
         partition.leader_id,
-        replicas,
-        in_sync,
-        ErrorCode.none if is_led else ErrorCode.leader_not_available,
+        nodes.replicas(index),
+        nodes.in_sync(index),
+        ErrorCode.none if partition.leader_id != NO_LEADER else ErrorCode.leader_not_available,
         partition.leader_epoch,
-        offline,
+        nodes.offline(index),
     )
 
 

@@ -13,7 +13,8 @@ from uuid import UUID
 from ...protocol.errors import ErrorCode
 from ...topics.errors import Refused
 from ...topics.names import invalid_name, is_internal
-from ...topics.partition import LEADER_EPOCH
+from ...topics.nodes import NO_LEADER
+from ...topics.partition import Partition
 from ..call import Call
 from ..node import Node
 from .k03_metadata import NOT_ASKED, TOPIC_OPERATIONS
@@ -25,11 +26,11 @@ class PartitionReply(NamedTuple):
     leader_id: int
     replica_nodes: tuple[int, ...]
     isr_nodes: tuple[int, ...]
-    leader_epoch: int = LEADER_EPOCH
+    leader_epoch: int
+    offline_replicas: tuple[int, ...]
+    error_code: ErrorCode
     eligible_leader_replicas: tuple[int, ...] = ()
     last_known_elr: tuple[int, ...] = ()
-    offline_replicas: tuple[int, ...] = ()
-    error_code: ErrorCode = ErrorCode.none
 
 
 class TopicReply(NamedTuple):
@@ -102,13 +103,24 @@ def _page(call: Call, node: Node, names: Sequence[str]) -> DescribeTopicPartitio
             continue
         cursor = request.cursor
         first = cursor.partition_index if cursor and cursor.topic_name == name else 0
-        this = (node.node_id,)
         partitions = [
-            PartitionReply(partition.index, node.node_id, this, this)
-            for partition in topic.partitions[first : first + room]
+            _partition(node, partition) for partition in topic.partitions[first : first + room]
         ]
         topics.append(TopicReply(ErrorCode.none, name, topic.id, topic.is_internal, partitions))
         room -= len(partitions)
         if first + len(partitions) < len(topic.partitions):
             return DescribeTopicPartitionsReply(topics, CursorReply(name, first + len(partitions)))
     return DescribeTopicPartitionsReply(topics)
+
+
+def _partition(node: Node, partition: Partition) -> PartitionReply:
+    index, nodes = partition.index, node.topics.nodes
+    return PartitionReply(
+        index,
+        partition.leader_id,
+        nodes.replicas(index),
+        nodes.in_sync(index),
+        partition.leader_epoch,
+        nodes.offline(index),
+        ErrorCode.none if partition.leader_id != NO_LEADER else ErrorCode.leader_not_available,
+    )
