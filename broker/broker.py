@@ -23,6 +23,7 @@ from .config import BrokerConfig
 from .connection import Connection, Outbox
 from .groups.config import GroupConfig
 from .groups.coordinator import Coordinator
+from .groups.voice import Voice
 from .meta import cluster_id_of
 from .node import Node
 from .runtime import GroupRuntime
@@ -212,6 +213,11 @@ class Broker:
                 )
             }
         )
+
+        def new_coordinator(partition: int) -> Coordinator:
+            context = f"GroupCoordinator id={node_id} topic={OFFSETS_TOPIC} partition={partition}"
+            return Coordinator(groups, lambda: str(uuid.uuid4()), voice=Voice(context))
+
         offsets_topic = topics.get(OFFSETS_TOPIC)
         runtime = GroupRuntime(
             store=OffsetsStore(
@@ -226,7 +232,7 @@ class Broker:
             ),
             clock=self._clock,
             timers=timers,
-            new_coordinator=lambda: Coordinator(groups, lambda: str(uuid.uuid4())),
+            new_coordinator=new_coordinator,
             call_soon=asyncio.get_running_loop().call_soon,
             leads=lambda index: partition(index).leader_id == node_id,
         )

@@ -49,7 +49,7 @@ class GroupRuntime:
         store: OffsetsStore,
         clock: Clock,
         timers: Timers,
-        new_coordinator: Callable[[], Coordinator],
+        new_coordinator: Callable[[int], Coordinator],
         call_soon: Callable[[Callable[[], None]], object],
         leads: Callable[[int], bool] = lambda _partition: True,
     ) -> None:
@@ -263,7 +263,7 @@ class GroupRuntime:
     # --- loading and losing a partition
 
     def _open(self, partition: int) -> ServedShard:
-        shard = self._shards[partition] = ServedShard(partition, self._new_coordinator())
+        shard = self._shards[partition] = ServedShard(partition, self._new_coordinator(partition))
         self._start_loading(shard)
         return shard
 
@@ -324,7 +324,7 @@ class GroupRuntime:
             return
         shard.state = ShardState.LOADING
         shard.gathered = None
-        shard.coordinator = self._new_coordinator()
+        shard.coordinator = self._new_coordinator(shard.partition)
         if shard.timer is not None:
             shard.timer.cancel()
             shard.timer = None
@@ -338,4 +338,4 @@ class GroupRuntime:
         shard.state = ShardState.FAILED
         shard.failed_ms = self._clock.now_ms()
         shard.loading = None
-        shard.coordinator = self._new_coordinator()
+        shard.coordinator = self._new_coordinator(shard.partition)

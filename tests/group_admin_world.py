@@ -21,7 +21,7 @@ class World(TopicWorld):
             ),
             clock=self.node.clock,
             timers=self.node.timers,
-            new_coordinator=lambda: Coordinator(
+            new_coordinator=lambda _partition: Coordinator(
                 GroupConfig(group_initial_rebalance_delay_ms=0), lambda: "id"
             ),
             call_soon=self._turns.append,

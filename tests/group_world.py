@@ -23,6 +23,7 @@ from kohort.broker.groups.deadline_keys import DeadlineKey
 from kohort.broker.groups.group import Group
 from kohort.broker.groups.states import State
 from kohort.broker.groups.storing import restored
+from kohort.broker.groups.voice import Event, EventType, Voice
 from kohort.offsets.records import GroupStored, OffsetsRecord
 from kohort.protocol.errors import ErrorCode
 
@@ -44,6 +45,7 @@ class World:
         self.now = 1_000_000
         self.log: list[OffsetsRecord] = []
         self.answers: dict[int, Any] = {}
+        self.events: list[Event] = []
         self._ids = 0
         self._ticket = 0
         self.coordinator = self._new_coordinator()
@@ -51,7 +53,8 @@ class World:
         self.is_checking = True
 
     def _new_coordinator(self) -> Coordinator:
-        return Coordinator(self.config, self._new_id)
+        voice = Voice("GroupCoordinator id=1", self.events.append)
+        return Coordinator(self.config, self._new_id, voice=voice, tells_commits=True)
 
     def _new_id(self) -> str:
         self._ids += 1
@@ -164,9 +167,9 @@ class World:
         assert isinstance(error, ErrorCode)
         return error
 
-    def leave(self, *members: str | tuple[str, str | None]) -> Any:
+    def leave(self, *members: str | tuple[str, str | None], reason: str | None = None) -> Any:
         leaving = [(m, None) if isinstance(m, str) else m for m in members]
-        return self.tell(LeaveGroup(GROUP, tuple(LeavingMember(*m, None) for m in leaving)))
+        return self.tell(LeaveGroup(GROUP, tuple(LeavingMember(*m, reason) for m in leaving)))
 
     def commit(
         self,
@@ -208,6 +211,15 @@ class World:
         """The error of the group, or else those of the topics."""
         done = self.tell(OffsetDelete(group_id, topics))
         return done.error or done.errors
+
+    # --- what was told
+
+    def told(self, what: EventType) -> list[Event]:
+        return [event for event in self.events if event.type is what]
+
+    def causes(self) -> list[str]:
+        """What each round was opened for."""
+        return [str(event.cause) for event in self.told(EventType.REBALANCE_STARTED)]
 
     # --- whole stories
 

@@ -84,7 +84,7 @@ class World:
             store=OffsetsStore(partitions=1, partition=self.one, rounds=self.rounds),
             clock=self.clock,
             timers=self.timers,  # type: ignore[arg-type]
-            new_coordinator=lambda: Coordinator(
+            new_coordinator=lambda _partition: Coordinator(
                 GroupConfig(group_initial_rebalance_delay_ms=0), self.new_id
             ),
             call_soon=self.due.append,

@@ -21,6 +21,7 @@ class JoinGroup(NamedTuple):
     requires_known_member_id: bool  # since v4 a dynamic member joins in two steps (KIP-394)
     supports_skip_assignment: bool  # since v9 a static leader may be told to skip it (KIP-814)
     reason: str | None  # KIP-800
+    client_software: str | None = None  # name and version, as ApiVersions told (KIP-511)
 
 
 class SyncGroup(NamedTuple):

@@ -10,6 +10,7 @@ from .fencing import standing
 from .group import Group
 from .results import CommitDone
 from .states import COMPLETING, EMPTY, PREPARING, STABLE
+from .telling import tell_rejected
 from .turn import Outcome, Shard, make, outcome_of
 
 _NONE = ErrorCode.none
@@ -25,6 +26,7 @@ def decide_commit(shard: Shard, command: OffsetCommit, ticket: int, now: int) ->
     if group is not None or generation_id >= 0:
         error = _check(shard, group, command)
         if error is not _NONE:
+            tell_rejected(shard, group, command, error)
             return outcome_of(ticket, CommitDone((error,) * len(offsets)))
         if group is not None and (group.state is STABLE or group.state is PREPARING):
             member = group.members[member_id]

@@ -5,10 +5,10 @@ the one writer of durable state, live and when a log is read. Between a decision
 records nobody may ask: the runtime does both in one breath. Read states.py first.
 """
 
-import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ...offsets.causes import Cause
 from ...offsets.records import (
     GroupForgotten,
     GroupStored,
@@ -46,11 +46,11 @@ from .results import join_refused
 from .states import DEAD
 from .storing import restored
 from .syncing import decide_sync, sync_timer_due
+from .telling import tell_accepted
 from .turn import NOTHING, Outcome, Reply, Shard, Turn
+from .voice import UNHEARD, EventType, Voice, Why
 
 __all__ = ["Coordinator", "Outcome", "Reply"]
-
-_log = logging.getLogger("kohort.groups")
 
 _DECIDE: Mapping[type, Callable[[Shard, Any, int, int], Outcome]] = {
     JoinGroup: decide_join,
@@ -67,36 +67,47 @@ _DECIDE: Mapping[type, Callable[[Shard, Any, int, int], Outcome]] = {
 
 
 class Coordinator:
-    """`new_member_id` makes the random part of a member id (upstream: a UUID's text)."""
+    """`new_member_id` makes the random part of a member id (upstream: a UUID's text); `voice` is
+    told what happens, of every commit that is accepted only if it `tells_commits`."""
 
-    __slots__ = ("_shard", "_table")
+    __slots__ = ("_shard", "_table", "_tells_commits")
 
     def __init__(
         self,
         config: GroupConfig,
         new_member_id: Callable[[], str],
         table: OffsetsTable | None = None,
+        voice: Voice = UNHEARD,
+        *,
+        tells_commits: bool = False,
     ) -> None:
+        self._tells_commits = tells_commits
         self._table = OffsetsTable() if table is None else table
-        self._shard = Shard(config, new_member_id, self._table)
+        self._shard = Shard(config, new_member_id, self._table, voice)
 
     # --- deciding
 
     def handle(self, command: Command, ticket: int, now: int) -> Outcome:
         """Decide `command`. Its reply carries `ticket`, in this outcome or in a later one; it never
         comes if a later request of the same member takes its place."""
-        return _DECIDE[type(command)](self._shard, command, ticket, now)
+        outcome = _DECIDE[type(command)](self._shard, command, ticket, now)
+        if self._tells_commits and type(command) is OffsetCommit:
+            tell_accepted(self._shard, command, outcome)
+        return outcome
 
     def tick(self, now: int) -> Outcome:
         """Decide what is due first, if anything is due by `now`. One deadline at a time, so that
         its records are applied before the next is looked at."""
-        timer = self._shard.deadlines.pop_due(now)
-        group = None if timer is None else self._shard.groups.get(timer.group_id)
-        if timer is None or group is None:
+        popped = self._shard.deadlines.pop_due(now)
+        if popped is None:
+            return NOTHING
+        timer, due = popped
+        group = self._shard.groups.get(timer.group_id)
+        if group is None:
             return NOTHING
         turn = Turn(self._shard, now)
         if timer.kind == "session":
-            session_timer_due(turn, group, timer.member_id)
+            session_timer_due(turn, group, timer.member_id, due)
         elif timer.kind == "join":
             join_timer_due(turn, group)
         else:
@@ -122,7 +133,9 @@ class Coordinator:
         elif isinstance(record, GroupForgotten):
             self._forget(record.group_id)
         else:
-            _log.warning("Ignoring a record of a kind that is not kept here: %r", record)
+            self._shard.voice.warning(
+                "Ignoring a record of a kind that is not kept here: %r", record
+            )
 
     def _apply_group(self, record: GroupStored) -> None:
         group = self._shard.groups.get(record.group_id)
@@ -130,7 +143,7 @@ class Coordinator:
             group.settle(record.value)
         else:
             self._forget(record.group_id)
-            self._shard.groups[record.group_id] = restored(record)
+            self._shard.groups[record.group_id] = restored(record, self._shard.voice)
 
     def _apply_forgotten(self, record: OffsetForgotten) -> None:
         """A group outlives its last offset, until it gets a tombstone of its own."""
@@ -156,27 +169,33 @@ class Coordinator:
         """The log has been read: members have a whole session to be heard of again."""
         turn = Turn(self._shard, now)
         for group in self._shard.groups.values():
-            _log.info(
+            turn.voice.info(
                 "Loaded classic group %s with %d members.", group.group_id, len(group.members)
+            )
+            turn.voice.tell(
+                EventType.GROUP_LOADED,
+                group,
+                state_from=DEAD,
+                state_to=group.state,
+                detail={"members": str(len(group.members))},
             )
             for member in group.members.values():
                 turn.arm(member.session, member.session_timeout_ms)
             limit = turn.config.group_max_size
             if len(group.members) > limit:
-                prepare(
-                    turn,
-                    group,
+                reason = (
                     f"Freshly-loaded group {group.group_id} (size {len(group.members)}) is over "
                     f"capacity {limit}. Rebalancing in order to give a chance for consumers to "
-                    "commit offsets",
+                    "commit offsets"
                 )
+                prepare(turn, group, Why(Cause.GROUP_FULL, reason))
         return turn.outcome()
 
     def unload(self) -> Outcome:
         """The partition is lost: whoever waits is told to look for its new coordinator."""
         turn = Turn(self._shard, 0)
         for group in self._shard.groups.values():
-            _log.info(
+            turn.voice.info(
                 "[GroupId=%s] Unloading group metadata for generation %d.",
                 group.group_id,
                 group.generation,
@@ -187,6 +206,13 @@ class Coordinator:
                     refused = join_refused(ErrorCode.not_coordinator, member.member_id)
                     turn.answer(ticket, refused)
             refuse_syncs(turn, group, ErrorCode.not_coordinator)
+            turn.voice.tell(
+                EventType.GROUP_UNLOADED,
+                group,
+                state_from=group.state,
+                state_to=DEAD,
+                detail={"members": str(len(group.members))},
+            )
             group.transition(DEAD, 0)
         self._shard.groups.clear()
         self._shard.deadlines.clear()

@@ -59,8 +59,8 @@ class Deadlines(Generic[K]):
         was the next may have moved. Then `pop_due` finds nothing and the next answer is right."""
         return self._heap[0][0] if self._heap else None
 
-    def pop_due(self, now: int) -> K | None:
-        """Take out the key that is due first, if any is due by `now`."""
+    def pop_due(self, now: int) -> tuple[K, int] | None:
+        """Take out the key that is due first, if any is due by `now`; with the time it was due."""
         heap = self._heap
         while heap and heap[0][0] <= now:
             queued, _, key = heap[0]
@@ -77,7 +77,7 @@ class Deadlines(Generic[K]):
             del self._queued[key]
             if due is not None:
                 del self._due[key]
-                return key
+                return key, due
         return None
 
     def _push(self, key: K, when: int) -> None:

@@ -4,18 +4,16 @@ Upstream: GroupCoordinatorShard.deleteGroups, OffsetMetadataManager.deleteOffset
 ClassicGroup.validateDeleteGroup and validateOffsetDelete.
 """
 
-import logging
-
+from ...offsets.causes import Cause
 from ...offsets.records import GroupForgotten, OffsetForgotten, OffsetsRecord
 from ...protocol.errors import ErrorCode
 from .commands import DeleteGroup, OffsetDelete
 from .group import Group
 from .results import GroupDeleted, OffsetsDeleted
-from .states import EMPTY
+from .states import DEAD, EMPTY
 from .subscriptions import CONSUMER, may_read, subscribed_topics
 from .turn import Outcome, Shard, outcome_of
-
-_log = logging.getLogger("kohort.groups")
+from .voice import EventType
 
 _NONE = ErrorCode.none
 
@@ -33,10 +31,18 @@ def decide_delete_group(shard: Shard, command: DeleteGroup, ticket: int, _now: i
         OffsetForgotten(group_id, offset.topic, offset.partition)
         for offset in shard.table.records(group_id)
     ]
-    _log.info(
+    shard.voice.info(
         "The following groups were deleted: %s. A total of %d offsets were removed.",
         group_id,
         len(records),
+    )
+    shard.voice.tell(
+        EventType.GROUP_DELETED,
+        group or group_id,
+        state_from=EMPTY,
+        state_to=DEAD,
+        cause=Cause.GROUP_DELETED,
+        detail={"offsets": str(len(records))},
     )
     records.append(GroupForgotten(group_id))
     return outcome_of(ticket, GroupDeleted(_NONE), tuple(records))
@@ -62,6 +68,13 @@ def decide_delete_offsets(shard: Shard, command: OffsetDelete, ticket: int, _now
         for partition in partitions
         if table.get(group_id, topic, partition) is not None
     )
+    if records:
+        shard.voice.tell(
+            EventType.OFFSETS_DELETED,
+            group or group_id,
+            cause=Cause.OFFSETS_DELETED,
+            detail={"offsets": str(len(records))},
+        )
     return outcome_of(ticket, OffsetsDeleted(_NONE, errors), records)
 
 

@@ -1,11 +1,8 @@
 """Who may act? The ids in a request against those of the group."""
 
-import logging
-
 from ...protocol.errors import ErrorCode
 from .group import Group
-
-_log = logging.getLogger("kohort.groups")
+from .voice import EventType
 
 _NONE = ErrorCode.none
 _UNKNOWN = ErrorCode.unknown_member_id
@@ -25,13 +22,21 @@ def standing(
         if holder is None:
             return _UNKNOWN
         if holder != member_id:
-            _log.info(
+            group.voice.info(
                 "Request memberId=%s for static member with groupInstanceId=%s is fenced by "
                 "existing memberId=%s during operation %s",
                 member_id,
                 group_instance_id,
                 holder,
                 operation,
+            )
+            group.voice.tell(
+                EventType.MEMBER_FENCED,
+                group,
+                member_id=member_id,
+                instance_id=group_instance_id,
+                error=_FENCED,
+                detail={"holder": holder, "operation": operation},
             )
             return _FENCED
     return _NONE if member_id in group.members else _UNKNOWN

@@ -9,6 +9,7 @@ from .commands import JoinGroup
 from .deadline_keys import DeadlineKey
 from .members import Member
 from .states import COMPLETING, DEAD, EMPTY, MAY_FOLLOW, STABLE, State
+from .voice import UNHEARD, Voice, Why
 
 
 class Group:
@@ -35,10 +36,13 @@ class Group:
         "stored",
         "subscriptions",
         "sync_timer",
+        "voice",
+        "why",
     )
 
-    def __init__(self, group_id: str, now: int) -> None:
+    def __init__(self, group_id: str, now: int, voice: Voice = UNHEARD) -> None:
         self.group_id = group_id
+        self.voice = voice
         # --- durable
         self.stored: GroupMetadata | None = None  # None: nothing but offsets was ever written
         # --- since the last transition
@@ -60,6 +64,9 @@ class Group:
         self.pending_joins: dict[str, None] = {}  # ids handed out and not yet used
         self.pending_syncs: dict[str, None] = {}  # ids that owe a sync in this generation
         self.awaiting_joins = 0
+        # What the newest round was opened for: that which is open, or else the one that made this
+        # generation. None: no round since the group was loaded.
+        self.why: Why | None = None
         self.member_added = False  # since the initial delay was last extended
         self.initial_wait_ms: int | None = None  # the delay that runs; None: no initial round
         self.initial_left_ms = 0  # how long it may still be extended

@@ -3,8 +3,7 @@
 Upstream: classicGroupHeartbeat, expireClassicGroupMemberHeartbeat.
 """
 
-import logging
-
+from ...offsets.causes import Cause
 from ...protocol.errors import ErrorCode
 from .commands import Heartbeat
 from .fencing import standing
@@ -13,8 +12,7 @@ from .rebalance import complete_after_expiry, let_go, prepare
 from .results import HeartbeatDone
 from .states import COMPLETING, HEARTBEAT, STABLE
 from .turn import Outcome, Shard, Turn, outcome_of
-
-_log = logging.getLogger("kohort.groups")
+from .voice import EventType, Why
 
 _NONE = ErrorCode.none
 _ALIVE = {state: HeartbeatDone(error) for state, error in HEARTBEAT.items()}
@@ -40,12 +38,15 @@ def decide_heartbeat(shard: Shard, command: Heartbeat, ticket: int, now: int) ->
     return outcome_of(ticket, _ALIVE[group.state])
 
 
-def session_timer_due(turn: Turn, group: Group, member_id: str) -> None:
+def session_timer_due(turn: Turn, group: Group, member_id: str, due: int) -> None:
     if member_id in group.pending_joins:
-        _log.info(
+        turn.voice.info(
             "Pending member %s in group %s has been removed after session timeout expiration.",
             member_id,
             group.group_id,
+        )
+        turn.voice.tell(
+            EventType.MEMBER_EXPIRED, group, member_id=member_id, cause=Cause.ID_NEVER_USED
         )
         group.remove(member_id)
         complete_after_expiry(turn, group)
@@ -54,11 +55,22 @@ def session_timer_due(turn: Turn, group: Group, member_id: str) -> None:
     if member is None or member.is_excused:
         # An excused member gets a new deadline when its request is answered.
         return
-    _log.info(
+    turn.voice.info(
         "Member %s in group %s has failed, removing it from the group.", member_id, group.group_id
+    )
+    timeout_ms = member.session_timeout_ms
+    armed_for_ms = turn.config.new_member_join_timeout_ms if member.is_new else timeout_ms
+    turn.voice.tell(
+        EventType.MEMBER_EXPIRED,
+        group,
+        member,
+        cause=Cause.SESSION_TIMEOUT,
+        duration_ms=turn.now - due + armed_for_ms,
+        detail={"session_timeout_ms": str(timeout_ms)},
     )
     let_go(turn, group, member)
     if group.state in (COMPLETING, STABLE):
-        prepare(turn, group, f"removing member {member_id} on heartbeat expiration.")
+        reason = f"removing member {member_id} on heartbeat expiration."
+        prepare(turn, group, Why(Cause.SESSION_TIMEOUT, reason, (member_id,)))
     else:
         complete_after_expiry(turn, group)

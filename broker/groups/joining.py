@@ -3,22 +3,21 @@
 Upstream: GroupMetadataManager.classicGroupJoin and what it calls.
 """
 
-import logging
-
+from ...offsets.causes import Cause
 from ...protocol.errors import ErrorCode
 from .commands import JoinGroup
 from .deadline_keys import DeadlineKey
 from .fencing import standing
 from .group import Group
 from .members import Member
-from .rebalance import prepare_or_complete, this_generation
+from .reasons import cause_of_rejoin, reason_of
+from .rebalance import complete_if_joined, prepare, this_generation
 from .replacing import replace
 from .results import join_refused
 from .states import COMPLETING, EMPTY, PREPARING, STABLE
 from .turn import Outcome, Shard, Turn
+from .voice import EventType, Why
 from .voting import supports
-
-_log = logging.getLogger("kohort.groups")
 
 
 def decide_join(shard: Shard, command: JoinGroup, ticket: int, now: int) -> Outcome:
@@ -34,8 +33,17 @@ def decide_join(shard: Shard, command: JoinGroup, ticket: int, now: int) -> Outc
             turn.answer(ticket, join_refused(ErrorCode.unknown_member_id, command.member_id))
             return turn.outcome()
         group = shard.found(command.group_id, now)
+        shard.voice.tell(EventType.GROUP_CREATED, group, state_to=EMPTY, cause=Cause.GROUP_CREATED)
+    shard.voice.tell(EventType.JOIN_RECEIVED, group, command, reason=command.reason)
     if not _has_room(turn, group, command.member_id):
         # Whoever is refused is out, a member that came back too late to an overfull group too.
+        turn.voice.tell(
+            EventType.JOIN_REFUSED,
+            group,
+            command,
+            error=ErrorCode.group_max_size_reached,
+            cause=Cause.GROUP_FULL,
+        )
         group.remove(command.member_id)
         turn.deadlines.cancel(DeadlineKey("session", group.group_id, command.member_id))
         turn.answer(ticket, join_refused(ErrorCode.group_max_size_reached))
@@ -78,7 +86,7 @@ def _has_room(turn: Turn, group: Group, member_id: str) -> bool:
 
 def _join_new(turn: Turn, group: Group, command: JoinGroup, ticket: int) -> None:
     if not supports(group, command.protocol_type, command.protocols):
-        turn.answer(ticket, join_refused(ErrorCode.inconsistent_group_protocol))
+        _refuse(turn, group, command, ticket, ErrorCode.inconsistent_group_protocol)
         return
     instance_id = command.group_instance_id
     # A client that does not say who it is counts as one with the empty name.
@@ -87,7 +95,7 @@ def _join_new(turn: Turn, group: Group, command: JoinGroup, ticket: int) -> None
     if instance_id is not None:
         _join_new_static(turn, group, command, ticket, member_id, instance_id)
     elif command.requires_known_member_id:
-        _log.info(
+        turn.voice.info(
             "Dynamic member with unknown member id joins group %s in %s state. Created a new "
             "member id %s and requesting the member to rejoin with this id.",
             group.group_id,
@@ -98,7 +106,7 @@ def _join_new(turn: Turn, group: Group, command: JoinGroup, ticket: int) -> None
         turn.arm(DeadlineKey("session", group.group_id, member_id), command.session_timeout_ms)
         turn.answer(ticket, join_refused(ErrorCode.member_id_required, member_id))
     else:
-        _log.info(
+        turn.voice.info(
             "Dynamic member with unknown member id joins group %s in state %s. Created a new "
             "member id %s and added the member to the group.",
             group.group_id,
@@ -112,7 +120,7 @@ def _join_new_static(
     turn: Turn, group: Group, command: JoinGroup, ticket: int, member_id: str, instance_id: str
 ) -> None:
     known_as = group.static_members.get(instance_id)
-    _log.info(
+    turn.voice.info(
         "Static member with groupInstanceId=%s and unknown member id joins group %s in %s state. "
         + (
             "Created a new member id %s for this member and added to the group."
@@ -137,6 +145,7 @@ def _add(turn: Turn, group: Group, command: JoinGroup, ticket: int, member_id: s
         group_instance_id=command.group_instance_id,
         client_id=command.client_id or "",
         client_host=command.client_host,
+        client_software=command.client_software,
         rebalance_timeout_ms=command.rebalance_timeout_ms,
         session_timeout_ms=command.session_timeout_ms,
         protocols=command.protocols,
@@ -149,12 +158,16 @@ def _add(turn: Turn, group: Group, command: JoinGroup, ticket: int, member_id: s
         group.protocol_type = command.protocol_type
     group.add(member)
     turn.arm(member.session, turn.config.new_member_join_timeout_ms)
-    prepare_or_complete(
-        turn,
-        group,
-        f"Adding new member {member_id} with group instance id {command.group_instance_id}; "
-        f"client reason: {reason_of(command)}",
-    )
+    turn.voice.tell(EventType.MEMBER_JOINED, group, member)
+    if group.state is PREPARING:
+        complete_if_joined(turn, group)
+    else:
+        instance = "null" if command.group_instance_id is None else command.group_instance_id
+        reason = (
+            f"Adding new member {member_id} with group instance id {instance}; "
+            f"client reason: {reason_of(command)}"
+        )
+        prepare(turn, group, Why(Cause.MEMBER_JOINED, reason, (member_id,)))
 
 
 # --- who has one
@@ -163,13 +176,13 @@ def _add(turn: Turn, group: Group, command: JoinGroup, ticket: int, member_id: s
 def _join_known(turn: Turn, group: Group, command: JoinGroup, ticket: int) -> None:
     member_id = command.member_id
     if not supports(group, command.protocol_type, command.protocols):
-        turn.answer(ticket, join_refused(ErrorCode.inconsistent_group_protocol, member_id))
+        _refuse(turn, group, command, ticket, ErrorCode.inconsistent_group_protocol)
     elif member_id in group.pending_joins:
         if command.group_instance_id is not None:
             # Ids are only ever pending for dynamic members; upstream throws.
             turn.answer(ticket, join_refused(ErrorCode.unknown_server_error))
             return
-        _log.info(
+        turn.voice.info(
             "Pending dynamic member with id %s joins group %s in %s state. "
             "Adding to the group now.",
             member_id,
@@ -180,9 +193,14 @@ def _join_known(turn: Turn, group: Group, command: JoinGroup, ticket: int) -> No
     else:
         error = standing(group, member_id, command.group_instance_id, "join-group")
         if error is not ErrorCode.none:
-            turn.answer(ticket, join_refused(error, member_id))
+            _refuse(turn, group, command, ticket, error)
         else:
             _join_again(turn, group, group.members[member_id], command, ticket)
+
+
+def _refuse(turn: Turn, group: Group, command: JoinGroup, ticket: int, error: ErrorCode) -> None:
+    turn.voice.tell(EventType.JOIN_REFUSED, group, command, error=error)
+    turn.answer(ticket, join_refused(error, command.member_id))
 
 
 def _join_again(turn: Turn, group: Group, member: Member, command: JoinGroup, ticket: int) -> None:
@@ -194,15 +212,14 @@ def _join_again(turn: Turn, group: Group, member: Member, command: JoinGroup, ti
         turn.answer(ticket, this_generation(group, member))
         return
     if group.state is PREPARING:
-        why = f"Member {member.member_id} is joining group"
-    elif group.state is STABLE and leads:
-        why = f"Leader {member.member_id} re-joining group"
+        group.update(member, command, ticket)
+        complete_if_joined(turn, group)
+        return
+    cause = cause_of_rejoin(group, member, command) if changed else Cause.LEADER_REJOINED
+    if group.state is STABLE and leads:
+        what = f"Leader {member.member_id} re-joining group"
     else:
-        why = f"Updating metadata for member {member.member_id}"
+        what = f"Updating metadata for member {member.member_id}"
     group.update(member, command, ticket)
-    reason = f"{why} during {group.state}; client reason: {reason_of(command)}"
-    prepare_or_complete(turn, group, reason)
-
-
-def reason_of(command: JoinGroup) -> str:
-    return command.reason or "not provided"
+    reason = f"{what} during {group.state}; client reason: {reason_of(command)}"
+    prepare(turn, group, Why(cause, reason, (member.member_id,)))

@@ -10,6 +10,7 @@ class Member:
         "assignment",
         "client_host",
         "client_id",
+        "client_software",
         "group_instance_id",
         "is_new",
         "join_ticket",
@@ -29,6 +30,7 @@ class Member:
         group_instance_id: str | None,
         client_id: str,
         client_host: str,
+        client_software: str | None = None,
         rebalance_timeout_ms: int,
         session_timeout_ms: int,
         protocols: tuple[tuple[str, bytes], ...],
@@ -39,6 +41,7 @@ class Member:
         self.group_instance_id = group_instance_id
         self.client_id = client_id
         self.client_host = client_host
+        self.client_software = client_software
         self.rebalance_timeout_ms = rebalance_timeout_ms
         self.session_timeout_ms = session_timeout_ms
         self.protocols = protocols

@@ -3,8 +3,9 @@
 Upstream: GroupMetadataManager.prepareRebalance, completeClassicGroupJoin and their timers.
 """
 
-import logging
+from typing import Any
 
+from ...offsets.causes import Cause
 from ...protocol.errors import ErrorCode
 from .group import Group
 from .members import Member
@@ -12,16 +13,14 @@ from .results import Joined, JoinedMember, join_refused, sync_refused
 from .states import COMPLETING, EMPTY, PREPARING
 from .subscriptions import keep_subscriptions
 from .turn import Turn
+from .voice import EventType, Why, listed
 from .voting import elect
-
-_log = logging.getLogger("kohort.groups")
-
 
 # --- beginning one
 
 
-def prepare(turn: Turn, group: Group, reason: str) -> None:
-    """Open a round, for `reason`. It may be over at once, when nobody is missing."""
+def prepare(turn: Turn, group: Group, why: Why) -> None:
+    """Open a round. It may be over at once, when nobody is missing."""
     if group.state is COMPLETING:
         for member in group.members.values():
             member.assignment = b""
@@ -36,27 +35,26 @@ def prepare(turn: Turn, group: Group, reason: str) -> None:
         group.initial_wait_ms = delay_ms
         group.initial_left_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
         turn.arm(group.join_timer, delay_ms)
-    group.transition(PREPARING, turn.now)
-    _log.info(
+    turn.move(group, PREPARING)
+    group.why = why
+    turn.voice.info(
         "Preparing to rebalance group %s in state %s with old generation %d (reason: %s).",
         group.group_id,
         group.state,
         group.generation,
-        reason,
+        why.reason,
+    )
+    turn.voice.tell(
+        EventType.REBALANCE_STARTED,
+        group,
+        group.members.get(why.member_ids[0]) if why.member_ids else None,
+        **_told(group),
     )
     if not initial:
         if group.all_joined:
             complete(turn, group)
         else:
             turn.arm(group.join_timer, group.rebalance_timeout_ms)
-
-
-def prepare_or_complete(turn: Turn, group: Group, reason: str) -> None:
-    """Open a round; in one that is open already, look whether it is over."""
-    if group.state is PREPARING:
-        complete_if_joined(turn, group)
-    else:
-        prepare(turn, group, reason)
 
 
 # --- is it over?
@@ -92,27 +90,33 @@ def complete(turn: Turn, group: Group) -> None:
     turn.deadlines.cancel(group.join_timer)
     group.initial_wait_ms = None
     _remove_absent(turn, group)
-    if group.members and not _elect_leader(group):
+    if group.members and not _elect_leader(turn, group):
         # Only silent static members are left. They keep the group waiting, at the same
         # generation, until they come or their sessions end.
-        _log.error(
+        turn.voice.error(
             "Group %s could not complete rebalance because no members rejoined.", group.group_id
         )
         turn.arm(group.join_timer, group.rebalance_timeout_ms)
         return
+    began_ms = group.state_timestamp_ms
     group.generation += 1
     group.pending_syncs.clear()
     if group.members:
         group.protocol_name = elect(group)
         keep_subscriptions(group)
-        group.transition(COMPLETING, turn.now)
-        _open_generation(turn, group)
+        turn.move(group, COMPLETING)
+        _open_generation(turn, group, turn.now - began_ms)
     else:
         group.protocol_name = None
         keep_subscriptions(group)
-        group.transition(EMPTY, turn.now)
+        turn.move(group, EMPTY)
         turn.propose(group)
-        _log.info("Group %s with generation %d is now empty.", group.group_id, group.generation)
+        turn.voice.info(
+            "Group %s with generation %d is now empty.", group.group_id, group.generation
+        )
+        turn.voice.tell(
+            EventType.GROUP_EMPTIED, group, duration_ms=turn.now - began_ms, **_told(group)
+        )
 
 
 def _remove_absent(turn: Turn, group: Group) -> None:
@@ -122,15 +126,22 @@ def _remove_absent(turn: Turn, group: Group) -> None:
     absent = [m for m in group.members.values() if m.join_ticket is None and not m.is_static]
     if absent:
         for member in absent:
+            turn.voice.tell(
+                EventType.MEMBER_NEVER_JOINED,
+                group,
+                member,
+                cause=Cause.REBALANCE_TIMEOUT,
+                duration_ms=turn.now - group.state_timestamp_ms,
+            )
             drop(turn, group, member)
-        _log.info(
+        turn.voice.info(
             "Group %s removed dynamic members who haven't joined: %s",
             group.group_id,
-            [member.member_id for member in absent],
+            listed(member.member_id for member in absent),
         )
 
 
-def _elect_leader(group: Group) -> bool:
+def _elect_leader(turn: Turn, group: Group) -> bool:
     """Keep the leader if it has joined, else take the first who has. False if nobody has."""
     assert group.leader is not None
     leader = group.members[group.leader]
@@ -139,15 +150,15 @@ def _elect_leader(group: Group) -> bool:
     for member in group.members.values():
         if member.join_ticket is not None:
             group.leader = member.member_id
-            _log.info(
+            turn.voice.info(
                 "Group leader [memberId: %s, groupInstanceId: %s] failed to join before the "
                 "rebalance timeout. Member %s was elected as the new leader.",
                 leader.member_id,
-                leader.group_instance_id,
+                leader.group_instance_id,  # "None" upstream too
                 member.member_id,
             )
             return True
-    _log.info(
+    turn.voice.info(
         "Group leader [memberId: %s, groupInstanceId: %s] failed to join before the rebalance "
         "timeout and the group couldn't proceed to the next generation because no member joined.",
         leader.member_id,
@@ -156,14 +167,23 @@ def _elect_leader(group: Group) -> bool:
     return False
 
 
-def _open_generation(turn: Turn, group: Group) -> None:
+def _open_generation(turn: Turn, group: Group, duration_ms: int) -> None:
     """Tell everybody; from now on each of them owes a sync, silent static members too."""
-    _log.info(
+    turn.voice.info(
         "Stabilized group %s generation %d with %d members.",
         group.group_id,
         group.generation,
         len(group.members),
     )
+    told = _told(group)
+    told["detail"] = {
+        **told["detail"],
+        "members": str(len(group.members)),
+        "static_members": str(len(group.static_members)),
+        "leader": group.leader or "",
+        "protocol": group.protocol_name or "",
+    }
+    turn.voice.tell(EventType.JOIN_COMPLETED, group, duration_ms=duration_ms, **told)
     for member in group.members.values():
         ticket = group.take_join(member)
         if ticket is not None:
@@ -172,6 +192,17 @@ def _open_generation(turn: Turn, group: Group) -> None:
         member.is_new = False
         group.pending_syncs[member.member_id] = None
     turn.arm(group.sync_timer, group.rebalance_timeout_ms)
+
+
+def _told(group: Group) -> dict[str, Any]:
+    """What the events of a round say of its beginning."""
+    why = group.why
+    assert why is not None, "every round is opened for a reason"
+    return {
+        "reason": why.reason,
+        "cause": why.cause,
+        "detail": {"on_account_of": ",".join(why.member_ids)} if why.member_ids else {},
+    }
 
 
 # --- what others ask of it too

@@ -3,19 +3,18 @@
 Upstream: updateStaticMemberThenRebalanceOrCompleteJoin, ClassicGroup.replaceStaticMember.
 """
 
-import logging
-
+from ...offsets.causes import Cause
 from ...protocol.errors import ErrorCode
 from .commands import JoinGroup
 from .group import Group
 from .members import Member
+from .reasons import reason_of
 from .rebalance import complete_if_joined, everybody, prepare
 from .results import Joined, join_refused, sync_refused
 from .states import COMPLETING, STABLE
 from .turn import Turn
+from .voice import EventType, Why
 from .voting import elect
-
-_log = logging.getLogger("kohort.groups")
 
 
 def replace(
@@ -25,12 +24,12 @@ def replace(
     metadata have changed: the assignment that is stored goes on being served."""
     leader_before = group.leader
     new = _succeed(turn, group, old, member_id)
+    new.client_software = command.client_software
     group.update(new, command, ticket)
-    reason = f"client reason: {command.reason or 'not provided'}"
     instance_id = command.group_instance_id
     if group.state is STABLE:
         if elect(group) == group.protocol_name:
-            _log.info(
+            turn.voice.info(
                 "Static member which joins during Stable stage and doesn't affect the selected "
                 "protocol will not trigger a rebalance."
             )
@@ -38,21 +37,19 @@ def replace(
             group.take_join(new)
             turn.answer(ticket, _without_round(group, new, command, leader_before or ""))
         else:
-            prepare(
-                turn,
-                group,
+            reason = (
                 "Group's selectedProtocol will change because static member "
                 f"{member_id} with instance id {instance_id} joined with change of protocol; "
-                + reason,
+                f"client reason: {reason_of(command)}"
             )
+            prepare(turn, group, Why(Cause.PROTOCOL_CHANGED, reason, (member_id,)))
     elif group.state is COMPLETING:
         # The leader may be assigning partitions to the old id right now.
-        prepare(
-            turn,
-            group,
+        reason = (
             f"Updating metadata for static member {member_id} with instance id {instance_id}; "
-            + reason,
+            f"client reason: {reason_of(command)}"
         )
+        prepare(turn, group, Why(Cause.STATIC_REPLACED, reason, (member_id,)))
     else:
         complete_if_joined(turn, group)
 
@@ -87,6 +84,13 @@ def _succeed(turn: Turn, group: Group, old: Member, member_id: str) -> Member:
     group.static_members[instance_id] = member_id
     if group.leader == old.member_id:
         group.leader = member_id
+    turn.voice.tell(
+        EventType.MEMBER_REPLACED,
+        group,
+        old,
+        cause=Cause.STATIC_REPLACED,
+        detail={"successor": member_id},
+    )
     turn.deadlines.cancel(old.session)
     turn.arm(new.session, new.session_timeout_ms)
     return new

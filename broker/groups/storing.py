@@ -5,6 +5,7 @@ from .group import Group
 from .members import Member
 from .states import DEAD, EMPTY, STABLE
 from .subscriptions import keep_subscriptions
+from .voice import UNHEARD, Voice
 
 
 def metadata_of(group: Group, assignments: dict[str, bytes] | None) -> GroupMetadata:
@@ -43,10 +44,10 @@ def newborn(group: Group) -> GroupMetadata:
     return GroupMetadata("", 0, None, None, group.state_timestamp_ms, ())
 
 
-def restored(record: GroupStored) -> Group:
+def restored(record: GroupStored, voice: Voice = UNHEARD) -> Group:
     """The group as its record says. It replaces whatever was known of it before."""
     group_id, value = record
-    group = Group(group_id, value.state_timestamp_ms)
+    group = Group(group_id, value.state_timestamp_ms, voice)
     group.stored = value
     group.state = STABLE if value.members else EMPTY
     group.previous_state = DEAD

@@ -4,15 +4,11 @@ Known at the beginning of each generation and after a load, and not looked at ag
 next (upstream: ClassicGroup.computeSubscribedTopics). Only groups of consumers can be understood.
 """
 
-import logging
-
 from ...protocol.consumer_protocol import read_subscribed_topics
 from ...protocol.errors import UndecodableBlob
 from .group import Group
 
 CONSUMER = "consumer"  # the protocol type whose metadata a broker can read
-
-_log = logging.getLogger("kohort.groups")
 
 
 def keep_subscriptions(group: Group) -> None:
@@ -36,7 +32,7 @@ def subscribed_topics(group: Group) -> frozenset[str] | None:
         for said in set(group.subscriptions):
             topics.update(read_subscribed_topics(said))
     except UndecodableBlob as error:
-        _log.warning(
+        group.voice.warning(
             "Failed to parse Consumer Protocol %s:%s of group %s. Consumer group coordinator is "
             "not aware of the subscribed topics: %s",
             group.protocol_type,

@@ -3,8 +3,7 @@
 Upstream: GroupMetadataManager.classicGroupSync.
 """
 
-import logging
-
+from ...offsets.causes import Cause
 from ...protocol.errors import ErrorCode
 from .commands import SyncGroup
 from .fencing import standing
@@ -13,8 +12,7 @@ from .rebalance import prepare
 from .results import Synced, sync_refused
 from .states import COMPLETING, EMPTY, PREPARING, STABLE
 from .turn import Outcome, Shard, Turn
-
-_log = logging.getLogger("kohort.groups")
+from .voice import EventType, Why, listed
 
 
 def decide_sync(shard: Shard, command: SyncGroup, ticket: int, now: int) -> Outcome:
@@ -67,7 +65,7 @@ def _differ(asked: str | None, known: str | None) -> bool:
 def _assign(turn: Turn, group: Group, command: SyncGroup) -> None:
     """Write the generation down, and answer whoever waits for it. Applying the record makes the
     group stable; members that the leader forgot get nothing, strangers that it names neither."""
-    _log.info(
+    turn.voice.info(
         "Assignment received from leader %s for group %s for generation %d. "
         "The group has %d members, %d of which are static.",
         command.member_id,
@@ -76,16 +74,23 @@ def _assign(turn: Turn, group: Group, command: SyncGroup) -> None:
         len(group.members),
         len(group.static_members),
     )
+    turn.voice.tell(
+        EventType.SYNC_COMPLETED,
+        group,
+        duration_ms=turn.now - group.state_timestamp_ms,
+        detail={"members": str(len(group.members)), "leader": command.member_id},
+    )
     assignments = dict(command.assignments)
     missing = [member_id for member_id in group.members if member_id not in assignments]
     if missing:
-        _log.warning(
+        turn.voice.warning(
             "Setting empty assignments for members %s of %s for generation %d.",
-            missing,
+            listed(missing),
             group.group_id,
             group.generation,
         )
     turn.propose(group, assignments)
+    turn.voice.tell(EventType.STATE_CHANGE, group, state_from=COMPLETING, state_to=STABLE)
     # The record says since when the sync was awaited, as upstream; from now on it is stable.
     group.state_timestamp_ms = turn.now
     for member in group.members.values():
@@ -106,13 +111,24 @@ def sync_timer_due(turn: Turn, group: Group) -> None:
     assert group.state in (COMPLETING, STABLE)
     assert group.pending_syncs, "the timer is cancelled when nobody owes a sync any more"
     late = list(group.pending_syncs)
+    began_ms = group.state_timestamp_ms  # when the join phase ended, also of a stable group
     for member_id in late:
         member = group.members.get(member_id)
+        turn.voice.tell(
+            EventType.MEMBER_NEVER_SYNCED,
+            group,
+            member,
+            member_id=member_id,
+            cause=Cause.SYNC_TIMEOUT,
+            duration_ms=turn.now - began_ms,
+        )
         group.remove(member_id)
         if member is not None:
             turn.deadlines.cancel(member.session)
-    _log.debug(
-        "Group %s removed members who haven't sent their sync requests: %s", group.group_id, late
+    turn.voice.debug(
+        "Group %s removed members who haven't sent their sync requests: %s",
+        group.group_id,
+        listed(late),
     )
-    names = ", ".join(late)
-    prepare(turn, group, f"Removing [{names}] on pending sync request expiration")
+    reason = f"Removing {listed(late)} on pending sync request expiration"
+    prepare(turn, group, Why(Cause.SYNC_TIMEOUT, reason, tuple(late)))

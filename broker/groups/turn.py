@@ -9,7 +9,9 @@ from .config import GroupConfig
 from .deadline_keys import DeadlineKey, GroupDeadlines
 from .group import Group
 from .results import Result
+from .states import State
 from .storing import metadata_of, newborn
+from .voice import EventType, Voice
 
 
 class Reply(NamedTuple):
@@ -38,14 +40,19 @@ def outcome_of(ticket: int, result: Result, records: tuple[OffsetsRecord, ...] =
 class Shard:
     """All that one offsets partition's coordinator knows."""
 
-    __slots__ = ("config", "deadlines", "groups", "new_member_id", "table")
+    __slots__ = ("config", "deadlines", "groups", "new_member_id", "table", "voice")
 
     def __init__(
-        self, config: GroupConfig, new_member_id: Callable[[], str], table: OffsetsTable
+        self,
+        config: GroupConfig,
+        new_member_id: Callable[[], str],
+        table: OffsetsTable,
+        voice: Voice,
     ) -> None:
         self.config = config
         self.new_member_id = new_member_id
         self.table = table
+        self.voice = voice
         self.deadlines = GroupDeadlines()
         # A group that is nothing but its offsets is not in here: 100,000 of those are common, and
         # the table knows of them. See find().
@@ -59,19 +66,20 @@ class Shard:
         return group
 
     def found(self, group_id: str, now: int) -> Group:
-        group = self.groups[group_id] = Group(group_id, now)
+        group = self.groups[group_id] = Group(group_id, now, self.voice)
         return group
 
 
 class Turn:
     """Gathers records and replies while one command, or one deadline, is decided."""
 
-    __slots__ = ("_records", "_replies", "config", "deadlines", "now", "shard")
+    __slots__ = ("_records", "_replies", "config", "deadlines", "now", "shard", "voice")
 
     def __init__(self, shard: Shard, now: int) -> None:
         self.shard = shard
         self.config = shard.config
         self.deadlines = shard.deadlines
+        self.voice = shard.voice
         self.now = now
         self._records: list[OffsetsRecord] = []
         self._replies: list[Reply] = []
@@ -88,6 +96,11 @@ class Turn:
         """Write that the group exists, and leave the round that it may have begun alone."""
         group.proposed = newborn(group)
         self._records.append(GroupStored(group.group_id, group.proposed))
+
+    def move(self, group: Group, state: State) -> None:
+        before = group.state
+        group.transition(state, self.now)
+        self.voice.tell(EventType.STATE_CHANGE, group, state_from=before, state_to=state)
 
     def arm(self, timer: DeadlineKey, delay_ms: int) -> None:
         self.deadlines.set(timer, self.now + delay_ms)

@@ -5,7 +5,9 @@ from kohort.broker.groups.deadlines import Deadlines
 
 def due(deadlines: Deadlines[str], now: int) -> list[str]:
     keys = []
-    while (key := deadlines.pop_due(now)) is not None:
+    while (popped := deadlines.pop_due(now)) is not None:
+        key, when = popped
+        assert when <= now
         keys.append(key)
     return keys
 
