@@ -1,0 +1,96 @@
+"""The broker that Kafka's own tools are pointed at.
+
+With KOHORT_TEST_BOOTSTRAP_SERVERS=HOST:PORT it is that cluster (a real Kafka says the same to each
+of these tests), otherwise a kohort broker process on a free port.
+"""
+
+import os
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from processes import serving
+
+from ..clients.adapter import Admin
+from ..clients.kafka_python import KafkaPython
+from .tools import Tools, Verifiable
+
+EXTERNAL = os.environ.get("KOHORT_TEST_BOOTSTRAP_SERVERS")
+# Kafka's least session timeout by default; a broker of ours allows less (as in tests/clients).
+SESSION_TIMEOUT_MS = 6_000 if EXTERNAL else 2_000
+BROKER_OPTIONS = (
+    "group.initial.rebalance.delay.ms=0",
+    "group.min.session.timeout.ms=1000",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.java)
+
+
+@pytest.fixture(scope="session")
+def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """HOST:PORT of the cluster under test."""
+    if EXTERNAL:
+        yield EXTERNAL
+        return
+    folder = tmp_path_factory.mktemp("broker")
+    options = [argument for option in BROKER_OPTIONS for argument in ("-o", option)]
+    with serving(
+        folder, "--port", "0", "--durability", "os", "--data-dir", folder / "data", *options
+    ) as broker:
+        yield broker.bootstrap
+        assert broker.stop() == 0
+        said = broker.errors.read_text()
+        assert "Traceback" not in said, said
+
+
+@pytest.fixture(scope="session")
+def tools(kafka_jars: Path, bootstrap: str) -> Tools:
+    return Tools(kafka_jars, bootstrap)
+
+
+@pytest.fixture(scope="session")
+def client(bootstrap: str) -> Iterator[KafkaPython]:
+    """A quick client for what a test only prepares."""
+    client = KafkaPython(bootstrap)
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def admin(client: KafkaPython) -> Iterator[Admin]:
+    admin = client.admin()
+    yield admin
+    admin.close()
+
+
+@pytest.fixture
+def topic(admin: Admin) -> Iterator[str]:
+    """A topic of four partitions."""
+    name = f"tools-{uuid.uuid4().hex[:8]}"
+    admin.create_topic(name, 4)
+    yield name
+    admin.delete_topic(name)
+
+
+@pytest.fixture
+def group() -> str:
+    return f"group-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture
+def verifiable(tools: Tools) -> Iterator[Callable[..., Verifiable]]:
+    """`verifiable("consumer", "--topic", …)` -> it runs, and ends with the test at the latest."""
+    made: list[Verifiable] = []
+
+    def start(name: str, *args: object) -> Verifiable:
+        made.append(Verifiable(tools.command(name, *args)))
+        return made[-1]
+
+    yield start
+    for process in made:
+        process.kill()
