@@ -11,7 +11,7 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; \
 	done)
 
-.PHONY: help demo test lint types format docs serve bench clean
+.PHONY: help demo test parity lint types format docs serve bench clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -29,6 +29,11 @@ demo: $(STAMP)
 # Side by side: most of what the tests do is wait for clients.
 test: lint types
 	$(BIN)/pytest -q -n auto
+
+# Each scenario of tests/parity on ours and on a real Kafka, side by side; needs Java and Maven.
+# RECORD=1 writes Kafka's answers down, for the runs that have no Java.
+parity: $(STAMP)
+	KOHORT_PARITY_RECORD=$(RECORD) $(BIN)/pytest -q -m parity tests/parity
 
 lint: $(STAMP)
 	$(BIN)/ruff check --quiet .
