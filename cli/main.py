@@ -13,6 +13,7 @@ from typing import Never
 
 from .. import __version__
 from .errors import EXIT_USER_ERROR, UserError
+from .groups import arguments as groups_arguments
 
 __all__ = ["main", "parser"]
 
@@ -28,8 +29,10 @@ a flag, -o, an environment variable (KAFKA_NUM_PARTITIONS=6), the --config file,
 class Parser(argparse.ArgumentParser):
     """argparse, with one sentence instead of the usage text when something is wrong."""
 
+    exit_code = EXIT_USER_ERROR
+
     def error(self, message: str) -> Never:
-        self.exit(EXIT_USER_ERROR, f"{self.prog}: {message}; see `{self.prog} --help`.\n")
+        self.exit(self.exit_code, f"{self.prog}: {message}; see `{self.prog} --help`.\n")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -41,7 +44,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         args.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     if args.command is None:
         top.error(
-            "give a command: serve (run a broker) or health (ask a broker whether it is well)"
+            "give a command: serve (run a broker), health (ask a broker whether it is well) or "
+            "groups (list, describe, reset, delete)"
         )
     try:
         code: int = import_module(f".{args.command}", __package__).run(args)
@@ -63,6 +67,7 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(dest="command", metavar="COMMAND")
     _serve(commands)
     _health(commands)
+    _groups(commands)
     return top
 
 
@@ -122,3 +127,15 @@ def _health(commands: "argparse._SubParsersAction[Parser]") -> None:
     health.add_argument(
         "--timeout", metavar="MS", type=int, default=5000, help="milliseconds (default: 5000)"
     )
+
+
+def _groups(commands: "argparse._SubParsersAction[Parser]") -> None:
+    groups = commands.add_parser(
+        "groups",
+        help="list, describe, delete consumer groups and reset their offsets, in any Kafka",
+        description=groups_arguments.HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    groups.exit_code = 1  # as kafka-consumer-groups ends for wrong flags
+    groups.set_defaults(parser=groups)
+    groups_arguments.add_flags(groups)

@@ -95,8 +95,8 @@ def test_print_config_tells_every_value_and_who_gave_it(tmp_path: Path) -> None:
         (
             [],
             (
-                "kohort: give a command: serve (run a broker) or health (ask a broker whether it "
-                "is well); see `kohort --help`."
+                "kohort: give a command: serve (run a broker), health (ask a broker whether it is "
+                "well) or groups (list, describe, reset, delete); see `kohort --help`."
             ),
         ),
         (["--prot"], "kohort: unrecognized arguments: --prot; see `kohort --help`."),

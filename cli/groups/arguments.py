@@ -1,0 +1,217 @@
+"""The flags of kafka-consumer-groups, and which of them go together (ConsumerGroupCommandOptions).
+
+Imported for every `kohort --help`: nothing heavy here.
+"""
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from .errors import CommandError, UsageError
+from .output import FORMATS
+
+ACTIONS: Final = ("list", "describe", "delete", "reset-offsets", "delete-offsets")
+# In the order in which Kafka compares them.
+SCENARIOS: Final = (
+    "to-offset",
+    "to-datetime",
+    "by-duration",
+    "to-earliest",
+    "to-latest",
+    "to-current",
+    "shift-by",
+    "from-file",
+)
+ONLY_WITH: Final[Mapping[str, Sequence[str]]] = {
+    "members": ("describe",),
+    "offsets": ("describe",),
+    "verbose": ("describe",),
+    "state": ("describe", "list"),
+    "type": ("list",),
+}
+STATES: Final = (
+    "Assigning",
+    "CompletingRebalance",
+    "Dead",
+    "Empty",
+    "PreparingRebalance",
+    "Reconciling",
+    "Stable",
+)
+TYPES: Final = ("Classic", "Consumer")
+NOT_EXECUTED: Final = (
+    "WARN: No action will be performed as the --execute option is missing. In version 5.0, this "
+    "command will require either --dry-run or --execute to be specified. You should add the "
+    "--dry-run option explicitly if you are scripting this command and want to keep the current "
+    "default behavior without prompting."
+)
+HELP: Final = """\
+List, describe and delete consumer groups, and reset their offsets, in any Kafka cluster.
+
+Flags, tables, messages and exit codes are those of kafka-consumer-groups of Kafka 4.3: a failure
+that the cluster tells of ends with 0 there, and here. With --format json or csv it ends with 1."""
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--bootstrap-server", metavar="H:P", help="the broker, or several with commas between")
+    add("--command-config", metavar="FILE", help="a client's properties file, with Java's keys")
+    add(
+        "--timeout",
+        metavar="MS",
+        default="30000",
+        help="how long to wait for the cluster (default: 30000)",
+    )
+    add("--format", choices=FORMATS, default="table", help="(default: table, which is Kafka's)")
+    action = parser.add_argument_group("actions, one of").add_argument
+    action("--list", action="store_true", help="the groups' names")
+    action("--describe", action="store_true", help="offsets and lag, members or state")
+    action("--delete", action="store_true", help="groups without members")
+    action("--reset-offsets", action="store_true", help="of groups without members")
+    action("--delete-offsets", action="store_true", help="of one group, for --topic")
+    which = parser.add_argument_group("which").add_argument
+    which("--group", metavar="G", action="append", default=[], help="as often as you like")
+    which("--all-groups", action="store_true")
+    which(
+        "--topic",
+        metavar="T[:0,1]",
+        action="append",
+        default=[],
+        help="all its partitions, or these; as often as you like",
+    )
+    which("--all-topics", action="store_true", help="all that the group has committed")
+    which(
+        "--state",
+        nargs="?",
+        const="",
+        metavar="S,S",
+        help="with --list: the state of each, or those in these states; with --describe: the "
+        "group's coordinator and state",
+    )
+    which(
+        "--type",
+        nargs="?",
+        const="",
+        metavar="T,T",
+        help="with --list: the type of each, or those of these types",
+    )
+    which("--offsets", action="store_true", help="with --describe (default)")
+    which("--members", action="store_true", help="with --describe")
+    which("--verbose", action="store_true", help="with --describe: more columns")
+    _add_reset_flags(parser)
+
+
+def _add_reset_flags(parser: argparse.ArgumentParser) -> None:
+    reset = parser.add_argument_group("reset offsets to, one of").add_argument
+    reset("--to-earliest", action="store_true")
+    reset("--to-latest", action="store_true")
+    reset("--to-current", action="store_true", help="what is committed, else the latest")
+    reset("--to-offset", metavar="N")
+    reset("--shift-by", metavar="N", help="forwards, or backwards when negative")
+    reset("--to-datetime", metavar="YYYY-MM-DDThh:mm:ss.sss", help="UTC unless a zone follows")
+    reset("--by-duration", metavar="PnDTnHnMnS", help="this long ago")
+    reset("--from-file", metavar="FILE", help="what --export printed")
+    how = parser.add_argument_group("reset offsets how").add_argument
+    how("--dry-run", action="store_true", help="only show the new offsets (default)")
+    how("--execute", action="store_true", help="commit them")
+    how("--export", action="store_true", help="show them as CSV, for --from-file")
+
+
+def check(args: argparse.Namespace) -> None:
+    """Raises UsageError in Kafka's words, in the order in which Kafka's tool looks."""
+    if not args.bootstrap_server:
+        raise UsageError('Missing required argument "[bootstrap-server]"')
+    lost = [
+        flag
+        for flag, actions in ONLY_WITH.items()
+        if _has(args, flag) and not any(_has(args, action) for action in actions)
+    ]
+    if lost:
+        raise UsageError(
+            f"Option(s) [{', '.join(lost)}] are unavailable given other options on the command line"
+        )
+    if args.describe:
+        _check_groups(args, "describe")
+        _check_describe(args)
+    if args.delete:
+        _check_groups(args, "delete")
+        if args.topic:
+            raise UsageError(
+                "The consumer does not support topic-specific offset deletion from a consumer "
+                "group."
+            )
+    if args.delete_offsets and not (args.group and args.topic):
+        raise UsageError("Option [delete-offsets] takes the following options: [group], [topic]")
+    if args.reset_offsets:
+        _check_execution(args)
+        _check_groups(args, "reset-offsets")
+        for scenario in SCENARIOS:
+            _not_both(args, scenario, SCENARIOS)
+    _not_both(args, "group", ("all-groups", "list"))
+    _not_both(args, "topic", ("list", "describe"))
+    if sum(_has(args, action) for action in ACTIONS) != 1:
+        flags = ", ".join(f"--{action}" for action in ACTIONS)
+        raise UsageError(f"Command must include exactly one action: {flags}")
+
+
+def _has(args: argparse.Namespace, flag: str) -> bool:
+    return getattr(args, flag.replace("-", "_")) not in (None, False, [])
+
+
+def _not_both(args: argparse.Namespace, flag: str, others: Sequence[str]) -> None:
+    for other in others:
+        if other != flag and _has(args, flag) and _has(args, other):
+            raise UsageError(f'Option "[{flag}]" can\'t be used with option "[{other}]"')
+
+
+def _check_groups(args: argparse.Namespace, action: str) -> None:
+    if not args.group and not args.all_groups:
+        raise UsageError(f"Option [{action}] takes one of these options: [group], [all-groups]")
+
+
+def _check_describe(args: argparse.Namespace) -> None:
+    if sum((args.members, args.offsets, args.state is not None)) > 1:
+        raise UsageError(
+            "Option [describe] takes at most one of these options: [members], [offsets], [state]"
+        )
+    if args.state:
+        raise UsageError("Option [describe] does not take a value for [state]")
+
+
+def _check_execution(args: argparse.Namespace) -> None:
+    if args.dry_run and args.execute:
+        raise UsageError("Option [reset-offsets] only accepts one of [execute] and [dry-run]")
+    if not args.dry_run and not args.execute:
+        print(NOT_EXECUTED, file=sys.stderr)
+    if args.export and args.format != "table":
+        raise UsageError("--export is a format of its own: leave --format out")
+
+
+def states(text: str | None) -> list[str]:
+    """`stable,empty` -> Kafka's names, none for no filter; raises UsageError."""
+    return _names(text, STATES, "state")
+
+
+def types(text: str | None) -> list[str]:
+    """`classic,consumer` -> Kafka's names, none for no filter; raises UsageError."""
+    return _names(text, TYPES, "types")
+
+
+def _names(text: str | None, known: Sequence[str], what: str) -> list[str]:
+    if not text:
+        return []
+    by_lower = {name.lower(): name for name in known}
+    given = [name.strip().lower() for name in text.split(",")]
+    if not by_lower.keys() >= set(given):
+        valid = "states" if what == "state" else what
+        raise UsageError(f"Invalid {what} list '{text}'. Valid {valid} are: {', '.join(known)}")
+    return [by_lower[name] for name in given]
+
+
+def number(text: str, flag: str) -> int:
+    """A whole number; raises CommandError, as Kafka reads it only when it needs it."""
+    try:
+        return int(text)
+    except ValueError as error:
+        raise CommandError(f"Cannot parse argument '{text}' of option {flag}") from error

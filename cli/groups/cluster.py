@@ -1,0 +1,249 @@
+"""A cluster's groups and logs, read and changed through kafka-python's admin client.
+
+Nothing is decided here: requests go out, what comes back is told in the words of rows.py, and
+errors in those of errors.py. Works with every broker that speaks Kafka's protocol.
+"""
+
+import contextlib
+import logging
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, TypeVar
+
+from kafka import KafkaAdminClient, TopicPartition
+from kafka import errors as kafka_errors
+from kafka.admin import GroupState, GroupType
+from kafka.structs import OffsetAndMetadata
+
+from .errors import CommandError, Refusal, RefusedError, refusal
+from .rows import Committed, Group, ListedRow, Member, Partition
+
+T = TypeVar("T")
+
+# Timestamps of ListOffsets that are none.
+EARLIEST: Final = -2
+LATEST: Final = -1
+
+# What passes: asked again until --timeout, every RETRY_SECONDS (retry.backoff.ms of the clients).
+PASSING: Final = (
+    kafka_errors.CoordinatorLoadInProgressError,
+    kafka_errors.CoordinatorNotAvailableError,
+    kafka_errors.KafkaConnectionError,
+    kafka_errors.NodeNotReadyError,
+)
+RETRY_SECONDS: Final = 0.1
+# `[Error 69] GroupIdNotFoundError: Group g not found.`: all that describe_groups keeps of an error.
+DESCRIBE_ERROR: Final = re.compile(r"\[Error (-?\d+)\] \w+(?:: (.*))?", re.DOTALL)
+
+
+@contextlib.contextmanager
+def connected(bootstrap: str, timeout_ms: int, arguments: Mapping[str, Any]) -> "Iterator[Cluster]":
+    """The cluster behind HOST:PORT[,HOST:PORT]; raises CommandError."""
+    # kafka-python logs each attempt that fails; what came of them is told once, by an error.
+    logging.getLogger("kafka").setLevel(logging.CRITICAL + 1)
+    if not all(re.fullmatch(r".*:\d+", address) for address in bootstrap.split(",")):
+        raise CommandError(f"Invalid url in bootstrap.servers: {bootstrap}")
+    client: Any = KafkaAdminClient
+    try:
+        admin = client(
+            bootstrap_servers=bootstrap.split(","),
+            bootstrap_timeout_ms=timeout_ms,
+            request_timeout_ms=timeout_ms,
+            **arguments,
+        )
+    except (kafka_errors.KafkaTimeoutError, kafka_errors.KafkaConnectionError) as error:
+        raise _nobody(bootstrap, timeout_ms) from error
+    except (kafka_errors.KafkaError, ValueError, OSError) as error:
+        raise CommandError(str(error)) from error
+    with contextlib.closing(admin):
+        yield Cluster(admin, bootstrap, timeout_ms)
+
+
+def _nobody(bootstrap: str, timeout_ms: int) -> CommandError:
+    return CommandError(
+        "org.apache.kafka.common.errors.TimeoutException: "
+        f"No broker of {bootstrap} answered within {timeout_ms} ms."
+    )
+
+
+class Cluster:
+    """All methods raise RefusedError when a broker refuses the whole, CommandError when none
+    answers."""
+
+    def __init__(self, admin: Any, bootstrap: str, timeout_ms: int) -> None:
+        self._admin = admin
+        self._bootstrap = bootstrap
+        self._timeout_ms = timeout_ms
+
+    def list_groups(self, states: Iterable[str], types: Iterable[str]) -> list[ListedRow]:
+        """Consumer groups in these states and of these types, all where none are given."""
+        listed = self._ask(
+            lambda: self._admin.list_groups(
+                states_filter=[GroupState(state) for state in states],
+                types_filter=[GroupType(type_.lower()) for type_ in types],
+            )
+        )
+        return sorted(
+            ListedRow(
+                group["group_id"],
+                group.get("group_type", "unknown").capitalize(),
+                group.get("group_state") or "Unknown",
+            )
+            for group in listed
+            # ListGroupsOptions.forConsumerGroups: a group that only commits has no protocol type.
+            if group["protocol_type"] in ("consumer", "")
+            and group.get("group_type", "classic") in ("classic", "consumer")
+        )
+
+    def describe(self, groups: Iterable[str]) -> dict[str, Group | Refusal]:
+        names = list(dict.fromkeys(groups))
+        if not names:
+            return {}
+        return self._ask(
+            lambda: {
+                name: _described(told) for name, told in self._admin.describe_groups(names).items()
+            }
+        )
+
+    def coordinator(self, group: str) -> tuple[str, int, int]:
+        """Host, port and node id."""
+        # kafka-python has no public way to ask FindCoordinator.
+        node_id = self._ask(
+            lambda: self._admin._manager.run(self._admin._find_coordinator_id, group)
+        )
+        brokers = self._ask(self._admin.describe_cluster)["brokers"]
+        return next(
+            (broker["host"], broker["port"], node_id)
+            for broker in brokers
+            if broker["broker_id"] == node_id
+        )
+
+    def committed(self, group: str) -> dict[Partition, Committed]:
+        """Nothing where the group is unknown."""
+        offsets = self._ask(lambda: self._admin.list_group_offsets({group: None}))[group]
+        return {
+            Partition(*at): Committed(
+                found.offset, None if (found.leader_epoch or 0) < 0 else found.leader_epoch
+            )
+            for at, found in sorted(offsets.items())
+            if found.offset >= 0
+        }
+
+    def leaders(self, topics: Iterable[str]) -> tuple[dict[Partition, int], dict[str, Refusal]]:
+        """The leader of each partition of the topics, -1 for none; the topics without partitions
+        and why."""
+        names = sorted(set(topics))
+        told = self._ask(lambda: self._admin.describe_topics(names)) if names else []
+        refused = {
+            topic["name"]: _refused(topic["error_code"]) for topic in told if topic["error_code"]
+        }
+        leaders = {
+            Partition(topic["name"], partition["partition_index"]): partition["leader_id"]
+            for topic in told
+            for partition in topic["partitions"]
+        }
+        return dict(sorted(leaders.items())), refused
+
+    def starts(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        return self._offsets(partitions, EARLIEST)
+
+    def ends(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        return self._offsets(partitions, LATEST)
+
+    def since(
+        self, partitions: Iterable[Partition], timestamp_ms: int
+    ) -> dict[Partition, int | None]:
+        """The first offset with this timestamp or a later one; None where there is none."""
+        found = self._offsets(partitions, timestamp_ms)
+        return {at: None if offset < 0 else offset for at, offset in found.items()}
+
+    def _offsets(self, partitions: Iterable[Partition], timestamp: int) -> dict[Partition, int]:
+        asked = {TopicPartition(*at): timestamp for at in partitions}
+        found = self._ask(lambda: self._admin.list_partition_offsets(dict(asked))) if asked else {}
+        return {Partition(*at): found[at].offset for at in asked}
+
+    def alter(self, group: str, offsets: Mapping[Partition, int]) -> None:
+        """Commit the offsets for a group without members; raises RefusedError for any refused."""
+        asked = {
+            TopicPartition(*at): OffsetAndMetadata(offset, "", -1) for at, offset in offsets.items()
+        }
+        results = self._ask(lambda: self._admin.alter_group_offsets(group, asked))
+        for error in results.values():
+            if error is not kafka_errors.NoError:
+                raise RefusedError(_refused(error.errno))
+
+    def delete_groups(self, groups: Iterable[str]) -> dict[str, Refusal | None]:
+        names = list(dict.fromkeys(groups))
+        results = self._ask(lambda: self._admin.delete_groups(names)) if names else {}
+        return {
+            name: None if said == "OK" else _refused(getattr(kafka_errors, said).errno)
+            for name, said in results.items()
+        }
+
+    def delete_offsets(
+        self, group: str, partitions: Iterable[Partition]
+    ) -> dict[Partition, Refusal | None]:
+        """Raises RefusedError where the group is refused."""
+        asked = [TopicPartition(*at) for at in partitions]
+        results = self._ask(lambda: self._admin.delete_group_offsets(group, asked))
+        return {
+            Partition(*at): None if error is kafka_errors.NoError else _refused(error.errno)
+            for at, error in results.items()
+        }
+
+    def _ask(self, request: Callable[[], T]) -> T:
+        """The answer, waiting for what passes; raises CommandError."""
+        deadline = time.monotonic() + self._timeout_ms / 1000
+        while True:
+            try:
+                return request()
+            except PASSING as error:
+                if time.monotonic() > deadline:
+                    raise _nobody(self._bootstrap, self._timeout_ms) from error
+            except kafka_errors.BrokerResponseError as error:
+                raise RefusedError(_refused(error.errno or -1)) from error
+            except kafka_errors.KafkaTimeoutError as error:
+                raise _nobody(self._bootstrap, self._timeout_ms) from error
+            except kafka_errors.KafkaError as error:
+                raise CommandError(str(error)) from error
+            time.sleep(RETRY_SECONDS)
+
+
+def _described(told: Mapping[str, Any]) -> Group | Refusal:
+    """A group of a DescribeGroups answer; raises what passes."""
+    if told["error"] is not None:
+        match = DESCRIBE_ERROR.fullmatch(told["error"])
+        assert match is not None, told["error"]
+        error = _error_type(int(match[1]))
+        if issubclass(error, PASSING):
+            raise error(match[2])
+        refused = _refused(int(match[1]))
+        # Since version 6 the broker says which group, and what it is instead of a classic one.
+        return refused._replace(message=match[2]) if match[2] else refused
+    members = tuple(_member(member) for member in told["members"])
+    return Group(told["group_id"], told["group_state"], told["protocol_data"], members)
+
+
+def _member(told: Mapping[str, Any]) -> Member:
+    # Empty bytes while the group has no assignment.
+    topics = (told["member_assignment"] or {}).get("assigned_partitions", ())
+    return Member(
+        told["member_id"],
+        told.get("group_instance_id"),
+        told["client_host"],
+        told["client_id"],
+        tuple(
+            Partition(topic["topic"], number) for topic in topics for number in topic["partitions"]
+        ),
+    )
+
+
+def _refused(code: int) -> Refusal:
+    error = _error_type(code)
+    return refusal(code, error.message or "UNKNOWN", error.description or "")
+
+
+def _error_type(code: int) -> Any:
+    by_code: Any = kafka_errors.for_code
+    return by_code(code)

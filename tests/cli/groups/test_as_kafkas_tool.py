@@ -1,0 +1,76 @@
+"""The same flags to Kafka's own tool and to `kohort groups`, on one broker: the same output."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from .conftest import Commit, Kohort
+
+pytestmark = [pytest.mark.java, pytest.mark.slow]
+
+TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+IDLE = "idle"
+RESET = f"--reset-offsets --dry-run --group {IDLE}"
+
+
+@pytest.fixture
+def both(
+    groups: Kohort, kafka_tool: Callable[..., str], address: str
+) -> Callable[..., tuple[str, str]]:
+    """`both("--list")` -> what Kafka's tool prints, what ours prints; each ended with 0."""
+
+    def run(*args: str | Path) -> tuple[str, str]:
+        code, ours, _ = groups(*args)
+        assert code == 0
+        return kafka_tool(TOOL, "--bootstrap-server", address, *args), ours
+
+    return run
+
+
+@pytest.fixture
+def idle(commit: Commit) -> str:
+    commit(IDLE, {("orders", 0): 4, ("orders", 2): 9, ("bills", 0): 1})
+    return IDLE
+
+
+@pytest.mark.usefixtures("idle", "live")
+@pytest.mark.parametrize(
+    "flags",
+    [
+        f"--describe --group {IDLE} --group live",
+        "--describe --all-groups --verbose",
+        "--describe --group live --members --verbose",
+        f"--describe --group {IDLE} --group live --state --verbose",
+        "--describe --group nobody",
+        f"{RESET} --topic orders --to-datetime 2999-01-01T00:00:00.000",
+        f"{RESET} --topic nix --to-latest",
+        f"{RESET} --topic bills:3 --to-latest",
+        "--reset-offsets --group live --topic bills --to-latest --execute",
+        "--delete-offsets --group live --topic bills --topic orders:1,9 --topic nix",
+        "--delete --group nobody",
+    ],
+)
+def test_the_output_is_that_of_kafkas_tool(
+    both: Callable[..., tuple[str, str]], flags: str
+) -> None:
+    kafkas, ours = both(*flags.split())
+    assert ours == kafkas
+
+
+@pytest.mark.usefixtures("idle", "live")
+@pytest.mark.parametrize(
+    "flags",
+    [
+        "--list --state --type",
+        f"{RESET} --all-topics --shift-by 1",
+        f"{RESET} --topic orders --topic bills:0 --to-current",
+        f"{RESET} --all-topics --to-earliest --export",
+        "--delete --group live --group nobody",
+    ],
+)
+def test_lines_that_kafkas_tool_prints_in_the_order_of_a_hash_table_are_the_same(
+    both: Callable[..., tuple[str, str]], flags: str
+) -> None:
+    kafkas, ours = both(*flags.split())
+    assert sorted(ours.splitlines()) == sorted(kafkas.splitlines())

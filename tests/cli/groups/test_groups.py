@@ -1,0 +1,252 @@
+"""`kohort groups` against a broker: what it prints, changes and refuses."""
+
+import csv
+import io
+import json
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from kohort.cli.main import main
+
+from .conftest import Commit, Kohort
+
+FAILED = "\nError: Executing consumer group command failed due to "
+EXCEPTION = "org.apache.kafka.common.errors."
+
+
+@pytest.fixture
+def group(commit: Commit) -> str:
+    """A group without members that has committed 4 and 10 of `orders`, 1 of `bills`."""
+    name = f"group-{uuid4()}"
+    commit(name, {("orders", 0): 4, ("orders", 2): 10, ("bills", 0): 1})
+    return name
+
+
+def committed(groups: Kohort, group: str) -> dict[tuple[str, int], int]:
+    """What the group has committed, by its description."""
+    _, out, _ = groups("--describe", "--group", group, "--format", "json")
+    return {(row["topic"], row["partition"]): row["current_offset"] for row in json.loads(out)}
+
+
+def new_offsets(out: str) -> list[list[str]]:
+    """Topic, partition and new offset of each line of a reset's table."""
+    return [line.split()[1:] for line in out.splitlines()[2:]]
+
+
+def test_groups_are_listed_by_name_and_by_state(groups: Kohort, group: str, live: str) -> None:
+    code, out, err = groups("--list")
+    assert (code, err) == (0, "")
+    assert {group, live} <= set(out.splitlines())
+    _, out, _ = groups("--list", "--state", "stable", "--type")
+    assert [line.split() for line in out.splitlines()] == [
+        ["GROUP", "TYPE", "STATE"],
+        [live, "Classic", "Stable"],
+    ]
+
+
+def test_a_description_has_the_lag_of_each_partition(groups: Kohort, group: str) -> None:
+    code, out, err = groups("--describe", "--group", group)
+    assert (code, err) == (0, f"\nConsumer group '{group}' has no active members.\n")
+    assert [line.split()[1:6] for line in out.splitlines()[2:]] == [
+        ["bills", "0", "1", "5", "4"],
+        ["orders", "0", "4", "10", "6"],
+        ["orders", "2", "10", "10", "0"],
+    ]
+
+
+def test_members_are_described_with_their_partitions(groups: Kohort, live: str) -> None:
+    code, out, err = groups("--describe", "--group", live, "--members", "--format", "json")
+    assert (code, err) == (0, "")
+    rows = sorted(json.loads(out), key=lambda row: row["client_id"])
+    assert [(row["group_instance_id"], row["assignment"]) for row in rows] == [
+        (None, "bills:0"),
+        ("fixed", "orders:0,1,2"),
+    ]
+    _, out, _ = groups("--describe", "--group", live)
+    assert [line.split()[1:6] for line in out.splitlines()[2:]] == [
+        ["orders", "0", "-", "10", "-"],
+        ["orders", "1", "-", "10", "-"],
+        ["orders", "2", "-", "10", "-"],
+        ["bills", "0", "2", "5", "3"],
+    ]
+
+
+def test_the_state_tells_the_coordinators_address(groups: Kohort, live: str, address: str) -> None:
+    _, out, _ = groups("--describe", "--group", live, "--state")
+    assert out.splitlines()[2].split() == [live, address, "(1)", "range", "Stable", "2"]
+
+
+def test_an_unknown_group_fails_the_description_with_kafkas_words(
+    groups: Kohort, group: str
+) -> None:
+    for more in ([], ["--members"], ["--state"]):
+        code, out, err = groups("--describe", "--group", group, "--group", "nobody", *more)
+        said = f"{EXCEPTION}GroupIdNotFoundException: Group nobody not found."
+        assert (code, out, err) == (0, f"{FAILED}{said}\n", "")
+
+
+def test_csv_and_json_have_all_columns_and_end_with_1_on_failure(
+    groups: Kohort, group: str
+) -> None:
+    _, out, _ = groups("--describe", "--group", group, "--format", "csv")
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert [(row["topic"], row["lag"], row["consumer_id"]) for row in rows] == [
+        ("bills", "4", ""),
+        ("orders", "6", ""),
+        ("orders", "0", ""),
+    ]
+    code, out, err = groups("--describe", "--group", "nobody", "--format", "json")
+    assert (code, out) == (1, "")
+    assert err.endswith("Group nobody not found.\n")
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        (["--all-topics", "--to-earliest"], "bills 0 0, orders 0 0, orders 2 0"),
+        (["--topic", "orders", "--to-latest"], "orders 0 10, orders 1 10, orders 2 10"),
+        (["--topic", "orders", "--to-current"], "orders 0 4, orders 1 10, orders 2 10"),
+        (
+            ["--topic", "orders:0,1", "--topic", "bills", "--to-offset", "6"],
+            "bills 0 5, orders 0 6, orders 1 6",
+        ),
+        (["--all-topics", "--shift-by", "-3"], "bills 0 0, orders 0 1, orders 2 7"),
+        (["--topic", "orders:0", "--to-datetime", "2020-01-01T00:00:00.000"], "orders 0 0"),
+        (["--topic", "orders:0", "--by-duration", "P1D"], "orders 0 0"),
+    ],
+)
+def test_a_reset_shows_the_new_offsets_and_keeps_the_old_ones(
+    groups: Kohort, group: str, flags: list[str], expected: str
+) -> None:
+    before = committed(groups, group)
+    code, out, err = groups("--reset-offsets", "--group", group, *flags)
+    assert code == 0
+    assert err.startswith("WARN: No action will be performed as the --execute option is missing.")
+    assert new_offsets(out) == [line.split() for line in expected.split(", ")]
+    assert committed(groups, group) == before
+
+
+def test_an_executed_reset_is_committed(groups: Kohort, group: str) -> None:
+    reset = ("--reset-offsets", "--group", group, "--all-topics", "--to-earliest", "--execute")
+    code, _, err = groups(*reset)
+    assert (code, err) == (0, "")
+    assert set(committed(groups, group).values()) == {0}
+
+
+def test_a_reset_makes_a_group_that_is_not_there_yet(groups: Kohort) -> None:
+    name = f"new-{uuid4()}"
+    groups("--reset-offsets", "--group", name, "--topic", "bills", "--to-latest", "--execute")
+    assert committed(groups, name) == {("bills", 0): 5}
+
+
+def test_what_a_reset_exports_another_takes(groups: Kohort, group: str, tmp_path: Path) -> None:
+    reset = ("--reset-offsets", "--group", group)
+    _, plan, _ = groups(*reset, "--all-topics", "--to-current", "--dry-run", "--export")
+    assert plan == "bills,0,1\norders,0,4\norders,2,10\n\n"
+    groups(*reset, "--all-topics", "--to-earliest", "--execute")
+    file = tmp_path / "plan.csv"
+    file.write_text(plan)
+    groups(*reset, "--from-file", file, "--execute")
+    assert committed(groups, group) == {("orders", 0): 4, ("orders", 2): 10, ("bills", 0): 1}
+
+
+def test_a_moment_after_the_last_record_falls_back_to_the_end(groups: Kohort, group: str) -> None:
+    later = ("--to-datetime", "2999-01-01T00:00:00.000")
+    _, out, _ = groups("--reset-offsets", "--group", group, "--topic", "bills", *later, "--dry-run")
+    assert out == (
+        "\nWarn: Partition 0 from topic bills is empty. Falling back to latest known offset.\n"
+        "\n"
+        f"{'GROUP':<42} TOPIC           PARTITION  NEW-OFFSET\n"
+        f"{group:<42} bills           0          5\n"
+    )
+
+
+def test_a_group_with_members_is_not_reset(groups: Kohort, live: str) -> None:
+    before = committed(groups, live)
+    reset = ("--reset-offsets", "--group", live, "--topic", "bills", "--to-earliest", "--execute")
+    code, out, _ = groups(*reset)
+    assert code == 0
+    assert out.startswith(
+        f"\nError: Assignments can only be reset if the group '{live}' is inactive, but the "
+        "current state is Stable.\n"
+    )
+    assert committed(groups, live) == before
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--topic", "nix", "--to-latest"], "This server does not host this topic-partition."),
+        (["--topic", "bills:7", "--to-latest"], 'The partitions "bills-7" do not exist'),
+        (["--topic", "bills", "--to-offset", "x"], "Cannot parse argument 'x' of option to-offset"),
+        (["--from-file", "no.csv"], "java.io.IOException: Unable to read file no.csv"),
+        (["--topic", "bills", "--by-duration", "1H"], "Text cannot be parsed to a Duration"),
+    ],
+)
+def test_a_reset_that_cannot_be_says_why(
+    groups: Kohort, group: str, flags: list[str], said: str
+) -> None:
+    result = groups("--reset-offsets", "--group", group, *flags, "--dry-run")
+    assert result == (0, f"{FAILED}{said}\n", "")
+
+
+def test_groups_are_deleted_but_for_those_with_members(
+    groups: Kohort, group: str, live: str
+) -> None:
+    _, out, _ = groups("--delete", "--group", group, "--group", live, "--group", "nobody")
+    assert out == (
+        "\nError: Deletion of some consumer groups failed:\n"
+        f"* Group '{live}' could not be deleted due to: {EXCEPTION}GroupNotEmptyException: "
+        "The group is not empty.\n"
+        f"* Group 'nobody' could not be deleted due to: {EXCEPTION}GroupIdNotFoundException: "
+        "The group id does not exist.\n"
+        f"\nThese consumer groups were deleted successfully: '{group}'\n"
+    )
+    _, out, _ = groups("--list")
+    assert group not in out.splitlines()
+    assert live in out.splitlines()
+
+
+def test_a_deletion_that_succeeds_says_so(groups: Kohort, group: str) -> None:
+    said = f"Deletion of requested consumer groups ('{group}') was successful.\n"
+    assert groups("--delete", "--group", group) == (0, said, "")
+
+
+def test_offsets_are_deleted_partition_by_partition(groups: Kohort, group: str) -> None:
+    topics = ("--topic", "orders:2,8", "--topic", "nix")
+    code, out, err = groups("--delete-offsets", "--group", group, *topics)
+    why = f"Error: {EXCEPTION}UnknownTopicOrPartitionException: "
+    why += "This server does not host this topic-partition."
+    assert (code, err) == (0, "")
+    assert out == (
+        "\nError: Encountered some partition-level error, see the follow-up details.\n"
+        "\n"
+        "TOPIC           PARTITION  STATUS         \n"
+        f"nix             -          {why}\n"
+        "orders          2          Successful     \n"
+        f"orders          8          {why}\n"
+    )
+    assert committed(groups, group) == {("orders", 0): 4, ("bills", 0): 1}
+
+
+def test_offsets_of_a_topic_that_members_read_stay(groups: Kohort, live: str) -> None:
+    code, out, _ = groups("--delete-offsets", "--group", live, "--topic", "bills")
+    assert code == 0
+    assert "GroupSubscribedToTopicException" in out
+    assert committed(groups, live)["bills", 0] == 2
+
+
+def test_offsets_of_an_unknown_group_are_refused(groups: Kohort) -> None:
+    _, out, _ = groups("--delete-offsets", "--group", "nobody", "--topic", "bills")
+    assert out.startswith("\nError: The group id does not exist.\n\nTOPIC ")
+
+
+def test_an_address_where_no_broker_is_fails_at_the_timeout(
+    capsys: pytest.CaptureFixture[str], unused_address: str
+) -> None:
+    flags = ["groups", "--bootstrap-server", unused_address, "--list", "--timeout", "300"]
+    assert main(flags) == 0
+    said = f"No broker of {unused_address} answered within 300 ms."
+    assert capsys.readouterr().out == f"{FAILED}{EXCEPTION}TimeoutException: {said}\n"
+    assert main([*flags, "--format", "csv"]) == 1
