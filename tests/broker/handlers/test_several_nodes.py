@@ -1,0 +1,165 @@
+"""Leaders on three nodes, as requests see them."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kohort.broker.cluster import Cluster
+from kohort.protocol.errors import ErrorCode as E
+from kohort.topics.nodes import Nodes
+from topic_world import World, batch, milliseconds
+
+
+@pytest.fixture
+def world() -> World:
+    """Nodes 1, 2 and 3 lead t-0, t-1 and t-2; requests are asked of node 1."""
+    world = World()
+    world.topics.nodes = Nodes([1, 2, 3])
+    cluster = Cluster("kqTQaMhSSk2QIGlhVrdiyw", world.topics)
+    for node_id in (1, 2, 3):
+        fields = {**vars(world.node), "node_id": node_id, "address": ("node.test", node_id)}
+        cluster.nodes[node_id] = SimpleNamespace(**fields)  # type: ignore[assignment]
+    world.node.cluster = cluster
+    world.make("t", 3)
+    return world
+
+
+def elect(world: World, topics: Any, election: int = 0) -> dict[tuple[str, int], E]:
+    part = world.part
+    wanted = topics and tuple(
+        part("ElectLeaders", 2, "TopicPartitions", topic=topic, partitions=tuple(indexes))
+        for topic, indexes in topics
+    )
+    answer = world.ask(
+        "ElectLeaders",
+        2,
+        election_type=election,
+        topic_partitions=wanted,
+        timeout=milliseconds(1000),
+    )
+    return {
+        (topic.topic, each.partition_id): each.error_code
+        for topic in answer.replica_election_results
+        for each in topic.partition_result
+    }
+
+
+def metadata(world: World) -> Any:
+    return world.ask("Metadata", 12, topics=None, include_topic_authorized_operations=False)
+
+
+def partitions(world: World) -> list[Any]:
+    return list(metadata(world).topics[0].partitions)
+
+
+def test_metadata_tell_every_node_and_who_leads_what(world: World) -> None:
+    answer = metadata(world)
+    assert [(b.node_id, b.host, b.port) for b in answer.brokers] == [
+        (node_id, "node.test", node_id) for node_id in (1, 2, 3)
+    ]
+    assert answer.controller_id == 1
+    assert [p.leader_id for p in answer.topics[0].partitions] == [1, 2, 3]
+    assert answer.topics[0].partitions[1].replica_nodes == (2, 3, 1)
+
+
+def test_a_node_that_is_down_is_no_broker_and_out_of_sync(world: World) -> None:
+    world.node.cluster.went(2)
+    assert [b.node_id for b in metadata(world).brokers] == [1, 3]
+    second = partitions(world)[1]
+    assert (second.leader_id, second.leader_epoch) == (3, 1)
+    assert (second.isr_nodes, second.offline_replicas) == ((3, 1), (2,))
+    described = world.ask(
+        "DescribeTopicPartitions", 0, topics=(), response_partition_limit=9, cursor=None
+    )
+    assert described.topics[0].partitions[1].offline_replicas == (2,)
+
+
+def test_without_any_node_that_is_up_a_partition_has_no_leader(world: World) -> None:
+    for node_id in (1, 2, 3):
+        world.node.cluster.went(node_id)
+    assert {(p.leader_id, p.error_code) for p in partitions(world)} == {
+        (-1, E.leader_not_available)
+    }
+
+
+def test_only_the_leader_takes_records_and_gives_them(world: World) -> None:
+    assert world.produce("t", batch(b"a"), 0).error_code is E.none
+    assert world.produce("t", batch(b"a"), 1).error_code is E.not_leader_or_follower
+    assert world.fetch("t", 0, 0).error_code is E.none
+    assert world.fetch("t", 0, 1).error_code is E.not_leader_or_follower
+
+
+def test_a_client_whose_leader_epoch_is_another_is_told_so_first(world: World) -> None:
+    world.node.cluster.move("t", 0, 2)
+    fenced = world.fetch("t", 0, 0, current_leader_epoch=0)
+    assert fenced.error_code is E.fenced_leader_epoch
+    assert world.fetch("t", 0, 0, current_leader_epoch=2).error_code is E.unknown_leader_epoch
+    moved = world.fetch("t", 0, 0, current_leader_epoch=1)
+    assert moved.error_code is E.not_leader_or_follower
+
+
+def test_a_fetch_that_waits_at_a_partition_that_moves_is_sent_away(world: World) -> None:
+    waiting = world.send_fetch("t", {0: 0}, max_wait_ms=10_000)
+    assert not waiting.is_over
+    world.node.cluster.move("t", 0, 2)
+    assert waiting.answer.responses[0].partitions[0].error_code is E.not_leader_or_follower
+
+
+def test_batches_carry_the_epoch_of_their_leader(world: World) -> None:
+    world.node.cluster.move("t", 0, 2)
+    world.node.cluster.move("t", 0, 1)
+    world.produce("t", batch(b"a"), 0)
+    records = world.fetch("t", 0, 0).records
+    assert int.from_bytes(records[12:16], "big") == 2
+
+
+def test_preferred_leaders_are_elected_where_they_do_not_lead(world: World) -> None:
+    world.node.cluster.move("t", 1, 1)
+    assert elect(world, [("t", [0, 1, 9]), ("nope", [0])]) == {
+        ("t", 0): E.election_not_needed,
+        ("t", 1): E.none,
+        ("t", 9): E.unknown_topic_or_partition,
+        ("nope", 0): E.unknown_topic_or_partition,
+    }
+    assert [p.leader_id for p in partitions(world)] == [1, 2, 3]
+
+
+def test_of_all_partitions_only_those_that_changed_are_told(world: World) -> None:
+    world.node.cluster.went(3)
+    world.node.cluster.came(3)
+    assert elect(world, None) == {("t", 2): E.none}
+    assert elect(world, None) == {}
+
+
+def test_a_preferred_leader_that_is_down_cannot_be_elected(world: World) -> None:
+    world.node.cluster.went(3)
+    assert elect(world, [("t", [2])]) == {("t", 2): E.preferred_leader_not_available}
+    assert elect(world, [("t", [2])], election=1) == {("t", 2): E.election_not_needed}
+    assert elect(world, [("t", [2])], election=5) == {("t", 2): E.invalid_request}
+
+
+def test_an_election_that_cannot_be_written_down_is_no_success(world: World) -> None:
+    world.node.cluster.move("t", 1, 1)
+    world.turn()
+    world.files.fail("append")
+    assert elect(world, [("t", [1])]) == {("t", 1): E.kafka_storage_error}
+
+
+def test_replication_factors_go_up_to_the_number_of_nodes(world: World) -> None:
+    def made(name: str, factor: int) -> E:
+        topic = world.part(
+            "CreateTopics",
+            7,
+            "CreatableTopic",
+            name=name,
+            num_partitions=1,
+            replication_factor=factor,
+            assignments=(),
+            configs=(),
+        )
+        answer = world.ask("CreateTopics", 7, topics=(topic,), timeout=milliseconds(1000))
+        error: E = answer.topics[0].error_code
+        return error
+
+    assert made("three", 3) is E.none
+    assert made("four", 4) is E.invalid_replication_factor
