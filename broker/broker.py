@@ -24,6 +24,7 @@ from .connection import Connection, Outbox
 from .groups.config import GroupConfig
 from .groups.coordinator import Coordinator
 from .groups.voice import Voice
+from .listeners import reachable
 from .meta import cluster_id_of
 from .node import Node
 from .runtime import GroupRuntime
@@ -189,9 +190,11 @@ class Broker:
     def _advertised(self, node_id: int) -> tuple[str, int]:
         """What clients are told; an advertised port is the first node's."""
         host, port = self.addresses[node_id]
+        if not self.config.str("advertised.listeners"):
+            return reachable(host), port
         told = self.config.advertised_listener
         place = node_id - self.config.node_id
-        return told.host or host, told.port + place if told.port else port
+        return told.host, told.port + place if told.port else port
 
     def _group_runtime(
         self, node_id: int, rounds: Rounds, topics: Topics, timers: Timers

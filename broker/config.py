@@ -120,8 +120,13 @@ class BrokerConfig(Settings):
                 f"{low} is {self.int(low)} and {high} is {self.int(high)}: "
                 "the first must not be above the second."
             )
-        client_listener(self)
         advertised_listener(self)
+        last = client_listener(self).port + self.int("kohort.nodes") - 1
+        if last > 65535:
+            raise ConfigError(
+                f"the last of {self.int('kohort.nodes')} nodes would listen on port {last}: "
+                "choose a lower first port, or 0 for any free ones."
+            )
 
 
 def _value(item: Given) -> bool | int | float | str | tuple[str, ...] | None:

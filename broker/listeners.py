@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from .config_sources import ConfigError
 from .settings import Settings
 
-__all__ = ["Listener", "advertised_listener", "client_listener"]
+__all__ = ["Listener", "advertised_listener", "client_listener", "reachable"]
 
 ENDPOINT: Final = re.compile(r"([A-Za-z0-9_.-]+)://(\[[0-9A-Fa-f:.%]*\]|[^\[\]/:]*):(\d{1,5})")
 EVERYWHERE: Final = ("", "0.0.0.0", "::")  # noqa: S104 (compared with, not bound)
@@ -46,9 +46,12 @@ def advertised_listener(settings: Settings) -> Listener:
             )
         return told
     listener = client_listener(settings)
-    if listener.host in EVERYWHERE:
-        return listener._replace(host=socket.gethostname())
-    return listener
+    return listener._replace(host=reachable(listener.host))
+
+
+def reachable(host: str) -> str:
+    """The name under which what is bound to `host` can be reached from elsewhere."""
+    return socket.gethostname() if host in EVERYWHERE else host
 
 
 def _the_one(settings: Settings, key: str) -> Listener:

@@ -63,6 +63,16 @@ def test_log_lines_have_kafkas_shape(tmp_path: Path) -> None:
     )
 
 
+def test_several_nodes_listen_on_a_port_each(tmp_path: Path) -> None:
+    args = ("--port", "0", "--nodes", "3", "--durability", "none")
+    with serving(tmp_path, *args) as served:
+        addresses = served.first_line.split(" listening on ")[1].split(" (data")[0].split(",")
+        assert len(set(addresses)) == 3
+        for address in addresses:
+            assert kohort("health", "--bootstrap-server", address).returncode == 0
+        assert served.stop() == 0
+
+
 def test_log_lines_can_be_json(tmp_path: Path) -> None:
     with serving(tmp_path, "--port", "0", "-o", "a=b", "--log-format", "json") as served:
         assert served.stop() == 0
@@ -97,6 +107,13 @@ def test_print_config_tells_every_value_and_who_gave_it(tmp_path: Path) -> None:
             (
                 "kohort: give a command: serve (run a broker), health (ask a broker whether it is "
                 "well) or groups (list, describe, reset, delete); see `kohort --help`."
+            ),
+        ),
+        (
+            ["serve", "--port", "65534", "--nodes", "3"],
+            (
+                "kohort serve: the last of 3 nodes would listen on port 65536: "
+                "choose a lower first port, or 0 for any free ones."
             ),
         ),
         (["--prot"], "kohort: unrecognized arguments: --prot; see `kohort --help`."),
