@@ -1,14 +1,24 @@
-"""Removing a log's folder so that no crash leaves half a log behind."""
+"""Removing a log's oldest segments, or its folder, so that no crash leaves half a log behind."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from .files import Files
+from .segment import Segment
 
 # Kafka names folders on their way out topic-partition.uuid-delete, and refuses to start on
 # one that does not look so. Ours are gone before the next deletion, so one id serves all.
 _DOOMED = f".{0:032x}-delete"
+
+
+def delete_below(segments: list[Segment], offset: int, files: Files) -> None:
+    """Removes, oldest first, the segments that hold nothing at `offset` or above. A crash that
+    brings one back does no harm: it is below what `offset` was noted as, and goes at the start."""
+    while segments and segments[0].base_offset < offset >= segments[0].end_offset:
+        segments[0].close()
+        files.remove(segments[0].path)
+        del segments[0]
 
 
 def delete_folder(folder: Path, files: Files) -> None:

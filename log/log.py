@@ -6,7 +6,6 @@ One thread appends and reads; sync() may run in another beside it. Nothing below
 from __future__ import annotations
 
 import threading
-from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -14,16 +13,17 @@ from struct import Struct
 
 from .batch import BatchHeader, read_header
 from .config import LogConfig
-from .deletion import delete_folder
+from .deletion import delete_below, delete_folder
+from .epochs import begun_in
 from .errors import LogError, LogFailed, OffsetOutOfRange
 from .files import Files
 from .header import LENGTH_END
 from .recovery import recover
-from .segment import Segment, walk
+from .segment import Segment, number_of
 
 __all__ = ["Log", "LogConfig"]
 
-_APPENDED = Struct(">qi11xi8xq")
+_APPENDED = Struct(">qii7xi8xq")
 
 
 class Log:
@@ -35,6 +35,7 @@ class Log:
         self.failed: OSError | None = None  # after it nothing is accepted; see recover()
         self.end_offset = 0
         self.synced_offset = 0
+        self._deleted_before = 0
         self._files = files
         self._read_only = read_only
         self._segments: list[Segment] = []
@@ -51,14 +52,17 @@ class Log:
         config: LogConfig | None = None,
         *,
         recovery_point: int = 0,
+        start_offset: int = 0,
         read_only: bool = False,
     ) -> Log:
         """The log in `folder`, recovered; a folder that is not there yet is an empty log and is
         made by the first append. `recovery_point`: what is below it is known to be durable.
+        `start_offset`: what is below it was deleted (`delete_before`).
 
         Raises OSError, UnsupportedMagic.
         """
         log = cls(folder, files, config or LogConfig(), read_only=read_only)
+        log._deleted_before = start_offset
         log._load(recovery_point, sync=log.config.sync_at_open and not read_only)
         log.synced_offset = log.end_offset
         return log
@@ -72,11 +76,16 @@ class Log:
             read_only=self._read_only,
             sync=sync,
         )
-        self.end_offset = self._segments[-1].end_offset if self._segments else 0
+        end_offset = self._segments[-1].end_offset if self._segments else 0
+        # A crash may take records that were deleted; their offsets are not given again.
+        self.end_offset = max(end_offset, self._deleted_before)
+        if not self._read_only:
+            delete_below(self._segments, self._deleted_before, self._files)
 
     @property
     def start_offset(self) -> int:
-        return self._segments[0].base_offset if self._segments else self.end_offset
+        base_offset = self._segments[0].base_offset if self._segments else self.end_offset
+        return max(base_offset, self._deleted_before)
 
     @property
     def size(self) -> int:
@@ -92,7 +101,7 @@ class Log:
         """
         if self.failed is not None or self._read_only:
             raise self._refusal()
-        base_offset, length, last_offset_delta, max_timestamp = _APPENDED.unpack_from(batch)
+        base_offset, length, epoch, last_offset_delta, max_timestamp = _APPENDED.unpack_from(batch)
         size = len(batch)
         if base_offset != self.end_offset or length + LENGTH_END != size or last_offset_delta < 0:
             raise LogError(
@@ -101,7 +110,7 @@ class Log:
             )
         last_offset = base_offset + last_offset_delta
         segments = self._segments
-        if not segments or self._is_full(segments[-1], size, last_offset, max_timestamp):
+        if not segments or segments[-1].is_full(self.config, size, last_offset, max_timestamp):
             self._roll()
         segment = segments[-1]
         try:
@@ -111,22 +120,9 @@ class Log:
             raise
         # In this order: a sync beside us reads the end, clears `dirty`, and only then syncs.
         segment.dirty = True
-        segment.note(base_offset, last_offset + 1, size, max_timestamp)
+        segment.note(base_offset, last_offset + 1, size, max_timestamp, epoch)
         self.end_offset = last_offset + 1
         return int(base_offset)
-
-    def _is_full(self, segment: Segment, size: int, last_offset: int, max_timestamp: int) -> bool:
-        """Kafka's LogSegment.shouldRoll, its clock replaced by the batches' own timestamps."""
-        if not segment.size:
-            return False
-        return (
-            segment.size + size > self.config.segment_bytes
-            or last_offset - segment.base_offset > 0x7FFFFFFF
-            or (
-                segment.first_timestamp >= 0
-                and max_timestamp - segment.first_timestamp > self.config.segment_ms
-            )
-        )
 
     def _roll(self) -> None:
         """Begins a segment at `end_offset`. On OSError the log is as it was."""
@@ -218,7 +214,7 @@ class Log:
         end_offset = self.end_offset if up_to is None else min(up_to, self.end_offset)
         if not self.start_offset <= offset <= self.end_offset:
             raise OffsetOutOfRange(offset, self.start_offset, self.end_offset)
-        number = self._number_of(offset)
+        number = number_of(self._segments, offset)
         while offset < end_offset and number < len(self._segments):
             segment = self._segments[number]
             self._reads(segment)
@@ -236,18 +232,9 @@ class Log:
         """Every batch from the one that contains `offset` (or the start) to the end as it is
         when the iterator gets there. Reads in chunks through files of its own."""
         start_offset = self.start_offset if offset is None else offset
-        number = self._number_of(start_offset)
+        number = number_of(self._segments, start_offset)
         while number < len(self._segments):
-            segment = self._segments[number]
-            file = self._files.open(segment.path, read_only=True)
-            try:
-                position = segment.index.at_or_before_offset(start_offset)
-                for place in walk(file, position, segment.size):
-                    header = read_header(place.buffer, place.at)
-                    if header.last_offset >= start_offset:
-                        yield header, segment.whole(place, file)
-            finally:
-                file.close()
+            yield from self._segments[number].batches(start_offset)
             number += 1
 
     def offset_for_timestamp(self, timestamp: int) -> tuple[int, int] | None:
@@ -255,10 +242,11 @@ class Log:
 
         Raises InvalidRecord when the batch that must hold it is undecodable.
         """
+        start_offset = self.start_offset
         for segment in self._segments:
             if segment.max_timestamp >= timestamp:
                 self._reads(segment)
-                record = segment.first_record_since(timestamp)
+                record = segment.first_record_since(timestamp, start_offset)
                 if record is not None:
                     return record.offset, record.timestamp
         return None
@@ -272,6 +260,12 @@ class Log:
         self._reads(segment)
         record = segment.latest_record()
         return record.offset, record.timestamp
+
+    def epochs(self) -> list[tuple[int, int]]:
+        """See epochs.py. The last one is the leader's of now."""
+        begun = begun_in(self._segments, self.start_offset)
+        current = self.config.leader_epoch
+        return begun if begun and begun[-1][0] >= current else [*begun, (current, self.end_offset)]
 
     def truncate_to(self, offset: int) -> None:
         """Cuts off every batch that reaches `offset` or beyond.
@@ -310,6 +304,18 @@ class Log:
             self.end_offset = offset
         self.synced_offset = min(self.synced_offset, self.end_offset)
 
+    def delete_before(self, offset: int) -> None:
+        """Nothing below `offset` is given to readers any more, and segments wholly below it go.
+
+        That outlives the log only if `open` is told so again: note it durably first.
+        Raises OffsetOutOfRange beyond the end; OSError when a segment could not be removed.
+        """
+        if offset > self.end_offset:
+            raise OffsetOutOfRange(offset, self.start_offset, self.end_offset)
+        self._deleted_before = max(offset, self._deleted_before)
+        with self._syncing:
+            delete_below(self._segments, offset, self._files)
+
     def close(self) -> None:
         """Closes the files without syncing; closing twice is fine."""
         with self._syncing:
@@ -325,12 +331,6 @@ class Log:
             self._segments = []
             self.end_offset = self.synced_offset = 0
             delete_folder(self.folder, self._files)
-
-    def _number_of(self, offset: int) -> int:
-        if self._segments and offset >= self._segments[-1].base_offset:
-            return len(self._segments) - 1
-        after = bisect_right(self._segments, offset, key=lambda segment: segment.base_offset)
-        return max(0, after - 1)
 
     def _reads(self, segment: Segment) -> None:
         """Of segments that are no longer written, only the one being read stays open: a broker

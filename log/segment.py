@@ -4,14 +4,16 @@ Finding and walking batches is here; which segment to ask, and what survives, is
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
 
 from crc32c import crc32c
 
-from .batch import HEADER_BYTES, Record, check_extent, read_header, records
+from .batch import HEADER_BYTES, BatchHeader, Record, check_extent, read_header, records
+from .config import LogConfig
 from .errors import CorruptBatch, InvalidRecord, LogError
 from .files import File, Files
 from .header import CRC_START
@@ -97,6 +99,13 @@ def base_offset_of(name: str) -> int | None:
     return int(stem)
 
 
+def number_of(segments: Sequence[Segment], offset: int) -> int:
+    """Which of the segments holds `offset`, or would."""
+    if segments and offset >= segments[-1].base_offset:
+        return len(segments) - 1
+    return max(0, bisect_right(segments, offset, key=lambda segment: segment.base_offset) - 1)
+
+
 class Segment:
     """`size` and `end_offset` are what is known good; `dirty` means written since the last sync."""
 
@@ -107,9 +116,11 @@ class Segment:
         "base_offset",
         "dirty",
         "end_offset",
+        "epochs",
         "file",
         "first_timestamp",
         "index",
+        "last_epoch",
         "max_timestamp",
         "max_timestamp_position",
         "path",
@@ -140,6 +151,9 @@ class Segment:
         self.first_timestamp = -1
         self.max_timestamp = -1
         self.max_timestamp_position = -1
+        self.last_epoch = -1
+        # (leader epoch, its first offset here): nearly always one.
+        self.epochs: list[tuple[int, int]] = []
         self.index = SparseIndex(self.base_offset, self._index_interval_bytes)
 
     def opened(self, *, create: bool = False) -> File:
@@ -171,12 +185,34 @@ class Segment:
                     return CorruptBatch(place.position, f"offset {header.last_offset} is too far")
                 if check_crcs:
                     check_place(file, place)
-                self.note(header.base_offset, header.next_offset, place.size, header.max_timestamp)
+                self.note(
+                    header.base_offset,
+                    header.next_offset,
+                    place.size,
+                    header.max_timestamp,
+                    header.leader_epoch,
+                )
         except CorruptBatch as flaw:
             return flaw
         return None
 
-    def note(self, base_offset: int, next_offset: int, size: int, max_timestamp: int) -> None:
+    def is_full(self, config: LogConfig, size: int, last_offset: int, max_timestamp: int) -> bool:
+        """Whether a batch of `size` bytes belongs into the next segment: Kafka's
+        LogSegment.shouldRoll, its clock replaced by the batches' own timestamps."""
+        if not self.size:
+            return False
+        return (
+            self.size + size > config.segment_bytes
+            or last_offset - self.base_offset > 0x7FFFFFFF
+            or (
+                self.first_timestamp >= 0
+                and max_timestamp - self.first_timestamp > config.segment_ms
+            )
+        )
+
+    def note(
+        self, base_offset: int, next_offset: int, size: int, max_timestamp: int, leader_epoch: int
+    ) -> None:
         """A batch of `size` bytes now lies at the segment's end."""
         position = self.size
         self.index.note(base_offset, position, self.max_timestamp)
@@ -185,6 +221,9 @@ class Segment:
         if max_timestamp > self.max_timestamp:
             self.max_timestamp = max_timestamp
             self.max_timestamp_position = position
+        if leader_epoch > self.last_epoch:
+            self.last_epoch = leader_epoch
+            self.epochs.append((leader_epoch, base_offset))
         self.size = position + size
         self.end_offset = next_offset
 
@@ -235,13 +274,26 @@ class Segment:
             return place.buffer[place.at : place.at + place.size]
         return (file or self.opened()).read(place.position, place.size)
 
-    def first_record_since(self, timestamp: int) -> Record | None:
-        """The first record, by offset, with that timestamp or a later one."""
+    def batches(self, start_offset: int) -> Iterator[tuple[BatchHeader, bytes]]:
+        """Every batch from the one that contains `start_offset` on, read through a file of its
+        own."""
+        file = self._files.open(self.path, read_only=True)
+        try:
+            position = self.index.at_or_before_offset(start_offset)
+            for place in walk(file, position, self.size):
+                header = read_header(place.buffer, place.at)
+                if header.last_offset >= start_offset:
+                    yield header, self.whole(place, file)
+        finally:
+            file.close()
+
+    def first_record_since(self, timestamp: int, start_offset: int) -> Record | None:
+        """The first record from `start_offset` on with that timestamp or a later one."""
         start = self.index.before_timestamp(timestamp)
         for place in walk(self.opened(), start, self.size):
             if read_header(place.buffer, place.at).max_timestamp >= timestamp:
                 for record in records(self.whole(place)):
-                    if record.timestamp >= timestamp:
+                    if record.timestamp >= timestamp and record.offset >= start_offset:
                         return record
         return None
 

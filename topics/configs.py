@@ -55,6 +55,7 @@ class TopicSettings(NamedTuple):
     timestamp_before_max_ms: int
     timestamp_after_max_ms: int
     compacted: bool
+    deletes: bool
     flush_messages: int
     flush_ms: int
     segment_bytes: int
@@ -154,6 +155,7 @@ class Configs:
             timestamp_before_max_ms=number("message.timestamp.before.max.ms"),
             timestamp_after_max_ms=number("message.timestamp.after.max.ms"),
             compacted="compact" in policy,
+            deletes="delete" in policy,
             flush_messages=number("flush.messages"),
             flush_ms=number("flush.ms"),
             segment_bytes=number("segment.bytes"),

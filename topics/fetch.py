@@ -7,6 +7,7 @@ found is given whole, however large, so that a consumer always gets on (KIP-74).
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from ..log.epochs import UNKNOWN
 from ..log.errors import LogError, OffsetOutOfRange
 from ..protocol.errors import ErrorCode
 from .partition import Partition
@@ -78,13 +79,13 @@ def _read(wanted: Wanted, bytes_left: int, *, first: bool) -> Found:
     try:
         high_watermark = partition.high_watermark
         start_offset = partition.start_offset
-        epoch = partition.leader_epoch
-        if last_epoch > epoch:
-            return Found(number, ErrorCode.offset_out_of_range)
-        # The log is one and never cut by a new leader: every epoch's records are still there.
-        if last_epoch > NO_EPOCH and offset > high_watermark:
-            end = Diverging(epoch, high_watermark)
-            return Found(number, ErrorCode.none, high_watermark, start_offset, diverging=end)
+        if last_epoch > NO_EPOCH:
+            # Upstream: Partition.readRecords.
+            end = Diverging(*partition.end_of_epoch(last_epoch))
+            if end.end_offset == UNKNOWN:
+                return Found(number, ErrorCode.offset_out_of_range)
+            if end.epoch < last_epoch or end.end_offset < offset:
+                return Found(number, ErrorCode.none, high_watermark, start_offset, diverging=end)
         if not start_offset <= offset <= high_watermark:
             return Found(number, ErrorCode.offset_out_of_range)
         if offset < high_watermark and limit < 0:

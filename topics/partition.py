@@ -3,10 +3,12 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from ..log.epochs import end_of, epoch_at
 from ..log.files import Files
 from ..log.log import Log, LogConfig
 from .configs import TopicSettings
 from .producers import Producers
+from .start_offsets import StartOffsets
 from .waiters import Waiters
 
 __all__ = ["Partition"]
@@ -25,6 +27,7 @@ class Partition:
         "_log",
         "_producers",
         "_settings",
+        "_start_offsets",
         "index",
         "leader_epoch",
         "leader_id",
@@ -41,6 +44,7 @@ class Partition:
         folder: Path,
         files: Files,
         settings: TopicSettings,
+        start_offsets: StartOffsets,
         *,
         leader_id: int,
         hides_undurable: bool,
@@ -59,6 +63,7 @@ class Partition:
         self._folder = folder
         self._files = files
         self._settings = settings
+        self._start_offsets = start_offsets
         self._hides_undurable = hides_undurable
         self._log: Log | None = None
         self._producers: Producers | None = None
@@ -82,7 +87,9 @@ class Partition:
     @property
     def log(self) -> Log:
         if self._log is None:
-            self._log = Log.open(self._folder, self._files, self._log_config())
+            start_offset = self._start_offsets.of(self.name)
+            config = self._log_config()
+            self._log = Log.open(self._folder, self._files, config, start_offset=start_offset)
         return self._log
 
     def reopened(self) -> Log:
@@ -112,6 +119,14 @@ class Partition:
             return self.log.read(offset, max_bytes, minimum_one=minimum_one, up_to=up_to)
         return self.log.read(offset, max_bytes, minimum_one=minimum_one)
 
+    def end_of_epoch(self, epoch: int) -> tuple[int, int]:
+        """(epoch, offset) where the records of this leader epoch end, both -1 if nobody knows."""
+        return end_of(epoch, self.log.epochs(), self.log.end_offset)
+
+    def epoch_at(self, offset: int) -> int:
+        """The leader epoch that the record at `offset` was written in, or would be."""
+        return epoch_at(offset, self.log.epochs())
+
     def producers(self, expiration_ms: Callable[[], int], now_ms: int) -> Producers:
         """Who wrote what, read from the log at the first use."""
         if self._producers is None:
@@ -135,6 +150,7 @@ class Partition:
         log = self._log or Log(self._folder, self._files, LogConfig(), read_only=True)
         self._log = self._producers = None
         log.delete()
+        self._start_offsets.forget(self.name)
 
     def _log_config(self) -> LogConfig:
         # Ordinary topics are left to the system, as in Kafka: opening need not sync them.

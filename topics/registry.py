@@ -31,6 +31,7 @@ from .records import (
     decode,
     encode,
 )
+from .start_offsets import StartOffsets
 from .topic import Topic
 
 __all__ = ["Topics"]
@@ -75,6 +76,7 @@ class Topics:
         self._leaving: dict[str, Topic] = {}
         self._next_producer_id = self._producer_ids_end = 0
         self._watched: object = None
+        self.start_offsets = StartOffsets(folder, files)
         self._journal = self._opened()
         self._replay()
 
@@ -225,6 +227,7 @@ class Topics:
                 self._folder / name,
                 self._files,
                 settings,
+                self.start_offsets,
                 leader_id=self.nodes.elected(index),
                 hides_undurable=hides_undurable,
             )
@@ -270,6 +273,7 @@ class Topics:
         if self._files.exists(folder):
             _log.warning("%s belongs to a topic that was deleted, and is removed", folder)
             Log(folder, self._files, LogConfig(), read_only=True).delete()
+        self.start_offsets.forget(f"{name}-{index}")
 
     def _fresh_id(self) -> uuid.UUID:
         # Kafka gives no ids whose text begins with "-", like a flag's (Uuid.randomUuid).

@@ -67,12 +67,12 @@ def handle(call: Call, node: Node) -> None:
                     raise Refused(ErrorCode.invalid_request)
                 partition = _partition(node, asked.name, each)
                 timestamp, offset = _offset(partition, each.timestamp, call.version)
+                epoch = partition.epoch_at(offset)
             except Refused as refused:
                 partitions.append(PartitionReply(index, refused.error))
             except (OSError, LogError):
                 partitions.append(PartitionReply(index, ErrorCode.kafka_storage_error))
             else:
-                epoch = partition.leader_epoch if offset != UNKNOWN else UNKNOWN
                 reply = PartitionReply(index, ErrorCode.none, timestamp, offset, epoch)
                 partitions.append(reply)
         topics.append(TopicReply(asked.name, partitions))

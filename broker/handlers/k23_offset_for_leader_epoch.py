@@ -1,0 +1,57 @@
+"""OffsetForLeaderEpoch (key 23): where a leader's records end, for consumers that look whether they
+have read what is still there (KIP-320).
+
+v2 current_leader_epoch, throttle_time · v3 replica_id · v4 flexible.
+"""
+
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+from ...log.errors import LogError
+from ...protocol.errors import ErrorCode
+from ...topics.fetch import check_leader
+from ..call import Call
+from ..node import Node
+from .reply import NO_THROTTLE
+
+UNKNOWN = -1
+
+
+class PartitionReply(NamedTuple):
+    error_code: ErrorCode
+    partition: int
+    leader_epoch: int = UNKNOWN
+    end_offset: int = UNKNOWN
+
+
+class TopicReply(NamedTuple):
+    topic: str
+    partitions: list[PartitionReply]
+
+
+class OffsetForLeaderEpochReply(NamedTuple):
+    topics: list[TopicReply]
+    throttle_time: timedelta = NO_THROTTLE
+
+
+def handle(call: Call, node: Node) -> None:
+    topics = [
+        TopicReply(topic.topic, [_reply(node, topic.topic, asked) for asked in topic.partitions])
+        for topic in call.request.topics
+    ]
+    call.reply(OffsetForLeaderEpochReply(topics))
+
+
+def _reply(node: Node, topic: str, asked: Any) -> PartitionReply:
+    index = asked.partition
+    partition = node.topics.partition(topic, index)
+    if partition is None:
+        return PartitionReply(ErrorCode.unknown_topic_or_partition, index)
+    error = check_leader(partition, node.node_id, asked.current_leader_epoch)
+    if error is not ErrorCode.none:
+        return PartitionReply(error, index)
+    try:
+        end = partition.end_of_epoch(asked.leader_epoch)
+    except (OSError, LogError):
+        return PartitionReply(ErrorCode.kafka_storage_error, index)
+    return PartitionReply(ErrorCode.none, index, *end)

@@ -1,0 +1,180 @@
+"""DeleteRecords: the oldest records of a partition go, for good."""
+
+from typing import Any
+
+import pytest
+from kio.schema.errors import ErrorCode
+from topic_world import FOLDER, World, batch, milliseconds
+
+CHECKPOINT = FOLDER / "log-start-offset-checkpoint"
+
+
+@pytest.fixture
+def world() -> World:
+    world = World()
+    world.make("orders", 2)
+    for value in (b"a", b"b", b"c"):
+        world.produce("orders", batch(value, value))
+    return world
+
+
+def delete(
+    world: World, *wanted: tuple[str, int, int], version: int = 2
+) -> dict[tuple[str, int], tuple[int, int]]:
+    """(low watermark, error) of each partition."""
+    api = "DeleteRecords"
+    topics = tuple(
+        world.part(
+            api,
+            version,
+            "DeleteRecordsTopic",
+            name=topic,
+            partitions=(
+                world.part(
+                    api, version, "DeleteRecordsPartition", partition_index=index, offset=offset
+                ),
+            ),
+        )
+        for topic, index, offset in wanted
+    )
+    answer = world.ask(api, version, topics=topics, timeout=milliseconds(1000))
+    return {
+        (topic.name, each.partition_index): (each.low_watermark, int(each.error_code))
+        for topic in answer.topics
+        for each in topic.partitions
+    }
+
+
+def listed(world: World, timestamp: int) -> Any:
+    part = world.part
+    wanted = part("ListOffsets", 4, "ListOffsetsPartition", partition_index=0, timestamp=timestamp)
+    topic = part("ListOffsets", 4, "ListOffsetsTopic", name="orders", partitions=(wanted,))
+    answer = world.ask("ListOffsets", 4, replica_id=-1, isolation_level=0, topics=(topic,))
+    return answer.topics[0].partitions[0]
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_a_partition_begins_where_it_was_cut(world: World, version: int) -> None:
+    assert delete(world, ("orders", 0, 3), version=version) == {("orders", 0): (3, 0)}
+    for each in (world, world.restarted()):
+        assert listed(each, -2).offset == 3
+        assert each.fetch("orders", 2).error_code is ErrorCode.offset_out_of_range
+        found = each.fetch("orders", 3)
+        assert (found.error_code, found.log_start_offset) == (ErrorCode.none, 3)
+        assert found.high_watermark == 6
+        assert listed(each, 0).offset == 3, "what was deleted is not found by its time either"
+
+
+def test_it_never_begins_earlier_again(world: World) -> None:
+    delete(world, ("orders", 0, 3))
+    assert delete(world, ("orders", 0, 1)) == {("orders", 0): (3, 0)}
+    assert listed(world, -2).offset == 3
+
+
+def test_minus_one_stands_for_all_that_is_there(world: World) -> None:
+    assert delete(world, ("orders", 0, -1)) == {("orders", 0): (6, 0)}
+    assert delete(world, ("orders", 1, -1)) == {("orders", 1): (0, 0)}
+    for each in (world, world.restarted()):
+        assert (listed(each, -2).offset, listed(each, -1).offset) == (6, 6)
+        assert listed(each, 0).offset == -1
+
+
+def test_offsets_are_not_given_again_after_everything_was_deleted(world: World) -> None:
+    delete(world, ("orders", 0, -1))
+    again = world.restarted()
+    assert again.produce("orders", batch(b"d")).base_offset == 6
+    assert again.restarted().fetch("orders", 6).error_code is ErrorCode.none
+
+
+def test_segments_that_hold_nothing_else_are_removed(world: World) -> None:
+    world.make("bills", segment_bytes="1048576")
+    for _ in range(4):
+        world.produce("bills", batch(b"x" * 600_000))
+    folder = FOLDER / "bills-0"
+    assert [name for name in world.files.list(folder) if name.endswith(".log")] == [
+        f"{base:020d}.log" for base in range(4)
+    ]
+    delete(world, ("bills", 0, 2))
+    assert world.files.list(folder) == [f"{base:020d}.log" for base in (2, 3)]
+    delete(world, ("bills", 0, 4))
+    assert world.files.list(folder) == []
+    assert world.produce("bills", batch(b"y")).base_offset == 4
+
+
+def test_the_file_is_kafkas(world: World) -> None:
+    delete(world, ("orders", 0, 3))
+    assert bytes(world.files.contents[CHECKPOINT]) == b"0\n1\norders 0 3\n"
+
+
+def test_a_new_topic_of_the_same_name_begins_at_its_beginning(world: World) -> None:
+    delete(world, ("orders", 0, 3))
+    topic = world.topics.get("orders")
+    assert topic is not None
+    world.topics.delete(topic)
+    world.turn()
+    world.make("orders")
+    for each in (world, world.restarted()):
+        assert listed(each, -2).offset == 0
+    assert world.produce("orders", batch(b"a")).base_offset == 0
+
+
+@pytest.mark.parametrize(
+    ("topic", "partition", "offset", "error"),
+    [
+        ("orders", 0, 7, ErrorCode.offset_out_of_range),
+        ("orders", 0, -2, ErrorCode.offset_out_of_range),
+        ("orders", 5, 0, ErrorCode.unknown_topic_or_partition),
+        ("nobody", 0, 0, ErrorCode.unknown_topic_or_partition),
+        ("compacted", 0, 0, ErrorCode.policy_violation),
+        ("both", 0, 0, ErrorCode.none),
+        ("__consumer_offsets", 0, 0, ErrorCode.invalid_topic_exception),
+    ],
+)
+def test_what_may_be_deleted(
+    world: World, topic: str, partition: int, offset: int, error: ErrorCode
+) -> None:
+    world.topics.ensure_offsets_topic()
+    world.make("compacted", cleanup_policy="compact")
+    world.make("both", cleanup_policy="compact,delete")
+    low_watermark = 0 if error is ErrorCode.none else -1
+    done = delete(world, (topic, partition, offset))
+    assert done == {(topic, partition): (low_watermark, error)}
+
+
+def test_another_node_is_to_be_asked_for_what_it_leads(world: World) -> None:
+    topic = world.topics.get("orders")
+    assert topic is not None
+    topic.partitions[0].lead(2, 1)
+    assert delete(world, ("orders", 0, 3)) == {("orders", 0): (-1, 6)}
+
+
+def test_a_partition_that_is_named_twice_counts_as_it_was_named_last(world: World) -> None:
+    assert delete(world, ("orders", 0, 5), ("orders", 0, 2)) == {("orders", 0): (2, 0)}
+    assert delete(world, ("orders", 0, 5), ("orders", 0, 9)) == {("orders", 0): (-1, 1)}
+    assert listed(world, -2).offset == 2
+
+
+def test_what_cannot_be_written_down_is_not_deleted(world: World) -> None:
+    world.files.fail("replace")
+    assert delete(world, ("orders", 0, 3), ("orders", 1, 0)) == {
+        ("orders", 0): (-1, ErrorCode.kafka_storage_error),
+        ("orders", 1): (-1, ErrorCode.kafka_storage_error),
+    }
+    for each in (world, world.restarted()):
+        assert listed(each, -2).offset == 0
+
+
+def test_a_segment_that_cannot_be_removed_goes_at_the_next_start(world: World) -> None:
+    world.files.fail("remove")
+    assert delete(world, ("orders", 0, 6)) == {("orders", 0): (-1, ErrorCode.kafka_storage_error)}
+    assert listed(world, -2).offset == 6
+    again = world.restarted()
+    assert listed(again, -2).offset == 6
+    assert again.files.list(FOLDER / "orders-0") == []
+
+
+@pytest.mark.parametrize("text", [b"", b"1\n0\n", b"0\n2\norders 0 3\n", b"0\n1\norders 0\n"])
+def test_a_file_that_makes_no_sense_is_passed_over(world: World, text: bytes) -> None:
+    world.turn()
+    world.files.contents[CHECKPOINT] = bytearray(text)
+    assert listed(world.restarted(), -2).offset == 0
