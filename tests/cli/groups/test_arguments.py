@@ -1,7 +1,12 @@
 """Flags that do not go together: Kafka's words, exit code 1, and no cluster is asked."""
 
+import re
+import shlex
+from pathlib import Path
+
 import pytest
-from kohort.cli.main import main
+from kohort.cli.groups.arguments import check
+from kohort.cli.main import main, parser
 
 SERVER = ["--bootstrap-server", "127.0.0.1:1"]
 ACTIONS = "--list, --describe, --delete, --reset-offsets, --delete-offsets"
@@ -71,3 +76,11 @@ def test_a_flag_that_is_none_ends_with_1(capsys: pytest.CaptureFixture[str]) -> 
         main(["groups", *SERVER, "--nonsense"])
     assert caught.value.code == 1
     assert "--nonsense" in capsys.readouterr().err
+
+
+def test_the_commands_of_the_page_have_flags_that_go_together() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "groups.md").read_text()
+    commands = re.findall(r"^\$ kohort (groups .*)$", page, re.MULTILINE)
+    assert commands
+    for command in commands:
+        check(parser().parse_args([*shlex.split(command), *SERVER]))
