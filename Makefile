@@ -11,7 +11,7 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; \
 	done)
 
-.PHONY: help demo test parity lint types format docs serve bench clean
+.PHONY: help demo test parity soak lint types format docs serve bench clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -34,6 +34,12 @@ test: lint types
 # RECORD=1 writes Kafka's answers down, for the runs that have no Java.
 parity: $(STAMP)
 	KOHORT_PARITY_RECORD=$(RECORD) $(BIN)/pytest -q -m parity tests/parity
+
+# Simulated worlds, each drawn by its seed.
+SEEDS ?= 10000
+FIRST ?= 0
+soak: $(STAMP)
+	@PYTHONPATH=tests $(BIN)/python -m simulation.explore --seeds $(SEEDS) --first $(FIRST)
 
 lint: $(STAMP)
 	$(BIN)/ruff check --quiet .

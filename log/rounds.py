@@ -55,12 +55,15 @@ class Rounds:
         call_soon: Callable[[Callable[[], None]], object],
         sync_logs: SyncLogs,
         round_over: Callable[[], None] = lambda: None,
+        seconds: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """`round_over` is called when all who waited for a round have been told."""
+        """`round_over` is called when all who waited for a round have been told; `seconds` is the
+        clock by which syncs are measured."""
         self.durability = durability
         self._call_soon = call_soon
         self._sync_logs = sync_logs
         self._round_over = round_over
+        self._seconds = seconds
         self._gathering: dict[Log, _Gathered] = {}
         self._syncing: dict[Log, list[Settled]] = {}
         self._write_is_due = False
@@ -169,22 +172,22 @@ class Rounds:
         if len(logs) == 1 and self._sync_seconds < INLINE_SYNC_SECONDS_MAX:
             self._synced(logs, [self._sync_here(logs[0])])
         else:
-            started = time.perf_counter()
+            started = self._seconds()
 
             def done(outcomes: Sequence[OSError | None]) -> None:
-                self._sync_seconds = (time.perf_counter() - started) / len(logs)
+                self._sync_seconds = (self._seconds() - started) / len(logs)
                 self._synced(logs, outcomes)
 
             self._sync_logs(logs, done)
 
     def _sync_here(self, log: Log) -> OSError | None:
-        started = time.perf_counter()
+        started = self._seconds()
         try:
             log.sync()
         except OSError as error:
             return error
         finally:
-            self._sync_seconds = time.perf_counter() - started
+            self._sync_seconds = self._seconds() - started
         return None
 
     def _synced(self, logs: Sequence[Log], outcomes: Sequence[OSError | None]) -> None:

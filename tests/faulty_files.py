@@ -9,6 +9,8 @@ from __future__ import annotations
 import errno
 import os
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,6 +62,15 @@ class FaultyFiles(MemoryFiles):
 
     def heal(self) -> None:
         self._faults.clear()
+
+    @contextmanager
+    def without_faults(self) -> Iterator[None]:
+        """For a test that looks at the disk itself."""
+        faults, self._faults = self._faults, []
+        try:
+            yield
+        finally:
+            self._faults = faults
 
     def operate(self, operation: str, name: str) -> Fault | None:
         """Notes a call; raises its fault, or returns it to an append, which has bytes to leave."""

@@ -1,0 +1,349 @@
+"""Model clients: what a good consumer does, and what may happen to one.
+
+A consumer is driven by its ticks and by answers. Errors are taken as Java's client takes them
+(AbstractCoordinator, ConsumerCoordinator); one that no good client should ever see is a violation.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING, Any, Literal
+
+from kohort.broker.groups.commands import (
+    CommitEntry,
+    Heartbeat,
+    JoinGroup,
+    LeaveGroup,
+    LeavingMember,
+    OffsetCommit,
+    SyncGroup,
+)
+from kohort.broker.groups.results import CommitDone, HeartbeatDone, Joined, Synced
+from kohort.protocol.errors import ErrorCode as E
+from simulation.network import Link
+from simulation.violation import Violation
+
+if TYPE_CHECKING:
+    from simulation.setting import Seat
+    from simulation.world import World
+
+TOPIC = "t"
+# What everybody speaks comes first: the log keeps only what was elected, so that after a restart
+# whoever does not speak that is refused, by Kafka too.
+PROTOCOLS = (("range", "roundrobin"), ("roundrobin", "range"), ("range", "roundrobin", "newest"))
+_ELSEWHERE = (E.not_coordinator, E.coordinator_not_available, E.coordinator_load_in_progress)
+
+
+def partitions_of(assignment: bytes) -> tuple[int, ...]:
+    return tuple(map(int, assignment.split(b","))) if assignment else ()
+
+
+Phase = Literal["idle", "joining", "syncing", "stable", "dead"]
+
+
+class Consumer:
+    """One process. Its seat may have had others before; a stalled one may not know that yet."""
+
+    def __init__(self, world: World, seat: Seat, incarnation: int) -> None:
+        self.world = world
+        self.seat = seat
+        self.is_fenced = False
+        self.name = f"{seat.name}.{incarnation}"
+        self._chance = Random(f"{world.seed} {self.name}")
+        self.member_id = ""
+        self.generation = -1
+        self.phase: Phase = "idle"
+        self.owned: tuple[int, ...] = ()
+        self._link: Link | None = None
+        self._asked_ms: int | None = None  # since when an answer that it needs is awaited
+        self._stalled_until = 0
+        self._inbox: list[tuple[Any, Any]] = []
+        names = self._chance.choice(PROTOCOLS)
+        metadata = self.name.encode() if self._chance.random() < 0.5 else b"same"
+        self.protocols = tuple((name, metadata) for name in names)
+        self._tick()
+
+    # --- time
+
+    def _tick(self) -> None:
+        if self.phase == "dead":
+            return
+        now = self.world.schedule.now_ms()
+        self.world.schedule.after(self.seat.session_ms // 3, self._tick)
+        if now < self._stalled_until:
+            return
+        if self._asked_ms is not None and now > self._asked_ms + self._patience_ms():
+            self.lose_connection()
+        if self._link is None or not self._link.is_open:
+            self._link = Link(self.world, self.name, self._chance, self._lost)
+            if not self._link.is_open:
+                return
+        if self.phase == "idle":
+            self._join()
+        elif self.phase == "stable":
+            self._beat()
+            if self._chance.random() < 0.5:
+                self._commit()
+
+    def _patience_ms(self) -> int:
+        """As long as Java's request timeouts: a join may wait for a whole round, and so may a sync
+        when the round's leader does not come."""
+        if self.phase in ("joining", "syncing"):
+            return self.seat.rebalance_ms + 5_000
+        return self.seat.session_ms
+
+    def stall(self, ms: int) -> None:
+        """A long pause: it neither sends nor reads. What it does first when it wakes up is late."""
+        now = self.world.schedule.now_ms()
+        if self.phase == "dead" or now < self._stalled_until:
+            return
+        self.world.note("!", self.name, "stalls for %d ms", ms)
+        self._stalled_until = now + ms
+        self.world.schedule.after(ms, self._wake)
+
+    def _wake(self) -> None:
+        if self.phase == "stable" and self._chance.random() < 0.7:
+            self._commit()
+        if self.phase == "stable" and self._chance.random() < 0.3:
+            self._beat()
+        inbox, self._inbox = self._inbox, []
+        for asked, result in inbox:
+            self._take(asked, result)
+
+    # --- asking
+
+    def _ask(self, command: Any, *, awaits: bool = True) -> None:
+        if self._link is None or not self._link.is_open:
+            self._lost()
+            return
+        if awaits:
+            self._asked_ms = self.world.schedule.now_ms()
+        asked = (command, self.member_id, self.generation)
+        self._link.send(command, lambda result: self._answered(asked, result))
+
+    def _join(self) -> None:
+        seat, self.phase, self.owned = self.seat, "joining", ()
+        self._ask(
+            JoinGroup(
+                seat.group_id,
+                self.member_id,
+                seat.instance_id,
+                seat.name,
+                "/10.0.0.1",
+                seat.session_ms,
+                seat.rebalance_ms,
+                "consumer",
+                self.protocols,
+                seat.version >= 4,
+                seat.version >= 9,
+                None,
+            )
+        )
+
+    def rejoin(self) -> None:
+        """As a consumer whose subscription changed, or that was told to (enforceRebalance)."""
+        if self.phase == "stable" and self.world.schedule.now_ms() >= self._stalled_until:
+            self._join()
+
+    def _sync(self, joined: Joined) -> None:
+        self.phase = "syncing"
+        assignments: tuple[tuple[str, bytes], ...] = ()
+        if joined.leader == self.member_id and not joined.skip_assignment:
+            members = sorted(joined.members, key=lambda m: m.group_instance_id or m.member_id)
+            count = self.world.setting.topic_partitions
+            assignments = tuple(
+                (m.member_id, ",".join(map(str, range(place, count, len(members)))).encode())
+                for place, m in enumerate(members)
+            )
+        seat = self.seat
+        self._ask(
+            SyncGroup(
+                seat.group_id,
+                self.generation,
+                self.member_id,
+                seat.instance_id,
+                None,
+                joined.protocol_name,
+                assignments,
+            )
+        )
+
+    def _beat(self) -> None:
+        seat = self.seat
+        self._ask(
+            Heartbeat(seat.group_id, self.generation, self.member_id, seat.instance_id),
+            awaits=self._asked_ms is None,
+        )
+
+    def _commit(self) -> None:
+        entries = [
+            CommitEntry(TOPIC, partition, self.world.new_offset(), -1, None, None)
+            for partition in self.owned or (0,)
+        ]
+        seat = self.seat
+        self._ask(
+            OffsetCommit(
+                seat.group_id,
+                self.generation,
+                self.member_id,
+                seat.instance_id,
+                entries,
+                None,
+                E.illegal_generation,
+            ),
+            awaits=False,
+        )
+
+    def leave(self) -> None:
+        """It says goodbye, whatever it is waiting for, and ends."""
+        if self.member_id:
+            leaving = LeavingMember(self.member_id, self.seat.instance_id, None)
+            self._ask(LeaveGroup(self.seat.group_id, (leaving,)))
+        self.end()
+
+    def end(self) -> None:
+        """The process is no more. Nobody is told but by the end of its connection."""
+        self.phase = "dead"
+        if self._link is not None:
+            self._link.close()
+
+    # --- hearing
+
+    def lose_connection(self) -> None:
+        if self._link is not None:
+            self._link.close()
+        self._lost()
+
+    def _lost(self) -> None:
+        self._link = None
+        self._asked_ms = None
+        if self.phase in ("joining", "syncing"):
+            self.phase = "idle"
+
+    def _answered(self, asked: tuple[Any, str, int], result: Any) -> None:
+        if self.phase == "dead":
+            return
+        if self.world.schedule.now_ms() < self._stalled_until:
+            self._inbox.append((asked, result))
+        else:
+            self._take(asked, result)
+
+    def _take(self, asked: tuple[Any, str, int], result: Any) -> None:
+        _, member_id, generation = asked
+        if self.phase == "dead" or (member_id, generation) != (self.member_id, self.generation):
+            return  # for who it is no more
+        if isinstance(result, Joined) and self.phase == "joining":
+            self._asked_ms = None
+            self._joined(result)
+        elif isinstance(result, Synced) and self.phase == "syncing":
+            self._asked_ms = None
+            if result.error is E.none:
+                self.phase = "stable"
+                self.owned = partitions_of(result.assignment)
+            else:
+                self._refused(result.error)
+        elif isinstance(result, HeartbeatDone | CommitDone) and self.phase == "stable":
+            is_beat = isinstance(result, HeartbeatDone)
+            error = result.error if is_beat else result.errors[0]
+            if is_beat:
+                self._asked_ms = None
+            if error is E.rebalance_in_progress and is_beat and self._chance.random() < 0.5:
+                self._commit()  # what it has done so far, before it gives up what it owns
+            if error is not E.none and (is_beat or error is not E.rebalance_in_progress):
+                self._refused(error)
+
+    def _joined(self, result: Joined) -> None:
+        if result.error is E.none:
+            self.generation = result.generation_id
+            self.member_id = result.member_id
+            if self._chance.random() < 0.1:
+                self._commit()  # too early
+            self._sync(result)
+        elif result.error is E.member_id_required:
+            self.member_id = result.member_id
+            self._join()
+        elif result.error is E.group_max_size_reached:
+            self.member_id, self.phase = "", "idle"
+        else:
+            self._refused(result.error)
+
+    def _refused(self, error: E) -> None:
+        if error in _ELSEWHERE:
+            if self.phase in ("joining", "syncing"):
+                self.phase = "idle"
+        elif error is E.fenced_instance_id:
+            self.world.note("!", self.name, "is fenced")
+            self.is_fenced = True
+            self.end()
+        elif error is E.unknown_member_id:
+            self.member_id, self.generation = "", -1
+            self._join()
+        elif error in (E.rebalance_in_progress, E.illegal_generation):
+            self._join()
+        else:
+            raise Violation(f"I5: {self.name} never asked for {error.name} while {self.phase}")
+
+
+class SeatHolder:
+    """What happens on one seat: consumers that come, stall, leave, die and are started again."""
+
+    def __init__(self, world: World, seat: Seat) -> None:
+        self.world = world
+        self.seat = seat
+        self._chance = Random(f"{world.seed} seat {seat.name}")
+        self._incarnations = 0
+        self._old: list[Consumer] = []
+        self.consumer: Consumer | None = None
+        world.schedule.after(self._chance.randint(0, 5_000), self._start)
+        self._next_trouble()
+        self._supervise()
+
+    def _start(self) -> None:
+        self.consumer = Consumer(self.world, self.seat, self._incarnations)
+        self._incarnations += 1
+
+    def _supervise(self) -> None:
+        """Whoever was fenced is started again: what fenced it may have been its own late join."""
+        self.world.schedule.after(1_000, self._supervise)
+        if self.consumer is not None and self.consumer.is_fenced:
+            self._replace(self.consumer, "is started again", 0)
+
+    def _next_trouble(self) -> None:
+        ms = int(self._chance.expovariate(1 / self.seat.troubles_ms)) + 100
+        self.world.schedule.after(ms, self._trouble)
+
+    def _trouble(self) -> None:
+        if self.world.is_calm:
+            return
+        self._next_trouble()
+        consumer, chance = self.consumer, self._chance
+        what, ms = chance.random(), chance.randint(200, 2 * self.seat.session_ms)
+        if consumer is None:
+            return  # it is about to be started
+        if what < 0.15:
+            self._replace(consumer, "is killed", ms)
+        elif what < 0.5:
+            consumer.stall(ms)
+        elif what < 0.65:
+            self.world.note("!", consumer.name, "leaves")
+            consumer.leave()
+            self._replace(consumer, "has left", ms)
+        elif what < 0.8:
+            # Its successor starts while it hangs: a static one takes its place.
+            consumer.stall(ms)
+            self._old.append(consumer)
+            self.consumer = None
+            self.world.schedule.after(ms // 2, self._start)
+        else:
+            consumer.rejoin()
+
+    def _replace(self, consumer: Consumer, why: str, ms: int) -> None:
+        self.world.note("!", consumer.name, why)
+        consumer.end()
+        self.consumer = None
+        self.world.schedule.after(ms, self._start)
+
+    def calm_down(self) -> None:
+        """From now on one good consumer sits here."""
+        for consumer in self._old:
+            consumer.end()

@@ -1,0 +1,87 @@
+"""What one seed draws before anything happens. What happens then, each actor draws for itself, from
+a source of chance of its own: so that a story goes on much the same without one of its actors."""
+
+from dataclasses import dataclass
+from random import Random
+from typing import Literal
+
+from kohort.broker.groups.config import GroupConfig
+
+Durability = Literal["fsync", "os"]
+
+
+@dataclass(frozen=True)
+class Seat:
+    """A place in a group, on which one consumer sits at a time."""
+
+    name: str
+    group_id: str
+    instance_id: str | None
+    session_ms: int
+    rebalance_ms: int
+    version: int  # of its JoinGroup
+    troubles_ms: int  # how often, about, something happens to it
+
+
+@dataclass(frozen=True)
+class Setting:
+    durability: Durability
+    config: GroupConfig
+    offsets_partitions: int
+    topic_partitions: int
+    seats: tuple[Seat, ...]
+    latency_ms: int  # of the network, at most
+    sync_ms: int  # of the disk, at most
+    segment_bytes: int
+    chaos_ms: int
+    faults_ms: int  # how often, about, broker, disk and network fail
+
+    @property
+    def bound_ms(self) -> int:
+        """How long a group may need until it is stable, once faults have stopped.
+
+        Whoever left ghosts behind: their pending ids and sessions end after a session timeout, a
+        round that waits for them closes after a rebalance timeout, its successor may owe syncs for
+        as long; and a round before may just have begun.
+        """
+        session_ms = max((seat.session_ms for seat in self.seats), default=0)
+        rebalance_ms = max((seat.rebalance_ms for seat in self.seats), default=0)
+        return 2 * session_ms + 4 * rebalance_ms + self.config.group_initial_rebalance_delay_ms
+
+
+def draw(seed: int) -> Setting:
+    chance = Random(f"{seed} setting")
+    seats = [
+        _seat(chance, group, place)
+        for group in range(chance.choice([1, 1, 2]))
+        for place in range(chance.choice([1, 2, 3, 3, 4]))
+    ]
+    return Setting(
+        durability=chance.choice(["fsync", "fsync", "fsync", "os"]),
+        config=GroupConfig(
+            group_min_session_timeout_ms=1_000,
+            group_initial_rebalance_delay_ms=chance.choice([0, 0, 500, 3_000]),
+            group_max_size=chance.choice([2_147_483_647, 2_147_483_647, 5]),
+        ),
+        offsets_partitions=chance.choice([1, 2, 3]),
+        topic_partitions=chance.randint(1, 6),
+        seats=tuple(seats),
+        latency_ms=chance.choice([1, 10, 100, 1_000]),
+        sync_ms=chance.choice([0, 5, 50, 300]),
+        segment_bytes=chance.choice([600, 4_096, 1 << 30]),
+        chaos_ms=chance.randint(10_000, 40_000),
+        faults_ms=chance.choice([2_000, 5_000, 10_000]),
+    )
+
+
+def _seat(chance: Random, group: int, place: int) -> Seat:
+    session_ms = chance.choice([3_000, 6_000])
+    return Seat(
+        name=f"c{group}{place}",
+        group_id=f"group-{group}",
+        instance_id=f"i{group}{place}" if chance.random() < 0.4 else None,
+        session_ms=session_ms,
+        rebalance_ms=chance.choice([4_000, 8_000]),
+        version=chance.choice([3, 5, 8, 9]),
+        troubles_ms=chance.choice([3_000, 8_000, 20_000]),
+    )

@@ -1,0 +1,17 @@
+"""Worlds that once found something, by what they found."""
+
+import pytest
+from simulation.explore import report, story_of
+
+KNOWN = {
+    "a join that arrives after its successor fences the one who sent both": 141,
+    "a debt of a replaced member that nobody can pay leads to one more round": 53,
+    "the power goes while a commit of a group that is read for it is written": 125,
+}
+
+
+@pytest.mark.parametrize("seed", KNOWN.values(), ids=KNOWN)
+def test_no_promise_is_broken_when(seed: int) -> None:
+    _, violation = story_of(seed)
+    if violation is not None:
+        pytest.fail(report(seed, violation), pytrace=False)

@@ -1,0 +1,219 @@
+"""A whole world from one seed: consumers, a network, a disk and a broker that is the real one but
+for its files, clock, ids and sockets. The same seed gives the same story, event for event.
+
+    World(seed).run()       raises Violation, whose last lines are what led to it: `World.story`
+
+First comes chaos, then calm: the disk is well, the network too, on each seat sits one good
+consumer. Then everything must have come to rest within a bound, and stay so.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from faulty_files import Crashed, FaultyFiles
+from kohort.broker.groups.states import State
+from kohort.offsets.partitioner import partition_for
+from simulation.consumers import SeatHolder
+from simulation.invariants import Invariants
+from simulation.network import Link, Request
+from simulation.outsiders import OUTSIDERS
+from simulation.schedule import Schedule
+from simulation.server import Life
+from simulation.setting import draw
+from simulation.violation import Violation
+
+RESTART_MS = 1_000  # of the last broker, once all is calm
+
+
+class World:
+    """`without` leaves out actors (seats and outsiders, by name); `chaos_ms` ends chaos early."""
+
+    def __init__(
+        self, seed: int, *, without: frozenset[str] = frozenset(), chaos_ms: int | None = None
+    ) -> None:
+        self.seed = seed
+        self.setting = draw(seed)
+        self.chaos_ms = self.setting.chaos_ms if chaos_ms is None else chaos_ms
+        self.schedule = Schedule()
+        self.files = FaultyFiles()
+        self.trace: list[tuple[int, str, str, str, tuple[Any, ...]]] = []
+        self.links: dict[Link, None] = {}  # those that the broker knows of
+        self.is_calm = False
+        self.latency_ms = self.setting.latency_ms
+        self.power_goes = False  # with the next crash, not just the process
+        self.down_ms = 0
+        self.deleted: set[str] = set()  # groups that somebody asked to delete
+        self._chance = Random(f"{seed} world")
+        self._numbers = {"id": 0, "offset": 0, "request": 0, "life": 0}
+        self.invariants = Invariants(self)
+        self.life: Life | None = None
+        self._start_broker()
+        self.actors = [name for name in self._actor_names() if name not in without]
+        self.seats = [
+            SeatHolder(self, seat) for seat in self.setting.seats if seat.name in self.actors
+        ]
+        self._outsiders = [make(self) for name, make in OUTSIDERS.items() if name in self.actors]
+
+    def _actor_names(self) -> list[str]:
+        return [*OUTSIDERS, *(seat.name for seat in self.setting.seats)]
+
+    # --- what actors ask for
+
+    @property
+    def group_ids(self) -> list[str]:
+        return sorted({seat.group_id for seat in self.setting.seats})
+
+    def session_ms(self, who: str) -> int:
+        """Of the seat of a consumer, by the consumer's name."""
+        return next(s.session_ms for s in self.setting.seats if who.startswith(f"{s.name}."))
+
+    def partition_of(self, group_id: str) -> int:
+        return partition_for(group_id, self.setting.offsets_partitions)
+
+    def new_id(self) -> str:
+        return str(self._number("id"))
+
+    def new_offset(self) -> int:
+        """One of its own for each commit, so that what is read tells who wrote it."""
+        return self._number("offset")
+
+    def new_request(self, who: str, link: Link, command: Any, on_answer: Any) -> Request:
+        return Request(self._number("request"), who, link, command, on_answer)
+
+    def _number(self, of: str) -> int:
+        self._numbers[of] += 1
+        return self._numbers[of]
+
+    def note(self, sign: str, who: str, text: str, *details: Any) -> None:
+        """A line of the story: `<` asked, `>` answered, `=` state, `!` trouble."""
+        self.trace.append((self.schedule.now_ms(), sign, who, text, details))
+
+    def story(self) -> list[str]:
+        start_ms = self.schedule.start_ms
+        return [
+            f"{ms - start_ms:>6} {sign} {who}: {text % details if details else text}"
+            for ms, sign, who, text, details in self.trace
+        ]
+
+    # --- the broker's lives
+
+    def _start_broker(self) -> None:
+        if self.life is None:
+            number = self._number("life")
+            self.note("=", "broker", "starts for the %d. time", number)
+            self.life = Life(self, number)
+
+    def kill_broker(self) -> None:
+        life, self.life = self.life, None
+        if life is None:
+            return
+        self.note("!", "broker", "dies, with the power" if self.power_goes else "is killed")
+        life.is_over = True
+        if self.power_goes:
+            self.files.crash(self._chance)
+        else:
+            self.files.crash_at = None
+        self.power_goes = False
+        self.invariants.broker_died()
+        for link in list(self.links):
+            link.broker_died()
+        self.schedule.after(self.down_ms, self._start_broker)
+
+    # --- the story
+
+    def run(self) -> None:
+        start_ms = self.schedule.now_ms()
+        self._run_until(start_ms + self.chaos_ms)
+        self._calm_down()
+        self._come_to_rest(self.schedule.now_ms() + self.setting.bound_ms)
+        self._check_owners()
+        self._end()
+
+    def _come_to_rest(self, bound_ms: int) -> None:
+        """By then all is as it will stay. Before, groups may rest and stir again: a debt that
+        nobody can pay (replacing.py), the last session of somebody who is gone."""
+        quiet_ms = 2 * max((seat.seat.session_ms for seat in self.seats), default=1_000)
+        while True:
+            since_ms, generations = self.schedule.now_ms(), self._generations()
+            unrest = self._unrest()
+            self._run_until(since_ms + (quiet_ms if unrest is None else 500))
+            if unrest is None:
+                unrest = self._unrest()
+                if unrest is None and self._generations() == generations:
+                    self.invariants.check_nobody_waits(since_ms)
+                    return
+            if since_ms >= bound_ms:
+                raise Violation(
+                    f"I5: no rest {self.setting.bound_ms} ms after the last fault: "
+                    f"{unrest or generations}"
+                )
+
+    def _generations(self) -> list[int | None]:
+        return [seat.consumer and seat.consumer.generation for seat in self.seats]
+
+    def _run_until(self, ms: int) -> None:
+        while (event := self.schedule.next_due(ms)) is not None:
+            try:
+                event()
+            except Crashed:
+                self.kill_broker()
+            except Violation:
+                raise
+            except Exception as error:
+                raise Violation(f"I5: {type(error).__name__}: {error}") from error
+
+    def _calm_down(self) -> None:
+        self.note("=", "world", "calms down")
+        self.is_calm = True
+        self.latency_ms = min(self.latency_ms, 10)
+        self.files.heal()
+        self.files.crash_at = None
+        self._start_broker()
+        for link in list(self.links):
+            if link.is_silent:
+                link.cut()
+        for seat in self.seats:
+            seat.calm_down()
+
+    def _unrest(self) -> str | None:
+        """Why the groups are not at rest; None when they are."""
+        assert self.life is not None
+        for group_id in self.group_ids:
+            shard = self.life.shard_of(group_id)
+            group = None if shard is None else shard.coordinator.groups.get(group_id)
+            seats = [seat for seat in self.seats if seat.seat.group_id == group_id]
+            if not seats:
+                if group is not None and group.state is not State.EMPTY:
+                    return f"{group_id} is {group.state}, and has nobody"
+                continue
+            consumers = [seat.consumer for seat in seats]
+            if group is None or group.state is not State.STABLE:
+                return f"{group_id} is {None if group is None else group.state}"
+            for consumer in consumers:
+                if consumer is None or consumer.phase != "stable":
+                    return f"{group_id}: {consumer and (consumer.name, consumer.phase)}"
+                if consumer.generation != group.generation:
+                    return f"{consumer.name} is at {consumer.generation} of {group.generation}"
+            if group.members.keys() != {c.member_id for c in consumers if c is not None}:
+                return f"{group_id} has members {list(group.members)}"
+        return None
+
+    def _check_owners(self) -> None:
+        for group_id in self.group_ids:
+            consumers = [s.consumer for s in self.seats if s.seat.group_id == group_id]
+            owned = sorted(p for c in consumers if c is not None for p in c.owned)
+            if consumers and owned != list(range(self.setting.topic_partitions)):
+                raise Violation(f"I1: of {group_id} are owned {owned}, once all is calm")
+
+    def _end(self) -> None:
+        """What the last broker leaves on the disk is all there, even if the power goes."""
+        self.power_goes = self.setting.durability == "fsync"
+        self.down_ms = 0
+        self.kill_broker()
+        self._run_until(self.schedule.now_ms())
+        assert self.life is not None
+        for group_id in [*self.group_ids, "solo"]:
+            self.life.runtime.load([self.partition_of(group_id)])
+        self._run_until(self.schedule.now_ms() + RESTART_MS)
