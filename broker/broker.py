@@ -2,6 +2,7 @@
 
 import asyncio
 import uuid
+from collections import defaultdict
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
@@ -29,6 +30,7 @@ from .meta import cluster_id_of
 from .node import Node
 from .runtime import GroupRuntime
 from .server import Server
+from .shard import DeletedTopics
 from .sync_pool import SyncPool
 from .timers import Timers
 from .tracing import new_routes
@@ -171,8 +173,9 @@ class Broker:
         timers = Timers(self._clock)
         closing.callback(timers.close)
         cluster = Cluster(cluster_id, topics)
+        deleted: DeletedTopics = defaultdict(list)
         for node_id in self._servers:
-            groups = self._group_runtime(node_id, rounds, topics, timers)
+            groups = self._group_runtime(node_id, rounds, topics, timers, deleted)
             closing.callback(groups.close)
             cluster.nodes[node_id] = Node(
                 node_id=node_id,
@@ -185,6 +188,7 @@ class Broker:
                 topics=topics,
                 groups=groups,
             )
+        topics.on_deleted = cluster.topic_deleted
         return cluster
 
     def _advertised(self, node_id: int) -> tuple[str, int]:
@@ -197,7 +201,7 @@ class Broker:
         return told.host, told.port + place if told.port else port
 
     def _group_runtime(
-        self, node_id: int, rounds: Rounds, topics: Topics, timers: Timers
+        self, node_id: int, rounds: Rounds, topics: Topics, timers: Timers, deleted: DeletedTopics
     ) -> GroupRuntime:
         def partition(index: int) -> Partition:
             found = topics.ensure_offsets_topic().partition(index)
@@ -205,6 +209,7 @@ class Broker:
             return found
 
         groups = GroupConfig(
+            offsets_retention_ms=self.config.int("offsets.retention.minutes") * 60_000,
             **{
                 key: self.config.int(key.replace("_", "."))
                 for key in (
@@ -213,8 +218,9 @@ class Broker:
                     "group_initial_rebalance_delay_ms",
                     "group_max_size",
                     "offset_metadata_max_bytes",
+                    "offsets_retention_check_interval_ms",
                 )
-            }
+            },
         )
 
         def new_coordinator(partition: int) -> Coordinator:
@@ -238,6 +244,7 @@ class Broker:
             new_coordinator=new_coordinator,
             call_soon=asyncio.get_running_loop().call_soon,
             leads=lambda index: partition(index).leader_id == node_id,
+            deleted_topics=deleted,
         )
         runtime.on_durable = lambda index: partition(index).waiters.wake_all()
         return runtime

@@ -71,6 +71,11 @@ class Cluster:
         orphans = [place for place in self._places() if place[1].leader_id == NO_LEADER]
         self._elect((place, node_id) for place in orphans)
 
+    def topic_deleted(self, topic: str) -> None:
+        """What was committed for it goes with it, in all groups of all nodes."""
+        for node in self.nodes.values():
+            node.groups.topic_deleted(topic)
+
     def _places(self) -> Iterator[Place]:
         for topic in self._topics:
             for partition in topic.partitions:

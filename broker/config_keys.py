@@ -183,12 +183,12 @@ GROUPS = (
         read_only=True,
     ),
     _int("offsets.topic.compression.codec", 0, between(0, 4), "codec of its batches"),
-    _int("offsets.retention.minutes", 10080, at_least(1), "offsets of an empty group go after"),
+    _int("offsets.retention.minutes", 10080, at_least(1), "offsets that nobody uses go after"),
     _long(
         "offsets.retention.check.interval.ms",
         600000,
         at_least(1),
-        "how often that is looked at",
+        "how often a partition is looked through for that",
         fixed=True,
     ),
     _int("offsets.commit.timeout.ms", 5000, at_least(1), "how long a commit may take"),
@@ -229,8 +229,6 @@ IDLE: Final = {
     "unclean.leader.election.enable": ONE_REPLICA,
     "offsets.topic.replication.factor": ONE_REPLICA,
     "offsets.topic.compression.codec": "its batches are stored plain",
-    "offsets.retention.minutes": "no offset expires",
-    "offsets.retention.check.interval.ms": "no offset expires",
     "offsets.commit.timeout.ms": "a commit takes as long as the disk",
     "offsets.load.buffer.size": "loading reads by batches",
 }

@@ -7,7 +7,7 @@ was decided, so that no client reads what a crash could take back
 """
 
 import logging
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
@@ -21,7 +21,7 @@ from .groups.commands import Command, GroupCommand, ListGroups
 from .groups.coordinator import Coordinator, Outcome, Reply
 from .groups.describing import listed_together
 from .groups.results import append_error, refusal
-from .shard import ServedShard, ShardState
+from .shard import DeletedTopics, ServedShard, ShardState
 from .timers import Timers
 from .together import Together
 
@@ -52,6 +52,7 @@ class GroupRuntime:
         new_coordinator: Callable[[int], Coordinator],
         call_soon: Callable[[Callable[[], None]], object],
         leads: Callable[[int], bool] = lambda _partition: True,
+        deleted_topics: DeletedTopics | None = None,
     ) -> None:
         self._leads = leads
         self._store = store
@@ -63,6 +64,7 @@ class GroupRuntime:
         self._to_load: deque[int] = deque()
         self._last_ticket = 0
         self._waiting: dict[int, tuple[Command, Respond, Any]] = {}
+        self._deleted_topics = defaultdict(list) if deleted_topics is None else deleted_topics
         # Told after a round has made records of a partition durable.
         self.on_durable: Callable[[int], None] = lambda _partition: None
 
@@ -144,15 +146,28 @@ class GroupRuntime:
             return
         shard.state = ShardState.RESIGNED
         shard.loading = None
-        if shard.timer is not None:
-            shard.timer.cancel()
+        shard.disarm()
         self._deliver(shard.coordinator.unload().replies)
+
+    def topic_deleted(self, topic: str) -> None:
+        """Tombstones for all that was committed for it; where the log is still to be read, once
+        it is and before anyone is answered from it."""
+        unread = {p for p in self._to_load if p not in self._shards and self._leads(p)}
+        for partition in (*self._shards, *unread):
+            self._deleted_topics[partition].append(topic)
+        for shard in self._shards.values():
+            if shard.state is ShardState.ACTIVE:
+                self._forget_deleted(shard)
+
+    def _forget_deleted(self, shard: ServedShard) -> None:
+        for topic in self._deleted_topics.pop(shard.partition, ()):
+            outcome = shard.coordinator.topic_deleted(topic)
+            self._carry_out(shard, outcome, self._clock.now_ms())
 
     def close(self) -> None:
         for shard in self._shards.values():
             shard.loading = None
-            if shard.timer is not None:
-                shard.timer.cancel()
+            shard.disarm()
         self._shards.clear()
         self._to_load.clear()
         self._waiting.clear()
@@ -196,12 +211,7 @@ class GroupRuntime:
         deadline = shard.coordinator.next_deadline()
         # An earlier timer finds nothing due and then waits for the right time.
         if deadline is not None and (shard.timer is None or deadline < shard.timer.deadline_ms):
-            self._wait_for(shard, deadline)
-
-    def _wait_for(self, shard: ServedShard, deadline: int) -> None:
-        if shard.timer is not None:
-            shard.timer.cancel()
-        shard.timer = self._timers.call_at(deadline, partial(self._tick, shard))
+            shard.arm(self._timers, deadline, partial(self._tick, shard))
 
     def _tick(self, shard: ServedShard) -> None:
         shard.timer = None
@@ -212,10 +222,10 @@ class GroupRuntime:
         # One due deadline at a time: its records are applied before the next one is decided.
         while (deadline := coordinator.next_deadline()) is not None and deadline <= now:
             self._carry_out(shard, coordinator.tick(now), now)
-            if shard.coordinator is not coordinator:
+            if shard.coordinator is not coordinator or coordinator.is_expiring:
                 return
         if deadline is not None:
-            self._wait_for(shard, deadline)
+            shard.arm(self._timers, deadline, partial(self._tick, shard))
 
     # --- answering
 
@@ -310,6 +320,7 @@ class GroupRuntime:
         shard.state = ShardState.ACTIVE
         now = self._clock.now_ms()
         self._carry_out(shard, shard.coordinator.loaded(now), now)
+        self._forget_deleted(shard)
 
     def _lose(self, shard: ServedShard, error: OSError) -> None:
         """What is in memory rests on bytes that are not on disk: let go and read the disk again."""
@@ -325,9 +336,7 @@ class GroupRuntime:
         shard.state = ShardState.LOADING
         shard.gathered = None
         shard.coordinator = self._new_coordinator(shard.partition)
-        if shard.timer is not None:
-            shard.timer.cancel()
-            shard.timer = None
+        shard.disarm()
         self._store.abandon(log, error)
         self._start_loading(shard)
         self._deliver(lost.unload().replies)

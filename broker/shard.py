@@ -1,12 +1,17 @@
 """What a node's runtime keeps of each offsets partition that it leads."""
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from enum import Enum, auto
+from typing import TypeAlias
 
 from ..log.log import Log
 from ..offsets.records import OffsetsRecord
 from .groups.coordinator import Coordinator, Reply
-from .timers import Timer
+from .timers import Timer, Timers
+
+DeletedTopics: TypeAlias = defaultdict[int, list[str]]
+"""Offsets partition -> topics whose tombstones are to be written once its log has been read."""
 
 
 class ShardState(Enum):
@@ -41,3 +46,17 @@ class ServedShard:
         # Replies whose records are in the newest round: the one that gathers, or, while none
         # does, the one that is being synced.
         self.gathered: list[Reply] | None = None
+
+    def arm(self, timers: Timers, deadline_ms: int, tick: Callable[[], None]) -> None:
+        """Call `tick` at this time and no other. The slices of a sweep take turns with those of
+        other partitions and with whoever has a request."""
+        self.disarm()
+        if self.coordinator.is_expiring:
+            self.timer = timers.in_turn(tick)
+        else:
+            self.timer = timers.call_at(deadline_ms, tick)
+
+    def disarm(self) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None

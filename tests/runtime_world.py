@@ -36,10 +36,20 @@ class HandTimers:
     def __init__(self, clock: HandClock) -> None:
         self.clock = clock
         self.timers: list[HandTimer] = []
+        self.slices: list[HandTimer] = []
 
     def call_at(self, deadline_ms: int, callback: Callable[[], None]) -> HandTimer:
         self.timers.append(HandTimer(deadline_ms, callback))
         return self.timers[-1]
+
+    def in_turn(self, callback: Callable[[], None]) -> HandTimer:
+        self.slices.append(HandTimer(self.clock.ms, callback))
+        return self.slices[-1]
+
+    def next_slice(self) -> None:
+        callback = self.slices.pop(0).callback
+        if callback is not None:
+            callback()
 
     def advance(self, ms: int) -> None:
         self.clock.ms += ms
@@ -118,10 +128,12 @@ class World:
 
     def turn(self) -> None:
         """Until nothing is due any more."""
-        while self.due:
+        while self.due or self.timers.slices:
             due, self.due[:] = list(self.due), []
             for callback in due:
                 callback()
+            if self.timers.slices:
+                self.timers.next_slice()
 
     def ask(self, name: str, command: Any) -> int:
         return self.runtime.submit(command, self._answer, name)

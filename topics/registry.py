@@ -77,6 +77,8 @@ class Topics:
         self._next_producer_id = self._producer_ids_end = 0
         self._watched: object = None
         self.start_offsets = StartOffsets(folder, files)
+        # Told of a topic's name when its deletion is durable, before the name can be had again.
+        self.on_deleted: Callable[[str], None] = lambda _name: None
         self._journal = self._opened()
         self._replay()
 
@@ -263,6 +265,8 @@ class Topics:
 
     def _remove(self, topic: Topic, error: OSError | None) -> None:
         del self._leaving[topic.name]
+        if error is None:
+            self.on_deleted(topic.name)
         for partition in topic.partitions:
             if error is not None:
                 partition.close()  # its topic is back and opens the folder itself

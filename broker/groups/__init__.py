@@ -10,5 +10,6 @@ rebalance    is the round over?      syncing     who gets which assignment?
 heartbeats   who is alive?           leaving     who goes?
 commits      what is written?        fetches     what was?
 describing   what is known of it?    deleting    what may be taken away?
+expiring     what has had its time?
 subscriptions   which topics does it read?
 """

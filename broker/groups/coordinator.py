@@ -33,9 +33,10 @@ from .commands import (
 )
 from .commits import decide_commit
 from .config import GroupConfig
-from .deadline_keys import DeadlineKey
-from .deleting import decide_delete_group, decide_delete_offsets
+from .deadline_keys import EXPIRING, DeadlineKey
+from .deleting import decide_delete_group, decide_delete_offsets, tombstones_of_topic
 from .describing import decide_describe, decide_list
+from .expiring import Expiring
 from .fetches import decide_fetch
 from .group import Group
 from .heartbeats import decide_heartbeat, session_timer_due
@@ -70,7 +71,7 @@ class Coordinator:
     """`new_member_id` makes the random part of a member id (upstream: a UUID's text); `voice` is
     told what happens, of every commit that is accepted only if it `tells_commits`."""
 
-    __slots__ = ("_shard", "_table", "_tells_commits")
+    __slots__ = ("_expiring", "_shard", "_table", "_tells_commits")
 
     def __init__(
         self,
@@ -84,6 +85,7 @@ class Coordinator:
         self._tells_commits = tells_commits
         self._table = OffsetsTable() if table is None else table
         self._shard = Shard(config, new_member_id, self._table, voice)
+        self._expiring = Expiring(self._shard)
 
     # --- deciding
 
@@ -102,6 +104,8 @@ class Coordinator:
         if popped is None:
             return NOTHING
         timer, due = popped
+        if timer == EXPIRING:
+            return self._expiring.due(now)
         group = self._shard.groups.get(timer.group_id)
         if group is None:
             return NOTHING
@@ -118,6 +122,16 @@ class Coordinator:
         """When to tick() again: never too late, sometimes too early (a deadline moved meanwhile;
         the tick then decides nothing and the next answer is right). None: no need to."""
         return self._shard.deadlines.earliest()
+
+    @property
+    def is_expiring(self) -> bool:
+        """Whether a sweep for what has expired is under way: the next ticks are its slices, and
+        others may be served between them."""
+        return self._expiring.is_under_way
+
+    def topic_deleted(self, topic: str) -> Outcome:
+        """All that was committed for it goes, in every group and any state."""
+        return Outcome(tombstones_of_topic(self._shard, topic), ())
 
     # --- durable state
 
@@ -189,6 +203,7 @@ class Coordinator:
                     "commit offsets"
                 )
                 prepare(turn, group, Why(Cause.GROUP_FULL, reason))
+        self._expiring.arm(now)
         return turn.outcome()
 
     def unload(self) -> Outcome:

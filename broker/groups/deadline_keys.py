@@ -3,6 +3,8 @@
 session  a member must show itself until then; a pending id must join until then
 join     the round that gathers members ends then
 sync     who still owes its sync is out then
+
+And one of the whole partition, EXPIRING: all groups are looked at for what has expired.
 """
 
 from typing import Literal, NamedTuple, TypeAlias
@@ -11,9 +13,12 @@ from .deadlines import Deadlines
 
 
 class DeadlineKey(NamedTuple):
-    kind: Literal["session", "join", "sync"]
+    kind: Literal["session", "join", "sync", "expiring"]
     group_id: str
     member_id: str = ""
+
+
+EXPIRING = DeadlineKey("expiring", "")
 
 
 GroupDeadlines: TypeAlias = Deadlines[DeadlineKey]

@@ -1,8 +1,10 @@
-"""DeleteGroups and OffsetDelete: what may an administrator take away, and from whom?
+"""DeleteGroups, OffsetDelete, DeleteTopics: what may an administrator take away, and from whom?
 
 Upstream: GroupCoordinatorShard.deleteGroups, OffsetMetadataManager.deleteOffsets,
 ClassicGroup.validateDeleteGroup and validateOffsetDelete.
 """
+
+from collections import Counter
 
 from ...offsets.causes import Cause
 from ...offsets.records import GroupForgotten, OffsetForgotten, OffsetsRecord
@@ -46,6 +48,26 @@ def decide_delete_group(shard: Shard, command: DeleteGroup, ticket: int, _now: i
     )
     records.append(GroupForgotten(group_id))
     return outcome_of(ticket, GroupDeleted(_NONE), tuple(records))
+
+
+def tombstones_of_topic(shard: Shard, topic: str) -> tuple[OffsetForgotten, ...]:
+    """Of all groups, whatever their state: the topic is gone, and one that gets its name later is
+    another (upstream: OffsetMetadataManager.onTopicsDeleted). The groups stay."""
+    records = tuple(shard.table.of_topic(topic))
+    if records:
+        shard.voice.info(
+            "Generated %d tombstone records while deleting offsets for topics [%s].",
+            len(records),
+            topic,
+        )
+    for group_id, count in Counter(record.group_id for record in records).items():
+        shard.voice.tell(
+            EventType.OFFSETS_DELETED,
+            shard.groups.get(group_id) or group_id,
+            cause=Cause.TOPIC_DELETED,
+            detail={"offsets": str(count)},
+        )
+    return records
 
 
 def decide_delete_offsets(shard: Shard, command: OffsetDelete, ticket: int, _now: int) -> Outcome:

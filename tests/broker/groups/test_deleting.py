@@ -2,6 +2,7 @@
 
 import pytest
 from group_world import GROUP, World
+from kohort.broker.groups.deadline_keys import EXPIRING
 from kohort.broker.groups.states import State
 from kohort.offsets.records import GroupForgotten, OffsetForgotten
 from kohort.protocol.consumer_protocol import Subscription, write_subscription
@@ -49,7 +50,7 @@ def test_who_was_only_given_an_id_keeps_no_group_alive(w: World) -> None:
     pending = w.new_id()
     assert w.delete() is E.none
     assert w.answers[w.join(pending)].error is E.unknown_member_id
-    assert not w.coordinator.deadlines
+    assert list(w.coordinator.deadlines) == [EXPIRING]
 
 
 def test_a_deleted_group_begins_anew(w: World) -> None:

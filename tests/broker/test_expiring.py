@@ -1,0 +1,212 @@
+"""Offsets that expire, and those of deleted topics, in the runtime: what is in the log is what is
+known, whatever a restart reads, and nobody waits for a sweep."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from kohort.broker.broker import Broker
+from kohort.broker.config import BrokerConfig
+from kohort.broker.groups.commands import CommitEntry, OffsetCommit, OffsetFetch
+from kohort.broker.groups.config import GroupConfig
+from kohort.broker.groups.expiring import SLICE_TOMBSTONES
+from kohort.broker.runtime import LOAD_SLICE_RECORDS
+from kohort.log.batch import records
+from kohort.offsets.records import GroupForgotten, OffsetCommitted, OffsetForgotten, decode
+from kohort.protocol.errors import ErrorCode
+from runtime_world import World
+
+INTERVAL_MS = GroupConfig().offsets_retention_check_interval_ms
+RETENTION_MS = GroupConfig().offsets_retention_ms
+
+
+def written(world: World) -> list[Any]:
+    batches = world.partition.log.batches()
+    return [decode(each.key, each.value) for _, batch in batches for each in records(batch)]
+
+
+def expire(world: World) -> None:
+    """As if each sweep came at its time: one is enough to see what has expired by now."""
+    world.timers.advance(RETENTION_MS)
+
+
+def test_what_expires_is_in_the_log_and_a_restart_knows_no_more_of_it() -> None:
+    world = World("fsync")
+    world.commit("old", 1)
+    world.turn()
+    world.timers.advance(RETENTION_MS - 1)
+    world.commit("young", 2, group_id="other")
+    world.turn()
+    world.timers.advance(INTERVAL_MS)
+    world.turn()
+    assert written(world)[2:] == [OffsetForgotten("g", "t", 0), GroupForgotten("g")]
+    assert (world.fetched(), world.fetched("other")) == (-1, 2)
+    reopened = World("fsync", world.files)
+    assert (reopened.fetched(), reopened.fetched("other")) == (-1, 2)
+    assert not list(reopened.runtime._shards[0].coordinator.groups)
+
+
+def test_others_are_served_between_the_slices_of_a_sweep() -> None:
+    world = World("os")
+    for i in range(SLICE_TOMBSTONES):
+        world.commit(f"c{i}", 1, group_id=f"g{i}")
+    world.turn()
+    expire(world)
+    left = [len(world.timers.slices)]
+    while world.timers.slices:
+        world.timers.next_slice()
+        # Whoever asks does not make it go faster, or twice.
+        world.commit(f"meanwhile{len(left)}", 1, group_id="new")
+        assert len(world.timers.slices) <= 1
+        left.append(len(world.runtime._shards[0].coordinator.table))
+    world.turn()
+    # To begin is a slice of its own; then a tombstone for the offset and one for the group each.
+    half = SLICE_TOMBSTONES // 2
+    assert left == [1, SLICE_TOMBSTONES + 1, half + 1, 1]
+    assert [r for r in written(world) if isinstance(r, OffsetCommitted)][-1].group_id == "new"
+    assert world.fetched("g0") == -1
+    assert world.fetched("new") == 1
+
+
+def test_sweeps_go_on_after_the_first() -> None:
+    world = World("os")
+    assert world.fetched() == -1
+    for offset in (1, 2):
+        world.commit(f"c{offset}", offset)
+        world.turn()
+        expire(world)
+        world.turn()
+        assert world.fetched() == -1
+
+
+def test_a_lost_partition_ends_its_sweep_and_begins_another_later() -> None:
+    world = World("fsync")
+    for i in range(SLICE_TOMBSTONES):
+        world.commit(f"c{i}", 1, group_id=f"g{i}")
+    world.turn()
+    expire(world)
+    world.timers.next_slice()
+    world.timers.next_slice()
+    world.files.fail("append")
+    world.turn()
+    assert world.fetched("g0") == 1
+    world.timers.advance(INTERVAL_MS)
+    world.turn()
+    assert not world.runtime._shards[0].coordinator.table.has("g0")
+
+
+def test_a_topic_that_is_deleted_while_the_log_is_read_takes_its_offsets_along() -> None:
+    world = World("os")
+    for offset in range(2 * LOAD_SLICE_RECORDS):
+        world.commit(f"c{offset}", offset)
+        if offset % 1_000 == 0:
+            world.turn()
+    world.turn()
+    reopened = World("os", world.files)
+    reopened.runtime.load([0])
+    reopened.runtime.topic_deleted("t")
+    reopened.runtime.topic_deleted("unknown")
+    reopened.turn()
+    assert reopened.fetched() == -1
+    assert written(reopened)[-1] == OffsetForgotten("g", "t", 0)
+    again = World("os", world.files)
+    again.runtime.load([0])
+    again.turn()
+    assert again.fetched() == -1
+
+
+class SteeredClock:
+    def __init__(self) -> None:
+        self.ms = 1_700_000_000_000
+
+    def now_ms(self) -> int:
+        return self.ms
+
+
+class Service:
+    def __init__(self, folder: Path, clock: SteeredClock) -> None:
+        config = BrokerConfig({"kohort.nodes": "2", "offsets.retention.minutes": "1"})
+        self.clock = clock
+        self.broker = Broker(config, data_dir=folder, clock=clock)
+
+    async def __aenter__(self) -> "Service":
+        await self.broker.start("127.0.0.1", 0)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.broker.stop()
+
+    async def ask(self, command: Any) -> Any:
+        answer = asyncio.get_running_loop().create_future()
+        index = self.broker.node.groups.partition_of(command.group_id)
+        leader = self.broker.cluster.leader_of("__consumer_offsets", index)
+        assert leader is not None
+        leader.groups.submit(command, asyncio.Future.set_result, answer)
+        return await answer
+
+    async def commit(self, group_id: str, topic: str) -> None:
+        entry = CommitEntry(topic, 0, 7, -1, None, None)
+        error = ErrorCode.illegal_generation
+        done = await self.ask(OffsetCommit(group_id, -1, "", None, [entry], None, error))
+        assert done.errors == (ErrorCode.none,)
+
+    async def committed(self, group_id: str) -> list[str]:
+        while True:
+            found = await self.ask(OffsetFetch(group_id, None, False, None, -1))
+            if found.error is not ErrorCode.coordinator_load_in_progress:
+                return [topic for topic, _ in found.topics]
+
+    async def make(self, *names: str) -> None:
+        for name in names:
+            self.broker.node.topics.create(name, 1, {})
+        await self.settled()
+
+    async def delete(self, name: str) -> None:
+        topic = self.broker.node.topics.get(name)
+        assert topic is not None
+        self.broker.node.topics.delete(topic)
+        await self.settled()
+
+    async def settled(self) -> None:
+        told: asyncio.Future[OSError | None] = asyncio.get_running_loop().create_future()
+        self.broker.node.topics.settled(told.set_result)
+        assert await told is None
+
+
+GROUPS = [f"g{i}" for i in range(20)]  # of many partitions, and of both nodes
+
+
+async def test_a_deleted_topic_takes_its_offsets_from_every_node(tmp_path: Path) -> None:
+    clock = SteeredClock()
+    async with Service(tmp_path, clock) as service:
+        service.broker.node.topics.ensure_offsets_topic()
+        await service.make("orders", "bills")
+        for group_id in GROUPS:
+            await service.commit(group_id, "orders")
+            await service.commit(group_id, "bills")
+        await service.delete("orders")
+        await service.make("orders")
+        for group_id in GROUPS:
+            assert await service.committed(group_id) == ["bills"]
+    async with Service(tmp_path, clock) as service:
+        # Deleted before any partition was read since the start.
+        await service.delete("bills")
+        await service.make("bills")
+        for group_id in GROUPS:
+            assert await service.committed(group_id) == []
+    async with Service(tmp_path, clock) as service:
+        for group_id in GROUPS:
+            assert await service.committed(group_id) == []
+
+
+async def test_a_steered_clock_lets_the_offsets_of_a_running_broker_expire(tmp_path: Path) -> None:
+    async with Service(tmp_path, SteeredClock()) as service:
+        service.broker.node.topics.ensure_offsets_topic()
+        for group_id in GROUPS:
+            await service.commit(group_id, "orders")
+        service.clock.ms += 600_000
+        service.broker.node.timers.fire()
+        async with asyncio.timeout(10):
+            for group_id in GROUPS:
+                while await service.committed(group_id):
+                    await asyncio.sleep(0)
