@@ -72,15 +72,23 @@ class ConsumerSettings:
     auto_commit_interval_ms: int = 100
     session_timeout_ms: int = 6_000
     heartbeat_interval_ms: int = 200
+    max_poll_interval_ms: int = 300_000
     metadata_max_age_ms: int = 300
     fetch_max_wait_ms: int = 100
     creates_topics: bool = False
     cooperative: bool = False
+    # Kafka's names of them, the preferred first; each library's own choice when there are none.
+    assignors: tuple[str, ...] = ()
     auto_offset_reset: str = field(default="earliest")
 
 
 class Consumer(ABC):
-    """A consumer that is driven by one thread: whoever calls `poll`."""
+    """A consumer that is driven by one thread: whoever calls `poll`.
+
+    `rebalances`: how often its library told it, since it subscribed, what it now owns.
+    """
+
+    rebalances: int = 0
 
     @abstractmethod
     def subscribe(self, *topics: str) -> None: ...

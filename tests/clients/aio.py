@@ -6,9 +6,12 @@ import threading
 from collections.abc import Coroutine, Iterable, Mapping
 from typing import Any, TypeVar
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.coordinator.assignors.range import RangePartitionAssignor
+from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from aiokafka.errors import BrokerResponseError, CommitFailedError
 
 from .adapter import (
@@ -45,6 +48,26 @@ class LoopThread:
         self._loop.close()
 
 
+ASSIGNORS = {
+    "range": RangePartitionAssignor,
+    "roundrobin": RoundRobinPartitionAssignor,
+    "sticky": StickyPartitionAssignor,
+}
+
+
+class Counting(ConsumerRebalanceListener):
+    """Notes on the consumer each time that partitions are given out."""
+
+    def __init__(self, consumer: Consumer) -> None:
+        self._consumer = consumer
+
+    def on_partitions_assigned(self, assigned: object) -> None:
+        self._consumer.rebalances += 1
+
+    def on_partitions_revoked(self, revoked: object) -> None:
+        """What is left is told at once."""
+
+
 class AioConsumer(Consumer):
     def __init__(self, loop: LoopThread, bootstrap: str, settings: ConsumerSettings) -> None:
         self._loop = loop
@@ -52,6 +75,11 @@ class AioConsumer(Consumer):
 
     @staticmethod
     async def _start(bootstrap: str, settings: ConsumerSettings) -> AIOKafkaConsumer:
+        options: dict[str, Any] = {}
+        if settings.assignors:
+            options["partition_assignment_strategy"] = tuple(
+                ASSIGNORS[name] for name in settings.assignors
+            )
         consumer = AIOKafkaConsumer(
             bootstrap_servers=bootstrap,
             group_id=settings.group_id,
@@ -61,15 +89,17 @@ class AioConsumer(Consumer):
             auto_offset_reset=settings.auto_offset_reset,
             session_timeout_ms=settings.session_timeout_ms,
             heartbeat_interval_ms=settings.heartbeat_interval_ms,
+            max_poll_interval_ms=settings.max_poll_interval_ms,
             fetch_max_wait_ms=settings.fetch_max_wait_ms,
             metadata_max_age_ms=settings.metadata_max_age_ms,
+            **options,
         )
         await consumer.start()
         return consumer
 
     def subscribe(self, *topics: str) -> None:
         async def subscribe() -> None:
-            self._consumer.subscribe(list(topics))
+            self._consumer.subscribe(list(topics), listener=Counting(self))
 
         self._loop.run(subscribe())
 

@@ -27,10 +27,14 @@ class Driven(Consumer):
         self._assignment: frozenset[Place] = frozenset()
         self.records: list[Record] = []  # only ever appended to, by the polling thread
         self.failure: Exception | None = None
+        self._busy = False
 
     def _run(self) -> None:
         try:
             while not self._closing:
+                if self._busy:
+                    self._calls.get()()
+                    continue
                 self._do_calls()
                 got = self._consumer.poll()
                 self._assignment = self._consumer.assignment()
@@ -65,6 +69,18 @@ class Driven(Consumer):
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="polling")
             self._thread.start()
+
+    @property
+    def rebalances(self) -> int:  # type: ignore[override]  # the count is the library's side's
+        return self._consumer.rebalances
+
+    def pause(self) -> None:
+        """It polls no more, as if it were busy with what it got; what it is asked it still does."""
+        self._busy = True
+
+    def resume(self) -> None:
+        self._busy = False
+        self._calls.put(lambda: None)
 
     def subscribe(self, *topics: str) -> None:
         self._ask(lambda: self._consumer.subscribe(*topics))
@@ -104,6 +120,7 @@ class Driven(Consumer):
 
     def close(self) -> None:
         self._closing = True
+        self.resume()
         if self._thread is not None:
             self._thread.join()
         self._consumer.close()

@@ -5,10 +5,19 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka import (
+    ConsumerRebalanceListener,
+    KafkaAdminClient,
+    KafkaConsumer,
+    KafkaProducer,
+    TopicPartition,
+)
 from kafka.admin import ConfigResource
 from kafka.codec import has_gzip, has_lz4, has_snappy, has_zstd
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+from kafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from kafka.coordinator.base import MemberState
 from kafka.errors import BrokerResponseError, CommitFailedError
 from kafka.structs import OffsetAndMetadata
@@ -33,13 +42,35 @@ JOINING_POLL_MS = 500
 JOINING_POLL_MS_MAX = 4_000
 
 
+ASSIGNORS = {
+    "range": RangePartitionAssignor,
+    "roundrobin": RoundRobinPartitionAssignor,
+    "sticky": StickyPartitionAssignor,
+    "cooperative-sticky": CooperativeStickyAssignor,
+}
+
+
+class Counting(ConsumerRebalanceListener):
+    """Notes on the consumer each time that partitions are given out."""
+
+    def __init__(self, consumer: Consumer) -> None:
+        self._consumer = consumer
+
+    def on_partitions_assigned(self, assigned: object) -> None:
+        self._consumer.rebalances += 1
+
+    def on_partitions_revoked(self, revoked: object) -> None:
+        """What is left is told at once."""
+
+
 class KafkaPythonConsumer(Consumer):
     def __init__(self, bootstrap: str, settings: ConsumerSettings) -> None:
         self._joins = settings.group_id is not None
         self._joining_poll_ms = JOINING_POLL_MS
         options: dict[str, Any] = {}
-        if settings.cooperative:
-            options["partition_assignment_strategy"] = (CooperativeStickyAssignor,)
+        names = settings.assignors or (("cooperative-sticky",) if settings.cooperative else ())
+        if names:
+            options["partition_assignment_strategy"] = tuple(ASSIGNORS[name] for name in names)
         self._consumer = KafkaConsumer(
             bootstrap_servers=bootstrap,
             group_id=settings.group_id,
@@ -49,6 +80,7 @@ class KafkaPythonConsumer(Consumer):
             auto_offset_reset=settings.auto_offset_reset,
             session_timeout_ms=settings.session_timeout_ms,
             heartbeat_interval_ms=settings.heartbeat_interval_ms,
+            max_poll_interval_ms=settings.max_poll_interval_ms,
             fetch_max_wait_ms=settings.fetch_max_wait_ms,
             metadata_max_age_ms=settings.metadata_max_age_ms,
             allow_auto_create_topics=settings.creates_topics,
@@ -56,7 +88,7 @@ class KafkaPythonConsumer(Consumer):
         )
 
     def subscribe(self, *topics: str) -> None:
-        self._consumer.subscribe(list(topics))
+        self._consumer.subscribe(list(topics), listener=Counting(self))
 
     def subscribe_pattern(self, pattern: str) -> None:
         self._consumer.subscribe(pattern=re.compile(pattern))

@@ -41,6 +41,9 @@ from .adapter import (
 
 ANSWER_S = 20
 POLL_S = 0.05
+# Told once, and then the library goes on: it waits for an absent topic, and joins again when it is
+# polled after it was not for too long. All other errors are failures.
+TOLD_AND_MENDED = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._MAX_POLL_EXCEEDED)
 
 
 def _placed(message: RdMessage) -> Record:
@@ -66,18 +69,23 @@ class LibrdkafkaConsumer(Consumer):
             "auto.offset.reset": settings.auto_offset_reset,
             "session.timeout.ms": settings.session_timeout_ms,
             "heartbeat.interval.ms": settings.heartbeat_interval_ms,
+            "max.poll.interval.ms": settings.max_poll_interval_ms,
             "fetch.wait.max.ms": settings.fetch_max_wait_ms,
             "topic.metadata.refresh.interval.ms": settings.metadata_max_age_ms,
             "allow.auto.create.topics": settings.creates_topics,
         }
         if settings.group_instance_id is not None:
             options["group.instance.id"] = settings.group_instance_id
-        if settings.cooperative:
-            options["partition.assignment.strategy"] = "cooperative-sticky"
+        names = settings.assignors or (("cooperative-sticky",) if settings.cooperative else ())
+        if names:
+            options["partition.assignment.strategy"] = ",".join(names)
         self._consumer = RdConsumer(options)
 
     def subscribe(self, *topics: str) -> None:
-        self._consumer.subscribe(list(topics))
+        self._consumer.subscribe(list(topics), on_assign=self._count)
+
+    def _count(self, _consumer: RdConsumer, _assigned: list[TopicPartition]) -> None:
+        self.rebalances += 1
 
     def subscribe_pattern(self, pattern: str) -> None:
         self._consumer.subscribe([pattern])
@@ -98,8 +106,7 @@ class LibrdkafkaConsumer(Consumer):
             error = message.error()
             if error is None:
                 records.append(_placed(message))
-            elif error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                # An absent topic is reported once and then waited for; all else is a failure.
+            elif error.code() not in TOLD_AND_MENDED:
                 raise RefusedError(error.code(), error.str())
         return records
 

@@ -87,6 +87,12 @@ class Audience:
         self.until(shared, f"{len(wanted)} partitions shared as {shares}")
 
 
+def refusal_of(member: Driven) -> int | None:
+    """The code of the broker's refusal that ended the member's polling."""
+    code = getattr(member.failure, "code", None) or getattr(member.failure, "errno", None)
+    return None if code is None else int(code)
+
+
 def numbered(count: int, text: str = "record", partitions: int | None = None) -> list[Message]:
     """Messages with values `text 0`, `text 1`, …; spread over partitions by turns when given."""
     return [

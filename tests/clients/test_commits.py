@@ -30,6 +30,25 @@ def test_a_restarted_consumer_resumes_at_the_committed_offset(
     assert [record.offset for record in second.records] == list(range(12, 20))
 
 
+def test_after_a_rebalance_the_new_owner_goes_on_at_the_committed_offset(
+    client: Client, new_topic: MakeTopic, consumer: MakeConsumer, group: str
+) -> None:
+    topic = new_topic(2)
+    client.produce(topic, numbered(20, partitions=2))
+    audience = read(consumer(group), topic, 20)
+    audience.consumers[0].commit(dict.fromkeys(places(topic, 2), Committed(4, "")))
+
+    newcomer = consumer(group)
+    newcomer.subscribe(topic)
+    audience.add(newcomer)
+    audience.until_shared(places(topic, 2), [1, 1])
+    audience.until(lambda: len(newcomer.records) >= 6, "it reads what was not committed")
+    (owned,) = newcomer.assignment()
+    assert [(record.place, record.offset) for record in newcomer.records] == [
+        (owned, offset) for offset in range(4, 10)
+    ]
+
+
 def test_a_commit_without_offsets_means_all_that_was_given_out(
     client: Client, new_topic: MakeTopic, consumer: MakeConsumer, group: str, admin: Admin
 ) -> None:

@@ -143,27 +143,6 @@ def test_a_member_that_stalls_is_replaced_and_joins_again_when_it_wakes(
     admin.close()
 
 
-def test_a_static_member_gets_its_partitions_back_and_nobody_else_loses_any(
-    client: Client, new_topic: MakeTopic, consumer: MakeConsumer, group: str
-) -> None:
-    topic = new_topic(4)
-    stays, restarts = (
-        consumer(group, group_instance_id=name, session_timeout_ms=20_000) for name in "ab"
-    )
-    audience = Audience(stays, restarts)
-    for member in audience.consumers:
-        member.subscribe(topic)
-    audience.until_shared(places(topic, 4), [2, 2])
-    kept, owned = stays.assignment(), restarts.assignment()
-
-    audience.leave(restarts)  # a static member's close does not leave the group
-    back = consumer(group, group_instance_id="b", session_timeout_ms=20_000)
-    back.subscribe(topic)
-    audience.add(back)
-    audience.until(lambda: back.assignment() == owned, "the same partitions as before")
-    assert stays.assignment() == kept
-
-
 def test_several_groups_each_get_all_records_of_a_topic(
     client: Client, new_topic: MakeTopic, consumer: MakeConsumer, group: str
 ) -> None:
