@@ -41,8 +41,7 @@ class Log:
         self._segments: list[Segment] = []
         self._folder_dirty = False
         self._reading: Segment | None = None
-        # Held while files are synced, closed or cut.
-        self._syncing = threading.Lock()
+        self._syncing = threading.Lock()  # held while files are synced, closed or cut
 
     @classmethod
     def open(
@@ -177,6 +176,7 @@ class Log:
                     self._files.sync_folder(self.folder)
                     self._files.sync_folder(self.folder.parent)
             except OSError as error:
+                self._folder_dirty |= folder_dirty  # synced bytes without a name are lost
                 self.failed = error
                 raise
             self.synced_offset = end_offset

@@ -54,6 +54,21 @@ def test_a_failed_write_that_cannot_be_cut_off_ends_the_log_until_it_is_recovere
 
 
 @pytest.mark.parametrize("operation", ["sync", "sync_folder"])
+def test_a_log_whose_first_sync_failed_has_a_name_after_the_next(operation: str) -> None:
+    files = FaultyFiles()
+    log = Log.open(FOLDER, files)
+    append(log, [1])
+    files.fail(operation)
+    with pytest.raises(OSError, match="Input/output"):
+        log.sync()
+    log.recover()
+    made = append(log, [2])
+    log.sync()
+    files.crash()
+    assert stored(Log.open(FOLDER, files)) == made
+
+
+@pytest.mark.parametrize("operation", ["sync", "sync_folder"])
 def test_after_a_failed_sync_nothing_of_it_is_trusted(operation: str) -> None:
     files = FaultyFiles()
     log = Log.open(FOLDER, files)

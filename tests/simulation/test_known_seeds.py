@@ -6,6 +6,7 @@ from simulation.explore import report, story_of
 KNOWN = {
     "a join that arrives after its successor fences the one who sent both": 141,
     "a debt of a replaced member that nobody can pay leads to one more round": 53,
+    "the first sync of a log fails, later ones do not, and then the power goes": 623,
     "the power goes while a commit of a group that is read for it is written": 125,
 }
 
