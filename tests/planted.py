@@ -1,0 +1,236 @@
+"""Faults that somebody could make in one line, and which layer of tests finds each: the measure of
+all the rest. Each is planted in a copy of the tree, and the layers are run from the cheapest on
+until one fails.
+
+    make planted                          the table; fails if a fault survives
+    make planted ONLY=generation          only the faults whose names contain that
+    make planted LAYER=simulation         only by that layer
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[1]
+LEFT_BEHIND = shutil.ignore_patterns(".*", "build", "dist", "*.egg-info", "__pycache__")
+SECONDS_MAX = 600  # for a layer: a fault may make it run in circles
+
+LAYERS = {
+    "states": ["tests/broker/groups"],
+    "runtime": ["tests/broker/test_runtime.py"],
+    "simulation": ["tests/simulation/test_seeds.py"],
+    "parity": ["tests/parity"],
+    "offsets": ["tests/offsets"],
+    "log": ["tests/log"],
+}
+
+
+class Fault(NamedTuple):
+    name: str
+    path: str
+    right: str  # occurs once in the file
+    wrong: str
+
+
+FAULTS = (
+    Fault(
+        "generation not raised",
+        "broker/groups/rebalance.py",
+        "    group.generation += 1\n",
+        "    group.generation = max(group.generation, 1)\n",
+    ),
+    Fault(
+        "generation not checked in heartbeat",
+        "broker/groups/heartbeats.py",
+        "if generation_id != group.generation:",
+        "if generation_id > group.generation:",
+    ),
+    Fault(
+        "generation not checked in commit",
+        "broker/groups/commits.py",
+        "if generation_id != group.generation:",
+        "if generation_id > group.generation:",
+    ),
+    Fault(
+        "generation not checked in sync",
+        "broker/groups/syncing.py",
+        "if command.generation_id != group.generation:",
+        "if command.generation_id > group.generation:",
+    ),
+    Fault(
+        "commit accepted in CompletingRebalance",
+        "broker/groups/commits.py",
+        "    if group.state is COMPLETING:\n",
+        "    if group.state is EMPTY:\n",
+    ),
+    Fault(
+        "no sync deadline",
+        "broker/groups/rebalance.py",
+        "    turn.arm(group.sync_timer, group.rebalance_timeout_ms)\n",
+        "    turn.deadlines.cancel(group.sync_timer)\n",
+    ),
+    Fault(
+        "session not prolonged by heartbeat",
+        "broker/groups/heartbeats.py",
+        "    shard.deadlines.set(member.session, now + member.session_timeout_ms)\n",
+        "    shard.deadlines.pending.get(member.session)\n",
+    ),
+    Fault(
+        "reply before the records are durable",
+        "log/rounds.py",
+        'if written and self.durability == "fsync":',
+        'if written and self.durability == "never":',
+    ),
+    Fault(
+        "reply before the records are written",
+        "broker/runtime.py",
+        "            gathered.extend(replies)\n",
+        "            self._deliver(replies)\n",
+    ),
+    Fault(
+        "reader sees what is not yet durable",
+        "broker/runtime.py",
+        "            elif store.is_pending(log):\n",
+        "            elif False:\n",
+    ),
+    Fault(
+        "torn tail not cut off",
+        "log/recovery.py",
+        "        file.truncate(segment.size)\n",
+        "        file.truncate(file.size)\n",
+    ),
+    Fault(
+        "refused bytes not cut off after a failure",
+        "log/log.py",
+        "            self.truncate_to(max(self.start_offset, self.synced_offset))\n",
+        "            self.truncate_to(self.end_offset)\n",
+    ),
+    Fault(
+        "tombstone of an offset ignored",
+        "broker/groups/coordinator.py",
+        "        self._table.forget(record)\n",
+        "        self._table.get(group_id, record.topic, record.partition)\n",
+    ),
+    Fault(
+        "tombstone of a group ignored",
+        "broker/groups/coordinator.py",
+        "        elif isinstance(record, GroupForgotten):\n            self._forget(",
+        "        elif isinstance(record, GroupForgotten):\n            self._shard.groups.get(",
+    ),
+    Fault(
+        "static member dropped at rebalance timeout",
+        "broker/groups/rebalance.py",
+        "if m.join_ticket is None and not m.is_static]",
+        "if m.join_ticket is None]",
+    ),
+    Fault(
+        "fenced instance not noticed",
+        "broker/groups/fencing.py",
+        "        if holder != member_id:\n",
+        "        if holder == member_id + holder:\n",
+    ),
+    Fault(
+        "pending member never expires",
+        "broker/groups/joining.py",
+        '        turn.arm(DeadlineKey("session", group.group_id, member_id), '
+        "command.session_timeout_ms)\n",
+        "        group.pending_joins[member_id] = None\n",
+    ),
+    Fault(
+        "leader gets no list of members",
+        "broker/groups/rebalance.py",
+        "        everybody(group) if is_leader else (),\n",
+        "        (),\n",
+    ),
+    Fault(
+        "vote for what not all support",
+        "broker/groups/voting.py",
+        "for name, count in group.protocol_counts.items() if count == everybody}",
+        "for name, count in group.protocol_counts.items() if count <= everybody}",
+    ),
+    Fault(
+        "old offset kept on commit",
+        "offsets/table.py",
+        "            self._groups[group_id][self._names[topic, partition]] = value\n",
+        "            self._groups[group_id].setdefault(self._names[topic, partition], value)\n",
+    ),
+    Fault(
+        "initial delay not extended",
+        "broker/groups/rebalance.py",
+        "if waited_ms is not None and group.member_added and left_ms:",
+        "if waited_ms is not None and group.member_added and left_ms < 0:",
+    ),
+    Fault(
+        "nothing written when a group becomes empty",
+        "broker/groups/rebalance.py",
+        "        turn.move(group, EMPTY)\n        turn.propose(group)\n",
+        "        turn.move(group, EMPTY)\n",
+    ),
+    Fault(
+        "parked join of a lost partition not answered",
+        "broker/runtime.py",
+        "        self._deliver(lost.unload().replies)\n",
+        "        lost.unload()\n",
+    ),
+)
+
+
+def copy_with(fault: Fault, folder: Path) -> Path:
+    copy = folder / "kohort"
+    shutil.copytree(ROOT, copy, ignore=LEFT_BEHIND)
+    place = copy / fault.path
+    place.write_text(place.read_text().replace(fault.right, fault.wrong))
+    return copy
+
+
+def killer_of(fault: Fault, layers: list[str]) -> str | None:
+    """The first of `layers` that fails; None if none does."""
+    with tempfile.TemporaryDirectory(prefix="kohort-planted-") as folder:
+        copy = copy_with(fault, Path(folder))
+        environment = {**os.environ, "PYTHONPATH": folder, "PYTHONDONTWRITEBYTECODE": "1"}
+        for layer in layers:
+            command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
+            # A test that needs a tool or a server says nothing of a fault.
+            command += ["-m", "not java and not clients and not parity", *LAYERS[layer]]
+            try:
+                done = subprocess.run(
+                    command, cwd=copy, env=environment, capture_output=True, timeout=SECONDS_MAX
+                )
+            except subprocess.TimeoutExpired:
+                return f"{layer} (never ends)"
+            if done.returncode == 1:
+                return layer
+            if done.returncode != 0:
+                raise RuntimeError(f"{layer} could not be run:\n{done.stdout.decode()[-2_000:]}")
+    return None
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Plant faults, and see which tests find them.")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--layer", choices=["", *LAYERS], default="")
+    asked = parser.parse_args()
+    faults = [fault for fault in FAULTS if asked.only in fault.name]
+    layers = [asked.layer] if asked.layer else list(LAYERS)
+    started, survivors = time.perf_counter(), 0
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        found = threads.map(lambda fault: killer_of(fault, layers), faults)
+        for fault, killer in zip(faults, found, strict=True):
+            survivors += killer is None
+            print(f"{fault.name:<45} {killer or 'SURVIVES'}", flush=True)
+    seconds = time.perf_counter() - started
+    print(f"{len(faults)} faults, {survivors} survive; {seconds:.0f} s")
+    return 1 if survivors or not faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
