@@ -6,6 +6,7 @@ this in its place.
 arguments.py   the flags, and which go together
 command.py     the five actions
 cluster.py     a cluster's groups and logs, read and changed through kafka-python
+describing.py  what a coordinator tells of a group
 client.py      the client's properties file, in Java's keys
 rows.py        what is known of a group: the lines of the tables
 tables.py      Kafka's tables

@@ -9,6 +9,7 @@ import logging
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from kafka import KafkaAdminClient, TopicPartition
@@ -16,8 +17,10 @@ from kafka import errors as kafka_errors
 from kafka.admin import GroupState, GroupType
 from kafka.structs import OffsetAndMetadata
 
-from .errors import CommandError, Refusal, RefusedError, refusal
-from .rows import Committed, Group, ListedRow, Member, Partition
+from . import describing
+from .describing import PASSING, refused
+from .errors import GROUP_ID_NOT_FOUND, CommandError, Refusal, RefusedError
+from .rows import Committed, Group, ListedRow, Partition
 
 T = TypeVar("T")
 
@@ -25,16 +28,8 @@ T = TypeVar("T")
 EARLIEST: Final = -2
 LATEST: Final = -1
 
-# What passes: asked again until --timeout, every RETRY_SECONDS (retry.backoff.ms of the clients).
-PASSING: Final = (
-    kafka_errors.CoordinatorLoadInProgressError,
-    kafka_errors.CoordinatorNotAvailableError,
-    kafka_errors.KafkaConnectionError,
-    kafka_errors.NodeNotReadyError,
-)
+# Before what passes is asked again (retry.backoff.ms of the clients).
 RETRY_SECONDS: Final = 0.1
-# `[Error 69] GroupIdNotFoundError: Group g not found.`: all that describe_groups keeps of an error.
-DESCRIBE_ERROR: Final = re.compile(r"\[Error (-?\d+)\] \w+(?:: (.*))?", re.DOTALL)
 
 
 @contextlib.contextmanager
@@ -97,27 +92,48 @@ class Cluster:
         )
 
     def describe(self, groups: Iterable[str]) -> dict[str, Group | Refusal]:
+        """Groups of the classic protocol and of KIP-848's."""
         names = list(dict.fromkeys(groups))
         if not names:
             return {}
-        return self._ask(
+        described = self._ask(
             lambda: {
-                name: _described(told) for name, told in self._admin.describe_groups(names).items()
+                name: describing.classic(told)
+                for name, told in self._admin.describe_groups(names).items()
             }
         )
+        for name, found in described.items():
+            if isinstance(found, Refusal) and found.code == GROUP_ID_NOT_FOUND:
+                described[name] = self._ask(partial(self._consumer_group, name)) or found
+        return described
+
+    def _consumer_group(self, group: str) -> Group | Refusal | None:
+        """None where there is no such KIP-848 group."""
+        node_id = self._coordinator_id(group)
+        manager = self._admin._manager
+        message: Any = describing.ConsumerGroupDescribeRequest
+        request = message(group_ids=[group], include_authorized_operations=False)
+        try:
+            # kafka-python has no public way to send a message that it does not know.
+            answer = manager.run(partial(manager.send, request, node_id=node_id))
+        except kafka_errors.IncompatibleBrokerVersion:
+            return None
+        return describing.consumer(answer.to_dict()["groups"][0])
 
     def coordinator(self, group: str) -> tuple[str, int, int]:
         """Host, port and node id."""
-        # kafka-python has no public way to ask FindCoordinator.
-        node_id = self._ask(
-            lambda: self._admin._manager.run(self._admin._find_coordinator_id, group)
-        )
+        node_id = self._ask(partial(self._coordinator_id, group))
         brokers = self._ask(self._admin.describe_cluster)["brokers"]
         return next(
             (broker["host"], broker["port"], node_id)
             for broker in brokers
             if broker["broker_id"] == node_id
         )
+
+    def _coordinator_id(self, group: str) -> int:
+        # kafka-python has no public way to ask FindCoordinator.
+        node_id: int = self._admin._manager.run(self._admin._find_coordinator_id, group)
+        return node_id
 
     def committed(self, group: str) -> dict[Partition, Committed]:
         """Nothing where the group is unknown."""
@@ -135,15 +151,15 @@ class Cluster:
         and why."""
         names = sorted(set(topics))
         told = self._ask(lambda: self._admin.describe_topics(names)) if names else []
-        refused = {
-            topic["name"]: _refused(topic["error_code"]) for topic in told if topic["error_code"]
+        unknown = {
+            topic["name"]: refused(topic["error_code"]) for topic in told if topic["error_code"]
         }
         leaders = {
             Partition(topic["name"], partition["partition_index"]): partition["leader_id"]
             for topic in told
             for partition in topic["partitions"]
         }
-        return dict(sorted(leaders.items())), refused
+        return dict(sorted(leaders.items())), unknown
 
     def starts(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
         return self._offsets(partitions, EARLIEST)
@@ -171,13 +187,13 @@ class Cluster:
         results = self._ask(lambda: self._admin.alter_group_offsets(group, asked))
         for error in results.values():
             if error is not kafka_errors.NoError:
-                raise RefusedError(_refused(error.errno))
+                raise RefusedError(refused(error.errno))
 
     def delete_groups(self, groups: Iterable[str]) -> dict[str, Refusal | None]:
         names = list(dict.fromkeys(groups))
         results = self._ask(lambda: self._admin.delete_groups(names)) if names else {}
         return {
-            name: None if said == "OK" else _refused(getattr(kafka_errors, said).errno)
+            name: None if said == "OK" else refused(getattr(kafka_errors, said).errno)
             for name, said in results.items()
         }
 
@@ -188,7 +204,7 @@ class Cluster:
         asked = [TopicPartition(*at) for at in partitions]
         results = self._ask(lambda: self._admin.delete_group_offsets(group, asked))
         return {
-            Partition(*at): None if error is kafka_errors.NoError else _refused(error.errno)
+            Partition(*at): None if error is kafka_errors.NoError else refused(error.errno)
             for at, error in results.items()
         }
 
@@ -202,48 +218,9 @@ class Cluster:
                 if time.monotonic() > deadline:
                     raise _nobody(self._bootstrap, self._timeout_ms) from error
             except kafka_errors.BrokerResponseError as error:
-                raise RefusedError(_refused(error.errno or -1)) from error
+                raise RefusedError(refused(error.errno or -1)) from error
             except kafka_errors.KafkaTimeoutError as error:
                 raise _nobody(self._bootstrap, self._timeout_ms) from error
             except kafka_errors.KafkaError as error:
                 raise CommandError(str(error)) from error
             time.sleep(RETRY_SECONDS)
-
-
-def _described(told: Mapping[str, Any]) -> Group | Refusal:
-    """A group of a DescribeGroups answer; raises what passes."""
-    if told["error"] is not None:
-        match = DESCRIBE_ERROR.fullmatch(told["error"])
-        assert match is not None, told["error"]
-        error = _error_type(int(match[1]))
-        if issubclass(error, PASSING):
-            raise error(match[2])
-        refused = _refused(int(match[1]))
-        # Since version 6 the broker says which group, and what it is instead of a classic one.
-        return refused._replace(message=match[2]) if match[2] else refused
-    members = tuple(_member(member) for member in told["members"])
-    return Group(told["group_id"], told["group_state"], told["protocol_data"], members)
-
-
-def _member(told: Mapping[str, Any]) -> Member:
-    # Empty bytes while the group has no assignment.
-    topics = (told["member_assignment"] or {}).get("assigned_partitions", ())
-    return Member(
-        told["member_id"],
-        told.get("group_instance_id"),
-        told["client_host"],
-        told["client_id"],
-        tuple(
-            Partition(topic["topic"], number) for topic in topics for number in topic["partitions"]
-        ),
-    )
-
-
-def _refused(code: int) -> Refusal:
-    error = _error_type(code)
-    return refusal(code, error.message or "UNKNOWN", error.description or "")
-
-
-def _error_type(code: int) -> Any:
-    by_code: Any = kafka_errors.for_code
-    return by_code(code)

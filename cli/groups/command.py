@@ -23,6 +23,7 @@ from .rows import (
     state_row,
 )
 
+REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
 # What a DeleteOffsets answer says of the group, and what it says of some partitions.
 GROUP_REFUSALS = {"INVALID_GROUP_ID", "GROUP_ID_NOT_FOUND", "GROUP_AUTHORIZATION_FAILED"}
 GROUP_REFUSALS |= {"NON_EMPTY_GROUP"}
@@ -101,7 +102,7 @@ def _say_state(group: Group, output: Output) -> bool:
         output.error(f"Consumer group '{group.group}' does not exist.")
     elif group.state == "Empty":
         output.notice(f"\nConsumer group '{group.group}' has no active members.")
-    elif group.state in ("PreparingRebalance", "CompletingRebalance"):
+    elif group.state in REBALANCING:
         output.notice(f"\nWarning: Consumer group '{group.group}' is rebalancing.")
     return group.state != "Dead"
 

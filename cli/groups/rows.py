@@ -24,11 +24,18 @@ class Committed(NamedTuple):
 
 
 class Member(NamedTuple):
+    """The last three are of members of KIP-848 groups."""
+
     consumer_id: str
     group_instance_id: str | None
     host: str
     client_id: str
     partitions: tuple[Partition, ...]
+    epoch: int | None = None
+    target: tuple[Partition, ...] = ()
+    """The partitions that it is to have."""
+    upgraded: bool | None = None
+    """Whether it speaks KIP-848's protocol itself, where the coordinator says."""
 
 
 class Group(NamedTuple):
@@ -39,6 +46,9 @@ class Group(NamedTuple):
     protocol: str
     """Of the assignment: `range`; empty while there is none."""
     members: tuple[Member, ...]
+    epoch: int | None = None
+    """Of a KIP-848 group, as the next."""
+    assignment_epoch: int | None = None
 
 
 class ListedRow(NamedTuple):
@@ -67,8 +77,12 @@ class MemberRow(NamedTuple):
     host: str
     client_id: str
     partitions: int
+    current_epoch: int | None
     assignment: str
     """`orders:0,1;payments:0`; empty while there is none."""
+    target_epoch: int | None
+    target_assignment: str
+    upgraded: bool | None
 
 
 class StateRow(NamedTuple):
@@ -78,6 +92,8 @@ class StateRow(NamedTuple):
     coordinator_id: int
     assignment_strategy: str | None
     state: str
+    group_epoch: int | None
+    target_assignment_epoch: int | None
     members: int
 
 
@@ -144,7 +160,11 @@ def member_rows(group: Group) -> list[MemberRow]:
             member.host,
             member.client_id,
             len(member.partitions),
+            member.epoch,
             assignment(member.partitions),
+            group.assignment_epoch,
+            assignment(member.target),
+            member.upgraded,
         )
         for member in group.members
     ]
@@ -160,5 +180,14 @@ def assignment(partitions: tuple[Partition, ...]) -> str:
 
 def state_row(group: Group, host: str, port: int, node_id: int) -> StateRow:
     """The group with its coordinator."""
-    strategy = group.protocol or None
-    return StateRow(group.group, host, port, node_id, strategy, group.state, len(group.members))
+    return StateRow(
+        group.group,
+        host,
+        port,
+        node_id,
+        group.protocol or None,
+        group.state,
+        group.epoch,
+        group.assignment_epoch,
+        len(group.members),
+    )

@@ -36,16 +36,22 @@ def offsets(rows: Sequence[OffsetRow], verbose: bool) -> str:
 def members(rows: Sequence[MemberRow], verbose: bool) -> str:
     names = ["GROUP", "CONSUMER-ID", "GROUP-INSTANCE-ID", "HOST", "CLIENT-ID", "#PARTITIONS"]
     names += ["CURRENT-EPOCH", "CURRENT-ASSIGNMENT", "TARGET-EPOCH", "TARGET-ASSIGNMENT"]
+    names.append("UPGRADED")
     lines = []
     for row in rows:
-        cells = [row.group, row.consumer_id, row.group_instance_id or "", row.host, row.client_id]
-        # Epochs and targets are of KIP-848 groups.
-        cells += [str(row.partitions), MISSING, row.assignment or MISSING, MISSING, MISSING]
-        lines.append(cells)
-    least = [15, 15, 17, 15, 15, 15, 15, 20, 15, 20]
-    widths = _widened(least, lines, columns=(0, 1, 2, 3, 4, 7))
+        shown = row._replace(
+            group_instance_id=row.group_instance_id or "",
+            assignment=row.assignment or MISSING,
+            target_assignment=row.target_assignment or MISSING,
+        )
+        lines.append([*_texts(shown[:-1]), str(row.upgraded).lower()])
+    least = [15, 15, 17, 15, 15, 15, 15, 20, 15, 20, 0]
+    widths = _widened(least, lines, columns=(0, 1, 2, 3, 4, 7, 9))
     static = any(row.group_instance_id for row in rows)
-    kept = [column for column in range(10 if verbose else 6) if static or column != 2]
+    # Only a group on its way to KIP-848 has members of both kinds.
+    mixed = {True, False} <= {row.upgraded for row in rows}
+    last = 6 if not verbose else 11 if mixed else 10
+    kept = [column for column in range(last) if static or column != 2]
     # Kafka ends the part that is always there with a blank.
     end = "" if verbose else " "
     return "\n" + "".join(f"{_line(line, widths, kept)}{end}\n" for line in (names, *lines))
@@ -58,7 +64,7 @@ def state(row: StateRow, verbose: bool) -> str:
     widths = [max(15, len(row.group)), max(25, len(coordinator)), 20, 20]
     if verbose:
         names += ["GROUP-EPOCH", "TARGET-ASSIGNMENT-EPOCH"]
-        cells += [MISSING, MISSING]
+        cells += _texts([row.group_epoch, row.target_assignment_epoch])
         widths += [15, 25]
     names.append("#MEMBERS")
     cells.append(str(row.members))

@@ -43,6 +43,7 @@ def test_the_wheel_holds_one_package_and_its_metadata(wheel: Path) -> None:
     folders = {name.split("/")[1] for name in names if name.count("/") > 1}
     assert {folder for folder in folders if folder != "licenses"} == set(PARTS)
     assert "kohort/py.typed" in names
+    assert "kohort/cli/groups/ConsumerGroupDescribeResponse.json" in names
     assert any(name.endswith("licenses/LICENSE") for name in names)
 
 

@@ -96,6 +96,23 @@ def test_the_state_of_a_group() -> None:
     assert tables.state(empty, verbose=True) == printed("state, verbose")
 
 
+def test_a_kip_848_group_has_epochs_and_targets() -> None:
+    three = tuple(Partition(ORDERS, n) for n in range(3))
+    who = ("24eDrlfLQOmlnwCI/Y4o7Q", None, "/127.0.0.1", "new")
+    member = Member(*who, three, epoch=4, target=three, upgraded=True)
+    group = Group("warehouse-848", "Stable", "uniform", (member,), 4, 4)
+    table = tables.members(member_rows(group), verbose=True)
+    assert table == printed("members of a KIP-848 group, verbose")
+    table = tables.state(state_row(group, "127.0.0.1", 29092, 1), verbose=True)
+    assert table == printed("state of a KIP-848 group, verbose")
+
+
+def test_members_of_both_protocols_are_told_apart() -> None:
+    both = (FIXED._replace(upgraded=False), OTHER._replace(upgraded=True))
+    table = tables.members(member_rows(LIVE._replace(members=both)), verbose=True)
+    assert [line.split()[-1] for line in table.splitlines()[1:]] == ["UPGRADED", "false", "true"]
+
+
 def test_a_list_is_names_alone_or_has_the_columns_that_are_asked_for() -> None:
     rows = [ListedRow("warehouse-live", "Classic", "Stable")]
     assert tables.listed(rows, with_type=False, with_state=False) == "warehouse-live\n"
