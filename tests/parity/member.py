@@ -77,25 +77,22 @@ class Member:
 
     async def commit(self, offset: int = 5, version: int = 9, **otherwise: Any) -> Any:
         """Of `orders` 0, with the member's identity; `topics` are (name, partition, metadata)."""
-        topics = [
-            {
-                "name": name,
-                "topic_id": self._script.peer.topic_ids.get(name),
-                "partitions": [
-                    {
-                        "partition_index": index,
-                        "committed_offset": offset,
-                        "committed_leader_epoch": -1,
-                        "committed_metadata": metadata,
-                        "commit_timestamp": -1,
-                    }
-                ],
-            }
-            for name, index, metadata in otherwise.pop("topics", [("orders", 0, "note")])
-        ]
+        topics: dict[str, Any] = {}
+        for name, index, metadata in otherwise.pop("topics", [("orders", 0, "note")]):
+            topic_id = self._script.peer.topic_ids.get(name)
+            topic = {"name": name, "topic_id": topic_id, "partitions": []}
+            topics.setdefault(name, topic)["partitions"].append(
+                {
+                    "partition_index": index,
+                    "committed_offset": offset,
+                    "committed_leader_epoch": -1,
+                    "committed_metadata": metadata,
+                    "commit_timestamp": -1,
+                }
+            )
         identity = self._identity()
         identity["generation_id_or_member_epoch"] = identity.pop("generation_id")
-        said = {**identity, "topics": topics, "retention_time": -1}
+        said = {**identity, "topics": list(topics.values()), "retention_time": -1}
         return await self._ask("OffsetCommit", version, said, otherwise)
 
     async def leave(self, version: int = 5) -> Any:

@@ -99,7 +99,7 @@ class Kafka(Peer):
 @contextlib.asynccontextmanager
 async def ours(settings: Mapping[str, str]) -> AsyncIterator[Ours]:
     clock = HandClock()
-    broker = Broker(BrokerConfig(dict(settings)), clock=clock)
+    broker = Broker(BrokerConfig({"listeners": "PLAINTEXT://127.0.0.1:0", **settings}), clock=clock)
     await broker.start("127.0.0.1", 0)
     try:
         peer = Ours(broker, clock)

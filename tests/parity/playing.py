@@ -13,7 +13,7 @@ from .transcript import first_difference, without
 from .vectors import Transcript
 
 AT_ONCE_MAX = 12  # so that answers come well within the quiet while on two cores
-QUIET_MS, QUIET_LONGER_MS = 150, 500
+QUIET_MS, QUIET_LONGER_MS = 150, 350
 
 
 async def play(scenario: Scenario, peer: Peer, group: str) -> Transcript:

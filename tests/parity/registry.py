@@ -18,7 +18,7 @@ QUICK = {
     "offsets.topic.num.partitions": "5",
 }
 # Newcomers are waited for, and two members are enough.
-DELAYED = {**QUICK, "group.initial.rebalance.delay.ms": "1000", "group.max.size": "2"}
+DELAYED = {**QUICK, "group.initial.rebalance.delay.ms": "3000", "group.max.size": "2"}
 SETTINGS = {"quick": QUICK, "delayed": DELAYED}
 
 

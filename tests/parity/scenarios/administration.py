@@ -1,0 +1,227 @@
+"""DescribeGroups, ListGroups, DeleteGroups, OffsetDelete, FindCoordinator."""
+
+import struct
+
+from ..registry import scenario
+from ..script import Script
+
+
+def subscription(*topics: str) -> bytes:
+    """What a consumer says of itself (ConsumerProtocolSubscription v0)."""
+    names = b"".join(struct.pack(">h", len(topic)) + topic.encode() for topic in topics)
+    return struct.pack(">hi", 0, len(topics)) + names + struct.pack(">i", -1)
+
+
+@scenario("DescribeGroups, trap 27: a group that is not there, in every version")
+async def a_group_that_is_not_there_is_described(s: Script) -> None:
+    for version in range(7):
+        await s.describe(version)
+    await s.describe(5, f"{s.group}/1", s.group, f"{s.group}/1")
+    await s.describe(6, "")
+
+
+@scenario("DescribeGroups, trap 24: a stable group with all it has, in every version")
+async def a_stable_group_is_described(s: Script) -> None:
+    await s.stable("A", "B", instances={"B": "i1"})
+    for version in range(7):
+        await s.describe(version)
+    asked = {"groups": (s.group,), "include_authorized_operations": True}
+    await s.ask("DescribeGroups", 5, asked)
+
+
+@scenario(
+    "DescribeGroups, trap 30: metadata and protocol show in Stable only, old shares show still"
+)
+async def a_group_is_described_in_each_state(s: Script) -> None:
+    a, b = await s.stable("A", "B")
+    await a.join()
+    await s.describe()
+    await b.join()
+    await s.describe()
+    await a.sync({a: "1", b: "2"})
+    await b.sync()
+    await s.describe()
+    await s.leave(a, b)
+    await s.describe()
+    await s.delete()
+    await s.describe()
+
+
+@scenario("DescribeGroups: a simple group")
+async def a_simple_group_is_described(s: Script) -> None:
+    await s.member("A").commit(1)
+    for version in range(7):
+        await s.describe(version)
+
+
+@scenario("ListGroups in every version, with a group of each kind")
+async def groups_are_listed(s: Script) -> None:
+    await s.stable("A")
+    await s.member("B").commit(1, group_id=f"{s.group}/simple")
+    await s.member("C").join(group_id=f"{s.group}/pending")
+    await s.member("D", protocol_type="connect").enter(group_id=f"{s.group}/connect")
+    for version in range(6):
+        await s.list(version)
+
+
+@scenario(
+    "ListGroups: names of states are trimmed and may be in any case; unknown ones match nothing"
+)
+async def groups_are_listed_by_state(s: Script) -> None:
+    (a,) = await s.stable("A")
+    await s.member("B").commit(1, group_id=f"{s.group}/simple")
+    await s.member("C").enter(group_id=f"{s.group}/completing")
+    for version in (4, 5):
+        for states in (
+            ("Stable",),
+            ("stable", "EMPTY"),
+            (" Stable ",),
+            ("CompletingRebalance",),
+            ("completing_rebalance",),
+            ("Nonsense",),
+            ("Nonsense", "Empty"),
+            ("",),
+            ("Dead", "Assigning"),
+        ):
+            await s.list(version, states_filter=states)
+    await a.join()
+    await a.join(protocols=(("range", b"new"),))
+    await s.list(4, states_filter=("preparingrebalance",))
+
+
+@scenario("ListGroups: types, in any case; unknown ones match nothing")
+async def groups_are_listed_by_type(s: Script) -> None:
+    await s.stable("A")
+    for types in (("classic",), ("Classic", "consumer"), ("CONSUMER",), ("share",), ("streams",)):
+        await s.list(types_filter=types)
+    for types in (("nonsense",), ("",), ("nonsense", "classic"), (" classic",), ("unknown",)):
+        await s.list(types_filter=types)
+    await s.list(types_filter=("classic",), states_filter=("Empty",))
+
+
+@scenario("DeleteGroups: missing, with members, empty; in every version")
+async def groups_are_deleted(s: Script) -> None:
+    for version in range(3):
+        await s.delete(version=version)
+        (a,) = await s.stable(f"V{version}")
+        await s.delete(version=version)
+        await a.leave()
+        await s.delete(version=version)
+        await s.delete(version=version)
+        await a.heartbeat()
+        await a.commit()
+        await s.fetch()
+
+
+@scenario("DeleteGroups: while others join, and while syncs are missing")
+async def a_group_in_a_rebalance_is_not_deleted(s: Script) -> None:
+    a = s.member("A")
+    await a.enter()
+    await s.delete()
+    await a.join(protocols=(("range", b"new"),))
+    await s.delete()
+    b = s.member("B")
+    await b.enter()
+    await s.delete()
+    await s.describe()
+
+
+@scenario("DeleteGroups: pending ids do not keep a group")
+async def a_group_of_pending_ids_is_deleted(s: Script) -> None:
+    a = s.member("A")
+    await a.join()
+    await s.delete()
+    await a.join()
+    await s.describe()
+
+
+@scenario("DeleteGroups takes the offsets with it; a simple group may go; its id may come again")
+async def a_simple_group_is_deleted(s: Script) -> None:
+    await s.member("A").commit(1)
+    await s.delete()
+    await s.fetch(orders=(0,))
+    await s.list()
+    await s.member("B").enter()
+
+
+@scenario("OffsetDelete: no group, an empty one, one of another type")
+async def offsets_are_deleted_of_several_kinds_of_groups(s: Script) -> None:
+    await s.delete_offsets(orders=(0,))
+    a = s.member("A")
+    await a.commit(1)
+    await s.delete_offsets(orders=(0, 1), payments=(0,))
+    await s.fetch()
+    b = s.member("B", protocol_type="connect")
+    await b.enter()
+    await s.delete_offsets(orders=(0,))
+    await b.sync({b: "1"})
+    await s.delete_offsets(orders=(0,))
+    await b.leave()
+    await s.delete_offsets(orders=(0,))
+
+
+@scenario("OffsetDelete: topics and partitions that are not there")
+async def offsets_are_deleted_that_are_not_there(s: Script) -> None:
+    a = s.member("A")
+    await a.commit(1)
+    await s.delete_offsets(orders=(0, 9), nothing=(0,))
+    await s.delete_offsets(nothing=(0,))
+    await s.delete_offsets()
+    await s.fetch()
+
+
+@scenario("OffsetDelete: a topic that a member is subscribed to, in each state")
+async def offsets_of_a_subscribed_topic_are_kept(s: Script) -> None:
+    a = s.member("A", protocols=(("range", subscription("orders")),))
+    await a.commit(1, topics=[("orders", 0, ""), ("payments", 0, "")])
+    await a.enter()
+    await s.delete_offsets(orders=(0,), payments=(0,))
+    await s.fetch()
+    await a.sync({a: "1"})
+    await s.delete_offsets(orders=(0, 1))
+    await a.join(protocols=(("range", subscription("orders", "payments")),))
+    await s.delete_offsets(payments=(0,))
+    await a.leave()
+    await s.delete_offsets(orders=(0,))
+    await s.fetch()
+
+
+@scenario("OffsetDelete: what cannot be read is a subscription to everything")
+async def offsets_of_an_unknown_subscription_are_kept(s: Script) -> None:
+    await s.stable("A")
+    await s.delete_offsets(orders=(0,), payments=(0,))
+
+
+@scenario("OffsetFetch: offsets outlive the members and the rounds")
+async def offsets_survive_rounds(s: Script) -> None:
+    a, b = await s.stable("A", "B")
+    await a.commit(1)
+    await b.leave()
+    await a.join()
+    await a.sync({a: "all"})
+    await s.fetch()
+    await a.leave()
+    await s.fetch()
+
+
+@scenario("FindCoordinator, trap 25: the message of a success, in every version; an empty group id")
+async def the_coordinator_is_found(s: Script) -> None:
+    for version in range(4):
+        await s.ask("FindCoordinator", version, {"key": s.group, "key_type": 0})
+        await s.ask("FindCoordinator", version, {"key": "", "key_type": 0})
+    for version in range(4, 7):
+        keys = (s.group, "", s.group)
+        await s.ask("FindCoordinator", version, {"coordinator_keys": keys, "key_type": 0})
+        await s.ask("FindCoordinator", version, {"coordinator_keys": (), "key_type": 0})
+
+
+@scenario(
+    "FindCoordinator: types that nobody knows",
+    excuse="the error message says what there is; Kafka's is that of every INVALID_REQUEST",
+    hides=("error_message",),
+)
+async def the_coordinator_of_nothing_is_looked_for(s: Script) -> None:
+    for version in (1, 3):
+        await s.ask("FindCoordinator", version, {"key": s.group, "key_type": 7})
+    for version in (4, 6):
+        await s.ask("FindCoordinator", version, {"coordinator_keys": (s.group,), "key_type": 7})
