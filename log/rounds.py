@@ -2,7 +2,8 @@
 
 A round has three steps. Gather: records wait in memory, a batch for each log. Write: each log
 gets its batch in one write. Sync: under durability `fsync` every written log is synced, in
-parallel; under `os` and `none` the write is the end. Then those who waited are told, per log,
+parallel; under `os` only those for which somebody asked (flush.messages of a topic), under `none`
+the write is the end. Then those who waited are told, per log,
 that all is well or which error there was. Nothing here awaits: the event loop's `call_soon` and a
 way to sync in threads are handed in.
 """
@@ -39,12 +40,13 @@ class SyncLogs(Protocol):
 class _Gathered:
     """What one log has in one round."""
 
-    __slots__ = ("batch", "full", "settled")
+    __slots__ = ("batch", "full", "settled", "sync_is_asked")
 
     def __init__(self) -> None:
         self.full: list[BatchBuilder] = []
         self.batch = BatchBuilder()
         self.settled: list[Settled] = []
+        self.sync_is_asked = False
 
 
 class Rounds:
@@ -87,8 +89,11 @@ class Rounds:
             add(key, value, timestamp_ms)
 
     def sync(self, log: Log, settled: Settled) -> None:
-        """Tell when bytes that were appended to `log` directly are durable."""
-        (self._gathering.get(log) or self._gather(log)).settled.append(settled)
+        """Tell when bytes that were appended to `log` directly are durable: synced, unless the
+        durability is `none`."""
+        gathered = self._gathering.get(log) or self._gather(log)
+        gathered.settled.append(settled)
+        gathered.sync_is_asked = True
 
     def then(self, log: Log, settled: Settled) -> None:
         """Tell when all that has been gathered for `log` so far is durable; at once if it is."""
@@ -133,7 +138,8 @@ class Rounds:
     def _write(self) -> None:
         self._write_is_due = False
         round_, self._gathering = self._gathering, {}
-        written: dict[Log, list[Settled]] = {}
+        to_sync: dict[Log, list[Settled]] = {}
+        written: list[_Gathered] = []
         failed: list[tuple[_Gathered, OSError]] = []
         for log, gathered in round_.items():
             try:
@@ -142,18 +148,24 @@ class Rounds:
                 _log.error("Writing to %s failed: %s", log.folder, error)
                 failed.append((gathered, error))
             else:
-                written[log] = gathered.settled
-        if written and self.durability == "fsync":
-            self._sync(written)
-        else:
-            for waiting in written.values():
-                for settled in waiting:
-                    settled(None)
+                if self._syncs(gathered):
+                    to_sync[log] = gathered.settled
+                else:
+                    written.append(gathered)
+        if to_sync:
+            self._sync(to_sync)
+        for gathered in written:
+            for settled in gathered.settled:
+                settled(None)
         for gathered, refusal in failed:
             for settled in gathered.settled:
                 settled(refusal)
         self._round_over()
         self._tell_idle()
+
+    def _syncs(self, gathered: _Gathered) -> bool:
+        durability = self.durability
+        return durability == "fsync" or (gathered.sync_is_asked and durability == "os")
 
     def _write_one(self, log: Log, gathered: _Gathered) -> None:
         end_offset = log.end_offset

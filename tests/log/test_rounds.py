@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from faulty_files import FaultyFiles
-from kohort.log.batch import records
+from kohort.log.batch import NewRecord, build, records
 from kohort.log.log import Log
 from kohort.log.rounds import BATCH_BYTES_MAX, Durability, Rounds
 
@@ -70,6 +70,10 @@ def words(log: Log) -> list[list[bytes | None]]:
     return [[record.value for record in records(batch)] for _, batch in log.batches()]
 
 
+def one_batch() -> bytes:
+    return build([NewRecord(b"key", b"value", 1_000)], base_offset=0)
+
+
 def syncs_of(files: FaultyFiles) -> int:
     return sum(operation == "sync" for operation, _ in files.operations)
 
@@ -89,6 +93,47 @@ def test_durability_os_writes_and_does_not_sync() -> None:
     world = World("os")
     world.append(world.log("a-0"), "one")
     world.loop.turn()
+    assert syncs_of(world.files) == 0
+
+
+def test_under_durability_os_only_what_is_asked_to_be_synced_is() -> None:
+    world = World("os")
+    group, topic = world.log("a-0"), world.log("b-0")
+    world.append(group, "commit")
+    topic.append(one_batch())
+    world.rounds.sync(topic, lambda error: world.told.append(("record", error)))
+    world.loop.turn()
+    assert world.words_told == ["commit"], "it does not wait for another log's sync"
+    assert [logs for logs, _ in world.loop.syncs] == [[topic]]
+    world.append(group, "later")
+    world.loop.finish_syncs()
+    assert world.words_told == ["commit", "record"]
+    assert syncs_of(world.files) == 1
+    world.loop.turn()
+    assert world.words_told == ["commit", "record", "later"]
+    assert syncs_of(world.files) == 1
+
+
+def test_under_durability_os_a_failed_sync_is_told_to_who_asked_for_it() -> None:
+    world = World("os")
+    topic = world.log("b-0")
+    topic.append(one_batch())
+    world.files.fail("sync")
+    world.rounds.sync(topic, lambda error: world.told.append(("record", error)))
+    world.loop.turn()
+    world.loop.finish_syncs()
+    ((word, error),) = world.told
+    assert word == "record"
+    assert isinstance(error, OSError)
+
+
+def test_under_durability_none_nothing_is_synced_whoever_asks() -> None:
+    world = World("none")
+    topic = world.log("a-0")
+    topic.append(one_batch())
+    world.rounds.sync(topic, lambda error: world.told.append(("record", error)))
+    world.loop.turn()
+    assert world.told == [("record", None)]
     assert syncs_of(world.files) == 0
 
 

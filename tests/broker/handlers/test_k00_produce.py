@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 from kohort.log.batch import HEADER, NewRecord, build, check, read_header, records
+from kohort.log.rounds import Durability
 from topic_world import NOW_MS, World, batch, milliseconds
 
 
@@ -209,7 +210,9 @@ def test_a_compacted_topic_takes_no_record_without_a_key(world: World) -> None:
     assert world.produce("table", batch(b"a")).error_code is ErrorCode.none
 
 
-def test_a_batch_waits_for_the_sync_that_flush_messages_asks_for(world: World) -> None:
+@pytest.mark.parametrize("durability", ["fsync", "os"])
+def test_a_batch_waits_for_the_sync_that_flush_messages_asks_for(durability: Durability) -> None:
+    world = World(durability=durability)
     world.make("safe", flush_messages="2")
     assert world.send_produce("safe", {0: batch(b"one")}).is_over
     second = world.send_produce("safe", {0: batch(b"two")})
