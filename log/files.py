@@ -75,6 +75,10 @@ class Files(Protocol):
     def sync_folder(self, folder: Path) -> None:
         """Makes creations, renames and removals in the folder durable."""
 
+    def space(self, folder: Path) -> tuple[int, int]:
+        """Bytes of the volume that the folder is on, and how many of them can still be had; -1
+        where nobody knows."""
+
     def lock(self, path: Path) -> Lock:
         """Takes the lock file `path`; raises BlockingIOError when another holds it."""
 
@@ -234,6 +238,10 @@ class DiskFiles:
             os.fsync(fd)
         finally:
             os.close(fd)
+
+    def space(self, folder: Path) -> tuple[int, int]:
+        usage = shutil.disk_usage(folder)
+        return usage.total, usage.free
 
     def lock(self, path: Path) -> DiskLock:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)

@@ -106,6 +106,9 @@ class MemoryFiles:
         if folder not in self.folders:
             raise _missing(folder)
 
+    def space(self, folder: Path) -> tuple[int, int]:  # noqa: ARG002
+        return -1, -1
+
     def lock(self, path: Path) -> MemoryLock:
         if path in self.locked:
             raise BlockingIOError(errno.EWOULDBLOCK, os.strerror(errno.EWOULDBLOCK), str(path))

@@ -106,6 +106,17 @@ def number_of(segments: Sequence[Segment], offset: int) -> int:
     return max(0, bisect_right(segments, offset, key=lambda segment: segment.base_offset) - 1)
 
 
+def bytes_in(folder: Path, files: Files) -> int:
+    """Of all segments of a log that nobody has open; 0 while it has no folder."""
+    size = 0
+    for name in files.list(folder):
+        if base_offset_of(name) is not None:
+            file = files.open(folder / name, read_only=True)
+            size += file.size
+            file.close()
+    return size
+
+
 class Segment:
     """`size` and `end_offset` are what is known good; `dirty` means written since the last sync."""
 

@@ -75,6 +75,7 @@ APIS: tuple[Api, ...] = (
     _api(31, "DeleteAcls", (1, 3), 2),
     _api(32, "DescribeConfigs", (1, 4), 4),
     _api(33, "AlterConfigs", (0, 2), 2),
+    _api(35, "DescribeLogDirs", (1, 5), 2),
     _api(37, "CreatePartitions", (0, 3), 2),
     _api(42, "DeleteGroups", (0, 2), 2),
     _api(43, "ElectLeaders", (0, 2), 2),

@@ -6,6 +6,7 @@ from pathlib import Path
 from ..log.epochs import end_of, epoch_at
 from ..log.files import Files
 from ..log.log import Log, LogConfig
+from ..log.segment import bytes_in
 from .configs import TopicSettings
 from .producers import Producers
 from .start_offsets import StartOffsets
@@ -101,6 +102,13 @@ class Partition:
     def opened_log(self) -> Log | None:
         """The log if anyone has looked at it yet."""
         return self._log
+
+    @property
+    def size(self) -> int:
+        """Bytes of its log. Does not open it: a broker may be asked for all it has."""
+        if self._log is not None:
+            return self._log.size
+        return bytes_in(self._folder, self._files)
 
     @property
     def start_offset(self) -> int:

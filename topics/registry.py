@@ -112,6 +112,14 @@ class Topics:
         """Tell when everything decided so far is durable; at once if it is."""
         self._rounds.then(self._journal, callback)
 
+    @property
+    def folder(self) -> Path:
+        return self._folder
+
+    def space(self) -> tuple[int, int]:
+        """Bytes of the volume that the data is on, and how many are left; -1: unknown."""
+        return self._files.space(self._folder)
+
     # --- changing: what clients may do is decided in admin.py
 
     def ensure_offsets_topic(self) -> Topic:

@@ -187,3 +187,11 @@ def test_a_replacement_that_fails_leaves_the_old_content(
         with pytest.raises(OSError, match="Input/output"):
             files.replace(tmp_path / "f", b"new")
     assert (tmp_path / "f").read_bytes() == b"old"
+
+
+def test_the_volume_has_room_left(tmp_path: Path) -> None:
+    total, usable = DiskFiles().space(tmp_path)
+    assert 0 < usable <= total
+    assert MemoryFiles().space(tmp_path) == (-1, -1)
+    with pytest.raises(FileNotFoundError):
+        DiskFiles().space(tmp_path / "nowhere")

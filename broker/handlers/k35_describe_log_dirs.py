@@ -1,0 +1,74 @@
+"""DescribeLogDirs (key 35): the data folder and how large partitions are (KIP-113).
+
+v1 nothing new · v2 flexible · v3 error_code · v4 total_bytes, usable_bytes (KIP-827) ·
+v5 is_cordoned (KIP-1066).
+"""
+
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import NamedTuple
+
+from ...protocol.errors import ErrorCode
+from ...topics.partition import Partition
+from ..call import Call
+from ..node import Node
+from .reply import NO_THROTTLE
+
+UNKNOWN_BYTES = -1
+
+
+class PartitionReply(NamedTuple):
+    partition_index: int
+    partition_size: int
+    # The one copy lags behind nobody, and none is being moved to another folder.
+    offset_lag: int = 0
+    is_future_key: bool = False
+
+
+class TopicReply(NamedTuple):
+    name: str
+    partitions: list[PartitionReply]
+
+
+class LogDirReply(NamedTuple):
+    error_code: ErrorCode
+    log_dir: str
+    topics: list[TopicReply]
+    total_bytes: int = UNKNOWN_BYTES
+    usable_bytes: int = UNKNOWN_BYTES
+    is_cordoned: bool = False
+
+
+class DescribeLogDirsReply(NamedTuple):
+    results: list[LogDirReply]
+    error_code: ErrorCode = ErrorCode.none
+    throttle_time: timedelta = NO_THROTTLE
+
+
+def handle(call: Call, node: Node) -> None:
+    """What does not exist is left out, as in Kafka."""
+    folder = str(node.topics.folder.absolute())
+    try:
+        topics = [
+            TopicReply(name, [PartitionReply(each.index, each.size) for each in partitions])
+            for name, partitions in _asked(call, node)
+        ]
+        found = LogDirReply(ErrorCode.none, folder, topics, *node.topics.space())
+    except OSError:
+        found = LogDirReply(ErrorCode.kafka_storage_error, folder, [])
+    call.reply(DescribeLogDirsReply([found]))
+
+
+def _asked(call: Call, node: Node) -> Iterable[tuple[str, list[Partition]]]:
+    wanted = call.request.topics
+    if wanted is None:
+        return [(topic.name, topic.partitions) for topic in node.topics]
+    indexes: dict[str, set[int]] = {}
+    for asked in wanted:
+        indexes.setdefault(asked.topic, set()).update(asked.partitions)
+    found = []
+    for name, numbers in indexes.items():
+        partitions = [node.topics.partition(name, index) for index in sorted(numbers)]
+        if existing := [partition for partition in partitions if partition is not None]:
+            found.append((name, existing))
+    return found

@@ -1,0 +1,78 @@
+"""DescribeLogDirs: one data folder, and what is in it."""
+
+from typing import Any
+
+import pytest
+from kio.schema.errors import ErrorCode
+from topic_world import World, batch
+
+DATA = batch(b"a" * 100)
+
+
+@pytest.fixture
+def world() -> World:
+    world = World()
+    world.make("orders", 3)
+    world.make("bills")
+    for partition in (0, 0, 1):
+        world.produce("orders", DATA, partition)
+    return world
+
+
+def log_dir(world: World, *topics: tuple[str, tuple[int, ...]], version: int = 5) -> Any:
+    api = "DescribeLogDirs"
+    wanted = tuple(
+        world.part(api, version, "DescribableLogDirTopic", topic=name, partitions=indexes)
+        for name, indexes in topics
+    )
+    answer = world.ask(api, version, topics=wanted or None)
+    if version >= 3:
+        assert answer.error_code is ErrorCode.none
+    (only,) = answer.results
+    return only
+
+
+def sizes(found: Any) -> dict[str, list[tuple[int, int]]]:
+    return {
+        topic.name: [(each.partition_index, each.partition_size) for each in topic.partitions]
+        for topic in found.topics
+    }
+
+
+@pytest.mark.parametrize("version", range(1, 6))
+def test_null_asks_for_everything(world: World, version: int) -> None:
+    found = log_dir(world, version=version)
+    assert (found.error_code, found.log_dir) == (ErrorCode.none, "/data")
+    size = len(DATA)
+    assert sizes(found) == {"orders": [(0, 2 * size), (1, size), (2, 0)], "bills": [(0, 0)]}
+    assert all(
+        (each.offset_lag, each.is_future_key) == (0, False)
+        for topic in found.topics
+        for each in topic.partitions
+    )
+
+
+def test_a_log_that_nobody_has_opened_yet_has_the_same_size(world: World) -> None:
+    again = world.restarted()
+    assert sizes(log_dir(again)) == sizes(log_dir(world))
+    topic = again.topics.get("orders")
+    assert topic is not None
+    assert [each.opened_log for each in topic.partitions] == [None] * 3
+
+
+def test_what_is_not_there_is_left_out_and_what_is_named_twice_told_once(world: World) -> None:
+    found = log_dir(world, ("nobody", (0,)), ("orders", (9, 1, 1)), ("orders", (2,)))
+    assert sizes(found) == {"orders": [(1, len(DATA)), (2, 0)]}
+    assert sizes(log_dir(world, ("orders", (9,)))) == {}
+
+
+def test_memory_has_no_volume(world: World) -> None:
+    found = log_dir(world)
+    assert (found.total_bytes, found.usable_bytes, found.is_cordoned) == (-1, -1, False)
+
+
+def test_a_disk_that_does_not_answer_is_told_as_such(world: World) -> None:
+    again = world.restarted()
+    again.files.fail("open")
+    found = log_dir(again)
+    assert (found.error_code, found.topics) == (ErrorCode.kafka_storage_error, ())
