@@ -16,6 +16,7 @@ from ..protocol.framing import Framer
 from ..protocol.headers import read_request_header
 from .call import Call
 from .routes import Routes
+from .shapes import Shape, Shapes
 
 _log = logging.getLogger("kohort.connection")
 
@@ -67,6 +68,7 @@ class Connection(asyncio.Protocol):
         self._routes = routes
         self._outbox = outbox
         self._framer = Framer(frame_bytes_max)
+        self._shapes = Shapes()
         self._opened = opened
         self._closed = closed
         self._loop = asyncio.get_running_loop()
@@ -156,17 +158,29 @@ class Connection(asyncio.Protocol):
 
     def _take(self, frames: list[Frame]) -> None:
         """Handle `frames` in their order; what must wait goes to the backlog."""
-        calls, routes, node = self._calls, self._routes, self._node
+        calls, routes, node, shapes = self._calls, self._routes, self._node, self._shapes
+        recall = shapes.recall
         for taken, (buffer, start, end) in enumerate(frames, 1):
-            key, version, correlation_id, client_id, body = read_request_header(buffer, start, end)
-            route = routes[key, version]
-            call = Call(self, route, correlation_id, client_id, route.read(buffer, body, end))
+            seen = recall(buffer, start)
+            if seen is not None:
+                (route, client_id, request, again), (correlation_id, *numbers) = seen
+            else:
+                key, version, correlation_id, client_id, body = read_request_header(
+                    buffer, start, end
+                )
+                route = routes[key, version]
+                request = route.read(buffer, body, end)
+            call = Call(self, route, correlation_id, client_id, request)
             calls.append(call)
             try:
-                route.handle(call, node)
+                if seen is not None:
+                    again(call, node, numbers)
+                elif (learnt := route.handle(call, node)) is not None:
+                    shape = Shape(route, client_id, request, learnt)
+                    shapes.learn(shape, buffer, start, body, end)
             except Exception:
                 # Our fault, not the client's. It learns so by the connection's end, and retries.
-                _log.exception("Handling %s v%d failed", route.api.name, version)
+                _log.exception("Handling %s v%d failed", route.api.name, route.version)
                 self.abort()
                 return
             if self._is_ended:

@@ -8,7 +8,8 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from ..protocol.apis import API_VERSIONS, BY_KEY, Api
-from ..protocol.messages import request_decoder, response_writer
+from ..protocol.messages import request_decoder, request_finder, response_writer
+from .shapes import Again
 
 
 class Route(NamedTuple):
@@ -16,10 +17,13 @@ class Route(NamedTuple):
     version: int
     read: Callable[[bytes, int, int], Any]
     """(buffer, start of the body, its end) -> kio's message of the request."""
-    handle: Callable[[Any, Any], None]
+    handle: Callable[[Any, Any], Again | None]
     """handle(call, node), of the handler's module."""
     write: Callable[[Any, int], bytes]
     """(response message, correlation id) -> the whole frame."""
+    find_changes: Callable[[bytes, int, int], list[int]] = lambda *_: []
+    """Where in the body the numbers stand by which repeated requests differ: the handler names
+    their field in CHANGES."""
 
 
 class Routes(dict[tuple[int, int], Route]):
@@ -33,12 +37,14 @@ class Routes(dict[tuple[int, int], Route]):
             # The one refusal that is answered; in v0, which every client can read (KIP-511).
             route = Route(api, 0, lambda *_: None, handler.refuse, response_writer(key, 0))
         else:
+            changes: str | None = getattr(handler, "CHANGES", None)
             route = Route(
                 api,
                 version,
                 request_decoder(key, version),
                 handler.handle,
                 response_writer(key, version),
+                *([request_finder(key, version, changes)] if changes else []),
             )
         # Only what is served is remembered: clients may not fill our memory with versions.
         if api.serves(version):

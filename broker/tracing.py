@@ -40,6 +40,7 @@ class TracedRoutes(Routes):
             client = f"{call.client_id or 'nameless'} at {call.client_host}"
             _log.debug("< %s v%d #%d%s (%s)", name, asked[1], call.correlation_id, whose, client)
             call.origin = _Traced(call.origin, route, name)
+            # What it returns is dropped: the next request shall come this way too, and be told of.
             route.handle(call, node)
 
         traced = route._replace(handle=handle)

@@ -4,6 +4,8 @@ That decoder reserves memory for as many items as an array claims to have, and a
 process when the system refuses; it also takes a null array where the schema allows none. A guard
 is compiled once per request version. It walks over the body as far as its last array and compares
 each claim with the bytes that are left; requests without arrays have no guard.
+
+The same walk, to the very end, can tell where the fields of one name stand: a finder.
 """
 
 from collections.abc import Callable
@@ -16,6 +18,7 @@ from .errors import UndecodableBody
 from .fields import ENTITY, FIXED, SchemaField, is_flexible, schema_fields, title
 
 Guard = Callable[[bytes, int, int], int]
+Finder = Callable[[bytes, int, int], list[int]]
 
 
 @cache
@@ -27,6 +30,15 @@ def request_guard(entity: Any) -> Guard | None:
     buffer. None if there is nothing to guard.
     """
     return _GuardSource(entity).compile() if _has_arrays(entity) else None
+
+
+@cache
+def field_finder(entity: Any, name: str) -> Finder:
+    """(buffer, start, end of the body) -> where in the buffer the fields `name`, numbers of eight
+    bytes, begin, in their order. For bodies that could be read; it raises UndecodableBody for such
+    as only the lenient reader takes.
+    """
+    return _GuardSource(entity, name).compile_finder()
 
 
 def _has_arrays(entity: Any) -> bool:
@@ -60,8 +72,9 @@ def _item_bytes_min(field: SchemaField, *, flexible: bool) -> int:
 
 
 class _GuardSource:
-    def __init__(self, entity: Any) -> None:
+    def __init__(self, entity: Any, sought: str | None = None) -> None:
         self._entity = entity
+        self._sought = sought
         self._lines: list[str] = []
         self._indent = 2
         self._names = 0
@@ -75,16 +88,26 @@ class _GuardSource:
 
     def compile(self) -> Guard:
         self._walk(self._entity, last=True)
+        guard: Guard = self._compiled("p")
+        return guard
+
+    def compile_finder(self) -> Finder:
+        self._line("found = []")
+        self._walk(self._entity, last=False)
+        finder: Finder = self._compiled("found")
+        return finder
+
+    def _compiled(self, result: str) -> Any:
         name = title(self._entity)
         body = "\n".join(self._lines)
         source = (
-            f"def guard(buffer, p, end):\n    try:\n{body}\n        return p\n    except ERRORS:\n"
+            f"def walk(buffer, p, end):\n    try:\n{body}\n        return {result}\n"
+            "    except ERRORS:\n"
             f"        raise Refused('the body of {name} ends too early') from None\n"
         )
         # The source is made of schemas that are installed with us; no input reaches it.
-        exec(compile(source, f"<guard of {name}>", "exec"), self._scope)  # noqa: S102
-        guard: Guard = self._scope["guard"]
-        return guard
+        exec(compile(source, f"<walk over {name}>", "exec"), self._scope)  # noqa: S102
+        return self._scope["walk"]
 
     def _line(self, text: str) -> None:
         self._lines.append("    " * self._indent + text)
@@ -135,6 +158,8 @@ class _GuardSource:
 
     def _walk_item(self, field: SchemaField, *, nullable: bool, flexible: bool) -> None:
         if field.type in FIXED:
+            if field.name == self._sought:
+                self._line(f"found.append(p + {self._skip})")
             self._skip += _item_bytes_min(field, flexible=flexible)
             return
         length = self._name()

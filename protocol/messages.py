@@ -13,7 +13,7 @@ from typing import Any, Final
 from .apis import API_VERSIONS, BY_KEY, Api
 from .errors import UndecodableBody, UnknownApi, UnsupportedVersion
 from .fields import title
-from .guards import Guard, request_guard
+from .guards import Finder, Guard, field_finder, request_guard
 from .writers import FrameWriter, frame_writer
 
 RequestReader = Callable[[bytes, int], tuple[Any, int]]
@@ -59,6 +59,11 @@ def request_decoder(key: int, version: int) -> RequestDecoder:
     reader = request_reader(key, version)
     guard = request_guard(entity)
     return _plain(entity, reader) if guard is None else _guarded(entity, reader, guard)
+
+
+def request_finder(key: int, version: int, name: str) -> Finder:
+    """Where in a request's body the fields `name` stand; see `field_finder`."""
+    return field_finder(_request_class(key, version), name)
 
 
 def _plain(entity: Any, reader: RequestReader) -> RequestDecoder:

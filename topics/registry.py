@@ -79,6 +79,8 @@ class Topics:
         self.start_offsets = StartOffsets(folder, files)
         # Told of a topic's name when its deletion is durable, before the name can be had again.
         self.on_deleted: Callable[[str], None] = lambda _name: None
+        # Another one after each change: what was found out about topics holds as long as it does.
+        self.version = 0
         self._journal = self._opened()
         self._replay()
 
@@ -203,6 +205,7 @@ class Topics:
         self._rounds.then(self._journal, self._undo_if_failed)
 
     def _apply(self, record: RegistryRecord) -> None:
+        self.version += 1
         match record:
             case TopicStored():
                 self._apply_stored(record)
@@ -256,6 +259,7 @@ class Topics:
         partition.lead(leader_id, epoch)
 
     def _forget(self, name: str) -> None:
+        self.version += 1
         topic = self._by_name.pop(name, None)
         if topic is None:
             return

@@ -6,7 +6,8 @@ v8 flexible · v9 member epoch for KIP-848 groups, GROUP_ID_NOT_FOUND · v10 top
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any, NamedTuple
+from itertools import compress
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from ...protocol.errors import ErrorCode
@@ -14,7 +15,10 @@ from ..call import Call
 from ..groups.commands import CommitEntry, OffsetCommit
 from ..groups.results import CommitDone
 from ..node import Node
+from ..shapes import Again
 from .reply import NO_THROTTLE, milliseconds
+
+CHANGES: Final = "committed_offset"
 
 UNKNOWN_PARTITION = ErrorCode.unknown_topic_or_partition
 _make = tuple.__new__  # a NamedTuple's own __new__ is a Python function, this one is not
@@ -36,86 +40,105 @@ class CommitReply(NamedTuple):
     throttle_time: timedelta = NO_THROTTLE
 
 
-def handle(call: Call, node: Node) -> None:
-    request, version = call.request, call.version
-    entries, refused = _sort_out(request.topics, node, version)
-    if not entries:
-        # Nothing is left to commit, so the group is not even looked at (upstream: KafkaApis).
-        _respond((call, refused), CommitDone(()))
-        return
-    retention_ms = milliseconds(request.retention_time) if version <= 4 else -1
-    command: OffsetCommit = _make(
-        OffsetCommit,
-        (
-            request.group_id,
-            request.generation_id_or_member_epoch,
-            request.member_id,
-            request.group_instance_id if version >= 7 else None,
-            entries,
-            None if retention_ms == -1 else retention_ms,
-            ErrorCode.group_id_not_found if version >= 9 else ErrorCode.illegal_generation,
-        ),
-    )
-    node.groups.submit(command, _respond, (call, refused))
+def handle(call: Call, node: Node) -> Again:
+    request = call.request
+    offsets = [asked.committed_offset for topic in request.topics for asked in topic.partitions]
+    commit = Commit(request, call.version, node)
+    commit.submit(call, node, offsets)
+    return commit.submit
 
 
 Refused = dict[tuple[int, int], ErrorCode]
 """(position of a topic in the request, position of a partition in it) -> why not."""
 
 
-def _sort_out(topics: Any, node: Node, version: int) -> tuple[list[CommitEntry], Refused | None]:
-    """Part the partitions that exist from those that do not; the latter are ours to refuse."""
-    entries: list[CommitEntry] = []
-    refused: Refused | None = None
-    for place, topic in enumerate(topics):
-        if version >= 10:
-            found, missing = node.topics.by_id(topic.topic_id), ErrorCode.unknown_topic_id
-        else:
-            found, missing = node.topics.get(topic.name), UNKNOWN_PARTITION
-        name, count = ("", 0) if found is None else (found.name, len(found.partitions))
-        for at, asked in enumerate(topic.partitions):
-            partition = asked.partition_index
-            if 0 <= partition < count:
-                epoch = asked.committed_leader_epoch if version >= 6 else -1
-                offset, metadata = asked.committed_offset, asked.committed_metadata
-                entry = (name, partition, offset, epoch, metadata, None)
-                entries.append(_make(CommitEntry, entry))
-            else:
-                refused = refused or {}
-                refused[place, at] = missing if found is None else UNKNOWN_PARTITION
-    return entries, refused
+class Commit:
+    """What all requests of one shape ask: everything that an OffsetCommit says but the offsets."""
 
-
-Asked = tuple[str | UUID, tuple[int, ...]]
-"""A topic by its name, from v10 on by its id, and its partitions as the request lists them."""
-
-# "All well" is said to the same request over and over, so it is written once for each; some
-# hundred bytes apiece. Cleared when full.
-_all_well: dict[tuple[int, tuple[Asked, ...]], bytes] = {}
-REMEMBERED_MAX = 8192
-
-
-def _respond(context: tuple[Call, Refused | None], result: CommitDone) -> None:
-    call, refused = context
-    topics, errors, version = call.request.topics, result.errors, call.version
-    if refused is not None or any(errors):
-        call.reply(_mixed(topics, refused or {}, errors))
-        return
-    asked: tuple[Asked, ...] = tuple(
-        [
-            (
-                topic.name if version < 10 else topic.topic_id,
-                tuple([partition.partition_index for partition in topic.partitions]),
-            )
-            for topic in topics
-        ]
+    __slots__ = (
+        "_entries",
+        "_frame",
+        "_how",
+        "_is_there",
+        "_refused",
+        "_request",
+        "_topics_version",
+        "_who",
     )
-    frame = _all_well.get((version, asked))
-    if frame is None:
-        if len(_all_well) >= REMEMBERED_MAX:
-            _all_well.clear()
-        frame = _all_well[version, asked] = call.written(_mixed(topics, {}, errors))
-    call.repeat(frame)
+
+    def __init__(self, request: Any, version: int, node: Node) -> None:
+        self._request = request
+        # "All well", once it has been written. It does not depend on which topics there are.
+        self._frame: bytes | None = None
+        self._sort_out(version, node)
+
+    def submit(self, call: Call, node: Node, offsets: Sequence[int]) -> None:
+        """Commit `offsets`: one for each partition of the request, in its order."""
+        if self._topics_version != node.topics.version:
+            self._sort_out(call.version, node)
+        refused = self._refused
+        if refused is not None:
+            offsets = list(compress(offsets, self._is_there))
+            if not offsets:
+                # Nothing is left to commit, so the group is not even looked at (upstream:
+                # KafkaApis).
+                self._respond((call, refused), CommitDone(()))
+                return
+        entries: list[CommitEntry] = [
+            _make(CommitEntry, (name, partition, offset, epoch, metadata, None))
+            for (name, partition, epoch, metadata), offset in zip(
+                self._entries, offsets, strict=True
+            )
+        ]
+        command: OffsetCommit = _make(OffsetCommit, (*self._who, entries, *self._how))
+        node.groups.submit(command, self._respond, (call, refused))
+
+    def _sort_out(self, version: int, node: Node) -> None:
+        """Part the partitions that exist from those that do not; the latter are ours to refuse."""
+        request, topics = self._request, node.topics
+        entries: list[tuple[str, int, int, str | None]] = []
+        refused: Refused = {}
+        self._is_there: list[bool] = []
+        for place, topic in enumerate(request.topics):
+            if version >= 10:
+                found, missing = topics.by_id(topic.topic_id), ErrorCode.unknown_topic_id
+            else:
+                found, missing = topics.get(topic.name), UNKNOWN_PARTITION
+            name, count = ("", 0) if found is None else (found.name, len(found.partitions))
+            for at, asked in enumerate(topic.partitions):
+                partition = asked.partition_index
+                is_there = 0 <= partition < count
+                self._is_there.append(is_there)
+                if is_there:
+                    epoch = asked.committed_leader_epoch if version >= 6 else -1
+                    entries.append((name, partition, epoch, asked.committed_metadata))
+                else:
+                    refused[place, at] = missing if found is None else UNKNOWN_PARTITION
+        retention_ms = milliseconds(request.retention_time) if version <= 4 else -1
+        self._topics_version = topics.version
+        # A request without partitions has nothing to commit either.
+        self._refused = refused if refused or not entries else None
+        self._entries = entries
+        self._who = (
+            request.group_id,
+            request.generation_id_or_member_epoch,
+            request.member_id,
+            request.group_instance_id if version >= 7 else None,
+        )
+        self._how = (
+            None if retention_ms == -1 else retention_ms,
+            ErrorCode.group_id_not_found if version >= 9 else ErrorCode.illegal_generation,
+        )
+
+    def _respond(self, context: tuple[Call, Refused | None], result: CommitDone) -> None:
+        call, refused = context
+        topics, errors = self._request.topics, result.errors
+        if refused is not None or any(errors):
+            call.reply(_mixed(topics, refused or {}, errors))
+            return
+        if self._frame is None:
+            self._frame = call.written(_mixed(topics, {}, errors))
+        call.repeat(self._frame)
 
 
 def _mixed(topics: Any, refused: Refused, errors: Sequence[ErrorCode]) -> CommitReply:

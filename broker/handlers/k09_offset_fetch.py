@@ -4,7 +4,7 @@ v2 all topics (null), group error · v3 throttle_time · v5 committed_leader_epo
 v7 require_stable · v8 several groups · v9 member id and epoch (KIP-848) · v10 topic ids.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Any, NamedTuple
@@ -15,6 +15,7 @@ from ..call import Call
 from ..groups.commands import OffsetFetch
 from ..groups.results import Fetched
 from ..node import Node
+from ..shapes import Again
 from ..together import Together
 from .reply import NO_THROTTLE
 
@@ -47,23 +48,104 @@ class FetchReply(NamedTuple):
     throttle_time: timedelta = NO_THROTTLE
 
 
-def handle(call: Call, node: Node) -> None:
-    request = call.request
-    require_stable = getattr(request, "require_stable", False)
-    if call.version < 8:
-        command = _command(request, request.topics, require_stable)
-        node.groups.submit(command, _respond_one, call)
-        return
-    groups = request.groups
+def handle(call: Call, node: Node) -> Again | None:
+    if call.version >= 10:
+        _fetch_by_ids(call, node)
+        return None  # what its ids stand for may be another thing the next time
+    fetch = Fetch(call.request, call.version)
+    fetch.submit(call, node)
+    return fetch.submit
+
+
+class Fetch:
+    """What all requests of one shape ask, and what the last of them was told: as long as nothing
+    else is found, the answer need not be written again."""
+
+    __slots__ = ("_commands", "_frame", "_request", "_results")
+
+    def __init__(self, request: Any, version: int) -> None:
+        self._request = request
+        groups = (request,) if version < 8 else request.groups
+        stable = getattr(request, "require_stable", False)
+        self._commands = [_command(group, group.topics, stable) for group in groups]
+        self._results: list[Fetched] | None = None
+        self._frame = b""
+
+    def submit(self, call: Call, node: Node, _numbers: Sequence[int] = ()) -> None:
+        commands = self._commands
+        if len(commands) == 1:
+            node.groups.submit(commands[0], self._respond_one, call)
+            return
+        fetched = Together(len(commands), partial(self._respond, call))
+        for place, command in enumerate(commands):
+            node.groups.submit(command, fetched.put, place)
+
+    def _respond_one(self, call: Call, result: Fetched) -> None:
+        self._respond(call, [result])
+
+    def _respond(self, call: Call, results: list[Fetched]) -> None:
+        if results != self._results:
+            self._results = results
+            if call.version < 8:
+                answer: Any = _one_group(self._request, call.version, results[0])
+            else:
+                groups = zip(self._commands, results, strict=True)
+                answer = FetchReply(
+                    [
+                        GroupReply(command.group_id, _topics(result), result.error)
+                        for command, result in groups
+                    ]
+                )
+            self._frame = call.written(answer)
+        call.repeat(self._frame)
+
+
+def _one_group(request: Any, version: int, result: Fetched) -> GroupReply:
+    topics = _topics(result)
+    if version < 2 and result.error:
+        # v1 has no place for the group's error, so each partition carries it.
+        topics = [
+            TopicReply(
+                topic.name,
+                [PartitionReply(p, -1, -1, "", result.error) for p in topic.partition_indexes],
+            )
+            for topic in request.topics
+        ]
+    return GroupReply(request.group_id, topics, result.error)
+
+
+def _command(group: Any, topics: Iterable[Any] | None, require_stable: bool) -> OffsetFetch:
+    return OffsetFetch(
+        group.group_id,
+        None if topics is None else tuple((t.name, t.partition_indexes) for t in topics),
+        require_stable,
+        getattr(group, "member_id", None),
+        getattr(group, "member_epoch", -1),
+    )
+
+
+def _topics(result: Fetched) -> list[TopicReply]:
+    return [
+        TopicReply(topic, [PartitionReply(*partition) for partition in partitions])
+        for topic, partitions in result.topics
+    ]
+
+
+# --- v10: topics by their ids
+
+
+def _fetch_by_ids(call: Call, node: Node) -> None:
+    groups = call.request.groups
     unknown: list[list[TopicReply]] = []
-    fetched = Together(len(groups), partial(_respond_all, call, node, unknown))
+    fetched = Together(len(groups), partial(_respond_with_ids, call, node, unknown))
     for place, group in enumerate(groups):
         topics = group.topics
         strange: list[TopicReply] = []
-        if call.version >= 10 and topics is not None:
+        if topics is not None:
             topics, strange = _resolve(topics, node)
         unknown.append(strange)
-        node.groups.submit(_command(group, topics, require_stable), fetched.put, place)
+        command = _command(group, topics, call.request.require_stable)
+        node.groups.submit(command, fetched.put, place)
 
 
 class _Named(NamedTuple):
@@ -86,49 +168,15 @@ def _resolve(topics: Iterable[Any], node: Node) -> tuple[list[_Named], list[Topi
     return named, unknown
 
 
-def _command(group: Any, topics: Iterable[Any] | None, require_stable: bool) -> OffsetFetch:
-    return OffsetFetch(
-        group.group_id,
-        None if topics is None else tuple((t.name, t.partition_indexes) for t in topics),
-        require_stable,
-        getattr(group, "member_id", None),
-        getattr(group, "member_epoch", -1),
-    )
-
-
-def _topics(result: Fetched) -> list[TopicReply]:
-    return [
-        TopicReply(topic, [PartitionReply(*partition) for partition in partitions])
-        for topic, partitions in result.topics
-    ]
-
-
-def _respond_one(call: Call, result: Fetched) -> None:
-    request = call.request
-    topics = _topics(result)
-    if call.version < 2 and result.error:
-        # v1 has no place for the group's error, so each partition carries it.
-        topics = [
-            TopicReply(
-                topic.name,
-                [PartitionReply(p, -1, -1, "", result.error) for p in topic.partition_indexes],
-            )
-            for topic in request.topics
-        ]
-    call.reply(GroupReply(request.group_id, topics, result.error))
-
-
-def _respond_all(
+def _respond_with_ids(
     call: Call, node: Node, unknown: list[list[TopicReply]], results: list[Fetched]
 ) -> None:
     groups = []
     for asked, strange, result in zip(call.request.groups, unknown, results, strict=True):
-        topics = _topics(result)
-        if call.version >= 10:
-            # A topic that is gone has no id to be named by.
-            known = ((topic, node.topics.get(topic.name)) for topic in topics)
-            topics = [reply._replace(topic_id=topic.id) for reply, topic in known if topic]
-            if not result.error:
-                topics += strange
+        # A topic that is gone has no id to be named by.
+        known = ((reply, node.topics.get(reply.name)) for reply in _topics(result))
+        topics = [reply._replace(topic_id=topic.id) for reply, topic in known if topic]
+        if not result.error:
+            topics += strange
         groups.append(GroupReply(asked.group_id, topics, result.error))
     call.reply(FetchReply(groups))

@@ -1,6 +1,8 @@
 """Heartbeat (key 12). v1 throttle_time · v3 group_instance_id · v4 flexible."""
 
+from collections.abc import Sequence
 from datetime import timedelta
+from functools import partial
 from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
@@ -8,6 +10,7 @@ from ..call import Call
 from ..groups.commands import Heartbeat
 from ..groups.results import HeartbeatDone
 from ..node import Node
+from ..shapes import Again
 from .reply import NO_THROTTLE
 
 
@@ -16,7 +19,7 @@ class HeartbeatReply(NamedTuple):
     throttle_time: timedelta = NO_THROTTLE
 
 
-def handle(call: Call, node: Node) -> None:
+def handle(call: Call, node: Node) -> Again:
     request = call.request
     command = Heartbeat(
         request.group_id,
@@ -24,6 +27,11 @@ def handle(call: Call, node: Node) -> None:
         request.member_id,
         getattr(request, "group_instance_id", None),
     )
+    _submit(command, call, node)
+    return partial(_submit, command)
+
+
+def _submit(command: Heartbeat, call: Call, node: Node, _numbers: Sequence[int] = ()) -> None:
     node.groups.submit(command, _respond, call)
 
 

@@ -1,0 +1,85 @@
+"""Requests that come again. What a consumer sends between two rebalances repeats itself: its
+heartbeats and its fetches of offsets to the last byte of their bodies, its commits but for the
+offsets. So what such a frame asks is worked out once; from then on it is known by its bytes.
+
+A frame is cut into what stays, and the numbers that may change: the correlation id, and the fields
+that the handler names in CHANGES. Lengths and counts are among what stays. So frames that agree in
+it are the same request with other numbers, and nothing has to be read but those.
+"""
+
+from collections.abc import Callable, Sequence
+from struct import Struct
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from ..protocol.errors import UndecodableBody
+
+if TYPE_CHECKING:
+    from .call import Call
+    from .routes import Route
+
+Again: TypeAlias = Callable[["Call", Any, Sequence[int]], None]
+"""again(call, node, numbers): what a handler returns to be asked in this way the next time."""
+
+# What one connection may make us remember: enough for a consumer of two thousand partitions, or
+# for some sixty small requests. When more comes, all is forgotten and learnt anew.
+BYTES_MAX = 64 * 1024
+# What a shape takes besides its bytes, roughly: its message, its command, its answer.
+SHAPE_BYTES = 1024
+
+
+class Shape(NamedTuple):
+    """All that is known of a frame whose bytes, but for the numbers, have been seen before."""
+
+    route: "Route"
+    client_id: str | None
+    request: Any
+    """The first message of this shape. Its numbers are those of that time."""
+    again: Again
+
+
+class Shapes:
+    """The shapes of one connection's requests."""
+
+    __slots__ = ("_bytes", "_cuts", "_known")
+
+    def __init__(self) -> None:
+        # A frame's first eight bytes (size, key, version) -> how to cut it; then what stays -> all
+        # that is known of it.
+        self._cuts: dict[bytes, Callable[[bytes, int], tuple[Any, ...]]] = {}
+        self._known: dict[tuple[bytes, ...], Shape] = {}
+        self._bytes = 0
+
+    def recall(self, buffer: bytes, start: int) -> tuple[Shape, tuple[int, ...]] | None:
+        """The shape of the frame at `start` and its numbers, the correlation id first; None: it is
+        to be read."""
+        start -= 4
+        cut = self._cuts.get(buffer[start : start + 8])
+        if cut is None:
+            return None
+        pieces = cut(buffer, start)
+        shape = self._known.get(pieces[::2])
+        return None if shape is None else (shape, pieces[1::2])
+
+    def learn(self, shape: Shape, buffer: bytes, start: int, body: int, end: int) -> None:
+        """Know the next frame that differs from this one in its numbers alone."""
+        start -= 4
+        self._bytes += end - start + SHAPE_BYTES
+        if self._bytes > BYTES_MAX:
+            self._cuts.clear()
+            self._known.clear()
+            self._bytes = end - start + SHAPE_BYTES
+            if self._bytes > BYTES_MAX:
+                return
+        try:
+            numbers = shape.route.find_changes(buffer, body, end)
+        except UndecodableBody:
+            return  # only the lenient reader understands it
+        layout, at = [">8si"], start + 12
+        for number in numbers:
+            layout.append(f"{number - at}sq")
+            at = number + 8
+        if at > end:
+            return
+        cut = Struct(f"{''.join(layout)}{end - at}s").unpack_from
+        self._cuts[buffer[start : start + 8]] = cut
+        self._known[cut(buffer, start)[::2]] = shape

@@ -1,0 +1,210 @@
+"""A request that comes again goes a shorter way, and nobody can tell.
+
+Two brokers are sent the same frames. One gets them on one connection, which learns their shapes;
+the other gets each on a connection of its own, which has learnt nothing. What they answer, what
+they write to their logs and what they hold in their tables must be the same bytes.
+"""
+
+import dataclasses
+import io
+import struct
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+from uuid import UUID
+
+from group_admin_world import PARTITIONS, World
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kio.serial import entity_writer
+from kio_messages import messages
+from kohort.broker.connection import Connection, Outbox
+from kohort.broker.routes import Routes
+from kohort.protocol.apis import BY_KEY
+from kohort.protocol.headers import read_request_header
+from kohort.protocol.messages import request_finder, request_module
+from topic_world import NOW_MS
+
+LEARNT = [
+    (api.key, version)
+    for api in map(BY_KEY.__getitem__, (8, 9, 12))
+    for version in range(api.min_version, api.max_version + 1)
+]
+
+
+class Transport:
+    def __init__(self) -> None:
+        self.written = b""
+
+    def get_extra_info(self, name: str) -> Any:
+        return ("10.0.0.5", 4711) if name == "peername" else None
+
+    def write(self, data: bytes) -> None:
+        self.written += data
+
+    def close(self) -> None:
+        raise AssertionError("nothing that is sent here ends a connection")
+
+    abort = close
+
+
+class Broker(World):
+    """Topics "t" with two partitions and "u" with one; "u" comes and goes."""
+
+    def __init__(self) -> None:
+        super().__init__(durability="os")
+        self.make("t", 2)
+        self.transport = Transport()
+        self._routes = Routes()
+        self._joined: set[str] = set()
+        self._connection = self.connect()
+
+    def connect(self) -> Connection:
+        connection = Connection(
+            node=self.node,
+            routes=self._routes,
+            outbox=Outbox(self._turns.append),
+            frame_bytes_max=100_000,
+            opened=lambda _: None,
+            closed=lambda _: None,
+        )
+        connection.connection_made(self.transport)  # type: ignore[arg-type]
+        return connection
+
+    def receive(self, frames: list[bytes], *, fresh: bool) -> None:
+        for frame in frames:
+            connection = self.connect() if fresh else self._connection
+            connection.data_received(frame)
+
+    def other_topics(self) -> None:
+        found = self.topics.get("u")
+        if found is None:
+            self.topics.create("u", 1, {})
+        else:
+            self.topics.delete(found)
+
+    def join_once(self) -> None:
+        if "g" not in self._joined:
+            self._joined.add("g")
+            self.join("g")
+
+    @property
+    def kept(self) -> list[Any]:
+        """What each offsets partition holds: the bytes of its log, and its table."""
+        held = []
+        for index in range(PARTITIONS):
+            log = self._partition(index).log
+            shard = self.groups._shards.get(index)
+            table = shard and {g: list(shard.coordinator.table.records(g)) for g in GROUPS}
+            held.append((log.end_offset, b"".join(batch for _, batch in log.batches()), table))
+        return held
+
+
+GROUPS = ["", "g", "größer"]
+SMALL: dict[str, st.SearchStrategy[Any]] = {
+    "group_id": st.sampled_from(GROUPS),
+    "name": st.sampled_from(["t", "u", "nowhere"]),
+    "topic_id": st.sampled_from([None, *(UUID(int=n + (NOW_MS << 64)) for n in range(1, 4))]),
+    "generation_id": st.sampled_from([-1, 0, 1]),
+    "generation_id_or_member_epoch": st.sampled_from([-1, 1]),
+    "member_id": st.sampled_from(["", "tester-id", "stranger"]),
+    "partition_index": st.integers(-1, 2),
+    "partition_indexes": st.lists(st.integers(-1, 2), max_size=3).map(tuple),
+}
+
+
+@cache
+def any_message(key: int, version: int) -> st.SearchStrategy[Any]:
+    return messages(getattr(request_module(key, version), f"{BY_KEY[key].name}Request"))
+
+
+@st.composite
+def requests(draw: Callable[[Any], Any]) -> tuple[int, int, Any]:
+    """(key, version, message) that has to do with what the brokers have."""
+    key, version = draw(st.sampled_from(LEARNT))
+
+    def settled(message: Any) -> Any:
+        changes = {}
+        for field in dataclasses.fields(message):
+            value = getattr(message, field.name)
+            if field.name in SMALL:
+                value = draw(SMALL[field.name])
+            elif isinstance(value, tuple) and value and dataclasses.is_dataclass(value[0]):
+                value = tuple(map(settled, value))
+            changes[field.name] = value
+        return dataclasses.replace(message, **changes)
+
+    return key, version, settled(draw(any_message(key, version)))
+
+
+def with_offsets(message: Any, offsets: Callable[[], int]) -> Any:
+    changes: dict[str, Any] = {}
+    for field in dataclasses.fields(message):
+        value = getattr(message, field.name)
+        if field.name == "committed_offset":
+            changes[field.name] = offsets()
+        elif isinstance(value, tuple) and value and dataclasses.is_dataclass(value[0]):
+            changes[field.name] = tuple(with_offsets(item, offsets) for item in value)
+    return dataclasses.replace(message, **changes)
+
+
+def frame(key: int, version: int, message: Any, correlation_id: int) -> bytes:
+    body = io.BytesIO()
+    entity_writer(type(message))(body, message)
+    tags = b"\0" * (version >= BY_KEY[key].flexible_from)
+    content = (
+        struct.pack(">hhih2s", key, version, correlation_id, 2, b"me") + tags + body.getvalue()
+    )
+    return struct.pack(">i", len(content)) + content
+
+
+@st.composite
+def histories(draw: Callable[[Any], Any]) -> list[list[bytes] | str]:
+    """Frames that are received together, and in between what else happens."""
+    known = draw(st.lists(requests(), min_size=1, max_size=3))
+    numbers = st.integers(-(2**63), 2**63 - 1)
+
+    def again() -> bytes:
+        key, version, message = draw(st.sampled_from(known))
+        changed = with_offsets(message, lambda: draw(numbers))
+        return frame(key, version, changed, draw(st.integers(0, 2**31 - 1)))
+
+    history: list[list[bytes] | str] = []
+    for what in draw(st.lists(st.sampled_from("fffftj"), min_size=3, max_size=8)):
+        history.append(what if what != "f" else [again() for _ in range(draw(st.integers(1, 3)))])
+    return history
+
+
+@settings(max_examples=40)
+@given(histories())
+async def test_the_short_way_and_the_long_way_lead_to_the_same(
+    history: list[list[bytes] | str],
+) -> None:
+    short, long = Broker(), Broker()
+    for step in history:
+        for broker in (short, long):
+            if step == "t":
+                broker.other_topics()
+            elif step == "j":
+                broker.join_once()
+            else:
+                broker.receive(list(step), fresh=broker is long)
+            if step != "t":  # what was sent before and after it shares a round
+                broker.turn()
+    for broker in (short, long):
+        broker.turn()
+    assert short.transport.written == long.transport.written
+    assert short.kept == long.kept
+
+
+@given(requests().filter(lambda request: request[0] == 8), st.integers(-(2**63), 2**63 - 1))
+def test_the_offsets_stand_where_the_finder_says(
+    request_: tuple[int, int, Any], number: int
+) -> None:
+    key, version, message = request_
+    data = frame(key, version, with_offsets(message, lambda: number), 7)
+    body = read_request_header(data, 4, len(data)).body
+    places = request_finder(key, version, "committed_offset")(data, body, len(data))
+    assert [struct.unpack_from(">q", data, place)[0] for place in places] == [number] * sum(
+        len(topic.partitions) for topic in message.topics
+    )
