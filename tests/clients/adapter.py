@@ -153,6 +153,10 @@ class Admin(ABC):
     def add_partitions(self, topic: str, total: int) -> None: ...
 
     @abstractmethod
+    def delete_records(self, place: Place, before_offset: int) -> int:
+        """The offset where the partition begins now."""
+
+    @abstractmethod
     def topic_configs(self, topic: str) -> dict[str, str | None]: ...
 
     @abstractmethod

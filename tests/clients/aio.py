@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.admin.records_to_delete import RecordsToDelete
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
@@ -201,6 +202,14 @@ class AioAdmin(Admin):
             self._loop.run(self._admin.create_partitions({topic: NewPartitions(total)}))
         except BrokerResponseError as error:
             raise RefusedError(error.errno, str(error)) from error
+
+    def delete_records(self, place: Place, before_offset: int) -> int:
+        wanted = {TopicPartition(*place): RecordsToDelete(before_offset=before_offset)}
+        try:
+            (low_watermark,) = self._loop.run(self._admin.delete_records(wanted)).values()
+        except BrokerResponseError as error:
+            raise RefusedError(error.errno, str(error)) from error
+        return int(low_watermark)
 
     def topic_configs(self, topic: str) -> dict[str, str | None]:
         return self._configs(ConfigResourceType.TOPIC, topic)

@@ -193,6 +193,11 @@ class KafkaPythonAdmin(Admin):
     def add_partitions(self, topic: str, total: int) -> None:
         self._ask("create_partitions", {topic: total})
 
+    def delete_records(self, place: Place, before_offset: int) -> int:
+        wanted = {TopicPartition(*place): before_offset}
+        (done,) = self._ask("delete_records", wanted).values()
+        return int(done["low_watermark"])
+
     def topic_configs(self, topic: str) -> dict[str, str | None]:
         return self._configs("TOPIC", topic)
 

@@ -191,6 +191,10 @@ class LibrdkafkaAdmin(Admin):
     def add_partitions(self, topic: str, total: int) -> None:
         self._only(self._admin.create_partitions([NewPartitions(topic, total)]))
 
+    def delete_records(self, place: Place, before_offset: int) -> int:
+        wanted = TopicPartition(place.topic, place.partition, before_offset)
+        return int(self._only(self._admin.delete_records([wanted])).low_watermark)
+
     def topic_configs(self, topic: str) -> dict[str, str | None]:
         return self._configs(ConfigResource.Type.TOPIC, topic)
 

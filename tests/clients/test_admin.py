@@ -4,11 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
-from .adapter import Admin, Client, Message, RefusedError
+from .adapter import Admin, Client, ConsumerSettings, Message, Place, RefusedError
 from .stories import until
 
 MakeTopic = Callable[..., str]
 
+OFFSET_OUT_OF_RANGE = 1
 UNKNOWN_TOPIC_OR_PARTITION = 3
 INVALID_TOPIC_EXCEPTION = 17
 TOPIC_ALREADY_EXISTS = 36
@@ -96,3 +97,30 @@ def test_the_cluster_and_its_brokers_configs_are_told(client: Client, admin: Adm
     told = admin.broker_configs()
     assert told["offsets.topic.num.partitions"] is not None
     assert told["group.initial.rebalance.delay.ms"] == "0"
+
+
+def test_records_are_deleted_and_whoever_was_behind_goes_on_after_them(
+    client: Client, admin: Admin, new_topic: MakeTopic
+) -> None:
+    place = Place(new_topic(1), 0)
+    # One by one, so that a batch ends where the deletion does.
+    for value in (b"0", b"1", b"2", b"3"):
+        client.produce(place.topic, [Message(value, partition=0)])
+    assert admin.delete_records(place, 2) == 2
+    refused(OFFSET_OUT_OF_RANGE, admin.delete_records, place, 5)
+    consumer = client.consumer(ConsumerSettings())
+    try:
+        consumer.assign(place)
+        assert consumer.beginning_offset(place) == 2
+        for _ in range(2):
+            values: list[bytes | None] = []
+
+            def has_read_two(values: list[bytes | None] = values) -> bool:
+                values.extend(record.value for record in consumer.poll())
+                return len(values) >= 2
+
+            until(has_read_two, "what is left is read")
+            assert values == [b"2", b"3"]
+            consumer.seek(place, 0)
+    finally:
+        consumer.close()
