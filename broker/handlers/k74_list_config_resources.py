@@ -35,7 +35,7 @@ def handle(call: Call, node: Node) -> None:
         return
     found = []
     if Resource.BROKER in wanted:
-        found.append(ResourceReply(str(node.node_id), Resource.BROKER))
+        found += [ResourceReply(str(each.node_id), Resource.BROKER) for each in node.cluster.up]
     if Resource.TOPIC in wanted:
         found += [ResourceReply(topic.name, Resource.TOPIC) for topic in node.topics]
     call.reply(ListConfigResourcesReply(ErrorCode.none, found))

@@ -1,5 +1,6 @@
 """ListConfigResources: the broker and its topics."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -36,6 +37,12 @@ def test_what_is_asked_for_is_listed(
     answer = listed(world, *types)
     resources = [(each.resource_name, each.resource_type) for each in answer.config_resources]
     assert (answer.error_code, resources) == (ErrorCode.none, found)
+
+
+def test_every_node_that_is_up_is_listed(world: World) -> None:
+    world.node.cluster.up.append(SimpleNamespace(node_id=2))
+    answer = listed(world, BROKER)
+    assert [each.resource_name for each in answer.config_resources] == ["1", "2"]
 
 
 def test_unknown_types_are_refused(world: World) -> None:
