@@ -99,8 +99,8 @@ FAULTS = (
     Fault(
         "reader sees what is not yet durable",
         "broker/runtime.py",
-        "            elif store.is_pending(log):\n",
-        "            elif False:\n",
+        "        elif replies:\n",
+        "        elif replies and self._deliver(replies):\n",
     ),
     Fault(
         "torn tail not cut off",
