@@ -87,8 +87,8 @@ FAULTS = (
     Fault(
         "reply before the records are durable",
         "log/rounds.py",
-        'if written and self.durability == "fsync":',
-        'if written and self.durability == "never":',
+        'return durability == "fsync" or',
+        "return",
     ),
     Fault(
         "reply before the records are written",
