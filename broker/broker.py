@@ -22,6 +22,7 @@ from .clock import Clock, SystemClock
 from .cluster import Cluster
 from .config import BrokerConfig
 from .connection import Connection, Outbox
+from .events import EventLog
 from .groups.config import GroupConfig
 from .groups.coordinator import Coordinator
 from .groups.voice import Voice
@@ -172,6 +173,7 @@ class Broker:
         closing.callback(topics.close)
         timers = Timers(self._clock)
         closing.callback(timers.close)
+        self._events = self._event_log(cluster_id)
         cluster = Cluster(cluster_id, topics)
         deleted: DeletedTopics = defaultdict(list)
         for node_id in self._servers:
@@ -223,10 +225,6 @@ class Broker:
             },
         )
 
-        def new_coordinator(partition: int) -> Coordinator:
-            context = f"GroupCoordinator id={node_id} topic={OFFSETS_TOPIC} partition={partition}"
-            return Coordinator(groups, lambda: str(uuid.uuid4()), voice=Voice(context))
-
         offsets_topic = topics.get(OFFSETS_TOPIC)
         runtime = GroupRuntime(
             store=OffsetsStore(
@@ -241,13 +239,37 @@ class Broker:
             ),
             clock=self._clock,
             timers=timers,
-            new_coordinator=new_coordinator,
+            new_coordinator=partial(self._new_coordinator, node_id, groups),
             call_soon=asyncio.get_running_loop().call_soon,
             leads=lambda index: partition(index).leader_id == node_id,
             deleted_topics=deleted,
         )
         runtime.on_durable = lambda index: partition(index).waiters.wake_all()
         return runtime
+
+    def _new_coordinator(self, node_id: int, config: GroupConfig, partition: int) -> Coordinator:
+        context = f"GroupCoordinator id={node_id} topic={OFFSETS_TOPIC} partition={partition}"
+        events = self._events
+        return Coordinator(
+            config,
+            lambda: str(uuid.uuid4()),
+            voice=Voice(context, None if events is None else events.listener(node_id)),
+            tells_commits=events is not None and self.config.str("kohort.events") == "all",
+        )
+
+    def _event_log(self, cluster_id: str) -> EventLog | None:
+        """One for all nodes; none where nothing is kept."""
+        if self._in_memory or self.config.str("kohort.events") == "off":
+            return None
+        events = EventLog(
+            self._folder,
+            self._files,
+            cluster_id=cluster_id,
+            now_ms=self._clock.now_ms,
+            call_soon=asyncio.get_running_loop().call_soon,
+        )
+        self._closing.callback(events.close)
+        return events
 
     def _load_stored_groups(self, cluster: Cluster) -> None:
         """Read the groups that are on disk, so that the sessions of their members are watched."""

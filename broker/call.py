@@ -12,6 +12,8 @@ _correlation_id = Struct(">i").pack
 class Origin(Protocol):
     """The connection that a call came in on."""
 
+    client_software: str | None
+
     @property
     def client_host(self) -> str: ...
 
@@ -61,6 +63,15 @@ class Call:
     def client_host(self) -> str:
         """The client's address as Kafka prints it: a slash before the number."""
         return self.origin.client_host
+
+    @property
+    def client_software(self) -> str | None:
+        """What the client said it is (ApiVersions since v3, KIP-511): "name/version"."""
+        return self.origin.client_software
+
+    @client_software.setter
+    def client_software(self, software: str) -> None:
+        self.origin.client_software = software
 
     @property
     def is_gone(self) -> bool:

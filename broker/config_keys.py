@@ -55,6 +55,14 @@ OWN = (
         "`none` nothing (all is kept in memory)",
         one_of("fsync", "os", "none"),
     ),
+    _text(
+        "kohort.events",
+        "on",
+        "what is written to the folder `events` beside the data: `off` nothing, `on` why groups "
+        "are rebalanced and members go, `all` every accepted commit too; never with durability "
+        "`none`",
+        one_of("off", "on", "all"),
+    ),
     _int(
         "kohort.nodes",
         1,

@@ -74,6 +74,7 @@ class Connection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self.client_host = ""
+        self.client_software: str | None = None
         self.is_gone = False
         # Answers in the order of requests.
         self._calls: deque[Call] = deque()

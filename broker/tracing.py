@@ -60,6 +60,14 @@ class _Traced:
         self.client_host = origin.client_host
 
     @property
+    def client_software(self) -> str | None:
+        return self._origin.client_software
+
+    @client_software.setter
+    def client_software(self, software: str | None) -> None:
+        self._origin.client_software = software
+
+    @property
     def is_gone(self) -> bool:
         return self._origin.is_gone
 

@@ -95,6 +95,12 @@ def _serve(commands: "argparse._SubParsersAction[Parser]") -> None:
         help="what an acknowledged commit survives: power loss (default), the end of the "
         "process, nothing (no folder is used)",
     )
+    add(
+        "--events",
+        metavar="off|on|all",
+        help="what the event log in the data folder tells: nothing, why groups are rebalanced "
+        "(default), every commit too",
+    )
     add("--config", metavar="FILE", type=Path, help="a server.properties")
     add(
         "-o",

@@ -55,6 +55,8 @@ def configured(args: argparse.Namespace) -> BrokerConfig:
     config = BrokerConfig.load(args.config, os.environ, args.override)
     if args.durability is not None:
         config = config.changed("kohort.durability", args.durability, "--durability")
+    if args.events is not None:
+        config = config.changed("kohort.events", args.events, "--events")
     if args.data_dir is not None:
         config = config.changed("log.dirs", args.data_dir, "--data-dir")
     if args.nodes is not None:

@@ -53,6 +53,7 @@ class Asked:
 
     def __init__(self, api: Api, version: int) -> None:
         self.client_host = "/10.0.0.5"
+        self.client_software: str | None = None
         self.is_gone = False
         self.is_held = False
         self.ended_because = ""

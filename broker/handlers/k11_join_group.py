@@ -48,6 +48,7 @@ def handle(call: Call, node: Node) -> None:
         requires_known_member_id=call.version >= 4,
         supports_skip_assignment=call.version >= 9,
         reason=getattr(request, "reason", None),
+        client_software=call.client_software,
     )
     ticket = node.groups.submit(command, _respond, call)
     call.hold()

@@ -44,6 +44,7 @@ def handle(call: Call, node: Node) -> None:  # noqa: ARG001
             if not _SOFTWARE.fullmatch(text):
                 call.reply(ApiVersionsReply(ErrorCode.invalid_request, ()))
                 return
+        call.client_software = f"{request.client_software_name}/{request.client_software_version}"
     call.reply(SERVED)
 
 

@@ -1,0 +1,174 @@
+"""The event log: what the coordinators tell, as JSON lines in `<data>/events/`, one file after
+another. docs/events.md lists the types and the columns.
+
+It is a witness, not a store: nothing waits for it, nothing is synced, and a disk that fails costs
+its lines and nothing else. A file is named after the number of its first line (`seq`), as Kafka
+names its logs after their first offset.
+"""
+
+import json
+import logging
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from ..log.files import File, Files
+from .groups.voice import Event, Listener
+
+_log = logging.getLogger("kohort.events")
+
+FOLDER: Final = "events"
+# A size that editors and one Spark task still take whole.
+FILE_BYTES_MAX: Final = 64 * 1024 * 1024
+# Where the last whole line is looked for; a line has some 400 bytes, and what clients say in it.
+TAIL_BYTES_MAX: Final = 1024 * 1024
+
+_NAME: Final = re.compile(r"(\d{20})\.jsonl")
+_SEQ: Final = re.compile(rb'^\{"cluster":"[^"]*","ts":"[^"]*","seq":(\d{1,20}),', re.MULTILINE)
+
+
+class EventLog:
+    """`now_ms` stamps events, `call_soon` calls back after this turn of the loop. Never raises."""
+
+    def __init__(
+        self,
+        data_folder: Path,
+        files: Files,
+        *,
+        cluster_id: str,
+        now_ms: Callable[[], int],
+        call_soon: Callable[[Callable[[], None]], object],
+        file_bytes_max: int = FILE_BYTES_MAX,
+    ) -> None:
+        self._folder = data_folder / FOLDER
+        self._files = files
+        self._cluster_id = cluster_id
+        self._now_ms = now_ms
+        self._call_soon = call_soon
+        self._file_bytes_max = file_bytes_max
+        self._file: File | None = None
+        self._next_seq = 0
+        self._gathered: list[tuple[int, int, Event]] = []
+        self._lost = 0
+
+    def listener(self, node_id: int) -> Listener:
+        """What the coordinators of this node tell to."""
+
+        def listen(event: Event) -> None:
+            if not self._gathered:
+                self._call_soon(self.flush)
+            self._gathered.append((self._now_ms(), node_id, event))
+
+        return listen
+
+    def flush(self) -> None:
+        """Write what was told since the last time."""
+        gathered, self._gathered = self._gathered, []
+        if not gathered:
+            return
+        try:
+            file = self._file or self._reopened()
+            first = self._next_seq
+            data = b"".join(
+                line_of(self._cluster_id, seq, *told) for seq, told in enumerate(gathered, first)
+            )
+            if file.size and file.size + len(data) > self._file_bytes_max:
+                file = self._rolled(file)
+            file.append(data)
+        except OSError as error:
+            self._lose(len(gathered), error)
+            return
+        self._next_seq += len(gathered)
+        if self._lost:
+            _log.warning("Events are written again; %d are missing.", self._lost)
+            self._lost = 0
+
+    def close(self) -> None:
+        self.flush()
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _lose(self, count: int, error: OSError) -> None:
+        if not self._lost:
+            _log.warning(
+                "Events cannot be written to %s and are lost until they can: %s",
+                self._folder,
+                error,
+            )
+        self._lost += count
+        # A number for each, so that a reader of the rest sees the gap.
+        self._next_seq += count
+        file, self._file = self._file, None
+        if file is not None:
+            _close(file)
+
+    def _rolled(self, file: File) -> File:
+        self._file = None
+        _close(file)
+        self._file = self._opened(self._next_seq)
+        return self._file
+
+    def _opened(self, first_seq: int) -> File:
+        return self._files.open(self._folder / f"{first_seq:020}.jsonl", create=True)
+
+    def _reopened(self) -> File:
+        """The newest file without a line that was cut off: by a crash, or by a failed write."""
+        self._files.make_folder(self._folder)
+        first_seqs = [
+            int(match[1])
+            for name in self._files.list(self._folder)
+            if (match := _NAME.fullmatch(name)) is not None
+        ]
+        if not first_seqs:
+            self._file = self._opened(self._next_seq)
+            return self._file
+        file = self._file = self._opened(max(first_seqs))
+        start = max(0, file.size - TAIL_BYTES_MAX)
+        tail = file.read(start, TAIL_BYTES_MAX)
+        seen = _SEQ.findall(tail)
+        # What cannot be read counts as a line for each byte: numbers may be left out, not repeated.
+        follows = int(seen[-1]) + 1 if seen else max(first_seqs) + file.size
+        self._next_seq = max(self._next_seq, follows)
+        end = tail.rfind(b"\n") + 1
+        if end or not start:
+            file.truncate(start + end)
+            return file
+        return self._rolled(file)
+
+
+def line_of(cluster_id: str, seq: int, ms: int, node_id: int, event: Event) -> bytes:
+    """One line with the columns of docs/events.md; in ASCII, so that nobody guesses an encoding."""
+    detail = dict(event.detail)
+    if event.cause is not None:
+        detail["cause"] = event.cause.name
+    columns = {
+        "cluster": cluster_id,
+        "ts": datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds"),
+        "seq": seq,
+        "node": node_id,
+        "type": event.type,
+        "group": event.group_id,
+        "member_id": event.member_id,
+        "instance_id": event.instance_id,
+        "client_id": event.client_id,
+        "client_host": event.client_host,
+        "client_software": event.client_software,
+        "generation": event.generation,
+        "state_from": event.state_from,
+        "state_to": event.state_to,
+        "error_code": None if event.error is None else event.error.value,
+        "reason": event.reason,
+        "duration_ms": event.duration_ms,
+        "detail": detail,
+    }
+    return json.dumps(columns, separators=(",", ":")).encode() + b"\n"
+
+
+def _close(file: File) -> None:
+    try:
+        file.close()
+    except OSError as error:
+        _log.warning("A file of events cannot be closed: %s", error)
