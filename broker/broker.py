@@ -144,11 +144,7 @@ class Broker:
     def _assemble(self) -> Cluster:
         loop = asyncio.get_running_loop()
         config, files, folder, closing = self.config, self._files, self._folder, self._closing
-        if self._in_memory:
-            files.make_folder(folder)
-        else:
-            folder.mkdir(parents=True, exist_ok=True)
-            closing.callback(lock_folder(folder, files).release)
+        self._open_folder()
         cluster_id = cluster_id_of(folder, files, config.node_id)
         finish_deletions(folder, files)
         self._outbox = Outbox(loop.call_soon)
@@ -192,6 +188,14 @@ class Broker:
             )
         topics.on_deleted = cluster.topic_deleted
         return cluster
+
+    def _open_folder(self) -> None:
+        """Make the data folder where there is none, and take it for this process."""
+        if self._in_memory:
+            self._files.make_folder(self._folder)
+        else:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._closing.callback(lock_folder(self._folder, self._files).release)
 
     def _advertised(self, node_id: int) -> tuple[str, int]:
         """What clients are told; an advertised port is the first node's."""
