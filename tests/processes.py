@@ -6,11 +6,13 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 FIRST_LINE = re.compile(r"kohort (\S+) listening on (.+):(\d+) \(data (.+), durability (\w+)\)\n")
+# A cluster that tests are to use instead of a broker of their own: a real Kafka, say.
+EXTERNAL = os.environ.get("KOHORT_TEST_BOOTSTRAP_SERVERS")
 PATIENCE_SECONDS = 30  # for a machine that is busy; nothing here measures time
 QUIET = {key: value for key, value in os.environ.items() if not key.startswith("KAFKA_")}
 
@@ -59,6 +61,26 @@ def serving(
         process.kill()
         process.wait(PATIENCE_SECONDS)
         process.stdout.close()
+
+
+def overrides(options: Iterable[str]) -> list[str]:
+    """The flags that give `kohort serve` these settings, each `key=value`."""
+    return [argument for option in options for argument in ("-o", option)]
+
+
+@contextlib.contextmanager
+def cluster_under_test(folder: Path, options: Iterable[str]) -> Iterator[str]:
+    """HOST:PORT of the cluster to test: the external one, or a broker with these settings, which
+    has to end well and without a traceback."""
+    if EXTERNAL:
+        yield EXTERNAL
+        return
+    where = ("--port", "0", "--durability", "os", "--data-dir", folder / "data")
+    with serving(folder, *where, *overrides(options)) as broker:
+        yield broker.bootstrap
+        assert broker.stop() == 0
+        said = broker.errors.read_text()
+        assert "Traceback" not in said, said
 
 
 def kohort(

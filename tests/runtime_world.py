@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from faulty_files import FaultyFiles
+from faulty_files import FaultyFiles, sync_each
 from kohort.broker.groups.commands import CommitEntry, OffsetCommit, OffsetFetch
 from kohort.broker.groups.config import GroupConfig
 from kohort.broker.groups.coordinator import Coordinator
@@ -114,15 +114,7 @@ class World:
         self, logs: Sequence[Log], done: Callable[[Sequence[OSError | None]], None]
     ) -> None:
         def sync() -> None:
-            outcomes: list[OSError | None] = []
-            for log in logs:
-                try:
-                    log.sync()
-                except OSError as error:
-                    outcomes.append(error)
-                else:
-                    outcomes.append(None)
-            done(outcomes)
+            done(sync_each(logs))
 
         self.due.append(sync)
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
-from faulty_files import FaultyFiles
+from faulty_files import FaultyFiles, sync_each
 from kio.serial import entity_reader
 from kohort.broker.call import Call
 from kohort.broker.config import BrokerConfig
@@ -23,6 +23,7 @@ from kohort.topics.configs import Configs
 from kohort.topics.nodes import Nodes
 from kohort.topics.registry import Topics
 from kohort.topics.topic import Topic
+from runtime_world import HandTimer
 
 FOLDER = Path("/data")
 NOW_MS = 1_700_000_000_000
@@ -37,15 +38,6 @@ def milliseconds(count: int) -> timedelta:
 def batch(*values: bytes, at_ms: int = NOW_MS, key: bytes | None = b"k") -> bytes:
     """What a producer sends: one batch with base offset 0."""
     return build([NewRecord(key, value, at_ms) for value in values], base_offset=0)
-
-
-class Timer:
-    def __init__(self, deadline_ms: int, callback: Callable[[], None]) -> None:
-        self.deadline_ms = deadline_ms
-        self.callback: Callable[[], None] | None = callback
-
-    def cancel(self) -> None:
-        self.callback = None
 
 
 class Asked:
@@ -98,7 +90,7 @@ class World:
         self.files = files or FaultyFiles()
         self.now_ms = NOW_MS
         self.config = BrokerConfig(config)
-        self.timers: list[Timer] = []
+        self.timers: list[HandTimer] = []
         self._turns: list[Callable[[], None]] = []
         self._ids = 0
         self._routes = Routes()
@@ -135,20 +127,12 @@ class World:
         self._ids += 1
         return UUID(int=self._ids + (NOW_MS << 64))
 
-    def _call_at(self, deadline_ms: int, callback: Callable[[], None]) -> Timer:
-        self.timers.append(Timer(deadline_ms, callback))
+    def _call_at(self, deadline_ms: int, callback: Callable[[], None]) -> HandTimer:
+        self.timers.append(HandTimer(deadline_ms, callback))
         return self.timers[-1]
 
     def _sync(self, logs: Sequence[Log], done: Settled) -> None:
-        outcomes: list[OSError | None] = []
-        for log in logs:
-            try:
-                log.sync()
-            except OSError as error:
-                outcomes.append(error)
-            else:
-                outcomes.append(None)
-        self._turns.append(partial(done, outcomes))
+        self._turns.append(partial(done, sync_each(logs)))
 
     def turn(self) -> None:
         while self._turns:

@@ -178,12 +178,12 @@ def _found(call: Call, node: Node, topic: Topic) -> TopicReply:
         name=topic.name,
         topic_id=topic.id,
         is_internal=topic.is_internal,
-        partitions=[_partition(node, partition) for partition in topic.partitions],
+        partitions=[partition_reply(node, partition) for partition in topic.partitions],
         topic_authorized_operations=_operations(call),
     )
 
 
-def _partition(node: Node, partition: Partition) -> PartitionReply:
+def partition_reply(node: Node, partition: Partition) -> PartitionReply:
     index, nodes = partition.index, node.topics.nodes
     return PartitionReply(
         index,

@@ -13,24 +13,17 @@ from uuid import UUID
 from ...protocol.errors import ErrorCode
 from ...topics.errors import Refused
 from ...topics.names import invalid_name, is_internal
-from ...topics.nodes import NO_LEADER
-from ...topics.partition import Partition
 from ..call import Call
 from ..node import Node
-from .k03_metadata import NOT_ASKED, TOPIC_OPERATIONS
+from .k03_metadata import NOT_ASKED, TOPIC_OPERATIONS, PartitionReply, partition_reply
 from .reply import NO_THROTTLE
 
 
-class PartitionReply(NamedTuple):
-    partition_index: int
-    leader_id: int
-    replica_nodes: tuple[int, ...]
-    isr_nodes: tuple[int, ...]
-    leader_epoch: int
-    offline_replicas: tuple[int, ...]
-    error_code: ErrorCode
-    eligible_leader_replicas: tuple[int, ...] = ()
-    last_known_elr: tuple[int, ...] = ()
+class DescribedPartition(PartitionReply):
+    """What Metadata tells of a partition, and that nothing is known of eligible leaders."""
+
+    eligible_leader_replicas: tuple[()] = ()
+    last_known_elr: tuple[()] = ()
 
 
 class TopicReply(NamedTuple):
@@ -38,7 +31,7 @@ class TopicReply(NamedTuple):
     name: str
     topic_id: UUID | None = None
     is_internal: bool = False
-    partitions: Sequence[PartitionReply] = ()
+    partitions: Sequence[DescribedPartition] = ()
     topic_authorized_operations: int = TOPIC_OPERATIONS
 
 
@@ -104,23 +97,11 @@ def _page(call: Call, node: Node, names: Sequence[str]) -> DescribeTopicPartitio
         cursor = request.cursor
         first = cursor.partition_index if cursor and cursor.topic_name == name else 0
         partitions = [
-            _partition(node, partition) for partition in topic.partitions[first : first + room]
+            DescribedPartition(*partition_reply(node, partition))
+            for partition in topic.partitions[first : first + room]
         ]
         topics.append(TopicReply(ErrorCode.none, name, topic.id, topic.is_internal, partitions))
         room -= len(partitions)
         if first + len(partitions) < len(topic.partitions):
             return DescribeTopicPartitionsReply(topics, CursorReply(name, first + len(partitions)))
     return DescribeTopicPartitionsReply(topics)
-
-
-def _partition(node: Node, partition: Partition) -> PartitionReply:
-    index, nodes = partition.index, node.topics.nodes
-    return PartitionReply(
-        index,
-        partition.leader_id,
-        nodes.replicas(index),
-        nodes.in_sync(index),
-        partition.leader_epoch,
-        nodes.offline(index),
-        ErrorCode.none if partition.leader_id != NO_LEADER else ErrorCode.leader_not_available,
-    )

@@ -5,20 +5,18 @@ Kafka, say), otherwise each module gets a kohort broker process of its own on a 
 """
 
 import contextlib
-import os
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from processes import serving
+from processes import EXTERNAL, cluster_under_test
 
 from .adapter import Admin, Client, ConsumerSettings, RefusedError
 from .driven import Driven
 from .member import LIBRARIES, MemberProcess, load
 from .stories import until
 
-EXTERNAL = os.environ.get("KOHORT_TEST_BOOTSTRAP_SERVERS")
 # Kafka's least session timeout by default; a broker of ours allows less, so that a member that
 # dies is missed sooner. Both are far above the heartbeat interval of the stories (200 ms).
 SESSION_TIMEOUT_MS = 6_000 if EXTERNAL else 1_500
@@ -39,18 +37,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="module")
 def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """HOST:PORT of the cluster that this module's stories are told against."""
-    if EXTERNAL:
-        yield EXTERNAL
-        return
-    folder = tmp_path_factory.mktemp("broker")
-    options = [argument for option in BROKER_OPTIONS for argument in ("-o", option)]
-    with serving(
-        folder, "--port", "0", "--durability", "os", "--data-dir", folder / "data", *options
-    ) as broker:
-        yield broker.bootstrap
-        assert broker.stop() == 0
-        said = broker.errors.read_text()
-        assert "Traceback" not in said, said
+    with cluster_under_test(tmp_path_factory.mktemp("broker"), BROKER_OPTIONS) as address:
+        yield address
 
 
 @pytest.fixture(params=LIBRARIES)

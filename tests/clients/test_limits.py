@@ -3,10 +3,9 @@
 from collections.abc import Callable, Iterator
 
 import pytest
-from processes import serving
+from processes import EXTERNAL, overrides, serving
 
 from .adapter import Client
-from .conftest import EXTERNAL
 from .driven import Driven
 from .stories import Audience, places, refusal_of, until
 
@@ -25,9 +24,8 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """HOST:PORT of a broker of our own: these are its settings."""
     if EXTERNAL:
         pytest.skip("needs a broker with these limits")
-    options = [argument for option in LIMITS for argument in ("-o", option)]
     with serving(
-        tmp_path_factory.mktemp("broker"), "--port", "0", "--durability", "none", *options
+        tmp_path_factory.mktemp("broker"), "--port", "0", "--durability", "none", *overrides(LIMITS)
     ) as broker:
         yield broker.bootstrap
         assert broker.stop() == 0

@@ -6,10 +6,10 @@ from pathlib import Path
 from signal import SIGKILL
 
 import pytest
-from processes import Served, serving
+from processes import EXTERNAL, Served, overrides, serving
 
 from .adapter import Client, Committed
-from .conftest import BROKER_OPTIONS, EXTERNAL
+from .conftest import BROKER_OPTIONS
 from .driven import Driven
 from .stories import Audience, numbered, places
 
@@ -28,9 +28,10 @@ class Restartable:
         self.bootstrap = self._served.bootstrap
 
     def _start(self, port: int) -> Served:
-        options = [argument for option in BROKER_OPTIONS for argument in ("-o", option)]
         where = ("--port", str(port), "--data-dir", self._folder / "data")
-        return self._closing.enter_context(serving(self._folder, *where, *options))
+        return self._closing.enter_context(
+            serving(self._folder, *where, *overrides(BROKER_OPTIONS))
+        )
 
     def kill(self) -> None:
         self._served.stop(SIGKILL)

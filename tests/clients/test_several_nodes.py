@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 import pytest
 from broker_thread import BrokerThread
 from kohort.topics.names import OFFSETS_TOPIC
+from processes import EXTERNAL
 
 from .adapter import Admin, Client, Place
-from .conftest import BROKER_OPTIONS, EXTERNAL
+from .conftest import BROKER_OPTIONS
 from .driven import Driven
 from .stories import Audience, numbered, places, until
 

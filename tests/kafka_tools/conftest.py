@@ -4,25 +4,20 @@ With KOHORT_TEST_BOOTSTRAP_SERVERS=HOST:PORT it is that cluster (a real Kafka sa
 of these tests), otherwise a kohort broker process on a free port.
 """
 
-import os
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from processes import serving
+from processes import EXTERNAL, cluster_under_test
 
 from ..clients.adapter import Admin
+from ..clients.conftest import BROKER_OPTIONS
 from ..clients.kafka_python import KafkaPython
 from .tools import Tools, Verifiable
 
-EXTERNAL = os.environ.get("KOHORT_TEST_BOOTSTRAP_SERVERS")
 # Kafka's least session timeout by default; a broker of ours allows less (as in tests/clients).
 SESSION_TIMEOUT_MS = 6_000 if EXTERNAL else 2_000
-BROKER_OPTIONS = (
-    "group.initial.rebalance.delay.ms=0",
-    "group.min.session.timeout.ms=1000",
-)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -34,18 +29,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """HOST:PORT of the cluster under test."""
-    if EXTERNAL:
-        yield EXTERNAL
-        return
-    folder = tmp_path_factory.mktemp("broker")
-    options = [argument for option in BROKER_OPTIONS for argument in ("-o", option)]
-    with serving(
-        folder, "--port", "0", "--durability", "os", "--data-dir", folder / "data", *options
-    ) as broker:
-        yield broker.bootstrap
-        assert broker.stop() == 0
-        said = broker.errors.read_text()
-        assert "Traceback" not in said, said
+    with cluster_under_test(tmp_path_factory.mktemp("broker"), BROKER_OPTIONS) as address:
+        yield address
 
 
 @pytest.fixture(scope="session")

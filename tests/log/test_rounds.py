@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from faulty_files import FaultyFiles
+from faulty_files import FaultyFiles, sync_each
 from kohort.log.batch import NewRecord, build, records
 from kohort.log.log import Log
 from kohort.log.rounds import BATCH_BYTES_MAX, Durability, Rounds
@@ -34,15 +34,7 @@ class Loop:
     def finish_syncs(self) -> None:
         syncs, self.syncs = self.syncs, []
         for logs, done in syncs:
-            outcomes: list[OSError | None] = []
-            for log in logs:
-                try:
-                    log.sync()
-                except OSError as error:
-                    outcomes.append(error)
-                else:
-                    outcomes.append(None)
-            done(outcomes)
+            done(sync_each(logs))
 
 
 class World:
