@@ -45,13 +45,15 @@ class Found(NamedTuple):
     diverging: Diverging | None = None
 
 
-def check_leader(partition: Partition, node_id: int, epoch: int) -> ErrorCode:
-    """Whether this node leads the partition, in the epoch that the client believes in; -1 believes
-    nothing (KIP-320). Upstream: Partition.getLocalLog."""
+def check_leader(
+    partition: Partition, node_id: int, epoch: int, *, must_lead: bool = True
+) -> ErrorCode:
+    """Whether this node leads the partition, if it must, and in the epoch that the client believes
+    in; -1 believes nothing (KIP-320). Upstream: Partition.getLocalLog."""
     current = partition.leader_epoch
     if epoch > NO_EPOCH and epoch != current:
         return ErrorCode.unknown_leader_epoch if epoch > current else ErrorCode.fenced_leader_epoch
-    if partition.leader_id != node_id:
+    if must_lead and partition.leader_id != node_id:
         return ErrorCode.not_leader_or_follower
     return ErrorCode.none
 

@@ -1,11 +1,12 @@
 """Produce (key 0).
 
 v3 transactional_id, batches with magic 2 only · v5 log_start_offset · v7 zstd · v8 record_errors,
-error_message (KIP-467) · v9 flexible · v10 current_leader · v13 topic ids (KIP-516).
+error_message (KIP-467) · v9 flexible · v10 current_leader, node_endpoints (KIP-951) ·
+v13 topic ids (KIP-516).
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, NamedTuple
@@ -19,6 +20,8 @@ from ...topics.produce import Appended, Terms, append
 from ...topics.topic import Topic
 from ..call import Call
 from ..node import Node
+from .k03_metadata import BrokerReply
+from .leaders import CurrentLeader, endpoints, leader_of
 from .reply import NO_THROTTLE
 
 NO_ACKS = 0
@@ -38,6 +41,14 @@ class PartitionReply:
     error_message: str | None = None
 
 
+@dataclass(slots=True)
+class MovedReply(PartitionReply):
+    """Another node leads the partition. Of a type of its own, so that no other answer has the
+    field to be compared with its default."""
+
+    current_leader: CurrentLeader = field(kw_only=True)
+
+
 class TopicReply(NamedTuple):
     name: str
     topic_id: UUID | None
@@ -46,13 +57,15 @@ class TopicReply(NamedTuple):
 
 class ProduceReply(NamedTuple):
     responses: list[TopicReply]
+    node_endpoints: list[BrokerReply]
     throttle_time: timedelta = NO_THROTTLE
 
 
 class _Work:
-    """One request: what was appended where, and which logs are to be synced before its answer."""
+    """One request: what was appended where, which logs are to be synced before its answer, and
+    who leads what was asked of the wrong node."""
 
-    __slots__ = ("appended", "node", "terms", "to_sync")
+    __slots__ = ("appended", "leaders", "node", "terms", "to_sync")
 
     def __init__(self, call: Call, node: Node) -> None:
         self.node = node
@@ -64,6 +77,7 @@ class _Work:
         )
         self.appended: list[tuple[Partition, int]] = []
         self.to_sync: list[Partition] = []
+        self.leaders: list[CurrentLeader] = []
 
 
 def handle(call: Call, node: Node) -> None:
@@ -82,7 +96,7 @@ def handle(call: Call, node: Node) -> None:
     # Only now, so that a fetch that waits for several partitions finds them all.
     for partition, size in work.appended:
         partition.waiters.arrived(size)
-    _answer(call, node, work, ProduceReply(replies))
+    _answer(call, node, work, ProduceReply(replies, endpoints(node, work.leaders)))
 
 
 def _once(call: Call) -> dict[Any, Iterable[Any]]:
@@ -109,14 +123,14 @@ def _produce(
         if partition is None:
             raise Refused(ErrorCode.unknown_topic_or_partition)
         if acks not in ACKS:
-            raise Refused(ErrorCode.invalid_required_acks, f"acks must be 0, 1 or -1, not {acks}")
+            raise Refused(ErrorCode.invalid_required_acks)
         if topic.is_internal:
             raise Refused(
                 ErrorCode.invalid_topic_exception,
                 f"{topic.name} is written by the broker itself.",
             )
         if partition.leader_id != work.node.node_id:
-            raise Refused(ErrorCode.not_leader_or_follower)
+            return _moved(work, partition)
         done = append(partition, asked.records, work.terms)
     except Refused as refused:
         return PartitionReply(
@@ -131,6 +145,13 @@ def _produce(
     return PartitionReply(
         asked.index, ErrorCode.none, done.base_offset, _append_time(done), partition.start_offset
     )
+
+
+def _moved(work: _Work, partition: Partition) -> PartitionReply:
+    leader = leader_of(partition)
+    work.leaders.append(leader)
+    error = ErrorCode.not_leader_or_follower
+    return MovedReply(partition.index, error, current_leader=leader)
 
 
 def _append_time(done: Appended) -> datetime | None:

@@ -1,12 +1,14 @@
 """Fetch (key 1).
 
 v5 log_start_offset · v7 sessions (KIP-227) · v9 leader epochs · v11 rack · v12 flexible,
-last_fetched_epoch · v13 topic ids (KIP-516) · v15 replica_state · v16 node_endpoints.
+last_fetched_epoch · v13 topic ids (KIP-516) · v15 replica_state · v16 current_leader,
+node_endpoints (KIP-951).
 
 Sessions only save bytes of requests between brokers and consumers with many partitions: session
 id 0 says that there is none, and every client goes on with full requests.
 """
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -17,6 +19,8 @@ from ...topics.waiters import LongPoll
 from ..call import Call
 from ..node import Node
 from ..timers import Timer
+from .k03_metadata import BrokerReply
+from .leaders import CurrentLeader, endpoints, leader_of
 from .reply import NO_THROTTLE, milliseconds
 
 NO_SESSION = 0
@@ -24,6 +28,8 @@ READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 CONSUMER = -1
 # Epochs of a full request: a new session is asked for, or none (FetchMetadata).
 FULL_REQUEST_EPOCHS = (0, -1)
+# Those that send the client elsewhere.
+MOVED = (ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_epoch)
 
 
 class PartitionReply(NamedTuple):
@@ -44,6 +50,13 @@ class DivergingReply(PartitionReply):
     diverging_epoch: Diverging
 
 
+class MovedReply(PartitionReply):
+    """To a client that believes in another leader, or in an older epoch; of a type of its own
+    for the same reason."""
+
+    current_leader: CurrentLeader
+
+
 class TopicReply(NamedTuple):
     topic: str
     topic_id: UUID | None
@@ -54,6 +67,7 @@ class FetchReply(NamedTuple):
     error_code: ErrorCode
     responses: list[TopicReply]
     session_id: int = NO_SESSION
+    node_endpoints: Sequence[BrokerReply] = ()
     throttle_time: timedelta = NO_THROTTLE
 
 
@@ -145,17 +159,21 @@ class _Fetch:
     def _finish(self, wanted: list[Wanted], found: list[Found]) -> None:
         self._give_up()
         request = self.call.request
-        committed_only = request.isolation_level == READ_COMMITTED
         by_id = self.call.version >= 13
         results = iter(zip(wanted, found, strict=True))
         topics = []
         for topic in request.topics:
-            partitions = [
-                _partition_reply(*next(results), committed_only) for _ in topic.partitions
-            ]
+            partitions = [_partition_reply(self.call, *next(results)) for _ in topic.partitions]
             name, topic_id = ("", topic.topic_id) if by_id else (topic.topic, None)
             topics.append(TopicReply(name, topic_id, partitions))
-        self.call.reply(FetchReply(ErrorCode.none, topics))
+        leaders = [
+            each.current_leader
+            for topic in topics
+            for each in topic.partitions
+            if isinstance(each, MovedReply)
+        ]
+        told = endpoints(self.node, leaders)
+        self.call.reply(FetchReply(ErrorCode.none, topics, node_endpoints=told))
 
 
 def _wanted(call: Call, node: Node, asked: Any) -> list[Wanted]:
@@ -163,7 +181,10 @@ def _wanted(call: Call, node: Node, asked: Any) -> list[Wanted]:
         topic, unknown = node.topics.by_id(asked.topic_id), ErrorCode.unknown_topic_id
     else:
         topic, unknown = node.topics.get(asked.topic), ErrorCode.unknown_topic_or_partition
-    follows = _replica_id(call) > CONSUMER
+    replica_id = _replica_id(call)
+    follows = replica_id > CONSUMER
+    # Since v11 consumers may read from followers (KIP-392; upstream: FetchParams).
+    must_lead = follows or (replica_id == CONSUMER and call.version < 11)
     wanted = []
     for each in asked.partitions:
         partition = None if topic is None else topic.partition(each.partition)
@@ -171,7 +192,7 @@ def _wanted(call: Call, node: Node, asked: Any) -> list[Wanted]:
             error = unknown if topic is None else ErrorCode.unknown_topic_or_partition
         else:
             epoch = getattr(each, "current_leader_epoch", NO_EPOCH)
-            error = check_leader(partition, node.node_id, epoch)
+            error = check_leader(partition, node.node_id, epoch, must_lead=must_lead)
             if follows and error is ErrorCode.none:
                 # The nodes share the log: nobody has to copy it, so nobody may say to do so.
                 error = ErrorCode.not_leader_or_follower
@@ -189,9 +210,10 @@ def _replica_id(call: Call) -> int:
     return replica_id
 
 
-def _partition_reply(wanted: Wanted, found: Found, committed_only: bool) -> PartitionReply:
+def _partition_reply(call: Call, wanted: Wanted, found: Found) -> PartitionReply:
     if wanted.partition is None:
         return PartitionReply(found.number, found.error)
+    committed_only = call.request.isolation_level == READ_COMMITTED
     read = found.error is ErrorCode.none
     # Without transactions all that is readable is also stable and nothing was aborted; null says
     # that it was not asked for, or that reading failed (upstream: FetchPartitionData).
@@ -204,8 +226,12 @@ def _partition_reply(wanted: Wanted, found: Found, committed_only: bool) -> Part
         aborted_transactions=() if committed_only and read else None,
         records=found.records,
     )
-    if found.diverging is None:
-        return reply
-    diverging = DivergingReply(*reply)
-    diverging.diverging_epoch = found.diverging
-    return diverging
+    if found.diverging is not None:
+        diverging = DivergingReply(*reply)
+        diverging.diverging_epoch = found.diverging
+        return diverging
+    if found.error in MOVED and call.version >= 16:
+        moved = MovedReply(*reply)
+        moved.current_leader = leader_of(wanted.partition)
+        return moved
+    return reply

@@ -34,6 +34,9 @@ SINCE = {
     EARLIEST_PENDING_UPLOAD: 11,
 }
 UNKNOWN = -1
+# Whoever asks by this replica id takes the answer of a follower as well (upstream:
+# ListOffsetsRequest.DEBUGGING_REPLICA_ID).
+DEBUGGING = -2
 
 
 class PartitionReply(NamedTuple):
@@ -56,6 +59,7 @@ class ListOffsetsReply(NamedTuple):
 
 def handle(call: Call, node: Node) -> None:
     request = call.request
+    must_lead = request.replica_id != DEBUGGING
     times = Counter((t.name, p.partition_index) for t in request.topics for p in t.partitions)
     topics = []
     for asked in request.topics:
@@ -65,7 +69,7 @@ def handle(call: Call, node: Node) -> None:
             try:
                 if times[asked.name, index] > 1:
                     raise Refused(ErrorCode.invalid_request)
-                partition = _partition(node, asked.name, each)
+                partition = _partition(node, asked.name, each, must_lead)
                 timestamp, offset = _offset(partition, each.timestamp, call.version)
                 epoch = partition.epoch_at(offset)
             except Refused as refused:
@@ -79,12 +83,12 @@ def handle(call: Call, node: Node) -> None:
     call.reply(ListOffsetsReply(topics))
 
 
-def _partition(node: Node, topic: str, asked: Any) -> Partition:
+def _partition(node: Node, topic: str, asked: Any, must_lead: bool) -> Partition:
     partition = node.topics.partition(topic, asked.partition_index)
     if partition is None:
         raise Refused(ErrorCode.unknown_topic_or_partition)
     epoch = getattr(asked, "current_leader_epoch", -1)
-    error = check_leader(partition, node.node_id, epoch)
+    error = check_leader(partition, node.node_id, epoch, must_lead=must_lead)
     if error is not ErrorCode.none:
         raise Refused(error)
     return partition

@@ -82,27 +82,119 @@ def test_without_any_node_that_is_up_a_partition_has_no_leader(world: World) -> 
     }
 
 
-def test_only_the_leader_takes_records_and_gives_them(world: World) -> None:
+def test_only_the_leader_takes_records(world: World) -> None:
     assert world.produce("t", batch(b"a"), 0).error_code is E.none
     assert world.produce("t", batch(b"a"), 1).error_code is E.not_leader_or_follower
-    assert world.fetch("t", 0, 0).error_code is E.none
-    assert world.fetch("t", 0, 1).error_code is E.not_leader_or_follower
+
+
+def test_consumers_may_read_from_a_follower_since_they_can_say_where_they_are(
+    world: World,
+) -> None:
+    assert world.fetch("t", 0, 1, version=10).error_code is E.not_leader_or_follower
+    assert world.fetch("t", 0, 1, version=11).error_code is E.none
+
+
+def test_a_fetch_at_a_follower_waits_there_for_records(world: World) -> None:
+    waiting = world.send_fetch("t", {1: 0}, max_wait_ms=10_000)
+    assert not waiting.is_over
+    world.node.node_id = 2
+    world.produce("t", batch(b"a"), 1)
+    assert waiting.answer.responses[0].partitions[0].high_watermark == 1
+
+
+def list_offsets(world: World, partition: int, replica_id: int) -> E:
+    part = world.part
+    asked = part(
+        "ListOffsets",
+        6,
+        "ListOffsetsPartition",
+        partition_index=partition,
+        current_leader_epoch=-1,
+        timestamp=-1,
+    )
+    topic = part("ListOffsets", 6, "ListOffsetsTopic", name="t", partitions=(asked,))
+    answer = world.ask("ListOffsets", 6, replica_id=replica_id, isolation_level=0, topics=(topic,))
+    error: E = answer.topics[0].partitions[0].error_code
+    return error
+
+
+def test_only_the_leader_tells_offsets_but_to_who_looks_for_faults(world: World) -> None:
+    assert list_offsets(world, 0, -1) is E.none
+    assert list_offsets(world, 1, -1) is E.not_leader_or_follower
+    assert list_offsets(world, 1, -2) is E.none
+
+
+def leaders_told(answer: Any) -> tuple[list[tuple[int, int]], list[tuple[int, str, int]]]:
+    """(leader, epoch) of each partition of an answer, and where these leaders are."""
+    (topic,) = answer.responses
+    replies = getattr(topic, "partition_responses", None) or topic.partitions
+    leaders = [(r.current_leader.leader_id, r.current_leader.leader_epoch) for r in replies]
+    return leaders, [(e.node_id, e.host, e.port) for e in answer.node_endpoints]
+
+
+NOBODY = (-1, -1)
+
+
+def test_who_sends_records_to_the_wrong_node_is_told_the_leader_and_where_it_is(
+    world: World,
+) -> None:
+    world.node.cluster.move("t", 1, 3)
+    sent = {index: batch(b"a") for index in (0, 1, 2, 9)}
+    for version in (10, 12):
+        asked = world.send_produce("t", sent, version=version)
+        assert leaders_told(asked.answer) == (
+            [NOBODY, (3, 1), (3, 0), NOBODY],
+            [(3, "node.test", 3)],
+        )
+    topic = world.topics.get("t")
+    assert topic is not None
+    asked = world.send_produce(topic.id, {1: batch(b"a")}, version=13)
+    assert leaders_told(asked.answer) == ([(3, 1)], [(3, "node.test", 3)])
+    # Before v10 nobody could say it.
+    older = world.send_produce("t", sent, version=9).answer
+    assert not hasattr(older, "node_endpoints")
+
+
+def test_who_believes_in_an_old_leader_epoch_is_told_the_leader_and_where_it_is(
+    world: World,
+) -> None:
+    world.node.cluster.move("t", 0, 2)
+    topic = world.topics.get("t")
+    assert topic is not None
+
+    def fetch(version: int, epoch: int) -> Any:
+        asked = world.send_fetch(
+            topic.id, {0: 0}, version=version, max_wait_ms=0, current_leader_epoch=epoch
+        )
+        return asked.answer
+
+    for version in (16, 18):
+        assert leaders_told(fetch(version, 0)) == ([(2, 1)], [(2, "node.test", 2)])
+        assert leaders_told(fetch(version, 1)) == ([NOBODY], [])
+        assert leaders_told(fetch(version, 2)) == ([NOBODY], [])
+    older = fetch(15, 0).responses[0].partitions[0]
+    assert older.error_code is E.fenced_leader_epoch
+    assert older.current_leader.leader_id == -1
 
 
 def test_a_client_whose_leader_epoch_is_another_is_told_so_first(world: World) -> None:
     world.node.cluster.move("t", 0, 2)
-    fenced = world.fetch("t", 0, 0, current_leader_epoch=0)
+    fenced = world.fetch("t", 0, 0, version=10, current_leader_epoch=0)
     assert fenced.error_code is E.fenced_leader_epoch
-    assert world.fetch("t", 0, 0, current_leader_epoch=2).error_code is E.unknown_leader_epoch
-    moved = world.fetch("t", 0, 0, current_leader_epoch=1)
+    newer = world.fetch("t", 0, 0, version=10, current_leader_epoch=2)
+    assert newer.error_code is E.unknown_leader_epoch
+    moved = world.fetch("t", 0, 0, version=10, current_leader_epoch=1)
     assert moved.error_code is E.not_leader_or_follower
 
 
 def test_a_fetch_that_waits_at_a_partition_that_moves_is_sent_away(world: World) -> None:
-    waiting = world.send_fetch("t", {0: 0}, max_wait_ms=10_000)
+    older = world.send_fetch("t", {0: 0}, version=10, max_wait_ms=10_000)
+    waiting = world.send_fetch("t", {0: 0}, max_wait_ms=10_000, current_leader_epoch=0)
+    assert not older.is_over
     assert not waiting.is_over
     world.node.cluster.move("t", 0, 2)
-    assert waiting.answer.responses[0].partitions[0].error_code is E.not_leader_or_follower
+    assert older.answer.responses[0].partitions[0].error_code is E.not_leader_or_follower
+    assert waiting.answer.responses[0].partitions[0].error_code is E.fenced_leader_epoch
 
 
 def test_batches_carry_the_epoch_of_their_leader(world: World) -> None:
