@@ -84,7 +84,7 @@ class BrokerConfig(Settings):
         return advertised_listener(self)
 
     def warnings(self) -> Iterator[str]:
-        """One sentence per thing worth telling: misspelt keys, keys that change nothing here."""
+        """One sentence per thing worth telling: misspelt keys, settings that change nothing."""
         idle = []
         for key, _, origin in self._strangers.values():
             if key.startswith(WITHOUT_EFFECT_PREFIXES):
@@ -95,6 +95,15 @@ class BrokerConfig(Settings):
             yield f"{key} (from {origin}) is no key that kohort or Kafka's brokers know{hint}"
         if idle:
             yield f"Taken without effect, kohort has no such part: {', '.join(sorted(idle))}."
+        if self.data_dir is not None:
+            return
+        for key in ("log.dir", "log.dirs", "kohort.events"):
+            text, origin = self.text(key), self.origin(key)
+            if origin != "default" and text not in (None, "off"):
+                yield (
+                    f"{key}={text} (from {origin}) is not used: "
+                    "durability none keeps everything in memory."
+                )
 
     def _take(self, given: Iterable[Given]) -> None:
         for item in given:

@@ -25,7 +25,7 @@ class Unwell(Exception):
 def run(args: argparse.Namespace) -> int:
     """0 and a line on standard output, or 1 and the reason on standard error."""
     host, colon, port = args.bootstrap_server.rpartition(":")
-    if not colon or not port.isdecimal() or not 0 < int(port) < 65536:
+    if not colon or "," in host or not port.isdecimal() or not 0 < int(port) < 65536:
         raise UserError(f"{args.bootstrap_server} is no address: write it as 127.0.0.1:9092.")
     if args.timeout <= 0:
         raise UserError(f"--timeout {args.timeout} is no time: give milliseconds, as in 5000.")

@@ -5,6 +5,7 @@ command's module is imported when the command is called.
 """
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Never
 
 from .. import __version__
+from . import logs
 from .errors import EXIT_USER_ERROR, UserError
 from .groups import arguments as groups_arguments
 
@@ -49,9 +51,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
     try:
         code: int = import_module(f".{args.command}", __package__).run(args)
+        sys.stdout.flush()
     except UserError as error:
         print(f"kohort {args.command}: {error}", file=sys.stderr)
         return EXIT_USER_ERROR
+    except BrokenPipeError:
+        # Who reads our lines (`| head`) has had enough. What is left is written nowhere, or Python
+        # would complain of it at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     return code
 
 
@@ -113,11 +121,12 @@ def _serve(commands: "argparse._SubParsersAction[Parser]") -> None:
     add("--print-config", action="store_true", help="print all settings, each with its origin")
     add(
         "--log-level",
-        choices=("debug", "info", "warning", "error"),
+        type=str.lower,
+        choices=logs.LEVELS,
         default="info",
         help="from where on (default: info); debug tells of every request",
     )
-    add("--log-format", choices=("kafka", "json"), default="kafka", help="(default: kafka)")
+    add("--log-format", choices=logs.FORMATS, default="kafka", help="(default: kafka)")
 
 
 def _health(commands: "argparse._SubParsersAction[Parser]") -> None:

@@ -43,8 +43,6 @@ def run(args: argparse.Namespace) -> int:
     logs.set_up(args.log_level, args.log_format)
     for warning in config.warnings():
         log.warning(warning)
-    if args.data_dir is not None and config.data_dir is None:
-        log.warning("%s is not used: durability none keeps everything in memory.", args.data_dir)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.run(serve(config))
     return 0
@@ -58,6 +56,8 @@ def configured(args: argparse.Namespace) -> BrokerConfig:
     if args.events is not None:
         config = config.changed("kohort.events", args.events, "--events")
     if args.data_dir is not None:
+        if not args.data_dir.strip():
+            raise ConfigError("--data-dir names no folder: name one, or leave the flag out.")
         config = config.changed("log.dirs", args.data_dir, "--data-dir")
     if args.nodes is not None:
         config = config.changed("kohort.nodes", args.nodes, "--nodes")

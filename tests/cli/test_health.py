@@ -96,7 +96,7 @@ def test_a_port_where_nothing_listens_is_told(capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().err == (f"{address} refuses connections: nothing listens there.\n")
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1", "127.0.0.1:x", ":0", "h:70000"])
+@pytest.mark.parametrize("address", ["127.0.0.1", "127.0.0.1:x", ":0", "h:70000", "h:1,i:2"])
 def test_what_is_no_address_is_the_users_to_mend(
     capsys: pytest.CaptureFixture[str], address: str
 ) -> None:

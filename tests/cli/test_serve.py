@@ -5,6 +5,8 @@ import os
 import signal
 import socket
 import struct
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -30,10 +32,13 @@ def test_without_a_folder_named_it_keeps_its_data_beside_the_caller(tmp_path: Pa
 
 
 def test_in_memory_it_touches_no_folder(tmp_path: Path) -> None:
-    with serving(tmp_path, "--port", "0", "--durability", "none", "--data-dir", "d") as served:
+    args = ("--durability", "none", "--data-dir", "d", "--events", "all")
+    with serving(tmp_path, "--port", "0", *args) as served:
         assert served.first_line.endswith("(data in memory, durability none)\n")
         assert sorted(path.name for path in tmp_path.iterdir()) == ["stderr"]
-        assert "d is not used" in served.errors.read_text()
+        errors = served.errors.read_text()
+        assert "log.dirs=d (from --data-dir) is not used" in errors
+        assert "kohort.events=all (from --events) is not used" in errors
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -61,6 +66,24 @@ def test_log_lines_have_kafkas_shape(tmp_path: Path) -> None:
         "WARN num.partition (from -o) is no key that kohort or Kafka's brokers know: "
         "did you mean num.partitions? (kohort.serve)"
     )
+
+
+def test_levels_are_taken_as_the_log_writes_them(tmp_path: Path) -> None:
+    with serving(
+        tmp_path, "--port", "0", "--log-level", "ERROR", "-o", "num.partition=6"
+    ) as served:
+        assert served.stop() == 0
+        assert served.errors.read_text() == ""
+
+
+def test_a_reader_that_has_read_enough_hears_no_complaint() -> None:
+    """As with `kohort … | head`."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "kohort", "serve", "--print-config"]
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (1, "")
 
 
 def test_several_nodes_listen_on_a_port_each(tmp_path: Path) -> None:
@@ -149,6 +172,10 @@ def test_print_config_tells_every_value_and_who_gave_it(tmp_path: Path) -> None:
                 "kohort serve: /dev/null/data cannot be written (Not a directory): "
                 "choose a folder of yours with --data-dir, or --durability none."
             ),
+        ),
+        (
+            ["serve", "--data-dir", ""],
+            "kohort serve: --data-dir names no folder: name one, or leave the flag out.",
         ),
         (
             ["serve", "--host", "192.0.2.1", "--durability", "none"],
