@@ -147,7 +147,7 @@ TOPICS = (
     _bool("delete.topic.enable", True, "DeleteTopics is allowed"),
     _int("num.partitions", 1, at_least(1), "partitions of a topic, if nothing is said"),
     _int("default.replication.factor", 1, ANY, "replicas of a topic, if nothing is said"),
-    _int("min.insync.replicas", 1, at_least(1), "taken; one replica is all there is", fixed=False),
+    _int("min.insync.replicas", 1, at_least(1), "replicas that must have a record", fixed=False),
     _int("message.max.bytes", 1048588, at_least(0), "largest record batch", fixed=False),
     _text(
         "compression.type",
@@ -168,7 +168,7 @@ TOPICS = (
     ),
     _long("log.message.timestamp.before.max.ms", LONG_MAX, at_least(0), "how old it may be"),
     _long("log.message.timestamp.after.max.ms", 3600000, at_least(0), "how far ahead it may be"),
-    _bool("unclean.leader.election.enable", False, "taken; there is one replica", fixed=False),
+    _bool("unclean.leader.election.enable", False, "whether one that lags may lead", fixed=False),
     _int("fetch.max.bytes", 57671680, at_least(1024), "most that one Fetch answers"),
     _int("max.request.partition.size.limit", 2000, at_least(1), "partitions one request may name"),
     _int("producer.id.expiration.ms", 86400000, at_least(1), "idle producers go", fixed=False),
@@ -187,7 +187,7 @@ GROUPS = (
         ConfigType.SHORT,
         1,
         at_least(1),
-        "replicas of `__consumer_offsets`; Kafka's default is 3, one broker holds 1",
+        "replicas of `__consumer_offsets`; Kafka's default is 3",
         read_only=True,
     ),
     _int("offsets.topic.compression.codec", 0, between(0, 4), "codec of its batches"),
@@ -203,7 +203,7 @@ GROUPS = (
     _int("offsets.load.buffer.size", 5242880, at_least(1), "bytes read at once when loading"),
 )
 
-ONE_REPLICA: Final = "there is one replica"
+ONE_COPY: Final = "all nodes share one copy of the data"
 NOT_RECOMPRESSED: Final = "batches stay as their producers made them"
 NO_RETENTION: Final = "nothing is removed for its age or size"
 NO_COMPACTION: Final = "nothing is compacted"
@@ -229,13 +229,13 @@ IDLE: Final = {
     "log.cleaner.min.compaction.lag.ms": NO_COMPACTION,
     "log.cleaner.max.compaction.lag.ms": NO_COMPACTION,
     "log.cleaner.min.cleanable.ratio": NO_COMPACTION,
-    "min.insync.replicas": ONE_REPLICA,
+    "min.insync.replicas": ONE_COPY,
     "compression.type": NOT_RECOMPRESSED,
     "compression.gzip.level": NOT_RECOMPRESSED,
     "compression.lz4.level": NOT_RECOMPRESSED,
     "compression.zstd.level": NOT_RECOMPRESSED,
-    "unclean.leader.election.enable": ONE_REPLICA,
-    "offsets.topic.replication.factor": ONE_REPLICA,
+    "unclean.leader.election.enable": ONE_COPY,
+    "offsets.topic.replication.factor": ONE_COPY,
     "offsets.topic.compression.codec": "its batches are stored plain",
     "offsets.commit.timeout.ms": "a commit takes as long as the disk",
     "offsets.load.buffer.size": "loading reads by batches",

@@ -31,8 +31,8 @@ def key_table() -> str:
 def key_row(key: ConfigKey) -> str:
     default = text_of(key.default)
     shown = f"`{default}`" if default else "none"
-    fixed = "; fixed" if key.read_only else ""
-    return f"| `{key.name}` | {key.type.name.lower()}{fixed} | {shown} | {key.doc} |"
+    marks = ("; fixed" if key.read_only else "") + ("; idle" if key.idle else "")
+    return f"| `{key.name}` | {key.type.name.lower()}{marks} | {shown} | {key.doc} |"
 
 
 def idle_table() -> str:
