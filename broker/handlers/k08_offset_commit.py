@@ -16,7 +16,7 @@ from ..groups.commands import CommitEntry, OffsetCommit
 from ..groups.results import CommitDone
 from ..node import Node
 from ..shapes import Again
-from .reply import NO_THROTTLE, milliseconds
+from .reply import NO_THROTTLE, merged, milliseconds
 
 CHANGES: Final = "committed_offset"
 
@@ -48,8 +48,13 @@ def handle(call: Call, node: Node) -> Again:
     return commit.submit
 
 
-Refused = dict[tuple[int, int], ErrorCode]
-"""(position of a topic in the request, position of a partition in it) -> why not."""
+class Sorted(NamedTuple):
+    """The topics of a request, parted as the answer has them."""
+
+    refused: list[TopicReply]
+    """Unknown topics, and known ones with those of their partitions that do not exist."""
+    known: list[tuple[str | None, UUID | None, list[int]]]
+    """(name, topic id, partitions): whose errors the coordinator says."""
 
 
 class Commit:
@@ -60,8 +65,8 @@ class Commit:
         "_frame",
         "_how",
         "_is_there",
-        "_refused",
         "_request",
+        "_sorted",
         "_topics_version",
         "_who",
     )
@@ -76,13 +81,13 @@ class Commit:
         """Commit `offsets`: one for each partition of the request, in its order."""
         if self._topics_version != node.topics.version:
             self._sort_out(call.version, node)
-        refused = self._refused
-        if refused is not None:
+        sorted_out = self._sorted
+        if sorted_out.refused or not self._entries:
             offsets = list(compress(offsets, self._is_there))
             if not offsets:
                 # Nothing is left to commit, so the group is not even looked at (upstream:
                 # KafkaApis).
-                self._respond((call, refused), CommitDone(()))
+                call.reply(_answer(sorted_out, ()))
                 return
         entries: list[CommitEntry] = [
             _make(CommitEntry, (name, partition, offset, epoch, metadata, None))
@@ -91,33 +96,40 @@ class Commit:
             )
         ]
         command: OffsetCommit = _make(OffsetCommit, (*self._who, entries, *self._how))
-        node.groups.submit(command, self._respond, (call, refused))
+        node.groups.submit(command, self._respond, (call, sorted_out))
 
     def _sort_out(self, version: int, node: Node) -> None:
         """Part the partitions that exist from those that do not; the latter are ours to refuse."""
         request, topics = self._request, node.topics
         entries: list[tuple[str, int, int, str | None]] = []
-        refused: Refused = {}
+        self._sorted = refused, known = Sorted([], [])
         self._is_there: list[bool] = []
-        for place, topic in enumerate(request.topics):
+        for topic in request.topics:
+            names = getattr(topic, "name", None), getattr(topic, "topic_id", None)
             if version >= 10:
                 found, missing = topics.by_id(topic.topic_id), ErrorCode.unknown_topic_id
             else:
                 found, missing = topics.get(topic.name), UNKNOWN_PARTITION
             name, count = ("", 0) if found is None else (found.name, len(found.partitions))
-            for at, asked in enumerate(topic.partitions):
+            there: list[int] = []
+            absent: list[PartitionReply] = []
+            for asked in topic.partitions:
                 partition = asked.partition_index
                 is_there = 0 <= partition < count
                 self._is_there.append(is_there)
                 if is_there:
                     epoch = asked.committed_leader_epoch if version >= 6 else -1
                     entries.append((name, partition, epoch, asked.committed_metadata))
+                    there.append(partition)
                 else:
-                    refused[place, at] = missing if found is None else UNKNOWN_PARTITION
+                    error = missing if found is None else UNKNOWN_PARTITION
+                    absent.append(PartitionReply(partition, error))
+            if absent or found is None:
+                refused.append(TopicReply(*names, absent))
+            if there:
+                known.append((*names, there))
         retention_ms = milliseconds(request.retention_time) if version <= 4 else -1
         self._topics_version = topics.version
-        # A request without partitions has nothing to commit either.
-        self._refused = refused if refused or not entries else None
         self._entries = entries
         self._who = (
             request.group_id,
@@ -130,33 +142,21 @@ class Commit:
             ErrorCode.group_id_not_found if version >= 9 else ErrorCode.illegal_generation,
         )
 
-    def _respond(self, context: tuple[Call, Refused | None], result: CommitDone) -> None:
-        call, refused = context
-        topics, errors = self._request.topics, result.errors
-        if refused is not None or any(errors):
-            call.reply(_mixed(topics, refused or {}, errors))
+    def _respond(self, context: tuple[Call, Sorted], result: CommitDone) -> None:
+        call, sorted_out = context
+        errors = result.errors
+        if sorted_out.refused or any(errors):
+            call.reply(_answer(sorted_out, errors))
             return
         if self._frame is None:
-            self._frame = call.written(_mixed(topics, {}, errors))
+            self._frame = call.written(_answer(sorted_out, errors))
         call.repeat(self._frame)
 
 
-def _mixed(topics: Any, refused: Refused, errors: Sequence[ErrorCode]) -> CommitReply:
-    """The answer in the request's order: our refusals, and in between the coordinator's errors."""
+def _answer(sorted_out: Sorted, errors: Sequence[ErrorCode]) -> CommitReply:
     decided = iter(errors)
-    return CommitReply(
-        [
-            TopicReply(
-                getattr(topic, "name", None),
-                getattr(topic, "topic_id", None),
-                [
-                    PartitionReply(
-                        asked.partition_index,
-                        refused[place, at] if (place, at) in refused else next(decided),
-                    )
-                    for at, asked in enumerate(topic.partitions)
-                ],
-            )
-            for place, topic in enumerate(topics)
-        ]
-    )
+    known = [
+        TopicReply(name, topic_id, [PartitionReply(index, next(decided)) for index in there])
+        for name, topic_id, there in sorted_out.known
+    ]
+    return CommitReply(merged(sorted_out.refused, known))

@@ -1,5 +1,6 @@
 """OffsetDelete (key 47, KIP-496). v0 is all there is, and it is not flexible."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import NamedTuple
 
@@ -8,7 +9,7 @@ from ..call import Call
 from ..groups.commands import OffsetDelete
 from ..groups.results import OffsetsDeleted
 from ..node import Node
-from .reply import NO_THROTTLE
+from .reply import NO_THROTTLE, merged
 
 UNKNOWN = ErrorCode.unknown_topic_or_partition
 
@@ -25,20 +26,20 @@ class TopicReply(NamedTuple):
 
 class DeleteReply(NamedTuple):
     error_code: ErrorCode
-    topics: list[TopicReply]
+    topics: Sequence[TopicReply]
     throttle_time: timedelta = NO_THROTTLE
 
 
 class _Asked(NamedTuple):
     call: Call
-    refused: dict[str, TopicReply]
+    refused: list[TopicReply]
     command: OffsetDelete
 
 
 def handle(call: Call, node: Node) -> None:
     """The group is asked even if no partition is left to ask about: its error comes first."""
     request = call.request
-    refused: dict[str, TopicReply] = {}
+    refused: list[TopicReply] = []
     known = []
     for topic in request.topics:
         found = node.topics.get(topic.name)
@@ -46,7 +47,7 @@ def handle(call: Call, node: Node) -> None:
         asked = [partition.partition_index for partition in topic.partitions]
         unknown = [PartitionReply(index, UNKNOWN) for index in asked if not 0 <= index < count]
         if unknown or found is None:
-            refused.setdefault(topic.name, TopicReply(topic.name, [])).partitions.extend(unknown)
+            refused.append(TopicReply(topic.name, unknown))
         if valid := tuple(index for index in asked if 0 <= index < count):
             known.append((topic.name, valid))
     command = OffsetDelete(request.group_id, tuple(known))
@@ -54,17 +55,12 @@ def handle(call: Call, node: Node) -> None:
 
 
 def _respond(asked: _Asked, result: OffsetsDeleted) -> None:
-    """In upstream's order (OffsetDeleteResponse.Builder): what does not exist comes first, in its
-    topic and before the others."""
     call, refused, command = asked
     if result.error:
         call.reply(DeleteReply(result.error, []))
         return
-    topics = list(refused.values())
-    for (name, partitions), error in zip(command.topics, result.errors, strict=True):
-        decided = [PartitionReply(index, error) for index in partitions]
-        if name in refused:
-            refused[name].partitions.extend(decided)
-        else:
-            topics.append(TopicReply(name, decided))
-    call.reply(DeleteReply(result.error, topics))
+    known = [
+        TopicReply(name, [PartitionReply(index, error) for index in partitions])
+        for (name, partitions), error in zip(command.topics, result.errors, strict=True)
+    ]
+    call.reply(DeleteReply(result.error, merged(refused, known)))

@@ -65,10 +65,6 @@ def _arranged(api: str, answer: Any) -> Any:
         # Other scripts run beside this one, on the same broker.
         answer["groups"] = [g for g in answer["groups"] if g["group_id"].startswith("G")]
         _sort(answer["groups"], "group_id")
-    elif api == "OffsetCommit":
-        # Kafka tells of the partitions that are not there first.
-        for topic in answer["topics"]:
-            topic["partitions"].sort(key=lambda each: each["partition_index"])
     elif api == "OffsetFetch":
         for group in answer.get("groups", [answer]):
             _sort(

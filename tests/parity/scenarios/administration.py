@@ -170,6 +170,23 @@ async def offsets_are_deleted_that_are_not_there(s: Script) -> None:
     await s.fetch()
 
 
+@scenario("OffsetDelete: a topic named twice is one in the answer if anything was refused")
+async def offsets_of_topics_named_twice_are_deleted(s: Script) -> None:
+    await s.member("A").commit(1, topics=[("orders", 0, ""), ("orders", 1, "")])
+
+    async def delete(*topics: tuple[str, tuple[int, ...]]) -> None:
+        asked = [
+            {"name": name, "partitions": [{"partition_index": index} for index in partitions]}
+            for name, partitions in topics
+        ]
+        await s.ask("OffsetDelete", 0, {"group_id": s.group, "topics": asked})
+
+    await delete(("orders", (0,)), ("payments", (0,)), ("orders", (0, 1)))
+    await delete(("orders", (0,)), ("orders", (9,)), ("orders", (1,)))
+    await delete(("nothing", ()), ("orders", (0,)), ("orders", (1,)))
+    await delete(("orders", ()))
+
+
 @scenario("OffsetDelete: a topic that a member is subscribed to, in each state")
 async def offsets_of_a_subscribed_topic_are_kept(s: Script) -> None:
     a = s.member("A", protocols=(("range", subscription("orders")),))

@@ -106,6 +106,29 @@ async def commits_of_partitions_that_are_not_there(s: Script) -> None:
     await s.fetch(orders=(0, 9), nothing=(0,))
 
 
+@scenario("OffsetCommit: a topic named twice is one in the answer if anything is refused")
+async def topics_that_are_named_twice(s: Script) -> None:
+    def topic(name: str, *partitions: int) -> dict[str, object]:
+        asked = [
+            {"partition_index": index, "committed_offset": 10 + at, "committed_metadata": ""}
+            for at, index in enumerate(partitions)
+        ]
+        return {"name": name, "topic_id": s.peer.topic_ids.get(name), "partitions": asked}
+
+    async def commit(version: int, generation_id: int, *topics: object) -> None:
+        said = {"group_id": s.group, "generation_id_or_member_epoch": generation_id}
+        await s.ask("OffsetCommit", version, {**said, "topics": topics})
+
+    for version in (2, 9, 10):
+        await commit(version, -1, topic("orders", 0), topic("payments", 0), topic("orders", 1, 0))
+        twice = (topic("orders", 0, 9), topic("payments", 0), topic("orders", 8, 1))
+        await commit(version, -1, *twice)
+        await commit(version, 7, *twice)
+        await commit(version, -1, topic("orders"), topic("payments", 0))
+    await commit(9, -1, topic("nothing"), topic("orders", 0), topic("orders", 1))
+    await s.fetch()
+
+
 @scenario("OffsetCommit: metadata is counted in UTF-16 units; trap 19")
 async def notes_that_are_too_long(s: Script) -> None:
     a = s.member("A")
