@@ -173,13 +173,15 @@ class Broker:
         cluster = Cluster(cluster_id, topics)
         deleted: DeletedTopics = defaultdict(list)
         for node_id in self._servers:
+            own = config if node_id == config.node_id else config.of_node(node_id)
             groups = self._group_runtime(node_id, rounds, topics, timers, deleted)
             closing.callback(groups.close)
             cluster.nodes[node_id] = Node(
                 node_id=node_id,
                 cluster=cluster,
                 address=self._advertised(node_id),
-                config=config,
+                config=own,
+                configs=topics.configs.at(node_id, own),
                 clock=self._clock,
                 timers=timers,
                 rounds=rounds,

@@ -24,6 +24,7 @@ class Cluster:
         self.id = id_
         self._topics = topics
         self.nodes: dict[int, Node] = {}
+        topics.on_moved = self._moved
 
     # --- looking
 
@@ -82,12 +83,15 @@ class Cluster:
                 yield topic, partition
 
     def _elect(self, leaders: Iterable[tuple[Place, int]]) -> None:
-        for place, node_id in leaders:
-            topic, partition = place
-            before, after = self.nodes.get(partition.leader_id), self.nodes.get(node_id)
+        for (topic, partition), node_id in leaders:
             self._topics.elect(topic, partition, node_id)
-            if topic.name == OFFSETS_TOPIC:
-                if before is not None:
-                    before.groups.resign(partition.index)
-                if after is not None:
-                    after.groups.load([partition.index])
+
+    def _moved(self, topic: Topic, partition: Partition, before_id: int) -> None:
+        """The groups of an offsets partition go where it goes; back, if that was not durable."""
+        if topic.name != OFFSETS_TOPIC:
+            return
+        before, after = self.nodes.get(before_id), self.nodes.get(partition.leader_id)
+        if before is not None:
+            before.groups.resign(partition.index)
+        if after is not None:
+            after.groups.load([partition.index])

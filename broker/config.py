@@ -56,6 +56,10 @@ class BrokerConfig(Settings):
         changed._take([Given(key, text, origin)])
         return changed
 
+    def of_node(self, node_id: int) -> Self:
+        """What another of several nodes was told."""
+        return self.changed("node.id", str(node_id), "--nodes")
+
     @property
     def durability(self) -> Durability:
         return cast("Durability", self["kohort.durability"])

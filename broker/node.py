@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..log.rounds import Rounds
+from ..topics.configs import Configs
 from ..topics.registry import Topics
 from .clock import Clock
 from .config import BrokerConfig
@@ -21,6 +22,8 @@ class Node:
     address: tuple[str, int]
     """Host and port that clients are told to connect to."""
     config: BrokerConfig
+    configs: Configs
+    """The same, with what was set while it ran."""
     clock: Clock
     timers: Timers
     rounds: Rounds

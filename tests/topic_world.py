@@ -114,6 +114,7 @@ class World:
             cluster=cluster,
             address=("broker.test", 9092),
             config=self.config,
+            configs=self.configs,
             clock=SimpleNamespace(now_ms=lambda: self.now_ms),
             timers=SimpleNamespace(call_at=self._call_at),
             rounds=self.rounds,

@@ -86,9 +86,15 @@ def not_kept(kind: int) -> Refused:
 
 
 def alter(
-    topics: Topics, resource: tuple[int, str], changes: Iterable[Change], *, validate_only: bool
+    topics: Topics,
+    node_id: int,
+    resource: tuple[int, str],
+    changes: Iterable[Change],
+    *,
+    validate_only: bool,
 ) -> None:
-    """Changes some keys of the resource and leaves the others."""
+    """Changes some keys of the resource and leaves the others. `node_id`: which node is asked, as
+    each changes its own configurations alone."""
     changes = list(changes)
     _check_changes(changes)
     kind, name = resource
@@ -97,7 +103,7 @@ def alter(
         overrides = _changed(topics.configs, TOPIC_KEYS, topic.overrides, changes)
         _configure_topic(topics, topic, overrides, validate_only)
     else:
-        _check_broker(topics.configs, resource)
+        _check_broker(node_id, resource)
         configs = topics.configs
         before = configs.dynamic.get(name, {}) if name else configs.every_broker
         keys = topics.configs.broker.keys_known
@@ -108,9 +114,14 @@ def alter(
 
 
 def replace(
-    topics: Topics, resource: tuple[int, str], changes: Iterable[Change], *, validate_only: bool
+    topics: Topics,
+    node_id: int,
+    resource: tuple[int, str],
+    changes: Iterable[Change],
+    *,
+    validate_only: bool,
 ) -> None:
-    """Gives the resource these keys and takes all others back."""
+    """Gives the resource these keys and takes all others back. `node_id` as in `alter`."""
     changes = list(changes)
     _check_changes(changes)
     kind, name = resource
@@ -118,7 +129,7 @@ def replace(
     if kind == Resource.TOPIC:
         _configure_topic(topics, find_topic(topics, name), overrides, validate_only)
     else:
-        _check_broker(topics.configs, resource)
+        _check_broker(node_id, resource)
         _check_changeable(topics.configs.broker.keys_known, overrides)
         _check_in_sync(name, overrides)
         _configure_broker(topics, name, overrides, validate_only)
@@ -202,16 +213,16 @@ def _changed_list(
     return ",".join(items)
 
 
-def _check_broker(configs: Configs, resource: tuple[int, str]) -> None:
+def _check_broker(node_id: int, resource: tuple[int, str]) -> None:
     kind, name = resource
     if kind != Resource.BROKER:
         raise not_kept(kind)
-    if name == EVERY_BROKER or name == str(configs.node_id):
+    if name == EVERY_BROKER or name == str(node_id):
         return
     if not name.lstrip("-").isdecimal():
         complaint = f"Node id must be an integer, but it is: {name}"
     else:
-        complaint = f"Unexpected broker id, expected {configs.node_id}, but received {name}"
+        complaint = f"Unexpected broker id, expected {node_id}, but received {name}"
     raise Refused(ErrorCode.invalid_request, complaint)
 
 

@@ -78,6 +78,14 @@ class Configs:
         self.node_id = node_id
         self.dynamic: dict[str, dict[str, str]] = {}
 
+    def at(self, node_id: int, broker: BrokerSettings | None = None) -> "Configs":
+        """The same as another node sees them, which may have been started in another way."""
+        if node_id == self.node_id:
+            return self
+        seen = Configs(broker or self.broker, node_id)
+        seen.dynamic = self.dynamic
+        return seen
+
     def dynamic_texts(self, name: str) -> list[tuple[str, ConfigSource]]:
         """The broker key's values that were set while a broker ran, the strongest first."""
         places = (

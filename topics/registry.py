@@ -45,10 +45,10 @@ SEGMENT_BYTES_MIN: Final = 1024 * 1024
 
 
 class Topics:
-    """Every topic of one broker, in the order they were made.
+    """Every topic, in the order they were made.
 
-    `folder`: the data folder. `new_id` gives topic ids, `now_ms` the time. Opening raises OSError,
-    LogError, UnreadableRecord.
+    `folder`: the data folder. `new_id` gives topic ids. Opening raises OSError, LogError,
+    UnreadableRecord.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Topics:
     ) -> None:
         self.configs = configs
         self.nodes = nodes
-        self._folder = folder
+        self.folder = folder
         self._files = files
         self._rounds = rounds
         self._new_id = new_id
@@ -79,6 +79,8 @@ class Topics:
         self.start_offsets = StartOffsets(folder, files)
         # Told of a topic's name when its deletion is durable, before the name can be had again.
         self.on_deleted: Callable[[str], None] = lambda _name: None
+        # Told of a partition that another node leads now, and of the node that led it before.
+        self.on_moved: Callable[[Topic, Partition, int], None] = lambda *_: None
         # Another one after each change: what was found out about topics holds as long as it does.
         self.version = 0
         self._journal = self._opened()
@@ -114,13 +116,9 @@ class Topics:
         """Tell when everything decided so far is durable; at once if it is."""
         self._rounds.then(self._journal, callback)
 
-    @property
-    def folder(self) -> Path:
-        return self._folder
-
     def space(self) -> tuple[int, int]:
         """Bytes of the volume that the data is on, and how many are left; -1: unknown."""
-        return self._files.space(self._folder)
+        return self._files.space(self.folder)
 
     # --- changing: what clients may do is decided in admin.py
 
@@ -172,10 +170,14 @@ class Topics:
 
     def elect(self, topic: Topic, partition: Partition, leader_id: int) -> None:
         """Let another node lead the partition (NO_LEADER: none)."""
-        epoch = partition.leader_epoch + 1
+        before_id, epoch = partition.leader_id, partition.leader_epoch + 1
         self._change(LeaderElected(topic.name, topic.id, partition.index, leader_id, epoch))
+        self._moved(topic, partition, before_id)
+
+    def _moved(self, topic: Topic, partition: Partition, before_id: int) -> None:
         # Who waits for its records at the node that led it has to ask the other one.
         partition.waiters.wake_all()
+        self.on_moved(topic, partition, before_id)
 
     def take_producer_id(self) -> int:
         """An id that was never given before; to be told when `settled`."""
@@ -195,7 +197,7 @@ class Topics:
     # --- the journal
 
     def _opened(self) -> Log:
-        folder = self._folder / f"{REGISTRY_TOPIC}-0"
+        folder = self.folder / f"{REGISTRY_TOPIC}-0"
         return Log.open(folder, self._files, LogConfig(segment_bytes=64 * 1024 * 1024))
 
     def _change(self, record: RegistryRecord) -> None:
@@ -216,32 +218,31 @@ class Topics:
             case BrokerConfigsStored(resource, configs):
                 self.configs.dynamic[resource] = dict(configs)
                 for topic in self:
-                    topic.configure(topic.overrides, self.configs.settings(topic.overrides))
+                    topic.configure(topic.overrides)
             case ProducerIdsReserved(end):
                 self._producer_ids_end = end
 
     def _apply_stored(self, record: TopicStored) -> None:
-        settings = self.configs.settings(record.configs)
         topic = self._by_name.get(record.name)
         if topic is not None and topic.id != record.id:
             self._forget(record.name)
             topic = None
         if topic is None:
-            topic = Topic(record.name, record.id, settings)
+            topic = Topic(record.name, record.id, self.configs)
             self._by_name[topic.name] = self._by_id[topic.id] = topic
             self._by_collision_key[collision_key(topic.name)] = topic.name
-        topic.configure(record.configs, settings)
+        topic.configure(record.configs)
         hides_undurable = topic.is_internal and self._rounds.durability == "fsync"
         for index in range(len(topic.partitions), record.partitions):
-            name = f"{topic.name}-{index}"
+            name, leader_id = f"{topic.name}-{index}", self.nodes.elected(index)
             partition = Partition(
                 name,
                 index,
-                self._folder / name,
+                self.folder / name,
                 self._files,
-                settings,
+                topic.settings_at(leader_id),
                 self.start_offsets,
-                leader_id=self.nodes.elected(index),
+                leader_id=leader_id,
                 hides_undurable=hides_undurable,
             )
             topic.partitions.append(partition)
@@ -249,14 +250,14 @@ class Topics:
     def _apply_elected(self, record: LeaderElected) -> None:
         topic = self._by_id.get(record.topic_id)
         partition = None if topic is None else topic.partition(record.partition)
-        if partition is None:
+        if topic is None or partition is None:
             return  # of a topic that was deleted since
         leader_id, epoch = record.leader_id, record.epoch
         if leader_id not in self.nodes.up:
             # There may be other nodes now than when this was written.
             leader_id = self.nodes.elected(partition.index)
             epoch += leader_id != record.leader_id
-        partition.lead(leader_id, epoch)
+        topic.lead(partition, leader_id, epoch)
 
     def _forget(self, name: str) -> None:
         self.version += 1
@@ -285,7 +286,7 @@ class Topics:
     def _clear(self, name: str, index: int) -> None:
         """A crash between a deletion and the end of its folders leaves records that must not
         show up in a new topic of the same name."""
-        folder = self._folder / f"{name}-{index}"
+        folder = self.folder / f"{name}-{index}"
         if self._files.exists(folder):
             _log.warning("%s belongs to a topic that was deleted, and is removed", folder)
             Log(folder, self._files, LogConfig(), read_only=True).delete()
@@ -326,6 +327,7 @@ class Topics:
         _log.error("The registry of topics could not be written: %s", error)
         self._rounds.abandon(self._journal, error)
         before = list(self)
+        leaders = {each: each.leader_id for topic in before for each in topic.partitions}
         try:
             self._mend_journal()
         except (OSError, LogError) as still:
@@ -340,3 +342,8 @@ class Topics:
             gone = topic.partitions if restored is None else restored.take_over(topic.partitions)
             for partition in gone:
                 partition.close()
+        for topic in self:
+            for partition in topic.partitions:
+                before_id = leaders.get(partition, partition.leader_id)
+                if before_id != partition.leader_id:
+                    self._moved(topic, partition, before_id)

@@ -82,11 +82,10 @@ def _describe(call: Call, node: Node, resource: Any) -> list[ConfigReply]:
             )
         raise Refused(ErrorCode.invalid_request, complaint)
     keys = node.config.keys_known
-    configs = node.topics.configs
     return [
         _reply(call, keys, key, _first(synonyms), synonyms)
         for key in _keys(resource, keys)
-        for synonyms in [configs.broker_synonyms(key)]
+        for synonyms in [node.configs.broker_synonyms(key)]
     ]
 
 
@@ -98,10 +97,9 @@ def _describe_topic(call: Call, node: Node, resource: Any) -> list[ConfigReply]:
     if topic is None:
         raise Refused(ErrorCode.unknown_topic_or_partition)
     replies = []
-    configs = node.topics.configs
     for key in _keys(resource, TOPIC_KEYS):
-        text = text_of(configs.value(key, topic.overrides))
-        synonyms = configs.synonyms(key, topic.overrides)
+        text = text_of(node.configs.value(key, topic.overrides))
+        synonyms = node.configs.synonyms(key, topic.overrides)
         replies.append(_reply(call, TOPIC_KEYS, key, text, synonyms))
     return replies
 
@@ -109,7 +107,7 @@ def _describe_topic(call: Call, node: Node, resource: Any) -> list[ConfigReply]:
 def _describe_every_broker(call: Call, node: Node, resource: Any) -> list[ConfigReply]:
     """Only what was set for every broker: nobody knows here what each of them was started with."""
     keys = node.config.keys_known
-    given = node.topics.configs.every_broker
+    given = node.configs.every_broker
     source = ConfigSource.DYNAMIC_DEFAULT_BROKER
     return [
         _reply(call, keys, key, given[key], [Synonym(key, given[key], source)])

@@ -11,14 +11,9 @@ from .altered import answer
 
 def handle(call: Call, node: Node) -> None:
     work: list[tuple[tuple[int, str], Callable[[], None]]] = []
+    change = partial(replace, node.topics, node.node_id, validate_only=call.request.validate_only)
     for each in call.request.resources:
         resource = (each.resource_type, each.resource_name)
         changes = [Change(c.name, Operation.SET, c.value) for c in each.configs]
-        validate_only = call.request.validate_only
-        work.append(
-            (
-                resource,
-                partial(replace, node.topics, resource, changes, validate_only=validate_only),
-            )
-        )
+        work.append((resource, partial(change, resource, changes)))
     answer(call, node, work)

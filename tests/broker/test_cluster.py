@@ -255,3 +255,40 @@ def test_a_sync_that_fails_after_a_move_refuses_the_commit_and_the_new_leader_re
             assert found.topics[0][1][0].offset == 1
 
     asyncio.run(told())
+
+
+def test_groups_stay_with_their_coordinator_when_its_move_cannot_be_written_down(
+    tmp_path: Path,
+) -> None:
+    files = FaultyFiles()
+
+    async def told() -> None:
+        async with Three(tmp_path / "data", "fsync", files) as three:
+            await three.ask(commit(1))
+            before, after = three.leader_id, three.others[0]
+            files.fail("append")
+            three.move(after)
+            settled = asyncio.get_running_loop().create_future()
+            three.topics.settled(settled.set_result)
+            assert isinstance(await settled, OSError)
+            assert three.leader_id == before
+            assert (await three.ask_until_loaded(FETCH)).topics[0][1][0].offset == 1
+            assert (await three.ask(commit(2))).errors == (ErrorCode.none,)
+            refused = await three.ask(commit(3), at=after)
+            assert refused.errors == (ErrorCode.not_coordinator,)
+        async with Three(tmp_path / "data", "fsync", files) as three:
+            assert three.leader_id == before
+            assert (await three.ask_until_loaded(FETCH)).topics[0][1][0].offset == 2
+
+    asyncio.run(told())
+
+
+def test_each_node_tells_its_own_id(tmp_path: Path) -> None:
+    async def told() -> None:
+        async with Three(tmp_path / "data", "fsync") as three:
+            nodes = three.broker.cluster.nodes
+            assert [node.config.int("node.id") for node in nodes.values()] == [1, 2, 3]
+            (own, default) = nodes[2].configs.broker_synonyms("node.id")
+            assert (own.value, default.value) == (2, 1)
+
+    asyncio.run(told())

@@ -135,8 +135,8 @@ def test_the_offsets_topic_is_made_once() -> None:
     topic = world.topics.ensure_offsets_topic()
     assert world.topics.ensure_offsets_topic() is topic
     assert (len(topic.partitions), topic.is_internal) == (3, True)
-    assert topic.settings.compacted
-    assert topic.settings.segment_bytes == 1024 * 1024
+    assert topic.partitions[0].settings.compacted
+    assert topic.partitions[0].settings.segment_bytes == 1024 * 1024
 
 
 @pytest.mark.parametrize("operation", ["append", "sync"])

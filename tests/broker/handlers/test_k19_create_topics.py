@@ -80,7 +80,7 @@ def test_it_outlives_the_broker(world: World) -> None:
     assert topic is not None
     assert before is not None
     assert (topic.id, len(topic.partitions)) == (before.id, 4)
-    assert topic.settings.compacted
+    assert topic.partitions[0].settings.compacted
 
 
 def test_validating_makes_nothing(world: World) -> None:

@@ -175,9 +175,9 @@ def test_replacing_takes_back_what_is_not_named(world: World, version: int) -> N
 def test_a_default_of_topics_is_changed_while_the_broker_runs(world: World) -> None:
     topic = world.make("plain")
     incremental(world, BROKER, "", ("message.max.bytes", SET, "300"))
-    assert topic.settings.max_message_bytes == 300
+    assert topic.partitions[0].settings.max_message_bytes == 300
     incremental(world, BROKER, "1", ("message.max.bytes", SET, "200"))
-    assert topic.settings.max_message_bytes == 200
+    assert topic.partitions[0].settings.max_message_bytes == 200
     key = shown(describe(world, BROKER, "1"))["message.max.bytes"]
     assert [(s.value, s.source) for s in key.synonyms] == [
         ("200", 2),
@@ -192,7 +192,7 @@ def test_a_default_of_topics_is_changed_while_the_broker_runs(world: World) -> N
     }
     after = world.restarted().topics.get("plain")
     assert after is not None
-    assert after.settings.max_message_bytes == 200
+    assert after.partitions[0].settings.max_message_bytes == 200
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from config_requests import BROKER, SET, TOPIC, describe, incremental, replace
 from kohort.broker.cluster import Cluster
 from kohort.protocol.errors import ErrorCode as E
 from kohort.topics.nodes import Nodes
@@ -16,10 +17,11 @@ def world() -> World:
     world = World()
     world.topics.nodes = Nodes([1, 2, 3])
     cluster = Cluster("kqTQaMhSSk2QIGlhVrdiyw", world.topics)
+    world.node.cluster = cluster
     for node_id in (1, 2, 3):
         fields = {**vars(world.node), "node_id": node_id, "address": ("node.test", node_id)}
+        fields["configs"] = world.configs.at(node_id)
         cluster.nodes[node_id] = SimpleNamespace(**fields)  # type: ignore[assignment]
-    world.node.cluster = cluster
     world.make("t", 3)
     return world
 
@@ -230,11 +232,68 @@ def test_a_preferred_leader_that_is_down_cannot_be_elected(world: World) -> None
     assert elect(world, [("t", [2])], election=5) == {("t", 2): E.invalid_request}
 
 
-def test_an_election_that_cannot_be_written_down_is_no_success(world: World) -> None:
+def test_an_election_that_cannot_be_written_down_is_undone(world: World) -> None:
     world.node.cluster.move("t", 1, 1)
     world.turn()
+    waiting = world.send_fetch("t", {1: 0}, max_wait_ms=10_000, current_leader_epoch=1)
     world.files.fail("append")
     assert elect(world, [("t", [1])]) == {("t", 1): E.kafka_storage_error}
+    assert waiting.answer.responses[0].partitions[0].error_code is E.fenced_leader_epoch
+    # Epoch 2 was the other node's, if only for a moment.
+    assert [(p.leader_id, p.leader_epoch) for p in partitions(world)] == [(1, 0), (1, 3), (3, 0)]
+    assert world.produce("t", batch(b"a"), 1).error_code is E.none
+    assert elect(world, [("t", [1])]) == {("t", 1): E.none}
+    assert [p.leader_id for p in partitions(world)] == [1, 2, 3]
+
+
+def test_a_node_that_stops_leads_nothing_even_if_that_cannot_be_written_down(
+    world: World,
+) -> None:
+    world.files.fail("append")
+    world.node.cluster.went(2)
+    world.turn()
+    assert [p.leader_id for p in partitions(world)] == [1, 3, 3]
+
+
+# --- configurations of one of the nodes
+
+
+def test_a_node_changes_its_own_configurations_alone(world: World) -> None:
+    world.node = world.node.cluster.nodes[2]
+    change = ("message.max.bytes", SET, "200")
+    refused = incremental(world, BROKER, "1", change)
+    assert refused.error_code is E.invalid_request
+    assert refused.error_message == "Unexpected broker id, expected 2, but received 1"
+    refused = replace(world, BROKER, "3", change[::2])
+    assert refused.error_message == "Unexpected broker id, expected 2, but received 3"
+    assert incremental(world, BROKER, "2", change).error_code is E.none
+
+    def told(kind: int, name: str) -> list[tuple[str, int]]:
+        result = describe(world, kind, name, "message.max.bytes", "max.message.bytes")
+        return [(each.value, each.config_source) for each in result.configs]
+
+    assert told(BROKER, "2") == told(TOPIC, "t") == [("200", 2)]
+    world.node = world.node.cluster.nodes[3]
+    assert told(BROKER, "3") == told(TOPIC, "t") == [("1048588", 5)]
+    assert describe(world, BROKER, "2").error_code is E.invalid_request
+
+
+def test_a_nodes_defaults_count_for_the_partitions_that_it_leads(world: World) -> None:
+    cluster = world.node.cluster
+    world.node = cluster.nodes[2]
+    incremental(world, BROKER, "2", ("message.max.bytes", SET, "200"))
+
+    def largest() -> list[int]:
+        topic = world.topics.get("t")
+        assert topic is not None
+        return [each.settings.max_message_bytes for each in topic.partitions]
+
+    assert largest() == [1048588, 200, 1048588]
+    cluster.move("t", 1, 3)
+    cluster.move("t", 0, 2)
+    assert largest() == [200, 1048588, 1048588]
+    incremental(world, BROKER, "", ("message.max.bytes", SET, "300"))
+    assert largest() == [200, 300, 300]
 
 
 def test_replication_factors_go_up_to_the_number_of_nodes(world: World) -> None:
