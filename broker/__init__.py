@@ -2,12 +2,15 @@
 
 groups/            the group state machines: no bytes, no clock, no I/O
 handlers/          one file per API key: a request's fields in, a command or an answer out
-runtime.py         the life of a command: decision, records, durable, reply
+runtime.py         the life of a command: decision, records, durable, reply;  shard.py: what it
+                   keeps of each offsets partition
 broker.py          puts all of this together;  node.py: what a handler sees of it
+cluster.py         several nodes in one process: who is up, who leads what
 server.py          the listening socket;  connection.py: one client, its answers in order
 call.py            one request and its answer;  routes.py: who reads, handles and writes it
+shapes.py          requests that come again, known by their bytes
 together.py        several answers that become one
-tracing.py         a line per request, for --log-level debug
+tracing.py         a line per request, for --log-level debug;  events.py: the event log
 timers.py          deadlines on the event loop;  clock.py;  sync_pool.py: many syncs at once
 meta.py            whose data a folder has
 

@@ -5,7 +5,7 @@ rounds.py        group commit: what was gathered is written and synced together
 recovery.py      what survives when a log is opened
 segment.py       one file of batches: walk it, find in it;  index.py: where batches begin
 batch.py         a batch, whole;  header.py: its 61 bytes;  builder.py writes, records.py reads
-codecs.py        gzip, snappy, lz4, zstd
+codecs.py        gzip, snappy, lz4, zstd;  epochs.py: which leader wrote what
 files.py         every file call;  memory_files.py: the same in memory
 lock.py          one broker per folder;  deletion.py: removing a log;  config.py;  errors.py
 """

@@ -7,4 +7,6 @@ fields.py          the strings and numbers that values are made of
 partitioner.py     which offsets partition a group belongs to
 table.py           the committed offsets in memory
 store.py           log and table together
+causes.py          why groups are rebalanced and members go
+errors.py          what can be wrong with a record
 """

@@ -1,9 +1,11 @@
 """What exists: the registry of topics, their partitions on the log, idempotent producers' state.
 
 registry.py     which topics there are; its log is the truth;  records.py: what it stores
+nodes.py        who is up, and who is to lead what
 topic.py        one topic;  partition.py: its log, its producers, who waits for it
 produce.py      a batch on its way in;  producers.py: is it the next one, or here already?
 fetch.py        batches on their way out;  waiters.py: long polls
+start_offsets.py   where partitions begin after DeleteRecords
 admin.py        making, growing and deleting topics;  alter.py: changing configurations
 names.py        which names are allowed;  errors.py: how topics say no
 

@@ -10,6 +10,7 @@ rebalance    is the round over?      syncing     who gets which assignment?
 heartbeats   who is alive?           leaving     who goes?
 commits      what is written?        fetches     what was?
 describing   what is known of it?    deleting    what may be taken away?
-expiring     what has had its time?
+expiring     what has had its time?  reasons     why does one join again?
 subscriptions   which topics does it read?
+voice, telling  what is said of all this: log lines and events
 """

@@ -45,7 +45,7 @@ def decide_commit(shard: Shard, command: OffsetCommit, ticket: int, now: int) ->
         return outcome_of(ticket, _ALL_WELL[count], tuple(records))
     if group is None and not records:
         # No record says so, but the group was accepted: until the next load it exists.
-        shard.find(group_id, now) or shard.found(group_id, now)
+        shard.find(group_id, now) or shard.new_group(group_id, now)
     return outcome_of(ticket, _done(shard, command), tuple(records))
 
 

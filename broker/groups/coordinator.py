@@ -162,10 +162,10 @@ class Coordinator:
     def _apply_forgotten(self, record: OffsetForgotten) -> None:
         """A group outlives its last offset, until it gets a tombstone of its own."""
         group_id = record.group_id
-        is_known = group_id in self._shard.groups or not self._table.has(group_id)
+        was_only_offsets = group_id not in self._shard.groups and self._table.has(group_id)
         self._table.forget(record)
-        if not is_known and not self._table.has(group_id):
-            self._shard.found(group_id, -1)
+        if was_only_offsets and not self._table.has(group_id):
+            self._shard.new_group(group_id, -1)
 
     def _forget(self, group_id: str) -> None:
         group = self._shard.groups.pop(group_id, None)

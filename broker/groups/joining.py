@@ -32,7 +32,7 @@ def decide_join(shard: Shard, command: JoinGroup, ticket: int, now: int) -> Outc
         if command.member_id:
             turn.answer(ticket, join_refused(ErrorCode.unknown_member_id, command.member_id))
             return turn.outcome()
-        group = shard.found(command.group_id, now)
+        group = shard.new_group(command.group_id, now)
         shard.voice.tell(EventType.GROUP_CREATED, group, state_to=EMPTY, cause=Cause.GROUP_CREATED)
     shard.voice.tell(EventType.JOIN_RECEIVED, group, command, reason=command.reason)
     if not _has_room(turn, group, command.member_id):

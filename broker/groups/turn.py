@@ -62,10 +62,10 @@ class Shard:
         """The group, if it exists. One that so far only had offsets gets its object now."""
         group = self.groups.get(group_id)
         if group is None and self.table.has(group_id):
-            group = self.found(group_id, now)
+            group = self.new_group(group_id, now)
         return group
 
-    def found(self, group_id: str, now: int) -> Group:
+    def new_group(self, group_id: str, now: int) -> Group:
         group = self.groups[group_id] = Group(group_id, now, self.voice)
         return group
 

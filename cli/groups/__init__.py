@@ -11,6 +11,7 @@ client.py      the client's properties file, in Java's keys
 rows.py        what is known of a group: the lines of the tables
 tables.py      Kafka's tables
 output.py      table, json or csv; where errors go; the exit code
+resetting.py   --reset-offsets: which partitions, to which offsets
 plans.py       from offsets to the new offsets of a reset: pure
 times.py       Kafka's notations of dates and durations
 errors.py      what goes wrong, in Kafka's words

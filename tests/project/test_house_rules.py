@@ -1,6 +1,7 @@
 """House rules that a machine can keep: sizes, folders, who imports whom, what starts light."""
 
 import ast
+import re
 import subprocess
 import sys
 import tomllib
@@ -52,6 +53,19 @@ def test_no_function_is_longer_than_a_screen() -> None:
 def test_every_module_says_what_it_is_for() -> None:
     silent = [str(path) for path in shipped() if not ast.get_docstring(ast.parse(path.read_text()))]
     assert silent == []
+
+
+def test_the_docstring_of_a_folder_names_all_that_is_in_it() -> None:
+    """But for broker/handlers: one file for each API key, and what those share."""
+    unnamed = []
+    for folder in {path.parent for path in shipped()} - {ROOT, ROOT / "broker" / "handlers"}:
+        says = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
+        there = {path.stem for path in folder.glob("*.py") if path.stem != "__init__"}
+        there |= {path.parent.name for path in folder.glob("*/__init__.py")}
+        unnamed += [
+            f"{folder.name}/{name}" for name in there if not re.search(rf"\b{name}\b", says)
+        ]
+    assert unnamed == []
 
 
 def test_the_list_of_packages_is_the_folders_that_are_there() -> None:
