@@ -23,8 +23,11 @@ from ..topics.config_def import (
 )
 
 
-def _int(name: str, default: int, check: Validator, doc: str, *, fixed: bool = True) -> ConfigKey:
-    return ConfigKey(name, ConfigType.INT, default, check, doc, read_only=fixed)
+def _int(
+    name: str, default: int | None, check: Validator, doc: str, *, fixed: bool = True
+) -> ConfigKey:
+    nullable = default is None
+    return ConfigKey(name, ConfigType.INT, default, check, doc, nullable, read_only=fixed)
 
 
 def _long(
@@ -124,7 +127,7 @@ STORAGE = (
         some_of("compact", "delete"),
     ),
     _long("log.retention.ms", None, None, "age at which records go; -1: never"),
-    _int("log.retention.minutes", -1, ANY, "the same in minutes"),
+    _int("log.retention.minutes", None, ANY, "the same in minutes"),
     _int("log.retention.hours", 168, ANY, "the same in hours"),
     _long("log.retention.bytes", -1, None, "size from which the oldest go; -1: none"),
     _long("log.retention.check.interval.ms", 300000, at_least(1), "how often that is looked at"),

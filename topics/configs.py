@@ -1,6 +1,7 @@
 """What a topic's configuration comes to: its own overrides, the broker's values, the defaults."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import dropwhile
 from typing import Final, NamedTuple, Protocol
 
 from .config_def import ConfigDef, ConfigSource, InvalidConfigValue, Value, text_of
@@ -104,48 +105,51 @@ class Configs:
 
     def broker_synonyms(self, name: str) -> list[Synonym]:
         """Every place that gives broker key `name` a value, the strongest first."""
-        key = self.broker.keys_known[name]
-        found = [
-            Synonym(name, key.parse(text), source) for text, source in self.dynamic_texts(name)
-        ]
-        if self.broker.source(name) is not ConfigSource.DEFAULT:
-            found.append(Synonym(name, self.broker[name], ConfigSource.STATIC_BROKER))
-        if key.default is not None:
-            found.append(Synonym(name, key.default, ConfigSource.DEFAULT))
-        return found
+        together = (names for names in BROKER_SYNONYMS.values() if (name, 1) in names)
+        return _from(name, self._places(next(together, ((name, 1),))))
 
     def synonyms(self, key: str, overrides: Mapping[str, str]) -> list[Synonym]:
-        """Every place that gives topic key `key` a value, the strongest first.
-
-        A broker key's default counts only for the first of several names, as Kafka has it: the
-        168 hours of `log.retention.hours` are not named when nobody set them.
-        """
-        parse = TOPIC_KEYS[key].parse
-        found = []
-        if key in overrides:
-            found.append(Synonym(key, parse(overrides[key]), ConfigSource.DYNAMIC_TOPIC))
+        """Every place that gives topic key `key` a value, the strongest first."""
         names = BROKER_SYNONYMS.get(key, ())
-        for name, factor in names:
-            for text, source in self.dynamic_texts(name):
-                found.append(Synonym(name, parse(text), source, factor))
-        known = [(name, factor) for name, factor in names if name in self.broker]
-        for name, factor in known:
-            if self.broker.source(name) is not ConfigSource.DEFAULT:
-                found.append(Synonym(name, self.broker[name], ConfigSource.STATIC_BROKER, factor))
-        for name, factor in (known or names)[:1]:
+        places = self._places(names)
+        if names and names[0][0] not in self.broker:
             # A broker's key that is not taken here (log.local.retention.ms) has the topic's.
-            keys = self.broker.keys_known
-            default = keys[name].default if name in keys else TOPIC_KEYS[key].default
-            if default is not None:
-                found.append(Synonym(name, default, ConfigSource.DEFAULT, factor))
-        return found
+            places = [Synonym(names[0][0], TOPIC_KEYS[key].default, ConfigSource.DEFAULT)]
+        told = _from(names[0][0], places) if names else []
+        return self._overridden(key, overrides) + told
 
     def value(self, key: str, overrides: Mapping[str, str]) -> Value:
         """The value of topic key `key` that is in force."""
-        for synonym in self.synonyms(key, overrides):
+        places = self._overridden(key, overrides) + self._places(BROKER_SYNONYMS.get(key, ()))
+        for synonym in places:
             if synonym.value is not None:
                 return synonym.in_topic_unit
         return TOPIC_KEYS[key].default
+
+    def _overridden(self, key: str, overrides: Mapping[str, str]) -> list[Synonym]:
+        if key not in overrides:
+            return []
+        return [Synonym(key, TOPIC_KEYS[key].parse(overrides[key]), ConfigSource.DYNAMIC_TOPIC)]
+
+    def _places(self, names: Iterable[tuple[str, int]]) -> list[Synonym]:
+        """Every place that gives one of these broker keys a value, the strongest first."""
+        keys = [(self.broker.keys_known[n], factor) for n, factor in names if n in self.broker]
+        dynamic = [
+            Synonym(key.name, key.parse(text), source, factor)
+            for key, factor in keys
+            for text, source in self.dynamic_texts(key.name)
+        ]
+        static = [
+            Synonym(key.name, self.broker[key.name], ConfigSource.STATIC_BROKER, factor)
+            for key, factor in keys
+            if self.broker.source(key.name) is not ConfigSource.DEFAULT
+        ]
+        defaults = [
+            Synonym(key.name, key.default, ConfigSource.DEFAULT, factor)
+            for key, factor in keys
+            if key.default is not None
+        ]
+        return dynamic + static + defaults
 
     def settings(self, overrides: Mapping[str, str]) -> TopicSettings:
         """All that the way of a record looks at, for a topic with these overrides."""
@@ -198,6 +202,13 @@ def checked(configs: Configs, overrides: Mapping[str, str | None]) -> dict[str, 
             "Topic cannot be configured with remote log storage."
         )
     return good
+
+
+def _from(name: str, places: Iterable[Synonym]) -> list[Synonym]:
+    """What is told of them: what goes before the first that has this very name is left out, so
+    log.retention.hours is told where log.retention.ms is set, and there alone (upstream:
+    ConfigHelper.configSynonyms)."""
+    return list(dropwhile(lambda place: place.name != name, places))
 
 
 class Described(NamedTuple):

@@ -147,6 +147,10 @@ def describe_refused(error: ErrorCode) -> Described:
     return Described(error, DEAD if error is ErrorCode.group_id_not_found else "", "", "", ())
 
 
+# Upstream looks at the name of the group before it looks who coordinates it.
+NAMED_ONLY = (JoinGroup, SyncGroup, Heartbeat, LeaveGroup, OffsetDelete)
+
+
 def refusal(command: Command, error: ErrorCode) -> Result:
     """The result that answers `command` with `error` and nothing else.
 
@@ -154,6 +158,12 @@ def refusal(command: Command, error: ErrorCode) -> Result:
     not keep its records. The member id of a join is not echoed: upstream answers such errors with
     an empty response.
     """
+    if isinstance(command, NAMED_ONLY) and not command.group_id:
+        error = ErrorCode.invalid_group_id
+    return _refused(command, error)
+
+
+def _refused(command: Command, error: ErrorCode) -> Result:
     match command:
         case JoinGroup():
             return join_refused(error)

@@ -62,11 +62,13 @@ def _answer(
     call: Call,
     coordinator: Callable[[str], Node | None],
     missing: ErrorCode = ErrorCode.coordinator_not_available,
-    message: str = "The coordinator is not available.",
+    message: str | None = None,
 ) -> None:
     """`missing` and `message`: for a key that has no coordinator."""
     # v1-3 say NONE in words as well (upstream: FindCoordinatorResponse.prepareOldResponse).
     found_message = "" if call.version >= 4 else "NONE"
+    if message is None:
+        message = "" if call.version >= 4 else "The coordinator is not available."
 
     def reply(key: str) -> CoordinatorReply:
         node = coordinator(key)

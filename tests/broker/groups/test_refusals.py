@@ -71,6 +71,29 @@ def test_a_heartbeat_is_well_while_the_log_is_read() -> None:
 
 
 @pytest.mark.parametrize(
+    "command",
+    [
+        JoinGroup("", "m", None, "c", "/h", 1, 1, "consumer", (), True, True, None),
+        SyncGroup("", 1, "m", None, None, None, ()),
+        Heartbeat("", 1, "m", None),
+        LeaveGroup("", (LeavingMember("m", None, None),)),
+        OffsetDelete("", (("t", (0,)),)),
+    ],
+    ids=lambda command: type(command).__name__,
+)
+def test_a_group_without_a_name_is_refused_whoever_coordinates_it(command: Command) -> None:
+    for error in (LOST, E.coordinator_load_in_progress):
+        refused = refusal(command, error)
+        assert refused.error is E.invalid_group_id  # type: ignore[union-attr]
+
+
+def test_offsets_and_descriptions_are_also_of_the_group_without_a_name() -> None:
+    assert refusal(OffsetFetch("", None, False, None, -1), LOST) == Fetched(LOST, ())
+    assert refusal(DescribeGroup(""), LOST) == Described(LOST, "", "", "", ())
+    assert refusal(DeleteGroup(""), LOST) == GroupDeleted(LOST)
+
+
+@pytest.mark.parametrize(
     ("error", "seen", "fetching"),
     [
         (E.unknown_topic_or_partition, E.coordinator_not_available, E.not_coordinator),

@@ -3,8 +3,10 @@
 import pytest
 from config_requests import (
     BROKER,
+    SET,
     TOPIC,
     describe,
+    incremental,
     shown,
     world_with_orders,
 )
@@ -31,10 +33,8 @@ def test_each_value_names_everyone_who_gave_one_the_strongest_first(world: World
         name: (each.config_source, [(s.name, s.value, s.source) for s in each.synonyms])
         for name, each in configs.items()
     }
-    assert told["retention.ms"] == (
-        1,
-        [("retention.ms", "77", 1), ("log.retention.hours", "1", 4)],
-    )
+    # The hours are told only where somebody has set log.retention.ms.
+    assert told["retention.ms"] == (1, [("retention.ms", "77", 1)])
     assert told["max.message.bytes"] == (
         4,
         [("message.max.bytes", "5000", 4), ("message.max.bytes", "1048588", 5)],
@@ -59,7 +59,20 @@ def test_the_replicas_in_sync_that_the_broker_was_started_with_hold_for_every_br
 def test_a_broker_key_in_another_unit_is_converted(world: World) -> None:
     world.make("plain")
     retention = shown(describe(world, TOPIC, "plain"))["retention.ms"]
-    assert (retention.value, retention.config_source) == ("3600000", 4)
+    assert (retention.value, retention.config_source, retention.synonyms) == ("3600000", 5, ())
+    incremental(world, BROKER, "", ("log.retention.ms", SET, "600000"))
+    hours = "log.retention.hours"
+    for kind, name, key in ((TOPIC, "plain", "retention.ms"), (BROKER, "1", "log.retention.ms")):
+        (told,) = describe(world, kind, name, key).configs
+        assert [(each.name, each.value, each.source) for each in told.synonyms] == [
+            ("log.retention.ms", "600000", 3),
+            (hours, "1", 4),
+            (hours, "168", 5),
+        ]
+    (told,) = describe(world, BROKER, "1", hours).configs
+    assert [each.value for each in told.synonyms] == ["1", "168"]
+    (told,) = describe(world, BROKER, "1", "log.retention.minutes").configs
+    assert (told.value, told.synonyms) == (None, ())
 
 
 def test_a_resource_is_described_as_often_as_it_is_named(world: World) -> None:

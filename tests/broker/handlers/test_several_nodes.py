@@ -84,6 +84,21 @@ def test_without_any_node_that_is_up_a_partition_has_no_leader(world: World) -> 
     }
 
 
+def test_while_nobody_leads_its_partition_a_group_has_no_coordinator(world: World) -> None:
+    for node_id in (1, 2, 3):
+        world.node.cluster.went(node_id)
+    world.node.groups = SimpleNamespace(partition_of=lambda _group: 0)
+    missing = E.coordinator_not_available
+    older = world.ask("FindCoordinator", 3, key="g", key_type=0)
+    assert (older.error_code, older.error_message) == (
+        missing,
+        "The coordinator is not available.",
+    )
+    (found,) = world.ask("FindCoordinator", 4, coordinator_keys=("g",), key_type=0).coordinators
+    # From v4 on Kafka has no words for it.
+    assert (found.error_code, found.error_message) == (missing, "")
+
+
 def test_only_the_leader_takes_records(world: World) -> None:
     assert world.produce("t", batch(b"a"), 0).error_code is E.none
     assert world.produce("t", batch(b"a"), 1).error_code is E.not_leader_or_follower
