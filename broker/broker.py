@@ -21,7 +21,7 @@ from ..topics.registry import Topics
 from .clock import Clock, SystemClock
 from .cluster import Cluster
 from .config import BrokerConfig
-from .connection import Connection, Outbox
+from .connection import RECEIVE_BYTES_MAX, Connection, Outbox
 from .events import EventLog
 from .groups.config import GroupConfig
 from .groups.coordinator import Coordinator
@@ -147,6 +147,7 @@ class Broker:
         self._open_folder()
         cluster_id = cluster_id_of(folder, files, config.node_id)
         finish_deletions(folder, files)
+        self._inbox = memoryview(bytearray(RECEIVE_BYTES_MAX))
         self._outbox = Outbox(loop.call_soon)
         sync_logs = SyncPool()
         closing.callback(sync_logs.close)
@@ -296,6 +297,7 @@ class Broker:
         return Connection(
             node=self.cluster.nodes[node_id],
             routes=self._routes,
+            inbox=self._inbox,
             outbox=self._outbox,
             frame_bytes_max=self.config.int("socket.request.max.bytes"),
             opened=opened,

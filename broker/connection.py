@@ -15,8 +15,8 @@ from ..protocol.errors import ProtocolError
 from ..protocol.framing import Framer
 from ..protocol.headers import read_request_header
 from .call import Call
-from .routes import Routes
-from .shapes import Shape, Shapes
+from .routes import Route, Routes
+from .shapes import RUN_MAX, Numbers, Shape, Shapes
 
 _log = logging.getLogger("kohort.connection")
 
@@ -26,6 +26,9 @@ CALLS_IN_FLIGHT_MAX = 4096
 # A client whose answers come to this much in one turn of the loop has had its turn: a few bytes can
 # ask for gigabytes (Fetch), and the others want to be served too.
 TURN_BYTES_MAX = 256 * 1024
+# What one reading of a socket may bring. asyncio.Protocol would allocate as much for each reading,
+# and give nearly all of it back: more work than the request itself.
+RECEIVE_BYTES_MAX = 256 * 1024
 # How long a client that has shut down its sending side is waited for, as a silent one by Kafka
 # (connections.max.idle.ms).
 HALF_CLOSED_SECONDS_MAX = 600
@@ -51,21 +54,24 @@ class Outbox:
             connection.send()
 
 
-class Connection(asyncio.Protocol):
-    """`opened` and `closed` tell the server which connections there are."""
+class Connection(asyncio.BufferedProtocol):
+    """`opened` and `closed` tell the server which connections there are. All connections of a loop
+    receive into `inbox`: from the reading of a socket to `buffer_updated` no other has a turn."""
 
     def __init__(
         self,
         *,
         node: Any,
         routes: Routes,
-        outbox: "Outbox",
+        inbox: memoryview,
+        outbox: Outbox,
         frame_bytes_max: int,
         opened: Callable[["Connection"], None],
         closed: Callable[["Connection"], None],
     ) -> None:
         self._node = node
         self._routes = routes
+        self._inbox = inbox
         self._outbox = outbox
         self._framer = Framer(frame_bytes_max)
         self._shapes = Shapes()
@@ -112,7 +118,14 @@ class Connection(asyncio.Protocol):
                 call.when_gone()
         self._closed(self)
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
+        return self._inbox
+
+    def buffer_updated(self, nbytes: int) -> None:
+        # A copy of its own: messages and frames that wait refer to it.
+        self.received(bytes(self._inbox[:nbytes]))
+
+    def received(self, data: bytes) -> None:
         if self._error is not None:
             return
         # Answers that are known by the end of this pass go out in one write.
@@ -159,41 +172,64 @@ class Connection(asyncio.Protocol):
 
     def _take(self, frames: list[Frame]) -> None:
         """Handle `frames` in their order; what must wait goes to the backlog."""
-        calls, routes, node, shapes = self._calls, self._routes, self._node, self._shapes
-        recall = shapes.recall
-        for taken, (buffer, start, end) in enumerate(frames, 1):
+        recall = self._shapes.recall
+        taken, count = 0, len(frames)
+        while taken < count:
+            buffer, start, end = frames[taken]
+            taken += 1
             seen = recall(buffer, start)
-            if seen is not None:
-                (route, client_id, request, again), (correlation_id, *numbers) = seen
+            if seen is None:
+                self._take_new(buffer, start, end)
             else:
-                key, version, correlation_id, client_id, body = read_request_header(
-                    buffer, start, end
-                )
-                route = routes[key, version]
-                request = route.read(buffer, body, end)
-            call = Call(self, route, correlation_id, client_id, request)
-            calls.append(call)
-            try:
-                if seen is not None:
-                    again(call, node, numbers)
-                elif (learnt := route.handle(call, node)) is not None:
-                    shape = Shape(route, client_id, request, learnt)
-                    shapes.learn(shape, buffer, start, body, end)
-            except Exception:
-                # Our fault, not the client's. It learns so by the connection's end, and retries.
-                _log.exception("Handling %s v%d failed", route.api.name, route.version)
-                self.abort()
-                return
+                shape, numbers = seen
+                run = [numbers]
+                while taken < count and len(run) < RUN_MAX:
+                    buffer, start, _ = frames[taken]
+                    seen = recall(buffer, start)
+                    if seen is None or seen[0] is not shape:
+                        break
+                    run.append(seen[1])
+                    taken += 1
+                self._take_known(shape, run)
             if self._is_ended:
                 return
             if (
                 self._held is not None
                 or self._is_choked
                 or self._unsent_bytes >= TURN_BYTES_MAX
-                or len(calls) >= CALLS_IN_FLIGHT_MAX
+                or len(self._calls) >= CALLS_IN_FLIGHT_MAX
             ):
                 self._backlog.extend(frames[taken:])
                 return
+
+    def _take_new(self, buffer: bytes, start: int, end: int) -> None:
+        key, version, correlation_id, client_id, body = read_request_header(buffer, start, end)
+        route = self._routes[key, version]
+        request = route.read(buffer, body, end)
+        call = Call(self, route, correlation_id, client_id, request)
+        self._calls.append(call)
+        try:
+            learnt = route.handle(call, self._node)
+            if learnt is not None:
+                shape = Shape(route, client_id, request, learnt)
+                self._shapes.learn(shape, buffer, start, body, end)
+        except Exception:
+            self._fail(route)
+
+    def _take_known(self, shape: Shape, run: list[Numbers]) -> None:
+        route, client_id, request, again = shape
+        calls = [Call(self, route, numbers[0], client_id, request) for numbers in run]
+        self._calls.extend(calls)
+        try:
+            again(calls, self._node, run)
+        except Exception:
+            self._fail(route)
+
+    def _fail(self, route: Route) -> None:
+        """Our fault, not the client's. It learns so by the connection's end, and retries."""
+        _log.exception("Handling %s v%d failed", route.api.name, route.version)
+        self._is_ended = True
+        self.abort()
 
     def end(self, reason: str) -> None:
         self._is_ended = True

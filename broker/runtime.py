@@ -191,21 +191,21 @@ class GroupRuntime:
         store, log = self._store, shard.log
         assert log is not None
         if records:
-            # While one round is being synced the next one gathers, with answers of its own.
-            gathered = shard.gathered if store.is_gathering(log) else None
-            store.append(log, records, now)
+            round_ = store.append(log, records, now)
             apply = shard.coordinator.apply
             for record in records:
                 apply(record)
-            if gathered is None:
-                gathered = shard.gathered = []
-                store.then(log, partial(self._written, shard, shard.coordinator, gathered))
-            gathered.extend(replies)
+            if shard.gathered is None or shard.round is not round_:
+                # While one round is being synced the next one gathers, with answers of its own.
+                shard.round = round_
+                shard.gathered = []
+                store.then(log, partial(self._written, shard, shard.coordinator, shard.gathered))
+            shard.gathered.extend(replies)
         elif replies:
+            # What is pending on this log are records of this coordinator: while there are none,
+            # nobody has to wait.
             if shard.gathered is not None:
                 shard.gathered.extend(replies)
-            elif store.is_pending(log):
-                store.then(log, partial(self._settled, shard, shard.coordinator, replies))
             else:
                 self._deliver(replies)
         deadline = shard.coordinator.next_deadline()

@@ -4,7 +4,8 @@ offsets. So what such a frame asks is worked out once; from then on it is known 
 
 A frame is cut into what stays, and the numbers that may change: the correlation id, and the fields
 that the handler names in CHANGES. Lengths and counts are among what stays. So frames that agree in
-it are the same request with other numbers, and nothing has to be read but those.
+it are the same request with other numbers, and nothing has to be read but those. Those that came
+together, one behind the other, are one question with several numbers.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,8 +18,14 @@ if TYPE_CHECKING:
     from .call import Call
     from .routes import Route
 
-Again: TypeAlias = Callable[["Call", Any, Sequence[int]], None]
-"""again(call, node, numbers): what a handler returns to be asked in this way the next time."""
+Numbers: TypeAlias = Sequence[int]
+"""The correlation id of a request, then its fields that may change, in their order."""
+Again: TypeAlias = Callable[[Sequence["Call"], Any, Sequence[Numbers]], None]
+"""again(calls, node, their numbers): what a handler returns to be asked in this way from now on. It
+answers each of the calls, which were sent one behind the other."""
+
+# So many requests are decided together at most: twice that brings nothing, and they share a turn.
+RUN_MAX = 32
 
 # What one connection may make us remember: enough for a consumer of two thousand partitions, or
 # for some sixty small requests. When more comes, all is forgotten and learnt anew.
@@ -49,9 +56,8 @@ class Shapes:
         self._known: dict[tuple[bytes, ...], Shape] = {}
         self._bytes = 0
 
-    def recall(self, buffer: bytes, start: int) -> tuple[Shape, tuple[int, ...]] | None:
-        """The shape of the frame at `start` and its numbers, the correlation id first; None: it is
-        to be read."""
+    def recall(self, buffer: bytes, start: int) -> tuple[Shape, Numbers] | None:
+        """The shape of the frame at `start` and its numbers; None: it is to be read."""
         start -= 4
         cut = self._cuts.get(buffer[start : start + 8])
         if cut is None:

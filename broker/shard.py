@@ -31,6 +31,7 @@ class ServedShard:
         "loading",
         "log",
         "partition",
+        "round",
         "state",
         "timer",
     )
@@ -46,6 +47,7 @@ class ServedShard:
         # Replies whose records are in the newest round: the one that gathers, or, while none
         # does, the one that is being synced.
         self.gathered: list[Reply] | None = None
+        self.round: object = None
 
     def arm(self, timers: Timers, deadline_ms: int, tick: Callable[[], None]) -> None:
         """Call `tick` at this time and no other. The slices of a sweep take turns with those of

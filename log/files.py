@@ -10,6 +10,7 @@ import os
 import shutil
 import struct
 from pathlib import Path
+from time import monotonic
 from typing import Protocol
 
 from .memory_files import MemoryFiles
@@ -83,6 +84,11 @@ class Files(Protocol):
         """Takes the lock file `path`; raises BlockingIOError when another holds it."""
 
 
+# How often at least a file that grows is looked for in its folder; each sync looks as well. It
+# takes as long as the write, so not every time.
+LOOK_SECONDS = 0.5
+
+
 def _datasync(fd: int) -> None:
     # macOS acknowledges fsync before the drive has written; only F_FULLFSYNC waits for it.
     if hasattr(fcntl, "F_FULLFSYNC"):
@@ -98,13 +104,14 @@ class DiskFile:
     so that a sync need not write the file's new size as well. The zeros are cut off at close
     and, after a crash, by recovery."""
 
-    __slots__ = ("_ahead_bytes", "_allocated", "_fd", "size")
+    __slots__ = ("_ahead_bytes", "_allocated", "_fd", "_looked", "size")
 
     def __init__(self, fd: int, ahead_bytes: int = 0) -> None:
         self._fd = fd
         self._ahead_bytes = ahead_bytes
         self.size = os.fstat(fd).st_size
         self._allocated = self.size
+        self._looked = 0.0
 
     def append(self, data: bytes) -> None:
         position = self.size
@@ -114,10 +121,16 @@ class DiskFile:
         written = os.pwrite(self._fd, data, position)
         if position + written != end:
             self._append_rest(data, written)
-        if not os.fstat(self._fd).st_nlink:
-            # The system takes bytes for a removed file as long as somebody has it open.
-            raise FileNotFoundError(errno.ENOENT, "the file was removed while it was in use")
+        now = monotonic()
+        if now > self._looked + LOOK_SECONDS:
+            self._looked = now
+            self._look()
         self.size = end
+
+    def _look(self) -> None:
+        """The system takes bytes for a removed file as long as somebody has it open."""
+        if not os.fstat(self._fd).st_nlink:
+            raise FileNotFoundError(errno.ENOENT, "the file was removed while it was in use")
 
     def _append_rest(self, data: bytes, written: int) -> None:
         view = memoryview(data)
@@ -151,6 +164,7 @@ class DiskFile:
 
     def sync(self) -> None:
         _datasync(self._fd)
+        self._look()
 
     def truncate(self, size: int) -> None:
         os.ftruncate(self._fd, size)

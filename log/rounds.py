@@ -75,8 +75,9 @@ class Rounds:
 
     def append(
         self, log: Log, records: Iterable[tuple[bytes, bytes | None]], timestamp_ms: int
-    ) -> None:
-        """Gather `records` (key, value) for `log`. They go into one batch, all or none."""
+    ) -> object:
+        """Gather `records` (key, value) for `log`. They go into one batch, all or none. What is
+        returned is the same object for all that shares their round."""
         gathered = self._gathering.get(log)
         if gathered is None:
             gathered = self._gather(log)
@@ -87,6 +88,7 @@ class Rounds:
         add = batch.add
         for key, value in records:
             add(key, value, timestamp_ms)
+        return gathered
 
     def sync(self, log: Log, settled: Settled) -> None:
         """Tell when bytes that were appended to `log` directly are durable: synced, unless the
@@ -104,10 +106,6 @@ class Rounds:
             self._syncing[log].append(settled)
         else:
             settled(None)
-
-    def is_gathering(self, log: Log) -> bool:
-        """Whether something for `log` waits for the next round, behind any that is being synced."""
-        return log in self._gathering
 
     def is_pending(self, log: Log) -> bool:
         """Whether something gathered for `log` is not durable yet."""

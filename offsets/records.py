@@ -85,6 +85,9 @@ _HEAD = Struct(">hh")  # the type, and the length of the group id that follows
 _TOPICS_MAX = 16_384
 _bytes_of_topic: dict[str, bytes] = {}
 _topic_of_bytes: dict[bytes, str] = {}
+# The keys of the offsets that are committed again and again; some 4 MiB when full.
+_KEYS_MAX = 16_384
+_keys: dict[tuple[str, str, int], bytes] = {}
 _pack_head = _HEAD.pack
 _pack_partition = INT32.pack
 _unpack_head = _HEAD.unpack_from
@@ -94,8 +97,16 @@ _unpack_partition = INT32.unpack
 def encode(record: OffsetsRecord) -> tuple[bytes, bytes | None]:
     """Key and value of a record. Raises UnencodableRecord."""
     if type(record) is OffsetCommitted:
-        return _offset_key(record[0], record[1], record[2]), record[3]
+        where = record[:3]
+        return _keys.get(where) or _remember_key(where), record[3]
     return _encode_other(record)
+
+
+def _remember_key(where: tuple[str, str, int]) -> bytes:
+    if len(_keys) >= _KEYS_MAX:
+        _keys.clear()
+    key = _keys[where] = _offset_key(*where)
+    return key
 
 
 def _encode_other(record: OffsetsRecord) -> tuple[bytes, bytes | None]:

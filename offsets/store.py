@@ -68,14 +68,11 @@ class OffsetsStore:
             )
         return log
 
-    def append(self, log: Log, records: Iterable[OffsetsRecord], now_ms: int) -> None:
-        """Gather `records` for the next round of a partition's log: one batch, all or none."""
+    def append(self, log: Log, records: Iterable[OffsetsRecord], now_ms: int) -> object:
+        """Gather `records` for the next round of a partition's log: one batch, all or none.
+        Returns what stands for that round."""
         # Encoded before anything is added: what cannot be encoded must not leave half a batch.
-        self._rounds.append(log, [encode(record) for record in records], now_ms)
-
-    def is_gathering(self, log: Log) -> bool:
-        """Whether something appended to the log waits to be written."""
-        return self._rounds.is_gathering(log)
+        return self._rounds.append(log, [encode(record) for record in records], now_ms)
 
     def is_pending(self, log: Log) -> bool:
         """Whether something appended to the log is not durable yet."""

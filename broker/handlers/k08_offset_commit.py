@@ -4,9 +4,8 @@ v2-4 retention_time · v3 throttle_time · v6 committed_leader_epoch · v7 group
 v8 flexible · v9 member epoch for KIP-848 groups, GROUP_ID_NOT_FOUND · v10 topic ids.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
-from itertools import compress
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
@@ -15,7 +14,7 @@ from ..call import Call
 from ..groups.commands import CommitEntry, OffsetCommit
 from ..groups.results import CommitDone
 from ..node import Node
-from ..shapes import Again
+from ..shapes import Again, Numbers
 from .reply import NO_THROTTLE, merged, milliseconds
 
 CHANGES: Final = "committed_offset"
@@ -40,12 +39,14 @@ class CommitReply(NamedTuple):
     throttle_time: timedelta = NO_THROTTLE
 
 
-def handle(call: Call, node: Node) -> Again:
+def handle(call: Call, node: Node) -> Again | None:
     request = call.request
-    offsets = [asked.committed_offset for topic in request.topics for asked in topic.partitions]
+    numbers = [call.correlation_id]
+    numbers += [each.committed_offset for topic in request.topics for each in topic.partitions]
     commit = Commit(request, call.version, node)
-    commit.submit(call, node, offsets)
-    return commit.submit
+    commit.submit((call,), node, (numbers,))
+    # Where each request is an event, each is decided on its own.
+    return None if node.config.str("kohort.events") == "all" else commit.submit
 
 
 class Sorted(NamedTuple):
@@ -60,16 +61,7 @@ class Sorted(NamedTuple):
 class Commit:
     """What all requests of one shape ask: everything that an OffsetCommit says but the offsets."""
 
-    __slots__ = (
-        "_entries",
-        "_frame",
-        "_how",
-        "_is_there",
-        "_request",
-        "_sorted",
-        "_topics_version",
-        "_who",
-    )
+    __slots__ = ("_entries", "_frame", "_how", "_request", "_sorted", "_topics_version", "_who")
 
     def __init__(self, request: Any, version: int, node: Node) -> None:
         self._request = request
@@ -77,33 +69,30 @@ class Commit:
         self._frame: bytes | None = None
         self._sort_out(version, node)
 
-    def submit(self, call: Call, node: Node, offsets: Sequence[int]) -> None:
-        """Commit `offsets`: one for each partition of the request, in its order."""
+    def submit(self, calls: Sequence[Call], node: Node, requests: Sequence[Numbers]) -> None:
+        """Commit the offsets of several requests in their order: they are one command, so they
+        are all or none of them in the log. Numbers: the correlation id, then the offset of each
+        partition in the request's order."""
         if self._topics_version != node.topics.version:
-            self._sort_out(call.version, node)
-        sorted_out = self._sorted
-        if sorted_out.refused or not self._entries:
-            offsets = list(compress(offsets, self._is_there))
-            if not offsets:
-                # Nothing is left to commit, so the group is not even looked at (upstream:
-                # KafkaApis).
-                call.reply(_answer(sorted_out, ()))
-                return
+            self._sort_out(calls[0].version, node)
         entries: list[CommitEntry] = [
-            _make(CommitEntry, (name, partition, offset, epoch, metadata, None))
-            for (name, partition, epoch, metadata), offset in zip(
-                self._entries, offsets, strict=True
-            )
+            _make(CommitEntry, (name, partition, numbers[place], epoch, metadata, None))
+            for numbers in requests
+            for name, partition, place, epoch, metadata in self._entries
         ]
+        if not entries:
+            # Nothing is there to commit, so the group is not even looked at (upstream: KafkaApis).
+            self._respond((calls, self._sorted), CommitDone(()))
+            return
         command: OffsetCommit = _make(OffsetCommit, (*self._who, entries, *self._how))
-        node.groups.submit(command, self._respond, (call, sorted_out))
+        node.groups.submit(command, self._respond, (calls, self._sorted))
 
     def _sort_out(self, version: int, node: Node) -> None:
         """Part the partitions that exist from those that do not; the latter are ours to refuse."""
         request, topics = self._request, node.topics
-        entries: list[tuple[str, int, int, str | None]] = []
+        entries: list[tuple[str, int, int, int, str | None]] = []
         self._sorted = refused, known = Sorted([], [])
-        self._is_there: list[bool] = []
+        place = 0
         for topic in request.topics:
             names = getattr(topic, "name", None), getattr(topic, "topic_id", None)
             if version >= 10:
@@ -115,11 +104,10 @@ class Commit:
             absent: list[PartitionReply] = []
             for asked in topic.partitions:
                 partition = asked.partition_index
-                is_there = 0 <= partition < count
-                self._is_there.append(is_there)
-                if is_there:
+                place += 1
+                if 0 <= partition < count:
                     epoch = asked.committed_leader_epoch if version >= 6 else -1
-                    entries.append((name, partition, epoch, asked.committed_metadata))
+                    entries.append((name, partition, place, epoch, asked.committed_metadata))
                     there.append(partition)
                 else:
                     error = missing if found is None else UNKNOWN_PARTITION
@@ -142,19 +130,21 @@ class Commit:
             ErrorCode.group_id_not_found if version >= 9 else ErrorCode.illegal_generation,
         )
 
-    def _respond(self, context: tuple[Call, Sorted], result: CommitDone) -> None:
-        call, sorted_out = context
+    def _respond(self, context: tuple[Sequence[Call], Sorted], result: CommitDone) -> None:
+        calls, sorted_out = context
         errors = result.errors
         if sorted_out.refused or any(errors):
-            call.reply(_answer(sorted_out, errors))
+            decided = iter(errors)
+            for call in calls:
+                call.reply(_answer(sorted_out, decided))
             return
         if self._frame is None:
-            self._frame = call.written(_answer(sorted_out, errors))
-        call.repeat(self._frame)
+            self._frame = calls[0].written(_answer(sorted_out, iter(errors)))
+        for call in calls:
+            call.repeat(self._frame)
 
 
-def _answer(sorted_out: Sorted, errors: Sequence[ErrorCode]) -> CommitReply:
-    decided = iter(errors)
+def _answer(sorted_out: Sorted, decided: Iterator[ErrorCode]) -> CommitReply:
     known = [
         TopicReply(name, topic_id, [PartitionReply(index, next(decided)) for index in there])
         for name, topic_id, there in sorted_out.known

@@ -15,7 +15,7 @@ from ..call import Call
 from ..groups.commands import OffsetFetch
 from ..groups.results import Fetched
 from ..node import Node
-from ..shapes import Again
+from ..shapes import Again, Numbers
 from ..together import Together
 from .reply import NO_THROTTLE
 
@@ -53,7 +53,7 @@ def handle(call: Call, node: Node) -> Again | None:
         _fetch_by_ids(call, node)
         return None  # what its ids stand for may be another thing the next time
     fetch = Fetch(call.request, call.version)
-    fetch.submit(call, node)
+    fetch.submit((call,), node)
     return fetch.submit
 
 
@@ -71,33 +71,35 @@ class Fetch:
         self._results: list[Fetched] | None = None
         self._frame = b""
 
-    def submit(self, call: Call, node: Node, _numbers: Sequence[int] = ()) -> None:
+    def submit(self, calls: Sequence[Call], node: Node, _: Sequence[Numbers] = ()) -> None:
         commands = self._commands
         if len(commands) == 1:
-            node.groups.submit(commands[0], self._respond_one, call)
+            node.groups.submit(commands[0], self._respond_one, calls)
             return
-        fetched = Together(len(commands), partial(self._respond, call))
+        fetched = Together(len(commands), partial(self._respond, calls))
         for place, command in enumerate(commands):
             node.groups.submit(command, fetched.put, place)
 
-    def _respond_one(self, call: Call, result: Fetched) -> None:
-        self._respond(call, [result])
+    def _respond_one(self, calls: Sequence[Call], result: Fetched) -> None:
+        self._respond(calls, [result])
 
-    def _respond(self, call: Call, results: list[Fetched]) -> None:
+    def _respond(self, calls: Sequence[Call], results: list[Fetched]) -> None:
         if results != self._results:
             self._results = results
-            if call.version < 8:
-                answer: Any = _one_group(self._request, call.version, results[0])
-            else:
-                groups = zip(self._commands, results, strict=True)
-                answer = FetchReply(
-                    [
-                        GroupReply(command.group_id, _topics(result), result.error)
-                        for command, result in groups
-                    ]
-                )
-            self._frame = call.written(answer)
-        call.repeat(self._frame)
+            self._frame = calls[0].written(self._answer(calls[0].version, results))
+        for call in calls:
+            call.repeat(self._frame)
+
+    def _answer(self, version: int, results: list[Fetched]) -> GroupReply | FetchReply:
+        if version < 8:
+            return _one_group(self._request, version, results[0])
+        groups = zip(self._commands, results, strict=True)
+        return FetchReply(
+            [
+                GroupReply(command.group_id, _topics(result), result.error)
+                for command, result in groups
+            ]
+        )
 
 
 def _one_group(request: Any, version: int, result: Fetched) -> GroupReply:

@@ -10,7 +10,7 @@ from ..call import Call
 from ..groups.commands import Heartbeat
 from ..groups.results import HeartbeatDone
 from ..node import Node
-from ..shapes import Again
+from ..shapes import Again, Numbers
 from .reply import NO_THROTTLE
 
 
@@ -27,13 +27,14 @@ def handle(call: Call, node: Node) -> Again:
         request.member_id,
         getattr(request, "group_instance_id", None),
     )
-    _submit(command, call, node)
-    return partial(_submit, command)
+    node.groups.submit(command, _respond, (call,))
+    return partial(_again, command)
 
 
-def _submit(command: Heartbeat, call: Call, node: Node, _numbers: Sequence[int] = ()) -> None:
-    node.groups.submit(command, _respond, call)
+def _again(command: Heartbeat, calls: Sequence[Call], node: Node, _: Sequence[Numbers]) -> None:
+    node.groups.submit(command, _respond, calls)
 
 
-def _respond(call: Call, result: HeartbeatDone) -> None:
-    call.reply(HeartbeatReply(result.error))
+def _respond(calls: Sequence[Call], result: HeartbeatDone) -> None:
+    for call in calls:
+        call.reply(HeartbeatReply(result.error))

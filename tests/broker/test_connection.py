@@ -71,6 +71,7 @@ class Peer:
         self.connection = Connection(
             node=SimpleNamespace(),
             routes={(12, 0): route},  # type: ignore[arg-type]
+            inbox=memoryview(bytearray(100_000)),
             outbox=Outbox(asyncio.get_running_loop().call_soon),
             frame_bytes_max=1_000,
             opened=lambda _: None,
@@ -79,7 +80,7 @@ class Peer:
         self.connection.connection_made(self.transport)  # type: ignore[arg-type]
 
     def send(self, *correlation_ids: int) -> None:
-        self.connection.data_received(b"".join(map(frame, correlation_ids)))
+        self.connection.received(b"".join(map(frame, correlation_ids)))
 
     @property
     def ids(self) -> list[int]:
@@ -160,7 +161,7 @@ async def test_acks_0_leaves_no_trace_among_the_answers(peer: Peer) -> None:
 async def test_requests_before_a_bad_frame_are_answered_then_the_connection_ends(
     peer: Peer,
 ) -> None:
-    peer.connection.data_received(frame(1) + BAD + frame(2))
+    peer.connection.received(frame(1) + BAD + frame(2))
     assert peer.ids == [1]
     assert not peer.transport.is_closed
     peer.calls[0].reply(None)
@@ -172,7 +173,7 @@ async def test_requests_before_a_bad_frame_are_answered_then_the_connection_ends
 async def test_requests_held_back_before_a_bad_frame_are_answered_too(peer: Peer) -> None:
     peer.send(1)
     peer.calls[0].hold()
-    peer.connection.data_received(frame(2) + BAD)
+    peer.connection.received(frame(2) + BAD)
     peer.calls[0].reply(None)
     await turn()
     assert peer.ids == [1, 2]
@@ -185,7 +186,7 @@ async def test_requests_held_back_before_a_bad_frame_are_answered_too(peer: Peer
 async def test_requests_behind_a_parked_one_are_answered_though_garbage_follows(peer: Peer) -> None:
     peer.send(1)
     peer.calls[0].hold()
-    peer.connection.data_received(frame(2) + frame(3) + BAD)
+    peer.connection.received(frame(2) + frame(3) + BAD)
     for place in range(3):
         peer.calls[place].reply(None)
         await turn()
@@ -244,7 +245,7 @@ async def test_a_client_that_has_all_its_answers_may_go(peer: Peer) -> None:
 
 
 async def test_a_bad_frame_alone_closes_at_once(peer: Peer) -> None:
-    peer.connection.data_received(BAD)
+    peer.connection.received(BAD)
     assert peer.transport.is_closed
     peer.send(1)
     assert peer.ids == []

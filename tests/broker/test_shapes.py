@@ -9,10 +9,12 @@ import dataclasses
 import io
 import struct
 from collections.abc import Callable
+from datetime import timedelta
 from functools import cache
 from typing import Any
 from uuid import UUID
 
+import pytest
 from group_admin_world import PARTITIONS, World
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,6 +22,8 @@ from kio.serial import entity_writer
 from kio_messages import messages
 from kohort.broker.connection import Connection, Outbox
 from kohort.broker.routes import Routes
+from kohort.broker.shapes import BYTES_MAX, RUN_MAX
+from kohort.offsets.committed import read_committed
 from kohort.protocol.apis import BY_KEY
 from kohort.protocol.headers import read_request_header
 from kohort.protocol.messages import request_finder, request_module
@@ -63,6 +67,7 @@ class Broker(World):
         connection = Connection(
             node=self.node,
             routes=self._routes,
+            inbox=memoryview(bytearray(100_000)),
             outbox=Outbox(self._turns.append),
             frame_bytes_max=100_000,
             opened=lambda _: None,
@@ -72,9 +77,11 @@ class Broker(World):
         return connection
 
     def receive(self, frames: list[bytes], *, fresh: bool) -> None:
-        for frame in frames:
-            connection = self.connect() if fresh else self._connection
-            connection.data_received(frame)
+        if fresh:
+            for frame in frames:
+                self.connect().received(frame)
+        else:
+            self._connection.received(b"".join(frames))
 
     def other_topics(self) -> None:
         found = self.topics.get("u")
@@ -208,3 +215,62 @@ def test_the_offsets_stand_where_the_finder_says(
     assert [struct.unpack_from(">q", data, place)[0] for place in places] == [number] * sum(
         len(topic.partitions) for topic in message.topics
     )
+
+
+def commit_of(offset: int, correlation_id: int, metadata: str = "", group_id: str = "g") -> bytes:
+    module = request_module(8, 2)
+    asked = module.OffsetCommitRequestPartition(
+        partition_index=0, committed_offset=offset, committed_metadata=metadata
+    )
+    return frame(
+        8,
+        2,
+        module.OffsetCommitRequest(
+            group_id=group_id,
+            generation_id_or_member_epoch=-1,
+            member_id="",
+            retention_time=timedelta(milliseconds=-1),
+            topics=(module.OffsetCommitRequestTopic(name="t", partitions=(asked,)),),
+        ),
+        correlation_id,
+    )
+
+
+def watched(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many entries each command has that the coordinators get from now on."""
+    counts: list[int] = []
+    submit = broker.groups.submit
+
+    def counting(command: Any, respond: Any, context: Any) -> int:
+        counts.append(len(command.offsets))
+        return submit(command, respond, context)
+
+    monkeypatch.setattr(broker.groups, "submit", counting)
+    return counts
+
+
+async def test_commits_that_come_together_are_few_commands_and_all_of_them_are_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broker = Broker()
+    counts = watched(broker, monkeypatch)
+    count = 2 * RUN_MAX + 4
+    broker.receive([commit_of(offset, offset) for offset in range(count)], fresh=False)
+    broker.turn()
+    assert counts == [1, RUN_MAX, RUN_MAX, 3]
+    correlation_ids = struct.iter_unpack(">4xi17x", broker.transport.written)
+    assert [i for (i,) in correlation_ids] == list(range(count))
+    stored = [table for _, _, table in broker.kept if table and table["g"]]
+    assert [read_committed(record.value).offset for record in stored[0]["g"]] == [count - 1]
+
+
+async def test_what_a_connection_remembers_of_its_requests_is_bounded() -> None:
+    broker = Broker()
+    shapes = broker._connection._shapes
+    for size in range(200):
+        broker.receive([commit_of(1, size, "m" * size * 10)], fresh=False)
+        assert sum(len(known[0]) for known in shapes._known) <= BYTES_MAX
+    assert 0 < len(shapes._known) < 200
+    half = "x" * (BYTES_MAX // 2 - 1)
+    broker.receive([commit_of(1, 1, half, half)], fresh=False)
+    assert not shapes._known

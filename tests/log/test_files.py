@@ -28,10 +28,15 @@ def test_a_folder_is_not_made_where_its_parent_is_gone(tmp_path: Path) -> None:
         DiskFiles().make_folder(tmp_path / "removed" / "orders-0")
 
 
-def test_a_file_that_was_removed_while_in_use_takes_no_more(tmp_path: Path) -> None:
+def test_a_file_that_was_removed_while_in_use_takes_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = DiskFiles().open(tmp_path / "f", create=True)
     file.append(b"safe")
     (tmp_path / "f").unlink()
+    with pytest.raises(FileNotFoundError, match="removed while it was in use"):
+        file.sync()
+    monkeypatch.setattr("kohort.log.files.LOOK_SECONDS", 0)
     with pytest.raises(FileNotFoundError, match="removed while it was in use"):
         file.append(b"lost")
     assert file.size == 4
