@@ -93,8 +93,8 @@ FAULTS = (
     Fault(
         "reply before the records are written",
         "broker/runtime.py",
-        "            gathered.extend(replies)\n",
-        "            self._deliver(replies)\n",
+        "shard.gathered.extend(replies)\n        elif",
+        "self._deliver(replies)\n        elif",
     ),
     Fault(
         "reader sees what is not yet durable",
