@@ -274,6 +274,7 @@ class Broker:
             cluster_id=cluster_id,
             now_ms=self._clock.now_ms,
             call_soon=asyncio.get_running_loop().call_soon,
+            files_max=self.config.int("kohort.events.files"),
         )
         self._closing.callback(events.close)
         return events

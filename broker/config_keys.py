@@ -67,6 +67,12 @@ OWN = (
         one_of("off", "on", "all"),
     ),
     _int(
+        "kohort.events.files",
+        16,  # 1 GiB, some 2.5 million lines
+        at_least(0),
+        "files of events, of 64 MiB each, that are kept before the oldest go; 0: all",
+    ),
+    _int(
         "kohort.nodes",
         1,
         between(1, 64),

@@ -25,12 +25,13 @@ FILE_BYTES_MAX: Final = 64 * 1024 * 1024
 # Where the last whole line is looked for; a line has some 400 bytes, and what clients say in it.
 TAIL_BYTES_MAX: Final = 1024 * 1024
 
-_NAME: Final = re.compile(r"(\d{20})\.jsonl")
+_NAME: Final = re.compile(r"\d{20}\.jsonl")
 _SEQ: Final = re.compile(rb'^\{"cluster":"[^"]*","ts":"[^"]*","seq":(\d{1,20}),', re.MULTILINE)
 
 
 class EventLog:
-    """`now_ms` stamps events, `call_soon` calls back after this turn of the loop. Never raises."""
+    """`now_ms` stamps events, `call_soon` calls back after this turn of the loop. When there are
+    more than `files_max` files (0: never) the oldest go. Never raises."""
 
     def __init__(
         self,
@@ -40,6 +41,7 @@ class EventLog:
         cluster_id: str,
         now_ms: Callable[[], int],
         call_soon: Callable[[Callable[[], None]], object],
+        files_max: int,
         file_bytes_max: int = FILE_BYTES_MAX,
     ) -> None:
         self._folder = data_folder / FOLDER
@@ -48,6 +50,7 @@ class EventLog:
         self._now_ms = now_ms
         self._call_soon = call_soon
         self._file_bytes_max = file_bytes_max
+        self._files_max = files_max
         self._file: File | None = None
         self._next_seq = 0
         self._gathered: list[tuple[int, int, Event]] = []
@@ -112,25 +115,36 @@ class EventLog:
         return self._file
 
     def _opened(self, first_seq: int) -> File:
-        return self._files.open(self._folder / f"{first_seq:020}.jsonl", create=True)
+        file = self._files.open(self._folder / f"{first_seq:020}.jsonl", create=True)
+        if self._files_max:
+            self._remove_all_but(self._files_max)
+        return file
+
+    def _remove_all_but(self, newest: int) -> None:
+        try:
+            for name in self._names()[:-newest]:
+                self._files.remove(self._folder / name)
+        except OSError as error:
+            _log.warning("Old files of events cannot be removed: %s", error)
+
+    def _names(self) -> list[str]:
+        """The files of events, the oldest first."""
+        return sorted(name for name in self._files.list(self._folder) if _NAME.fullmatch(name))
 
     def _reopened(self) -> File:
         """The newest file without a line that was cut off: by a crash, or by a failed write."""
         self._files.make_folder(self._folder)
-        first_seqs = [
-            int(match[1])
-            for name in self._files.list(self._folder)
-            if (match := _NAME.fullmatch(name)) is not None
-        ]
-        if not first_seqs:
+        names = self._names()
+        if not names:
             self._file = self._opened(self._next_seq)
             return self._file
-        file = self._file = self._opened(max(first_seqs))
+        first_seq = int(names[-1].partition(".")[0])
+        file = self._file = self._opened(first_seq)
         start = max(0, file.size - TAIL_BYTES_MAX)
         tail = file.read(start, TAIL_BYTES_MAX)
         seen = _SEQ.findall(tail)
         # What cannot be read counts as a line for each byte: numbers may be left out, not repeated.
-        follows = int(seen[-1]) + 1 if seen else max(first_seqs) + file.size
+        follows = int(seen[-1]) + 1 if seen else first_seq + file.size
         self._next_seq = max(self._next_seq, follows)
         end = tail.rfind(b"\n") + 1
         if end or not start:

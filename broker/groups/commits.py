@@ -10,7 +10,7 @@ from .fencing import standing
 from .group import Group
 from .results import CommitDone
 from .states import COMPLETING, EMPTY, PREPARING, STABLE
-from .telling import tell_rejected
+from .telling import tell_created, tell_rejected
 from .turn import Outcome, Shard, make, outcome_of
 
 _NONE = ErrorCode.none
@@ -31,6 +31,8 @@ def decide_commit(shard: Shard, command: OffsetCommit, ticket: int, now: int) ->
         if group is not None and (group.state is STABLE or group.state is PREPARING):
             member = group.members[member_id]
             shard.deadlines.set(member.session, now + member.session_timeout_ms)
+    elif not shard.table.has(group_id):
+        tell_created(shard, group_id)
     expire_ms = None if retention_ms is None or retention_ms == -1 else now + retention_ms
     records: list[OffsetsRecord] = []
     for topic, partition, offset, leader_epoch, metadata, commit_ms in offsets:

@@ -15,6 +15,7 @@ from .rebalance import complete_if_joined, prepare, this_generation
 from .replacing import replace
 from .results import join_refused
 from .states import COMPLETING, EMPTY, PREPARING, STABLE
+from .telling import tell_created
 from .turn import Outcome, Shard, Turn
 from .voice import EventType, Why
 from .voting import supports
@@ -33,7 +34,7 @@ def decide_join(shard: Shard, command: JoinGroup, ticket: int, now: int) -> Outc
             turn.answer(ticket, join_refused(ErrorCode.unknown_member_id, command.member_id))
             return turn.outcome()
         group = shard.new_group(command.group_id, now)
-        shard.voice.tell(EventType.GROUP_CREATED, group, state_to=EMPTY, cause=Cause.GROUP_CREATED)
+        tell_created(shard, group)
     shard.voice.tell(EventType.JOIN_RECEIVED, group, command, reason=command.reason)
     if not _has_room(turn, group, command.member_id):
         # Whoever is refused is out, a member that came back too late to an overfull group too.

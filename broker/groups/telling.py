@@ -1,14 +1,21 @@
-"""What is told of commits: those that were rejected, and, only where asked for, all the others.
+"""What is told of groups that come, and of commits: those that were rejected, and, only where asked
+for, all the others.
 
 The offsets are in an event's detail: {"topic-partition": "offset"}.
 """
 
+from ...offsets.causes import Cause
 from ...protocol.errors import ErrorCode
 from .commands import OffsetCommit
 from .group import Group
 from .results import CommitDone
+from .states import EMPTY
 from .turn import Outcome, Shard
 from .voice import EventType
+
+
+def tell_created(shard: Shard, group: Group | str) -> None:
+    shard.voice.tell(EventType.GROUP_CREATED, group, state_to=EMPTY, cause=Cause.GROUP_CREATED)
 
 
 def tell_rejected(

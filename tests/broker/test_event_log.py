@@ -22,7 +22,9 @@ EVENTS = DATA / "events"
 class Desk:
     """An event log whose loop is turned by hand."""
 
-    def __init__(self, files: FaultyFiles, file_bytes_max: int = 100_000) -> None:
+    def __init__(
+        self, files: FaultyFiles, file_bytes_max: int = 100_000, files_max: int = 0
+    ) -> None:
         self.files = files
         files.make_folder(DATA)
         self.due: list[Callable[[], None]] = []
@@ -33,6 +35,7 @@ class Desk:
             now_ms=lambda: 1_700_000_000_123,
             call_soon=self.due.append,
             file_bytes_max=file_bytes_max,
+            files_max=files_max,
         )
         self.tell = self.log.listener(7)
 
@@ -153,6 +156,34 @@ def test_a_restart_goes_on_in_the_newest_file_with_the_next_number() -> None:
     Desk(files).write("d", "e")
     assert told(files) == list(enumerate("abcde"))
     assert names(files) == [f"{seq:020}.jsonl" for seq in (0, 2)]
+
+
+def test_of_more_files_than_are_kept_the_oldest_go_and_nothing_else() -> None:
+    files = FaultyFiles()
+    desk = Desk(files, file_bytes_max=700, files_max=2)
+    files.make_folder(EVENTS)
+    files.replace(EVENTS / "notes.txt", b"mine")
+    for group in "abcdefg":
+        desk.write(group)
+    kept = [f"{seq:020}.jsonl" for seq in (4, 6)]
+    assert sorted(names(files)) == [*kept, "notes.txt"]
+    desk.log.close()
+    # A restart with a smaller number need not wait for the next file.
+    Desk(files, files_max=1).write("h")
+    assert sorted(names(files)) == [kept[1], "notes.txt"]
+    assert files.read_bytes(EVENTS / kept[1]).count(b"\n") == 2
+
+
+def test_an_old_file_that_cannot_be_removed_costs_no_line(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    files = FaultyFiles()
+    desk = Desk(files, file_bytes_max=700, files_max=1)
+    desk.write("a", "b")
+    files.fail("remove")
+    desk.write("c")
+    assert told(files) == list(enumerate("abc"))
+    assert "Old files of events cannot be removed" in caplog.text
 
 
 @pytest.mark.parametrize("kept", range(1, 40))

@@ -31,6 +31,21 @@ def test_a_member_that_joins_is_the_cause_and_its_reason_is_kept(w: World) -> No
     assert w.group.why == (Cause.MEMBER_JOINED, event.reason, ("client-1",))
 
 
+def test_a_group_that_only_keeps_offsets_is_told_of_when_it_comes_and_once(w: World) -> None:
+    w.commit(("t", 0, 1))
+    w.commit(("t", 0, 2))
+    (event,) = w.told(T.GROUP_CREATED)
+    assert (event.generation, event.state_to) == (None, State.EMPTY)
+    # Its first member finds it there.
+    w.enter()
+    assert len(w.told(T.GROUP_CREATED)) == 1
+
+
+def test_a_commit_for_a_generation_of_an_unknown_group_makes_none(w: World) -> None:
+    w.commit(generation=3, member_id="m")
+    assert w.told(T.GROUP_CREATED) == []
+
+
 def test_a_member_is_told_with_all_that_is_known_of_its_client(w: World) -> None:
     w.join(instance="i", client="c")
     (event,) = w.told(T.MEMBER_JOINED)
