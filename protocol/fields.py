@@ -31,6 +31,9 @@ FIXED: Final = {
 
 ENTITY: Final = "entity"
 
+STRING_BYTES_MAX: Final = 0x7FFF
+"""Kafka's longest string, in both its encodings (MessageDataGenerator)."""
+
 
 @dataclass(frozen=True, slots=True)
 class SchemaField:

@@ -5,7 +5,8 @@ process when the system refuses; it also takes a null array where the schema all
 is compiled once per request version. It walks over the body as far as its last array and compares
 each claim with the bytes that are left; requests without arrays have no guard.
 
-The same walk, to the very end, can tell where the fields of one name stand: a finder.
+The same walk, to the very end, refuses strings that are longer than Kafka allows, which kio does
+not look at; and it can tell where the fields of one name stand: a finder.
 """
 
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from struct import error as StructError  # noqa: N812
 from typing import Any
 
 from .errors import UndecodableBody
-from .fields import ENTITY, FIXED, SchemaField, is_flexible, schema_fields, title
+from .fields import ENTITY, FIXED, STRING_BYTES_MAX, SchemaField, is_flexible, schema_fields, title
 
 Guard = Callable[[bytes, int, int], int]
 Finder = Callable[[bytes, int, int], list[int]]
@@ -30,6 +31,13 @@ def request_guard(entity: Any) -> Guard | None:
     buffer. None if there is nothing to guard.
     """
     return _GuardSource(entity).compile() if _has_arrays(entity) else None
+
+
+@cache
+def string_guard(entity: Any) -> Guard | None:
+    """As `request_guard`, for bodies in which a string that is too long has room. None if there
+    is no such string: outside of flexible versions two bytes say how long one is."""
+    return _GuardSource(entity).compile(wholly=True) if is_flexible(entity) else None
 
 
 @cache
@@ -86,8 +94,8 @@ class _GuardSource:
             "skip_tags": _skip_tags,
         }
 
-    def compile(self) -> Guard:
-        self._walk(self._entity, last=True)
+    def compile(self, *, wholly: bool = False) -> Guard:
+        self._walk(self._entity, last=not wholly)
         guard: Guard = self._compiled("p")
         return guard
 
@@ -150,11 +158,21 @@ class _GuardSource:
         if field.array:
             self._walk_array(field, flexible=flexible, last=last)
         elif field.type == ENTITY and field.nullable:
-            raise TypeError(f"{field.name} may be null, which no guard has met yet")
+            self._walk_nullable(field, last=last)
         elif field.type == ENTITY:
             self._walk(field.entity, last=last)
         else:
             self._walk_item(field, nullable=field.nullable, flexible=flexible)
+
+    def _walk_nullable(self, field: SchemaField, *, last: bool) -> None:
+        self._skip += 1
+        self._move()
+        self._line("if buffer[p - 1] < 128:")
+        self._indent += 1
+        self._walk(field.entity, last=last)
+        self._move()
+        self._line("pass")
+        self._indent -= 1
 
     def _walk_item(self, field: SchemaField, *, nullable: bool, flexible: bool) -> None:
         if field.type in FIXED:
@@ -165,6 +183,9 @@ class _GuardSource:
         length = self._name()
         self._length(length, "h" if field.type == "string" else "i", flexible=flexible)
         if flexible:
+            if field.type == "string":
+                limit = STRING_BYTES_MAX + 1
+                self._refuse_if(f"{length} > {limit}", field, "is longer than a string may be")
             self._line(f"if {length}: p += {length} - 1")
             if not nullable:
                 self._line(f"else: raise Refused({self._null(field)!r})")

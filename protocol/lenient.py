@@ -12,7 +12,7 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 
 from .errors import UndecodableBody
-from .fields import ENTITY, FIXED, SchemaField, is_flexible, schema_fields, title
+from .fields import ENTITY, FIXED, STRING_BYTES_MAX, SchemaField, is_flexible, schema_fields, title
 
 _STRUCTS: Final = {kafka_type: Struct(">" + letter) for kafka_type, letter in FIXED.items()}
 _EPOCH: Final = datetime.datetime.fromtimestamp(0, tz=datetime.UTC)
@@ -107,7 +107,13 @@ class _Reader:
         if length < 0:
             return self._null(field, nullable=nullable)
         held = self._take(length)
-        return held.decode(errors="replace") if field.type == "string" else held
+        if field.type != "string":
+            return held
+        text = held.decode(errors="replace")
+        if length > STRING_BYTES_MAX // 3 and len(text.encode()) > STRING_BYTES_MAX:
+            # One byte that is not UTF-8 becomes three.
+            raise ValueError(f"{field.name} is longer than a string may be")
+        return text
 
 
 def _refined(kafka_type: str, value: Any) -> Any:

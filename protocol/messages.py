@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from .apis import API_VERSIONS, BY_KEY, Api
 from .errors import UndecodableBody, UnknownApi, UnsupportedVersion
-from .fields import title
-from .guards import Finder, Guard, field_finder, request_guard
+from .fields import STRING_BYTES_MAX, title
+from .guards import Finder, Guard, field_finder, request_guard, string_guard
 from .writers import FrameWriter, frame_writer
 
 RequestReader = Callable[[bytes, int], tuple[Any, int]]
@@ -57,8 +57,10 @@ def request_decoder(key: int, version: int) -> RequestDecoder:
     """
     entity = _request_class(key, version)
     reader = request_reader(key, version)
-    guard = request_guard(entity)
-    return _plain(entity, reader) if guard is None else _guarded(entity, reader, guard)
+    guard, strings = request_guard(entity), string_guard(entity)
+    if guard is None:
+        return _plain(entity, reader, strings)
+    return _guarded(entity, reader, guard, strings)
 
 
 def request_finder(key: int, version: int, name: str) -> Finder:
@@ -66,8 +68,10 @@ def request_finder(key: int, version: int, name: str) -> Finder:
     return field_finder(_request_class(key, version), name)
 
 
-def _plain(entity: Any, reader: RequestReader) -> RequestDecoder:
+def _plain(entity: Any, reader: RequestReader, strings: Guard | None) -> RequestDecoder:
     def decode(buffer: bytes, body: int, end: int) -> Any:
+        if end - body > STRING_BYTES_MAX and strings is not None:
+            strings(buffer, body, end)
         try:
             message, size = reader(buffer, body)
         except Exception:
@@ -79,7 +83,9 @@ def _plain(entity: Any, reader: RequestReader) -> RequestDecoder:
     return decode
 
 
-def _guarded(entity: Any, reader: RequestReader, guard: Guard) -> RequestDecoder:
+def _guarded(
+    entity: Any, reader: RequestReader, guard: Guard, strings: Guard | None
+) -> RequestDecoder:
     """Remembers the beginnings of bodies: a client's requests mostly differ at the end only.
 
     From the size of a body it guesses how much of it the guard looked at last time; if those very
@@ -99,6 +105,8 @@ def _guarded(entity: Any, reader: RequestReader, guard: Guard) -> RequestDecoder
 
     def decode(buffer: bytes, body: int, end: int) -> Any:
         size = end - body
+        if size > STRING_BYTES_MAX and strings is not None:
+            strings(buffer, body, end)
         if known.get(buffer[body : body + lengths.get(size, 0)], _NEVER) > size:
             check(buffer, body, end)
         try:

@@ -13,13 +13,11 @@ from struct import error as StructError  # noqa: N812
 from typing import Any, Final
 
 from .errors import EncodeError
+from .fields import STRING_BYTES_MAX
 from .writer_source import WriterSource
 
 BodyWriter = Callable[[Any], bytes]
 FrameWriter = Callable[[Any, int], bytes]
-
-STRING_BYTES_MAX: Final = 0x7FFF
-"""Kafka's longest string, in both its encodings (MessageDataGenerator)."""
 
 NAMES_MAX: Final = 4096
 """Encoded topic names that are kept; a client that asks for more than these pays for it itself."""

@@ -116,6 +116,38 @@ def test_text_that_is_not_utf_8_is_read_with_replacements() -> None:
     assert read_request(BY_KEY[12], 0, body, 0, len(body)).group_id == "a\ufffd"
 
 
+def varint(value: int) -> bytes:
+    return b"" if value == 0 else bytes([value & 127 | (value > 127) << 7]) + varint(value >> 7)
+
+
+@pytest.mark.parametrize("length", [32_767, 32_768, 70_000])
+@pytest.mark.parametrize("place", range(4))
+def test_a_string_is_no_longer_than_kafka_allows(length: int, place: int) -> None:
+    """Kafka closes the connection; nothing of ours could write it down."""
+    texts = [varint(length + 1) + b"x" * length if at == place else b"\x02x" for at in range(4)]
+    group_id, member_id, protocol, reason = texts
+    protocols = b"\x02" + protocol + b"\x02m\0"
+    body = group_id + pack(">ii", 1, 1) + member_id + b"\0\x02c" + protocols + reason + b"\0"
+    if length == 32_767:
+        request = read_request(BY_KEY[11], 9, body, 0, len(body))
+        said = request.group_id, request.member_id, request.protocols[0].name, request.reason
+        assert len(said[place]) == length
+    else:
+        with pytest.raises(UndecodableBody, match="is longer than a string may be"):
+            read_request(BY_KEY[11], 9, body, 0, len(body))
+
+
+def test_text_that_is_not_utf_8_may_not_grow_beyond_that() -> None:
+    def group_of(size: int) -> bytes:
+        return pack(">h", size) + b"\xff" * size + pack(">i", 1) + b"\0\1m"
+
+    body = group_of(10_922)
+    assert read_request(BY_KEY[12], 0, body, 0, len(body)).group_id == "\ufffd" * 10_922
+    body = group_of(10_923)
+    with pytest.raises(UndecodableBody, match="group_id is longer than a string may be"):
+        read_request(BY_KEY[12], 0, body, 0, len(body))
+
+
 def test_any_negative_length_is_null() -> None:
     body = b"\0\1g" + pack(">i", 1) + b"\0\1m" + pack(">h", -7)
     assert read_request(BY_KEY[12], 3, body, 0, len(body)).group_instance_id is None
