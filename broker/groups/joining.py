@@ -5,6 +5,7 @@ Upstream: GroupMetadataManager.classicGroupJoin and what it calls.
 
 from ...offsets.causes import Cause
 from ...protocol.errors import ErrorCode
+from ...protocol.fields import STRING_BYTES_MAX
 from .commands import JoinGroup
 from .deadline_keys import DeadlineKey
 from .fencing import standing
@@ -93,6 +94,11 @@ def _join_new(turn: Turn, group: Group, command: JoinGroup, ticket: int) -> None
     # A client that does not say who it is counts as one with the empty name.
     name = command.client_id or "" if instance_id is None else instance_id
     member_id = f"{name}-{turn.shard.new_member_id()}"
+    if len(member_id.encode()) > STRING_BYTES_MAX:
+        # Neither an answer nor a record could hold it. Upstream fails as well, but keeps a member
+        # that nobody can speak for.
+        _refuse(turn, group, command, ticket, ErrorCode.unknown_server_error)
+        return
     if instance_id is not None:
         _join_new_static(turn, group, command, ticket, member_id, instance_id)
     elif command.requires_known_member_id:

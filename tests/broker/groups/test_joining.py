@@ -1,5 +1,7 @@
 """JoinGroup: who may be a member, and does that need a round?"""
 
+from typing import Any
+
 import pytest
 from group_world import GROUP, RANGE, World
 from kohort.broker.groups.results import Joined, JoinedMember
@@ -24,6 +26,17 @@ def test_a_dynamic_member_is_first_told_its_id(w: World) -> None:
 
 def test_a_client_without_an_id_has_the_empty_name(w: World) -> None:
     assert w.new_id(client=None) == "-1"
+
+
+@pytest.mark.parametrize("how", [{"instance": "i"}, {"client": "i"}, {"client": "i", "version": 3}])
+def test_nobody_becomes_a_member_whose_id_no_answer_could_hold(w: World, how: Any) -> None:
+    fits = {key: "é" * 16_382 if value == "i" else value for key, value in how.items()}
+    grows = {key: "é" * 16_383 if value == "i" else value for key, value in how.items()}
+    assert w.answers[w.join(**grows)] == refused(E.unknown_server_error)
+    assert (w.state, w.group.members, w.group.pending_joins) == (State.EMPTY, {}, {})
+    w.join(**fits)
+    w.sleep(0)
+    assert len(w.group.members) + len(w.group.pending_joins) == 1
 
 
 def test_a_protocol_that_is_listed_twice_counts_once(w: World) -> None:
