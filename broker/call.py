@@ -4,6 +4,7 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Any, Protocol
 
+from ..protocol.errors import EncodeError
 from .routes import Route
 
 _correlation_id = Struct(">i").pack
@@ -79,7 +80,12 @@ class Call:
 
     def reply(self, message: Any) -> None:
         """Answer with `message`: any object with the fields of the response (kio's names)."""
-        self.answer = self._write(message, self.correlation_id)
+        try:
+            self.answer = self._write(message, self.correlation_id)
+        except EncodeError as error:
+            # Whoever else is answered in this breath must not suffer from it.
+            self.no_reply_but_the_end(str(error))
+            return
         self.origin.answered(self)
 
     def written(self, message: Any) -> bytes:

@@ -16,6 +16,7 @@ from kohort.broker.connection import (
 )
 from kohort.broker.routes import Route
 from kohort.protocol.apis import BY_KEY
+from kohort.protocol.errors import EncodeError
 
 
 class Transport:
@@ -64,8 +65,9 @@ class Peer:
             0,
             lambda _buffer, _body, _end: None,
             handle or (lambda call, _node: self.calls.append(call)),
-            lambda _message, correlation_id: bytes([correlation_id]),
+            lambda message, correlation_id: self.write(message, correlation_id),
         )
+        self.write: Callable[[Any, int], bytes] = lambda _, correlation_id: bytes([correlation_id])
         self.transport = Transport()
         self.lost: list[Connection] = []
         self.connection = Connection(
@@ -309,6 +311,27 @@ async def test_a_fault_of_ours_ends_the_connection_and_is_logged(
     peer.send(1)
     assert peer.transport.is_closed
     assert "Handling Heartbeat v0 failed" in caplog.text
+
+
+async def test_an_answer_that_cannot_be_written_ends_its_own_connection_only(
+    peer: Peer, caplog: pytest.LogCaptureFixture
+) -> None:
+    def write(message: Any, correlation_id: int) -> bytes:
+        if message == "too long":
+            raise EncodeError("HeartbeatResponse v0 cannot be written")
+        return bytes([correlation_id])
+
+    other = Peer()
+    peer.write = write
+    peer.send(1, 2)
+    other.send(3)
+    peer.calls[1].reply("too long")
+    peer.calls[0].reply(None)
+    other.calls[0].reply(None)
+    await turn()
+    assert (peer.answered, other.answered) == (bytes([1]), bytes([3]))
+    assert (peer.transport.is_closed, other.transport.is_closed) == (True, False)
+    assert "HeartbeatResponse v0 cannot be written" in caplog.text
 
 
 async def test_the_clients_address_is_printed_as_kafka_prints_it(peer: Peer) -> None:
