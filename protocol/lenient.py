@@ -121,7 +121,11 @@ def _refined(kafka_type: str, value: Any) -> Any:
     if kafka_type == "uuid":
         return UUID(bytes=value) if any(value) else None
     if kafka_type.startswith("timedelta"):
-        return datetime.timedelta(milliseconds=value)
+        try:
+            return datetime.timedelta(milliseconds=value)
+        except OverflowError:
+            # Some 2.7 million years and more: for ever, or long gone.
+            return datetime.timedelta.max if value > 0 else datetime.timedelta.min
     if kafka_type == "datetime_i64":
         return None if value == -1 else _EPOCH + datetime.timedelta(milliseconds=value)
     if kafka_type == "error_code":

@@ -4,6 +4,7 @@ kio's decoder alone would abort the process at some of what is sent here.
 """
 
 import tracemalloc
+from datetime import timedelta
 from random import Random
 from struct import pack
 from typing import Any
@@ -146,6 +147,13 @@ def test_text_that_is_not_utf_8_may_not_grow_beyond_that() -> None:
     body = group_of(10_923)
     with pytest.raises(UndecodableBody, match="group_id is longer than a string may be"):
         read_request(BY_KEY[12], 0, body, 0, len(body))
+
+
+@pytest.mark.parametrize("ms", [2**63 - 1, -(2**63)])
+def test_a_time_beyond_all_measure_is_for_ever(ms: int) -> None:
+    body = b"\0\1g" + pack(">i", -1) + b"\0\0" + pack(">qi", ms, 0)
+    retention_time = read_request(BY_KEY[8], 4, body, 0, len(body)).retention_time
+    assert retention_time == (timedelta.max if ms > 0 else timedelta.min)
 
 
 def test_any_negative_length_is_null() -> None:
