@@ -53,7 +53,7 @@ class Call:
         self, origin: Origin, route: Route, correlation_id: int, client_id: str | None, request: Any
     ) -> None:
         self.origin = origin
-        _, self.version, _, _, self._write, _ = route
+        _, self.version, _, _, self._write, _, _ = route
         self.correlation_id = correlation_id
         self.client_id = client_id
         self.request = request

@@ -16,7 +16,7 @@ from ..protocol.framing import Framer
 from ..protocol.headers import read_request_header
 from .call import Call
 from .routes import Route, Routes
-from .shapes import RUN_MAX, Numbers, Shape, Shapes
+from .shapes import Numbers, Shape, Shapes
 
 _log = logging.getLogger("kohort.connection")
 
@@ -183,7 +183,8 @@ class Connection(asyncio.BufferedProtocol):
             else:
                 shape, numbers = seen
                 run = [numbers]
-                while taken < count and len(run) < RUN_MAX:
+                run_max = shape.route.run_max
+                while taken < count and len(run) < run_max:
                     buffer, start, _ = frames[taken]
                     seen = recall(buffer, start)
                     if seen is None or seen[0] is not shape:

@@ -11,6 +11,8 @@ import logging
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import lru_cache
+from json.encoder import encode_basestring_ascii
 from pathlib import Path
 from typing import Final
 
@@ -27,6 +29,9 @@ TAIL_BYTES_MAX: Final = 1024 * 1024
 
 _NAME: Final = re.compile(r"\d{20}\.jsonl")
 _SEQ: Final = re.compile(rb'^\{"cluster":"[^"]*","ts":"[^"]*","seq":(\d{1,20}),', re.MULTILINE)
+
+
+_json: Final = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class EventLog:
@@ -154,31 +159,39 @@ class EventLog:
 
 
 def line_of(cluster_id: str, seq: int, ms: int, node_id: int, event: Event) -> bytes:
-    """One line with the columns of docs/events.md; in ASCII, so that nobody guesses an encoding."""
+    """One line with the columns of docs/events.md; in ASCII, so that nobody guesses an encoding.
+
+    Put together by hand: a group of a thousand members tells a thousand at a time, and json.dumps
+    takes three times as long.
+    """
     detail = dict(event.detail)
     if event.cause is not None:
         detail["cause"] = event.cause.name
-    columns = {
-        "cluster": cluster_id,
-        "ts": datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds"),
-        "seq": seq,
-        "node": node_id,
-        "type": event.type,
-        "group": event.group_id,
-        "member_id": event.member_id,
-        "instance_id": event.instance_id,
-        "client_id": event.client_id,
-        "client_host": event.client_host,
-        "client_software": event.client_software,
-        "generation": event.generation,
-        "state_from": event.state_from,
-        "state_to": event.state_to,
-        "error_code": None if event.error is None else event.error.value,
-        "reason": event.reason,
-        "duration_ms": event.duration_ms,
-        "detail": detail,
-    }
-    return json.dumps(columns, separators=(",", ":")).encode() + b"\n"
+    error = event.error
+    return (
+        f'{{"cluster":{_text(cluster_id)},"ts":"{_time(ms)}","seq":{seq},"node":{node_id},'
+        f'"type":"{event.type}","group":{_text(event.group_id)},'
+        f'"member_id":{_text(event.member_id)},"instance_id":{_text(event.instance_id)},'
+        f'"client_id":{_text(event.client_id)},"client_host":{_text(event.client_host)},'
+        f'"client_software":{_text(event.client_software)},'
+        f'"generation":{_number(event.generation)},"state_from":{_text(event.state_from)},'
+        f'"state_to":{_text(event.state_to)},"error_code":{_number(error)},'
+        f'"reason":{_text(event.reason)},"duration_ms":{_number(event.duration_ms)},'
+        f'"detail":{_json(detail) if detail else "{}"}}}\n'
+    ).encode()
+
+
+def _text(value: str | None) -> str:
+    return "null" if value is None else encode_basestring_ascii(value)
+
+
+def _number(value: int | None) -> str:
+    return "null" if value is None else f"{value:d}"
+
+
+@lru_cache(1)
+def _time(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")
 
 
 def _close(file: File) -> None:

@@ -8,8 +8,13 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from ..protocol.apis import API_VERSIONS, BY_KEY, Api
+from ..protocol.guards import Finder
 from ..protocol.messages import request_decoder, request_finder, response_writer
-from .shapes import Again
+from .shapes import RUN_MAX, Again
+
+
+def _no_changes(_buffer: bytes, _body: int, _end: int) -> list[tuple[int, str]]:
+    return []
 
 
 class Route(NamedTuple):
@@ -21,9 +26,12 @@ class Route(NamedTuple):
     """handle(call, node), of the handler's module."""
     write: Callable[[Any, int], bytes]
     """(response message, correlation id) -> the whole frame."""
-    find_changes: Callable[[bytes, int, int], list[int]] = lambda *_: []
+    find_changes: Finder = _no_changes
     """Where in the body the numbers stand by which repeated requests differ: the handler names
     their field in CHANGES."""
+    run_max: int = RUN_MAX
+    """So many repeated requests may be asked together: one, where the next has to wait for the
+    answer (the handler says PARKS)."""
 
 
 class Routes(dict[tuple[int, int], Route]):
@@ -38,13 +46,15 @@ class Routes(dict[tuple[int, int], Route]):
             route = Route(api, 0, lambda *_: None, handler.refuse, response_writer(key, 0))
         else:
             changes: str | None = getattr(handler, "CHANGES", None)
+            finder = request_finder(key, version, changes) if changes else _no_changes
             route = Route(
                 api,
                 version,
                 request_decoder(key, version),
                 handler.handle,
                 response_writer(key, version),
-                *([request_finder(key, version, changes)] if changes else []),
+                finder,
+                1 if hasattr(handler, "PARKS") else RUN_MAX,
             )
         # Only what is served is remembered: clients may not fill our memory with versions.
         if api.serves(version):

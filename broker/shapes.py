@@ -9,7 +9,7 @@ together, one behind the other, are one question with several numbers.
 """
 
 from collections.abc import Callable, Sequence
-from struct import Struct
+from struct import Struct, calcsize
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from ..protocol.errors import UndecodableBody
@@ -22,7 +22,7 @@ Numbers: TypeAlias = Sequence[int]
 """The correlation id of a request, then its fields that may change, in their order."""
 Again: TypeAlias = Callable[[Sequence["Call"], Any, Sequence[Numbers]], None]
 """again(calls, node, their numbers): what a handler returns to be asked in this way from now on. It
-answers each of the calls, which were sent one behind the other."""
+answers each of the calls, which were sent one behind the other: at most `route.run_max`."""
 
 # So many requests are decided together at most: twice that brings nothing, and they share a turn.
 RUN_MAX = 32
@@ -81,9 +81,9 @@ class Shapes:
         except UndecodableBody:
             return  # only the lenient reader understands it
         layout, at = [">8si"], start + 12
-        for number in numbers:
-            layout.append(f"{number - at}sq")
-            at = number + 8
+        for number, letter in numbers:
+            layout.append(f"{number - at}s{letter}")
+            at = number + calcsize(f">{letter}")
         if at > end:
             return
         cut = Struct(f"{''.join(layout)}{end - at}s").unpack_from

@@ -19,7 +19,7 @@ from .errors import UndecodableBody
 from .fields import ENTITY, FIXED, STRING_BYTES_MAX, SchemaField, is_flexible, schema_fields, title
 
 Guard = Callable[[bytes, int, int], int]
-Finder = Callable[[bytes, int, int], list[int]]
+Finder = Callable[[bytes, int, int], list[tuple[int, str]]]
 
 
 @cache
@@ -42,9 +42,9 @@ def string_guard(entity: Any) -> Guard | None:
 
 @cache
 def field_finder(entity: Any, name: str) -> Finder:
-    """(buffer, start, end of the body) -> where in the buffer the fields `name`, numbers of eight
-    bytes, begin, in their order. For bodies that could be read; it raises UndecodableBody for such
-    as only the lenient reader takes.
+    """(buffer, start, end of the body) -> where in the buffer the fields `name`, which are numbers,
+    begin, in their order, each with its letter in struct's language. For bodies that could be read;
+    it raises UndecodableBody for such as only the lenient reader takes.
     """
     return _GuardSource(entity, name).compile_finder()
 
@@ -177,7 +177,7 @@ class _GuardSource:
     def _walk_item(self, field: SchemaField, *, nullable: bool, flexible: bool) -> None:
         if field.type in FIXED:
             if field.name == self._sought:
-                self._line(f"found.append(p + {self._skip})")
+                self._line(f"found.append((p + {self._skip}, {FIXED[field.type]!r}))")
             self._skip += _item_bytes_min(field, flexible=flexible)
             return
         length = self._name()

@@ -7,14 +7,17 @@ v6 flexible · v7 protocol_type, nullable protocol_name · v8 reason (KIP-800) �
 from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ..call import Call
 from ..groups.commands import JoinGroup
 from ..groups.results import Joined, JoinedMember
 from ..node import Node
+from ..shapes import Again, Numbers
 from .reply import NO_THROTTLE, milliseconds
+
+PARKS: Final = True
 
 
 class JoinReply(NamedTuple):
@@ -29,7 +32,7 @@ class JoinReply(NamedTuple):
     throttle_time: timedelta = NO_THROTTLE
 
 
-def handle(call: Call, node: Node) -> None:
+def handle(call: Call, node: Node) -> Again | None:
     request = call.request
     session_timeout_ms = milliseconds(request.session_timeout)
     rebalance_timeout = getattr(request, "rebalance_timeout", None)
@@ -50,6 +53,19 @@ def handle(call: Call, node: Node) -> None:
         reason=getattr(request, "reason", None),
         client_software=call.client_software,
     )
+    _submit(command, call, node)
+    # Who has no id yet is never the same twice.
+    return partial(_again, command) if command.member_id else None
+
+
+def _again(command: JoinGroup, calls: Sequence[Call], node: Node, _: Sequence[Numbers]) -> None:
+    (call,) = calls
+    if command.client_software != call.client_software:
+        command = command._replace(client_software=call.client_software)
+    _submit(command, call, node)
+
+
+def _submit(command: JoinGroup, call: Call, node: Node) -> None:
     ticket = node.groups.submit(command, _respond, call)
     call.hold()
     # Its member stays, as in Kafka, which does not notice; only the answer has nobody to go to.

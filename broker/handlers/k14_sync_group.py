@@ -3,16 +3,21 @@
 v1 throttle_time · v3 group_instance_id · v4 flexible · v5 protocol_type, protocol_name (KIP-559).
 """
 
+from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ..call import Call
 from ..groups.commands import SyncGroup
 from ..groups.results import Synced
 from ..node import Node
+from ..shapes import Again, Numbers
 from .reply import NO_THROTTLE
+
+CHANGES: Final = "generation_id"
+PARKS: Final = True
 
 
 class SyncReply(NamedTuple):
@@ -23,14 +28,14 @@ class SyncReply(NamedTuple):
     throttle_time: timedelta = NO_THROTTLE
 
 
-def handle(call: Call, node: Node) -> None:
+def handle(call: Call, node: Node) -> Again | None:
     request = call.request
     protocol_type = getattr(request, "protocol_type", None)
     protocol_name = getattr(request, "protocol_name", None)
     if call.version >= 5 and (protocol_type is None or protocol_name is None):
         # Mandatory from v5 on though the schema allows null (upstream: KafkaApis, KIP-559).
         call.reply(SyncReply(ErrorCode.inconsistent_group_protocol, None, None, b""))
-        return
+        return None
     command = SyncGroup(
         group_id=request.group_id,
         generation_id=request.generation_id,
@@ -40,6 +45,20 @@ def handle(call: Call, node: Node) -> None:
         protocol_name=protocol_name,
         assignments=tuple((a.member_id, a.assignment) for a in request.assignments),
     )
+    _submit(command, call, node)
+    # What a leader brings is another assignment each time.
+    return None if command.assignments else partial(_again, command)
+
+
+def _again(
+    command: SyncGroup, calls: Sequence[Call], node: Node, requests: Sequence[Numbers]
+) -> None:
+    (call,), ((_, generation_id),) = calls, requests
+    group_id, _, *rest = command
+    _submit(SyncGroup(group_id, generation_id, *rest), call, node)
+
+
+def _submit(command: SyncGroup, call: Call, node: Node) -> None:
     ticket = node.groups.submit(command, _respond, call)
     call.hold()
     # Its member stays, as in Kafka, which does not notice; only the answer has nobody to go to.

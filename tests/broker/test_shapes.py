@@ -31,7 +31,7 @@ from topic_world import NOW_MS
 
 LEARNT = [
     (api.key, version)
-    for api in map(BY_KEY.__getitem__, (8, 9, 12))
+    for api in map(BY_KEY.__getitem__, (8, 9, 11, 12, 14))
     for version in range(api.min_version, api.max_version + 1)
 ]
 
@@ -212,9 +212,8 @@ def test_the_offsets_stand_where_the_finder_says(
     data = frame(key, version, with_offsets(message, lambda: number), 7)
     body = read_request_header(data, 4, len(data)).body
     places = request_finder(key, version, "committed_offset")(data, body, len(data))
-    assert [struct.unpack_from(">q", data, place)[0] for place in places] == [number] * sum(
-        len(topic.partitions) for topic in message.topics
-    )
+    found = [(struct.unpack_from(f">{letter}", data, place)[0], letter) for place, letter in places]
+    assert found == [(number, "q")] * sum(len(topic.partitions) for topic in message.topics)
 
 
 def commit_of(offset: int, correlation_id: int, metadata: str = "", group_id: str = "g") -> bytes:
