@@ -12,7 +12,7 @@ from .members import Member
 from .results import Joined, JoinedMember, join_refused, sync_refused
 from .states import COMPLETING, EMPTY, PREPARING
 from .subscriptions import keep_subscriptions
-from .turn import Turn
+from .turn import Turn, make
 from .voice import EventType, Why, listed
 from .voting import elect
 
@@ -212,22 +212,25 @@ def this_generation(group: Group, member: Member) -> Joined:
     """The generation as `member` sees it: with everybody's metadata for the leader only."""
     assert group.leader is not None
     is_leader = member.member_id == group.leader
-    return Joined(
-        ErrorCode.none,
-        group.generation,
-        group.protocol_type,
-        group.protocol_name,
-        group.leader,
-        member.member_id,
-        everybody(group) if is_leader else (),
-        False,
+    return make(
+        Joined,
+        (
+            ErrorCode.none,
+            group.generation,
+            group.protocol_type,
+            group.protocol_name,
+            group.leader,
+            member.member_id,
+            everybody(group) if is_leader else (),
+            False,
+        ),
     )
 
 
 def everybody(group: Group) -> tuple[JoinedMember, ...]:
     name = group.protocol_name or ""
     return tuple(
-        JoinedMember(member.member_id, member.group_instance_id, member.metadata(name))
+        make(JoinedMember, (member.member_id, member.group_instance_id, member.metadata(name)))
         for member in group.members.values()
     )
 

@@ -85,7 +85,7 @@ class Turn:
         self._replies: list[Reply] = []
 
     def answer(self, ticket: int, result: Result) -> None:
-        self._replies.append(Reply(ticket, result))
+        self._replies.append(make(Reply, (ticket, result)))
 
     def propose(self, group: Group, assignments: dict[str, bytes] | None = None) -> None:
         """Write the group as it is, with `assignments` instead of those it has."""
@@ -106,4 +106,6 @@ class Turn:
         self.deadlines.set(timer, self.now + delay_ms)
 
     def outcome(self) -> Outcome:
-        return Outcome(tuple(self._records), tuple(self._replies))
+        if not self._records and not self._replies:
+            return NOTHING
+        return make(Outcome, (tuple(self._records), tuple(self._replies)))

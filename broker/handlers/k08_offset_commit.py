@@ -13,6 +13,7 @@ from ...protocol.errors import ErrorCode
 from ..call import Call
 from ..groups.commands import CommitEntry, OffsetCommit
 from ..groups.results import CommitDone
+from ..groups.turn import make
 from ..node import Node
 from ..shapes import Again, Numbers
 from .reply import NO_THROTTLE, merged, milliseconds
@@ -20,7 +21,6 @@ from .reply import NO_THROTTLE, merged, milliseconds
 CHANGES: Final = "committed_offset"
 
 UNKNOWN_PARTITION = ErrorCode.unknown_topic_or_partition
-_make = tuple.__new__  # a NamedTuple's own __new__ is a Python function, this one is not
 
 
 class PartitionReply(NamedTuple):
@@ -76,7 +76,7 @@ class Commit:
         if self._topics_version != node.topics.version:
             self._sort_out(calls[0].version, node)
         entries: list[CommitEntry] = [
-            _make(CommitEntry, (name, partition, numbers[place], epoch, metadata, None))
+            make(CommitEntry, (name, partition, numbers[place], epoch, metadata, None))
             for numbers in requests
             for name, partition, place, epoch, metadata in self._entries
         ]
@@ -84,7 +84,7 @@ class Commit:
             # Nothing is there to commit, so the group is not even looked at (upstream: KafkaApis).
             self._respond((calls, self._sorted), CommitDone(()))
             return
-        command: OffsetCommit = _make(OffsetCommit, (*self._who, entries, *self._how))
+        command: OffsetCommit = make(OffsetCommit, (*self._who, entries, *self._how))
         node.groups.submit(command, self._respond, (calls, self._sorted))
 
     def _sort_out(self, version: int, node: Node) -> None:

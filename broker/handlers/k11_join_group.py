@@ -13,6 +13,7 @@ from ...protocol.errors import ErrorCode
 from ..call import Call
 from ..groups.commands import JoinGroup
 from ..groups.results import Joined, JoinedMember
+from ..groups.turn import make
 from ..node import Node
 from ..shapes import Again, Numbers
 from .reply import NO_THROTTLE, milliseconds
@@ -75,14 +76,18 @@ def _submit(command: JoinGroup, call: Call, node: Node) -> None:
 def _respond(call: Call, result: Joined) -> None:
     name = result.protocol_name
     call.reply(
-        JoinReply(
-            result.error,
-            result.generation_id,
-            result.protocol_type,
-            (name or None) if call.version >= 7 else (name or ""),
-            result.leader,
-            result.skip_assignment,
-            result.member_id,
-            result.members,
+        make(
+            JoinReply,
+            (
+                result.error,
+                result.generation_id,
+                result.protocol_type,
+                (name or None) if call.version >= 7 else (name or ""),
+                result.leader,
+                result.skip_assignment,
+                result.member_id,
+                result.members,
+                NO_THROTTLE,
+            ),
         )
     )

@@ -12,6 +12,7 @@ from ...protocol.errors import ErrorCode
 from ..call import Call
 from ..groups.commands import SyncGroup
 from ..groups.results import Synced
+from ..groups.turn import make
 from ..node import Node
 from ..shapes import Again, Numbers
 from .reply import NO_THROTTLE
@@ -54,8 +55,8 @@ def _again(
     command: SyncGroup, calls: Sequence[Call], node: Node, requests: Sequence[Numbers]
 ) -> None:
     (call,), ((_, generation_id),) = calls, requests
-    group_id, _, *rest = command
-    _submit(SyncGroup(group_id, generation_id, *rest), call, node)
+    now: SyncGroup = make(SyncGroup, (command[0], generation_id, *command[2:]))
+    _submit(now, call, node)
 
 
 def _submit(command: SyncGroup, call: Call, node: Node) -> None:
@@ -66,6 +67,4 @@ def _submit(command: SyncGroup, call: Call, node: Node) -> None:
 
 
 def _respond(call: Call, result: Synced) -> None:
-    call.reply(
-        SyncReply(result.error, result.protocol_type, result.protocol_name, result.assignment)
-    )
+    call.reply(make(SyncReply, (*result, NO_THROTTLE)))
