@@ -34,8 +34,15 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def tools(kafka_jars: Path, bootstrap: str) -> Tools:
-    return Tools(kafka_jars, bootstrap)
+def tools(kafka_jars: Path, bootstrap: str, client: KafkaPython) -> Tools:
+    tools = Tools(kafka_jars, bootstrap)
+    admin = client.admin()
+    topic = f"tools-{uuid.uuid4().hex[:8]}"
+    admin.create_topic(topic, 1)
+    tools.archive_classes(topic)
+    admin.delete_topic(topic)
+    admin.close()
+    return tools
 
 
 @pytest.fixture(scope="session")
