@@ -1,7 +1,7 @@
 """DescribeAcls (key 29). v1 pattern types (KIP-290) · v2 flexible · v3 resource type USER."""
 
 from datetime import timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ..call import Call
@@ -10,6 +10,8 @@ from .reply import NO_THROTTLE
 
 # Upstream: AclApis, which says it in two ways.
 COMPLAINT = "No Authorizer is configured on the broker"
+# The code of what a client does not know itself, in each of the fields that are one.
+UNKNOWN = 0
 
 
 class DescribeAclsReply(NamedTuple):
@@ -21,4 +23,17 @@ class DescribeAclsReply(NamedTuple):
 
 def handle(call: Call, node: Node) -> None:  # noqa: ARG001
     """As Kafka without an authorizer, whatever is asked for."""
-    call.reply(DescribeAclsReply())
+    if is_unknown(call.request):
+        call.no_reply_but_the_end("DescribeAcls with an UNKNOWN element")
+    else:
+        call.reply(DescribeAclsReply())
+
+
+def is_unknown(asked: Any) -> bool:
+    """Whether a filter has an UNKNOWN element: to Kafka the whole request is malformed then."""
+    return UNKNOWN in (
+        asked.resource_type_filter,
+        asked.pattern_type_filter,
+        asked.operation,
+        asked.permission_type,
+    )

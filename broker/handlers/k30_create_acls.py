@@ -1,11 +1,12 @@
 """CreateAcls (key 30). v1 pattern types (KIP-290) · v2 flexible · v3 resource type USER."""
 
 from datetime import timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ..call import Call
 from ..node import Node
+from .k29_describe_acls import UNKNOWN
 from .reply import NO_THROTTLE
 
 # Upstream: AclApis, in another sentence than DescribeAcls.
@@ -24,4 +25,17 @@ class CreateAclsReply(NamedTuple):
 
 def handle(call: Call, node: Node) -> None:  # noqa: ARG001
     """As Kafka without an authorizer: each is refused."""
-    call.reply(CreateAclsReply([CreationReply() for _ in call.request.creations]))
+    creations = call.request.creations
+    if any(_is_unknown(each) for each in creations):
+        call.no_reply_but_the_end("CreateAcls with an UNKNOWN element")
+    else:
+        call.reply(CreateAclsReply([CreationReply() for _ in creations]))
+
+
+def _is_unknown(creation: Any) -> bool:
+    return UNKNOWN in (
+        creation.resource_type,
+        creation.resource_pattern_type,
+        creation.operation,
+        creation.permission_type,
+    )

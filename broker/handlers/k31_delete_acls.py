@@ -6,6 +6,7 @@ from typing import NamedTuple
 from ...protocol.errors import ErrorCode
 from ..call import Call
 from ..node import Node
+from .k29_describe_acls import is_unknown
 from .k30_create_acls import COMPLAINT
 from .reply import NO_THROTTLE
 
@@ -23,4 +24,8 @@ class DeleteAclsReply(NamedTuple):
 
 def handle(call: Call, node: Node) -> None:  # noqa: ARG001
     """As Kafka without an authorizer: each is refused."""
-    call.reply(DeleteAclsReply([FilterReply() for _ in call.request.filters]))
+    filters = call.request.filters
+    if any(is_unknown(each) for each in filters):
+        call.no_reply_but_the_end("DeleteAcls with an UNKNOWN element")
+    else:
+        call.reply(DeleteAclsReply([FilterReply() for _ in filters]))

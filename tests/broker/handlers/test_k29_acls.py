@@ -54,3 +54,33 @@ def test_each_deletion_is_refused(version: int, count: int) -> None:
     assert [(each.error_code, each.matching_acls) for each in answer.filter_results] == [
         (ErrorCode.security_disabled, ())
     ] * count
+
+
+def is_closed(api: str, **fields: Any) -> bool:
+    asked = World().send(api, 2, **fields)
+    assert asked.is_over
+    return asked.answer is None and "UNKNOWN element" in asked.ended_because
+
+
+@pytest.mark.parametrize("code", [0, 99])
+@pytest.mark.parametrize(
+    "field", ["resource_type_filter", "pattern_type_filter", "operation", "permission_type"]
+)
+def test_a_filter_with_an_unknown_element_closes_the_connection(field: str, code: int) -> None:
+    """Only with the code of UNKNOWN itself: one that Kafka does not know it takes."""
+    bad = {**ANY_ACL, field: code}
+    assert is_closed("DescribeAcls", **bad) is (code == 0)
+    part = World().part
+    filters = tuple(part("DeleteAcls", 2, "DeleteAclsFilter", **each) for each in (ANY_ACL, bad))
+    assert is_closed("DeleteAcls", filters=filters) is (code == 0)
+
+
+@pytest.mark.parametrize("code", [0, 99])
+@pytest.mark.parametrize(
+    "field", ["resource_type", "resource_pattern_type", "operation", "permission_type"]
+)
+def test_a_rule_with_an_unknown_element_closes_the_connection(field: str, code: int) -> None:
+    part = World().part
+    rules = (ACL, {**ACL, field: code})
+    creations = tuple(part("CreateAcls", 2, "AclCreation", **each) for each in rules)
+    assert is_closed("CreateAcls", creations=creations) is (code == 0)
