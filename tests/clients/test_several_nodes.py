@@ -116,6 +116,27 @@ def test_a_group_goes_on_when_its_coordinator_moves(
     audience.until_shared(places(topic, 6), [3, 3])
 
 
+def test_records_flow_on_when_the_leaders_of_their_partitions_move(
+    nodes: BrokerThread,
+    client: Client,
+    new_topic: MakeTopic,
+    consumer: MakeConsumer,
+    group: str,
+) -> None:
+    topic = new_topic(6)
+    audience = two_members(consumer, group, topic)
+    read_and_commit(client, audience, topic, "before")
+
+    def move_all(broker: object) -> None:
+        for index, partition in enumerate(broker.node.topics.get(topic).partitions):  # type: ignore[attr-defined]
+            broker.cluster.move(topic, index, partition.leader_id % 3 + 1)  # type: ignore[attr-defined]
+
+    for text in ("after", "after another"):
+        nodes.ask(move_all)
+        read_and_commit(client, audience, topic, text)
+    assert committed(client, group, topic) == [6] * 6
+
+
 def test_a_group_rides_through_a_node_that_stops_and_comes_back(
     nodes: BrokerThread,
     client: Client,
