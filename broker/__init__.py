@@ -3,7 +3,8 @@
 groups/            the group state machines: no bytes, no clock, no I/O
 handlers/          one file per API key: a request's fields in, a command or an answer out
 runtime.py         the life of a command: decision, records, durable, reply;  shard.py: what it
-                   keeps of each offsets partition
+                   keeps of each offsets partition;  loading.py: its log is read
+forgetting.py      offsets go with their topic, whatever fails meanwhile
 broker.py          puts all of this together;  node.py: what a handler sees of it
 cluster.py         several nodes in one process: who is up, who leads what
 server.py          the listening socket;  connection.py: one client, its answers in order

@@ -2,7 +2,6 @@
 
 import asyncio
 import uuid
-from collections import defaultdict
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
@@ -31,7 +30,6 @@ from .meta import cluster_id_of
 from .node import Node
 from .runtime import GroupRuntime
 from .server import Server
-from .shard import DeletedTopics
 from .sync_pool import SyncPool
 from .timers import Timers
 from .tracing import new_routes
@@ -158,6 +156,8 @@ class Broker:
             # Answers go out at once, not with the next turn of the loop.
             round_over=self._outbox.send,
         )
+        timers = Timers(self._clock)
+        closing.callback(timers.close)
         topics = Topics(
             folder=folder,
             files=files,
@@ -166,16 +166,14 @@ class Broker:
             nodes=Nodes(list(self._servers)),
             new_id=uuid.uuid4,
             now_ms=self._clock.now_ms,
+            in_turn=timers.in_turn,
         )
         closing.callback(topics.close)
-        timers = Timers(self._clock)
-        closing.callback(timers.close)
         self._events = self._event_log(cluster_id)
         cluster = Cluster(cluster_id, topics)
-        deleted: DeletedTopics = defaultdict(list)
         for node_id in self._servers:
             own = config if node_id == config.node_id else config.of_node(node_id)
-            groups = self._group_runtime(node_id, rounds, topics, timers, deleted)
+            groups = self._group_runtime(node_id, rounds, topics, timers, cluster)
             closing.callback(groups.close)
             cluster.nodes[node_id] = Node(
                 node_id=node_id,
@@ -210,7 +208,7 @@ class Broker:
         return told.host, told.port + place if told.port else port
 
     def _group_runtime(
-        self, node_id: int, rounds: Rounds, topics: Topics, timers: Timers, deleted: DeletedTopics
+        self, node_id: int, rounds: Rounds, topics: Topics, timers: Timers, cluster: Cluster
     ) -> GroupRuntime:
         def partition(index: int) -> Partition:
             found = topics.ensure_offsets_topic().partition(index)
@@ -249,9 +247,10 @@ class Broker:
             new_coordinator=partial(self._new_coordinator, node_id, groups),
             call_soon=asyncio.get_running_loop().call_soon,
             leads=lambda index: partition(index).leader_id == node_id,
-            deleted_topics=deleted,
+            deleted_topics=cluster.deleted_topics,
         )
         runtime.on_durable = lambda index: partition(index).waiters.wake_all()
+        runtime.on_forgotten = cluster.tell_forgotten
         return runtime
 
     def _new_coordinator(self, node_id: int, config: GroupConfig, partition: int) -> Coordinator:

@@ -5,13 +5,15 @@ of the offsets partitions that it leads. A node that goes lets others lead first
 shutdown does in Kafka; one that comes back leads again what is given to it.
 """
 
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 
 from ..topics.names import OFFSETS_TOPIC
 from ..topics.nodes import NO_LEADER
 from ..topics.partition import Partition
 from ..topics.registry import Topics
 from ..topics.topic import Topic
+from .forgetting import DeletedTopics
 from .node import Node
 
 Place = tuple[Topic, Partition]
@@ -25,6 +27,8 @@ class Cluster:
         self._topics = topics
         self.nodes: dict[int, Node] = {}
         topics.on_moved = self._moved
+        self.deleted_topics = DeletedTopics(topics.deleted)
+        self._forgetting: deque[tuple[int, Callable[[], None]]] = deque()
 
     # --- looking
 
@@ -72,10 +76,23 @@ class Cluster:
         orphans = [place for place in self._places() if place[1].leader_id == NO_LEADER]
         self._elect((place, node_id) for place in orphans)
 
-    def topic_deleted(self, topic: str) -> None:
-        """What was committed for it goes with it, in all groups of all nodes."""
+    def topic_deleted(self, topic: str, forgotten: Callable[[], None]) -> None:
+        """What was committed for it goes with it, in all groups of all nodes; `forgotten` is told
+        when all of that is durable."""
+        self.deleted_topics.add(topic)
+        self._forgetting.append((len(self.deleted_topics), forgotten))
         for node in self.nodes.values():
-            node.groups.topic_deleted(topic)
+            node.groups.topic_deleted()
+        self.tell_forgotten()
+
+    def tell_forgotten(self) -> None:
+        """A partition has forgotten deleted topics, or is not served any more."""
+        while self._forgetting:
+            count, forgotten = self._forgetting[0]
+            if not all(node.groups.has_forgotten(count) for node in self.nodes.values()):
+                return
+            self._forgetting.popleft()
+            forgotten()
 
     def _places(self) -> Iterator[Place]:
         for topic in self._topics:

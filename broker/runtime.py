@@ -7,29 +7,26 @@ was decided, so that no client reads what a crash could take back
 """
 
 import logging
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from ..log.errors import LogError
-from ..offsets.records import UndecodableRecord
 from ..offsets.store import OffsetsStore
 from ..protocol.errors import ErrorCode
 from .clock import Clock
+from .forgetting import DeletedTopics, Forgetter
 from .groups.commands import Command, GroupCommand, ListGroups
 from .groups.coordinator import Coordinator, Outcome, Reply
 from .groups.describing import listed_together
 from .groups.results import append_error, refusal
-from .shard import DeletedTopics, ServedShard, ShardState
+from .loading import Loader
+from .shard import ServedShard, ShardState
 from .timers import Timers
 from .together import Together
 
 _log = logging.getLogger("kohort.coordinator")
 
-# Loading goes on in slices of this many records, about 20 ms, between which other partitions are
-# served; a log that fits into the first slice never makes a client wait for a retry.
-LOAD_SLICE_RECORDS = 10_000
 # A partition whose log could not be opened is tried again by the first request after this time.
 RETRY_FAILED_MS = 1_000
 
@@ -64,7 +61,19 @@ class GroupRuntime:
         self._to_load: deque[int] = deque()
         self._last_ticket = 0
         self._waiting: dict[int, tuple[Command, Respond, Any]] = {}
-        self._deleted_topics = defaultdict(list) if deleted_topics is None else deleted_topics
+        self._deleted_topics = DeletedTopics() if deleted_topics is None else deleted_topics
+        self._forgetter = Forgetter(
+            deleted=self._deleted_topics,
+            store=store,
+            timers=timers,
+            carry_out=lambda shard, outcome: self._carry_out(shard, outcome, clock.now_ms()),
+            done=self._has_forgotten,
+        )
+        self._loader = Loader(
+            store=store, call_soon=call_soon, read=self._forgetter.begin, failed=self._fail
+        )
+        # Told when topics that were deleted are forgotten in a partition, or nobody serves it.
+        self.on_forgotten: Callable[[], None] = lambda: None
         # Told after a round has made records of a partition durable.
         self.on_durable: Callable[[int], None] = lambda _partition: None
 
@@ -107,8 +116,11 @@ class GroupRuntime:
                 parts.put(place, refused[place])
 
     def _is_loading(self) -> bool:
-        unread = any(p not in self._shards and self._leads(p) for p in self._to_load)
-        return unread or any(s.state is ShardState.LOADING for s in self._shards.values())
+        loading = any(s.state is ShardState.LOADING for s in self._shards.values())
+        return loading or self._is_unread()
+
+    def _is_unread(self) -> bool:
+        return any(p not in self._shards and self._leads(p) for p in self._to_load)
 
     def _decide(self, shard: ServedShard, command: Command, respond: Respond, context: Any) -> int:
         self._last_ticket = ticket = self._last_ticket + 1
@@ -142,31 +154,37 @@ class GroupRuntime:
         reads the log only then.
         """
         shard = self._shards.pop(partition, None)
-        if shard is None:
-            return
-        shard.state = ShardState.RESIGNED
-        shard.loading = None
-        shard.disarm()
-        self._deliver(shard.coordinator.unload().replies)
+        if shard is not None:
+            shard.state = ShardState.RESIGNED
+            shard.loading = shard.forgetting = None
+            shard.disarm()
+            self._deliver(shard.coordinator.unload().replies)
+        self.on_forgotten()
 
-    def topic_deleted(self, topic: str) -> None:
-        """Tombstones for all that was committed for it; where the log is still to be read, once
-        it is and before anyone is answered from it."""
-        unread = {p for p in self._to_load if p not in self._shards and self._leads(p)}
-        for partition in (*self._shards, *unread):
-            self._deleted_topics[partition].append(topic)
-        for shard in self._shards.values():
+    def topic_deleted(self) -> None:
+        """Tombstones for all that was committed for the newest of the deleted topics; where the
+        log is still to be read, once it is and before anyone is answered from it."""
+        for shard in list(self._shards.values()):
             if shard.state is ShardState.ACTIVE:
-                self._forget_deleted(shard)
+                self._forgetter.begin(shard)
 
-    def _forget_deleted(self, shard: ServedShard) -> None:
-        for topic in self._deleted_topics.pop(shard.partition, ()):
-            outcome = shard.coordinator.topic_deleted(topic)
-            self._carry_out(shard, outcome, self._clock.now_ms())
+    def has_forgotten(self, count: int) -> bool:
+        """Whether the first so many deleted topics have left nothing that could be served."""
+        return not self._is_unread() and all(
+            shard.state is ShardState.FAILED or self._deleted_topics.forgotten(partition) >= count
+            for partition, shard in self._shards.items()
+        )
+
+    def _has_forgotten(self, shard: ServedShard) -> None:
+        if shard.state is ShardState.LOADING:
+            shard.state = ShardState.ACTIVE
+            now = self._clock.now_ms()
+            self._carry_out(shard, shard.coordinator.loaded(now), now)
+        self.on_forgotten()
 
     def close(self) -> None:
         for shard in self._shards.values():
-            shard.loading = None
+            shard.loading = shard.forgetting = None
             shard.disarm()
         self._shards.clear()
         self._to_load.clear()
@@ -177,7 +195,7 @@ class GroupRuntime:
             shard.state is ShardState.FAILED
             and self._clock.now_ms() >= shard.failed_ms + RETRY_FAILED_MS
         ):
-            self._start_loading(shard)
+            self._loader.begin(shard)
         if shard.state is ShardState.ACTIVE:
             return None
         if shard.state is ShardState.FAILED:
@@ -274,53 +292,8 @@ class GroupRuntime:
 
     def _open(self, partition: int) -> ServedShard:
         shard = self._shards[partition] = ServedShard(partition, self._new_coordinator(partition))
-        self._start_loading(shard)
+        self._loader.begin(shard)
         return shard
-
-    def _start_loading(self, shard: ServedShard) -> None:
-        shard.state = ShardState.LOADING
-        try:
-            shard.log = self._store.opened(shard.partition, shard.log)
-        except (OSError, LogError) as error:
-            self._fail(shard, error)
-            return
-        if self._store.is_pending(shard.log):
-            # Of the node that led it before; what it has been promised must be read too.
-            self._store.then(shard.log, partial(self._read, shard))
-        else:
-            self._read(shard, None)
-
-    def _read(self, shard: ServedShard, error: OSError | None) -> None:
-        if shard.state is ShardState.RESIGNED:
-            return
-        if error is not None:
-            self._start_loading(shard)  # from what is on the disk
-            return
-        assert shard.log is not None
-        shard.loading = self._store.load(shard.log)
-        self._load_slice(shard)
-
-    def _load_slice(self, shard: ServedShard) -> None:
-        if shard.loading is None:
-            return  # The broker was closed meanwhile.
-        loaded = 0
-        apply = shard.coordinator.apply
-        try:
-            for records in shard.loading:
-                for record in records:
-                    apply(record)
-                loaded += len(records)
-                if loaded >= LOAD_SLICE_RECORDS:
-                    self._call_soon(partial(self._load_slice, shard))
-                    return
-        except (OSError, LogError, UndecodableRecord) as error:
-            self._fail(shard, error)
-            return
-        shard.loading = None
-        shard.state = ShardState.ACTIVE
-        now = self._clock.now_ms()
-        self._carry_out(shard, shard.coordinator.loaded(now), now)
-        self._forget_deleted(shard)
 
     def _lose(self, shard: ServedShard, error: OSError) -> None:
         """What is in memory rests on bytes that are not on disk: let go and read the disk again."""
@@ -333,12 +306,17 @@ class GroupRuntime:
             # Its next leader waits for the same bytes, and hears of it now.
             self._store.abandon(log, error)
             return
+        was_loading = shard.state is ShardState.LOADING
         shard.state = ShardState.LOADING
-        shard.gathered = None
+        shard.gathered = shard.forgetting = None
         shard.coordinator = self._new_coordinator(shard.partition)
         shard.disarm()
         self._store.abandon(log, error)
-        self._start_loading(shard)
+        if was_loading:
+            # What it must forget first cannot be written: not to be tried again without an end.
+            self._fail(shard, error)
+        else:
+            self._loader.begin(shard)
         self._deliver(lost.unload().replies)
 
     def _fail(self, shard: ServedShard, error: Exception) -> None:
@@ -348,3 +326,4 @@ class GroupRuntime:
         shard.failed_ms = self._clock.now_ms()
         shard.loading = None
         shard.coordinator = self._new_coordinator(shard.partition)
+        self.on_forgotten()

@@ -1,17 +1,12 @@
 """What a node's runtime keeps of each offsets partition that it leads."""
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from enum import Enum, auto
-from typing import TypeAlias
 
 from ..log.log import Log
 from ..offsets.records import OffsetsRecord
-from .groups.coordinator import Coordinator, Reply
+from .groups.coordinator import Coordinator, Outcome, Reply
 from .timers import Timer, Timers
-
-DeletedTopics: TypeAlias = defaultdict[int, list[str]]
-"""Offsets partition -> topics whose tombstones are to be written once its log has been read."""
 
 
 class ShardState(Enum):
@@ -27,6 +22,7 @@ class ServedShard:
     __slots__ = (
         "coordinator",
         "failed_ms",
+        "forgetting",
         "gathered",
         "loading",
         "log",
@@ -42,6 +38,8 @@ class ServedShard:
         self.state = ShardState.FAILED
         self.log: Log | None = None
         self.loading: Iterator[list[OffsetsRecord]] | None = None
+        # What is left of forgetting topics that were deleted, while that goes on.
+        self.forgetting: Iterator[Outcome] | None = None
         self.failed_ms = 0
         self.timer: Timer | None = None
         # Replies whose records are in the newest round: the one that gathers, or, while none

@@ -7,7 +7,7 @@ to visit; a dict for each topic of each group would cost a fifth more.
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 
 from .committed import Committed, read_committed
 from .records import OffsetCommitted, OffsetForgotten
@@ -20,11 +20,12 @@ _NAMES_MAX = 100_000
 class OffsetsTable:
     """Who has committed what. One writer: whoever applies records."""
 
-    __slots__ = ("_groups", "_names")
+    __slots__ = ("_groups", "_names", "_topics")
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[str, bytes]] = {}
         self._names: dict[tuple[str, int], str] = {}
+        self._topics: set[str] = set()
 
     def put(self, record: OffsetCommitted) -> None:
         group_id, topic, partition, value = record
@@ -67,18 +68,23 @@ class OffsetsTable:
             topic, _, partition = name.rpartition("-")
             yield OffsetCommitted(group_id, topic, int(partition), value)
 
-    def of_topic(self, topic: str) -> list[OffsetForgotten]:
-        """What forgets all that was ever committed for a topic. Looks at every offset there is,
-        some 10 ms for 100,000."""
-        prefix = f"{topic}-"
-        start = len(prefix)
-        return [
-            OffsetForgotten(group_id, topic, int(name[start:]))
-            for group_id, offsets in self._groups.items()
-            for name in offsets
-            # The topic "a-b" has partitions "a-b-0", which are none of the topic "a".
-            if name.startswith(prefix) and "-" not in name[start:]
-        ]
+    def of_topics(self, group_id: str, topics: Set[str]) -> list[OffsetForgotten]:
+        """What forgets all that a group has committed for these topics. Looks at every offset of
+        the group, some 15 ms for 100,000."""
+        found = []
+        for name in self._groups.get(group_id, ()):
+            topic, _, partition = name.rpartition("-")
+            if topic in topics:
+                found.append(OffsetForgotten(group_id, topic, int(partition)))
+        return found
+
+    def has_had(self, topic: str) -> bool:
+        """Whether there has ever been an offset of this topic. Does not look at them."""
+        return topic in self._topics
+
+    def count(self, group_id: str) -> int:
+        """How many offsets a group has."""
+        return len(self._groups.get(group_id, ()))
 
     def has(self, group_id: str) -> bool:
         """Whether the group has any committed offset."""
@@ -95,6 +101,7 @@ class OffsetsTable:
     def _name(self, topic: str, partition: int) -> str:
         if len(self._names) >= _NAMES_MAX:
             self._names.clear()
+        self._topics.add(topic)
         # Interned, so that the tables of all offsets partitions share one string.
         name = self._names[topic, partition] = sys.intern(f"{topic}-{partition}")
         return name

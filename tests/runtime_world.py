@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from faulty_files import FaultyFiles, sync_each
+from kohort.broker.forgetting import DeletedTopics
 from kohort.broker.groups.commands import CommitEntry, OffsetCommit, OffsetFetch
 from kohort.broker.groups.config import GroupConfig
 from kohort.broker.groups.coordinator import Coordinator
@@ -90,6 +91,7 @@ class World:
         self.rounds = Rounds(
             durability=durability, call_soon=self.due.append, sync_logs=self.sync_logs
         )
+        self.deleted_topics = DeletedTopics()
         self.runtime = GroupRuntime(
             store=OffsetsStore(partitions=1, partition=self.one, rounds=self.rounds),
             clock=self.clock,
@@ -98,6 +100,7 @@ class World:
                 GroupConfig(group_initial_rebalance_delay_ms=0), self.new_id
             ),
             call_soon=self.due.append,
+            deleted_topics=self.deleted_topics,
         )
         self.ids = 0
         self.answers: dict[str, Any] = {}
@@ -138,6 +141,10 @@ class World:
         entry = CommitEntry("t", 0, offset, -1, None, None)
         error = ErrorCode.illegal_generation
         self.ask(name, OffsetCommit(group_id, -1, "", None, [entry], None, error))
+
+    def topic_deleted(self, topic: str = "t") -> None:
+        self.deleted_topics.add(topic)
+        self.runtime.topic_deleted()
 
     def fetched(self, group_id: str = "g") -> int:
         self.answers.pop("fetch", None)

@@ -107,6 +107,7 @@ class World:
             nodes=Nodes([1]),
             new_id=self._new_id,
             now_ms=lambda: self.now_ms,
+            in_turn=self._turns.append,
         )
         cluster = SimpleNamespace(id="kqTQaMhSSk2QIGlhVrdiyw", controller_id=1)
         self.node: Any = SimpleNamespace(

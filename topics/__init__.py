@@ -5,6 +5,7 @@ nodes.py        who is up, and who is to lead what
 topic.py        one topic;  partition.py: its log, its producers, who waits for it
 produce.py      a batch on its way in;  producers.py: is it the next one, or here already?
 fetch.py        batches on their way out;  waiters.py: long polls
+removal.py      the end of a deleted topic: its folders
 start_offsets.py   where partitions begin after DeleteRecords
 admin.py        making, growing and deleting topics;  alter.py: changing configurations
 names.py        which names are allowed;  errors.py: how topics say no

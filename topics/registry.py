@@ -2,7 +2,8 @@
 live and when the log is read.
 
 A change is decided, gathered for the log and applied in one breath; `settled` tells when it is
-durable. Until then a deleted topic's folders stay, so that nothing is lost if the write fails.
+durable. Until then a deleted topic's folders stay, so that nothing is lost if the write fails. Its
+name is free again once nothing is left of it.
 """
 
 import logging
@@ -31,6 +32,7 @@ from .records import (
     decode,
     encode,
 )
+from .removal import Removal
 from .start_offsets import StartOffsets
 from .topic import Topic
 
@@ -47,8 +49,8 @@ SEGMENT_BYTES_MIN: Final = 1024 * 1024
 class Topics:
     """Every topic, in the order they were made.
 
-    `folder`: the data folder. `new_id` gives topic ids. Opening raises OSError, LogError,
-    UnreadableRecord.
+    `folder`: the data folder. `new_id` gives topic ids; `in_turn` calls back in another turn of the
+    loop. Opening raises OSError, LogError, UnreadableRecord.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class Topics:
         nodes: Nodes,
         new_id: Callable[[], uuid.UUID],
         now_ms: Callable[[], int],
+        in_turn: Callable[[Callable[[], None]], object],
     ) -> None:
         self.configs = configs
         self.nodes = nodes
@@ -72,19 +75,24 @@ class Topics:
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[uuid.UUID, Topic] = {}
         self._by_collision_key: dict[str, str] = {}
-        # Deleted, but the record of it is not durable yet: the folders are still theirs.
+        # Deleted, but not gone: the record of it is not durable yet, or something is still there.
         self._leaving: dict[str, Topic] = {}
+        self.deleted: set[str] = set()
+        """The names that topics have had and none has any more."""
         self._next_producer_id = self._producer_ids_end = 0
         self._watched: object = None
         self.start_offsets = StartOffsets(folder, files)
-        # Told of a topic's name when its deletion is durable, before the name can be had again.
-        self.on_deleted: Callable[[str], None] = lambda _name: None
+        self._removal = Removal(folder, files, rounds, self.start_offsets, in_turn)
+        # Told of a topic's name when its deletion is durable; calls back when the name can be had
+        # again, for all that others have kept for it is gone.
+        self.on_deleted: Callable[[str, Callable[[], None]], None] = lambda _name, gone: gone()
         # Told of a partition that another node leads now, and of the node that led it before.
         self.on_moved: Callable[[Topic, Partition, int], None] = lambda *_: None
         # Another one after each change: what was found out about topics holds as long as it does.
         self.version = 0
         self._journal = self._opened()
         self._replay()
+        self._removal.clear_all(self.deleted)
 
     # --- looking
 
@@ -105,7 +113,7 @@ class Topics:
         return None if topic is None else topic.partition(index)
 
     def is_leaving(self, name: str) -> bool:
-        """Whether a topic of this name is being deleted right now."""
+        """Whether a topic of this name is being deleted right now, and its name not free yet."""
         return name in self._leaving
 
     def colliding(self, name: str) -> str | None:
@@ -145,14 +153,14 @@ class Topics:
     def create(self, name: str, partitions: int, overrides: Mapping[str, str]) -> Topic:
         """Raises OSError when folders of an older topic of that name cannot be removed."""
         for index in range(partitions):
-            self._clear(name, index)
+            self._removal.clear(f"{name}-{index}")
         self._change(TopicStored(name, self._fresh_id(), partitions, overrides))
         return self._by_name[name]
 
     def grow(self, topic: Topic, partitions: int) -> None:
         """Raises OSError as `create` does."""
         for index in range(len(topic.partitions), partitions):
-            self._clear(topic.name, index)
+            self._removal.clear(f"{topic.name}-{index}")
         self._change(TopicStored(topic.name, topic.id, partitions, topic.overrides))
 
     def configure(self, topic: Topic, overrides: Mapping[str, str]) -> None:
@@ -163,10 +171,11 @@ class Topics:
         """`resource`: a node id, or "" for every broker."""
         self._change(BrokerConfigsStored(resource, configs))
 
-    def delete(self, topic: Topic) -> None:
+    def delete(self, topic: Topic, gone: Settled = lambda _error: None) -> None:
+        """`gone` is told when nothing is left of the topic, or why it is still there."""
         self._leaving[topic.name] = topic
         self._change(TopicDeleted(topic.name))
-        self.settled(lambda error: self._remove(topic, error))
+        self.settled(lambda error: self._deleted(topic, gone, error))
 
     def elect(self, topic: Topic, partition: Partition, leader_id: int) -> None:
         """Let another node lead the partition (NO_LEADER: none)."""
@@ -189,7 +198,7 @@ class Topics:
 
     def close(self) -> None:
         """Closes every open log without syncing."""
-        for topic in self._by_name.values():
+        for topic in (*self._by_name.values(), *self._leaving.values()):
             for partition in topic.partitions:
                 partition.close()
         self._journal.close()
@@ -213,6 +222,7 @@ class Topics:
                 self._apply_stored(record)
             case TopicDeleted(name):
                 self._forget(name)
+                self.deleted.add(name)
             case LeaderElected():
                 self._apply_elected(record)
             case BrokerConfigsStored(resource, configs):
@@ -230,6 +240,7 @@ class Topics:
         if topic is None:
             topic = Topic(record.name, record.id, self.configs)
             self._by_name[topic.name] = self._by_id[topic.id] = topic
+            self.deleted.discard(topic.name)
             self._by_collision_key[collision_key(topic.name)] = topic.name
         topic.configure(record.configs)
         hides_undurable = topic.is_internal and self._rounds.durability == "fsync"
@@ -268,29 +279,19 @@ class Topics:
         for partition in topic.partitions:
             partition.waiters.wake_all()
 
-    def _remove(self, topic: Topic, error: OSError | None) -> None:
-        del self._leaving[topic.name]
+    def _deleted(self, topic: Topic, gone: Settled, error: OSError | None) -> None:
         if error is None:
-            self.on_deleted(topic.name)
+            remove, left = self._removal.remove, iter(topic.partitions)
+            self.on_deleted(topic.name, lambda: remove(left, lambda: self._gone(topic, gone)))
+            return
+        del self._leaving[topic.name]
         for partition in topic.partitions:
-            if error is not None:
-                partition.close()  # its topic is back and opens the folder itself
-                continue
-            if partition.opened_log is not None:
-                self._rounds.abandon(partition.opened_log, OSError("the topic was deleted"))
-            try:
-                partition.delete()
-            except OSError as failure:
-                _log.error("The folder of %s could not be removed: %s", partition.name, failure)
+            partition.close()  # its topic is back and opens the folder itself
+        gone(error)
 
-    def _clear(self, name: str, index: int) -> None:
-        """A crash between a deletion and the end of its folders leaves records that must not
-        show up in a new topic of the same name."""
-        folder = self.folder / f"{name}-{index}"
-        if self._files.exists(folder):
-            _log.warning("%s belongs to a topic that was deleted, and is removed", folder)
-            Log(folder, self._files, LogConfig(), read_only=True).delete()
-        self.start_offsets.forget(f"{name}-{index}")
+    def _gone(self, topic: Topic, gone: Settled) -> None:
+        del self._leaving[topic.name]
+        gone(None)
 
     def _fresh_id(self) -> uuid.UUID:
         # Kafka gives no ids whose text begins with "-", like a flag's (Uuid.randomUuid).

@@ -5,7 +5,7 @@ the one writer of durable state, live and when a log is read. Between a decision
 records nobody may ask: the runtime does both in one breath. Read states.py first.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from typing import Any
 
 from ...offsets.causes import Cause
@@ -34,7 +34,7 @@ from .commands import (
 from .commits import decide_commit
 from .config import GroupConfig
 from .deadline_keys import EXPIRING, DeadlineKey
-from .deleting import decide_delete_group, decide_delete_offsets, tombstones_of_topic
+from .deleting import decide_delete_group, decide_delete_offsets, tombstones_of_topics
 from .describing import decide_describe, decide_list
 from .expiring import Expiring
 from .fetches import decide_fetch
@@ -129,9 +129,11 @@ class Coordinator:
         others may be served between them."""
         return self._expiring.is_under_way
 
-    def topic_deleted(self, topic: str) -> Outcome:
-        """All that was committed for it goes, in every group and any state."""
-        return Outcome(tombstones_of_topic(self._shard, topic), ())
+    def topics_deleted(self, topics: Set[str]) -> Iterator[Outcome]:
+        """All that was committed for them goes, in every group and any state: slice by slice,
+        each to be carried out before the next is asked for. The first step costs next to nothing,
+        and is the last where there is nothing to do."""
+        return tombstones_of_topics(self._shard, topics)
 
     # --- durable state
 

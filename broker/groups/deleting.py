@@ -4,7 +4,7 @@ Upstream: GroupCoordinatorShard.deleteGroups, OffsetMetadataManager.deleteOffset
 ClassicGroup.validateDeleteGroup and validateOffsetDelete.
 """
 
-from collections import Counter
+from collections.abc import Iterator, Set
 
 from ...offsets.causes import Cause
 from ...offsets.records import GroupForgotten, OffsetForgotten, OffsetsRecord
@@ -14,10 +14,15 @@ from .group import Group
 from .results import GroupDeleted, OffsetsDeleted
 from .states import DEAD, EMPTY
 from .subscriptions import CONSUMER, may_read, subscribed_topics
-from .turn import Outcome, Shard, outcome_of
+from .turn import NOTHING, Outcome, Shard, outcome_of
 from .voice import EventType
 
 _NONE = ErrorCode.none
+
+# What a deleted topic leaves is looked for in slices, between which others are served: up to 2 ms
+# to look at so many offsets, up to 3 ms to write and apply so many tombstones.
+SLICE_OFFSETS = 10_000
+SLICE_TOMBSTONES = 250
 
 
 def decide_delete_group(shard: Shard, command: DeleteGroup, ticket: int, _now: int) -> Outcome:
@@ -50,24 +55,42 @@ def decide_delete_group(shard: Shard, command: DeleteGroup, ticket: int, _now: i
     return outcome_of(ticket, GroupDeleted(_NONE), tuple(records))
 
 
-def tombstones_of_topic(shard: Shard, topic: str) -> tuple[OffsetForgotten, ...]:
-    """Of all groups, whatever their state: the topic is gone, and one that gets its name later is
-    another (upstream: OffsetMetadataManager.onTopicsDeleted). The groups stay."""
-    records = tuple(shard.table.of_topic(topic))
-    if records:
+def tombstones_of_topics(shard: Shard, topics: Set[str]) -> Iterator[Outcome]:
+    """Of all groups, whatever their state: the topics are gone, and one that gets such a name
+    later is another (upstream: OffsetMetadataManager.onTopicsDeleted). The groups stay.
+
+    A slice at a time: its records are applied before the next one is asked for. Nothing is
+    committed for these topics meanwhile.
+    """
+    topics = {topic for topic in topics if shard.table.has_had(topic)}
+    if not topics:
+        return
+    yield NOTHING  # All partitions begin at a time; what takes long is left for later turns.
+    total = looked = 0
+    records: list[OffsetsRecord] = []
+    for group_id in list(shard.table.groups()):
+        looked += shard.table.count(group_id)
+        found = shard.table.of_topics(group_id, topics)
+        if found:
+            shard.voice.tell(
+                EventType.OFFSETS_DELETED,
+                shard.groups.get(group_id) or group_id,
+                cause=Cause.TOPIC_DELETED,
+                detail={"offsets": str(len(found))},
+            )
+        total += len(found)
+        records.extend(found)
+        while looked >= SLICE_OFFSETS or len(records) >= SLICE_TOMBSTONES:
+            yield Outcome(tuple(records[:SLICE_TOMBSTONES]), ())
+            del records[:SLICE_TOMBSTONES]
+            looked = 0
+    if total:
+        yield Outcome(tuple(records), ())
         shard.voice.info(
             "Generated %d tombstone records while deleting offsets for topics [%s].",
-            len(records),
-            topic,
+            total,
+            ", ".join(sorted(topics)),
         )
-    for group_id, count in Counter(record.group_id for record in records).items():
-        shard.voice.tell(
-            EventType.OFFSETS_DELETED,
-            shard.groups.get(group_id) or group_id,
-            cause=Cause.TOPIC_DELETED,
-            detail={"offsets": str(count)},
-        )
-    return records
 
 
 def decide_delete_offsets(shard: Shard, command: OffsetDelete, ticket: int, _now: int) -> Outcome:

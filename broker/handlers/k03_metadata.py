@@ -164,7 +164,7 @@ def _create(call: Call, node: Node, name: str) -> Topic:
     if name == OFFSETS_TOPIC:
         return node.topics.ensure_offsets_topic()
     if node.topics.is_leaving(name):
-        raise Refused(ErrorCode.leader_not_available, "its deletion is being written down")
+        raise Refused(ErrorCode.leader_not_available, "its deletion is not over")
     check_new_topic(node.topics, name)
     try:
         return node.topics.create(name, default_partitions(node.topics), {})

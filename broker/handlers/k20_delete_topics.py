@@ -17,6 +17,7 @@ from ...topics.errors import Refused
 from ...topics.topic import Topic
 from ..call import Call
 from ..node import Node
+from ..together import Together
 from .reply import NO_THROTTLE, milliseconds
 
 
@@ -52,7 +53,8 @@ def handle(call: Call, node: Node) -> None:
         late = [TopicReply(each.name, each.id, ErrorCode.request_timed_out) for each in asked]
         call.reply(DeleteTopicsReply(late))
         return
-    replies = []
+    replies: list[TopicReply] = []
+    doomed: dict[int, Topic] = {}  # by their places among the replies
     for each in dict.fromkeys(asked):
         answers = 1 if each.is_well_formed else times[each]
         try:
@@ -73,9 +75,15 @@ def handle(call: Call, node: Node) -> None:
             reply = TopicReply(each.name, each.id, refused.error, refused.message)
             replies.extend([reply] * answers)
         else:
-            node.topics.delete(topic)
+            doomed[len(replies)] = topic
             replies.append(TopicReply(topic.name, topic.id))
-    node.topics.settled(partial(_settled, call, replies))
+    if not doomed:
+        # What was refused may rest on what is not durable yet.
+        node.topics.settled(lambda _error: call.reply(DeleteTopicsReply(replies)))
+        return
+    gone = Together(len(doomed), partial(_gone, call, replies, list(doomed)))
+    for place, topic in enumerate(doomed.values()):
+        node.topics.delete(topic, partial(gone.put, place))
 
 
 def _asked(call: Call) -> Iterator[_Asked]:
@@ -106,12 +114,13 @@ def _topic(node: Node, asked: _Asked, times: int) -> Topic:
     return topic
 
 
-def _settled(call: Call, replies: list[TopicReply], error: OSError | None) -> None:
-    if error is not None:
-        replies = [
-            each._replace(error_code=ErrorCode.kafka_storage_error, error_message=str(error))
-            if each.error_code is ErrorCode.none
-            else each
-            for each in replies
-        ]
+def _gone(
+    call: Call, replies: list[TopicReply], places: list[int], errors: list[OSError | None]
+) -> None:
+    """The names are free: whoever deletes a topic may make it again at once."""
+    for place, error in zip(places, errors, strict=True):
+        if error is not None:
+            replies[place] = replies[place]._replace(
+                error_code=ErrorCode.kafka_storage_error, error_message=str(error)
+            )
     call.reply(DeleteTopicsReply(replies))

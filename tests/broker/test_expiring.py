@@ -10,7 +10,7 @@ from kohort.broker.config import BrokerConfig
 from kohort.broker.groups.commands import CommitEntry, OffsetCommit, OffsetFetch
 from kohort.broker.groups.config import GroupConfig
 from kohort.broker.groups.expiring import SLICE_TOMBSTONES
-from kohort.broker.runtime import LOAD_SLICE_RECORDS
+from kohort.broker.loading import LOAD_SLICE_RECORDS
 from kohort.log.batch import records
 from kohort.offsets.records import GroupForgotten, OffsetCommitted, OffsetForgotten, decode
 from kohort.protocol.errors import ErrorCode
@@ -104,8 +104,8 @@ def test_a_topic_that_is_deleted_while_the_log_is_read_takes_its_offsets_along()
     world.turn()
     reopened = World("os", world.files)
     reopened.runtime.load([0])
-    reopened.runtime.topic_deleted("t")
-    reopened.runtime.topic_deleted("unknown")
+    reopened.topic_deleted()
+    reopened.topic_deleted("unknown")
     reopened.turn()
     assert reopened.fetched() == -1
     assert written(reopened)[-1] == OffsetForgotten("g", "t", 0)
@@ -164,8 +164,9 @@ class Service:
     async def delete(self, name: str) -> None:
         topic = self.broker.node.topics.get(name)
         assert topic is not None
-        self.broker.node.topics.delete(topic)
-        await self.settled()
+        gone: asyncio.Future[OSError | None] = asyncio.get_running_loop().create_future()
+        self.broker.node.topics.delete(topic, gone.set_result)
+        assert await gone is None
 
     async def settled(self) -> None:
         told: asyncio.Future[OSError | None] = asyncio.get_running_loop().create_future()

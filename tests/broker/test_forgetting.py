@@ -1,0 +1,287 @@
+"""Deleted topics take their offsets along, whatever fails or crashes on the way: what shows up
+under a topic's name was committed for that topic."""
+
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from faulty_files import Crashed, FaultyFiles
+from kohort.broker.cluster import Cluster
+from kohort.broker.config import BrokerConfig
+from kohort.broker.groups.commands import CommitEntry, OffsetCommit, OffsetFetch
+from kohort.broker.groups.deleting import SLICE_TOMBSTONES
+from kohort.broker.runtime import RETRY_FAILED_MS
+from kohort.broker.shard import ShardState
+from kohort.offsets.records import OffsetForgotten
+from kohort.protocol.errors import ErrorCode
+from kohort.topics.configs import Configs
+from kohort.topics.nodes import Nodes
+from kohort.topics.registry import Topics
+from kohort.topics.removal import SLICE_PARTITIONS
+from kohort.topics.topic import Topic
+from runtime_world import World
+from topic_world import batch
+
+DATA = Path("/data")
+
+
+class Life(World):
+    """A broker with one offsets partition, from its start to its end or to a crash."""
+
+    def __init__(self, files: FaultyFiles) -> None:
+        super().__init__("fsync", files)
+        if not files.exists(DATA):
+            files.make_folder(DATA)
+        self.topics = Topics(
+            folder=DATA,
+            files=files,
+            rounds=self.rounds,
+            configs=Configs(BrokerConfig({}), 1),
+            nodes=Nodes([1]),
+            new_id=uuid4,
+            now_ms=self.clock.now_ms,
+            in_turn=self.timers.in_turn,
+        )
+        cluster = Cluster("a cluster", self.topics)
+        # The runtime was made before there were topics.
+        for name in self.topics.deleted:
+            self.deleted_topics.add(name)
+        cluster.deleted_topics = self.deleted_topics
+        node: Any = SimpleNamespace(groups=self.runtime)
+        cluster.nodes[1] = node
+        self.topics.on_deleted = cluster.topic_deleted
+        self.runtime.on_forgotten = cluster.tell_forgotten
+
+    def make(self, name: str = "t", partitions: int = 1) -> Topic:
+        topic = self.topics.create(name, partitions, {})
+        self.turn()
+        return topic
+
+    def delete(self, told: Callable[[OSError | None], None], name: str = "t") -> None:
+        topic = self.topics.get(name)
+        assert topic is not None
+        self.topics.delete(topic, told)
+
+    def commit_many(self, count: int) -> None:
+        entries = [CommitEntry("t", p, 1, -1, None, None) for p in range(count)]
+        error = ErrorCode.illegal_generation
+        self.ask("many", OffsetCommit("many", -1, "", None, entries, None, error))
+        self.turn()
+
+    def step(self) -> None:
+        """The next thing that the loop has to do."""
+        if self.timers.slices:
+            self.timers.next_slice()
+        else:
+            self.due.pop(0)()
+
+    @property
+    def shard(self) -> Any:
+        return self.runtime._shards[0]
+
+
+def test_tombstones_that_could_not_be_written_are_written_before_anyone_is_answered() -> None:
+    life = Life(FaultyFiles())
+    life.make()
+    life.commit("c", 1)
+    life.turn()
+    gone: list[OSError | None] = []
+    life.delete(gone.append)
+    # The first append is that of the deletion itself.
+    life.files.fail("append", after=1)
+    life.turn()
+    assert gone == [None]
+    life.make()
+    assert life.fetched() == -1
+    again = World("fsync", life.files)
+    assert again.fetched() == -1, "the log says so too"
+
+
+def test_a_disk_that_takes_no_tombstones_costs_the_partition_and_no_name() -> None:
+    life = Life(FaultyFiles())
+    life.make()
+    life.commit("c", 1)
+    life.turn()
+    life.files.fail("append", after=1, times=1_000)
+    gone: list[OSError | None] = []
+    life.delete(gone.append)
+    life.turn()  # It does not try for ever.
+    assert gone == [None]
+    assert life.shard.state is ShardState.FAILED
+    life.ask("refused", OffsetFetch("g", (("t", (0,)),), False, None, -1))
+    assert life.answers["refused"].error is ErrorCode.not_coordinator
+    life.files.heal()
+    life.make()
+    life.timers.advance(RETRY_FAILED_MS)
+    life.ask("early", OffsetFetch("g", (("t", (0,)),), False, None, -1))
+    assert life.answers["early"].error is ErrorCode.coordinator_load_in_progress
+    life.turn()
+    assert life.fetched() == -1
+
+
+def test_a_name_is_not_free_while_its_offsets_are_being_forgotten() -> None:
+    life = Life(FaultyFiles())
+    life.make()
+    life.commit_many(3 * SLICE_TOMBSTONES)
+    gone: list[OSError | None] = []
+    life.delete(gone.append)
+    left = []
+    while life.topics.is_leaving("t"):
+        assert not gone
+        life.step()
+        left.append(len(life.shard.coordinator.table))
+        # Whoever asks is served between two slices.
+        life.commit(f"between {len(left)}", 1, group_id=f"g{len(left)}")
+    assert gone == [None]
+    assert len(left) > 3
+    assert all(before - after <= SLICE_TOMBSTONES for before, after in pairwise(left))
+    assert not life.shard.coordinator.table.has("many")
+
+
+def test_a_topic_that_is_deleted_while_another_is_forgotten_is_forgotten_too() -> None:
+    life = Life(FaultyFiles())
+    life.make()
+    life.make("u")
+    life.commit_many(2 * SLICE_TOMBSTONES)
+    entry = CommitEntry("u", 0, 1, -1, None, None)
+    life.ask("u", OffsetCommit("g", -1, "", None, [entry], None, ErrorCode.illegal_generation))
+    life.turn()
+    gone: list[str] = []
+    life.delete(lambda error: gone.append("t") if error is None else None)
+    while life.shard.forgetting is None:
+        life.due.pop(0)()
+    life.delete(lambda error: gone.append("u") if error is None else None, "u")
+    life.turn()
+    assert gone == ["t", "u"]
+    assert len(life.shard.coordinator.table) == 0
+
+
+def test_partitions_are_removed_a_few_in_a_turn() -> None:
+    life = Life(FaultyFiles())
+    topic = life.make(partitions=3 * SLICE_PARTITIONS)
+    for partition in topic.partitions:
+        partition.log.append(batch(b"so it has a folder"))
+    gone: list[OSError | None] = []
+    life.delete(gone.append)
+    removed = 0
+    while life.topics.is_leaving("t"):
+        life.step()
+        now_removed = [each[0] for each in life.files.operations].count("remove_folder")
+        assert now_removed - removed <= SLICE_PARTITIONS
+        removed = now_removed
+    assert (removed, gone) == (3 * SLICE_PARTITIONS, [None])
+
+
+def test_folders_that_the_end_of_a_broker_left_are_removed_by_the_next() -> None:
+    life = Life(FaultyFiles())
+    topic = life.make(partitions=2)
+    kept = life.make("t-1")
+    for partition in (*topic.partitions, *kept.partitions):
+        partition.log.append(batch(b"so it has a folder"))
+    life.delete(lambda _error: None)
+    life.files.fail("rename", times=2)
+    life.turn()
+    assert life.files.exists(DATA / "t-0")
+    Life(life.files)
+    left = [name for name in life.files.list(DATA) if name.startswith("t-")]
+    assert left == ["t-1-0"]
+
+
+# --- crashes
+
+
+def story(life: Life, told: list[str]) -> None:
+    """`told` grows when a client would have been answered."""
+
+    def tell(what: str) -> Callable[[OSError | None], None]:
+        return lambda error: told.append(what) if error is None else None
+
+    def commit(offset: int) -> None:
+        life.commit(f"commit {offset}", offset)
+        life.turn()
+        if life.answers[f"commit {offset}"].errors == (ErrorCode.none,):
+            told.append(f"commit {offset}")
+
+    life.make()
+    commit(1)
+    life.delete(tell("gone"))
+    life.turn()
+    life.make()
+    commit(2)
+
+
+@pytest.mark.parametrize("is_loaded_first", [True, False], ids=["loaded first", "created first"])
+def test_after_a_crash_at_any_moment_no_topic_shows_the_offsets_of_another(
+    is_loaded_first: bool,
+) -> None:
+    files = FaultyFiles()
+    life = Life(files)
+    moments = len(files.operations)
+    told: list[str] = []
+    story(life, told)
+    assert told == ["commit 1", "gone", "commit 2"]
+    seen = set()
+    for moment in range(moments, len(files.operations)):
+        seen.add(crash_at(moment, is_loaded_first=is_loaded_first))
+    assert seen == {"none yet", "first", "deleted", "second"}
+
+
+def crash_at(moment: int, *, is_loaded_first: bool) -> str:
+    """Which topic there is afterwards."""
+    files = FaultyFiles()
+    life = Life(files)
+    ids: list[UUID] = []
+    life.topics._new_id = lambda: ids.append(uuid4()) or ids[-1]  # type: ignore[func-returns-value]
+    told: list[str] = []
+    files.crash_at = moment
+    with pytest.raises(Crashed):
+        story(life, told)
+    files.crash()
+    life = Life(files)
+    topic = life.topics.get("t")
+    if is_loaded_first:
+        life.runtime.load([0])
+        life.turn()
+    if topic is None:
+        life.make()
+        life.runtime.load([0])
+        life.turn()
+        assert life.fetched() == -1
+        return "deleted" if "commit 1" in told else "none yet"
+    life.runtime.load([0])
+    life.turn()
+    offset = life.fetched()
+    if topic.id == ids[0]:
+        assert "gone" not in told
+        assert offset == 1 or "commit 1" not in told
+        return "first"
+    assert offset == 2 or (offset == -1 and "commit 2" not in told)
+    assert World("fsync", files).fetched() == offset
+    return "second"
+
+
+def test_what_was_deleted_before_is_written_down_as_forgotten_at_the_next_start() -> None:
+    life = Life(FaultyFiles())
+    life.make()
+    life.commit("c", 1)
+    life.turn()
+    # As if it had died between the deletion and the tombstones.
+    life.topics.on_deleted = lambda _name, _gone: None
+    life.delete(lambda _error: None)
+    life.turn()
+    life = Life(life.files)
+    life.runtime.load([0])
+    life.turn()
+    kinds = [
+        type(record) for records in life.runtime._store.load(life.shard.log) for record in records
+    ]
+    assert kinds[-1] is OffsetForgotten
+    written = len(kinds)
+    life = Life(life.files)
+    life.runtime.load([0])
+    life.turn()
+    assert sum(map(len, life.runtime._store.load(life.shard.log))) == written, "once is enough"
