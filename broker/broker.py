@@ -26,7 +26,7 @@ from .groups.config import GroupConfig
 from .groups.coordinator import Coordinator
 from .groups.voice import Voice
 from .listeners import reachable
-from .meta import cluster_id_of
+from .meta import check_ours, cluster_id_of
 from .node import Node
 from .runtime import GroupRuntime
 from .server import Server
@@ -197,6 +197,7 @@ class Broker:
         else:
             self._folder.mkdir(parents=True, exist_ok=True)
             self._closing.callback(lock_folder(self._folder, self._files).release)
+            check_ours(self._folder, self._files)
 
     def _advertised(self, node_id: int) -> tuple[str, int]:
         """What clients are told; an advertised port is the first node's."""

@@ -246,6 +246,26 @@ def test_a_folder_that_does_not_say_whose_it_is_is_left_alone(
     assert meta.read_bytes() == garbage
 
 
+def test_the_folder_of_another_broker_is_left_alone(tmp_path: Path) -> None:
+    """Method: what a Kafka leaves behind, as far as it matters here."""
+    log = tmp_path / "data" / "__consumer_offsets-9" / f"{0:020}.log"
+    log.parent.mkdir(parents=True)
+    log.write_bytes(b"commits")
+    (tmp_path / "data" / "meta.properties").write_text("cluster.id=MkU3OEVBNTcwNTJENDM2Qg\n")
+    (doomed := tmp_path / "data" / f"orders-0.{0:032x}-delete").mkdir()
+    done = kohort("serve", "--port", "0", "--data-dir", "data", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (
+        2,
+        (
+            "kohort serve: the data in data cannot be read (it holds __consumer_offsets-9 and no "
+            "__kohort_topics-0, so kohort did not make it): "
+            "choose another --data-dir, or move that out of the way.\n"
+        ),
+    )
+    assert log.read_bytes() == b"commits"
+    assert doomed.exists()
+
+
 def test_debug_tells_of_every_request_and_its_answer(tmp_path: Path) -> None:
     """Method: a Heartbeat v4 of a group that is not there."""
     body = b"\x02g\0\0\0\x01\x02m\0\0"  # group g, generation 1, member m, no instance, no tags
