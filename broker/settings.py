@@ -55,9 +55,6 @@ class Settings(Mapping[str, Value]):
         assert type(value) is Int, f"{key} is not a whole number"
         return value
 
-    def optional_int(self, key: Str) -> Int | None:
-        return None if self[key] is None else self.int(key)
-
     def float(self, key: Str) -> Float:
         value = self[key]
         assert type(value) is Float, f"{key} is not a decimal number"

@@ -6,6 +6,7 @@ command's module is imported when the command is called.
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -55,6 +56,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UserError as error:
         print(f"kohort {args.command}: {error}", file=sys.stderr)
         return EXIT_USER_ERROR
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT  # as a shell tells of one that the signal ended
     except BrokenPipeError:
         # Who reads our lines (`| head`) has had enough. What is left is written nowhere, or Python
         # would complain of it at its end.

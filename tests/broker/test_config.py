@@ -47,7 +47,7 @@ def test_defaults_are_kafkas_but_for_what_the_docs_say() -> None:
     assert config.bool("auto.create.topics.enable") is True
     assert config.list("log.cleanup.policy") == ("delete",)
     assert config.float("log.cleaner.min.cleanable.ratio") == 0.5
-    assert config.optional_int("log.retention.ms") is None
+    assert config["log.retention.ms"] is None
     assert config.str("broker.rack") == ""
     assert config.listener == config.advertised_listener == ("PLAINTEXT", "127.0.0.1", 9092)
     assert (config.durability, config.data_dir) == ("fsync", Path("kohort-data"))

@@ -1,12 +1,16 @@
 """`kohort health` against servers of all kinds: well, silent, closing, speaking something else."""
 
+import signal
 import socket
 import struct
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 
 import pytest
 from kohort.cli.main import main
+from processes import PATIENCE_SECONDS
 
 Answer = Callable[[socket.socket], None]
 FIVE_APIS = struct.pack(">iihi", 10, 1, 0, 5)
@@ -87,6 +91,24 @@ def test_silence_ends_with_the_timeout(
 ) -> None:
     assert health(server(await_close), timeout_ms=20) == 1
     assert "did not answer within 0.02 s." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [["health"], ["groups", "--list"]])
+def test_ctrl_c_ends_the_wait_without_a_traceback(command: list[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(PATIENCE_SECONDS)
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        waiting = subprocess.Popen(
+            [sys.executable, "-m", "kohort", *command, "--bootstrap-server", address],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        client, _ = silent.accept()
+        with client:
+            client.recv(1)  # It has asked, and waits.
+            waiting.send_signal(signal.SIGINT)
+            _, said = waiting.communicate(timeout=PATIENCE_SECONDS)
+    assert (waiting.returncode, said) == (130, "")
 
 
 def test_a_port_where_nothing_listens_is_told(capsys: pytest.CaptureFixture[str]) -> None:
