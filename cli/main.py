@@ -39,7 +39,8 @@ class Parser(argparse.ArgumentParser):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; its exit code: 0 done, 1 no, 2 the user has to mend something."""
+    """Run one command; its exit code: 0 done, 1 no (or nobody reads on), 2 the user has to mend
+    something, 130 Ctrl-C. `kohort groups` has those of Kafka's tool (docs/groups.md)."""
     top = parser()
     args, unknown = top.parse_known_args(argv)
     if unknown:
