@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Self, TypeVar
 
 from kohort.broker.broker import Broker
+from kohort.broker.clock import Clock
 from kohort.broker.config import BrokerConfig
 from kohort.log.rounds import Durability
 
@@ -15,7 +16,7 @@ PATIENCE_SECONDS = 30
 
 
 class BrokerThread:
-    """`with BrokerThread(config) as broker:` listens on free ports of this machine."""
+    """`with BrokerThread(config) as broker:` listens from `port` on, or on free ports."""
 
     def __init__(
         self,
@@ -23,14 +24,19 @@ class BrokerThread:
         *,
         data_dir: Path | None = None,
         durability: Durability = "none",
+        clock: Clock | None = None,
+        port: int = 0,
     ) -> None:
-        self._broker = Broker(BrokerConfig(config), data_dir=data_dir, durability=durability)
+        self._port = port
+        self._broker = Broker(
+            BrokerConfig(config), data_dir=data_dir, durability=durability, clock=clock
+        )
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
 
     def __enter__(self) -> Self:
         self._thread.start()
-        self.run(lambda broker: broker.start("127.0.0.1", 0))
+        self.run(lambda broker: broker.start("127.0.0.1", self._port))
         return self
 
     def __exit__(self, *_: object) -> None:
