@@ -2,6 +2,7 @@
 known, whatever a restart reads, and nobody waits for a sweep."""
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -211,3 +212,28 @@ async def test_a_steered_clock_lets_the_offsets_of_a_running_broker_expire(tmp_p
             for group_id in GROUPS:
                 while await service.committed(group_id):
                     await asyncio.sleep(0)
+
+
+async def test_the_event_log_tells_what_expired_and_what_went_with_its_topic(
+    tmp_path: Path,
+) -> None:
+    async with Service(tmp_path, SteeredClock()) as service:
+        service.broker.node.topics.ensure_offsets_topic()
+        await service.make("orders", "bills")
+        await service.commit("g", "orders")
+        await service.commit("g", "bills")
+        await service.delete("bills")
+        service.clock.ms += 600_000
+        service.broker.node.timers.fire()
+        async with asyncio.timeout(10):
+            while await service.committed("g"):
+                await asyncio.sleep(0)
+    (file,) = (tmp_path / "events").iterdir()
+    told = [json.loads(line) for line in file.read_text().splitlines()]
+    columns = ("type", "group", "state_from", "state_to", "detail")
+    assert [tuple(line[column] for column in columns) for line in told] == [
+        ("group_created", "g", None, "Empty", {"cause": "GROUP_CREATED"}),
+        ("offsets_deleted", "g", None, None, {"offsets": "1", "cause": "TOPIC_DELETED"}),
+        ("offsets_deleted", "g", None, None, {"offsets": "1", "cause": "OFFSETS_EXPIRED"}),
+        ("group_deleted", "g", "Empty", "Dead", {"cause": "GROUP_EXPIRED"}),
+    ]
