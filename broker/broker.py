@@ -1,6 +1,7 @@
 """The broker: opens the data folder, puts the parts together, listens; and the other way round."""
 
 import asyncio
+import logging
 import uuid
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -9,7 +10,7 @@ from pathlib import Path
 
 from ..log.deletion import finish_deletions
 from ..log.files import DiskFiles, Files, MemoryFiles
-from ..log.lock import lock_folder
+from ..log.lock import FolderLock, lock_folder
 from ..log.rounds import Durability, Rounds
 from ..offsets.store import OffsetsStore
 from ..topics.configs import Configs
@@ -36,6 +37,10 @@ from .tracing import new_routes
 
 # Where a broker that keeps everything in memory pretends to have its data.
 MEMORY_FOLDER = Path("/memory")
+# Kafka notices when it next makes a file; until then a second broker might begin in that place.
+FOLDER_CHECK_MS = 1_000
+
+_log = logging.getLogger("kohort.broker")
 
 
 class Broker:
@@ -69,8 +74,12 @@ class Broker:
             for place in range(config.int("kohort.nodes"))
         }
         self._cluster: Cluster | None = None
+        self._lock: FolderLock | None = None  # none in memory
         self.addresses: dict[int, tuple[str, int]] = {}
         """Where each node listens: node id -> host, port."""
+        self.is_folder_lost = False
+        """Whether the data folder was removed or moved while the broker ran: time to stop it."""
+        self.on_folder_lost: Callable[[], None] = lambda: None
 
     async def start(self, host: str, port: int) -> None:
         """Open the data and listen; when this returns, clients can connect. Several nodes take
@@ -90,6 +99,7 @@ class Broker:
             self._closing.close()
             raise
         self._load_stored_groups(self._cluster)
+        self._watch_folder()
 
     async def stop(self) -> None:
         """Close every connection, write and sync what is gathered, let go of the folder."""
@@ -194,10 +204,26 @@ class Broker:
         """Make the data folder where there is none, and take it for this process."""
         if self._in_memory:
             self._files.make_folder(self._folder)
-        else:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            self._closing.callback(lock_folder(self._folder, self._files).release)
-            check_ours(self._folder, self._files)
+            return
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._lock = lock_folder(self._folder, self._files)
+        self._closing.callback(self._lock.release)
+        check_ours(self._folder, self._files)
+
+    def _watch_folder(self) -> None:
+        if self._lock is None:
+            return
+        if self._lock.is_held():
+            next_ms = self._clock.now_ms() + FOLDER_CHECK_MS
+            self.node.timers.call_at(next_ms, self._watch_folder)
+            return
+        _log.critical(
+            "The data folder %s was removed or moved while it was in use: nothing can be kept "
+            "any more",
+            self._folder,
+        )
+        self.is_folder_lost = True
+        self.on_folder_lost()
 
     def _advertised(self, node_id: int) -> tuple[str, int]:
         """What clients are told; an advertised port is the first node's."""

@@ -100,6 +100,7 @@ async def serve(config: BrokerConfig) -> None:
     if data_dir is not None:
         check_folder(data_dir)
     broker = new_broker(config)
+    broker.on_folder_lost = stopping.set
     try:
         await broker.start(listener.host, listener.port)
     except FolderInUse as error:
@@ -127,6 +128,11 @@ async def serve(config: BrokerConfig) -> None:
     await stopping.wait()
     log.info("Shutting down")
     await broker.stop()
+    if broker.is_folder_lost:
+        raise UserError(
+            f"{data_dir} was removed or moved while it was in use: stop the broker before you do "
+            "that, or choose another --data-dir."
+        )
 
 
 def new_broker(config: BrokerConfig) -> "Broker":

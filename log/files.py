@@ -24,6 +24,9 @@ class Lock(Protocol):
     def note(self, text: str) -> None:
         """Leaves word of who holds it, for whoever finds it taken."""
 
+    def is_there(self) -> bool:
+        """Whether what is locked is still what lies at its path."""
+
     def release(self) -> None: ...
 
 
@@ -182,10 +185,17 @@ class DiskFile:
 
 
 class DiskLock:
-    __slots__ = ("_fd",)
+    __slots__ = ("_fd", "_path")
 
-    def __init__(self, fd: int) -> None:
+    def __init__(self, fd: int, path: Path) -> None:
         self._fd = fd
+        self._path = path
+
+    def is_there(self) -> bool:
+        try:
+            return os.path.samestat(self._path.stat(), os.fstat(self._fd))
+        except OSError:
+            return False
 
     def note(self, text: str) -> None:
         os.ftruncate(self._fd, 0)
@@ -268,4 +278,4 @@ class DiskFiles:
         except OSError:
             os.close(fd)
             raise
-        return DiskLock(fd)
+        return DiskLock(fd, path)

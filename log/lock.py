@@ -20,6 +20,10 @@ class FolderLock:
     def __init__(self, lock: Lock) -> None:
         self._lock = lock
 
+    def is_held(self) -> bool:
+        """Whether the folder is still where it was: not removed, moved, or made anew."""
+        return self._lock.is_there()
+
     def release(self) -> None:
         self._lock.release()
 

@@ -45,6 +45,9 @@ class MemoryLock:
     def note(self, text: str) -> None:
         self._files.contents[self._path] = bytearray(text.encode())
 
+    def is_there(self) -> bool:
+        return self._path in self._files.locked
+
     def release(self) -> None:
         self._files.locked.discard(self._path)
 

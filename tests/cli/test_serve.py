@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import struct
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 from kohort import __version__
 from kohort.log.builder import BatchBuilder
-from processes import kohort, serving
+from processes import PATIENCE_SECONDS, kohort, serving
 
 
 def test_the_first_line_says_where_it_listens_when_clients_can_connect(tmp_path: Path) -> None:
@@ -218,6 +219,24 @@ def test_a_second_broker_on_a_folder_is_told_who_holds_it(tmp_path: Path) -> Non
         assert done.stderr.startswith("kohort serve: data is in use by ")
         assert str(served.process.pid) in done.stderr
         assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("what", ["removed", "moved", "made anew"])
+def test_a_folder_that_is_gone_ends_the_broker_with_a_sentence(tmp_path: Path, what: str) -> None:
+    with serving(tmp_path, "--port", "0", "--data-dir", "data") as served:
+        if what == "removed":
+            shutil.rmtree(tmp_path / "data")
+        else:
+            (tmp_path / "data").rename(tmp_path / "elsewhere")
+        if what == "made anew":
+            (tmp_path / "data").mkdir()
+            (tmp_path / "data" / ".lock").touch()
+        assert served.process.wait(PATIENCE_SECONDS) == 2
+        last_line = served.errors.read_text().splitlines()[-1]
+        assert last_line.startswith("kohort serve: data was removed or moved while it was in use: ")
+        assert "The data folder data was removed or moved" in served.errors.read_text()
+        left = [path.name for path in tmp_path.glob("data/*")]
+        assert left == ([".lock"] if what == "made anew" else []), "it is somebody else's now"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="to root every folder is writable")
