@@ -55,7 +55,10 @@ class OffsetsStore:
         appear later. Raises OSError, LogError while the disk still refuses.
         """
         if before is None:
-            return self._partition(partition).log
+            before = self._partition(partition).log
+            if before.failed is None:
+                return before
+            # The node that led it before could not mend it.
         if self._rounds.durability == "fsync":
             before.recover()
             return before

@@ -91,6 +91,11 @@ class Partition:
             start_offset = self._start_offsets.of(self.name)
             config = self._log_config()
             self._log = Log.open(self._folder, self._files, config, start_offset=start_offset)
+            newest, _ = self._log.epochs()[-1]
+            if newest > self.leader_epoch:
+                # Written under an election that a crash took back; the next one must not get the
+                # same epoch. Or by another broker, whose folder this was.
+                self.lead(self.leader_id, newest + 1)
         return self._log
 
     def reopened(self) -> Log:

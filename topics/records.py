@@ -5,8 +5,11 @@ The key says what a record is about, so that the newest record of a key is all t
 
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
+
+from ..log.batch import records
+from ..log.log import Log
 
 __all__ = [
     "BrokerConfigsStored",
@@ -18,6 +21,7 @@ __all__ = [
     "UnreadableRecord",
     "decode",
     "encode",
+    "stored_in",
 ]
 
 
@@ -104,6 +108,18 @@ def decode(key: bytes | None, value: bytes | None) -> RegistryRecord:
     except (ValueError, KeyError, AttributeError, TypeError) as error:
         raise UnreadableRecord(f"the registry's record {key!r} cannot be read") from error
     raise UnreadableRecord(f"the registry's record {key!r} is of a kind unknown here")
+
+
+def stored_in(log: Log) -> Iterator[RegistryRecord]:
+    """What the log says, from its start. Raises UnreadableRecord, OSError, LogError."""
+    for header, batch in log.batches():
+        if header.is_control:
+            continue
+        for stored in records(batch):
+            try:
+                yield decode(stored.key, stored.value)
+            except UnreadableRecord as error:
+                raise UnreadableRecord(f"{error} (offset {stored.offset})") from error
 
 
 def _json(content: Mapping[str, Any]) -> bytes:

@@ -8,18 +8,17 @@ name is free again once nothing is left of it.
 
 import logging
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from ..log.batch import records as records_of
 from ..log.errors import LogError
 from ..log.files import Files
 from ..log.log import Log, LogConfig
 from ..log.rounds import Rounds, Settled
 from .configs import Configs
 from .names import OFFSETS_TOPIC, REGISTRY_TOPIC, collision_key
-from .nodes import Nodes
+from .nodes import NO_LEADER, Nodes
 from .partition import Partition
 from .records import (
     BrokerConfigsStored,
@@ -29,8 +28,8 @@ from .records import (
     TopicDeleted,
     TopicStored,
     UnreadableRecord,
-    decode,
     encode,
+    stored_in,
 )
 from .removal import Removal
 from .start_offsets import StartOffsets
@@ -91,7 +90,7 @@ class Topics:
         # Another one after each change: what was found out about topics holds as long as it does.
         self.version = 0
         self._journal = self._opened()
-        self._replay()
+        self._replay(stored_in(self._journal))
         self._removal.clear_all(self.deleted)
 
     # --- looking
@@ -121,8 +120,11 @@ class Topics:
         return self._by_collision_key.get(collision_key(name))
 
     def settled(self, callback: Settled) -> None:
-        """Tell when everything decided so far is durable; at once if it is."""
-        self._rounds.then(self._journal, callback)
+        """Tell when everything decided so far is durable; at once if it is, or cannot be."""
+        if (error := self._journal.failed) is not None:
+            callback(error)
+        else:
+            self._rounds.then(self._journal, callback)
 
     def space(self) -> tuple[int, int]:
         """Bytes of the volume that the data is on, and how many are left; -1: unknown."""
@@ -134,11 +136,8 @@ class Topics:
         """The offsets topic, made if it is not there yet; `settled` tells when it is durable."""
         topic = self._by_name.get(OFFSETS_TOPIC)
         if topic is None:
-            broker = self.configs.broker
-            partitions, segment_bytes = (
-                broker["offsets.topic.num.partitions"],
-                broker["offsets.topic.segment.bytes"],
-            )
+            partitions = self.configs.broker["offsets.topic.num.partitions"]
+            segment_bytes = self.configs.broker["offsets.topic.segment.bytes"]
             assert isinstance(partitions, int)
             assert isinstance(segment_bytes, int)
             # Upstream: GroupCoordinatorService.groupMetadataTopicConfigs.
@@ -155,13 +154,22 @@ class Topics:
         for index in range(partitions):
             self._removal.clear(f"{name}-{index}")
         self._change(TopicStored(name, self._fresh_id(), partitions, overrides))
-        return self._by_name[name]
+        self._store_leaders(topic := self._by_name[name], 0)
+        return topic
 
     def grow(self, topic: Topic, partitions: int) -> None:
         """Raises OSError as `create` does."""
         for index in range(len(topic.partitions), partitions):
             self._removal.clear(f"{topic.name}-{index}")
+        count = len(topic.partitions)
         self._change(TopicStored(topic.name, topic.id, partitions, topic.overrides))
+        self._store_leaders(topic, count)
+
+    def _store_leaders(self, topic: Topic, first: int) -> None:
+        """Where the preferred one is down: it may be up when the log is read."""
+        for each in topic.partitions[first:]:
+            if each.leader_id != self.nodes.replicas(each.index)[0]:
+                self._change(LeaderElected(topic.name, topic.id, each.index, each.leader_id, 0))
 
     def configure(self, topic: Topic, overrides: Mapping[str, str]) -> None:
         count = len(topic.partitions)
@@ -175,7 +183,7 @@ class Topics:
         """`gone` is told when nothing is left of the topic, or why it is still there."""
         self._leaving[topic.name] = topic
         self._change(TopicDeleted(topic.name))
-        self.settled(lambda error: self._deleted(topic, gone, error))
+        self._rounds.then(self._journal, lambda error: self._deleted(topic, gone, error))
 
     def elect(self, topic: Topic, partition: Partition, leader_id: int) -> None:
         """Let another node lead the partition (NO_LEADER: none)."""
@@ -280,18 +288,15 @@ class Topics:
             partition.waiters.wake_all()
 
     def _deleted(self, topic: Topic, gone: Settled, error: OSError | None) -> None:
-        if error is None:
-            remove, left = self._removal.remove, iter(topic.partitions)
-            self.on_deleted(topic.name, lambda: remove(left, lambda: self._gone(topic, gone)))
-            return
-        del self._leaving[topic.name]
-        for partition in topic.partitions:
-            partition.close()  # its topic is back and opens the folder itself
-        gone(error)
+        def over() -> None:
+            del self._leaving[topic.name]
+            gone(error)
 
-    def _gone(self, topic: Topic, gone: Settled) -> None:
-        del self._leaving[topic.name]
-        gone(None)
+        if error is None:
+            left = iter(topic.partitions)
+            self.on_deleted(topic.name, lambda: self._removal.remove(left, over))
+        else:
+            over()  # it is back, and has its partitions again
 
     def _fresh_id(self) -> uuid.UUID:
         # Kafka gives no ids whose text begins with "-", like a flag's (Uuid.randomUuid).
@@ -301,15 +306,9 @@ class Topics:
 
     # --- reading and undoing
 
-    def _replay(self) -> None:
-        for header, batch in self._journal.batches():
-            if header.is_control:
-                continue
-            for stored in records_of(batch):
-                try:
-                    self._apply(decode(stored.key, stored.value))
-                except UnreadableRecord as error:
-                    raise UnreadableRecord(f"{error} (offset {stored.offset})") from error
+    def _replay(self, stored: Iterable[RegistryRecord]) -> None:
+        for record in stored:
+            self._apply(record)
         self._next_producer_id = self._producer_ids_end
 
     def _mend_journal(self) -> None:
@@ -326,25 +325,27 @@ class Topics:
             return
         self._watched = error  # one failed round tells every change that was in it
         _log.error("The registry of topics could not be written: %s", error)
+        before = [*self, *self._leaving.values()]
         self._rounds.abandon(self._journal, error)
-        before = list(self)
         leaders = {each: each.leader_id for topic in before for each in topic.partitions}
         try:
             self._mend_journal()
-        except (OSError, LogError) as still:
+            stored = list(stored_in(self._journal))
+        except (OSError, LogError, UnreadableRecord) as still:
             _log.error("The registry's log cannot be recovered: %s", still)
+            self._journal.failed = error  # so that the next change fails too, and tries again
+            return
         for topic in before:
             self._forget(topic.name)
         self.configs.dynamic.clear()
-        self._replay()
+        self._replay(stored)
         for topic in before:
             # Others hold partitions and their open logs; two logs on one file would be its end.
             restored = self._by_id.get(topic.id)
             gone = topic.partitions if restored is None else restored.take_over(topic.partitions)
-            for partition in gone:
+            for partition in gone if topic.name not in self._leaving else ():
                 partition.close()
         for topic in self:
             for partition in topic.partitions:
-                before_id = leaders.get(partition, partition.leader_id)
-                if before_id != partition.leader_id:
+                if (before_id := leaders.get(partition, NO_LEADER)) != partition.leader_id:
                     self._moved(topic, partition, before_id)

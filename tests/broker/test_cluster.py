@@ -292,3 +292,40 @@ def test_each_node_tells_its_own_id(tmp_path: Path) -> None:
             assert (own.value, default.value) == (2, 1)
 
     asyncio.run(told())
+
+
+def test_who_leads_a_topic_that_was_made_while_a_node_was_down_survives_a_restart(
+    tmp_path: Path,
+) -> None:
+    async def told() -> None:
+        async with Three(tmp_path / "data", "fsync") as three:
+            await three.broker.stop_node(2)
+            made = three.topics.create("orders", 2, {})
+            three.topics.grow(made, 5)
+            leaders = [each.leader_id for each in made.partitions]
+            assert 2 not in leaders
+        async with Three(tmp_path / "data", "fsync") as three:
+            found = three.topics.get("orders")
+            assert found is not None
+            assert [each.leader_id for each in found.partitions] == leaders
+
+    asyncio.run(told())
+
+
+def test_a_commit_refused_by_a_node_that_cannot_mend_the_log_is_not_shown_by_the_next_one(
+    tmp_path: Path,
+) -> None:
+    files = FaultyFiles()
+
+    async def told() -> None:
+        async with Three(tmp_path / "data", "fsync", files) as three:
+            await three.ask(commit(1))
+            files.fail("sync")
+            files.fail("truncate", times=1_000)
+            assert (await three.ask(commit(2))).errors == (ErrorCode.not_coordinator,)
+            files.heal()
+            three.move(three.others[0])
+            found = await three.ask_until_loaded(FETCH)
+            assert found.topics[0][1][0].offset == 1
+
+    asyncio.run(told())

@@ -170,6 +170,60 @@ def test_a_failed_write_is_undone_and_the_next_one_succeeds(
     assert known(world.restarted(durability).topics) == known(world.topics)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("operations", [("sync", "truncate"), ("sync", "open")])
+def test_a_log_that_cannot_be_read_back_leaves_what_is_known_and_the_next_change_tries_again(
+    operations: tuple[str, ...],
+) -> None:
+    world = World()
+    world.make("orders", 2)
+    before = known(world.topics)
+    for operation in operations:
+        world.files.fail(operation, times=1_000)
+    world.topics.create("more", 1, {})
+    world.turn()
+    assert known(world.topics).keys() >= before.keys()
+    # What is known may be ahead of the log, so nobody is told that it is durable.
+    outcomes: list[OSError | None] = []
+    world.topics.settled(outcomes.append)
+    world.files.heal()
+    world.topics.create("again", 1, {})
+    world.turn()
+    assert known(world.topics) == before
+    world.topics.settled(outcomes.append)
+    assert [type(each) for each in outcomes] == [OSError, type(None)]
+    world.make("again")
+    assert known(world.restarted().topics) == known(world.topics)
+
+
+def test_a_topic_whose_deletion_fails_keeps_its_partitions_and_their_open_logs() -> None:
+    world = World()
+    world.make("orders", 2)
+    world.produce("orders", batch(b"kept"))
+    orders = world.topics.get("orders")
+    assert orders is not None
+    world.files.fail("sync")
+    world.topics.configure(orders, {})
+    world.topics.delete(orders)
+    world.turn()
+    after = world.topics.get("orders")
+    assert after is not None
+    assert list(map(id, after.partitions)) == list(map(id, orders.partitions))
+    assert world.produce("orders", batch(b"more")).base_offset == 1
+
+
+def test_an_epoch_that_a_crash_took_back_is_not_given_again() -> None:
+    world = World()
+    world.make("orders")
+    partition = world.topics.partition("orders", 0)
+    assert partition is not None
+    partition.lead(1, 5)  # and the record of it is lost
+    world.produce("orders", batch(b"written"))
+    partition = world.restarted().topics.partition("orders", 0)
+    assert partition is not None
+    assert partition.log.end_offset == 1
+    assert partition.leader_epoch == 6
+
+
 def test_partitions_and_their_open_logs_outlive_a_failed_change() -> None:
     """Whoever writes to a log keeps it: a second one on the same file would be its end."""
     world = World()
