@@ -181,6 +181,72 @@ FAULTS = (
         "        self._deliver(lost.unload().replies)\n",
         "        lost.unload()\n",
     ),
+    Fault(
+        "a node coordinates what another one leads",
+        "broker/runtime.py",
+        "if shard is None and not self._leads(partition):",
+        "if shard is None and partition < 0:",
+    ),
+    Fault(
+        "a moved partition is not let go",
+        "broker/cluster.py",
+        "            before.groups.resign(partition.index)\n",
+        "            before.groups.load([partition.index])\n",
+    ),
+    Fault(
+        "parked join at a node that resigns not answered",
+        "broker/runtime.py",
+        "        self._deliver(shard.coordinator.unload().replies)\n",
+        "        shard.coordinator.unload()\n",
+    ),
+    Fault(
+        "the next leader reads before the last one has written",
+        "broker/loading.py",
+        "        if self._store.is_pending(shard.log):\n",
+        "        if self._store.is_pending(shard.log) and shard.failed_ms:\n",
+    ),
+    Fault(
+        "the next leader takes a log that could not be mended",
+        "offsets/store.py",
+        "            if before.failed is None:\n",
+        "            if before.end_offset:\n",
+    ),
+    Fault(
+        "leader epoch not raised",
+        "topics/registry.py",
+        "        before_id, epoch = partition.leader_id, partition.leader_epoch + 1\n",
+        "        before_id, epoch = partition.leader_id, max(partition.leader_epoch, 1)\n",
+    ),
+    Fault(
+        "leaders forgotten at a restart",
+        "topics/registry.py",
+        "        topic.lead(partition, leader_id, epoch)\n",
+        "        topic.lead(partition, self.nodes.elected(partition.index), epoch)\n",
+    ),
+    Fault(
+        "offsets expire that are still read",
+        "broker/groups/expiring.py",
+        "if topic in rule.kept_topics or not has_expired(",
+        "if topic in group_id or not has_expired(",
+    ),
+    Fault(
+        "an empty group ages since its last commit",
+        "broker/groups/expiring.py",
+        "        return _SINCE_COMMIT if since_ms == -1 else Rule(since_ms)\n",
+        "        return _SINCE_COMMIT\n",
+    ),
+    Fault(
+        "an expired group leaves no tombstone",
+        "broker/groups/expiring.py",
+        "            records.append(GroupForgotten(group_id))\n",
+        "            shard.groups.pop(group_id, None)\n",
+    ),
+    Fault(
+        "a deleted topic leaves its offsets at other nodes",
+        "broker/cluster.py",
+        "        for node in self.nodes.values():\n            node.groups.topic_deleted(",
+        "        for node in self.up[:1]:\n            node.groups.topic_deleted(",
+    ),
 )
 
 

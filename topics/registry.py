@@ -293,8 +293,7 @@ class Topics:
             gone(error)
 
         if error is None:
-            left = iter(topic.partitions)
-            self.on_deleted(topic.name, lambda: self._removal.remove(left, over))
+            self.on_deleted(topic.name, lambda: self._removal.remove(iter(topic.partitions), over))
         else:
             over()  # it is back, and has its partitions again
 

@@ -5,6 +5,7 @@ from the last one on that is certain. A change is certain once it was acknowledg
 has read it: a crash must not take back what was seen.
 """
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,13 +20,26 @@ _NONE = ErrorCode.none
 # cut off leaves them on the disk.
 _LOST = (ErrorCode.not_coordinator, ErrorCode.coordinator_load_in_progress)
 
+# What is asked for by no request.
+_SWEEP = "a sweep"
+_TOPIC_DELETED = "the deletion of a topic"
+
 
 @dataclass(slots=True, eq=False)
 class Change:
     offset: int | None  # None: deleted
     asked_by: Any
+    decided_ms: int = 0
+    expire_ms: int | None = None  # by the retention time of its own
     is_lost: bool = False
     may_return: bool = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it may still be done, though a log that was just read does not have it."""
+        if self.asked_by in (_SWEEP, _TOPIC_DELETED):
+            return self.asked_by is _TOPIC_DELETED
+        return not self.may_return
 
     @property
     def is_readable(self) -> bool:
@@ -42,15 +56,18 @@ class Commits:
         """Note a request that is about to be decided; what it may read, for `answered`."""
         command = request.command
         if type(command) is OffsetCommit:
+            own_ms, now = command.retention_time_ms, request.sent_ms
+            expire_ms = None if own_ms is None else now + own_ms
             for entry in command.offsets:
-                self._ask((command.group_id, entry.topic, entry.partition), entry.offset, request)
+                change = Change(entry.offset, request, now, expire_ms)
+                self._add((command.group_id, entry.topic, entry.partition), change)
         elif type(command) is OffsetDelete:
             for topic, partitions in command.topics:
                 for partition in partitions:
-                    self._ask((command.group_id, topic, partition), None, request)
+                    self._add((command.group_id, topic, partition), Change(None, request))
         elif type(command) is DeleteGroup:
             for key in [key for key in self._changes if key[0] == command.group_id]:
-                self._ask(key, None, request)
+                self._add(key, Change(None, request))
         elif type(command) is OffsetFetch:
             return {
                 key: [change for change in changes if change.is_readable]
@@ -59,9 +76,8 @@ class Commits:
             }
         return None
 
-    def _ask(self, key: Key, offset: int | None, request: Any) -> None:
-        changes = self._changes.setdefault(key, [Change(None, None)])
-        changes.append(Change(offset, request))
+    def _add(self, key: Key, change: Change) -> None:
+        self._changes.setdefault(key, [Change(None, None)]).append(change)
 
     def answered(self, request: Any, result: Any, readable: Any) -> None:
         if type(result) is Fetched:
@@ -87,6 +103,43 @@ class Commits:
                 changes[place].is_lost = True
             else:
                 del changes[place]
+
+    # --- what the broker decides by itself
+
+    def newest(self, key: Key) -> Change:
+        """What is committed, as far as it is decided."""
+        return next(c for c in reversed(self._changes[key]) if not c.is_lost)
+
+    def swept(self, keys: Iterable[Key]) -> None:
+        """These have expired; a crash may still undo that."""
+        for key in keys:
+            self._add(key, Change(None, _SWEEP))
+
+    def swept_for_good(self, groups: set[str]) -> None:
+        """All that was decided about these groups is on the disk."""
+        for key, changes in self._changes.items():
+            if key[0] in groups:
+                _settle_last(changes, _SWEEP)
+
+    def topic_deleted(self, topic: str) -> Callable[[], None]:
+        """What was committed for it goes, sooner or later, whatever happens meanwhile; unless what
+        is returned is called."""
+        asked = {key: Change(None, _TOPIC_DELETED) for key in self._changes if key[1] == topic}
+        for key, change in asked.items():
+            self._add(key, change)
+
+        def it_stays() -> None:
+            for key, change in asked.items():
+                changes = self._changes[key]
+                if change in changes[1:]:
+                    changes.remove(change)
+
+        return it_stays
+
+    def topic_forgotten(self, topic: str, groups: set[str]) -> None:
+        for key, changes in self._changes.items():
+            if key[0] in groups and key[1] == topic:
+                _settle_last(changes, _TOPIC_DELETED)
 
     # --- what is seen
 
@@ -120,7 +173,7 @@ class Commits:
                 change.is_lost = change.may_return = False
                 # What the last life left open and is not there will never be.
                 after = changes[changes.index(change) + 1 :]
-                self._changes[key] = [change, *(c for c in after if not c.may_return)]
+                self._changes[key] = [change, *(c for c in after if c.is_open)]
 
     def _match(self, key: Key, offset: int | None, readable: list[Change]) -> Change:
         # The oldest: all offsets differ, but of two deletions only the first is sure to be done.
@@ -132,3 +185,9 @@ class Commits:
     @property
     def groups(self) -> set[str]:
         return {group_id for group_id, _, _ in self._changes}
+
+
+def _settle_last(changes: list[Change], asked_by: str) -> None:
+    """The last change of this origin is certain, and so all before it are past."""
+    done = [n for n, c in enumerate(changes) if c.asked_by is asked_by and not c.is_lost]
+    del changes[: done[-1] if done else 0]

@@ -21,13 +21,13 @@ from kohort.broker.groups.commands import (
 from kohort.broker.groups.results import CommitDone, HeartbeatDone, Joined, Synced
 from kohort.protocol.errors import ErrorCode as E
 from simulation.network import Link
+from simulation.setting import FLEETING, TOPIC, metadata
 from simulation.violation import Violation
 
 if TYPE_CHECKING:
     from simulation.setting import Seat
     from simulation.world import World
 
-TOPIC = "t"
 # What everybody speaks comes first: the log keeps only what was elected, so that after a restart
 # whoever does not speak that is refused, by Kafka too.
 PROTOCOLS = (("range", "roundrobin"), ("roundrobin", "range"), ("range", "roundrobin", "newest"))
@@ -59,8 +59,9 @@ class Consumer:
         self._stalled_until = 0
         self._inbox: list[tuple[Any, Any]] = []
         names = self._chance.choice(PROTOCOLS)
-        metadata = self.name.encode() if self._chance.random() < 0.5 else b"same"
-        self.protocols = tuple((name, metadata) for name in names)
+        user_data = self.name.encode() if self._chance.random() < 0.5 else b"same"
+        said = metadata(seat.subscription, user_data)
+        self.protocols = tuple((name, said) for name in names)
         self._tick()
 
     # --- time
@@ -75,7 +76,8 @@ class Consumer:
         if self._asked_ms is not None and now > self._asked_ms + self._patience_ms():
             self.lose_connection()
         if self._link is None or not self._link.is_open:
-            self._link = Link(self.world, self.name, self._chance, self._lost)
+            node_id = self.world.coordinator_of(self.seat.group_id, self._chance)
+            self._link = Link(self.world, self.name, self._chance, node_id, self._lost)
             if not self._link.is_open:
                 return
         if self.phase == "idle":
@@ -180,6 +182,8 @@ class Consumer:
             CommitEntry(TOPIC, partition, self.world.new_offset(), -1, None, None)
             for partition in self.owned or (0,)
         ]
+        if self._chance.random() < 0.2:  # for what it may have read before
+            entries.append(CommitEntry(FLEETING, 0, self.world.new_offset(), -1, None, None))
         seat = self.seat
         self._ask(
             OffsetCommit(
@@ -269,7 +273,9 @@ class Consumer:
 
     def _refused(self, error: E) -> None:
         if error in _ELSEWHERE:
-            if self.phase in ("joining", "syncing"):
+            if error is E.not_coordinator:
+                self.lose_connection()  # and look for the right one
+            elif self.phase in ("joining", "syncing"):
                 self.phase = "idle"
         elif error is E.fenced_instance_id:
             self.world.note("!", self.name, "is fenced")
@@ -282,68 +288,3 @@ class Consumer:
             self._join()
         else:
             raise Violation(f"I5: {self.name} never asked for {error.name} while {self.phase}")
-
-
-class SeatHolder:
-    """What happens on one seat: consumers that come, stall, leave, die and are started again."""
-
-    def __init__(self, world: World, seat: Seat) -> None:
-        self.world = world
-        self.seat = seat
-        self._chance = Random(f"{world.seed} seat {seat.name}")
-        self._incarnations = 0
-        self._old: list[Consumer] = []
-        self.consumer: Consumer | None = None
-        world.schedule.after(self._chance.randint(0, 5_000), self._start)
-        self._next_trouble()
-        self._supervise()
-
-    def _start(self) -> None:
-        self.consumer = Consumer(self.world, self.seat, self._incarnations)
-        self._incarnations += 1
-
-    def _supervise(self) -> None:
-        """Whoever was fenced is started again: what fenced it may have been its own late join."""
-        self.world.schedule.after(1_000, self._supervise)
-        if self.consumer is not None and self.consumer.is_fenced:
-            self._replace(self.consumer, "is started again", 0)
-
-    def _next_trouble(self) -> None:
-        ms = int(self._chance.expovariate(1 / self.seat.troubles_ms)) + 100
-        self.world.schedule.after(ms, self._trouble)
-
-    def _trouble(self) -> None:
-        if self.world.is_calm:
-            return
-        self._next_trouble()
-        consumer, chance = self.consumer, self._chance
-        what, ms = chance.random(), chance.randint(200, 2 * self.seat.session_ms)
-        if consumer is None:
-            return  # it is about to be started
-        if what < 0.15:
-            self._replace(consumer, "is killed", ms)
-        elif what < 0.5:
-            consumer.stall(ms)
-        elif what < 0.65:
-            self.world.note("!", consumer.name, "leaves")
-            consumer.leave()
-            self._replace(consumer, "has left", ms)
-        elif what < 0.8:
-            # Its successor starts while it hangs: a static one takes its place.
-            consumer.stall(ms)
-            self._old.append(consumer)
-            self.consumer = None
-            self.world.schedule.after(ms // 2, self._start)
-        else:
-            consumer.rejoin()
-
-    def _replace(self, consumer: Consumer, why: str, ms: int) -> None:
-        self.world.note("!", consumer.name, why)
-        consumer.end()
-        self.consumer = None
-        self.world.schedule.after(ms, self._start)
-
-    def calm_down(self) -> None:
-        """From now on one good consumer sits here."""
-        for consumer in self._old:
-            consumer.end()

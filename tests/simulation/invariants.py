@@ -9,18 +9,24 @@ I5  Each request gets exactly one answer, but for those that Kafka never answers
 I6  An old generation, a fenced member, one that has left or that was long silent never gets a
     success.
 I7  No deadline without its member, and what a group counts is what it has (group_world.py).
+I8  One node coordinates a group, the leader of its partition; any other says so. Who was parked at
+    one that lost it has an answer when the next begins. Leader epochs grow, in the log too
+    (leaders.py).
+I9  What expires may, by Kafka's rules (retention.py), and in the end all does; a topic that is
+    deleted takes its offsets along. What is gone stays gone.
 
 Answers are judged by what other answers have said, not by what the coordinator believes.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from group_world import check_deadlines, check_group, durable_state
 from kohort.broker.groups.commands import Heartbeat, JoinGroup, LeaveGroup, OffsetCommit, SyncGroup
 from kohort.broker.groups.coordinator import Coordinator
-from kohort.broker.groups.results import Joined
+from kohort.broker.groups.results import CommitDone, Joined
 from kohort.broker.groups.states import State
 from kohort.broker.runtime import ShardState
 from kohort.log.batch import records
@@ -28,9 +34,15 @@ from kohort.offsets.records import decode
 from kohort.protocol.errors import ErrorCode
 from simulation.commits import Commits
 from simulation.consumers import partitions_of
+from simulation.leaders import Leaders
+from simulation.lifetime import Known, Lifetime
+from simulation.retention import Retention
 from simulation.violation import Violation
 
 if TYPE_CHECKING:
+    from kohort.topics.partition import Partition
+    from kohort.topics.registry import Topics
+    from kohort.topics.topic import Topic
     from simulation.network import Request
     from simulation.server import Life
     from simulation.world import World
@@ -39,38 +51,16 @@ _NONE = ErrorCode.none
 _MEMBERS_COMMANDS = (JoinGroup, SyncGroup, Heartbeat, OffsetCommit)
 
 
-class Known(NamedTuple):
-    """What answers had said when a request was about to be decided."""
-
-    generation: int  # the newest that anybody was told
-    is_gone: bool  # its member has left or was replaced
-    is_completing: bool
-    silent_ms: int
-
-
-class Lifetime:
-    """What answers of one coordinator have said. The next one may have forgotten it."""
-
-    def __init__(self, coordinator: Coordinator, replay: Coordinator) -> None:
-        self.coordinator = coordinator
-        self.generations: dict[str, int] = {}
-        self.told: dict[str, int] = {}
-        self.protocols: dict[tuple[str, int], str | None] = {}
-        self.gone: set[tuple[str, str]] = set()
-        self.heard_ms: dict[tuple[str, str], int] = {}
-        self.replay = replay
-        self.replayed_to = -1
-
-
 class Invariants:
     def __init__(self, world: World) -> None:
         self.world = world
         self.commits = Commits()
+        self._leaders = Leaders()
+        self._retention = Retention(self.commits, world.setting.config.offsets_retention_ms)
         self._lifetimes: dict[int, Lifetime] = {}  # of each partition's coordinator
         self._owners: dict[tuple[str, int], dict[int, str]] = {}
-        self._assigned: dict[
-            str, int
-        ] = {}  # the newest generation that anybody has an assignment of
+        # Of each group, the newest generation that anybody has an assignment of.
+        self._assigned: dict[str, int] = {}
         self._open: dict[int, Request] = {}
 
     # --- requests and answers
@@ -81,7 +71,10 @@ class Invariants:
         world.note("<", request.who, "%s", request)
         self._open[request.number] = request
         request.readable = self.commits.asked(request)
-        shard = life.shard_of(command.group_id)
+        request.is_elsewhere = life.leader_of(command.group_id) != request.link.node_id
+        if request.may_park:
+            self._replaces(request)
+        shard = life.shard_of(command.group_id, request.link.node_id)
         if shard is None or shard.state is not ShardState.ACTIVE:
             return
         request.coordinator = shard.coordinator
@@ -97,6 +90,13 @@ class Invariants:
         if type(command) in _MEMBERS_COMMANDS:
             lifetime.heard_ms[member] = now
 
+    def _replaces(self, request: Request) -> None:
+        """A member's join or sync takes the place of one that it sent before."""
+        kind, by = type(request.command), (request.command.group_id, request.command.member_id)
+        for other in self._open.values():
+            if other is not request and type(other.command) is kind:
+                other.is_replaced |= (other.command.group_id, other.command.member_id) == by
+
     def answered(self, request: Request, result: Any) -> None:
         self.world.note(">", request.who, "%s: %s", request, result)
         if request.answered:
@@ -107,6 +107,8 @@ class Invariants:
         request.result = result
         del self._open[request.number]
         known = request.known
+        if request.is_elsewhere and _error(result) is not ErrorCode.not_coordinator:
+            raise Violation(f"I8: {request} was answered, but not by its coordinator: {result}")
         self.commits.answered(request, result, request.readable)
         if known is not None:
             lifetime = self._lifetime_of(request)
@@ -125,7 +127,7 @@ class Invariants:
         command = request.command
         if type(command) not in _MEMBERS_COMMANDS:
             return
-        error = result.errors[0] if type(command) is OffsetCommit else result.error
+        error = _error(result)
         is_alive = error is _NONE or (
             type(command) is Heartbeat and error is ErrorCode.rebalance_in_progress
         )
@@ -191,14 +193,33 @@ class Invariants:
     # --- after each event
 
     def after_event(self, life: Life) -> None:
+        self._leaders.check(life)
         for shard in life.shards:
             if shard.state is not ShardState.ACTIVE:
                 continue
             lifetime = self._lifetimes.get(shard.partition)
             if lifetime is None or lifetime.coordinator is not shard.coordinator:
-                lifetime = self._loaded(shard)
-            self._check_groups(lifetime)
+                lifetime = self._loaded(life, shard)
+            if shard.coordinator.is_touched:
+                shard.coordinator.is_touched = False
+                self._check_groups(lifetime)
             self._check_replay(life, shard, lifetime)
+
+    def elected(self, topics: Topics, topic: Topic, partition: Partition) -> None:
+        self._leaders.elected(topics, topic, partition)
+
+    def sweeps(self, coordinator: Coordinator, records: Sequence[Any], now: int) -> None:
+        self.world.note("=", "broker", "sweeps: %s", records)
+        self._retention.judge(coordinator, records, now)
+
+    def topic_forgotten(self, life: Life, name: str) -> None:
+        """Its name is about to be free. Partitions that cannot be read forget it when they can."""
+        for shard in life.shards:
+            if shard.state is ShardState.ACTIVE:
+                self.commits.topic_forgotten(name, self._groups_of(shard.partition))
+                table = shard.coordinator.table
+                if any(table.of_topics(group_id, {name}) for group_id in table.groups()):
+                    raise Violation(f"I9: {name} was deleted, and its offsets are there")
 
     def _check_groups(self, lifetime: Lifetime) -> None:
         coordinator = lifetime.coordinator
@@ -212,12 +233,14 @@ class Invariants:
             if group.generation < lifetime.generations.get(group_id, 0):
                 raise Violation(f"I2: {group_id} is back at generation {group.generation}")
             lifetime.generations[group_id] = group.generation
+            self._retention.saw(group, self.world.schedule.now_ms())
         for group_id in lifetime.generations.keys() - groups.keys():
             self._forget(lifetime, group_id)
 
     def _forget(self, lifetime: Lifetime, group_id: str) -> None:
         """It was deleted: its generations begin anew."""
         del lifetime.generations[group_id]
+        self._retention.forgot(group_id)
         lifetime.told.pop(group_id, None)
         self._assigned.pop(group_id, None)
         for known in (lifetime.protocols, self._owners):
@@ -230,36 +253,44 @@ class Invariants:
             return
         if lifetime.replayed_to < log.end_offset:
             with self.world.files.without_faults():
-                for _, batch in log.batches(max(lifetime.replayed_to, 0)):
+                for header, batch in log.batches(max(lifetime.replayed_to, 0)):
+                    if header.leader_epoch < lifetime.epoch:
+                        raise Violation(f"I8: {header} comes after epoch {lifetime.epoch}")
+                    lifetime.epoch = header.leader_epoch
                     for record in records(batch):
                         lifetime.replay.apply(decode(record.key, record.value))
         lifetime.replayed_to = log.end_offset
+        self.commits.swept_for_good(self._groups_of(shard.partition))
         live, replayed = durable_state(shard.coordinator), durable_state(lifetime.replay)
         if live != replayed:
             raise Violation(f"I4: live {live}, replayed {replayed}")
 
     # --- lives
 
-    def _loaded(self, shard: Any) -> Lifetime:
+    def _loaded(self, life: Life, shard: Any) -> Lifetime:
         world, coordinator = self.world, shard.coordinator
         replay = Coordinator(world.setting.config, world.new_id)
         lifetime = self._lifetimes[shard.partition] = Lifetime(coordinator, replay)
         world.note("=", "broker", "partition %d is loaded", shard.partition)
-        groups = {
-            group_id
-            for group_id in self.commits.groups
-            if world.partition_of(group_id) == (shard.partition)
-        }
+        for request in self._open.values():
+            is_of_another = request.coordinator not in (None, coordinator)
+            is_here = world.partition_of(request.command.group_id) == shard.partition
+            if is_here and is_of_another and not (request.is_dropped or request.is_replaced):
+                raise Violation(f"I8: {request} has no answer, and its coordinator is another now")
+        for group in coordinator.groups.values():
+            self._retention.loaded(group)
         table = coordinator.table
-        self.commits.loaded(
-            groups,
-            {
-                (group_id, topic, partition): committed.offset
-                for group_id in table.groups()
-                for topic, partitions in table.of_group(group_id).items()
-                for partition, committed in partitions.items()
-            },
-        )
+        found = {
+            (group_id, topic, partition): committed.offset
+            for group_id in table.groups()
+            for topic, partitions in table.of_group(group_id).items()
+            for partition, committed in partitions.items()
+        }
+        topics = life.topics
+        for key in found if topics._journal.failed is None else ():
+            if key[1] in topics.deleted and not topics.is_leaving(key[1]):
+                raise Violation(f"I9: {key} is loaded, and its topic was deleted")
+        self.commits.loaded(self._groups_of(shard.partition), found)
         for group_id, generation in list(self._assigned.items()):
             if world.partition_of(group_id) != shard.partition:
                 continue
@@ -269,6 +300,12 @@ class Invariants:
             elif group is None or group.generation < generation:
                 raise Violation(f"I2: {group_id} has lost generation {generation}, it was assigned")
         return lifetime
+
+    def _groups_of(self, partition: int) -> set[str]:
+        return {g for g in self.commits.groups if self.world.partition_of(g) == partition}
+
+    def broker_started(self, life: Life) -> None:
+        self._leaders.started(life)
 
     def broker_died(self) -> None:
         self._lifetimes.clear()
@@ -282,3 +319,18 @@ class Invariants:
         for request in self._open.values():
             if request.sent_ms < since_ms and not request.is_dropped:
                 raise Violation(f"I5: {request} has no answer")
+
+    def check_nothing_is_left(self, life: Life) -> None:
+        """After a night in which all was due to expire."""
+        for shard in life.shards:
+            if shard.state is not ShardState.ACTIVE:
+                raise Violation(f"I5: partition {shard.partition} is {shard.state} in the night")
+            coordinator = shard.coordinator
+            left = [*coordinator.groups, *coordinator.table.groups()]
+            if left:
+                raise Violation(f"I9: {left} are there for ever")
+
+
+def _error(result: Any) -> ErrorCode:
+    """Of the result of any command; the first one of a commit."""
+    return result.errors[0] if type(result) is CommitDone else result.error

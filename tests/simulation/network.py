@@ -8,7 +8,7 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from kohort.broker.groups.commands import JoinGroup, SyncGroup
+from kohort.broker.groups.commands import JoinGroup, OffsetCommit, SyncGroup
 
 if TYPE_CHECKING:
     from simulation.server import Life
@@ -23,6 +23,8 @@ class Request:
         "command",
         "coordinator",
         "is_dropped",
+        "is_elsewhere",
+        "is_replaced",
         "known",
         "link",
         "number",
@@ -50,6 +52,8 @@ class Request:
         self.known: Any = None  # what was known when it was decided (invariants.py)
         self.readable: Any = None  # what a fetch may find (commits.py)
         self.is_dropped = False  # with its connection, or with the life of the broker
+        self.is_elsewhere = False  # asked at a node that does not coordinate its group
+        self.is_replaced = False  # by a later request of its member: Kafka answers that one only
 
     def __str__(self) -> str:
         return f"request {self.number} of {self.who}, {self.command}"
@@ -60,20 +64,25 @@ class Request:
 
 
 class Link:
-    """One connection, both ends of it."""
+    """One connection to a node, both ends of it."""
 
-    def __init__(self, world: World, who: str, chance: Random, on_lost: Callable[[], None]) -> None:
+    def __init__(
+        self, world: World, who: str, chance: Random, node_id: int, on_lost: Callable[[], None]
+    ) -> None:
         self._world = world
         self._schedule = world.schedule
         self._chance = chance
         self._on_lost = on_lost
         self.who = who
-        self._life: Life | None = world.life
+        self.node_id = node_id
+        life = world.life
+        is_up = life is not None and node_id in life.topics.nodes.up
+        self._life: Life | None = life if is_up else None
         self._arrives_ms = self._returns_ms = 0
         self._calls: deque[Request] = deque()
         self._held: Request | None = None
         self._backlog: deque[Request] = deque()
-        self.is_open = world.life is not None  # as the client sees it
+        self.is_open = is_up  # as the client sees it
         self.is_silent = False  # nothing gets through any more, and nobody is told
         if self._life is None:
             self._schedule.after(1, on_lost)
@@ -122,11 +131,18 @@ class Link:
             self._submit(life, request)
 
     def _submit(self, life: Life, request: Request) -> None:
+        if type(request.command) is OffsetCommit:
+            # For topics that are not there nothing is committed (k08_offset_commit.py).
+            there = [entry for entry in request.command.offsets if life.has_topic(entry.topic)]
+            if not there:
+                return
+            request.command = request.command._replace(offsets=there)
         self._calls.append(request)
         invariants = self._world.invariants
-        life.look_at(request.command.group_id)
+        life.look_at(request.command.group_id, self.node_id)
         invariants.asked(life, request)
-        request.ticket = life.runtime.submit(request.command, self._respond, request)
+        groups = life.cluster.nodes[self.node_id].groups
+        request.ticket = groups.submit(request.command, self._respond, request)
         if request.may_park and not request.answered:
             self._held = request
         invariants.after_event(life)
@@ -164,7 +180,7 @@ class Link:
             return
         for request in self._calls:
             if request.may_park and not request.answered:
-                life.runtime.forget(request.ticket)
+                life.cluster.nodes[self.node_id].groups.forget(request.ticket)
                 request.is_dropped = True
         self._calls.clear()
         self._backlog.clear()

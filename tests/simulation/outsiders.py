@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +15,9 @@ from kohort.broker.groups.commands import (
     OffsetFetch,
 )
 from kohort.protocol.errors import ErrorCode
-from simulation.consumers import TOPIC
+from kohort.topics.names import OFFSETS_TOPIC
 from simulation.network import Link
+from simulation.setting import FLEETING, TOPIC, TOPICS
 
 if TYPE_CHECKING:
     from simulation.world import World
@@ -31,7 +33,7 @@ class Outsider:
         self.name = name
         self.chance = Random(f"{world.seed} {name}")
         self._every_ms = every_ms
-        self._link: Link | None = None
+        self._links: dict[int, Link] = {}  # of each node
         self._next()
 
     def _next(self) -> None:
@@ -47,9 +49,12 @@ class Outsider:
         raise NotImplementedError
 
     def ask(self, command: Any) -> None:
-        if self._link is None or not self._link.is_open:
-            self._link = Link(self.world, self.name, self.chance, lambda: None)
-        self._link.send(command, lambda _result: None)
+        node_id = self.world.coordinator_of(command.group_id, self.chance)
+        link = self._links.get(node_id)
+        if link is None or not link.is_open:
+            link = Link(self.world, self.name, self.chance, node_id, lambda: None)
+            self._links[node_id] = link
+        link.send(command, lambda _result: None)
 
 
 class Loner(Outsider):
@@ -60,11 +65,16 @@ class Loner(Outsider):
         if self.chance.random() < 0.3:
             self.ask(OffsetFetch(SOLO, None, False, None, -1))
             return
+        topic = self.chance.choice(TOPICS)
         entries = [
-            CommitEntry(TOPIC, partition, self.world.new_offset(), -1, None, None)
+            CommitEntry(topic, partition, self.world.new_offset(), -1, None, None)
             for partition in self.chance.sample(range(count), self.chance.randint(1, count))
         ]
-        self.ask(OffsetCommit(SOLO, -1, "", None, entries, None, ErrorCode.illegal_generation))
+        longest_ms = 2 * self.world.setting.config.offsets_retention_ms
+        retention_ms = self.chance.choice([None, None, self.chance.randint(0, longest_ms)])
+        self.ask(
+            OffsetCommit(SOLO, -1, "", None, entries, retention_ms, ErrorCode.illegal_generation)
+        )
 
 
 class Administrator(Outsider):
@@ -77,7 +87,7 @@ class Administrator(Outsider):
             self.ask(OffsetFetch(group_id, None, False, None, -1))
         elif what < 0.85:
             partition = self.chance.randrange(self.world.setting.topic_partitions)
-            self.ask(OffsetDelete(group_id, ((TOPIC, (partition,)),)))
+            self.ask(OffsetDelete(group_id, ((self.chance.choice(TOPICS), (partition,)),)))
         else:
             self.world.deleted.add(group_id)
             self.ask(DeleteGroup(group_id))
@@ -126,10 +136,54 @@ class Cutter(Outsider):
             link.is_silent = True
 
 
+class Operator(Outsider):
+    """Lets other nodes lead, stops nodes and starts them again; with one node, there and back."""
+
+    def act(self) -> None:
+        world, chance = self.world, self.chance
+        life, what = world.life, chance.random()
+        if life is None or world.setting.nodes == 1:
+            return
+        nodes = life.topics.nodes
+        node_id = chance.choice(nodes.ids)
+        if node_id not in nodes.up:
+            life.start_node(node_id)
+        elif what < 0.3:
+            world.note("!", f"node {node_id}", "stops")
+            life.stop_node(node_id)
+            world.schedule.after(
+                chance.choice([1, 3_000, 20_000]), lambda: life.start_node(node_id)
+            )
+        else:
+            topic = chance.choice([OFFSETS_TOPIC, OFFSETS_TOPIC, TOPIC])
+            index = chance.randrange(len(life.topics.get(topic).partitions))
+            world.note("!", f"node {node_id}", "is to lead %s-%d", topic, index)
+            life.move(topic, index, node_id)
+
+
+class Owner(Outsider):
+    """Deletes a topic, and makes one of the same name."""
+
+    def act(self) -> None:
+        life = self.world.life
+        if life is None or life.topics.is_leaving(FLEETING):
+            return
+        topic = life.topics.get(FLEETING)
+        if topic is None:
+            with suppress(OSError):  # the disk does not let go of the old one: another time
+                life.make_topic(FLEETING)
+        else:
+            self.world.note("!", "owner", "deletes %s", FLEETING)
+            it_stays = self.world.invariants.commits.topic_deleted(FLEETING)
+            life.topics.delete(topic, lambda error: error and it_stays())
+
+
 OUTSIDERS: dict[str, Callable[[World], Outsider]] = {
     "loner": lambda world: Loner(world, "loner", 1_000),
     "admin": lambda world: Administrator(world, "admin", 3_000),
     "killer": lambda world: Killer(world, "killer", 2 * world.setting.faults_ms),
     "saboteur": lambda world: Saboteur(world, "saboteur", 2 * world.setting.faults_ms),
+    "operator": lambda world: Operator(world, "operator", world.setting.faults_ms),
+    "owner": lambda world: Owner(world, "owner", world.setting.faults_ms),
     "cutter": lambda world: Cutter(world, "cutter", world.setting.faults_ms),
 }

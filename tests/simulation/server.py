@@ -1,102 +1,231 @@
-"""The broker of a world: the real runtime, rounds, logs and coordinators, life after life."""
+"""The broker of a world: the real registry, nodes, runtimes, rounds, logs and coordinators, put
+together as broker/broker.py does it, life after life."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from faulty_files import FaultyFiles
-from kohort.broker.groups.commands import DescribeGroup
-from kohort.broker.groups.coordinator import Coordinator
+from kohort.broker.cluster import Cluster
+from kohort.broker.config import BrokerConfig
+from kohort.broker.groups.commands import Command, DescribeGroup
+from kohort.broker.groups.coordinator import Coordinator, Outcome
+from kohort.broker.node import Node
 from kohort.broker.runtime import GroupRuntime, ShardState
-from kohort.log.log import Log, LogConfig
+from kohort.log.deletion import finish_deletions
+from kohort.log.log import Log
 from kohort.log.rounds import Rounds
 from kohort.offsets.store import OffsetsStore
+from kohort.topics.configs import BrokerSettings, Configs, TopicSettings
+from kohort.topics.names import OFFSETS_TOPIC
+from kohort.topics.nodes import Nodes
+from kohort.topics.partition import Partition
+from kohort.topics.registry import Topics
+from kohort.topics.topic import Topic
 
 if TYPE_CHECKING:
     from simulation.schedule import Later
+    from simulation.setting import Setting
     from simulation.world import World
 
 DATA = Path("/data")
+CONFIG = BrokerConfig({})
+SETTINGS = Configs(CONFIG, 1).settings({})  # worked out once: a life begins in a millisecond
 
 
-class StoredPartition:
-    """A partition of the offsets topic, as one life of the broker has it open."""
+class SmallSegments(Configs):
+    """Kafka allows no segments below a MiB; here they are full after a few commits."""
 
-    def __init__(self, files: FaultyFiles, index: int, config: LogConfig) -> None:
-        self.folder = DATA / f"__consumer_offsets-{index}"
-        self._files = files
-        self._config = config
-        self._log: Log | None = None
+    def __init__(self, segment_bytes: int) -> None:
+        super().__init__(CONFIG, 1)
+        self._settings = SETTINGS._replace(segment_bytes=segment_bytes)
 
-    @property
-    def log(self) -> Log:
-        if self._log is None:
-            self._log = Log.open(self.folder, self._files, self._config)
-        return self._log
+    def at(self, _node_id: int, _broker: BrokerSettings | None = None) -> SmallSegments:
+        return self
 
-    def reopened(self) -> Log:
-        if self._log is not None:
-            self._log.close()
-        self._log = None
-        return self.log
+    def settings(self, _overrides: Mapping[str, str]) -> TopicSettings:
+        return self._settings
+
+
+class WatchedTopics(Topics):
+    def __init__(self, world: World, **parts: Any) -> None:
+        super().__init__(**parts)
+        self._world = world
+
+    def elect(self, topic: Topic, partition: Partition, leader_id: int) -> None:
+        super().elect(topic, partition, leader_id)
+        self._world.invariants.elected(self, topic, partition)
+
+
+class WatchedCoordinator(Coordinator):
+    """Shows what a sweep decides while the groups are still as they were when it did, and knows
+    whether there is anything new to look at."""
+
+    __slots__ = ("_watch", "is_touched")
+
+    def __init__(
+        self, setting: Setting, new_id: Callable[[], str], watch: Callable[..., None]
+    ) -> None:
+        super().__init__(setting.config, new_id)
+        self._watch = watch
+        self.is_touched = True
+
+    def handle(self, command: Command, ticket: int, now: int) -> Outcome:
+        self.is_touched = True
+        return super().handle(command, ticket, now)
+
+    def tick(self, now: int) -> Outcome:
+        self.is_touched = True
+        outcome = super().tick(now)
+        if outcome.records:
+            self._watch(self, outcome.records, now)
+        return outcome
 
 
 class Life:
-    """One life of the broker. What it has asked to be done later is not done once it is over."""
+    """One life of the broker, with all its nodes. What it has asked to be done later is not done
+    once it is over. Beginning one raises what opening the data does (OSError, LogError)."""
 
     def __init__(self, world: World, number: int) -> None:
         self.world = world
         self.number = number
         self.is_over = False
+        self._unsettled: set[str] = set()  # topics that are made just now
         self._chance = Random(f"{world.seed} life {number}")
         setting = world.setting
-        config = LogConfig(
-            segment_bytes=setting.segment_bytes, sync_at_open=setting.durability == "fsync"
-        )
-        self.partitions = [
-            StoredPartition(world.files, index, config)
-            for index in range(setting.offsets_partitions)
-        ]
         self.rounds = Rounds(
             durability=setting.durability,
             call_soon=self._call_soon,
             sync_logs=self._sync_logs,
             seconds=world.schedule.seconds,
         )
-        self.runtime = GroupRuntime(
-            store=OffsetsStore(
-                partitions=setting.offsets_partitions,
-                partition=self.partitions.__getitem__,
-                rounds=self.rounds,
-            ),
+        finish_deletions(DATA, world.files)
+        self.topics = WatchedTopics(
+            world,
+            folder=DATA,
+            files=world.files,
+            rounds=self.rounds,
+            configs=SmallSegments(setting.segment_bytes),
+            nodes=Nodes(range(1, setting.nodes + 1)),
+            new_id=lambda: uuid.UUID(int=int(world.new_id())),
+            now_ms=world.schedule.now_ms,
+            in_turn=self.in_turn,
+        )
+        self.cluster = Cluster("simulated", self.topics)
+        for node_id in self.topics.nodes.ids:
+            node = self.cluster.nodes[node_id] = self._node(node_id)
+            node.groups.on_forgotten = self.cluster.tell_forgotten
+        self.topics.on_deleted = self._topic_deleted
+        # What is on the disk is read, so that sessions are watched and offsets expire.
+        for node in self.cluster.nodes.values():
+            node.groups.load(
+                index
+                for index in range(setting.offsets_partitions)
+                if world.files.exists(DATA / f"{OFFSETS_TOPIC}-{index}")
+            )
+
+    def _node(self, node_id: int) -> Node:
+        world = self.world
+        return Node(
+            node_id=node_id,
+            cluster=self.cluster,
+            address=("simulated", node_id),
+            config=CONFIG,
+            configs=self.topics.configs,
             clock=world.schedule,
             timers=self,  # type: ignore[arg-type]
-            new_coordinator=lambda _partition: Coordinator(setting.config, world.new_id),
-            call_soon=self._call_soon,
-        )
-        self.runtime.load(
-            index
-            for index, partition in enumerate(self.partitions)
-            if world.files.exists(partition.folder)
+            rounds=self.rounds,
+            topics=self.topics,
+            groups=GroupRuntime(
+                store=OffsetsStore(
+                    partitions=world.setting.offsets_partitions,
+                    partition=self.partition,
+                    rounds=self.rounds,
+                ),
+                clock=world.schedule,
+                timers=self,  # type: ignore[arg-type]
+                new_coordinator=lambda _partition: WatchedCoordinator(
+                    world.setting, world.new_id, world.invariants.sweeps
+                ),
+                call_soon=self._call_soon,
+                leads=lambda index: self.partition(index).leader_id == node_id,
+                deleted_topics=self.cluster.deleted_topics,
+            ),
         )
 
-    def shard_of(self, group_id: str) -> Any:
-        """What the runtime has of the group's partition (broker/runtime.py: ServedShard)."""
-        return self.runtime._shards.get(self.runtime._store.partition_of(group_id))
+    # --- looking
 
-    def look_at(self, group_id: str) -> None:
+    def partition(self, index: int) -> Partition:
+        """Of the offsets topic."""
+        found = self.topics.partition(OFFSETS_TOPIC, index)
+        assert found is not None, "the offsets topic never loses partitions"
+        return found
+
+    def has_topic(self, name: str) -> bool:
+        """Whether clients have been told of it: before, it may yet turn out never to have been."""
+        return self.topics.get(name) is not None and name not in self._unsettled
+
+    def leader_of(self, group_id: str) -> int:
+        """The node that coordinates the group; NO_LEADER if none does."""
+        return self.partition(self.world.partition_of(group_id)).leader_id
+
+    def shard_of(self, group_id: str, node_id: int | None = None) -> Any:
+        """What a node, by default the group's coordinator, has of the group's partition
+        (broker/shard.py: ServedShard)."""
+        node = self.cluster.nodes.get(self.leader_of(group_id) if node_id is None else node_id)
+        return node and node.groups._shards.get(self.world.partition_of(group_id))
+
+    def look_at(self, group_id: str, node_id: int) -> None:
         """Have its partition read, if that can be, so that a request meets what was seen before."""
-        shard = self.shard_of(group_id)
+        shard = self.shard_of(group_id, node_id)
         if shard is None or shard.state is not ShardState.ACTIVE:
-            self.runtime.submit(DescribeGroup(group_id), lambda _context, _result: None, None)
+            groups = self.cluster.nodes[node_id].groups
+            groups.submit(DescribeGroup(group_id), lambda _context, _result: None, None)
             self.world.invariants.after_event(self)
 
     @property
     def shards(self) -> list[Any]:
-        return list(self.runtime._shards.values())
+        return [
+            each for node in self.cluster.nodes.values() for each in node.groups._shards.values()
+        ]
+
+    # --- what an operator does
+
+    def make_topic(self, name: str) -> None:
+        self._unsettled.add(name)
+        self.topics.create(name, self.world.setting.topic_partitions, {})
+        self.topics.settled(lambda _error: self._unsettled.discard(name))
+
+    def move(self, topic: str, index: int, node_id: int) -> None:
+        self.cluster.move(topic, index, node_id)
+        self._changed()
+
+    def stop_node(self, node_id: int) -> None:
+        """As Broker.stop_node: who is told to ask elsewhere hears it before the end."""
+        self.cluster.went(node_id)
+        self._changed()
+        for link in [link for link in self.world.links if link.node_id == node_id]:
+            link.cut()
+
+    def start_node(self, node_id: int) -> None:
+        if not self.is_over and node_id not in self.topics.nodes.up:
+            self.world.note("=", f"node {node_id}", "is back")
+            self.cluster.came(node_id)
+            self._changed()
+
+    def _changed(self) -> None:
+        self.world.invariants.after_event(self)
+
+    def _topic_deleted(self, name: str, gone: Callable[[], None]) -> None:
+        def forgotten() -> None:
+            self.world.invariants.topic_forgotten(self, name)
+            gone()
+
+        self.cluster.topic_deleted(name, forgotten)
 
     # --- stand-ins for the event loop, its timers and its threads
 
@@ -116,6 +245,9 @@ class Life:
         later.deadline_ms = deadline_ms
         return later
 
+    def in_turn(self, callback: Callable[[], None]) -> Later:
+        return self.call_at(self.world.schedule.now_ms(), callback)
+
     def _sync_logs(
         self, logs: Sequence[Log], done: Callable[[Sequence[OSError | None]], None]
     ) -> None:
@@ -131,10 +263,10 @@ class Life:
             left -= 1
             if not left:
                 # On its way back from the thread: the loop may have other things to do first.
-                self.call_at(self._some_ms(), lambda: done(outcomes))
+                self.call_at(self._some_ms(), partial(done, outcomes))
 
         for place in range(len(logs)):
-            self.call_at(self._some_ms(), lambda place=place: sync(place))
+            self.call_at(self._some_ms(), partial(sync, place))
 
     def _some_ms(self) -> int:
         return self.world.schedule.now_ms() + self._chance.randint(0, self.world.setting.sync_ms)

@@ -2,7 +2,7 @@
 
 
 class Violation(AssertionError):
-    """Begins with the promise that was broken, I1 to I7 (invariants.py)."""
+    """Begins with the promise that was broken, I1 to I9 (invariants.py)."""
 
     @property
     def promise(self) -> str:

@@ -4,7 +4,8 @@ for its files, clock, ids and sockets. The same seed gives the same story, event
     World(seed).run()       raises Violation, whose last lines are what led to it: `World.story`
 
 First comes chaos, then calm: the disk is well, the network too, on each seat sits one good
-consumer. Then everything must have come to rest within a bound, and stay so.
+consumer. Then everything must have come to rest within a bound, and stay so. At last all go home,
+days pass, and nothing may be left.
 """
 
 from __future__ import annotations
@@ -14,17 +15,20 @@ from typing import Any
 
 from faulty_files import Crashed, FaultyFiles
 from kohort.broker.groups.states import State
+from kohort.log.errors import LogError
 from kohort.offsets.partitioner import partition_for
-from simulation.consumers import SeatHolder
+from kohort.topics.names import OFFSETS_TOPIC
+from kohort.topics.nodes import NO_LEADER
 from simulation.invariants import Invariants
 from simulation.network import Link, Request
 from simulation.outsiders import OUTSIDERS
 from simulation.schedule import Schedule
+from simulation.seats import SeatHolder
 from simulation.server import Life
-from simulation.setting import draw
+from simulation.setting import TOPICS, draw
 from simulation.violation import Violation
 
-RESTART_MS = 1_000  # of the last broker, once all is calm
+SETTLE_MS = 1_000  # for whatever a broker does at its start, if nothing disturbs it
 
 
 class World:
@@ -41,6 +45,7 @@ class World:
         self.trace: list[tuple[int, str, str, str, tuple[Any, ...]]] = []
         self.links: dict[Link, None] = {}  # those that the broker knows of
         self.is_calm = False
+        self.is_night = False  # everybody has gone home
         self.latency_ms = self.setting.latency_ms
         self.power_goes = False  # with the next crash, not just the process
         self.down_ms = 0
@@ -50,6 +55,7 @@ class World:
         self.invariants = Invariants(self)
         self.life: Life | None = None
         self._start_broker()
+        self._make_topics()
         self.actors = [name for name in self._actor_names() if name not in without]
         self.seats = [
             SeatHolder(self, seat) for seat in self.setting.seats if seat.name in self.actors
@@ -71,6 +77,15 @@ class World:
 
     def partition_of(self, group_id: str) -> int:
         return partition_for(group_id, self.setting.offsets_partitions)
+
+    def coordinator_of(self, group_id: str, chance: Random) -> int:
+        """The node that FindCoordinator names, or, sometimes, one that it named long ago."""
+        if self.life is None:
+            return NO_LEADER
+        nodes = self.setting.nodes
+        if nodes > 1 and chance.random() < 0.1:
+            return chance.randint(1, nodes)
+        return self.life.leader_of(group_id)
 
     def new_id(self) -> str:
         return str(self._number("id"))
@@ -100,17 +115,33 @@ class World:
     # --- the broker's lives
 
     def _start_broker(self) -> None:
-        if self.life is None:
-            number = self._number("life")
-            self.note("=", "broker", "starts for the %d. time", number)
+        if self.life is not None:
+            return
+        number = self._number("life")
+        self.note("=", "broker", "starts for the %d. time", number)
+        try:
             self.life = Life(self, number)
+        except (OSError, LogError) as error:
+            self.note("!", "broker", "cannot start: %s", error)
+            self.schedule.after(SETTLE_MS, self._start_broker)
+        else:
+            self.invariants.broker_started(self.life)
+
+    def _make_topics(self) -> None:
+        """Before anybody comes: who asks for a coordinator is answered when there is one."""
+        assert self.life is not None
+        topics = self.life.topics
+        topics.create(OFFSETS_TOPIC, self.setting.offsets_partitions, {})
+        for name in TOPICS:
+            topics.create(name, self.setting.topic_partitions, {})
+        self._run_until(self.schedule.now_ms() + SETTLE_MS)
 
     def kill_broker(self) -> None:
+        """Or the attempt to start it."""
         life, self.life = self.life, None
-        if life is None:
-            return
         self.note("!", "broker", "dies, with the power" if self.power_goes else "is killed")
-        life.is_over = True
+        if life is not None:
+            life.is_over = True
         if self.power_goes:
             self.files.crash(self._chance)
         else:
@@ -129,7 +160,7 @@ class World:
         self._calm_down()
         self._come_to_rest(self.schedule.now_ms() + self.setting.bound_ms)
         self._check_owners()
-        self._end()
+        self._days_pass()
 
     def _come_to_rest(self, bound_ms: int) -> None:
         """By then all is as it will stay. Before, groups may rest and stir again: a debt that
@@ -171,6 +202,9 @@ class World:
         self.files.heal()
         self.files.crash_at = None
         self._start_broker()
+        assert self.life is not None
+        for node_id in self.life.topics.nodes.ids:
+            self.life.start_node(node_id)
         for link in list(self.links):
             if link.is_silent:
                 link.cut()
@@ -207,13 +241,33 @@ class World:
             if consumers and owned != list(range(self.setting.topic_partitions)):
                 raise Violation(f"I1: of {group_id} are owned {owned}, once all is calm")
 
-    def _end(self) -> None:
-        """What the last broker leaves on the disk is all there, even if the power goes."""
+    def _restart(self) -> None:
+        """What the broker leaves on the disk is all there, even if the power goes."""
         self.power_goes = self.setting.durability == "fsync"
         self.down_ms = 0
         self.kill_broker()
-        self._run_until(self.schedule.now_ms())
+        self._run_until(self.schedule.now_ms() + SETTLE_MS)
+
+    def _days_pass(self) -> None:
+        """Nobody is there any more: in the end the broker knows of no group, and so does the disk,
+        whatever happened meanwhile."""
+        if self.setting.night_ms is None:
+            self._restart()
+        self.note("=", "world", "goes home")
+        self.is_night = True
+        for seat in self.seats:
+            seat.go_home()
+        if self.setting.night_ms is not None:
+            self._run_until(self.schedule.now_ms() + self.setting.night_ms)
+            self._restart()
+        config = self.setting.config
+        # What brought a retention time of its own may have brought twice the usual.
+        ms = 2 * config.offsets_retention_ms + 3 * config.offsets_retention_check_interval_ms
+        self._run_until(self.schedule.now_ms() + self.setting.bound_ms + ms)
+        self._check_nothing_is_left()
+        self._restart()
+        self._check_nothing_is_left()
+
+    def _check_nothing_is_left(self) -> None:
         assert self.life is not None
-        for group_id in [*self.group_ids, "solo"]:
-            self.life.runtime.load([self.partition_of(group_id)])
-        self._run_until(self.schedule.now_ms() + RESTART_MS)
+        self.invariants.check_nothing_is_left(self.life)
