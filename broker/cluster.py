@@ -5,6 +5,7 @@ of the offsets partitions that it leads. A node that goes lets others lead first
 shutdown does in Kafka; one that comes back leads again what is given to it.
 """
 
+import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 
@@ -15,6 +16,8 @@ from ..topics.registry import Topics
 from ..topics.topic import Topic
 from .forgetting import DeletedTopics
 from .node import Node
+
+_log = logging.getLogger("kohort.coordinator")
 
 Place = tuple[Topic, Partition]
 
@@ -108,7 +111,17 @@ class Cluster:
         if topic.name != OFFSETS_TOPIC:
             return
         before, after = self.nodes.get(before_id), self.nodes.get(partition.leader_id)
+        name, epoch = partition.name, partition.leader_epoch
+        # The words are those of Kafka's CoordinatorRuntime.
         if before is not None:
+            _log.info(
+                "[GroupCoordinator id=%d] Scheduling unloading of metadata for %s with epoch %d",
+                *(before_id, name, epoch),
+            )
             before.groups.resign(partition.index)
         if after is not None:
+            _log.info(
+                "[GroupCoordinator id=%d] Scheduling loading of metadata from %s with epoch %d",
+                *(after.node_id, name, epoch),
+            )
             after.groups.load([partition.index])

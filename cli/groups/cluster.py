@@ -122,13 +122,14 @@ class Cluster:
 
     def coordinator(self, group: str) -> tuple[str, int, int]:
         """Host, port and node id."""
-        node_id = self._ask(partial(self._coordinator_id, group))
-        brokers = self._ask(self._admin.describe_cluster)["brokers"]
-        return next(
-            (broker["host"], broker["port"], node_id)
-            for broker in brokers
-            if broker["broker_id"] == node_id
-        )
+        return self._ask(partial(self._coordinator, group))
+
+    def _coordinator(self, group: str) -> tuple[str, int, int]:
+        node_id = self._coordinator_id(group)
+        for broker in self._admin.describe_cluster()["brokers"]:
+            if broker["broker_id"] == node_id:
+                return broker["host"], broker["port"], node_id
+        raise kafka_errors.CoordinatorNotAvailableError  # it went between the two answers
 
     def _coordinator_id(self, group: str) -> int:
         # kafka-python has no public way to ask FindCoordinator.
@@ -184,10 +185,12 @@ class Cluster:
         asked = {
             TopicPartition(*at): OffsetAndMetadata(offset, "", -1) for at, offset in offsets.items()
         }
-        results = self._ask(lambda: self._admin.alter_group_offsets(group, asked))
-        for error in results.values():
+        self._ask(partial(self._alter, group, asked))
+
+    def _alter(self, group: str, asked: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        for error in self._admin.alter_group_offsets(group, asked).values():
             if error is not kafka_errors.NoError:
-                raise RefusedError(refused(error.errno))
+                raise error
 
     def delete_groups(self, groups: Iterable[str]) -> dict[str, Refusal | None]:
         names = list(dict.fromkeys(groups))
@@ -217,6 +220,8 @@ class Cluster:
             except PASSING as error:
                 if time.monotonic() > deadline:
                     raise _nobody(self._bootstrap, self._timeout_ms) from error
+                # kafka-python remembers who coordinates, and has no public way to forget it.
+                self._admin._manager.cluster._coordinators.clear()
             except kafka_errors.BrokerResponseError as error:
                 raise RefusedError(refused(error.errno or -1)) from error
             except kafka_errors.KafkaTimeoutError as error:

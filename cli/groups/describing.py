@@ -14,6 +14,7 @@ from .rows import Group, Member, Partition
 PASSING: Final = (
     kafka_errors.CoordinatorLoadInProgressError,
     kafka_errors.CoordinatorNotAvailableError,
+    kafka_errors.NotCoordinatorError,
     kafka_errors.KafkaConnectionError,
     kafka_errors.NodeNotReadyError,
 )

@@ -329,3 +329,21 @@ def test_a_commit_refused_by_a_node_that_cannot_mend_the_log_is_not_shown_by_the
             assert found.topics[0][1][0].offset == 1
 
     asyncio.run(told())
+
+
+def test_a_move_is_in_the_log_in_kafkas_words(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def told() -> None:
+        async with Three(tmp_path / "data", "fsync") as three:
+            await three.ask(commit(1))
+            before, after = three.leader_id, three.others[0]
+            place = f"{OFFSETS_TOPIC}-{three.index} with epoch 1"
+            with caplog.at_level("INFO", "kohort.coordinator"):
+                three.move(after)
+            assert [record.message for record in caplog.records] == [
+                f"[GroupCoordinator id={before}] Scheduling unloading of metadata for {place}",
+                f"[GroupCoordinator id={after}] Scheduling loading of metadata from {place}",
+            ]
+
+    asyncio.run(told())
