@@ -32,6 +32,7 @@ class Cluster:
         topics.on_moved = self._moved
         self.deleted_topics = DeletedTopics(topics.deleted)
         self._forgetting: deque[tuple[int, Callable[[], None]]] = deque()
+        self._will_forget = False
 
     # --- looking
 
@@ -84,8 +85,15 @@ class Cluster:
         when all of that is durable."""
         self.deleted_topics.add(topic)
         self._forgetting.append((len(self.deleted_topics), forgotten))
+        if not self._will_forget:
+            # In another turn: one request may delete many topics, which are forgotten together.
+            self._will_forget = True
+            next(iter(self.nodes.values())).timers.in_turn(self._forget)
+
+    def _forget(self) -> None:
+        self._will_forget = False
         for node in self.nodes.values():
-            node.groups.topic_deleted()
+            node.groups.topics_deleted()
         self.tell_forgotten()
 
     def tell_forgotten(self) -> None:

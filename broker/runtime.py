@@ -161,7 +161,7 @@ class GroupRuntime:
             self._deliver(shard.coordinator.unload().replies)
         self.on_forgotten()
 
-    def topic_deleted(self) -> None:
+    def topics_deleted(self) -> None:
         """Tombstones for all that was committed for the newest of the deleted topics; where the
         log is still to be read, once it is and before anyone is answered from it."""
         for shard in list(self._shards.values()):

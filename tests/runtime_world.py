@@ -144,7 +144,7 @@ class World:
 
     def topic_deleted(self, topic: str = "t") -> None:
         self.deleted_topics.add(topic)
-        self.runtime.topic_deleted()
+        self.runtime.topics_deleted()
 
     def fetched(self, group_id: str = "g") -> int:
         self.answers.pop("fetch", None)

@@ -51,7 +51,7 @@ class Life(World):
         for name in self.topics.deleted:
             self.deleted_topics.add(name)
         cluster.deleted_topics = self.deleted_topics
-        node: Any = SimpleNamespace(groups=self.runtime)
+        node: Any = SimpleNamespace(groups=self.runtime, timers=self.timers)
         cluster.nodes[1] = node
         self.topics.on_deleted = cluster.topic_deleted
         self.runtime.on_forgotten = cluster.tell_forgotten
@@ -153,7 +153,7 @@ def test_a_topic_that_is_deleted_while_another_is_forgotten_is_forgotten_too() -
     gone: list[str] = []
     life.delete(lambda error: gone.append("t") if error is None else None)
     while life.shard.forgetting is None:
-        life.due.pop(0)()
+        life.step()
     life.delete(lambda error: gone.append("u") if error is None else None, "u")
     life.turn()
     assert gone == ["t", "u"]
