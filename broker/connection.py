@@ -287,9 +287,12 @@ class Connection(asyncio.BufferedProtocol):
             self.close()
 
     def _go_on(self) -> None:
-        """Take up what had to wait."""
+        """Take up what had to wait, unless sending the answers before shows that nobody is there any
+        more: a member that joined now would be a ghost."""
+        self._send()
         self._is_resuming = False
-        if self._held is not None or self._is_choked:
+        transport = self._transport
+        if transport is None or transport.is_closing() or self._held is not None or self._is_choked:
             return
         self._is_sending = True
         frames = list(self._backlog)

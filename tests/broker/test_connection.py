@@ -39,6 +39,9 @@ class Transport:
     def abort(self) -> None:
         self.is_closed = True
 
+    def is_closing(self) -> bool:
+        return self.is_closed
+
     def pause_reading(self) -> None:
         self.is_reading = False
 
@@ -139,6 +142,16 @@ async def test_a_held_request_in_the_midst_of_what_was_received(peer: Peer) -> N
     held.calls[0].reply(None)
     await turn()
     assert held.ids == [1, 2]
+
+
+async def test_nothing_behind_a_held_request_is_done_for_a_client_that_is_gone(peer: Peer) -> None:
+    peer.send(1, 2)
+    peer.transport.on_write = peer.transport.abort  # as asyncio does after a reset
+    peer.connection.hold(peer.calls[0])
+    peer.send(3)
+    peer.calls[0].reply(None)
+    await turn()
+    assert peer.ids == [1, 2]
 
 
 async def test_an_answer_at_once_is_not_held() -> None:
