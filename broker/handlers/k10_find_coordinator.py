@@ -15,7 +15,16 @@ from ..call import Call
 from ..node import Node
 from .reply import NO_THROTTLE
 
-GROUP, TRANSACTION = 0, 1
+GROUP, TRANSACTION, SHARE = 0, 1, 2
+
+# The words of upstream's Errors.
+MESSAGES = {
+    ErrorCode.coordinator_not_available: "The coordinator is not available.",
+    ErrorCode.invalid_request: (
+        "This most likely occurs because of a request being malformed by the client library or "
+        "the message was sent to an incompatible broker. See the broker logs for more details."
+    ),
+}
 
 
 class CoordinatorReply(NamedTuple):
@@ -44,9 +53,12 @@ def handle(call: Call, node: Node) -> None:
     elif key_type == GROUP:
         node.topics.ensure_offsets_topic()
         node.topics.settled(partial(_found, call, node))
+    elif key_type == SHARE:
+        # As a Kafka that coordinates no share groups.
+        _answer(call, lambda _key: None, ErrorCode.invalid_request)
     else:
-        refused = "kohort coordinates groups only, no share groups."
-        _answer(call, lambda _key: None, ErrorCode.invalid_request, refused)
+        message = MESSAGES[ErrorCode.invalid_request]
+        _answer(call, lambda _key: None, ErrorCode.invalid_request, message)
 
 
 def _found(call: Call, node: Node, error: OSError | None) -> None:
@@ -62,13 +74,13 @@ def _answer(
     call: Call,
     coordinator: Callable[[str], Node | None],
     missing: ErrorCode = ErrorCode.coordinator_not_available,
-    message: str | None = None,
+    message: str = "",
 ) -> None:
-    """`missing` and `message`: for a key that has no coordinator."""
-    # v1-3 say NONE in words as well (upstream: FindCoordinatorResponse.prepareOldResponse).
-    found_message = "" if call.version >= 4 else "NONE"
-    if message is None:
-        message = "" if call.version >= 4 else "The coordinator is not available."
+    """`missing`: for a key that has no coordinator; `message`: what is said of it since v4. Before,
+    every answer has words, NONE too (upstream: FindCoordinatorResponse.prepareOldResponse)."""
+    found_message = ""
+    if call.version < 4:
+        message, found_message = MESSAGES[missing], "NONE"
 
     def reply(key: str) -> CoordinatorReply:
         node = coordinator(key)
