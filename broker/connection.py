@@ -287,8 +287,8 @@ class Connection(asyncio.BufferedProtocol):
             self.close()
 
     def _go_on(self) -> None:
-        """Take up what had to wait, unless sending the answers before shows that nobody is there any
-        more: a member that joined now would be a ghost."""
+        """Take up what had to wait, unless sending the answers before it shows that the client is
+        gone: who joined now would be a ghost."""
         self._send()
         self._is_resuming = False
         transport = self._transport
