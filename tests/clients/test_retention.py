@@ -222,4 +222,6 @@ async def commit_old(
     connection.send("OffsetCommit", version, "old", request, answered.set_result)
     answer = await answered
     connection.close()
+    while not connection.is_closed:
+        await asyncio.sleep(0)
     return int(answer.topics[0].partitions[0].error_code)
