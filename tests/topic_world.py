@@ -12,6 +12,7 @@ from uuid import UUID
 from faulty_files import FaultyFiles, sync_each
 from kio.serial import entity_reader
 from kohort.broker.call import Call
+from kohort.broker.cluster import Cluster
 from kohort.broker.config import BrokerConfig
 from kohort.broker.routes import Routes
 from kohort.log.batch import NewRecord, build
@@ -259,3 +260,17 @@ class World:
         """The partition's part of an answer that comes at once."""
         asked = self.send_fetch(topic, {partition: offset}, **{"max_wait_ms": 0, **how})
         return asked.answer.responses[0].partitions[0]
+
+
+def three_nodes() -> World:
+    """Nodes 1, 2 and 3 lead t-0, t-1 and t-2; requests are asked of node 1."""
+    world = World()
+    world.topics.nodes = Nodes([1, 2, 3])
+    cluster = Cluster("kqTQaMhSSk2QIGlhVrdiyw", world.topics)
+    world.node.cluster = cluster
+    for node_id in (1, 2, 3):
+        fields = {**vars(world.node), "node_id": node_id, "address": ("node.test", node_id)}
+        fields["configs"] = world.configs.at(node_id)
+        cluster.nodes[node_id] = SimpleNamespace(**fields)  # type: ignore[assignment]
+    world.make("t", 3)
+    return world

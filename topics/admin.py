@@ -129,7 +129,7 @@ def _check_new_assignments(
             f"but only {len(assignments)} assignment(s) were specified.",
         )
     for broker_ids in assignments:
-        _check_replicas(broker_ids, nodes)
+        _check_replicas(broker_ids, len(assignments[0]), nodes)
 
 
 def default_partitions(topics: Topics) -> int:
@@ -155,7 +155,8 @@ def _check_replication_factor(topics: Topics, wanted: int) -> None:
         raise Refused(
             ErrorCode.invalid_replication_factor,
             f"Unable to replicate the partition {factor} time(s): The target replication factor "
-            f"of {factor} cannot be reached because only {brokers} broker(s) are registered.",
+            f"of {factor} cannot be reached because only {brokers} broker(s) are registered "
+            "or some brokers have all their log directories cordoned.",
         )
 
 
@@ -170,6 +171,7 @@ def _assigned_partitions(topics: Topics, new: NewTopic) -> int:
                 f"A manual partition assignment was specified, but {what} was not set to -1.",
             )
     seen: set[int] = set()
+    factor = len(new.assignments[0][1])
     for partition, broker_ids in new.assignments:
         if partition in seen:
             raise Refused(
@@ -177,7 +179,7 @@ def _assigned_partitions(topics: Topics, new: NewTopic) -> int:
                 f"Found multiple manual partition assignments for partition {partition}",
             )
         seen.add(partition)
-        _check_replicas(broker_ids, topics.nodes)
+        _check_replicas(broker_ids, factor, topics.nodes)
     if seen != set(range(len(seen))):
         raise Refused(
             ErrorCode.invalid_replica_assignment,
@@ -186,8 +188,9 @@ def _assigned_partitions(topics: Topics, new: NewTopic) -> int:
     return len(seen)
 
 
-def _check_replicas(broker_ids: Iterable[int], nodes: Nodes) -> None:
-    """Replicas must be nodes, each once. (All nodes are replicas then: see topics/nodes.py.)"""
+def _check_replicas(broker_ids: Iterable[int], factor: int, nodes: Nodes) -> None:
+    """Replicas must be nodes, each once, as many as the first partition has. (All nodes are
+    replicas then: see topics/nodes.py.)"""
     replicas = sorted(broker_ids)
     if not replicas:
         complaint = "an empty replica list."
@@ -195,6 +198,11 @@ def _check_replicas(broker_ids: Iterable[int], nodes: Nodes) -> None:
         complaint = f"broker {strangers[0]}, but no such broker is registered."
     elif twice := [a for a, b in pairwise(replicas) if a == b]:
         complaint = f"the broker {twice[0]} more than once."
+    elif len(replicas) != factor:
+        complaint = (
+            f"a partition with {len(replicas)} replica(s), but this is not consistent with "
+            f"previous partitions, which have {factor} replica(s)."
+        )
     else:
         return
     raise Refused(

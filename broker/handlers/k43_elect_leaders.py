@@ -46,7 +46,9 @@ def handle(call: Call, node: Node) -> None:
             )
             for name, indexes in asked
         ]
-        call.reply(ElectLeadersReply(ErrorCode.invalid_request, topics))
+        # Of a type that nobody looked at nothing is said, as by Kafka.
+        error = ErrorCode.invalid_request if topics else ErrorCode.none
+        call.reply(ElectLeadersReply(error, topics))
         return
     if request.topic_partitions is None:
         # Of all partitions only those are told about which got a leader, or could not.

@@ -134,7 +134,8 @@ REFUSED: dict[str, tuple[dict[str, Any], ErrorCode, str]] = {
         ErrorCode.invalid_replication_factor,
         (
             "Unable to replicate the partition 2 time(s): The target replication factor of 2 "
-            "cannot be reached because only 1 broker(s) are registered."
+            "cannot be reached because only 1 broker(s) are registered "
+            "or some brokers have all their log directories cordoned."
         ),
     ),
     "too many partitions": (

@@ -4,26 +4,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from config_requests import BROKER, SET, TOPIC, describe, incremental, replace
-from kohort.broker.cluster import Cluster
 from kohort.protocol.errors import ErrorCode as E
-from kohort.topics.nodes import Nodes
-from topic_world import World, batch, milliseconds
+from topic_world import World, batch, milliseconds, three_nodes
 
 
 @pytest.fixture
 def world() -> World:
-    """Nodes 1, 2 and 3 lead t-0, t-1 and t-2; requests are asked of node 1."""
-    world = World()
-    world.topics.nodes = Nodes([1, 2, 3])
-    cluster = Cluster("kqTQaMhSSk2QIGlhVrdiyw", world.topics)
-    world.node.cluster = cluster
-    for node_id in (1, 2, 3):
-        fields = {**vars(world.node), "node_id": node_id, "address": ("node.test", node_id)}
-        fields["configs"] = world.configs.at(node_id)
-        cluster.nodes[node_id] = SimpleNamespace(**fields)  # type: ignore[assignment]
-    world.make("t", 3)
-    return world
+    return three_nodes()
 
 
 def elect(world: World, topics: Any, election: int = 0) -> dict[tuple[str, int], E]:
@@ -247,6 +234,22 @@ def test_a_preferred_leader_that_is_down_cannot_be_elected(world: World) -> None
     assert elect(world, [("t", [2])], election=5) == {("t", 2): E.invalid_request}
 
 
+def test_an_election_of_a_kind_that_nobody_knows_is_refused_where_it_names_partitions(
+    world: World,
+) -> None:
+    def error(*topics: tuple[str, list[int]]) -> E:
+        wanted = tuple(
+            world.part("ElectLeaders", 2, "TopicPartitions", topic=topic, partitions=tuple(indexes))
+            for topic, indexes in topics
+        )
+        fields = {"election_type": 5, "topic_partitions": wanted, "timeout": milliseconds(9)}
+        answer: E = world.ask("ElectLeaders", 2, **fields).error_code
+        return answer
+
+    assert error(("t", [0])) is E.invalid_request
+    assert error() is E.none
+
+
 def test_an_election_that_cannot_be_written_down_is_undone(world: World) -> None:
     world.node.cluster.move("t", 1, 1)
     world.turn()
@@ -268,64 +271,3 @@ def test_a_node_that_stops_leads_nothing_even_if_that_cannot_be_written_down(
     world.node.cluster.went(2)
     world.turn()
     assert [p.leader_id for p in partitions(world)] == [1, 3, 3]
-
-
-# --- configurations of one of the nodes
-
-
-def test_a_node_changes_its_own_configurations_alone(world: World) -> None:
-    world.node = world.node.cluster.nodes[2]
-    change = ("message.max.bytes", SET, "200")
-    refused = incremental(world, BROKER, "1", change)
-    assert refused.error_code is E.invalid_request
-    assert refused.error_message == "Unexpected broker id, expected 2, but received 1"
-    refused = replace(world, BROKER, "3", change[::2])
-    assert refused.error_message == "Unexpected broker id, expected 2, but received 3"
-    assert incremental(world, BROKER, "2", change).error_code is E.none
-
-    def told(kind: int, name: str) -> list[tuple[str, int]]:
-        result = describe(world, kind, name, "message.max.bytes", "max.message.bytes")
-        return [(each.value, each.config_source) for each in result.configs]
-
-    assert told(BROKER, "2") == told(TOPIC, "t") == [("200", 2)]
-    world.node = world.node.cluster.nodes[3]
-    assert told(BROKER, "3") == told(TOPIC, "t") == [("1048588", 5)]
-    assert describe(world, BROKER, "2").error_code is E.invalid_request
-
-
-def test_a_nodes_defaults_count_for_the_partitions_that_it_leads(world: World) -> None:
-    cluster = world.node.cluster
-    world.node = cluster.nodes[2]
-    incremental(world, BROKER, "2", ("message.max.bytes", SET, "200"))
-
-    def largest() -> list[int]:
-        topic = world.topics.get("t")
-        assert topic is not None
-        return [each.settings.max_message_bytes for each in topic.partitions]
-
-    assert largest() == [1048588, 200, 1048588]
-    cluster.move("t", 1, 3)
-    cluster.move("t", 0, 2)
-    assert largest() == [200, 1048588, 1048588]
-    incremental(world, BROKER, "", ("message.max.bytes", SET, "300"))
-    assert largest() == [200, 300, 300]
-
-
-def test_replication_factors_go_up_to_the_number_of_nodes(world: World) -> None:
-    def made(name: str, factor: int) -> E:
-        topic = world.part(
-            "CreateTopics",
-            7,
-            "CreatableTopic",
-            name=name,
-            num_partitions=1,
-            replication_factor=factor,
-            assignments=(),
-            configs=(),
-        )
-        answer = world.ask("CreateTopics", 7, topics=(topic,), timeout=milliseconds(1000))
-        error: E = answer.topics[0].error_code
-        return error
-
-    assert made("three", 3) is E.none
-    assert made("four", 4) is E.invalid_replication_factor
