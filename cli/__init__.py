@@ -4,6 +4,7 @@ main.py     the commands and their flags; imports a command when it is called
 serve.py    `kohort serve`
 health.py   `kohort health`
 groups/     `kohort groups`
+log/        `kohort log`
 logs.py     log lines in Kafka's shape, or JSON
 errors.py   the sentence and the exit code
 """

@@ -17,6 +17,7 @@ from .. import __version__
 from . import logs
 from .errors import EXIT_USER_ERROR, UserError
 from .groups import arguments as groups_arguments
+from .log import arguments as log_arguments
 
 __all__ = ["main", "parser"]
 
@@ -48,8 +49,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         args.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     if args.command is None:
         top.error(
-            "give a command: serve (run a broker), health (ask a broker whether it is well) or "
-            "groups (list, describe, reset, delete)"
+            "give a command: serve (run a broker), health (ask a broker whether it is well), "
+            "groups (list, describe, reset, delete) or log (look into its files)"
         )
     try:
         code: int = import_module(f".{args.command}", __package__).run(args)
@@ -80,6 +81,7 @@ def parser() -> argparse.ArgumentParser:
     _serve(commands)
     _health(commands)
     _groups(commands)
+    _log(commands)
     return top
 
 
@@ -158,3 +160,15 @@ def _groups(commands: "argparse._SubParsersAction[Parser]") -> None:
     groups.exit_code = 1  # as kafka-consumer-groups ends for wrong flags
     groups.set_defaults(parser=groups)
     groups_arguments.add_flags(groups)
+
+
+def _log(commands: "argparse._SubParsersAction[Parser]") -> None:
+    log = commands.add_parser(
+        "log",
+        help="look into the files of a log",
+        description=log_arguments.HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    log.set_defaults(parser=log)
+    log_arguments.add_commands(log)

@@ -4,6 +4,7 @@ records.py         what each record means; its key and value as bytes. Start her
 committed.py       the value of a commit
 group_metadata.py  the value of a group's generation
 fields.py          the strings and numbers that values are made of
+kinds.py           all kinds of records that Kafka has, field by field, for who looks at a log
 partitioner.py     which offsets partition a group belongs to
 table.py           the committed offsets in memory
 store.py           log and table together

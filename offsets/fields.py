@@ -4,10 +4,12 @@ Not read through kio: it refuses tagged fields that it does not know, but a valu
 carry what a later broker added, and KIP-482 says that a reader steps over them.
 """
 
+from collections.abc import Iterator
 from struct import Struct
 
 from .errors import UndecodableRecord, UnencodableRecord
 
+INT8 = Struct(">b")
 INT16 = Struct(">h")
 INT32 = Struct(">i")
 INT64 = Struct(">q")
@@ -29,6 +31,17 @@ class FieldReader:
         self._buffer = buffer
         self._at = at
         self._flexible = flexible
+
+    def int8(self) -> int:
+        number: int = INT8.unpack(self._take(1))[0]
+        return number
+
+    def int16(self) -> int:
+        number: int = INT16.unpack(self._take(2))[0]
+        return number
+
+    def uint16(self) -> int:
+        return int.from_bytes(self._take(2), "big")
 
     def int32(self) -> int:
         number: int = INT32.unpack(self._take(4))[0]
@@ -54,26 +67,42 @@ class FieldReader:
             raise self._wrong("null where a string must be")
         return text
 
+    def nullable_data(self) -> bytes | None:
+        return self._sized(self._length())
+
     def data(self) -> bytes:
-        raw = self._sized(self._length())
+        raw = self.nullable_data()
         if raw is None:
             raise self._wrong("null where bytes must be")
         return raw
 
+    def uuid(self) -> bytes:
+        return self._take(16)
+
+    def nullable_count(self) -> int | None:
+        """The length of an array; None for one that is null."""
+        count = self._length()
+        if count < -1:
+            raise self._wrong(f"an array of {count} elements")
+        return None if count == -1 else count
+
     def count(self) -> int:
         """The length of an array that cannot be null."""
-        count = self._length()
-        if count < 0:
-            raise self._wrong(f"an array of {count} elements")
+        count = self.nullable_count()
+        if count is None:
+            raise self._wrong("an array of -1 elements")
         return count
 
+    def tags(self) -> "Iterator[tuple[int, FieldReader]]":
+        """The tagged fields of a flexible entity, each with its number; a fixed one has none."""
+        for _ in range(self._uvarint() if self._flexible else 0):
+            number = self._uvarint()
+            yield number, FieldReader(self._what, self._take(self._uvarint()), 0, flexible=True)
+
     def skip_tags(self) -> None:
-        """Steps over the tagged fields of a flexible entity; a fixed one has none."""
-        if not self._flexible:
-            return
-        for _ in range(self._uvarint()):
-            self._uvarint()
-            self._take(self._uvarint())
+        """Steps over the tagged fields."""
+        for _ in self.tags():
+            pass
 
     def _length(self) -> int:
         return self._uvarint() - 1 if self._flexible else self.int32()

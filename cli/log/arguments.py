@@ -1,0 +1,51 @@
+"""The commands of `kohort log` and their flags. Imported for every `kohort --help`: nothing heavy
+here.
+"""
+
+import argparse
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+HELP: Final = """\
+Look into the files of a log, Kafka's or ours, whether a broker is using them or not.
+
+PATH is a segment (a file of 20 digits and .log), the folder of a partition, or a data folder."""
+
+
+Commands: TypeAlias = "argparse._SubParsersAction[Any]"
+
+
+def add_commands(log: argparse.ArgumentParser) -> None:
+    commands = log.add_subparsers(dest="log_command", metavar="COMMAND", required=True)
+    _dump(commands)
+
+
+def _add(commands: Commands, name: str, says: str, more: str) -> Any:
+    command = commands.add_parser(
+        name, help=says, description=f"{says[0].upper()}{says[1:]}. {more}", allow_abbrev=False
+    )
+    command.set_defaults(parser=command)
+    command.add_argument(
+        "path",
+        metavar="PATH",
+        type=Path,
+        help="a segment, the folder of a partition, or a data folder",
+    )
+    return command
+
+
+def _dump(commands: Commands) -> None:
+    add = _add(
+        commands,
+        "dump",
+        "print every record, decoded",
+        "Of a data folder: the records of __consumer_offsets. Exit code 1: some of it could not "
+        "be read.",
+    ).add_argument
+    add("--format", choices=("text", "json"), default="text", help="(default: text)")
+    add("--group", metavar="G", help="only what is stored for this group")
+    add(
+        "--follow",
+        action="store_true",
+        help="go on with what a broker appends, until Ctrl-C (looks five times a second)",
+    )

@@ -1,0 +1,126 @@
+"""What a path names: one segment, a partition's folder, or a data folder with many of those.
+
+Whatever else it is gets a sentence that says so, before anything is read from it.
+"""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from ...log.segment import base_offset_of
+from ...topics.names import OFFSETS_TOPIC, REGISTRY_TOPIC
+from ..errors import UserError
+
+__all__ = ["Place", "places", "segments_of"]
+
+# A segment, or one that was put aside: by a compaction, a deletion, a recovery, a repair.
+SEGMENT: Final = re.compile(
+    r"(\d{20})\.log(?:\.(?:cleaned|swap|deleted|(\d+)\.\d+\.cut))?", re.ASCII
+)
+PARTITION: Final = re.compile(r"(.+)-(\d+)", re.ASCII)
+# What Kafka keeps beside a segment, and what it is.
+BESIDE: Final = {
+    ".index": "the index of a segment",
+    ".timeindex": "the index by time of a segment",
+    ".txnindex": "the list of a segment's aborted transactions",
+    ".snapshot": "the state of a partition's producers",
+}
+
+
+class Place(NamedTuple):
+    """A partition's log. `segment`: only this file of it."""
+
+    folder: Path
+    segment: Path | None = None
+
+    @property
+    def name(self) -> str:
+        """As in Kafka's messages: `orders-0`."""
+        return self.folder.name
+
+    @property
+    def is_offsets(self) -> bool:
+        return self.topic == OFFSETS_TOPIC
+
+    @property
+    def is_registry(self) -> bool:
+        return self.topic == REGISTRY_TOPIC
+
+    @property
+    def topic(self) -> str:
+        match = PARTITION.fullmatch(self.name)
+        return match[1] if match else self.name
+
+    def segments(self) -> dict[int, Path]:
+        """By base offset, in order. Raises OSError."""
+        if self.segment is None:
+            return segments_of(self.folder)
+        match = SEGMENT.fullmatch(self.segment.name)
+        assert match is not None
+        return {int(match[1]): self.segment} if self.segment.exists() else {}
+
+
+def segments_of(folder: Path) -> dict[int, Path]:
+    """The segments in a folder, by base offset, in order. Raises OSError."""
+    found = {base_offset_of(path.name): path for path in folder.iterdir()}
+    return {base: found[base] for base in sorted(each for each in found if each is not None)}
+
+
+def places(path: Path, *, topic: str | None = None, may_be_empty: bool = False) -> list[Place]:
+    """The partitions at `path`, by name and number. `topic`: of a data folder only those; with
+    `may_be_empty` a folder without any is fine.
+
+    Raises UserError for whatever is no log.
+    """
+    path = path.absolute()
+    try:
+        if path.is_file():
+            return [_of_file(path)]
+        if not path.exists():
+            raise UserError(f"{path} is not there: no such file or folder.")
+        if not path.is_dir():
+            raise UserError(f"{path} is neither a file nor a folder.")
+        if segments_of(path):
+            return [Place(path)]
+        return _of_data_folder(path, topic, may_be_empty)
+    except PermissionError as error:
+        raise UserError(f"{error.filename} may not be read by this user.") from error
+
+
+def _of_file(path: Path) -> Place:
+    if SEGMENT.fullmatch(path.name):
+        return Place(path.parent, path)
+    for suffix, what in BESIDE.items():
+        if path.name.endswith(suffix):
+            raise UserError(f"{path} is {what}: give the .log file beside it.")
+    raise UserError(f"{path} is no segment of a log: the name of one is 20 digits and .log.")
+
+
+def _of_data_folder(path: Path, topic: str | None, may_be_empty: bool) -> list[Place]:
+    found = [
+        Place(folder)
+        for folder in path.iterdir()
+        if PARTITION.fullmatch(folder.name) and folder.is_dir() and segments_of(folder)
+    ]
+    wanted = [place for place in found if topic in (None, place.topic)]
+    if may_be_empty or wanted:
+        return sorted(wanted, key=_by_number)
+    if not found:
+        if not any(path.iterdir()):
+            raise UserError(f"{path} is empty: no log is there.")
+        raise UserError(f"{path} is no log: neither segments nor folders of partitions are in it.")
+    raise UserError(
+        f"{path} has no {topic}: nobody has committed anything. "
+        f"There {_are(sorted({place.topic for place in found}))}: name a partition's folder."
+    )
+
+
+def _by_number(place: Place) -> tuple[str, int]:
+    _, _, number = place.name.rpartition("-")
+    return place.topic, int(number)
+
+
+def _are(topics: Sequence[str]) -> str:
+    shown = ", ".join(topics[:5]) + (", …" if len(topics) > 5 else "")
+    return f"{'is' if len(topics) == 1 else 'are'} {shown}"

@@ -1,0 +1,66 @@
+"""Logs on a disk, for the commands that look at them."""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pytest
+from crc32c import crc32c
+from kohort.log.batch import NewRecord, build
+from kohort.log.files import DiskFiles
+from kohort.log.header import CONTROL, TRANSACTIONAL
+from kohort.log.log import Log, LogConfig
+from kohort.offsets.committed import committed_value
+from kohort.offsets.records import OffsetCommitted, OffsetsRecord, encode
+
+NOW_MS = 1_700_000_000_000
+
+
+def commit(group: str, offset: int, partition: int = 0) -> OffsetCommitted:
+    return OffsetCommitted(group, "orders", partition, committed_value(offset, -1, "", NOW_MS))
+
+
+def new_records(*records: OffsetsRecord, at_ms: int = NOW_MS) -> list[NewRecord]:
+    return [NewRecord(*encode(record), at_ms) for record in records]
+
+
+def batch_of(base_offset: int, *records: OffsetsRecord) -> bytes:
+    return build(new_records(*records, at_ms=NOW_MS + base_offset), base_offset=base_offset)
+
+
+def in_transaction(
+    records: list[NewRecord], base_offset: int, producer_id: int, *, control: bool = False
+) -> bytes:
+    batch = bytearray(
+        build(
+            records,
+            base_offset=base_offset,
+            producer_id=producer_id,
+            producer_epoch=1,
+            base_sequence=0,
+        )
+    )
+    batch[21:23] = (TRANSACTIONAL | CONTROL * control).to_bytes(2, "big")
+    batch[17:21] = crc32c(bytes(batch[21:])).to_bytes(4, "big")
+    return bytes(batch)
+
+
+def write_log(
+    folder: Path, batches: Iterable[Callable[[int], bytes]], *, segment_bytes: int = 1 << 20
+) -> list[bytes]:
+    """Appends what each of `batches` makes of the end offset; the batches."""
+    folder.parent.mkdir(exist_ok=True)
+    log = Log.open(folder, DiskFiles(), LogConfig(segment_bytes=segment_bytes))
+    made = []
+    for make in batches:
+        made.append(make(log.end_offset))
+        log.append(made[-1])
+    log.close()
+    return made
+
+
+@pytest.fixture
+def offsets_log(tmp_path: Path) -> Path:
+    """A partition of __consumer_offsets with ten batches of one commit each, in one segment."""
+    folder = tmp_path / "data" / "__consumer_offsets-7"
+    write_log(folder, [lambda at, n=n: batch_of(at, commit("g", n)) for n in range(10)])
+    return folder
