@@ -2,8 +2,9 @@
 
 groups/            the group state machines: no bytes, no clock, no I/O
 handlers/          one file per API key: a request's fields in, a command or an answer out
-runtime.py         the life of a command: decision, records, durable, reply;  shard.py: what it
-                   keeps of each offsets partition;  loading.py: its log is read
+runtime.py         the life of a command: decision, records, durable, reply;  led.py: the offsets
+                   partitions that a node leads, shard.py: what it keeps of each, snapshots.py: when
+                   it is written down beside the log;  loading.py: its log is read
 forgetting.py      offsets go with their topic, whatever fails meanwhile
 broker.py          puts all of this together;  node.py: what a handler sees of it
 cluster.py         several nodes in one process: who is up, who leads what

@@ -268,6 +268,7 @@ class Broker:
                 ),
                 partition=partition,
                 rounds=rounds,
+                files=self._files,
             ),
             clock=self._clock,
             timers=timers,

@@ -59,12 +59,14 @@ class Forgetter:
         timers: Timers,
         carry_out: Callable[[ServedShard, Outcome], None],
         done: Callable[[ServedShard], None],
+        misread: Callable[[ServedShard, OSError], None],
     ) -> None:
         self._deleted = deleted
         self._store = store
         self._timers = timers
         self._carry_out = carry_out
         self._done = done
+        self._misread = misread
 
     def begin(self, shard: ServedShard) -> None:
         """Forget what is due, unless that is under way; what comes to be due meanwhile as well."""
@@ -78,7 +80,11 @@ class Forgetter:
     def _next_slice(self, shard: ServedShard, slices: Iterator[Outcome], count: int) -> None:
         if shard.forgetting is not slices:
             return
-        outcome = next(slices, None)
+        try:
+            outcome = next(slices, None)
+        except OSError as error:
+            self._misread(shard, error)
+            return
         if outcome is not None:
             self._carry_out(shard, outcome)
             self._timers.in_turn(partial(self._next_slice, shard, slices, count))

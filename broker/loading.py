@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import partial
 
 from ..log.errors import LogError
+from ..offsets.cold import UnreadableGroup
 from ..offsets.records import UndecodableRecord
 from ..offsets.store import OffsetsStore
 from .shard import ServedShard, ShardState
@@ -14,7 +15,8 @@ LOAD_SLICE_RECORDS = 10_000
 
 
 class Loader:
-    """`read(shard)` hears that the log has been read, `failed(shard, error)` that it cannot be."""
+    """`read(shard)` hears that the log has been read, `failed(shard, error)` that it cannot be,
+    `misread(shard, error)` that its snapshot cannot."""
 
     def __init__(
         self,
@@ -23,11 +25,13 @@ class Loader:
         call_soon: Callable[[Callable[[], None]], object],
         read: Callable[[ServedShard], None],
         failed: Callable[[ServedShard, Exception], None],
+        misread: Callable[[ServedShard, OSError], None],
     ) -> None:
         self._store = store
         self._call_soon = call_soon
         self._has_read = read
         self._failed = failed
+        self._misread = misread
 
     def begin(self, shard: ServedShard) -> None:
         """Read the log into the shard's coordinator, which is a new one."""
@@ -50,7 +54,12 @@ class Loader:
             self.begin(shard)  # from what is on the disk
             return
         assert shard.log is not None
-        shard.loading = self._store.load(shard.log)
+        try:
+            begun, shard.loading = self._store.load(shard.log, shard.coordinator.table)
+        except OSError as failure:
+            self._failed(shard, failure)
+            return
+        shard.snapshot_end = begun
         self._next_slice(shard)
 
     def _next_slice(self, shard: ServedShard) -> None:
@@ -66,6 +75,9 @@ class Loader:
                 if loaded >= LOAD_SLICE_RECORDS:
                     self._call_soon(partial(self._next_slice, shard))
                     return
+        except UnreadableGroup as error:
+            self._misread(shard, error)
+            return
         except (OSError, LogError, UndecodableRecord) as error:
             self._failed(shard, error)
             return

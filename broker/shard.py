@@ -5,6 +5,7 @@ from enum import Enum, auto
 
 from ..log.log import Log
 from ..offsets.records import OffsetsRecord
+from ..offsets.snapshot import SnapshotWriter
 from .groups.coordinator import Coordinator, Outcome, Reply
 from .timers import Timer, Timers
 
@@ -28,6 +29,8 @@ class ServedShard:
         "log",
         "partition",
         "round",
+        "snapshot",
+        "snapshot_end",
         "state",
         "timer",
     )
@@ -46,6 +49,9 @@ class ServedShard:
         # does, the one that is being synced.
         self.gathered: list[Reply] | None = None
         self.round: object = None
+        # The one that is being written, and where the log ended when the newest was begun.
+        self.snapshot: SnapshotWriter | None = None
+        self.snapshot_end = 0
 
     def arm(self, timers: Timers, deadline_ms: int, tick: Callable[[], None]) -> None:
         """Call `tick` at this time and no other. The slices of a sweep take turns with those of

@@ -6,7 +6,8 @@ group_metadata.py  the value of a group's generation
 fields.py          the strings and numbers that values are made of
 kinds.py           all kinds of records that Kafka has, field by field, for who looks at a log
 partitioner.py     which offsets partition a group belongs to
-table.py           the committed offsets in memory
+table.py           the committed offsets in memory;  cold.py: those that are not
+snapshot.py        what a log adds up to, beside it, so that a start need not read it all
 store.py           log and table together
 causes.py          why groups are rebalanced and members go
 errors.py          what can be wrong with a record

@@ -11,10 +11,16 @@ from typing import Protocol
 
 from ..log.batch import records as records_of
 from ..log.errors import LogError
+from ..log.files import File, Files
 from ..log.log import Log
 from ..log.rounds import Rounds, Settled
 from .partitioner import partition_for
-from .records import OffsetsRecord, decode, encode
+from .records import GroupStored, OffsetsRecord, decode, encode
+from .snapshot import NAME as SNAPSHOT_NAME
+from .snapshot import SnapshotWriter, open_snapshot
+from .table import OffsetsTable
+
+SPILL_NAME = "kohort.spill"
 
 # Enough for the groups that are active at one time; a miss costs a microsecond per ten letters.
 GROUPS_REMEMBERED_MAX = 131_072
@@ -36,9 +42,15 @@ class OffsetsStore:
     `partitions`."""
 
     def __init__(
-        self, *, partitions: int, partition: Callable[[int], StoredPartition], rounds: Rounds
+        self,
+        *,
+        partitions: int,
+        partition: Callable[[int], StoredPartition],
+        rounds: Rounds,
+        files: Files,
     ) -> None:
         self.partitions = partitions
+        self._files = files
         self._partition = partition
         self._rounds = rounds
 
@@ -85,15 +97,47 @@ class OffsetsStore:
         """Tell when everything appended to the log so far is durable, or why it is not."""
         self._rounds.then(log, settled)
 
-    def load(self, log: Log) -> Iterator[list[OffsetsRecord]]:
-        """What a partition's log says, from its start, a batch at a time.
+    def load(self, log: Log, table: OffsetsTable) -> tuple[int, Iterator[list[OffsetsRecord]]]:
+        """What a partition's log says, a batch at a time. What its snapshot has of offsets goes
+        into `table`, which is new, and of the log only what follows is read: from the offset that
+        is returned.
 
-        Raises UndecodableRecord for a record of a known kind that cannot be read: then the
-        partition must not be served (upstream: CoordinatorLoaderImpl). Raises OSError, LogError.
+        Raises OSError; while reading, UndecodableRecord too for a record of a known kind that
+        cannot be read: then the partition must not be served (upstream: CoordinatorLoaderImpl),
+        and LogError.
         """
-        for header, batch in log.batches():
+        snapshot = open_snapshot(log.folder, self._files, log.start_offset, log.end_offset)
+        if snapshot is None:
+            return 0, self._records(log, 0, [])
+        table.stand_at(snapshot.file, snapshot.places, snapshot.topics)
+        return snapshot.begun, self._records(log, snapshot.begun, snapshot.stored)
+
+    def _records(
+        self, log: Log, begun: int, stored: list[tuple[bytes, bytes]]
+    ) -> Iterator[list[OffsetsRecord]]:
+        yield [decode(key, value) for key, value in stored]
+        for header, batch in log.batches(max(begun, log.start_offset)):
             if not header.is_control:
                 yield [decode(record.key, record.value) for record in records_of(batch)]
+
+    def snapshot(
+        self, log: Log, table: OffsetsTable, stored: Iterator[GroupStored]
+    ) -> SnapshotWriter:
+        """Begin to write down what the log adds up to. Raises OSError."""
+        encoded = ((key, value) for key, value in map(encode, stored) if value is not None)
+        return SnapshotWriter(log.folder, self._files, log.end_offset, table, encoded)
+
+    def forget_snapshot(self, log: Log) -> None:
+        """It is damaged: the log has to be read. Raises OSError."""
+        if self._files.exists(log.folder / SNAPSHOT_NAME):
+            self._files.remove(log.folder / SNAPSHOT_NAME)
+
+    def new_spill(self, log: Log) -> File:
+        """An empty file for offsets that find no room in memory. Raises OSError."""
+        path = log.folder / SPILL_NAME
+        if self._files.exists(path):
+            self._files.remove(path)  # who still reads it goes on to
+        return self._files.open(path, create=True)
 
     def abandon(self, log: Log, error: OSError) -> None:
         """After a failed write or sync: refuse what has gathered meanwhile, it rests on lost

@@ -17,7 +17,10 @@ class World(TopicWorld):
         super().__init__({"offsets.topic.num.partitions": str(PARTITIONS)}, **how)
         self.groups = GroupRuntime(
             store=OffsetsStore(
-                partitions=PARTITIONS, partition=self._partition, rounds=self.rounds
+                partitions=PARTITIONS,
+                partition=self._partition,
+                rounds=self.rounds,
+                files=self.files,
             ),
             clock=self.node.clock,
             timers=self.node.timers,

@@ -93,8 +93,8 @@ FAULTS = (
     Fault(
         "reply before the records are written",
         "broker/runtime.py",
-        "shard.gathered.extend(replies)\n        elif",
-        "self._deliver(replies)\n        elif",
+        "shard.gathered.extend(replies)\n            if misread",
+        "self._deliver(replies)\n            if misread",
     ),
     Fault(
         "reader sees what is not yet durable",
@@ -160,8 +160,26 @@ FAULTS = (
     Fault(
         "old offset kept on commit",
         "offsets/table.py",
-        "            self._groups[group_id][self._names[topic, partition]] = value\n",
-        "            self._groups[group_id].setdefault(self._names[topic, partition], value)\n",
+        "        offsets[name] = value\n",
+        "        offsets.setdefault(name, value)\n",
+    ),
+    Fault(
+        "snapshot tells of more than the log has",
+        "offsets/snapshot.py",
+        "        if start_offset <= snapshot.begun and ended <= end_offset:\n",
+        "        if start_offset <= snapshot.begun:\n",
+    ),
+    Fault(
+        "snapshot finished before its records are durable",
+        "broker/snapshots.py",
+        "        self._store.then(shard.log, partial(self._finish, shard, writer))\n",
+        "        self._finish(shard, writer, None)\n",
+    ),
+    Fault(
+        "evicted group read from where it stood before it changed",
+        "offsets/table.py",
+        "        self._places.pop(group_id, None)\n",
+        "        self._places.get(group_id)\n",
     ),
     Fault(
         "initial delay not extended",
@@ -177,9 +195,9 @@ FAULTS = (
     ),
     Fault(
         "parked join of a lost partition not answered",
-        "broker/runtime.py",
-        "        self._deliver(lost.unload().replies)\n",
-        "        lost.unload()\n",
+        "broker/led.py",
+        "        self._deliver(lost.unload().replies)\n\n    def _misread",
+        "        lost.unload()\n\n    def _misread",
     ),
     Fault(
         "a node coordinates what another one leads",
@@ -195,9 +213,9 @@ FAULTS = (
     ),
     Fault(
         "parked join at a node that resigns not answered",
-        "broker/runtime.py",
-        "        self._deliver(shard.coordinator.unload().replies)\n",
-        "        shard.coordinator.unload()\n",
+        "broker/led.py",
+        "            self._deliver(shard.coordinator.unload().replies)\n",
+        "            shard.coordinator.unload()\n",
     ),
     Fault(
         "the next leader reads before the last one has written",
@@ -244,8 +262,8 @@ FAULTS = (
     Fault(
         "a deleted topic leaves its offsets at other nodes",
         "broker/cluster.py",
-        "        for node in self.nodes.values():\n            node.groups.topic_deleted(",
-        "        for node in self.up[:1]:\n            node.groups.topic_deleted(",
+        "        for node in self.nodes.values():\n            node.groups.topics_deleted(",
+        "        for node in self.up[:1]:\n            node.groups.topics_deleted(",
     ),
 )
 

@@ -93,7 +93,9 @@ class World:
         )
         self.deleted_topics = DeletedTopics()
         self.runtime = GroupRuntime(
-            store=OffsetsStore(partitions=1, partition=self.one, rounds=self.rounds),
+            store=OffsetsStore(
+                partitions=1, partition=self.one, rounds=self.rounds, files=self.files
+            ),
             clock=self.clock,
             timers=self.timers,  # type: ignore[arg-type]
             new_coordinator=lambda _partition: Coordinator(

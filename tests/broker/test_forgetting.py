@@ -14,9 +14,10 @@ from kohort.broker.cluster import Cluster
 from kohort.broker.config import BrokerConfig
 from kohort.broker.groups.commands import CommitEntry, OffsetCommit, OffsetFetch
 from kohort.broker.groups.deleting import SLICE_TOMBSTONES
-from kohort.broker.runtime import RETRY_FAILED_MS
+from kohort.broker.led import RETRY_FAILED_MS
 from kohort.broker.shard import ShardState
 from kohort.offsets.records import OffsetForgotten
+from kohort.offsets.table import OffsetsTable
 from kohort.protocol.errors import ErrorCode
 from kohort.topics.configs import Configs
 from kohort.topics.nodes import Nodes
@@ -277,11 +278,15 @@ def test_what_was_deleted_before_is_written_down_as_forgotten_at_the_next_start(
     life.runtime.load([0])
     life.turn()
     kinds = [
-        type(record) for records in life.runtime._store.load(life.shard.log) for record in records
+        type(record)
+        for records in life.runtime._store.load(life.shard.log, OffsetsTable())[1]
+        for record in records
     ]
     assert kinds[-1] is OffsetForgotten
     written = len(kinds)
     life = Life(life.files)
     life.runtime.load([0])
     life.turn()
-    assert sum(map(len, life.runtime._store.load(life.shard.log))) == written, "once is enough"
+    assert sum(map(len, life.runtime._store.load(life.shard.log, OffsetsTable())[1])) == written, (
+        "once is enough"
+    )

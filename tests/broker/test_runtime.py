@@ -12,8 +12,8 @@ from kohort.broker.groups.commands import (
     OffsetCommit,
     OffsetFetch,
 )
+from kohort.broker.led import RETRY_FAILED_MS
 from kohort.broker.loading import LOAD_SLICE_RECORDS
-from kohort.broker.runtime import RETRY_FAILED_MS
 from kohort.log.rounds import Durability
 from kohort.protocol.errors import ErrorCode
 from runtime_world import World

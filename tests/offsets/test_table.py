@@ -1,10 +1,13 @@
 """The table of committed offsets, against a plain dict."""
 
 import sys
+from pathlib import Path
 
 import pytest
+from faulty_files import FaultyFiles
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from kohort.log.files import File
 from kohort.offsets.records import (
     Committed,
     OffsetCommitted,
@@ -12,37 +15,95 @@ from kohort.offsets.records import (
     committed_value,
     read_committed,
 )
+from kohort.offsets.snapshot import SnapshotWriter, open_snapshot
 from kohort.offsets.table import OffsetsTable
 
+FOLDER = Path("/data/offsets-0")
 group_ids = st.sampled_from(["", "g", "my-group", "g-1"])
 topics = st.sampled_from(["t", "t-1", "t-1-1", "orders"])
 partitions = st.integers(0, 12)
 
 
 class TableAgainstADict(RuleBasedStateMachine):
+    """With a cache that is nearly always too small, and a snapshot that is written meanwhile."""
+
     def __init__(self) -> None:
         super().__init__()
-        self.table = OffsetsTable()
+        self.files = FaultyFiles()
+        self.files.make_folder(FOLDER)
+        self.spills = 0
+        self.table = OffsetsTable(self.make_room)
         self.model: dict[str, dict[tuple[str, int], bytes]] = {}
+        self.writing: SnapshotWriter | None = None
+        # What was done since the snapshot was begun: the tail of the log.
+        self.tail: list[OffsetCommitted | OffsetForgotten] = []
+
+    def make_room(self, table: OffsetsTable) -> None:
+        if table.in_memory > 4:
+            table.evict(table.in_memory - 4, self.new_spill)
+
+    def new_spill(self) -> File:
+        self.spills += 1
+        return self.files.open(FOLDER / f"spill-{self.spills}", create=True)
+
+    @precondition(lambda self: not self.writing)
+    @rule()
+    def begin_a_snapshot(self) -> None:
+        self.writing = SnapshotWriter(FOLDER, self.files, 0, self.table, iter(()), 1)
+        self.tail = []
+
+    @precondition(lambda self: self.writing)
+    @rule()
+    def go_on_with_the_snapshot(self) -> None:
+        assert self.writing is not None
+        if next(self.writing.slices, self) is self:
+            self.writing.finish(10)
+            self.writing = None
+            self.reopened()
+
+    @precondition(lambda self: self.writing)
+    @rule()
+    def abandon_the_snapshot(self) -> None:
+        assert self.writing is not None
+        self.writing.abandon()
+        self.writing = None
+
+    def reopened(self) -> None:
+        """What a start makes of the snapshot and the tail."""
+        snapshot = open_snapshot(FOLDER, self.files, 0, 10)
+        assert snapshot is not None
+        table = OffsetsTable()
+        table.stand_at(snapshot.file, snapshot.places, snapshot.topics)
+        for record in self.tail:
+            if isinstance(record, OffsetCommitted):
+                table.put(record)
+            else:
+                table.forget(record)
+        for group_id, offsets in self.model.items():
+            assert dict(offsets) == {
+                (topic, partition): value for _, topic, partition, value in table.records(group_id)
+            }
+            assert all(table.has_had(topic) for topic, _ in offsets)
+        assert set(table.groups()) == set(self.model)
+        table.close()
 
     @rule(group_id=group_ids, topic=topics, partition=partitions, offset=st.integers(0, 1 << 40))
     def put(self, group_id: str, topic: str, partition: int, offset: int) -> None:
         value = committed_value(offset, -1, "m" * (offset % 3), 1_700_000_000_000)
-        self.table.put(OffsetCommitted(group_id, topic, partition, value))
+        record = OffsetCommitted(group_id, topic, partition, value)
+        self.table.put(record)
+        self.tail.append(record)
         self.model.setdefault(group_id, {})[topic, partition] = value
 
     @rule(group_id=group_ids, topic=topics, partition=partitions)
     def forget(self, group_id: str, topic: str, partition: int) -> None:
-        self.table.forget(OffsetForgotten(group_id, topic, partition))
+        record = OffsetForgotten(group_id, topic, partition)
+        self.table.forget(record)
+        self.tail.append(record)
         offsets = self.model.get(group_id, {})
         offsets.pop((topic, partition), None)
         if not offsets:
             self.model.pop(group_id, None)
-
-    @rule(group_id=group_ids)
-    def forget_group(self, group_id: str) -> None:
-        self.table.forget_group(group_id)
-        self.model.pop(group_id, None)
 
     @rule(group_id=group_ids, topic=topics, partition=partitions)
     def get(self, group_id: str, topic: str, partition: int) -> None:
@@ -54,6 +115,7 @@ class TableAgainstADict(RuleBasedStateMachine):
     def the_table_holds_what_the_dict_holds(self) -> None:
         assert set(self.table.groups()) == set(self.model)
         assert len(self.table) == sum(map(len, self.model.values()))
+        assert self.table.in_memory <= max([4, *map(len, self.model.values())])
         for group_id in ("", "g", "my-group", "g-1"):
             offsets = self.model.get(group_id, {})
             assert self.table.has(group_id) == bool(offsets)
@@ -84,7 +146,6 @@ def test_a_topic_whose_name_ends_like_a_partition_is_another_topic() -> None:
 def test_forgetting_what_was_never_committed_changes_nothing() -> None:
     table = OffsetsTable()
     table.forget(OffsetForgotten("g", "t", 1))
-    table.forget_group("g")
     assert not table.has("g")
     table.put(OffsetCommitted("g", "t", 2, committed_value(1, -1, "", 0)))
     table.forget(OffsetForgotten("g", "t", 1))

@@ -145,6 +145,7 @@ class Life:
                     partitions=world.setting.offsets_partitions,
                     partition=self.partition,
                     rounds=self.rounds,
+                    files=world.files,
                 ),
                 clock=world.schedule,
                 timers=self,  # type: ignore[arg-type]

@@ -1,0 +1,139 @@
+"""When snapshots of the offsets partitions are written, and how: in turns with everything else."""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from functools import partial
+from time import monotonic
+
+from ..offsets.cold import UnreadableGroup
+from ..offsets.records import GroupStored
+from ..offsets.snapshot import SnapshotWriter
+from ..offsets.store import OffsetsStore
+from .groups.coordinator import Coordinator
+from .shard import ServedShard, ShardState
+from .timers import Timers
+
+_log = logging.getLogger("kohort.coordinator")
+
+# A log that has grown by so many records gets a new one: reading them takes some 0.1 s.
+EVERY_RECORDS = 50_000
+# At the end of the broker a tail of fewer is left to be read.
+AT_END_RECORDS = 1_000
+# And it ends without the others when writing them takes longer.
+AT_END_SECONDS = 1.0
+
+
+class Snapshots:
+    """`misread(shard, error)` hears that what a table has in files cannot be read."""
+
+    def __init__(
+        self,
+        store: OffsetsStore,
+        timers: Timers,
+        misread: Callable[[ServedShard, OSError], None],
+    ) -> None:
+        self._store = store
+        self._timers = timers
+        self._misread = misread
+
+    def look_at(self, shard: ServedShard) -> None:
+        """Begin a snapshot if it is time for one."""
+        log = shard.log
+        assert log is not None
+        if shard.snapshot is None and log.end_offset - shard.snapshot_end >= EVERY_RECORDS:
+            self._begin(shard)
+
+    def _begin(self, shard: ServedShard) -> SnapshotWriter | None:
+        log, coordinator = shard.log, shard.coordinator
+        assert log is not None
+        shard.snapshot_end = log.end_offset
+        try:
+            writer = self._store.snapshot(log, coordinator.table, _stored(coordinator))
+        except OSError as error:
+            self._give_up(shard, error)
+            return None
+        shard.snapshot = writer
+        self._timers.in_turn(partial(self._slice, shard, writer))
+        return writer
+
+    def _slice(self, shard: ServedShard, writer: SnapshotWriter) -> None:
+        if shard.snapshot is not writer or shard.state is not ShardState.ACTIVE:
+            return
+        try:
+            for _ in writer.slices:
+                self._timers.in_turn(partial(self._slice, shard, writer))
+                return
+        except UnreadableGroup as error:
+            self._misread(shard, error)
+            return
+        except OSError as error:
+            self._give_up(shard, error)
+            return
+        assert shard.log is not None
+        # It may tell of records that are not durable yet.
+        self._store.then(shard.log, partial(self._finish, shard, writer))
+
+    def _finish(self, shard: ServedShard, writer: SnapshotWriter, error: OSError | None) -> None:
+        if shard.snapshot is not writer:
+            return
+        assert shard.log is not None
+        try:
+            if error is None:
+                writer.finish(shard.log.end_offset)
+                shard.snapshot = None
+            else:
+                self._give_up(shard, error)
+        except OSError as failure:
+            self._give_up(shard, failure)
+
+    def _give_up(self, shard: ServedShard, error: OSError) -> None:
+        _log.warning(
+            "No snapshot of partition %d of the offsets topic is written now: %s",
+            shard.partition,
+            error,
+        )
+        self._abandon(shard)
+
+    def drop(self, shard: ServedShard) -> None:
+        """The shard's table is done with."""
+        self._abandon(shard)
+        shard.coordinator.table.close()
+
+    def _abandon(self, shard: ServedShard) -> None:
+        writer, shard.snapshot = shard.snapshot, None
+        if writer is not None:
+            with suppress(OSError):  # its name is left to the next one
+                writer.abandon()
+
+    def write_all(self, shards: Iterable[ServedShard]) -> None:
+        """At the end of the broker, when all is durable."""
+        until = monotonic() + AT_END_SECONDS
+        for shard in shards:
+            log = shard.log
+            if (
+                log is None
+                or shard.state is not ShardState.ACTIVE
+                or log.end_offset - shard.snapshot_end < AT_END_RECORDS
+            ):
+                continue
+            self._abandon(shard)
+            writer = self._begin(shard)
+            if writer is None:
+                continue
+            try:
+                for _ in writer.slices:
+                    if monotonic() > until:
+                        return
+                writer.finish(log.end_offset)
+                shard.snapshot = None
+            except OSError as error:
+                self._give_up(shard, error)
+
+
+def _stored(coordinator: Coordinator) -> Iterator[GroupStored]:
+    groups = coordinator.groups
+    for group_id in list(groups):
+        group = groups.get(group_id)
+        if group is not None and group.stored is not None:
+            yield GroupStored(group_id, group.stored)

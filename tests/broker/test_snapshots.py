@@ -1,0 +1,200 @@
+"""What stands beside a log is written in turns, believed only where the log bears it out, and
+missed by nobody who throws it away."""
+
+import contextlib
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from faulty_files import Crashed, FaultyFiles
+from kohort.broker import snapshots
+from kohort.broker.groups.commands import OffsetFetch
+from kohort.offsets.snapshot import NAME, NEW_NAME, open_snapshot
+from kohort.protocol.errors import ErrorCode
+from runtime_world import World
+
+FOLDER = Path("/data/__consumer_offsets-0")
+SNAPSHOT = FOLDER / NAME
+GROUPS = [f"g{number}" for number in range(6)]
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshots, "EVERY_RECORDS", 12)
+    monkeypatch.setattr(snapshots, "AT_END_RECORDS", 1)
+    monkeypatch.setattr("kohort.offsets.snapshot.SLICE_OFFSETS", 1)
+
+
+def filled(world: World, *, rounds: int = 3, first: int = 0) -> World:
+    """Each group commits once in each round; the last offset is first + rounds."""
+    for number in range(rounds):
+        for group_id in GROUPS:
+            world.commit(f"{group_id}/{first + number}", first + number + 1, group_id=group_id)
+        world.turn()
+    return world
+
+
+def stopped(world: World) -> FaultyFiles:
+    world.turn()
+    world.runtime.close()
+    return world.files
+
+
+def read_records(world: World) -> int:
+    """How many records of its log a world reads that is asked for something."""
+    count = 0
+    log = world.partition.log
+    batches = log.batches
+
+    def counting(offset: int | None = None):  # type: ignore[no-untyped-def]
+        nonlocal count
+        for header, batch in batches(offset):
+            count += header.count
+            yield header, batch
+
+    log.batches = counting  # type: ignore[method-assign]
+    world.fetched(GROUPS[0])
+    return count
+
+
+def test_a_log_that_has_grown_gets_a_snapshot_and_a_start_reads_only_what_follows_it() -> None:
+    world = filled(World("fsync"))
+    assert world.files.exists(SNAPSHOT)
+    assert not world.files.exists(FOLDER / NEW_NAME)
+    again = World("fsync", world.files)
+    assert read_records(again) == 6  # of 18: the last round, which came after it was begun
+    assert [again.fetched(group_id) for group_id in GROUPS] == [3] * 6
+
+
+def test_a_broker_that_stops_leaves_nothing_to_be_read() -> None:
+    files = stopped(filled(World("fsync"), rounds=1))
+    again = World("fsync", files)
+    assert read_records(again) == 0
+    assert again.fetched("nobody") == -1
+
+
+def test_groups_come_into_memory_when_they_are_asked_for() -> None:
+    again = World("fsync", stopped(filled(World("fsync"))))
+    again.fetched("nobody")
+    table = again.runtime._shards[0].coordinator.table
+    assert (len(table), table.in_memory) == (6, 0)
+    again.fetched(GROUPS[2])
+    again.commit("later", 9, group_id=GROUPS[3])
+    again.turn()
+    assert (len(table), table.in_memory) == (6, 2)
+    assert again.fetched(GROUPS[3]) == 9
+
+
+def test_what_is_committed_while_a_snapshot_is_written_is_not_lost() -> None:
+    world = World("fsync")
+    for number in range(12):
+        world.commit(f"first {number}", 1, group_id=f"g{number}")
+    while not world.files.exists(FOLDER / NEW_NAME):
+        world.due.pop(0)()
+    # The snapshot is begun; a slice at a time, and a commit to each group in between.
+    for number in range(12):
+        world.commit(f"second {number}", 2, group_id=f"g{number}")
+        world.timers.next_slice()
+        while world.due:
+            world.due.pop(0)()
+    world.turn()
+    assert world.files.exists(SNAPSHOT)
+    for again in (world, World("fsync", world.files)):
+        assert [again.fetched(f"g{number}") for number in range(12)] == [2] * 12
+
+
+def flipped(at: int) -> Callable[[bytearray], None]:
+    def flip(content: bytearray) -> None:
+        content[at] ^= 1
+
+    return flip
+
+
+@pytest.mark.parametrize("end", [1, 20, 60, 120])
+def test_a_torn_snapshot_is_ignored(end: int) -> None:
+    files = stopped(filled(World("fsync")))
+    del files.contents[SNAPSHOT][-end:]
+    again = World("fsync", files)
+    assert read_records(again) == 18
+    assert [again.fetched(group_id) for group_id in GROUPS] == [3] * 6
+
+
+def test_a_snapshot_with_a_wrong_bit_anywhere_costs_nothing_but_time() -> None:
+    files = stopped(filled(World("fsync")))
+    whole = bytes(files.contents[SNAPSHOT])
+    for at in range(len(whole)):
+        files.contents[SNAPSHOT] = bytearray(whole)
+        files.contents[SNAPSHOT][at] ^= 0x10
+        again = World("fsync", files)
+        for group_id in GROUPS:
+            fetch = OffsetFetch(group_id, (("t", (0,)),), False, None, -1)
+            again.ask(f"fetch {group_id}", fetch)
+            again.turn()
+            answer = again.answers[f"fetch {group_id}"]
+            if answer.error:  # the first who meets it: its client asks again
+                assert answer.error is ErrorCode.coordinator_load_in_progress
+                assert again.fetched(group_id) == 3
+            else:
+                assert answer.topics[0][1][0].offset == 3
+
+
+def test_a_commit_to_a_group_that_cannot_be_read_is_kept() -> None:
+    files = stopped(filled(World("fsync")))
+    files.contents[SNAPSHOT][12] ^= 1  # in the piece of the first group
+    again = World("fsync", files)
+    again.fetched("nobody")
+    again.commit("new", 7, group_id=GROUPS[0])
+    again.turn()
+    assert again.answers["new"].errors == (ErrorCode.none,)
+    assert [again.fetched(group_id) for group_id in GROUPS] == [7, 3, 3, 3, 3, 3]
+    assert World("fsync", files).fetched(GROUPS[0]) == 7
+
+
+def test_a_snapshot_of_a_log_that_has_been_cut_since_is_thrown_away() -> None:
+    files = stopped(filled(World("fsync")))
+    log = World("fsync", files).partition.log
+    log.truncate_to(12)
+    log.sync()
+    again = World("fsync", files)
+    assert [again.fetched(group_id) for group_id in GROUPS] == [2] * 6
+    assert open_snapshot(FOLDER, files, 0, 12) is not None  # another one, of what there is
+
+
+def test_a_full_disk_costs_the_snapshot_and_no_commit() -> None:
+    world = World("fsync")
+    filled(world, rounds=1)
+    world.files.fail("create", times=99)
+    filled(world, rounds=2, first=1)
+    assert not world.files.exists(SNAPSHOT)
+    assert [world.fetched(group_id) for group_id in GROUPS] == [3] * 6
+    world.files.heal()
+    filled(world, rounds=3, first=3)
+    assert world.files.exists(SNAPSHOT)
+
+
+@pytest.mark.parametrize("durability", ["fsync", "os"])
+def test_a_crash_at_any_file_operation_loses_nothing_that_was_acknowledged(
+    durability: str,
+) -> None:
+    operations = len(stopped(filled(World(durability))).operations)  # type: ignore[arg-type]
+    for crash_at in range(operations):
+        files = FaultyFiles()
+        files.crash_at = crash_at
+        world = World(durability, files)  # type: ignore[arg-type]
+        with contextlib.suppress(Crashed):
+            stopped(filled(world))
+        files.crash_at = None
+        if durability == "fsync":
+            files.crash(random.Random(crash_at))
+        again = World(durability, files)  # type: ignore[arg-type]
+        for group_id in GROUPS:
+            acknowledged = max(
+                (
+                    int(name.partition("/")[2]) + 1
+                    for name, answer in world.answers.items()
+                    if name.startswith(f"{group_id}/") and answer.errors == (ErrorCode.none,)
+                ),
+                default=-1,
+            )
+            assert again.fetched(group_id) >= acknowledged, (crash_at, group_id)
