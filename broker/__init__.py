@@ -5,6 +5,7 @@ handlers/          one file per API key: a request's fields in, a command or an 
 runtime.py         the life of a command: decision, records, durable, reply;  led.py: the offsets
                    partitions that a node leads, shard.py: what it keeps of each, snapshots.py: when
                    it is written down beside the log;  loading.py: its log is read
+cache.py           how many offsets may be in memory
 forgetting.py      offsets go with their topic, whatever fails meanwhile
 broker.py          puts all of this together;  node.py: what a handler sees of it
 cluster.py         several nodes in one process: who is up, who leads what

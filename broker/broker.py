@@ -12,12 +12,14 @@ from ..log.deletion import finish_deletions
 from ..log.files import DiskFiles, Files, MemoryFiles
 from ..log.lock import FolderLock, lock_folder
 from ..log.rounds import Durability, Rounds
+from ..offsets.cold import new_spill
 from ..offsets.store import OffsetsStore
 from ..topics.configs import Configs
 from ..topics.names import OFFSETS_TOPIC
 from ..topics.nodes import Nodes
 from ..topics.partition import Partition
 from ..topics.registry import Topics
+from .cache import Cache
 from .clock import Clock, SystemClock
 from .cluster import Cluster
 from .config import BrokerConfig
@@ -68,6 +70,7 @@ class Broker:
         self._files = files or (MemoryFiles() if self._in_memory else DiskFiles())
         self._clock = clock or SystemClock()
         self._routes = new_routes()
+        self._cache = Cache(config.int("kohort.cache.offsets"))
         self._closing = ExitStack()
         self._servers = {
             config.node_id + place: Server(partial(self._connection, config.node_id + place))
@@ -283,10 +286,11 @@ class Broker:
 
     def _new_coordinator(self, node_id: int, config: GroupConfig, partition: int) -> Coordinator:
         context = f"GroupCoordinator id={node_id} topic={OFFSETS_TOPIC} partition={partition}"
-        events = self._events
+        events, folder = self._events, self._folder / f"{OFFSETS_TOPIC}-{partition}"
         return Coordinator(
             config,
             lambda: str(uuid.uuid4()),
+            self._cache.new_table(partial(new_spill, folder, self._files)),
             voice=Voice(context, None if events is None else events.listener(node_id)),
             tells_commits=events is not None and self.config.str("kohort.events") == "all",
         )

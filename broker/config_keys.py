@@ -73,6 +73,13 @@ OWN = (
         "files of events, of 64 MiB each, that are kept before the oldest go; 0: all",
     ),
     _int(
+        "kohort.cache.offsets",
+        0,
+        at_least(0),
+        "committed offsets that are kept in memory, of all groups together; others are read from "
+        "files beside the log when they are asked for. 0: all",
+    ),
+    _int(
         "kohort.nodes",
         1,
         between(1, 64),

@@ -65,7 +65,7 @@ class LedPartitions(ABC):
             failed=self._fail,
             misread=self._misread,
         )
-        self._snapshots = Snapshots(store, timers, self._misread)
+        self._snapshots = Snapshots(store, clock, timers, self._misread)
         # Told when topics that were deleted are forgotten in a partition, or nobody serves it.
         self.on_forgotten: Callable[[], None] = lambda: None
 

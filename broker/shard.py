@@ -31,6 +31,8 @@ class ServedShard:
         "round",
         "snapshot",
         "snapshot_end",
+        "snapshot_ms",
+        "snapshot_timer",
         "state",
         "timer",
     )
@@ -49,9 +51,11 @@ class ServedShard:
         # does, the one that is being synced.
         self.gathered: list[Reply] | None = None
         self.round: object = None
-        # The one that is being written, and where the log ended when the newest was begun.
+        # The one that is being written; where the log ended when the newest was begun, and when
+        # that was; what waits for the next.
         self.snapshot: SnapshotWriter | None = None
-        self.snapshot_end = 0
+        self.snapshot_end = self.snapshot_ms = 0
+        self.snapshot_timer: Timer | None = None
 
     def arm(self, timers: Timers, deadline_ms: int, tick: Callable[[], None]) -> None:
         """Call `tick` at this time and no other. The slices of a sweep take turns with those of

@@ -10,18 +10,22 @@ from ..offsets.cold import UnreadableGroup
 from ..offsets.records import GroupStored
 from ..offsets.snapshot import SnapshotWriter
 from ..offsets.store import OffsetsStore
+from .clock import Clock
 from .groups.coordinator import Coordinator
 from .shard import ServedShard, ShardState
 from .timers import Timers
 
 _log = logging.getLogger("kohort.coordinator")
 
-# A log that has grown by so many records gets a new one: reading them takes some 0.1 s.
-EVERY_RECORDS = 50_000
+# A log that has grown by so many records gets a new one: reading them takes some 50 ms.
+EVERY_RECORDS = 10_000
+# But not before so long after the last: writing one takes some 30 ms for 20,000 offsets, and
+# commits may come by the hundred thousand in a second.
+EVERY_MS = 60_000
 # At the end of the broker a tail of fewer is left to be read.
 AT_END_RECORDS = 1_000
-# And it ends without the others when writing them takes longer.
-AT_END_SECONDS = 1.0
+# And it ends without the others when writing them takes longer: it has promised to be quick.
+AT_END_SECONDS = 0.5
 
 
 class Snapshots:
@@ -30,24 +34,34 @@ class Snapshots:
     def __init__(
         self,
         store: OffsetsStore,
+        clock: Clock,
         timers: Timers,
         misread: Callable[[ServedShard, OSError], None],
     ) -> None:
         self._store = store
+        self._clock = clock
         self._timers = timers
         self._misread = misread
 
     def look_at(self, shard: ServedShard) -> None:
-        """Begin a snapshot if it is time for one."""
+        """See to it that there is a snapshot once it is time for one."""
         log = shard.log
         assert log is not None
-        if shard.snapshot is None and log.end_offset - shard.snapshot_end >= EVERY_RECORDS:
+        if log.end_offset - shard.snapshot_end < EVERY_RECORDS:
+            return
+        if shard.snapshot is None and shard.snapshot_timer is None:
+            due_ms = max(self._clock.now_ms(), shard.snapshot_ms + EVERY_MS)
+            shard.snapshot_timer = self._timers.call_at(due_ms, partial(self._due, shard))
+
+    def _due(self, shard: ServedShard) -> None:
+        shard.snapshot_timer = None
+        if shard.state is ShardState.ACTIVE:
             self._begin(shard)
 
     def _begin(self, shard: ServedShard) -> SnapshotWriter | None:
         log, coordinator = shard.log, shard.coordinator
         assert log is not None
-        shard.snapshot_end = log.end_offset
+        shard.snapshot_end, shard.snapshot_ms = log.end_offset, self._clock.now_ms()
         try:
             writer = self._store.snapshot(log, coordinator.table, _stored(coordinator))
         except OSError as error:
@@ -97,6 +111,9 @@ class Snapshots:
 
     def drop(self, shard: ServedShard) -> None:
         """The shard's table is done with."""
+        if shard.snapshot_timer is not None:
+            shard.snapshot_timer.cancel()
+            shard.snapshot_timer = None
         self._abandon(shard)
         shard.coordinator.table.close()
 

@@ -59,6 +59,8 @@ def configured(args: argparse.Namespace) -> BrokerConfig:
         if not args.data_dir.strip():
             raise ConfigError("--data-dir names no folder: name one, or leave the flag out.")
         config = config.changed("log.dirs", args.data_dir, "--data-dir")
+    if args.cache_offsets is not None:
+        config = config.changed("kohort.cache.offsets", args.cache_offsets, "--cache-offsets")
     if args.nodes is not None:
         config = config.changed("kohort.nodes", args.nodes, "--nodes")
     if args.host is None and args.port is None:

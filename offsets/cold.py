@@ -11,13 +11,16 @@ synced, and a piece that does not have its checksum means that the log is to be 
 
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from struct import Struct
 from struct import error as struct_error
 from typing import NamedTuple
 
 from crc32c import crc32c
 
-from ..log.files import File
+from ..log.files import File, Files
+
+SPILL_NAME = "kohort.spill"
 
 _HEAD = Struct(">II")
 _LENGTH = Struct(">H")
@@ -38,6 +41,14 @@ class Place(NamedTuple):
     position: int
     size: int
     offsets: int
+
+
+def new_spill(folder: Path, files: Files) -> File:
+    """An empty file beside a log, for offsets that find no room in memory. Raises OSError."""
+    path = folder / SPILL_NAME
+    if files.exists(path):
+        files.remove(path)  # who still reads it goes on to
+    return files.open(path, create=True)
 
 
 def append_piece(file: File, group_id: str, offsets: Mapping[str, bytes]) -> Place:

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from ..log.batch import records as records_of
 from ..log.errors import LogError
-from ..log.files import File, Files
+from ..log.files import Files
 from ..log.log import Log
 from ..log.rounds import Rounds, Settled
 from .partitioner import partition_for
@@ -19,8 +19,6 @@ from .records import GroupStored, OffsetsRecord, decode, encode
 from .snapshot import NAME as SNAPSHOT_NAME
 from .snapshot import SnapshotWriter, open_snapshot
 from .table import OffsetsTable
-
-SPILL_NAME = "kohort.spill"
 
 # Enough for the groups that are active at one time; a miss costs a microsecond per ten letters.
 GROUPS_REMEMBERED_MAX = 131_072
@@ -131,13 +129,6 @@ class OffsetsStore:
         """It is damaged: the log has to be read. Raises OSError."""
         if self._files.exists(log.folder / SNAPSHOT_NAME):
             self._files.remove(log.folder / SNAPSHOT_NAME)
-
-    def new_spill(self, log: Log) -> File:
-        """An empty file for offsets that find no room in memory. Raises OSError."""
-        path = log.folder / SPILL_NAME
-        if self._files.exists(path):
-            self._files.remove(path)  # who still reads it goes on to
-        return self._files.open(path, create=True)
 
     def abandon(self, log: Log, error: OSError) -> None:
         """After a failed write or sync: refuse what has gathered meanwhile, it rests on lost

@@ -28,7 +28,7 @@ _NONE: Offsets = {}
 class OffsetsTable:
     """Who has committed what. One writer: whoever applies records.
 
-    `grown(table)` hears that more offsets have come into memory; with it the table remembers who
+    `grown(count)` hears that more offsets have come into memory; with it the table remembers who
     was used last, for `evict`.
     """
 
@@ -42,9 +42,10 @@ class OffsetsTable:
         "_topics",
         "_written",
         "in_memory",
+        "is_closed",
     )
 
-    def __init__(self, grown: Callable[["OffsetsTable"], None] | None = None) -> None:
+    def __init__(self, grown: Callable[[int], None] | None = None) -> None:
         self._groups: dict[str, Offsets] = {}
         self._names: dict[tuple[str, int], str] = {}
         self._topics: set[str] = set()
@@ -57,6 +58,7 @@ class OffsetsTable:
         self._spill: File | None = None
         self.in_memory = 0
         """How many offsets are in memory."""
+        self.is_closed = False
 
     # --- changing
 
@@ -96,7 +98,7 @@ class OffsetsTable:
     def _grow(self, offsets: int) -> None:
         self.in_memory += offsets
         if self._grown is not None:
-            self._grown(self)
+            self._grown(offsets)
 
     # --- looking
 
@@ -253,11 +255,13 @@ class OffsetsTable:
 
     def close(self) -> None:
         """The table is done with, and so are its files."""
+        self.is_closed = True
         files, self._files = self._files, []
         for file in files:
             file.close()
         self._groups.clear()
         self._places.clear()
+        self.in_memory = 0
 
 
 def _split(name: str) -> tuple[str, int]:

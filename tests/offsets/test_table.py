@@ -38,9 +38,9 @@ class TableAgainstADict(RuleBasedStateMachine):
         # What was done since the snapshot was begun: the tail of the log.
         self.tail: list[OffsetCommitted | OffsetForgotten] = []
 
-    def make_room(self, table: OffsetsTable) -> None:
-        if table.in_memory > 4:
-            table.evict(table.in_memory - 4, self.new_spill)
+    def make_room(self, _grown: int) -> None:
+        if self.table.in_memory > 4:
+            self.table.evict(self.table.in_memory - 4, self.new_spill)
 
     def new_spill(self) -> File:
         self.spills += 1

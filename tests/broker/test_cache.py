@@ -1,0 +1,90 @@
+"""A broker that keeps few offsets in memory answers as one that keeps them all."""
+
+from pathlib import Path
+
+import pytest
+from faulty_files import FaultyFiles
+from kohort.broker.cache import Cache
+from kohort.log.files import File
+from kohort.offsets.records import OffsetCommitted, committed_value
+from kohort.offsets.table import OffsetsTable
+
+FOLDER = Path("/data/__consumer_offsets-0")
+
+
+def commit(table: OffsetsTable, group: int, offset: int = 7) -> None:
+    for partition in range(10):
+        value = committed_value(offset, -1, "", 0)
+        table.put(OffsetCommitted(f"g{group}", "t", partition, value))
+
+
+class Disk(FaultyFiles):
+    def __init__(self) -> None:
+        super().__init__()
+        self.make_folder(FOLDER)
+        self.spills = 0
+
+    def new_spill(self) -> File:
+        self.spills += 1
+        return self.open(FOLDER / f"spill-{self.spills}", create=True)
+
+
+def test_all_tables_together_hold_no_more_than_is_allowed() -> None:
+    disk, cache = Disk(), Cache(1_000)
+    tables = [cache.new_table(disk.new_spill) for _ in range(3)]
+    for group in range(300):
+        commit(tables[group % 3], group, offset=group)
+        assert sum(table.in_memory for table in tables) <= 1_000
+    assert sum(map(len, tables)) == 3_000
+    for group in range(300):
+        committed = tables[group % 3].get(f"g{group}", "t", 3)
+        assert committed is not None
+        assert committed.offset == group
+        assert sum(table.in_memory for table in tables) <= 1_000
+
+
+def test_what_was_used_last_stays_in_memory() -> None:
+    disk, cache = Disk(), Cache(100)
+    table = cache.new_table(disk.new_spill)
+    for group in range(50):
+        commit(table, group)
+        table.get("g0", "t", 0)
+    before = table.in_memory
+    table.get("g0", "t", 0)
+    assert table.in_memory == before, "it was there"
+    table.get("g1", "t", 0)
+    assert table.in_memory == before + 10
+
+
+def test_a_table_that_is_closed_is_counted_no_more() -> None:
+    disk, cache = Disk(), Cache(100)
+    first, second = (cache.new_table(disk.new_spill) for _ in range(2))
+    for group in range(9):
+        commit(first, group)
+    first.close()
+    for group in range(9):
+        commit(second, group)
+    assert second.in_memory == 90
+
+
+def test_a_full_disk_costs_memory_and_nothing_else(caplog: pytest.LogCaptureFixture) -> None:
+    disk, cache = Disk(), Cache(100)
+    table = cache.new_table(disk.new_spill)
+    disk.fail("append", times=10_000)
+    for group in range(50):
+        commit(table, group)
+    assert table.in_memory == len(table) == 500
+    assert "stay in memory" in caplog.text
+    disk.heal()
+    commit(table, 50)
+    assert table.in_memory <= 100
+    assert len(table) == 510
+
+
+def test_a_group_larger_than_all_that_is_allowed_is_served() -> None:
+    disk, cache = Disk(), Cache(5)
+    table = cache.new_table(disk.new_spill)
+    for group in range(3):
+        commit(table, group)
+    assert [len(list(table.records(f"g{group}"))) for group in range(3)] == [10, 10, 10]
+    assert table.in_memory == 10
