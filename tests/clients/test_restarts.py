@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from signal import SIGKILL
+from signal import SIGKILL, SIGTERM
 
 import pytest
 from processes import EXTERNAL, Served, overrides, serving
@@ -28,13 +28,17 @@ class Restartable:
         self.bootstrap = self._served.bootstrap
 
     def _start(self, port: int) -> Served:
-        where = ("--port", str(port), "--data-dir", self._folder / "data")
+        # A cache that is nearly always too small.
+        where = ("--port", str(port), "--data-dir", self._folder / "data", "--cache-offsets", "3")
         return self._closing.enter_context(
             serving(self._folder, *where, *overrides(BROKER_OPTIONS))
         )
 
     def kill(self) -> None:
         self._served.stop(SIGKILL)
+
+    def stop(self) -> None:
+        assert self._served.stop(SIGTERM) == 0
 
     def start(self) -> None:
         self._served = self._start(self._served.port)
@@ -99,3 +103,25 @@ def test_a_member_that_starts_after_the_coordinators_death_begins_at_the_committ
     second.consumers[0].subscribe(topic)
     second.until_count(6)
     assert [record.offset for record in second.records] == [4, 5, 6, 7, 8, 9]
+
+
+def test_offsets_that_find_no_room_in_memory_are_told_like_the_others(
+    broker: Restartable, client: Client, new_topic: MakeTopic, consumer: MakeConsumer, group: str
+) -> None:
+    topic = new_topic(4)
+    told = {}
+    for number in range(5):
+        each = consumer(f"{group}-{number}")
+        each.assign(*places(topic, 4))
+        told[f"{group}-{number}"] = {
+            place: Committed(10 * number + place.partition, f"{number}")
+            for place in places(topic, 4)
+        }
+        each.commit(told[f"{group}-{number}"])
+    for restart in (lambda: None, broker.stop, broker.kill):
+        restart()
+        if restart in (broker.stop, broker.kill):
+            broker.start()
+        newcomer = client.admin()
+        assert {group_id: newcomer.group_offsets(group_id) for group_id in told} == told
+        newcomer.close()
