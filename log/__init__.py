@@ -1,6 +1,7 @@
 """Segmented log of RecordBatch v2 in Kafka's file layout: append, sync, read, recover, roll.
 
 log.py           a partition's log: what the rest of kohort uses
+reader.py        its reading half
 rounds.py        group commit: what was gathered is written and synced together
 recovery.py      what survives when a log is opened
 segment.py       one file of batches: walk it, find in it;  index.py: where batches begin

@@ -5,43 +5,36 @@ One thread appends and reads; sync() may run in another beside it. Nothing below
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from struct import Struct
 
-from .batch import BatchHeader, read_header
+from .batch import read_header
 from .config import LogConfig
 from .deletion import delete_below, delete_folder
-from .epochs import begun_in
 from .errors import LogError, LogFailed, OffsetOutOfRange
 from .files import Files
 from .header import LENGTH_END
+from .reader import LogReader
 from .recovery import recover
-from .segment import Segment, number_of
+from .segment import Segment
 
 __all__ = ["Log", "LogConfig"]
 
 _APPENDED = Struct(">qii7xi8xq")
 
 
-class Log:
+class Log(LogReader):
     """Made by `Log.open`. `config` may be replaced while the log is open."""
 
     def __init__(self, folder: Path, files: Files, config: LogConfig, *, read_only: bool) -> None:
+        super().__init__(config)
         self.folder = folder
-        self.config = config
         self.failed: OSError | None = None  # after it nothing is accepted; see recover()
-        self.end_offset = 0
         self.synced_offset = 0
-        self._deleted_before = 0
         self._files = files
         self._read_only = read_only
-        self._segments: list[Segment] = []
         self._folder_dirty = False
-        self._reading: Segment | None = None
-        self._syncing = threading.Lock()  # held while files are synced, closed or cut
 
     @classmethod
     def open(
@@ -80,16 +73,6 @@ class Log:
         self.end_offset = max(end_offset, self._deleted_before)
         if not self._read_only:
             delete_below(self._segments, self._deleted_before, self._files)
-
-    @property
-    def start_offset(self) -> int:
-        base_offset = self._segments[0].base_offset if self._segments else self.end_offset
-        return max(base_offset, self._deleted_before)
-
-    @property
-    def size(self) -> int:
-        """Bytes of all segments."""
-        return sum(segment.size for segment in self._segments)
 
     def append(self, batch: bytes) -> int:
         """Writes one batch, which must begin at `end_offset`, and returns its base offset.
@@ -202,71 +185,6 @@ class Log:
             self.failed = error if isinstance(error, OSError) else LogFailed(str(error))
             raise
 
-    def read(
-        self, offset: int, max_bytes: int, *, minimum_one: bool = True, up_to: int | None = None
-    ) -> bytes:
-        """Whole stored batches, from the one that contains `offset`, of one segment.
-
-        At most `max_bytes`, but the first batch is given whole if `minimum_one`. Batches that
-        reach `up_to` or beyond are held back (the high watermark). b"" at the end.
-        Raises OffsetOutOfRange, OSError.
-        """
-        end_offset = self.end_offset if up_to is None else min(up_to, self.end_offset)
-        if not self.start_offset <= offset <= self.end_offset:
-            raise OffsetOutOfRange(offset, self.start_offset, self.end_offset)
-        number = number_of(self._segments, offset)
-        while offset < end_offset and number < len(self._segments):
-            segment = self._segments[number]
-            self._reads(segment)
-            end = segment.size
-            if segment.end_offset > end_offset:
-                hidden = segment.place_of(end_offset)
-                end = segment.size if hidden is None else hidden.position
-            found = segment.read(offset, max_bytes, minimum_one, end)
-            if found is not None:
-                return found
-            number += 1  # compaction took what the segment had from there on
-        return b""
-
-    def batches(self, offset: int | None = None) -> Iterator[tuple[BatchHeader, bytes]]:
-        """Every batch from the one that contains `offset` (or the start) to the end as it is
-        when the iterator gets there. Reads in chunks through files of its own."""
-        start_offset = self.start_offset if offset is None else offset
-        number = number_of(self._segments, start_offset)
-        while number < len(self._segments):
-            yield from self._segments[number].batches(start_offset)
-            number += 1
-
-    def offset_for_timestamp(self, timestamp: int) -> tuple[int, int] | None:
-        """(offset, timestamp) of the first record, by offset, at or after `timestamp`.
-
-        Raises InvalidRecord when the batch that must hold it is undecodable.
-        """
-        start_offset = self.start_offset
-        for segment in self._segments:
-            if segment.max_timestamp >= timestamp:
-                self._reads(segment)
-                record = segment.first_record_since(timestamp, start_offset)
-                if record is not None:
-                    return record.offset, record.timestamp
-        return None
-
-    def max_timestamp(self) -> tuple[int, int] | None:
-        """(offset, timestamp) of the first record that has the largest timestamp; None when no
-        record has one. Raises InvalidRecord as offset_for_timestamp does."""
-        segment = max(self._segments, key=lambda each: each.max_timestamp, default=None)
-        if segment is None or segment.max_timestamp < 0:
-            return None
-        self._reads(segment)
-        record = segment.latest_record()
-        return record.offset, record.timestamp
-
-    def epochs(self) -> list[tuple[int, int]]:
-        """See epochs.py. The last one is the leader's of now."""
-        begun = begun_in(self._segments, self.start_offset)
-        current = self.config.leader_epoch
-        return begun if begun and begun[-1][0] >= current else [*begun, (current, self.end_offset)]
-
     def truncate_to(self, offset: int) -> None:
         """Cuts off every batch that reaches `offset` or beyond.
 
@@ -331,20 +249,3 @@ class Log:
             self._segments = []
             self.end_offset = self.synced_offset = 0
             delete_folder(self.folder, self._files)
-
-    def _reads(self, segment: Segment) -> None:
-        """Of segments that are no longer written, only the one being read stays open: a broker
-        has many more segments than it may have files."""
-        if segment is not self._reading and segment is not self._segments[-1]:
-            self._reading = segment
-            self._close_idle()
-
-    def _close_idle(self) -> None:
-        # A sync under way may be using these files; then they are closed another time.
-        if self._syncing.acquire(blocking=False):
-            try:
-                for segment in self._segments[:-1]:
-                    if not segment.dirty and segment is not self._reading:
-                        segment.close()
-            finally:
-                self._syncing.release()
