@@ -6,6 +6,10 @@ rounds.py        group commit: what was gathered is written and synced together
 recovery.py      what survives when a log is opened
 segment.py       one file of batches: walk it, find in it;  index.py: where batches begin
 batch.py         a batch, whole;  header.py: its 61 bytes;  builder.py writes, records.py reads
+cleaner.py       compaction: of each key the newest record;  filtering.py: what is left of a batch
+dirtiness.py     whether it pays;  key_map.py: where a key was last;  writers.py: transactions
+raw_records.py   records as compaction sees them;  rebuilding.py: the batch that is left
+swapping.py      a new segment in the place of old ones;  work.py: long work in short steps
 codecs.py        gzip, snappy, lz4, zstd;  epochs.py: which leader wrote what
 files.py         every file call;  memory_files.py: the same in memory
 lock.py          one broker per folder;  deletion.py: removing a log;  config.py;  errors.py

@@ -39,6 +39,10 @@ class OffsetOutOfRange(LogError):
         self.end_offset = end_offset
 
 
+class CleaningStopped(LogError):
+    """The log was closed, cut or emptied while it was compacted; that begins anew another time."""
+
+
 class FolderInUse(LogError):
     """Another broker holds the data folder's lock."""
 

@@ -5,6 +5,7 @@ One thread appends and reads; sync() may run in another beside it. Nothing below
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from struct import Struct
@@ -12,12 +13,14 @@ from struct import Struct
 from .batch import read_header
 from .config import LogConfig
 from .deletion import delete_below, delete_folder
-from .errors import LogError, LogFailed, OffsetOutOfRange
+from .errors import CleaningStopped, LogError, LogFailed, OffsetOutOfRange
 from .files import Files
 from .header import LENGTH_END
 from .reader import LogReader
 from .recovery import recover
 from .segment import Segment
+from .swapping import Swap
+from .work import Work
 
 __all__ = ["Log", "LogConfig"]
 
@@ -32,7 +35,9 @@ class Log(LogReader):
         self.folder = folder
         self.failed: OSError | None = None  # after it nothing is accepted; see recover()
         self.synced_offset = 0
-        self._files = files
+        self.closed = False
+        self.files = files
+        self._swap: Swap | None = None
         self._read_only = read_only
         self._folder_dirty = False
 
@@ -60,9 +65,10 @@ class Log(LogReader):
         return log
 
     def _load(self, recovery_point: int, *, sync: bool) -> None:
+        self._swap = None  # recover() finishes it
         self._segments = recover(
             self.folder,
-            self._files,
+            self.files,
             index_interval_bytes=self.config.index_interval_bytes,
             recovery_point=recovery_point,
             read_only=self._read_only,
@@ -72,7 +78,7 @@ class Log(LogReader):
         # A crash may take records that were deleted; their offsets are not given again.
         self.end_offset = max(end_offset, self._deleted_before)
         if not self._read_only:
-            delete_below(self._segments, self._deleted_before, self._files)
+            delete_below(self._segments, self._deleted_before, self.files)
 
     def append(self, batch: bytes) -> int:
         """Writes one batch, which must begin at `end_offset`, and returns its base offset.
@@ -115,7 +121,7 @@ class Log(LogReader):
             if self.config.sync_at_open:
                 self.sync()
         else:
-            self._files.make_folder(self.folder)
+            self.files.make_folder(self.folder)
         segment = self._segment(self.end_offset)
         segment.opened(create=True)
         self._folder_dirty = True
@@ -123,7 +129,7 @@ class Log(LogReader):
         self._close_idle()
 
     def _segment(self, base_offset: int) -> Segment:
-        return Segment(self.folder, self._files, base_offset, self.config.index_interval_bytes)
+        return Segment(self.folder, self.files, base_offset, self.config.index_interval_bytes)
 
     def _cut_partial(self, segment: Segment) -> None:
         try:
@@ -156,8 +162,8 @@ class Log(LogReader):
                     segment.dirty = False
                     segment.opened().sync()
                 if folder_dirty:
-                    self._files.sync_folder(self.folder)
-                    self._files.sync_folder(self.folder.parent)
+                    self.files.sync_folder(self.folder)
+                    self.files.sync_folder(self.folder.parent)
             except OSError as error:
                 self._folder_dirty |= folder_dirty  # synced bytes without a name are lost
                 self.failed = error
@@ -206,9 +212,9 @@ class Log(LogReader):
         while len(self._segments) > 1 and self._segments[-1].base_offset >= offset:
             gone = self._segments.pop()
             gone.close()
-            self._files.remove(gone.path)
+            self.files.remove(gone.path)
             if self.config.sync_at_open:
-                self._files.sync_folder(self.folder)
+                self.files.sync_folder(self.folder)
             self.end_offset = self._segments[-1].end_offset
         segment = self._segments[-1]
         place = segment.place_of(offset)
@@ -232,20 +238,56 @@ class Log(LogReader):
             raise OffsetOutOfRange(offset, self.start_offset, self.end_offset)
         self._deleted_before = max(offset, self._deleted_before)
         with self._syncing:
-            delete_below(self._segments, offset, self._files)
+            delete_below(self._segments, offset, self.files)
+
+    def exchange(self, old: Sequence[Segment], cleaned: Segment) -> bool:
+        """Puts `cleaned`, whose file has the suffix `.swap`, into the place of closed segments;
+        `finish_swap` does the rest on the disk. False while a sync uses the files: try again.
+
+        Raises CleaningStopped when they are not there any more.
+        """
+        if not self._syncing.acquire(blocking=False):
+            return False
+        try:
+            number = self.number_of_closed(old)
+            for segment in old:
+                segment.close()
+            self._segments[number : number + len(old)] = [cleaned]
+            self._swap = Swap(self.files, cleaned, old)
+        finally:
+            self._syncing.release()
+        return True
+
+    def number_of_closed(self, run: Sequence[Segment]) -> int:
+        """Where this run of closed segments begins. Raises CleaningStopped."""
+        segments = self._segments
+        if not self.closed and self.failed is None and run[0] in segments[:-1]:
+            number = segments.index(run[0])
+            if segments[number : min(number + len(run), len(segments) - 1)] == list(run):
+                return number
+        raise CleaningStopped(f"{self.folder} has changed under its compaction")
+
+    def finish_swap(self) -> Work[None]:
+        """Ends on the disk what `exchange` began, if that is still to be done. Raises OSError; then
+        it is to be called again before anything else is exchanged."""
+        if self._swap is not None:
+            yield from self._swap.finish()
+            self._swap = None
 
     def close(self) -> None:
         """Closes the files without syncing; closing twice is fine."""
+        self.closed = True
         with self._syncing:
             for segment in self._segments:
                 segment.close()
 
     def delete(self) -> None:
         """Removes the folder and all in it; finish_deletions ends what a crash interrupts."""
+        self.closed = True
         with self._syncing:
             for segment in self._segments:
                 with suppress(OSError):
                     segment.close()
             self._segments = []
             self.end_offset = self.synced_offset = 0
-            delete_folder(self.folder, self._files)
+            delete_folder(self.folder, self.files)

@@ -26,6 +26,17 @@ class LogReader:
         self._segments: list[Segment] = []
         self._reading: Segment | None = None
         self._syncing = threading.Lock()  # held while files are synced, closed or cut
+        self._walks = 0
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """In order; the last one is active, the others are closed."""
+        return tuple(self._segments)
+
+    @property
+    def is_walked(self) -> bool:
+        """Whether somebody is on the way through `batches`."""
+        return self._walks > 0
 
     @property
     def start_offset(self) -> int:
@@ -68,14 +79,18 @@ class LogReader:
         when the iterator gets there. Reads in chunks through files of its own."""
         next_offset = self.start_offset if offset is None else offset
         number = number_of(self._segments, next_offset)
-        while number < len(self._segments):
-            segment = self._segments[number]
-            end_offset = segment.end_offset
-            yield from segment.batches(next_offset)
-            next_offset = max(next_offset, end_offset)
-            number = number_of(self._segments, next_offset)
-            if self._segments and self._segments[number].end_offset <= next_offset:
-                number += 1
+        self._walks += 1
+        try:
+            while number < len(self._segments):
+                segment = self._segments[number]
+                end_offset = segment.end_offset
+                yield from segment.batches(next_offset)
+                next_offset = max(next_offset, end_offset)
+                number = number_of(self._segments, next_offset)
+                if self._segments and self._segments[number].end_offset <= next_offset:
+                    number += 1
+        finally:
+            self._walks -= 1
 
     def offset_for_timestamp(self, timestamp: int) -> tuple[int, int] | None:
         """(offset, timestamp) of the first record, by offset, at or after `timestamp`.

@@ -59,7 +59,7 @@ def _record(
     if length < 128:
         length = (length >> 1) ^ -(length & 1)
     else:
-        length, at = _varint(data, at - 1)
+        length, at = varint_at(data, at - 1)
     end = at + length
     if length < 0 or end > batch_end:
         raise InvalidRecord(f"a record of {length} bytes does not fit into its batch")
@@ -68,13 +68,13 @@ def _record(
     if timestamp < 128:
         timestamp = (timestamp >> 1) ^ -(timestamp & 1)
     else:
-        timestamp, at = _varint(data, at - 1)
+        timestamp, at = varint_at(data, at - 1)
     offset = data[at]
     at += 1
     if offset < 128:
         offset = (offset >> 1) ^ -(offset & 1)
     else:
-        offset, at = _varint(data, at - 1)
+        offset, at = varint_at(data, at - 1)
     key, at = _bytes(data, at, end)
     value, at = _bytes(data, at, end)
     headers: tuple[tuple[str, bytes | None], ...] = ()
@@ -93,7 +93,7 @@ def _bytes(data: bytes, at: int, end: int) -> tuple[bytes | None, int]:
     if size < 128:
         size = (size >> 1) ^ -(size & 1)
     else:
-        size, at = _varint(data, at - 1)
+        size, at = varint_at(data, at - 1)
     if size < 0:
         return None, at
     stop = at + size
@@ -103,7 +103,7 @@ def _bytes(data: bytes, at: int, end: int) -> tuple[bytes | None, int]:
 
 
 def _headers(data: bytes, at: int, end: int) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
-    count, at = _varint(data, at)
+    count, at = varint_at(data, at)
     # A header takes at least two bytes, so a wild claim ends here and not in memory.
     if not 0 <= count <= (end - at) // 2:
         raise InvalidRecord(f"a record claims {count} headers")
@@ -117,8 +117,12 @@ def _headers(data: bytes, at: int, end: int) -> tuple[tuple[tuple[str, bytes | N
     return tuple(headers), at
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """Zig-zag, seven bits a byte, lowest first; at most ten bytes, as for a 64-bit number."""
+def varint_at(data: bytes, at: int) -> tuple[int, int]:
+    """(the number at `at`, where it ends). Zig-zag, seven bits a byte, lowest first; at most ten
+    bytes, as for a 64-bit number."""
+    result = data[at]
+    if result < 128:
+        return (result >> 1) ^ -(result & 1), at + 1
     result = shift = 0
     while True:
         byte = data[at]

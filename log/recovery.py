@@ -10,6 +10,7 @@ from pathlib import Path
 from .errors import CorruptBatch, UnsupportedMagic
 from .files import File, Files
 from .segment import CHUNK_BYTES, Segment, base_offset_of
+from .swapping import SWAP, finish_swaps, leftovers_in, replaced_by
 
 logger = logging.getLogger("kohort.log")
 
@@ -33,6 +34,8 @@ def recover(
 
     Raises OSError, and UnsupportedMagic for logs of Kafka before 0.11, which nobody may cut.
     """
+    if not read_only:
+        finish_swaps(folder, files, index_interval_bytes)
     segments: list[Segment] = []
     try:
         _scan_all(folder, files, segments, index_interval_bytes, recovery_point, read_only, sync)
@@ -52,9 +55,8 @@ def _scan_all(
     read_only: bool,
     sync: bool,
 ) -> None:
-    bases = sorted(
-        base for name in files.list(folder) if (base := base_offset_of(name)) is not None
-    )
+    suffixes = _segments_in(folder, files, index_interval_bytes)
+    bases = sorted(suffixes)
     for number, base_offset in enumerate(bases):
         if segments and base_offset < segments[-1].end_offset:
             logger.error(
@@ -65,7 +67,14 @@ def _scan_all(
             )
             _end_here(folder, files, bases[number:], read_only)
             break
-        segment = Segment(folder, files, base_offset, index_interval_bytes, read_only=read_only)
+        segment = Segment(
+            folder,
+            files,
+            base_offset,
+            index_interval_bytes,
+            read_only=read_only,
+            suffix=suffixes[base_offset],
+        )
         later = bases[number + 1 :]
         trusted = bool(later) and later[0] <= recovery_point
         segment.dirty = not trusted
@@ -87,6 +96,23 @@ def _scan_all(
     if sync and segments:
         files.sync_folder(folder)
         files.sync_folder(folder.parent)
+
+
+def _segments_in(folder: Path, files: Files, index_interval_bytes: int) -> dict[int, str]:
+    """Base offset -> suffix of its file: `.swap` where whoever only reads finds a swap that was
+    begun, and may not finish it."""
+    swaps = leftovers_in(folder, files).swaps
+    replaced = replaced_by(folder, files, swaps, index_interval_bytes)
+    suffixes = {
+        base: ""
+        for name in files.list(folder)
+        if (base := base_offset_of(name)) is not None and name not in replaced
+    }
+    for name in swaps:
+        base_offset = base_offset_of(name.removesuffix(SWAP))
+        if base_offset is not None:
+            suffixes[base_offset] = SWAP
+    return suffixes
 
 
 def _cut(segment: Segment, flaw: CorruptBatch, files: Files, read_only: bool) -> bool:

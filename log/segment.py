@@ -146,11 +146,13 @@ class Segment:
         index_interval_bytes: int,
         *,
         read_only: bool = False,
+        suffix: str = "",
     ) -> None:
+        """`suffix`: of a file on its way into the log or out of it (swapping.py)."""
         self._files = files
         self._index_interval_bytes = index_interval_bytes
         self._read_only = read_only
-        self.path = folder / segment_name(base_offset)
+        self.path = folder / (segment_name(base_offset) + suffix)
         self.base_offset = base_offset
         self.file: File | None = None
         self.dirty = False
@@ -177,6 +179,11 @@ class Segment:
             file, self.file = self.file, None
             file.close()
 
+    def rename(self, suffix: str) -> None:
+        path = self.path.with_name(segment_name(self.base_offset) + suffix)
+        self._files.rename(self.path, path)
+        self.path = path
+
     def scan(self, *, check_crcs: bool, end: int | None = None) -> CorruptBatch | None:
         """Learns the segment from its file, up to `end` or the first bad byte, which it reports."""
         self._forget()
@@ -200,7 +207,8 @@ class Segment:
                     header.base_offset,
                     header.next_offset,
                     place.size,
-                    header.max_timestamp,
+                    # What compaction emptied has no record of that time to be found.
+                    header.max_timestamp if header.count else -1,
                     header.leader_epoch,
                 )
         except CorruptBatch as flaw:

@@ -1,0 +1,69 @@
+"""Logs to be compacted, made with few words, and what must be true of them afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from batches import NOW_MS
+from kohort.log.batch import NewRecord, build, records
+from kohort.log.cleaner import Cleaned, clean
+from kohort.log.filtering import Terms
+from kohort.log.log import Log
+from kohort.log.work import in_place
+
+DAY_MS = 24 * 3600 * 1000
+TERMS = Terms(
+    now_ms=NOW_MS,
+    delete_retention_ms=DAY_MS,
+    segment_bytes=1024 * 1024,
+    dedupe_buffer_bytes=1024 * 1024,
+    producer_expiration_ms=DAY_MS,
+)
+
+Pair = tuple[str | None, str | None]
+
+
+def put(log: Log, pairs: Iterable[Pair], at_ms: int = NOW_MS, **options: int) -> int:
+    """Appends one batch of (key, value), and returns its base offset."""
+    return log.append(
+        build(
+            [
+                NewRecord(
+                    None if key is None else key.encode(),
+                    None if value is None else value.encode(),
+                    at_ms,
+                )
+                for key, value in pairs
+            ],
+            base_offset=log.end_offset,
+            **options,
+        )
+    )
+
+
+def compact(
+    log: Log, first_dirty: int = 0, terms: Terms = TERMS, *, end_offset: int | None = None
+) -> Cleaned:
+    """All closed segments, from a clean part that ends at `first_dirty`."""
+    first_uncleanable = log.segments[-1].base_offset if end_offset is None else end_offset
+    return in_place(clean(log, first_dirty, first_uncleanable, terms))
+
+
+def content(log: Log) -> list[tuple[int, str | None, str | None]]:
+    """(offset, key, value) of every record."""
+    return [
+        (
+            record.offset,
+            None if record.key is None else record.key.decode(),
+            None if record.value is None else record.value.decode(),
+        )
+        for header, whole in log.batches()
+        if not header.is_control
+        for record in records(whole)
+    ]
+
+
+def newest(log: Log) -> dict[str | None, tuple[int, str | None]]:
+    """What the log comes to: each key's last value and its offset, unless that is a tombstone."""
+    last = {key: (offset, value) for offset, key, value in content(log)}
+    return {key: at for key, at in last.items() if at[1] is not None}
