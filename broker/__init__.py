@@ -15,6 +15,7 @@ shapes.py          requests that come again, known by their bytes
 together.py        several answers that become one
 tracing.py         a line per request, for --log-level debug;  events.py: the event log
 timers.py          deadlines on the event loop;  clock.py;  sync_pool.py: many syncs at once
+upkeep.py          compaction and retention, in the background
 meta.py            whose data a folder has
 
 config.py          what the broker was told: BrokerConfig. It is made of

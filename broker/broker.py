@@ -36,6 +36,7 @@ from .server import Server
 from .sync_pool import SyncPool
 from .timers import Timers
 from .tracing import new_routes
+from .upkeep import Upkeep
 
 # Where a broker that keeps everything in memory pretends to have its data.
 MEMORY_FOLDER = Path("/memory")
@@ -103,6 +104,7 @@ class Broker:
             raise
         self._load_stored_groups(self._cluster)
         self._watch_folder()
+        self._upkeep = Upkeep(self.node, self._sync_logs.run)
 
     async def stop(self) -> None:
         """Close every connection, write and sync what is gathered, let go of the folder."""
@@ -110,6 +112,7 @@ class Broker:
         cluster, self._cluster = self._cluster, None
         if cluster is None:
             return
+        await self._upkeep.stop()
         idle = asyncio.Event()
         self._rounds.when_idle(idle.set)
         await idle.wait()
@@ -160,7 +163,7 @@ class Broker:
         finish_deletions(folder, files)
         self._inbox = memoryview(bytearray(RECEIVE_BYTES_MAX))
         self._outbox = Outbox(loop.call_soon)
-        sync_logs = SyncPool()
+        sync_logs = self._sync_logs = SyncPool()
         closing.callback(sync_logs.close)
         rounds = self._rounds = Rounds(
             durability=self.durability,

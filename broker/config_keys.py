@@ -146,6 +146,13 @@ STORAGE = (
     _long("log.retention.check.interval.ms", 300000, at_least(1), "how often that is looked at"),
     _long("log.segment.delete.delay.ms", 60000, at_least(0), "removed files stay this long"),
     _bool("log.cleaner.enable", True, "compaction"),
+    _long("log.cleaner.backoff.ms", 15000, at_least(0), "how often dirty logs are looked for"),
+    _long(
+        "log.cleaner.dedupe.buffer.size",
+        134217728,
+        None,
+        "memory for the keys that a compaction knows at once; where it ends, the next one goes on",
+    ),
     _long("log.cleaner.delete.retention.ms", 86400000, at_least(0), "how long tombstones stay"),
     _long("log.cleaner.min.compaction.lag.ms", 0, at_least(0), "youngest record to compact"),
     _long("log.cleaner.max.compaction.lag.ms", LONG_MAX, at_least(1), "oldest to leave alone"),
@@ -221,8 +228,6 @@ GROUPS = (
 
 ONE_COPY: Final = "all nodes share one copy of the data"
 NOT_RECOMPRESSED: Final = "batches stay as their producers made them"
-NO_RETENTION: Final = "nothing is removed for its age or size"
-NO_COMPACTION: Final = "nothing is compacted"
 NO_JITTER: Final = "files are closed at their age, without spread"
 
 # What is taken, checked and told, and why nothing depends on it.
@@ -234,17 +239,7 @@ IDLE: Final = {
     "log.roll.jitter.hours": NO_JITTER,
     "log.preallocate": "files grow as they are written",
     "log.index.size.max.bytes": "the index is in memory, and as large as its file makes it",
-    "log.retention.ms": NO_RETENTION,
-    "log.retention.minutes": NO_RETENTION,
-    "log.retention.hours": NO_RETENTION,
-    "log.retention.bytes": NO_RETENTION,
-    "log.retention.check.interval.ms": NO_RETENTION,
     "log.segment.delete.delay.ms": "a deleted topic's files go at once",
-    "log.cleaner.enable": NO_COMPACTION,
-    "log.cleaner.delete.retention.ms": NO_COMPACTION,
-    "log.cleaner.min.compaction.lag.ms": NO_COMPACTION,
-    "log.cleaner.max.compaction.lag.ms": NO_COMPACTION,
-    "log.cleaner.min.cleanable.ratio": NO_COMPACTION,
     "min.insync.replicas": ONE_COPY,
     "compression.type": NOT_RECOMPRESSED,
     "compression.gzip.level": NOT_RECOMPRESSED,

@@ -41,5 +41,18 @@ class SyncPool:
         for indexes in slices:
             self._threads.submit(sync, indexes)
 
+    def run(self, work: Callable[[], object], done: Callable[[BaseException | None], None]) -> None:
+        """Call `work` in a thread; then, on the event loop, `done` with what it raised."""
+
+        def run() -> None:
+            error: BaseException | None = None
+            try:
+                work()
+            except BaseException as raised:
+                error = raised
+            self._loop.call_soon_threadsafe(done, error)
+
+        self._threads.submit(run)
+
     def close(self) -> None:
         self._threads.shutdown()

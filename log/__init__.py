@@ -10,6 +10,7 @@ cleaner.py       compaction: of each key the newest record;  filtering.py: what 
 dirtiness.py     whether it pays;  key_map.py: where a key was last;  writers.py: transactions
 raw_records.py   records as compaction sees them;  rebuilding.py: the batch that is left
 swapping.py      a new segment in the place of old ones;  work.py: long work in short steps
+retention.py     which segments are too old or too many;  checkpoint.py: offsets in Kafka's files
 codecs.py        gzip, snappy, lz4, zstd;  epochs.py: which leader wrote what
 files.py         every file call;  memory_files.py: the same in memory
 lock.py          one broker per folder;  deletion.py: removing a log;  config.py;  errors.py

@@ -8,7 +8,7 @@ batch: filtering.py; the swap: swapping.py. Upstream: Cleaner.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
@@ -44,16 +44,25 @@ class Cleaned(NamedTuple):
     bytes_after: int
 
 
-def clean(log: Log, first_dirty: int, first_uncleanable: int, terms: Terms) -> Work[Cleaned]:
+def clean(
+    log: Log,
+    first_dirty: int,
+    first_uncleanable: int,
+    terms: Terms,
+    read: Callable[[int], None] = lambda _bytes: None,
+) -> Work[Cleaned]:
     """Compacts what is below `first_uncleanable`; what is below `first_dirty` was compacted before
-    (dirtiness.py tells both). Ends earlier where the memory for keys does.
+    (dirtiness.py tells both). Ends earlier where the memory for keys does. `read` is told of bytes
+    that were read.
 
     Raises CleaningStopped, OSError, and LogError for a batch that is damaged: nothing of its
     segment is exchanged then, as a new checksum would hide the damage.
     """
     yield from log.finish_swap()
-    run = _Run(log, first_uncleanable, terms)
+    run = _Run(log, first_uncleanable, terms, read)
     newest = yield from run.newest_from(first_dirty)
+    if newest.latest_offset < first_dirty:
+        return Cleaned(first_dirty, 0, 0, 0, 0)  # nothing but an open transaction
     run.filter.newest = newest
     for group in groups_of(log, newest.latest_offset + 1, first_uncleanable, terms.segment_bytes):
         yield from run.clean(group)
@@ -86,8 +95,11 @@ def groups_of(
 
 
 class _Run:
-    def __init__(self, log: Log, first_uncleanable: int, terms: Terms) -> None:
+    def __init__(
+        self, log: Log, first_uncleanable: int, terms: Terms, read: Callable[[int], None]
+    ) -> None:
         self._log = log
+        self._read = read
         self._upper = first_uncleanable
         self._key_bytes_max = terms.dedupe_buffer_bytes
         self.filter = Filter(log, first_uncleanable, terms)
@@ -104,6 +116,7 @@ class _Run:
             segment = segments[number]
             if segment.base_offset >= self._upper or number == len(segments) - 1:
                 break
+            self._log.number_of_closed((segment,))
             for header, batch in self._sound_batches(segment, first_dirty):
                 yield None
                 if header.producer_id >= 0 and self.filter.writers is None:
@@ -155,6 +168,7 @@ class _Run:
         )
         try:
             yield from self._fill(cleaned, group)
+            log.number_of_closed(group)
             cleaned.rename(SWAP)
             yield partial(log.files.sync_folder, log.folder)
             while not log.exchange(group, cleaned):
@@ -200,8 +214,7 @@ class _Run:
         if self._log.closed or self._log.failed is not None:
             raise CleaningStopped(f"{self._log.folder} was closed under its compaction")
 
-    @staticmethod
-    def _sound_batches(segment: Segment, offset: int) -> Iterator[tuple[BatchHeader, bytes]]:
+    def _sound_batches(self, segment: Segment, offset: int) -> Iterator[tuple[BatchHeader, bytes]]:
         for header, batch in segment.batches(offset):
             try:
                 check_crc(batch, 0, len(batch))
@@ -209,6 +222,7 @@ class _Run:
                 raise CorruptBatch(
                     error.position, f"{segment.path}: offset {header.base_offset}: {error.reason}"
                 ) from error
+            self._read(len(batch))
             yield header, batch
 
 

@@ -19,7 +19,7 @@ from .header import LENGTH_END
 from .reader import LogReader
 from .recovery import recover
 from .segment import Segment
-from .swapping import Swap
+from .swapping import Swap, set_aside
 from .work import Work
 
 __all__ = ["Log", "LogConfig"]
@@ -240,6 +240,30 @@ class Log(LogReader):
         with self._syncing:
             delete_below(self._segments, offset, self.files)
 
+    def begin_segment(self) -> None:
+        """Closes the active segment, if there is anything in it. Raises OSError."""
+        if self._segments and self._segments[-1].size:
+            self._roll()
+
+    def take_before(self, offset: int) -> list[str] | None:
+        """Lets go of the closed segments wholly below `offset`, where the log begins from now on
+        (note that durably first). Returns names in its folder that are to be removed, which may
+        take long, in a thread. None while a sync uses the files: try again. Raises OSError.
+        """
+        if not self._syncing.acquire(blocking=False):
+            return None
+        try:
+            self._deleted_before = max(offset, self._deleted_before)
+            segments = self._segments
+            taken: list[str] = []
+            while len(segments) > 1 and segments[1].base_offset <= offset:
+                segments[0].close()
+                taken += set_aside(self.files, segments[0])
+                del segments[0]
+        finally:
+            self._syncing.release()
+        return taken
+
     def exchange(self, old: Sequence[Segment], cleaned: Segment) -> bool:
         """Puts `cleaned`, whose file has the suffix `.swap`, into the place of closed segments;
         `finish_swap` does the rest on the disk. False while a sync uses the files: try again.
@@ -253,7 +277,7 @@ class Log(LogReader):
             for segment in old:
                 segment.close()
             self._segments[number : number + len(old)] = [cleaned]
-            self._swap = Swap(self.files, cleaned, old)
+            self._swap = Swap(self.files, cleaned, old, lambda: self.closed)
         finally:
             self._syncing.release()
         return True

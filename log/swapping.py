@@ -9,12 +9,13 @@ LocalLog.replaceSegments, LogLoader.removeTempFilesAndCollectSwapFiles, load.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from .errors import CleaningStopped
 from .files import Files
 from .segment import Segment, base_offset_of
 from .work import Work
@@ -91,6 +92,19 @@ def replaced_by(
     ]
 
 
+def set_aside(files: Files, segment: Segment) -> list[str]:
+    """Renames a segment's files, so that nobody takes them for a part of the log any more, and
+    returns their new names. Does nothing for what is not there."""
+    folder, name = segment.path.parent, segment.path.name
+    stem = name.removesuffix(".log")
+    aside = []
+    for each in (*(stem + suffix for suffix in SIDECARS), name):
+        if files.exists(folder / each):
+            files.rename(folder / each, folder / (each + DELETED))
+        aside.append(each + DELETED)
+    return aside
+
+
 def remove_all(files: Files, folder: Path, names: Iterable[str]) -> None:
     """Removes what is there of these. The end of a swap, in a thread: it can take long."""
     for name in names:
@@ -99,32 +113,42 @@ def remove_all(files: Files, folder: Path, names: Iterable[str]) -> None:
 
 
 class Swap:
-    """A swap under way: `cleaned` has the suffix `.swap`, and all of it is durable."""
+    """A swap under way: `cleaned` has the suffix `.swap`, and all of it is durable. `is_closed`:
+    whether the log was; then whoever opens the folder again ends the swap."""
 
-    def __init__(self, files: Files, cleaned: Segment, old: Iterable[Segment]) -> None:
+    def __init__(
+        self,
+        files: Files,
+        cleaned: Segment,
+        old: Iterable[Segment],
+        is_closed: Callable[[], bool],
+    ) -> None:
         self._files = files
         self._cleaned = cleaned
         self._folder = cleaned.path.parent
-        self._to_rename = []
-        for segment in old:
-            stem = segment.path.name.removesuffix(".log")
-            self._to_rename += [segment.path.name, *(stem + suffix for suffix in SIDECARS)]
-        self._to_remove = [name + DELETED for name in self._to_rename]
+        self._old = list(old)
+        self._to_remove: list[str] = []
+        self._is_closed = is_closed
 
     def finish(self) -> Work[None]:
-        """May be called again after an error. Raises OSError."""
+        """May be called again after an error. Raises OSError, CleaningStopped."""
         files, folder = self._files, self._folder
-        while self._to_rename:
-            name = self._to_rename[-1]
-            if files.exists(folder / name):
-                files.rename(folder / name, folder / (name + DELETED))
-            self._to_rename.pop()
+        while self._old:
+            self._check()
+            self._to_remove += set_aside(files, self._old[-1])
+            self._old.pop()
+            yield None
         yield partial(files.sync_folder, folder)
+        self._check()
         path = self._cleaned.path
         if path.suffix == SWAP and files.exists(path):  # else retention has taken it meanwhile
             self._cleaned.rename("")
         yield partial(files.sync_folder, folder)
         yield partial(remove_all, files, folder, self._to_remove)
+
+    def _check(self) -> None:
+        if self._is_closed():
+            raise CleaningStopped(f"{self._folder} was closed in the middle of a swap")
 
 
 def _as_log(name: str) -> str:

@@ -19,7 +19,9 @@ ABORT: Final = 0
 COMMIT: Final = 1
 
 _MARKER = Struct(">hh")  # version, type
-_HEADERS_PER_STEP = 64
+_STEP_BYTES = 256 * 1024
+# As much as a small batch costs: its header has to be read, and little else.
+_HEADER_COSTS_BYTES = 4 * 1024
 
 
 class LastOfProducer(NamedTuple):
@@ -65,8 +67,11 @@ def writers_of(log: LogReader) -> Work[Writers]:
     aborted: list[AbortedTransaction] = []
     begun: dict[int, int] = {}
     last: dict[int, LastOfProducer] = {}
-    for number, (header, batch) in enumerate(log.batches()):
-        if not number % _HEADERS_PER_STEP:
+    read = 0
+    for header, batch in log.batches():
+        read += len(batch) + _HEADER_COSTS_BYTES
+        if read >= _STEP_BYTES:
+            read = 0
             yield None
         producer_id = header.producer_id
         if producer_id < 0:
@@ -78,11 +83,8 @@ def writers_of(log: LogReader) -> Work[Writers]:
             if header.is_transactional:
                 begun.setdefault(producer_id, header.base_offset)
             continue
-        kind = marker_type(batch)
-        if kind is None:
-            continue  # all of its transaction is gone, and nothing more can be learnt from it
         first_offset = begun.pop(producer_id, None)
-        if kind == ABORT and first_offset is not None:
+        if first_offset is not None and marker_type(batch) == ABORT:
             aborted.append(AbortedTransaction(first_offset, producer_id, header.last_offset))
         before = last.get(producer_id)
         data_offset = None

@@ -6,7 +6,7 @@ topic.py        one topic;  partition.py: its log, its producers, who waits for 
 produce.py      a batch on its way in;  producers.py: is it the next one, or here already?
 fetch.py        batches on their way out;  waiters.py: long polls
 removal.py      the end of a deleted topic: its folders
-start_offsets.py   where partitions begin after DeleteRecords
+start_offsets.py   where partitions begin, and up to where they were compacted
 admin.py        making, growing and deleting topics;  alter.py: changing configurations
 names.py        which names are allowed;  errors.py: how topics say no
 

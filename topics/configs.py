@@ -63,6 +63,12 @@ class TopicSettings(NamedTuple):
     segment_ms: int
     index_interval_bytes: int
     preallocate: bool
+    retention_ms: int
+    retention_bytes: int
+    delete_retention_ms: int
+    min_compaction_lag_ms: int
+    max_compaction_lag_ms: int
+    min_cleanable_dirty_ratio: float
 
 
 # Resource names of the broker's dynamic values: "" is every broker (KIP-226).
@@ -160,7 +166,9 @@ class Configs:
             return value
 
         policy = self.value("cleanup.policy", overrides)
+        ratio = self.value("min.cleanable.dirty.ratio", overrides)
         assert isinstance(policy, tuple)
+        assert isinstance(ratio, (int, float))
         return TopicSettings(
             max_message_bytes=number("max.message.bytes"),
             log_append_time=self.value("message.timestamp.type", overrides) == "LogAppendTime",
@@ -174,6 +182,12 @@ class Configs:
             segment_ms=number("segment.ms"),
             index_interval_bytes=number("index.interval.bytes"),
             preallocate=bool(self.value("preallocate", overrides)),
+            retention_ms=number("retention.ms"),
+            retention_bytes=number("retention.bytes"),
+            delete_retention_ms=number("delete.retention.ms"),
+            min_compaction_lag_ms=number("min.compaction.lag.ms"),
+            max_compaction_lag_ms=number("max.compaction.lag.ms"),
+            min_cleanable_dirty_ratio=ratio,
         )
 
 

@@ -166,11 +166,16 @@ class Partition:
         self._start_offsets.forget(self.name)
 
     def _log_config(self) -> LogConfig:
+        settings = self._settings
+        segment_ms = settings.segment_ms
+        if settings.compacted:
+            # Only closed segments are compacted (upstream: LogConfig.maxSegmentMs).
+            segment_ms = min(segment_ms, settings.max_compaction_lag_ms)
         # Ordinary topics are left to the system, as in Kafka: opening need not sync them.
         return LogConfig(
-            segment_bytes=self._settings.segment_bytes,
-            segment_ms=self._settings.segment_ms,
-            index_interval_bytes=self._settings.index_interval_bytes,
+            segment_bytes=settings.segment_bytes,
+            segment_ms=segment_ms,
+            index_interval_bytes=settings.index_interval_bytes,
             leader_epoch=self.leader_epoch,
             sync_at_open=self._hides_undurable,
         )

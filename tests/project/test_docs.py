@@ -119,8 +119,6 @@ def test_settings_that_nothing_reads_are_marked_as_such_and_no_others() -> None:
     told = {
         "compression.type": "the offsets topic says so of itself",
         "log.preallocate": "read from the configuration, given to no file",
-        "log.cleaner.min.compaction.lag.ms": "must not be above the other",
-        "log.cleaner.max.compaction.lag.ms": "must not be below the other",
         "min.insync.replicas": "DescribeConfigs tells where it comes from",
     }
     idle = {key for key in BROKER_KEYS if key in told or not names_of[key] & read}

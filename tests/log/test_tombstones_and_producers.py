@@ -1,0 +1,241 @@
+"""What compaction keeps for a while, or for somebody: tombstones, a producer's last batch, the ends
+of transactions."""
+
+from __future__ import annotations
+
+import struct
+import tracemalloc
+
+import pytest
+from batches import NOW_MS, headers
+from compacting import DAY_MS, TERMS, compact, content, put
+from hypothesis import given
+from hypothesis import strategies as st
+from kohort.log.batch import BatchHeader, NewRecord, build, records
+from kohort.log.files import MemoryFiles
+from kohort.log.header import CONTROL, TRANSACTIONAL
+from kohort.log.key_map import KeyMap
+from kohort.log.log import Log, LogConfig
+from kohort.topics.producers import Producers
+
+from .test_cleaner import FOLDER, opened
+
+LATER = TERMS._replace(now_ms=NOW_MS + DAY_MS // 2)
+TOO_LATE = TERMS._replace(now_ms=NOW_MS + DAY_MS)
+COMMIT, ABORT = 1, 0
+
+
+def roll(log: Log) -> None:
+    """What is in the log is in closed segments now."""
+    log.begin_segment()
+
+
+def marker(log: Log, producer_id: int, kind: int, epoch: int = 0) -> int:
+    return log.append(
+        build(
+            [NewRecord(struct.pack(">hh", 0, kind), struct.pack(">hi", 0, 0), NOW_MS)],
+            base_offset=log.end_offset,
+            attributes=TRANSACTIONAL | CONTROL,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+        )
+    )
+
+
+def by_offset(log: Log) -> dict[int, BatchHeader]:
+    return {header.base_offset: header for header in headers(log)}
+
+
+def test_a_tombstone_stays_until_the_horizon_that_its_first_compaction_sets() -> None:
+    log = opened(MemoryFiles())
+    put(log, [("a", "1"), ("b", "1")], NOW_MS - 5)
+    put(log, [("a", None), ("c", "1")], NOW_MS - 3)
+    roll(log)
+    compact(log)
+    assert content(log) == [(1, "b", "1"), (2, "a", None), (3, "c", "1")]
+    assert [header.delete_horizon_ms for header in headers(log)] == [None, NOW_MS + DAY_MS]
+    times = [record.timestamp for _, whole in log.batches() for record in records(whole)]
+    assert times == [NOW_MS - 5, NOW_MS - 3, NOW_MS - 3]
+    before = [whole for _, whole in log.batches()]
+    compact(log, terms=LATER)
+    assert [whole for _, whole in log.batches()] == before
+    compact(log, terms=TOO_LATE)
+    assert content(log) == [(1, "b", "1"), (3, "c", "1")]
+    assert by_offset(log)[2].delete_horizon_ms == NOW_MS + DAY_MS
+
+
+def test_a_tombstone_that_is_not_compacted_yet_has_no_horizon() -> None:
+    log = opened(MemoryFiles())
+    put(log, [("a", "1")])
+    roll(log)
+    put(log, [("a", None)])
+    compact(log)
+    assert [header.delete_horizon_ms for header in headers(log)] == [None, None]
+    assert content(log) == [(0, "a", "1"), (1, "a", None)]
+
+
+def test_the_last_batch_of_a_run_stays_without_its_records_and_tells_where_the_log_ends() -> None:
+    files = MemoryFiles()
+    log = opened(files)
+    put(log, [("a", "1")])
+    put(log, [(None, "1"), (None, "2")])
+    roll(log)
+    compact(log)
+    assert [(h.base_offset, h.last_offset, h.count) for h in headers(log)] == [(0, 0, 1), (1, 2, 0)]
+    log.close()
+    files.remove(log.segments[-1].path)  # as after a crash that lost the new, empty file
+    assert opened(files).end_offset == 3
+
+
+def test_a_producer_goes_on_after_its_last_records_were_superseded() -> None:
+    log = opened(MemoryFiles())
+    for sequence in (0, 2, 4):
+        producer = {"producer_id": 7, "producer_epoch": 3, "base_sequence": sequence}
+        put(log, [("a", "x"), ("b", "x")], **producer)
+    put(log, [("a", "1"), ("b", "1")])
+    roll(log)
+    compact(log)
+    assert [(h.base_offset, h.count) for h in headers(log)] == [(4, 0), (6, 2)]
+    producers = Producers(DAY_MS)
+    producers.note(headers(log)[0], 4, NOW_MS)
+    next_batch = headers(log)[0]._replace(base_sequence=6, count=1, last_offset_delta=0)
+    producers.check(next_batch, "orders-0")
+    assert headers(log)[0].last_sequence == 5
+
+
+def test_a_producer_that_is_idle_for_too_long_leaves_nothing() -> None:
+    log = opened(MemoryFiles())
+    put(log, [("a", "x")], producer_id=7, producer_epoch=3, base_sequence=0)
+    put(log, [("a", "1")])
+    roll(log)
+    compact(log, terms=TOO_LATE)
+    assert content(log) == [(1, "a", "1")]
+    assert len(headers(log)) == 1
+
+
+def test_of_an_aborted_transaction_nothing_counts_and_nothing_stays() -> None:
+    log = opened(MemoryFiles())
+    put(log, [("a", "1"), ("b", "1")])
+    transaction = {"attributes": TRANSACTIONAL, "producer_id": 7, "producer_epoch": 0}
+    put(log, [("a", "never")], base_sequence=0, **transaction)
+    marker(log, 7, ABORT)
+    put(log, [("b", "2")], base_sequence=1, **transaction)
+    end = marker(log, 7, COMMIT)
+    put(log, [("c", "1")])
+    roll(log)
+    compact(log)
+    assert content(log) == [(0, "a", "1"), (4, "b", "2"), (6, "c", "1")]
+    found = by_offset(log)
+    # Records of the first transaction were met: its end stays for one more run.
+    assert found[3].is_control
+    assert found[3].delete_horizon_ms is None
+    assert found[end].delete_horizon_ms is None
+    compact(log)
+    assert by_offset(log)[3].delete_horizon_ms == NOW_MS + DAY_MS
+    compact(log, terms=TOO_LATE)
+    assert 3 not in by_offset(log)
+    assert by_offset(log)[end].count == 1
+
+
+def test_an_open_transaction_is_the_end_of_what_is_compacted() -> None:
+    log = opened(MemoryFiles())
+    put(log, [("a", "1")])
+    put(log, [("a", "2")])
+    transaction = {"attributes": TRANSACTIONAL, "producer_id": 7, "producer_epoch": 0}
+    first = put(log, [("a", "perhaps")], base_sequence=0, **transaction)
+    put(log, [("a", "3")])
+    roll(log)
+    done = compact(log)
+    assert done.end_offset == first
+    assert [offset for offset, _, _ in content(log)] == [1, 2, 3]
+    assert compact(log, first).end_offset == first
+    marker(log, 7, ABORT)
+    roll(log)
+    assert compact(log, first).end_offset == log.end_offset
+    assert [offset for offset, _, _ in content(log)] == [3]
+
+
+def test_a_marker_alone_keeps_its_producers_epoch() -> None:
+    log = opened(MemoryFiles())
+    put(log, [("a", "1")])
+    at = marker(log, 7, COMMIT, epoch=4)
+    put(log, [("b", "1")])
+    roll(log)
+    for terms in (TERMS, LATER):
+        compact(log, terms=terms)
+        assert by_offset(log)[at].producer_epoch == 4
+        assert by_offset(log)[at].delete_horizon_ms == NOW_MS + DAY_MS
+    # Its horizon is over, but the producer is active: the header stays.
+    active = TOO_LATE._replace(producer_expiration_ms=2 * DAY_MS)
+    compact(log, terms=active)
+    assert by_offset(log)[at].count == 0
+    compact(log, terms=TOO_LATE._replace(now_ms=NOW_MS + 3 * DAY_MS))
+    assert at not in by_offset(log)
+
+
+KEYS = st.sampled_from([None, "a", "b", "c", "d"])
+PAIRS = st.lists(st.tuples(KEYS, st.sampled_from([None, "1", "2", "x" * 90])), min_size=1)
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("put"), PAIRS, st.integers(0, 4)),
+        st.tuples(st.just("roll")),
+        st.tuples(st.just("compact"), st.integers(0, 2 * DAY_MS), st.integers(300, 3000)),
+        st.tuples(st.just("reopen")),
+    ),
+    max_size=40,
+)
+
+
+@given(STEPS)
+def test_whatever_is_put_and_whenever_it_is_compacted_the_newest_of_each_key_is_there(
+    steps: list[tuple],  # type: ignore[type-arg]
+) -> None:
+    files = MemoryFiles()
+    log = opened(files, segment_bytes=500)
+    now_ms, cleaned = NOW_MS, 0
+    newest: dict[str, tuple[int, str | None]] = {}
+    put_at: dict[int, tuple[str | None, str | None]] = {}
+    for kind, *how in steps:
+        if kind == "put":
+            first = put(log, how[0], now_ms, codec=how[1])
+            for offset, (key, value) in enumerate(how[0], first):
+                put_at[offset] = key, value
+                if key is not None:
+                    newest[key] = offset, value
+        elif kind == "roll":
+            log.begin_segment()
+        elif kind == "compact":
+            now_ms += how[0]
+            terms = TERMS._replace(now_ms=now_ms, dedupe_buffer_bytes=how[1])
+            if log.segments:
+                cleaned = compact(log, cleaned, terms).end_offset
+        else:
+            log.close()
+            log = Log.open(FOLDER, files, LogConfig(segment_bytes=500))
+        left = {offset: (key, value) for offset, key, value in content(log)}
+        assert left.items() <= put_at.items()
+        assert {key: at for key, at in newest.items() if at[1] is not None}.items() <= {
+            key: (offset, value) for offset, (key, value) in left.items()
+        }.items()
+        last = dict(left.values())
+        deleted = [key for key, (_, value) in newest.items() if value is None]
+        assert all(last.get(key) is None for key in deleted)
+        assert log.end_offset == len(put_at)
+
+
+def test_the_memory_of_a_key_is_what_is_counted() -> None:
+    keys = [b"%020d" % number for number in range(20_000)]
+    tracemalloc.start()
+    try:
+        map_ = KeyMap(20_000 * 190 // 2)
+        before, _ = tracemalloc.get_traced_memory()
+        for offset, key in enumerate(keys, 10**12):
+            if map_.is_full:
+                break
+            map_.put(bytes(bytearray(key)), offset)
+        used = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert map_.newest
+    assert len(map_.newest) == pytest.approx(10_000, abs=1)
+    assert used < 20_000 * 190 // 2
