@@ -1,6 +1,6 @@
 """`kohort log`: what lies in the files of a log, whether a broker is using them or not.
 
-Only `repair` writes. A folder may be Kafka's.
+Only `repair` and `compact` write. A folder may be Kafka's.
 
 arguments.py   the commands and their flags
 places.py      what a path names: a segment, a partition's folder, a data folder
@@ -8,6 +8,7 @@ sweep.py       the batches of a segment, and what is bad between them
 cursor.py      a reader's place in a partition that others write, compact and cut
 decoding.py    what a record says
 dump.py        `kohort log dump`
+compact.py     `kohort log compact`
 """
 
 import argparse

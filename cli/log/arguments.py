@@ -18,6 +18,7 @@ Commands: TypeAlias = "argparse._SubParsersAction[Any]"
 def add_commands(log: argparse.ArgumentParser) -> None:
     commands = log.add_subparsers(dest="log_command", metavar="COMMAND", required=True)
     _dump(commands)
+    _compact(commands)
 
 
 def _add(commands: Commands, name: str, says: str, more: str) -> Any:
@@ -48,4 +49,14 @@ def _dump(commands: Commands) -> None:
         "--follow",
         action="store_true",
         help="go on with what a broker appends, until Ctrl-C (looks five times a second)",
+    )
+
+
+def _compact(commands: Commands) -> None:
+    _add(
+        commands,
+        "compact",
+        "keep the newest record of each key, where no broker is using the folder",
+        "Topics without cleanup.policy=compact are passed over. Exit code 1: a log is damaged and "
+        "stays as it is.",
     )

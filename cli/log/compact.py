@@ -1,0 +1,216 @@
+"""`kohort log compact`: of each key the newest record stays, in a folder that no broker is using.
+
+A broker does the same by itself, when it pays; here all of it is done at once, the active segment
+included, which is closed for it.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from ...broker.config import BrokerConfig
+from ...log.cleaner import clean
+from ...log.errors import FolderInUse, LogError
+from ...log.files import DiskFiles, Files
+from ...log.filtering import Terms
+from ...log.lock import lock_folder
+from ...log.log import Log, LogConfig
+from ...log.work import in_place
+from ...topics.configs import Configs, TopicSettings
+from ...topics.names import OFFSETS_TOPIC, REGISTRY_TOPIC
+from ...topics.records import (
+    BrokerConfigsStored,
+    TopicDeleted,
+    TopicStored,
+    UnreadableRecord,
+    stored_in,
+)
+from ...topics.start_offsets import StartOffsets
+from ..errors import UserError
+from .places import Place, places
+
+PROGRESS_SECONDS: Final = 0.2
+
+IN_USE: Final = """\
+{reason} A broker compacts by itself what its topics let it: make one ask for more, with \
+`kafka-configs --bootstrap-server HOST:PORT --alter --entity-type topics --entity-name TOPIC \
+--add-config min.cleanable.dirty.ratio=0.01`, or stop the broker first."""
+
+
+class Row(NamedTuple):
+    """What came of one partition; each pair is before and after."""
+
+    partition: str
+    records: tuple[int, int]
+    size: tuple[int, int]
+    segments: tuple[int, int]
+
+
+def run(args: argparse.Namespace) -> int:
+    """0, or 1 when a log is damaged, after all others. Raises UserError."""
+    found = places(args.path)
+    if found[0].segment is not None:
+        raise UserError(
+            f"{args.path} is a segment, and a log is compacted as a whole: give the folder."
+        )
+    folder = found[0].folder.parent
+    files = DiskFiles()
+    try:
+        lock = lock_folder(folder, files, what="kohort log compact")
+    except FolderInUse as error:
+        reason, _, _ = str(error).partition(". ")
+        raise UserError(IN_USE.format(reason=f"{reason}.")) from error
+    except PermissionError as error:
+        raise UserError(f"{error.filename} may not be written by this user.") from error
+    try:
+        return _compact(args.path, found, folder, files)
+    finally:
+        lock.release()
+
+
+def _compact(path: Path, found: list[Place], folder: Path, files: Files) -> int:
+    try:
+        known = settings_in(folder, files)
+    except (LogError, UnreadableRecord) as error:
+        raise UserError(f"The registry of topics in {folder} cannot be read: {error}.") from error
+    wanted = [place for place in found if place.topic in known and known[place.topic].compacted]
+    if not wanted:
+        raise UserError(
+            f"{path} has nothing to compact: no topic there has cleanup.policy=compact. Of any "
+            "other, records without a key, and all but one of each key, would be lost."
+        )
+    start_offsets = StartOffsets(folder, files)
+    rows, damaged = [], False
+    for place in wanted:
+        try:
+            rows.append(compacted(place, known[place.topic], start_offsets, files))
+        except (LogError, OSError) as error:
+            damaged = True
+            print(f"# {place.name} stays as it is: {error}", file=sys.stderr)
+    if rows:
+        print(table(rows), end="")
+    return 1 if damaged else 0
+
+
+def settings_in(folder: Path, files: Files) -> Mapping[str, TopicSettings]:
+    """By topic, as the folder's registry says; what a server.properties says is not known here.
+    Raises OSError, LogError, UnreadableRecord."""
+    configs = Configs(BrokerConfig(), BrokerConfig().node_id)
+    overrides: dict[str, Mapping[str, str]] = {OFFSETS_TOPIC: {"cleanup.policy": "compact"}}
+    registry = folder / f"{REGISTRY_TOPIC}-0"
+    if files.exists(registry):
+        log = Log.open(registry, files, read_only=True)
+        for record in stored_in(log):
+            match record:
+                case TopicStored(name):
+                    overrides[name] = record.configs
+                case TopicDeleted(name):
+                    overrides.pop(name, None)
+                case BrokerConfigsStored(resource, values):
+                    configs.dynamic[resource] = dict(values)
+        log.close()
+    return {name: configs.settings(values) for name, values in overrides.items()}
+
+
+def compacted(
+    place: Place, settings: TopicSettings, start_offsets: StartOffsets, files: Files
+) -> Row:
+    """Compacts the whole log of a partition. Raises OSError, LogError."""
+    config = LogConfig(
+        segment_bytes=settings.segment_bytes, index_interval_bytes=settings.index_interval_bytes
+    )
+    defaults = BrokerConfig()
+    terms = Terms(
+        now_ms=time.time_ns() // 1_000_000,
+        delete_retention_ms=settings.delete_retention_ms,
+        segment_bytes=settings.segment_bytes,
+        dedupe_buffer_bytes=defaults.int("log.cleaner.dedupe.buffer.size"),
+        producer_expiration_ms=defaults.int("producer.id.expiration.ms"),
+    )
+    start_offset = start_offsets.of(place.name)
+    _check_whole(place, files)
+    log = Log.open(place.folder, files, config, start_offset=start_offset)
+    try:
+        size, segments = log.size, len(log.segments)
+        log.begin_segment()
+        progress = Progress(place.name, log.size)
+        first_dirty, end = log.start_offset, log.segments[-1].base_offset
+        before = 0
+        while True:
+            done = in_place(clean(log, first_dirty, end, terms, progress.read))
+            before = before or done.records_before
+            if done.end_offset in (first_dirty, end):
+                break
+            first_dirty = done.end_offset  # as far as the memory for keys reached
+        log.sync()
+        start_offsets.cleaned.put(place.name, done.end_offset)
+        progress.over()
+        return Row(
+            place.name,
+            (before, done.records_after),
+            (size, log.size),
+            (segments, len(log.segments) - (not log.segments[-1].size)),
+        )
+    finally:
+        log.close()
+
+
+def _check_whole(place: Place, files: Files) -> None:
+    """Opening a log for writing cuts it off at bad bytes, with all that comes after; that is not
+    what was asked for. Raises LogError."""
+    log = Log.open(place.folder, files, read_only=True)
+    end_offset = log.end_offset
+    log.close()
+    later = [base for base in place.segments() if base >= end_offset]
+    if later:
+        raise LogError(
+            f"it is damaged at offset {end_offset}, before its segment {later[0]}; "
+            f"`kohort log verify {place.folder}` shows where"
+        )
+
+
+class Progress:
+    """On a terminal: a line that grows. Each run reads what is dirty, and then everything."""
+
+    def __init__(self, name: str, size: int, seconds: Callable[[], float] = time.monotonic) -> None:
+        self._name = name
+        self._total = max(2 * size, 1)
+        self._read = 0
+        self._seconds = seconds
+        self._shown = seconds()
+        self._on_terminal = sys.stderr.isatty()
+
+    def read(self, size: int) -> None:
+        self._read += size
+        if self._on_terminal and self._seconds() > self._shown + PROGRESS_SECONDS:
+            self._shown = self._seconds()
+            share = min(100 * self._read // self._total, 99)
+            print(f"\r{self._name}: {share} %", end="", file=sys.stderr, flush=True)
+
+    def over(self) -> None:
+        if self._on_terminal:
+            print(f"\r\x1b[K{self._name}: done", file=sys.stderr)
+
+
+def table(rows: list[Row]) -> str:
+    """One line a partition, and of several their sums."""
+    if len(rows) > 1:
+        sums = [
+            tuple(sum(each[at] for each in column) for at in (0, 1))
+            for column in zip(*(row[1:] for row in rows), strict=True)
+        ]
+        rows = [*rows, Row("all", *((pair[0], pair[1]) for pair in sums))]
+    heads = ("partition", "records", "after", "bytes", "after", "segments", "after")
+    cells: list[tuple[str, ...]] = [heads]
+    cells += [(row.partition, *(f"{n:,}" for pair in row[1:] for n in pair)) for row in rows]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(heads))]
+    return "".join(
+        "  ".join(
+            [row[0].ljust(widths[0]), *(map(str.rjust, row[1:], widths[1:]))],
+        )
+        + "\n"
+        for row in cells
+    )

@@ -1,0 +1,149 @@
+"""`kohort log compact`: a whole log, where no broker is using it."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from pathlib import Path
+
+import pytest
+from broker_thread import BrokerThread
+from compacting import newest, put
+from kohort.cli.log.compact import Row, table
+from kohort.cli.main import main
+from kohort.log.batch import NewRecord, build, records
+from kohort.log.files import DiskFiles
+from kohort.log.log import Log, LogConfig
+from kohort.topics.records import TopicStored, encode
+
+from .conftest import batch_of, commit, write_log
+
+
+def written(folder: Path, count: int = 300) -> Log:
+    """Three keys, in many segments."""
+    folder.parent.mkdir(exist_ok=True)
+    log = Log.open(folder, DiskFiles(), LogConfig(segment_bytes=1000))
+    for number in range(count):
+        put(log, [(f"key {number % 3}", str(number))])
+    log.close()
+    return log
+
+
+def registry(data: Path, name: str, **overrides: str) -> None:
+    configs = {key.replace("_", "."): value for key, value in overrides.items()}
+    record = NewRecord(*encode(TopicStored(name, uuid.UUID(int=7), 1, configs)), 0)
+    write_log(data / "__kohort_topics-0", [lambda at: build([record], base_offset=at)])
+
+
+def test_of_each_key_one_record_is_left_and_the_table_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = tmp_path / "data"
+    folder = data / "__consumer_offsets-3"
+    before = newest(written(folder))
+    bytes_before = sum(path.stat().st_size for path in folder.glob("*.log"))
+    segments_before = len(list(folder.glob("*.log")))
+    assert main(["log", "compact", str(folder)]) == 0
+    log = Log.open(folder, DiskFiles())
+    assert newest(log) == before
+    assert (log.start_offset, log.end_offset) == (0, 300)
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert [re.split("  +", line) for line in out.splitlines()] == [
+        ["partition", "records", "after", "bytes", "after", "segments", "after"],
+        [
+            "__consumer_offsets-3",
+            "300",
+            "3",
+            f"{bytes_before:,}",
+            f"{log.size:,}",
+            f"{segments_before:,}",
+            "1",
+        ],
+    ]
+    assert (data / "cleaner-offset-checkpoint").read_text() == "0\n1\n__consumer_offsets 3 300\n"
+
+
+def test_of_a_data_folder_all_topics_that_are_compacted_and_no_other(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    registry(data, "orders", cleanup_policy="compact")
+    for name in ("__consumer_offsets-0", "orders-0", "others-0"):
+        written(data / name, 30)
+    assert main(["log", "compact", str(data)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[:3] for line in lines[1:]] == [
+        ["__consumer_offsets-0", "30", "3"],
+        ["orders-0", "30", "3"],
+        ["all", "60", "6"],
+    ]
+    assert len(list(Log.open(data / "others-0", DiskFiles()).batches())) == 30
+
+
+def test_a_topic_that_is_not_compacted_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written(tmp_path / "data" / "others-0", 30)
+    assert main(["log", "compact", str(tmp_path / "data" / "others-0")]) == 2
+    assert "no topic there has cleanup.policy=compact" in capsys.readouterr().err
+    assert len(list(Log.open(tmp_path / "data" / "others-0", DiskFiles()).batches())) == 30
+
+
+def test_a_folder_that_a_broker_uses_is_refused_with_what_to_do_instead(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = tmp_path / "data"
+    with BrokerThread({}, data_dir=data, durability="os"):
+        written(data / "__consumer_offsets-3", 30)
+        assert main(["log", "compact", str(data)]) == 2
+    said = capsys.readouterr().err
+    assert re.search(r"data is in use by process \d+ \(kohort\)\. A broker compacts by", said)
+    assert "min.cleanable.dirty.ratio" in said
+    assert "--data-dir" not in said
+
+
+def test_a_damaged_log_stays_as_it_is_and_the_others_are_compacted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = tmp_path / "data"
+    for number in range(2):
+        written(data / f"__consumer_offsets-{number}", 30)
+    damaged = sorted((data / "__consumer_offsets-0").glob("*.log"))[1]
+    content = bytearray(damaged.read_bytes())
+    content[70] ^= 1
+    damaged.write_bytes(content)
+    names = sorted(path.name for path in (data / "__consumer_offsets-0").iterdir())
+    assert main(["log", "compact", str(data)]) == 1
+    out, err = capsys.readouterr()
+    assert "__consumer_offsets-0 stays as it is: it is damaged at offset" in err
+    assert damaged.read_bytes() == content
+    assert sorted(path.name for path in (data / "__consumer_offsets-0").iterdir()) == names
+    assert out.splitlines()[1].split()[:3] == ["__consumer_offsets-1", "30", "3"]
+
+
+def test_a_segment_alone_cannot_be_compacted(
+    offsets_log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["log", "compact", str(offsets_log / f"{0:020d}.log")]) == 2
+    assert "give the folder" in capsys.readouterr().err
+
+
+def test_committed_offsets_are_the_same_afterwards(offsets_log: Path) -> None:
+    write_log(offsets_log, [lambda at: batch_of(at, commit("g", 10), commit("h", 1))])
+    before = newest_bytes(offsets_log)
+    assert main(["log", "compact", str(offsets_log.parent)]) == 0
+    assert newest_bytes(offsets_log) == before
+
+
+def newest_bytes(folder: Path) -> dict[bytes | None, bytes | None]:
+    log = Log.open(folder, DiskFiles())
+    return {r.key: r.value for _, whole in log.batches() for r in records(whole)}
+
+
+def test_numbers_of_the_table_are_in_columns() -> None:
+    assert table([Row("a-0", (1000, 10), (1_000_000, 9), (12, 1))]) == (
+        "partition  records  after      bytes  after  segments  after\n"
+        "a-0          1,000     10  1,000,000      9        12      1\n"
+    )
