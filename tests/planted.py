@@ -31,6 +31,7 @@ LAYERS = {
     "parity": ["tests/parity"],
     "offsets": ["tests/offsets"],
     "log": ["tests/log"],
+    "nodes": ["tests/broker/test_cluster.py"],
 }
 
 
