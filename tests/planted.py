@@ -213,7 +213,7 @@ FAULTS = (
         "            before.groups.load([partition.index])\n",
     ),
     Fault(
-        "parked join at a node that resigns not answered",
+        "parked join of a resigned partition unanswered",
         "broker/led.py",
         "            self._deliver(shard.coordinator.unload().replies)\n",
         "            shard.coordinator.unload()\n",

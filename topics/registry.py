@@ -172,8 +172,7 @@ class Topics:
                 self._change(LeaderElected(topic.name, topic.id, each.index, each.leader_id, 0))
 
     def configure(self, topic: Topic, overrides: Mapping[str, str]) -> None:
-        count = len(topic.partitions)
-        self._change(TopicStored(topic.name, topic.id, count, overrides))
+        self._change(TopicStored(topic.name, topic.id, len(topic.partitions), overrides))
 
     def configure_broker(self, resource: str, configs: Mapping[str, str]) -> None:
         """`resource`: a node id, or "" for every broker."""
@@ -290,12 +289,12 @@ class Topics:
     def _deleted(self, topic: Topic, gone: Settled, error: OSError | None) -> None:
         def over() -> None:
             del self._leaving[topic.name]
-            gone(error)
+            gone(None)
 
         if error is None:
             self.on_deleted(topic.name, lambda: self._removal.remove(iter(topic.partitions), over))
         else:
-            over()  # it is back, and has its partitions again
+            gone(error)  # it is back, or will be once the log can be read
 
     def _fresh_id(self) -> uuid.UUID:
         # Kafka gives no ids whose text begins with "-", like a flag's (Uuid.randomUuid).
@@ -340,7 +339,8 @@ class Topics:
         self._replay(stored)
         for topic in before:
             # Others hold partitions and their open logs; two logs on one file would be its end.
-            restored = self._by_id.get(topic.id)
+            if (restored := self._by_id.get(topic.id)) is not None:
+                self._leaving.pop(topic.name, None)
             gone = topic.partitions if restored is None else restored.take_over(topic.partitions)
             for partition in gone if topic.name not in self._leaving else ():
                 partition.close()

@@ -37,9 +37,9 @@ class Change:
     @property
     def is_open(self) -> bool:
         """Whether it may still be done, though a log that was just read does not have it."""
-        if self.asked_by in (_SWEEP, _TOPIC_DELETED):
-            return self.asked_by is _TOPIC_DELETED
-        return not self.may_return
+        if self.asked_by is _TOPIC_DELETED:
+            return not (self.is_lost and self.may_return)
+        return self.asked_by is not _SWEEP and not self.may_return
 
     @property
     def is_readable(self) -> bool:
@@ -129,10 +129,9 @@ class Commits:
             self._add(key, change)
 
         def it_stays() -> None:
-            for key, change in asked.items():
-                changes = self._changes[key]
-                if change in changes[1:]:
-                    changes.remove(change)
+            # Its record may be on the disk all the same, and be read after a crash.
+            for change in asked.values():
+                change.is_lost = True
 
         return it_stays
 

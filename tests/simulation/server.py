@@ -199,7 +199,7 @@ class Life:
     def make_topic(self, name: str) -> None:
         self._unsettled.add(name)
         self.topics.create(name, self.world.setting.topic_partitions, {})
-        self.topics.settled(lambda _error: self._unsettled.discard(name))
+        self.topics.settled(lambda error: error or self._unsettled.discard(name))
 
     def move(self, topic: str, index: int, node_id: int) -> None:
         self.cluster.move(topic, index, node_id)

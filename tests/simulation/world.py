@@ -251,8 +251,6 @@ class World:
     def _days_pass(self) -> None:
         """Nobody is there any more: in the end the broker knows of no group, and so does the disk,
         whatever happened meanwhile."""
-        if self.setting.night_ms is None:
-            self._restart()
         self.note("=", "world", "goes home")
         self.is_night = True
         for seat in self.seats:
