@@ -25,7 +25,7 @@ from simulation.outsiders import OUTSIDERS
 from simulation.schedule import Schedule
 from simulation.seats import SeatHolder
 from simulation.server import Life
-from simulation.setting import TOPICS, draw
+from simulation.setting import FLEETING, TOPICS, draw
 from simulation.violation import Violation
 
 SETTLE_MS = 1_000  # for whatever a broker does at its start, if nothing disturbs it
@@ -214,6 +214,9 @@ class World:
     def _unrest(self) -> str | None:
         """Why the groups are not at rest; None when they are."""
         assert self.life is not None
+        topics = self.life.topics
+        if topics.is_leaving(FLEETING) and topics._journal.failed is None:
+            return f"{FLEETING} is still being deleted"
         for group_id in self.group_ids:
             shard = self.life.shard_of(group_id)
             group = None if shard is None else shard.coordinator.groups.get(group_id)
@@ -255,9 +258,8 @@ class World:
         self.is_night = True
         for seat in self.seats:
             seat.go_home()
-        if self.setting.night_ms is not None:
-            self._run_until(self.schedule.now_ms() + self.setting.night_ms)
-            self._restart()
+        self._run_until(self.schedule.now_ms() + self.setting.night_ms)
+        self._restart()
         config = self.setting.config
         # What brought a retention time of its own may have brought twice the usual.
         ms = 2 * config.offsets_retention_ms + 3 * config.offsets_retention_check_interval_ms
