@@ -74,8 +74,8 @@ class Topics:
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[uuid.UUID, Topic] = {}
         self._by_collision_key: dict[str, str] = {}
-        # Deleted, but not gone: the record of it is not durable yet, or something is still there.
-        self._leaving: dict[str, Topic] = {}
+        # Deleted, and the record of it is not durable yet; after that, until nothing is left.
+        self._leaving, self._removing = dict[str, Topic](), dict[str, Topic]()
         self.deleted: set[str] = set()
         """The names that topics have had and none has any more."""
         self._next_producer_id = self._producer_ids_end = 0
@@ -113,7 +113,7 @@ class Topics:
 
     def is_leaving(self, name: str) -> bool:
         """Whether a topic of this name is being deleted right now, and its name not free yet."""
-        return name in self._leaving
+        return name in self._leaving or name in self._removing
 
     def colliding(self, name: str) -> str | None:
         """The other topic whose name differs from `name` in '.' and '_' alone."""
@@ -205,7 +205,7 @@ class Topics:
 
     def close(self) -> None:
         """Closes every open log without syncing."""
-        for topic in (*self._by_name.values(), *self._leaving.values()):
+        for topic in (*self, *self._leaving.values(), *self._removing.values()):
             for partition in topic.partitions:
                 partition.close()
         self._journal.close()
@@ -288,10 +288,11 @@ class Topics:
 
     def _deleted(self, topic: Topic, gone: Settled, error: OSError | None) -> None:
         def over() -> None:
-            del self._leaving[topic.name]
+            del self._removing[topic.name]
             gone(None)
 
         if error is None:
+            self._removing[topic.name] = self._leaving.pop(topic.name)
             self.on_deleted(topic.name, lambda: self._removal.remove(iter(topic.partitions), over))
         else:
             gone(error)  # it is back, or will be once the log can be read
@@ -339,11 +340,10 @@ class Topics:
         self._replay(stored)
         for topic in before:
             # Others hold partitions and their open logs; two logs on one file would be its end.
-            if (restored := self._by_id.get(topic.id)) is not None:
-                self._leaving.pop(topic.name, None)
-            gone = topic.partitions if restored is None else restored.take_over(topic.partitions)
-            for partition in gone if topic.name not in self._leaving else ():
+            restored = self._by_id.get(topic.id)
+            for partition in restored.take_over(topic.partitions) if restored else topic.partitions:
                 partition.close()
+        self._leaving.clear()
         for topic in self:
             for partition in topic.partitions:
                 if (before_id := leaders.get(partition, NO_LEADER)) != partition.leader_id:
