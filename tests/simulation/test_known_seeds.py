@@ -7,7 +7,6 @@ KNOWN = {
     "a join that arrives after its successor fences the one who sent both": 53,
     "the first sync of a log fails, later ones do not, and then the power goes": 211,
     "an election is lost with the power, and its epoch stands in a log": 137,
-    "a topic's deletion fails after an election, and it is there again": 149,
     "the registry's log can be neither written nor read back": 32,
 }
 
