@@ -15,6 +15,7 @@ from ..log.rounds import Durability, Rounds
 from ..offsets.cold import new_spill
 from ..offsets.store import OffsetsStore
 from ..topics.configs import Configs
+from ..topics.damage import check_registry
 from ..topics.names import OFFSETS_TOPIC
 from ..topics.nodes import Nodes
 from ..topics.partition import Partition
@@ -214,6 +215,7 @@ class Broker:
         self._folder.mkdir(parents=True, exist_ok=True)
         self._lock = lock_folder(self._folder, self._files)
         self._closing.callback(self._lock.release)
+        check_registry(self._folder, self._files)
         check_ours(self._folder, self._files)
 
     def _watch_folder(self) -> None:

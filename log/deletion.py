@@ -7,9 +7,8 @@ from pathlib import Path
 from .files import Files
 from .segment import Segment
 
-# Kafka names folders on their way out topic-partition.uuid-delete, and refuses to start on
-# one that does not look so. Ours are gone before the next deletion, so one id serves all.
-_DOOMED = f".{0:032x}-delete"
+# What a file's name may have (upstream: UnifiedLog.logDirNameWithSuffixCappedLength).
+NAME_BYTES_MAX = 255
 
 
 def delete_below(segments: list[Segment], offset: int, files: Files) -> None:
@@ -21,11 +20,19 @@ def delete_below(segments: list[Segment], offset: int, files: Files) -> None:
         del segments[0]
 
 
+def aside(folder: Path, number: int, suffix: str) -> Path:
+    """Kafka names folders that leave their place topic-partition.id-suffix, and refuses to start
+    on one that does not look so. The topic's name is cut where that is too long."""
+    topic, _, index = folder.name.rpartition("-")
+    ending = f"-{index}.{number:032x}-{suffix}"
+    return folder.with_name(topic[: NAME_BYTES_MAX - len(ending)] + ending)
+
+
 def delete_folder(folder: Path, files: Files) -> None:
     """Renames, makes that durable, then removes all that is in it. Nothing to do is fine."""
     if not files.exists(folder):
         return
-    doomed = folder.with_name(folder.name + _DOOMED)
+    doomed = aside(folder, 0, "delete")  # gone before the next deletion: one id serves all
     if files.exists(doomed):
         files.remove_folder(doomed)
     files.rename(folder, doomed)

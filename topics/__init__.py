@@ -7,6 +7,7 @@ produce.py      a batch on its way in;  producers.py: is it the next one, or her
 fetch.py        batches on their way out;  waiters.py: long polls
 removal.py      the end of a deleted topic: its folders
 start_offsets.py   where partitions begin, and up to where they were compacted
+damage.py       may the registry be opened?
 admin.py        making, growing and deleting topics;  alter.py: changing configurations
 names.py        which names are allowed;  errors.py: how topics say no
 

@@ -81,7 +81,7 @@ class Topics:
         self._next_producer_id = self._producer_ids_end = 0
         self._watched: object = None
         self.start_offsets = StartOffsets(folder, files)
-        self._removal = Removal(folder, files, rounds, self.start_offsets, in_turn)
+        self._removal = Removal(folder, files, rounds, self.start_offsets, self.deleted, in_turn)
         # Told of a topic's name when its deletion is durable; calls back when the name can be had
         # again, for all that others have kept for it is gone.
         self.on_deleted: Callable[[str, Callable[[], None]], None] = lambda _name, gone: gone()

@@ -1,4 +1,5 @@
-"""The end of deleted topics: the folders of their partitions, a few in a turn of the loop."""
+"""The end of deleted topics: the folders of their partitions, a few in a turn of the loop. Only
+what is known to be of a deleted topic is removed; any other folder in the way is set aside."""
 
 import logging
 from collections.abc import Callable, Iterator, Set
@@ -6,9 +7,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
+from ..log.deletion import aside
 from ..log.files import Files
 from ..log.log import Log, LogConfig
 from ..log.rounds import Rounds
+from .names import REGISTRY_TOPIC
 from .partition import Partition
 from .start_offsets import StartOffsets
 
@@ -21,7 +24,8 @@ SLICE_PARTITIONS: Final = 5
 
 
 class Removal:
-    """`in_turn` calls back in another turn of the loop."""
+    """`deleted`: the names that topics have had and none has any more. `in_turn` calls back in
+    another turn of the loop."""
 
     def __init__(
         self,
@@ -29,12 +33,14 @@ class Removal:
         files: Files,
         rounds: Rounds,
         start_offsets: StartOffsets,
+        deleted: Set[str],
         in_turn: Callable[[Callable[[], None]], object],
     ) -> None:
         self._folder = folder
         self._files = files
         self._rounds = rounds
         self._start_offsets = start_offsets
+        self._deleted = deleted
         self._in_turn = in_turn
 
     def remove(self, partitions: Iterator[Partition], done: Callable[[], None]) -> None:
@@ -61,9 +67,27 @@ class Removal:
         show up in a new topic of the same name. Raises OSError."""
         folder = self._folder / partition
         if self._files.exists(folder):
-            _log.warning("%s belongs to a topic that was deleted, and is removed", folder)
-            Log(folder, self._files, LogConfig(), read_only=True).delete()
+            if self._is_deleted(partition.rpartition("-")[0]):
+                _log.warning("%s belongs to a topic that was deleted, and is removed", folder)
+                Log(folder, self._files, LogConfig(), read_only=True).delete()
+            else:
+                self._set_aside(folder)
         self._start_offsets.forget(partition)
+
+    def _is_deleted(self, topic: str) -> bool:
+        """Nobody knows where the registry has lost its end: there may have been another topic of
+        that name since."""
+        registry = self._files.list(self._folder / f"{REGISTRY_TOPIC}-0")
+        return topic in self._deleted and not any(name.endswith(".cut") for name in registry)
+
+    def _set_aside(self, folder: Path) -> None:
+        """As Kafka does with what it does not know (upstream: LogManager, "stray")."""
+        number = 0
+        while self._files.exists(stray := aside(folder, number, "stray")):
+            number += 1
+        self._files.rename(folder, stray)
+        self._files.sync_folder(self._folder)
+        _log.warning("%s is of no topic that is known: it is kept as %s", folder, stray.name)
 
     def clear_all(self, topics: Set[str]) -> None:
         """What a crash, or the end of the broker, left of these topics."""

@@ -285,6 +285,37 @@ def test_the_folder_of_another_broker_is_left_alone(tmp_path: Path) -> None:
     assert doomed.exists()
 
 
+def test_a_damaged_registry_is_left_alone_with_all_that_lies_beside_it(tmp_path: Path) -> None:
+    """Method: one byte of the first of two topics is another."""
+    data = tmp_path / "data"
+    (registry := data / "__kohort_topics-0").mkdir(parents=True)
+    stored = b""
+    for number, topic in enumerate((b"orders", b"bills")):
+        batch = BatchBuilder()
+        batch.add(b'{"topic":"%b"}' % topic, b'{"configs":{},"id":"%032x","partitions":1}' % 7, 0)
+        stored += batch.finish(number)
+    (log := registry / f"{0:020}.log").write_bytes(
+        damaged := stored[:30] + bytes([stored[30] ^ 1]) + stored[31:]
+    )
+    for folder in ("orders-0", "__consumer_offsets-7", f"old-0.{0:032x}-delete"):
+        (data / folder).mkdir()
+    done = kohort("serve", "--port", "0", "--data-dir", "data", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith(
+        "kohort serve: the data in data cannot be read (the registry of topics is damaged, and the "
+        f"topics behind that would be forgotten: __kohort_topics-0/{log.name}: checksum "
+    )
+    assert done.stderr.count("\n") == 1
+    assert log.read_bytes() == damaged
+    assert {path.name for path in data.iterdir()} == {
+        ".lock",
+        "__kohort_topics-0",
+        "orders-0",
+        "__consumer_offsets-7",
+        f"old-0.{0:032x}-delete",
+    }
+
+
 def test_debug_tells_of_every_request_and_its_answer(tmp_path: Path) -> None:
     """Method: a Heartbeat v4 of a group that is not there."""
     body = b"\x02g\0\0\0\x01\x02m\0\0"  # group g, generation 1, member m, no instance, no tags

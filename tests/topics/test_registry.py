@@ -2,11 +2,14 @@
 
 import uuid
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 from faulty_files import Crashed, FaultyFiles
 from hypothesis import given
 from hypothesis import strategies as st
+from kohort.log.deletion import delete_folder
+from kohort.log.files import DiskFiles
 from kohort.topics.records import (
     BrokerConfigsStored,
     ProducerIdsReserved,
@@ -251,6 +254,46 @@ def test_folders_that_a_crash_left_behind_do_not_show_up_in_a_new_topic() -> Non
     assert world.files.exists(FOLDER / "orders-0")
     world.make("orders")
     assert world.fetch("orders").high_watermark == 0
+
+
+def test_a_folder_that_no_deleted_topic_had_is_kept_under_another_name() -> None:
+    world = World()
+    orders, taken = FOLDER / "orders-1", FOLDER / f"orders-1.{0:032x}-stray"
+    for folder in (orders, taken):
+        world.files.make_folder(folder)
+    world.files.contents[orders / "0.log"] = bytearray(b"precious")
+    world.make("orders", 2)
+    assert not world.files.exists(orders)
+    assert world.files.read_bytes(FOLDER / f"orders-1.{1:032x}-stray" / "0.log") == b"precious"
+
+
+def test_a_grown_topic_takes_no_folder_that_was_there_before() -> None:
+    world = World()
+    orders = world.make("orders")
+    world.files.make_folder(FOLDER / "orders-1")
+    world.topics.grow(orders, 2)
+    assert world.files.exists(FOLDER / f"orders-1.{0:032x}-stray")
+
+
+def test_nothing_is_removed_by_a_registry_that_has_lost_its_end() -> None:
+    """The last thing it knows of the topic is that it was deleted; there was another one since."""
+    world = World()
+    world.topics.delete(world.make("orders"))
+    world.turn()
+    world.make("orders")
+    world.produce("orders", batch(b"precious"))
+    world.files.contents[FOLDER / "__kohort_topics-0" / f"{0:020}.log"][-1] ^= 1
+    again = world.restarted()
+    assert again.topics.get("orders") is None
+    assert again.files.exists(FOLDER / f"orders-0.{0:032x}-stray")
+
+
+def test_a_topic_with_the_longest_name_leaves_nothing_behind_on_a_real_disk(tmp_path: Path) -> None:
+    """Its folders' names have no room for all that a name gets on its way out."""
+    folder = tmp_path / f"{'t' * 249}-0"
+    folder.mkdir()
+    delete_folder(folder, DiskFiles())
+    assert not list(tmp_path.iterdir())
 
 
 def story(world: World, told: list[str]) -> None:

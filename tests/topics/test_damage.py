@@ -1,0 +1,78 @@
+"""A damaged registry is told from one whose tail a crash has torn."""
+
+import uuid
+
+import pytest
+from kohort.log.batch import BatchBuilder
+from kohort.topics.damage import DamagedRegistry, check_registry
+from kohort.topics.records import TopicStored, encode
+from topic_world import FOLDER, World
+
+REGISTRY = FOLDER / "__kohort_topics-0"
+FIRST = REGISTRY / f"{0:020}.log"
+
+
+def batch_of(number: int) -> bytes:
+    batch = BatchBuilder()
+    batch.add(*encode(TopicStored(f"topic-{number}", uuid.UUID(int=number), 1, {})), 7)
+    return batch.finish(number)
+
+
+BATCHES = [batch_of(number) for number in range(3)]
+STORED = b"".join(BATCHES)
+LAST = len(STORED) - len(BATCHES[-1])
+
+
+def check(*segments: tuple[int, bytes]) -> None:
+    """(base offset, content) of each."""
+    files = World().files
+    files.make_folder(REGISTRY)
+    before = {REGISTRY / f"{base:020}.log": bytearray(content) for base, content in segments}
+    files.contents.update(before)
+    try:
+        check_registry(FOLDER, files)
+    finally:
+        assert {path: files.contents[path] for path in before} == before
+
+
+def flipped(data: bytes, at: int) -> bytes:
+    return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+
+
+def test_one_that_is_whole_or_not_there_is_opened() -> None:
+    check()
+    check((0, b""))
+    check((0, STORED))
+    check((0, STORED + bytes(4096)))
+
+
+def test_a_tail_may_be_torn_anywhere() -> None:
+    for length in range(LAST, len(STORED)):
+        check((0, STORED[:length]))
+        check((0, STORED[:length] + bytes(len(STORED) - length)))
+        check((0, STORED[:length] + bytes(4096)))
+
+
+def test_the_last_batch_may_have_lost_any_of_its_sectors() -> None:
+    for begin in range(LAST, len(STORED), 16):
+        check((0, STORED[:begin] + bytes(16) + STORED[begin + 16 :]))
+
+
+def test_any_other_byte_that_is_wrong_keeps_it_closed() -> None:
+    # Neither the base offset of the first batch nor a leader epoch is under a checksum.
+    unseen = {*range(8), *range(12, 16), *(len(BATCHES[0]) + at for at in range(12, 16))}
+    for at in set(range(LAST)) - unseen:
+        with pytest.raises(DamagedRegistry, match="registry of topics is damaged"):
+            check((0, flipped(STORED, at)))
+
+
+def test_garbage_behind_a_batch_that_is_wrong_keeps_it_closed() -> None:
+    with pytest.raises(DamagedRegistry):
+        check((0, flipped(STORED, len(STORED) - 1) + b"garbage"))
+
+
+def test_a_tail_has_no_segment_behind_it() -> None:
+    check((0, STORED[:LAST]), (2, BATCHES[2]))
+    check((0, STORED[:LAST]), (2, BATCHES[2][:-1]))
+    with pytest.raises(DamagedRegistry):
+        check((0, STORED[: LAST - 1]), (2, BATCHES[2]))
