@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
+from ..log.errors import RecordsTooLarge
 from ..offsets.records import OffsetsRecord
 from ..protocol.errors import ErrorCode
 from .groups.commands import Command, GroupCommand, ListGroups
@@ -105,7 +106,12 @@ class GroupRuntime(LedPartitions):
         store, log = self._store, shard.log
         assert log is not None
         if records:
-            round_ = store.append(log, records, now)
+            try:
+                round_ = store.append(log, records, now)
+            except RecordsTooLarge as error:
+                _log.error("Records of %s cannot be stored: %s", log.folder.name, error)
+                self._carry_out(shard, shard.coordinator.refuse(outcome, now), now)
+                return
             misread = _apply(shard.coordinator, records)
             if shard.gathered is None or shard.round is not round_:
                 # While one round is being synced the next one gathers, with answers of its own.

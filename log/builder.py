@@ -45,21 +45,21 @@ class BatchBuilder:
     `size`: bytes of the batch so far, so that a caller can begin another before a limit.
     """
 
-    __slots__ = ("_base_timestamp", "_max_timestamp", "_parts", "count", "size")
+    __slots__ = ("_base_timestamp", "_parts", "count", "max_timestamp", "size")
 
     def __init__(self) -> None:
         self.count = 0
         self.size = HEADER_BYTES
         self._parts: list[bytes] = []
-        self._base_timestamp = self._max_timestamp = -1
+        self._base_timestamp = self.max_timestamp = -1
 
     def add(self, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
         """Appends one record; a value of None is a tombstone."""
         count = self.count
         if not count:
-            self._base_timestamp = self._max_timestamp = timestamp_ms
-        elif timestamp_ms > self._max_timestamp:
-            self._max_timestamp = timestamp_ms
+            self._base_timestamp = self.max_timestamp = timestamp_ms
+        elif timestamp_ms > self.max_timestamp:
+            self.max_timestamp = timestamp_ms
         later = timestamp_ms - self._base_timestamp
         if value is None or later < 0:
             record = encode_record(count, later, key, value, ())
@@ -80,6 +80,11 @@ class BatchBuilder:
         self.size += len(record)
         self.count = count + 1
 
+    def cut(self, count: int, size: int, max_timestamp: int) -> None:
+        """Takes back all but the first `count` records; the others are as they were then."""
+        del self._parts[count:]
+        self.count, self.size, self.max_timestamp = count, size, max_timestamp
+
     def finish(self, base_offset: int, leader_epoch: int = 0) -> bytes:
         """The batch, its first record at `base_offset`. The builder may not be used again."""
         assert self.count, "Kafka writes no empty batches, and neither do we"
@@ -87,7 +92,7 @@ class BatchBuilder:
             0,
             self.count - 1,
             self._base_timestamp,
-            self._max_timestamp,
+            self.max_timestamp,
             NO_PRODUCER_ID,
             -1,
             -1,

@@ -29,6 +29,10 @@ class InvalidRecord(LogError):
     """A batch whose checksum is right but whose content contradicts itself (INVALID_RECORD)."""
 
 
+class RecordsTooLarge(LogError):
+    """Records that must be in one batch make one above max.message.bytes (MESSAGE_TOO_LARGE)."""
+
+
 class OffsetOutOfRange(LogError):
     """The log has no such offset; `start_offset` and `end_offset` say what it has."""
 

@@ -9,11 +9,13 @@ way to sync in threads are handed in.
 """
 
 import logging
+import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal, Protocol
 
 from .batch import BatchBuilder
+from .errors import RecordsTooLarge
 from .log import Log
 
 Durability = Literal["fsync", "os", "none"]
@@ -23,6 +25,7 @@ Settled = Callable[[OSError | None], None]
 # A batch is closed at this size, well below Kafka's default message.max.bytes (1,048,588), so that
 # a consumer of the offsets topic with default settings can always fetch it.
 BATCH_BYTES_MAX = 512 * 1024
+BATCH_BYTES_UNBOUNDED = sys.maxsize
 # One log whose sync is quicker than this is synced where we stand: handing the work to a thread
 # and back costs about as much, and requests that come meanwhile gather in the sockets' buffers.
 INLINE_SYNC_SECONDS_MAX = 0.001
@@ -74,10 +77,17 @@ class Rounds:
         self._sync_seconds = INLINE_SYNC_SECONDS_MAX
 
     def append(
-        self, log: Log, records: Iterable[tuple[bytes, bytes | None]], timestamp_ms: int
+        self,
+        log: Log,
+        records: Sequence[tuple[bytes, bytes | None]],
+        timestamp_ms: int,
+        max_bytes: int = BATCH_BYTES_UNBOUNDED,
     ) -> object:
         """Gather `records` (key, value) for `log`. They go into one batch, all or none. What is
-        returned is the same object for all that shares their round."""
+        returned is the same object for all that shares their round.
+
+        Raises RecordsTooLarge, and gathers nothing, where they make a batch above `max_bytes` on
+        their own."""
         gathered = self._gathering.get(log)
         if gathered is None:
             gathered = self._gather(log)
@@ -85,9 +95,19 @@ class Rounds:
         if batch.size >= BATCH_BYTES_MAX:
             gathered.full.append(batch)
             batch = gathered.batch = BatchBuilder()
+        count, size, max_timestamp = batch.count, batch.size, batch.max_timestamp
         add = batch.add
         for key, value in records:
             add(key, value, timestamp_ms)
+        if batch.size > max_bytes:
+            batch.cut(count, size, max_timestamp)
+            own = BatchBuilder()
+            for key, value in records:
+                own.add(key, value, timestamp_ms)
+            if own.size > max_bytes:
+                raise RecordsTooLarge(f"a batch of {own.size} bytes, allowed are {max_bytes}")
+            gathered.full.append(batch)
+            gathered.batch = own
         return gathered
 
     def sync(self, log: Log, settled: Settled) -> None:

@@ -29,6 +29,8 @@ class Cause(StrEnum):
     SYNC_TIMEOUT = "member never synced"
     ID_NEVER_USED = "member id never used"  # given away (KIP-394), and nobody joined with it
     GROUP_FULL = "group over capacity"  # group.max.size
+    # Nobody's fault but the assignor's: max.message.bytes of the offsets topic.
+    ASSIGNMENT_TOO_LARGE = "assignment too large to be stored"
 
     # --- the group as a whole
     GROUP_CREATED = "group created"

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Protocol
 
 from ..log.batch import records as records_of
-from ..log.errors import LogError
+from ..log.errors import LogError, RecordsTooLarge
 from ..log.files import Files
 from ..log.log import Log
 from ..log.rounds import Rounds, Settled
@@ -83,9 +83,16 @@ class OffsetsStore:
 
     def append(self, log: Log, records: Iterable[OffsetsRecord], now_ms: int) -> object:
         """Gather `records` for the next round of a partition's log: one batch, all or none.
-        Returns what stands for that round."""
+        Returns what stands for that round. Raises RecordsTooLarge, then nothing is gathered."""
         # Encoded before anything is added: what cannot be encoded must not leave half a batch.
-        return self._rounds.append(log, [encode(record) for record in records], now_ms)
+        encoded = [encode(record) for record in records]
+        try:
+            return self._rounds.append(log, encoded, now_ms, log.config.max_message_bytes)
+        except RecordsTooLarge:
+            if encoded[0][1] is not None:
+                raise
+            # Tombstones need not be one batch, so they are never refused (upstream: isAtomic).
+            return self._rounds.append(log, encoded, now_ms)
 
     def is_pending(self, log: Log) -> bool:
         """Whether something appended to the log is not durable yet."""

@@ -176,6 +176,7 @@ class Partition:
             segment_bytes=settings.segment_bytes,
             segment_ms=segment_ms,
             index_interval_bytes=settings.index_interval_bytes,
+            max_message_bytes=settings.max_message_bytes,
             leader_epoch=self.leader_epoch,
             sync_at_open=self._hides_undurable,
         )

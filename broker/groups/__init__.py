@@ -11,6 +11,6 @@ heartbeats   who is alive?           leaving     who goes?
 commits      what is written?        fetches     what was?
 describing   what is known of it?    deleting    what may be taken away?
 expiring     what has had its time?  reasons     why does one join again?
-subscriptions   which topics does it read?
+subscriptions   which topics does it read?    refusing   what if it cannot be written?
 voice, telling  what is said of all this: log lines and events
 """

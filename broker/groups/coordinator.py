@@ -43,6 +43,7 @@ from .heartbeats import decide_heartbeat, session_timer_due
 from .joining import decide_join
 from .leaving import decide_leave
 from .rebalance import join_timer_due, prepare, refuse_syncs
+from .refusing import decide_refused
 from .results import join_refused
 from .states import DEAD
 from .storing import restored
@@ -117,6 +118,10 @@ class Coordinator:
         else:
             sync_timer_due(turn, group)
         return turn.outcome()
+
+    def refuse(self, outcome: Outcome, now: int) -> Outcome:
+        """Decide what becomes of `outcome`, whose records are too large for the log."""
+        return decide_refused(self._shard, outcome, now)
 
     def next_deadline(self) -> int | None:
         """When to tick() again: never too late, sometimes too early (a deadline moved meanwhile;

@@ -30,6 +30,7 @@ class Group:
         "protocol_counts",
         "protocol_name",
         "protocol_type",
+        "replaced",
         "state",
         "state_timestamp_ms",
         "static_members",
@@ -50,6 +51,7 @@ class Group:
         self.previous_state = DEAD
         self.state_timestamp_ms = now
         self.proposed: GroupMetadata | None = None  # decided, its record not yet applied
+        self.replaced: Member | None = None  # as long as the record that says so is not applied
         # --- of a generation
         self.generation = 0
         self.protocol_type: str | None = None
@@ -103,7 +105,7 @@ class Group:
     def settle(self, value: GroupMetadata) -> None:
         """Its own record has come back from the log; the sync of a leader ends the round."""
         self.stored = value
-        self.proposed = None
+        self.proposed = self.replaced = None
         if self.state is COMPLETING and value.generation == self.generation:
             for member in value.members:
                 self.members[member.member_id].assignment = member.assignment
@@ -135,6 +137,18 @@ class Group:
             self.leader = next(iter(self.members), None)
         self.pending_joins.pop(member_id, None)
         self.pending_syncs.pop(member_id, None)
+
+    def put_in_place(self, old: Member, new: Member) -> None:
+        """A static member under another id; it comes last from now on."""
+        instance_id = new.group_instance_id
+        assert instance_id is not None
+        self._count(new, 1)
+        self._count(old, -1)
+        del self.members[old.member_id]
+        self.members[new.member_id] = new
+        self.static_members[instance_id] = new.member_id
+        if self.leader == old.member_id:
+            self.leader = new.member_id
 
     def update(self, member: Member, command: JoinGroup, ticket: int) -> None:
         """Take what a member says when it joins again, and park its request. One that was parked

@@ -34,6 +34,7 @@ def replace(
                 "protocol will not trigger a rebalance."
             )
             turn.propose(group)
+            group.replaced = old
             group.take_join(new)
             turn.answer(ticket, _without_round(group, new, command, leader_before or ""))
         else:
@@ -79,11 +80,7 @@ def _succeed(turn: Turn, group: Group, old: Member, member_id: str) -> Member:
         protocols=old.protocols,
         assignment=old.assignment,
     )
-    del group.members[old.member_id]
-    group.members[member_id] = new
-    group.static_members[instance_id] = member_id
-    if group.leader == old.member_id:
-        group.leader = member_id
+    group.put_in_place(old, new)
     turn.voice.tell(
         EventType.MEMBER_REPLACED,
         group,
@@ -94,6 +91,24 @@ def _succeed(turn: Turn, group: Group, old: Member, member_id: str) -> Member:
     turn.deadlines.cancel(old.session)
     turn.arm(new.session, new.session_timeout_ms)
     return new
+
+
+def take_back(turn: Turn, group: Group, old: Member) -> None:
+    """`old` is there again: the member that replaced it without a round cannot be written down."""
+    group.replaced = None
+    assert old.group_instance_id is not None
+    new = group.members[group.static_members[old.group_instance_id]]
+    turn.voice.warning(
+        "Failed to persist metadata for group %s static member %s with group instance id %s. "
+        "Reverting to old member id %s.",
+        group.group_id,
+        new.member_id,
+        old.group_instance_id,
+        old.member_id,
+    )
+    group.put_in_place(new, old)
+    turn.deadlines.cancel(new.session)
+    turn.arm(old.session, old.session_timeout_ms)
 
 
 def _without_round(group: Group, member: Member, command: JoinGroup, leader_before: str) -> Joined:

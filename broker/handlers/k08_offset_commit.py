@@ -9,7 +9,9 @@ from datetime import timedelta
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
+from ...log.header import HEADER_BYTES
 from ...protocol.errors import ErrorCode
+from ...topics.names import OFFSETS_TOPIC
 from ..call import Call
 from ..groups.commands import CommitEntry, OffsetCommit
 from ..groups.results import CommitDone
@@ -19,6 +21,10 @@ from ..shapes import Again, Numbers
 from .reply import NO_THROTTLE, merged, milliseconds
 
 CHANGES: Final = "committed_offset"
+
+# The record of a commit without its texts: lengths and numbers in key, value and around them.
+RECORD_BYTES_MAX: Final = 64
+UTF8_BYTES_MAX: Final = 4  # of a character
 
 UNKNOWN_PARTITION = ErrorCode.unknown_topic_or_partition
 
@@ -61,7 +67,16 @@ class Sorted(NamedTuple):
 class Commit:
     """What all requests of one shape ask: everything that an OffsetCommit says but the offsets."""
 
-    __slots__ = ("_entries", "_frame", "_how", "_request", "_sorted", "_topics_version", "_who")
+    __slots__ = (
+        "_entries",
+        "_frame",
+        "_how",
+        "_request",
+        "_run_max",
+        "_sorted",
+        "_topics_version",
+        "_who",
+    )
 
     def __init__(self, request: Any, version: int, node: Node) -> None:
         self._request = request
@@ -75,6 +90,12 @@ class Commit:
         partition in the request's order."""
         if self._topics_version != node.topics.version:
             self._sort_out(calls[0].version, node)
+        if len(calls) > 1 and len(calls) > self._most_together(node):
+            run_max = self._run_max
+            for first in range(0, len(calls), run_max):
+                end = first + run_max
+                self.submit(calls[first:end], node, requests[first:end])
+            return
         entries: list[CommitEntry] = [
             make(CommitEntry, (name, partition, numbers[place], epoch, metadata, None))
             for numbers in requests
@@ -129,6 +150,20 @@ class Commit:
             None if retention_ms == -1 else retention_ms,
             ErrorCode.group_id_not_found if version >= 9 else ErrorCode.illegal_generation,
         )
+        self._run_max = 0
+
+    def _most_together(self, node: Node) -> int:
+        """How many such requests make one batch for certain, at least one: what is small enough
+        on its own must not be refused for its neighbours' sake."""
+        if not self._run_max:
+            group_id, entries = self._who[0], self._entries
+            partition = node.topics.partition(OFFSETS_TOPIC, node.groups.partition_of(group_id))
+            texts = sum(len(topic) + len(metadata or "") for topic, _, _, _, metadata in entries)
+            texts += len(group_id) * len(entries)
+            size = len(entries) * RECORD_BYTES_MAX + texts * UTF8_BYTES_MAX
+            bytes_max = 0 if partition is None else partition.settings.max_message_bytes
+            self._run_max = max(1, (bytes_max - HEADER_BYTES) // max(1, size))
+        return self._run_max
 
     def _respond(self, context: tuple[Sequence[Call], Sorted], result: CommitDone) -> None:
         calls, sorted_out = context

@@ -14,6 +14,7 @@ from kohort.broker.groups.commands import (
 )
 from kohort.broker.led import RETRY_FAILED_MS
 from kohort.broker.loading import LOAD_SLICE_RECORDS
+from kohort.log.log import LogConfig
 from kohort.log.rounds import Durability
 from kohort.protocol.errors import ErrorCode
 from runtime_world import World
@@ -232,3 +233,34 @@ def test_loading_in_the_background_reads_what_nobody_asked_for() -> None:
     world.turn()
     world.ask("fetch", OffsetFetch("g", None, False, None, -1))
     assert world.answers["fetch"].topics[0][0] == "t"
+
+
+# --- records above max.message.bytes
+
+
+def test_a_commit_that_is_too_large_is_refused_and_what_came_before_stays() -> None:
+    world = World("fsync")
+    world.commit("before", 5)
+    entries = [CommitEntry("t", index, 7, -1, "x" * 4_000, None) for index in range(270)]
+    command = OffsetCommit("g", -1, "", None, entries, None, ErrorCode.illegal_generation)
+    world.ask("large", command)
+    world.turn()
+    assert errors_of(world.answers["before"]) == (ErrorCode.none,)
+    assert errors_of(world.answers["large"]) == (ErrorCode.unknown_server_error,) * 270
+    assert world.partition.log.end_offset == 1
+    world.commit("after", 6)
+    world.turn()
+    assert errors_of(world.answers["after"]) == (ErrorCode.none,)
+    assert world.fetched() == 6
+
+
+def test_tombstones_are_never_too_large() -> None:
+    world = World("fsync")
+    world.commit("c", 5)
+    world.turn()
+    world.partition.log.config = LogConfig(max_message_bytes=80)
+    world.commit("refused", 6)
+    world.topic_deleted()
+    world.turn()
+    assert errors_of(world.answers["refused"]) == (ErrorCode.unknown_server_error,)
+    assert world.fetched() == -1

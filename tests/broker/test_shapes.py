@@ -273,3 +273,21 @@ async def test_what_a_connection_remembers_of_its_requests_is_bounded() -> None:
     half = "x" * (BYTES_MAX // 2 - 1)
     broker.receive([commit_of(1, 1, half, half)], fresh=False)
     assert not shapes._known
+
+
+async def test_commits_that_are_small_enough_are_not_refused_for_what_comes_with_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broker = Broker()
+    partition = broker._partition(broker.groups.partition_of("g"))
+    topic = broker.topics.ensure_offsets_topic()
+    broker.topics.configure(topic, {**topic.overrides, "max.message.bytes": "1000"})
+    broker.receive([commit_of(0, 0, "x" * 100)], fresh=False)
+    broker.turn()
+    counts = watched(broker, monkeypatch)
+    broker.receive([commit_of(n, n, "x" * 100) for n in range(1, 9)], fresh=False)
+    broker.turn()
+    assert len(counts) > 1
+    assert sum(counts) == 8
+    assert partition.log.end_offset == 9
+    assert all(header.size <= 1000 for header, _ in partition.log.batches())

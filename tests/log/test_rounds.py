@@ -5,8 +5,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 from faulty_files import FaultyFiles, sync_each
 from kohort.log.batch import NewRecord, build, records
+from kohort.log.errors import RecordsTooLarge
 from kohort.log.log import Log
 from kohort.log.rounds import BATCH_BYTES_MAX, Durability, Rounds
 
@@ -210,6 +212,33 @@ def test_a_full_batch_is_followed_by_another() -> None:
     world.append(log, "next")
     world.loop.turn()
     assert [len(batch) for batch in words(log)] == [1, 1]
+
+
+def test_records_that_find_no_room_beside_others_get_a_batch_of_their_own() -> None:
+    world = World("os")
+    log = world.log("a")
+    for value in (b"x" * 60, b"y" * 60):
+        world.rounds.append(log, [(b"key", value)], 1_000, 200)
+    world.loop.turn()
+    assert [header.count for header, _ in log.batches()] == [1, 1]
+
+
+def test_records_that_are_too_large_for_a_batch_are_refused_and_leave_nothing_behind() -> None:
+    world = World("os")
+    log = world.log("a")
+    fitting = [(b"key", b"x" * 50), (b"key", b"y" * 50)]
+    size = len(build([NewRecord(key, value, 2_000) for key, value in fitting]))
+    world.append(log, "before")
+    with pytest.raises(RecordsTooLarge, match=f"a batch of {size} bytes, allowed are {size - 1}"):
+        world.rounds.append(log, fitting, 2_000, size - 1)
+    world.append(log, "after")
+    world.loop.turn()
+    ((header, batch),) = log.batches()
+    assert [record.value for record in records(batch)] == [b"before", b"after"]
+    assert header.max_timestamp == 1_000
+    world.rounds.append(log, fitting, 2_000, size)
+    world.loop.turn()
+    assert log.end_offset == 4
 
 
 def test_a_failed_sync_is_told_to_those_of_its_log_alone() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from .member import Member
 from .peers import STEP_MS, Peer, call, round_trip
-from .transcript import Normaliser
+from .transcript import ITEMS_MAX, Normaliser
 from .wire import Connection, connect, request_of
 
 Learn = Callable[[Any], None]  # is called with an answer, as kio reads it
@@ -199,6 +199,8 @@ def _brief(value: Any) -> str:
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{k} {_brief(v)}" for k, v in value.items()) + "}"
     if isinstance(value, list | tuple):
+        if len(value) > ITEMS_MAX:
+            return f"({len(value)} items)"
         return "[" + ", ".join(map(_brief, value)) + "]"
     text = value.decode("latin-1") if isinstance(value, bytes) else str(value)
     return text if len(text) < 200 else f"({len(text)} characters)"

@@ -13,6 +13,9 @@ MEMBER_ID = re.compile(
     r"(?P<prefix>[\w.]*)-[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
 )
 
+# More of a list than this is told by its number.
+ITEMS_MAX = 100
+
 
 class Normaliser:
     """Member ids get the names of those who asked for them: the second id of A is `A-2`."""
@@ -35,6 +38,8 @@ class Normaliser:
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, list):
+            if len(value) > ITEMS_MAX and all(item == value[0] for item in value):
+                return [{f"{len(value)} times": self._normal(value[0])}]
             return [self._normal(item) for item in value]
         if isinstance(value, dict):
             return {
