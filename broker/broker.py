@@ -255,8 +255,6 @@ class Broker:
             **{
                 key: self.config.int(key.replace("_", "."))
                 for key in (
-                    "group_min_session_timeout_ms",
-                    "group_max_session_timeout_ms",
                     "group_initial_rebalance_delay_ms",
                     "group_max_size",
                     "offset_metadata_max_bytes",

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from .apis import API_VERSIONS, APIS, BY_KEY
 from .errors import InvalidHeader, UnknownApi, UnsupportedVersion
+from .fields import text_of
 
 _FIXED: Final = Struct(">iih")  # key and version as one number, correlation id, client id's length
 
@@ -57,8 +58,7 @@ def read_request_header(buffer: bytes, start: int, end: int) -> RequestHeader:
         try:
             client_id = buffer[name:body].decode()
         except UnicodeDecodeError:
-            # Java decodes what is not UTF-8 to U+FFFD, and so do we.
-            client_id = buffer[name:body].decode(errors="replace")
+            client_id = text_of(buffer[name:body])
     if served[2]:
         if body < end and buffer[body] == 0:
             body += 1

@@ -12,7 +12,16 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 
 from .errors import UndecodableBody
-from .fields import ENTITY, FIXED, STRING_BYTES_MAX, SchemaField, is_flexible, schema_fields, title
+from .fields import (
+    ENTITY,
+    FIXED,
+    STRING_BYTES_MAX,
+    SchemaField,
+    is_flexible,
+    schema_fields,
+    text_of,
+    title,
+)
 
 _STRUCTS: Final = {kafka_type: Struct(">" + letter) for kafka_type, letter in FIXED.items()}
 _EPOCH: Final = datetime.datetime.fromtimestamp(0, tz=datetime.UTC)
@@ -109,7 +118,7 @@ class _Reader:
         held = self._take(length)
         if field.type != "string":
             return held
-        text = held.decode(errors="replace")
+        text = text_of(held)
         if length > STRING_BYTES_MAX // 3 and len(text.encode()) > STRING_BYTES_MAX:
             # One byte that is not UTF-8 becomes three.
             raise ValueError(f"{field.name} is longer than a string may be")

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 class GroupConfig:
     """Bounds and defaults are those of upstream's GroupCoordinatorConfig."""
 
-    group_min_session_timeout_ms: int = 6_000
-    group_max_session_timeout_ms: int = 1_800_000
     group_initial_rebalance_delay_ms: int = 3_000
     group_max_size: int = 2_147_483_647
     # In spite of its name Kafka compares it with the length of a Java string (UTF-16 units).

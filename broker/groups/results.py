@@ -160,6 +160,8 @@ def refusal(command: Command, error: ErrorCode) -> Result:
     """
     if isinstance(command, NAMED_ONLY) and not command.group_id:
         error = ErrorCode.invalid_group_id
+        if isinstance(command, JoinGroup):
+            return join_refused(error, command.member_id)
     return _refused(command, error)
 
 

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from ...protocol.errors import ErrorCode
 from ..call import Call
 from ..groups.commands import JoinGroup
-from ..groups.results import Joined, JoinedMember
+from ..groups.results import Joined, JoinedMember, join_refused
 from ..groups.turn import make
 from ..node import Node
 from ..shapes import Again, Numbers
@@ -67,6 +67,13 @@ def _again(command: JoinGroup, calls: Sequence[Call], node: Node, _: Sequence[Nu
 
 
 def _submit(command: JoinGroup, call: Call, node: Node) -> None:
+    config = node.config
+    shortest = config.int("group.min.session.timeout.ms")
+    longest = config.int("group.max.session.timeout.ms")
+    if command.group_id and not shortest <= command.session_timeout_ms <= longest:
+        # Whoever coordinates the group (upstream: GroupCoordinatorService.joinGroup).
+        _respond(call, join_refused(ErrorCode.invalid_session_timeout, command.member_id))
+        return
     ticket = node.groups.submit(command, _respond, call)
     call.hold()
     # Its member stays, as in Kafka, which does not notice; only the answer has nobody to go to.

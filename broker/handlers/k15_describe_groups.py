@@ -9,6 +9,7 @@ from functools import partial
 from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
+from ...protocol.fields import STRING_BYTES_MAX
 from ..call import Call
 from ..groups.commands import DescribeGroup
 from ..groups.results import Described
@@ -56,8 +57,16 @@ def handle(call: Call, node: Node) -> None:
 
 
 def _respond(call: Call, described: list[Described]) -> None:
-    groups = zip(call.request.groups, described, strict=True)
-    call.reply(DescribeReply([_group(call, group_id, result) for group_id, result in groups]))
+    asked = zip(call.request.groups, described, strict=True)
+    groups = [_group(call, group_id, result) for group_id, result in asked]
+    if any(len((g.error_message or "").encode()) > STRING_BYTES_MAX for g in groups):
+        # Upstream fails at writing the answer, and so refuses the whole request.
+        groups = [_failed(group.group_id) for group in groups]
+    call.reply(DescribeReply(groups))
+
+
+def _failed(group_id: str) -> GroupReply:
+    return GroupReply(ErrorCode.unknown_server_error, "", group_id, "", "", "", [], NOT_ASKED)
 
 
 def _group(call: Call, group_id: str, result: Described) -> GroupReply:

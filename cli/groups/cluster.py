@@ -193,12 +193,22 @@ class Cluster:
                 raise error
 
     def delete_groups(self, groups: Iterable[str]) -> dict[str, Refusal | None]:
-        names = list(dict.fromkeys(groups))
-        results = self._ask(lambda: self._admin.delete_groups(names)) if names else {}
-        return {
-            name: None if said == "OK" else refused(getattr(kafka_errors, said).errno)
-            for name, said in results.items()
-        }
+        left = list(dict.fromkeys(groups))
+        results: dict[str, Refusal | None] = {}
+
+        def delete() -> None:
+            for name, said in self._admin.delete_groups(list(left)).items():
+                error = kafka_errors.NoError if said == "OK" else getattr(kafka_errors, said)
+                if not issubclass(error, PASSING):
+                    results[name] = None if said == "OK" else refused(error.errno)
+                    left.remove(name)
+            if left:
+                # Those that are gone must not be asked for again.
+                raise kafka_errors.NotCoordinatorError
+
+        if left:
+            self._ask(delete)
+        return results
 
     def delete_offsets(
         self, group: str, partitions: Iterable[Partition]

@@ -138,6 +138,22 @@ def test_a_string_is_no_longer_than_kafka_allows(length: int, place: int) -> Non
             read_request(BY_KEY[11], 9, body, 0, len(body))
 
 
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"\xed\xa0\x80", "\ufffd"),
+        (b"\xed\xbf\xbf\xed\xa0\x80a", "\ufffd\ufffda"),
+        (b"\xed\xa0a", "\ufffda"),
+        (b"\xed\xa0", "\ufffd"),
+        (b"\xed\x9f\xbf\xff", "\ud7ff\ufffd"),
+        (b"\xf4\x90\x80\x80", "\ufffd" * 4),
+    ],
+)
+def test_a_surrogate_is_one_bad_character_as_to_java(data: bytes, text: str) -> None:
+    body = pack(">h", len(data)) + data + pack(">i", 1) + b"\0\1m"
+    assert read_request(BY_KEY[12], 0, body, 0, len(body)).group_id == text
+
+
 def test_text_that_is_not_utf_8_may_not_grow_beyond_that() -> None:
     def group_of(size: int) -> bytes:
         return pack(">h", size) + b"\xff" * size + pack(">i", 1) + b"\0\1m"

@@ -94,7 +94,6 @@ def draw(seed: int) -> Setting:
     return Setting(
         durability=chance.choice(["fsync", "fsync", "fsync", "os"]),
         config=GroupConfig(
-            group_min_session_timeout_ms=1_000,
             group_initial_rebalance_delay_ms=chance.choice([0, 0, 500, 3_000]),
             group_max_size=chance.choice([2_147_483_647, 2_147_483_647, 5]),
             offsets_retention_ms=retention_ms,

@@ -82,21 +82,6 @@ def test_a_group_that_had_only_offsets_takes_members_without_a_record_of_its_bir
     assert w.answers[w.join("stranger")] == refused(E.unknown_member_id, "stranger")
 
 
-@pytest.mark.parametrize("session_ms", [5_999, 1_800_001, -1])
-def test_the_session_timeout_has_bounds_which_are_looked_at_before_the_group(
-    w: World, session_ms: int
-) -> None:
-    assert w.answers[w.join(session_ms=session_ms)] == refused(E.invalid_session_timeout)
-    late = w.join("me", session_ms=session_ms)
-    assert w.answers[late] == refused(E.invalid_session_timeout, "me")
-    assert not w.log
-
-
-@pytest.mark.parametrize("session_ms", [6_000, 1_800_000])
-def test_the_bounds_themselves_are_good_session_timeouts(w: World, session_ms: int) -> None:
-    w.new_id(session_ms=session_ms)
-
-
 def test_the_empty_group_id_is_none(w: World) -> None:
     assert w.answers[w.join("me", group_id="")] == refused(E.invalid_group_id, "me")
 

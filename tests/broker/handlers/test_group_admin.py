@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from group_admin_world import World
 from kio.schema.errors import ErrorCode
+from topic_world import milliseconds
 
 E = ErrorCode
 NOT_ASKED = -(2**31)
@@ -189,3 +190,50 @@ def test_topics_that_are_read_keep_their_offsets() -> None:
         E.none,
         [("no", [(0, E.unknown_topic_or_partition)]), ("t", [(0, subscribed)])],
     )
+
+
+@pytest.mark.parametrize("leads", [True, False])
+@pytest.mark.parametrize(
+    ("group_id", "session_ms", "error"),
+    [
+        ("", 5_999, E.invalid_group_id),
+        ("g", 5_999, E.invalid_session_timeout),
+        ("g", 1_800_001, E.invalid_session_timeout),
+        ("g", -1, E.invalid_session_timeout),
+        ("g", 6_000, E.unknown_member_id),
+        ("g", 1_800_000, E.unknown_member_id),
+    ],
+)
+def test_the_session_timeout_has_bounds_which_are_looked_at_before_the_coordinator(
+    group_id: str, session_ms: int, error: E, *, leads: bool
+) -> None:
+    world = World()
+    world.groups._leads = lambda _partition: leads
+    if not leads and error is E.unknown_member_id:
+        error = E.not_coordinator
+    answer = world.ask(
+        "JoinGroup",
+        5,
+        group_id=group_id,
+        session_timeout=milliseconds(session_ms),
+        rebalance_timeout=milliseconds(60_000),
+        member_id="me",
+        protocol_type="consumer",
+        protocols=(),
+    )
+    assert answer.error_code is error
+    assert answer.member_id == ("" if error is E.not_coordinator else "me")
+
+
+def test_a_message_that_finds_no_room_is_the_end_of_all_that_were_asked_for() -> None:
+    world = World()
+    long = "g" * 32_751
+    assert [g.error_message for g in describe(world, 6, long[1:])] == [
+        f"Group {long[1:]} not found."
+    ]
+    told = [
+        (g.error_code, g.error_message, g.group_id, g.group_state, g.authorized_operations)
+        for g in describe(world, 6, "g", long)
+    ]
+    assert told == [(E.unknown_server_error, "", name, "", NOT_ASKED) for name in ("g", long)]
+    assert [g.error_code for g in describe(world, 5, long)] == [E.none]

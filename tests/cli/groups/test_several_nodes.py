@@ -57,3 +57,15 @@ def test_a_coordinator_that_has_moved_is_looked_for_again(
         assert isinstance(cluster.describe([GROUP])[GROUP], Group)
         assert cluster.coordinator(GROUP)[2] == node_id
         move()
+
+
+def test_a_group_is_deleted_where_its_coordinator_is_now(
+    cluster: Cluster, move: Callable[[], int]
+) -> None:
+    cluster.alter(GROUP, {PLACE: 1})
+    assert cluster.coordinator(GROUP)
+    move()
+    results = cluster.delete_groups([GROUP, "nobody"])
+    assert results.pop(GROUP) is None
+    assert [refused and refused.name for refused in results.values()] == ["GROUP_ID_NOT_FOUND"]
+    assert cluster.committed(GROUP) == {}
