@@ -1,0 +1,329 @@
+"""The same segments compacted by us and by a real Kafka: the same files, batches, records are left.
+
+What Kafka made of its segments is recorded in vectors/compaction.json and compared in every run.
+With a Java runtime Kafka is asked again; KOHORT_PARITY_RECORD=1 then writes the vectors.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import os
+import re
+import time
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from compacting import DAY_MS
+from confluent_kafka import Producer
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
+from kohort.log.batch import Record, records, split
+from kohort.log.cleaner import clean
+from kohort.log.files import MemoryFiles
+from kohort.log.filtering import Terms
+from kohort.log.header import BatchHeader
+from kohort.log.log import Log, LogConfig
+from kohort.log.work import in_place
+from parity.kafka_broker import VERSION, kafka_broker
+
+VECTORS = Path(__file__).parent / "vectors" / "compaction.json"
+FOLDER = Path("/data/compacted-0")
+TOPIC = "compacted"
+SEGMENT_BYTES = 1024 * 1024
+RETENTION_MS = 3_000
+PATIENCE_SECONDS = 60
+
+Segments = dict[str, bytes]
+Batch = tuple[BatchHeader, list[Record]]
+
+
+class Run(NamedTuple):
+    """One compaction by Kafka."""
+
+    before: Segments
+    after: Segments
+    first_dirty: int
+
+
+def content(segments: Segments) -> dict[str, list[Batch]]:
+    """Batches by file. What a codec makes of the same bytes differs from one program to another."""
+    return {
+        name: [
+            (
+                header._replace(crc=0, batch_length=0) if header.codec else header,
+                list(records(data, position)),
+            )
+            for position, header in split(data)
+        ]
+        for name, data in sorted(segments.items())
+    }
+
+
+def time_of(run: Run) -> int:
+    """When Kafka ran, told by the horizons that it set."""
+    known = {h.delete_horizon_ms for file in content(run.before).values() for h, _ in file}
+    new = {h.delete_horizon_ms for file in content(run.after).values() for h, _ in file} - known
+    (horizon_ms,) = new
+    assert horizon_ms is not None
+    return horizon_ms - RETENTION_MS
+
+
+def compacted(run: Run) -> Segments:
+    files = MemoryFiles()
+    files.make_folder(FOLDER)
+    for name, data in run.before.items():
+        files.contents[FOLDER / name] = bytearray(data)
+    log = Log.open(FOLDER, files, LogConfig(segment_bytes=SEGMENT_BYTES))
+    terms = Terms(
+        now_ms=time_of(run),
+        delete_retention_ms=RETENTION_MS,
+        segment_bytes=SEGMENT_BYTES,
+        dedupe_buffer_bytes=1024 * 1024,
+        producer_expiration_ms=DAY_MS,
+    )
+    in_place(clean(log, run.first_dirty, log.segments[-1].base_offset, terms))
+    return {name: files.read_bytes(FOLDER / name) for name in files.list(FOLDER)}
+
+
+def recorded() -> list[Run]:
+    return [
+        Run(_unpacked(run["before"]), _unpacked(run["after"]), run["first_dirty"])
+        for run in json.loads(VECTORS.read_text())["runs"]
+    ]
+
+
+def _unpacked(packed: dict[str, str]) -> Segments:
+    return {name: zlib.decompress(base64.b64decode(text)) for name, text in packed.items()}
+
+
+def _packed(segments: Segments) -> dict[str, str]:
+    return {
+        name: base64.b64encode(zlib.compress(data, 9)).decode()
+        for name, data in sorted(segments.items())
+    }
+
+
+def write(runs: list[Run]) -> None:
+    told = {
+        "kafka": VERSION,
+        "recorded": "KOHORT_PARITY_RECORD=1: segments before and after each run of its cleaner",
+        "runs": [
+            {
+                "before": _packed(run.before),
+                "after": _packed(run.after),
+                "first_dirty": run.first_dirty,
+            }
+            for run in runs
+        ],
+    }
+    VECTORS.parent.mkdir(exist_ok=True)
+    VECTORS.write_text(json.dumps(told, indent=1) + "\n")
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_the_same_is_left_as_kafka_left(number: int) -> None:
+    run = recorded()[number]
+    assert content(compacted(run)) == content(run.after)
+
+
+def test_the_recorded_segments_have_all_that_is_special() -> None:
+    runs = recorded()
+    left = [[h for file in content(run.after).values() for h, _ in file] for run in runs]
+    first, second, third = left
+    emptied = [header for header in first if not header.count]
+    assert {header.codec for header in first} == set(range(5))
+    assert any(h.producer_id >= 0 and not h.is_transactional for h in emptied)
+    assert any(header.is_transactional for header in emptied)
+    assert any(h.delete_horizon_ms for h in first if not h.is_control)
+    # Of a transaction that was superseded whole: its end stays, then with a horizon, then goes.
+    ends = {h.base_offset for h in second if h.is_control and h.delete_horizon_ms}
+    assert ends <= {h.base_offset for h in first if not h.delete_horizon_ms}
+    assert ends
+    assert not ends & {h.base_offset for h in third if h.count}
+    tombstones = {h.base_offset for h in first if h.delete_horizon_ms}
+    assert tombstones - {h.base_offset for h in second}
+    # The last batch of a run, of which nothing is left.
+    assert any(h.producer_id < 0 and not h.count for h in third)
+    assert any(not data for run in runs for data in run.after.values())
+    assert any(len(run.after) < len(run.before) for run in runs)
+
+
+@pytest.mark.java
+def test_kafka_finds_what_we_leave_sound(kafka_tool: Callable[..., str], tmp_path: Path) -> None:
+    for run in recorded():
+        for name, data in compacted(run).items():
+            (tmp_path / name).write_bytes(data)
+        names = sorted(map(str, tmp_path.glob("*.log")))
+        said = kafka_tool(
+            "org.apache.kafka.tools.DumpLogSegments",
+            "--deep-iteration",
+            "--files",
+            ",".join(names),
+        )
+        assert said.count("isvalid: true") == sum(map(len, content(compacted(run)).values()))
+        assert "isvalid: false" not in said
+        assert not re.search("invalid bytes|CORRUPT|mismatch|exception", said, re.IGNORECASE)
+        for name in names:
+            Path(name).unlink()
+
+
+@pytest.mark.java
+@pytest.mark.slow
+async def test_kafka_still_leaves_the_same(kafka_jars: Path, tmp_path: Path) -> None:
+    settings = {
+        "log.cleaner.backoff.ms": "100",
+        "transaction.state.log.num.partitions": "1",
+        "log.initial.task.delay.ms": "500",
+    }
+    async with kafka_broker(kafka_jars, tmp_path / "kafka", settings) as port:
+        data = tmp_path / "kafka" / "data"
+        runs = await asyncio.to_thread(_play, f"127.0.0.1:{port}", data)
+    for run in runs:
+        assert content(compacted(run)) == content(run.after)
+    if os.environ.get("KOHORT_PARITY_RECORD"):
+        write(runs)
+
+
+def _play(bootstrap: str, data: Path) -> list[Run]:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    config = {
+        "cleanup.policy": "delete",
+        "retention.ms": "-1",
+        "segment.bytes": str(SEGMENT_BYTES),
+        "delete.retention.ms": str(RETENTION_MS),
+        "min.cleanable.dirty.ratio": "0",
+    }
+    for made in admin.create_topics([NewTopic(TOPIC, 1, 1, config=config)]).values():
+        made.result(PATIENCE_SECONDS)
+    _first_story(bootstrap)
+    first = _run(admin, data)
+    _second_story(bootstrap)
+    _await_horizon(first)
+    second = _run(admin, data)
+    _third_story(bootstrap)
+    _await_horizon(second)
+    return [first, second, _run(admin, data)]
+
+
+def _await_horizon(run: Run) -> None:
+    """Only time ends it."""
+    deadline_ms = time_of(run) + RETENTION_MS
+    _until(lambda: time.time_ns() // 1_000_000 > deadline_ms)
+
+
+def _run(admin: AdminClient, data: Path) -> Run:
+    before, first_dirty = _segments(data), _cleaned_offset(data)
+    active = int(max(before).removesuffix(".log"))
+    _set_policy(admin, "compact")
+    _until(lambda: _cleaned_offset(data) == active)
+    _set_policy(admin, "delete")
+    return Run(before, _segments(data), first_dirty)
+
+
+def _set_policy(admin: AdminClient, policy: str) -> None:
+    entry = ConfigEntry("cleanup.policy", policy, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, TOPIC, incremental_configs=[entry])
+    for changed in admin.incremental_alter_configs([resource]).values():
+        changed.result(PATIENCE_SECONDS)
+
+
+def _segments(data: Path) -> Segments:
+    return {path.name: path.read_bytes() for path in (data / f"{TOPIC}-0").glob("*.log")}
+
+
+def _cleaned_offset(data: Path) -> int:
+    file = data / "cleaner-offset-checkpoint"
+    lines = file.read_text().splitlines()[2:] if file.exists() else []
+    return next((int(line.split()[2]) for line in lines if line.startswith(f"{TOPIC} ")), 0)
+
+
+def _until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, "Kafka did not get there in time"
+        time.sleep(0.05)
+
+
+def _producer(bootstrap: str, **config: Any) -> Producer:
+    options = {key.replace("_", "."): value for key, value in config.items()}
+    return Producer({"bootstrap.servers": bootstrap, "linger.ms": 5_000, **options})
+
+
+def _put(producer: Producer, *pairs: tuple[str | None, str | None]) -> None:
+    """One batch."""
+    for key, value in pairs:
+        producer.produce(TOPIC, key=key, value=value, partition=0)
+    assert producer.flush(PATIENCE_SECONDS) == 0
+
+
+def _roll(bootstrap: str, key: str | None = "filler") -> None:
+    """What fills the segment to its end."""
+    producer = _producer(bootstrap)
+    for _ in range(4):
+        _put(producer, (key, "." * 300 * 1024))
+
+
+def _transaction(
+    bootstrap: str, name: str, pairs: list[tuple[str | None, str | None]], *, commit: bool
+) -> None:
+    producer = _producer(bootstrap, transactional_id=name)
+    producer.init_transactions(PATIENCE_SECONDS)
+    producer.begin_transaction()
+    _put(producer, *pairs)
+    if commit:
+        producer.commit_transaction(PATIENCE_SECONDS)
+    else:
+        producer.abort_transaction(PATIENCE_SECONDS)
+
+
+def _first_story(bootstrap: str) -> None:
+    plain = _producer(bootstrap)
+    _put(plain, ("a", "1"), ("b", "1"), ("c", "1"), (None, "nobody's"))
+    _put(plain, ("a", "2"), ("d", None), ("b", None))
+    for codec in ("gzip", "snappy", "lz4", "zstd"):
+        packed = _producer(bootstrap, compression_type=codec)
+        _put(packed, ("a", codec), *((f"{codec} {n}", f"value {n}" * 9) for n in range(40)))
+        _put(packed, (f"{codec} 1", "newer"), (f"{codec} 2", None))
+    idempotent = _producer(bootstrap, enable_idempotence=True)
+    _put(idempotent, ("i", "1"), ("j", "1"))
+    _put(idempotent, ("i", "2"), ("k", "1"))
+    _transaction(bootstrap, "kept", [("t1", "1"), ("t2", "1")], commit=True)
+    _transaction(bootstrap, "aborted", [("t1", "never"), ("a", "never")], commit=False)
+    _transaction(bootstrap, "superseded", [("t3", "1")], commit=True)
+    # The same producer's name again: another epoch, the last of which is what counts.
+    _transaction(bootstrap, "superseded", [("t4", "1")], commit=True)
+    _roll(bootstrap)
+    _put(plain, ("i", "3"), ("k", "2"), ("t3", "2"), ("t4", "2"), ("c", "2"))
+    _roll(bootstrap)
+    _transaction(bootstrap, "late", [("t5", "1")], commit=True)
+    _roll(bootstrap)
+    _put(plain, ("a", "in the active segment"), ("filler", "short"))
+
+
+def _second_story(bootstrap: str) -> None:
+    plain = _producer(bootstrap)
+    _put(plain, ("c", None), ("e", "1"), ("t5", "2"))
+    _transaction(bootstrap, "second", [("t1", "2"), ("t2", "2")], commit=True)
+    _transaction(bootstrap, "aborted", [("e", "never")], commit=False)
+    _roll(bootstrap)
+    _put(plain, ("e", "2"))
+    _roll(bootstrap)
+    _put(plain, ("filler", "short"))
+
+
+def _third_story(bootstrap: str) -> None:
+    plain = _producer(bootstrap)
+    _put(plain, ("e", None), ("a", "3"))
+    _roll(bootstrap, key=None)
+    _put(plain, ("filler", "short"))
