@@ -64,6 +64,7 @@ class LedPartitions(ABC):
             read=self._forgetter.begin,
             failed=self._fail,
             misread=self._misread,
+            idle=self._load_next,
         )
         self._snapshots = Snapshots(store, clock, timers, self._misread)
         # Told when topics that were deleted are forgotten in a partition, or nobody serves it.
@@ -87,8 +88,9 @@ class LedPartitions(ABC):
         while self._to_load:
             partition = self._to_load.popleft()
             if partition not in self._shards and self._leads(partition):
-                self._open(partition)
-                self._call_soon(self._load_next)
+                self._open(partition, is_asked_for=False)
+                if self._loader.is_idle:
+                    self._call_soon(self._load_next)
                 return
 
     def resign(self, partition: int) -> None:
@@ -155,13 +157,14 @@ class LedPartitions(ABC):
             return None
         if shard.state is ShardState.FAILED:
             return refusal(command, ErrorCode.not_coordinator)
+        self._loader.prefer(shard)
         return refusal(command, ErrorCode.coordinator_load_in_progress)
 
     # --- losing
 
-    def _open(self, partition: int) -> ServedShard:
+    def _open(self, partition: int, *, is_asked_for: bool = True) -> ServedShard:
         shard = self._shards[partition] = ServedShard(partition, self._new_coordinator(partition))
-        self._loader.begin(shard)
+        self._loader.begin(shard, is_asked_for=is_asked_for)
         return shard
 
     def _lose(self, shard: ServedShard, error: OSError) -> None:

@@ -1,5 +1,6 @@
 """Reading a partition of the offsets topic: its log, in slices, into its coordinator."""
 
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 
@@ -9,14 +10,18 @@ from ..offsets.records import UndecodableRecord
 from ..offsets.store import OffsetsStore
 from .shard import ServedShard, ShardState
 
-# Loading goes on in slices of this many records, about 20 ms, between which other partitions are
-# served; a log that fits into the first slice never makes a client wait for a retry.
-LOAD_SLICE_RECORDS = 10_000
+# A log of no more records is read at once, in some 50 ms, so that no client is told to come again.
+AT_ONCE_RECORDS = 10_000
+# Of a longer one so many at a time, some 5 ms, between which others are served.
+SLICE_RECORDS = 1_000
 
 
 class Loader:
-    """`read(shard)` hears that the log has been read, `failed(shard, error)` that it cannot be,
-    `misread(shard, error)` that its snapshot cannot."""
+    """Reads one log after the other: first those that somebody has asked for.
+
+    `read(shard)` hears that the log has been read, `failed(shard, error)` that it cannot be,
+    `misread(shard, error)` that its snapshot cannot; `idle()` that there is nothing to read.
+    """
 
     def __init__(
         self,
@@ -26,14 +31,18 @@ class Loader:
         read: Callable[[ServedShard], None],
         failed: Callable[[ServedShard, Exception], None],
         misread: Callable[[ServedShard, OSError], None],
+        idle: Callable[[], None],
     ) -> None:
         self._store = store
         self._call_soon = call_soon
         self._has_read = read
         self._failed = failed
         self._misread = misread
+        self._idle = idle
+        self._waiting: deque[ServedShard] = deque()
+        self._turn_is_due = False
 
-    def begin(self, shard: ServedShard) -> None:
+    def begin(self, shard: ServedShard, *, is_asked_for: bool = True) -> None:
         """Read the log into the shard's coordinator, which is a new one."""
         shard.state = ShardState.LOADING
         try:
@@ -43,15 +52,25 @@ class Loader:
             return
         if self._store.is_pending(shard.log):
             # Of the node that led it before; what it has been promised must be read too.
-            self._store.then(shard.log, partial(self._read, shard))
+            self._store.then(shard.log, partial(self._read, shard, is_asked_for))
         else:
-            self._read(shard, None)
+            self._read(shard, is_asked_for, None)
 
-    def _read(self, shard: ServedShard, error: OSError | None) -> None:
+    def prefer(self, shard: ServedShard) -> None:
+        """Somebody has asked for it."""
+        if shard in self._waiting and self._waiting[0] is not shard:
+            self._waiting.remove(shard)
+            self._waiting.appendleft(shard)
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._waiting
+
+    def _read(self, shard: ServedShard, is_asked_for: bool, error: OSError | None) -> None:
         if shard.state is ShardState.RESIGNED:
             return
         if error is not None:
-            self.begin(shard)  # from what is on the disk
+            self.begin(shard, is_asked_for=is_asked_for)  # from what is on the disk
             return
         assert shard.log is not None
         try:
@@ -60,11 +79,33 @@ class Loader:
             self._failed(shard, failure)
             return
         shard.snapshot_end = begun
-        self._next_slice(shard)
+        if not self._is_over(shard, AT_ONCE_RECORDS):
+            if is_asked_for:
+                self._waiting.appendleft(shard)
+            else:
+                self._waiting.append(shard)
+            self._arm()
 
-    def _next_slice(self, shard: ServedShard) -> None:
+    def _arm(self) -> None:
+        if not self._turn_is_due:
+            self._turn_is_due = True
+            self._call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._turn_is_due = False
+        if self._waiting:
+            shard = self._waiting.popleft()
+            if not self._is_over(shard, SLICE_RECORDS):
+                self._waiting.appendleft(shard)
+        if self._waiting:
+            self._arm()
+        else:
+            self._idle()
+
+    def _is_over(self, shard: ServedShard, count: int) -> bool:
+        """Read so many records more; whether there is nothing left to read."""
         if shard.loading is None:
-            return  # The broker was closed meanwhile.
+            return True  # given up meanwhile
         loaded = 0
         apply = shard.coordinator.apply
         try:
@@ -72,14 +113,14 @@ class Loader:
                 for record in records:
                     apply(record)
                 loaded += len(records)
-                if loaded >= LOAD_SLICE_RECORDS:
-                    self._call_soon(partial(self._next_slice, shard))
-                    return
+                if loaded >= count:
+                    return False
         except UnreadableGroup as error:
             self._misread(shard, error)
-            return
+            return True
         except (OSError, LogError, UndecodableRecord) as error:
             self._failed(shard, error)
-            return
+            return True
         shard.loading = None
         self._has_read(shard)
+        return True

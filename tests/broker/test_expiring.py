@@ -11,7 +11,7 @@ from kohort.broker.config import BrokerConfig
 from kohort.broker.groups.commands import CommitEntry, OffsetCommit, OffsetFetch
 from kohort.broker.groups.config import GroupConfig
 from kohort.broker.groups.expiring import SLICE_TOMBSTONES
-from kohort.broker.loading import LOAD_SLICE_RECORDS
+from kohort.broker.loading import AT_ONCE_RECORDS
 from kohort.log.batch import records
 from kohort.offsets.records import GroupForgotten, OffsetCommitted, OffsetForgotten, decode
 from kohort.protocol.errors import ErrorCode
@@ -98,7 +98,7 @@ def test_a_lost_partition_ends_its_sweep_and_begins_another_later() -> None:
 
 def test_a_topic_that_is_deleted_while_the_log_is_read_takes_its_offsets_along() -> None:
     world = World("os")
-    for offset in range(2 * LOAD_SLICE_RECORDS):
+    for offset in range(2 * AT_ONCE_RECORDS):
         world.commit(f"c{offset}", offset)
         if offset % 1_000 == 0:
             world.turn()

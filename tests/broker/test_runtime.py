@@ -5,6 +5,8 @@ import errno
 from typing import Any
 
 import pytest
+from group_admin_world import World as AdminWorld
+from kohort.broker import loading
 from kohort.broker.groups.commands import (
     CommitEntry,
     Heartbeat,
@@ -13,7 +15,8 @@ from kohort.broker.groups.commands import (
     OffsetFetch,
 )
 from kohort.broker.led import RETRY_FAILED_MS
-from kohort.broker.loading import LOAD_SLICE_RECORDS
+from kohort.broker.loading import AT_ONCE_RECORDS
+from kohort.broker.shard import ShardState
 from kohort.log.log import LogConfig
 from kohort.log.rounds import Durability
 from kohort.protocol.errors import ErrorCode
@@ -208,7 +211,7 @@ def test_a_join_is_answered_when_its_deadline_comes() -> None:
 
 def test_a_large_log_is_loaded_in_slices_and_clients_are_told_to_come_back() -> None:
     before = World("os")
-    entries = [CommitEntry("t", p, 1, -1, None, None) for p in range(LOAD_SLICE_RECORDS + 1)]
+    entries = [CommitEntry("t", p, 1, -1, None, None) for p in range(AT_ONCE_RECORDS + 1)]
     commit = OffsetCommit("g", -1, "", None, entries, None, ErrorCode.illegal_generation)
     before.ask("all", commit)
     before.turn()
@@ -264,3 +267,36 @@ def test_tombstones_are_never_too_large() -> None:
     world.turn()
     assert errors_of(world.answers["refused"]) == (ErrorCode.unknown_server_error,)
     assert world.fetched() == -1
+
+
+def test_what_somebody_asks_for_is_read_before_what_nobody_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = AdminWorld(durability="os")
+    before.make("t", 1)
+    of: dict[int, str] = {}
+    for number in range(100):
+        of.setdefault(before.groups.partition_of(f"g{number}"), f"g{number}")
+    for group_id in of.values():
+        for _ in range(20):
+            before.commit(group_id, "t", 0)
+            before.turn()
+    monkeypatch.setattr(loading, "AT_ONCE_RECORDS", 2)
+    monkeypatch.setattr(loading, "SLICE_RECORDS", 1)
+    world = AdminWorld(files=before.files, durability="os")
+    world.groups.load(sorted(of))
+    read: list[int] = []
+    asked: dict[int, ErrorCode] = {}
+    last = max(of)
+    while len(read) < len(of):
+        if len(asked) < 2:
+            fetch = OffsetFetch(of[last], (("t", (0,)),), False, None, -1)
+            world.groups.submit(
+                fetch, lambda at, result: asked.setdefault(at, result.error), len(asked)
+            )
+        world._turns.pop(0)()
+        shards = world.groups._shards
+        read += [p for p in shards if shards[p].state is ShardState.ACTIVE and p not in read]
+    assert asked[0] is ErrorCode.coordinator_load_in_progress
+    assert read[0] == last
+    assert read[1:] == sorted(set(of) - {last})
