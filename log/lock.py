@@ -28,7 +28,13 @@ class FolderLock:
         self._lock.release()
 
 
-def lock_folder(folder: Path, files: Files, *, what: str = "kohort") -> FolderLock:
+def lock_folder(
+    folder: Path,
+    files: Files,
+    *,
+    what: str = "kohort",
+    way_out: str = "Stop it, or choose another --data-dir.",
+) -> FolderLock:
     """Takes the data folder, which must exist, for this process.
 
     Raises FolderInUse, saying who holds it and what to do; OSError when it cannot be written.
@@ -41,9 +47,7 @@ def lock_folder(folder: Path, files: Files, *, what: str = "kohort") -> FolderLo
         # written says so about the file itself.
         if isinstance(error, PermissionError) and error.filename is not None:
             raise
-        raise FolderInUse(
-            f"{folder} is in use by {_holder(path, files)}. Stop it, or choose another --data-dir."
-        ) from None
+        raise FolderInUse(f"{folder} is in use by {_holder(path, files)}. {way_out}") from None
     lock.note(f"process {os.getpid()} ({what})\n")
     return FolderLock(lock)
 

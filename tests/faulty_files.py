@@ -180,11 +180,13 @@ class FaultyFiles(MemoryFiles):
                 if folder not in folders and chance.random() < 0.5:
                     folders.add(folder)
             for path, content in self.contents.items():
-                if path not in names and chance.random() < 0.5:
+                # A name that another content has taken leads to the one or to the other.
+                if names.get(path) is not content and chance.random() < 0.5:
                     names[path] = content
             left = {id(content) for content in self.contents.values()}
             for path, content in sorted(names.items()):
-                if id(content) not in left and chance.random() < 0.5:
+                gone = path not in self.contents and id(content) not in left
+                if gone and chance.random() < 0.5:
                     del names[path]
         for path, content in names.items():
             if path.parent in folders or path.parent.parent == path.parent:

@@ -3,19 +3,39 @@
 Only `repair` and `compact` write. A folder may be Kafka's.
 
 arguments.py   the commands and their flags
-places.py      what a path names: a segment, a partition's folder, a data folder
+sources.py     what a path names: a segment, a partition's folder, a data folder
 sweep.py       the batches of a segment, and what is bad between them
 cursor.py      a reader's place in a partition that others write, compact and cut
 decoding.py    what a record says
+wreck.py       what can still be read of bad bytes
+text.py        records as lines for people
+progress.py    how far long work has come, on a terminal
 dump.py        `kohort log dump`
 compact.py     `kohort log compact`
+verify.py      `kohort log verify`
+repair.py      `kohort log repair`
+impact.py      what lost records mean for groups
+stats.py       `kohort log stats`
 """
 
 import argparse
 from importlib import import_module
 
+from ..errors import UserError
+
 
 def run(args: argparse.Namespace) -> int:
     """Run one command; its exit code. Raises UserError."""
-    code: int = import_module(f".{args.log_command}", __package__).run(args)
+    from ...log.errors import UnsupportedMagic
+
+    try:
+        code: int = import_module(f".{args.log_command}", __package__).run(args)
+    except UnsupportedMagic as error:
+        raise UserError(f"{args.path} cannot be read: {error.reason}.") from error
+    except BrokenPipeError:
+        raise  # whoever reads our lines has had enough
+    except PermissionError as error:
+        raise UserError(f"{error.filename or args.path}: this user may not do that.") from error
+    except OSError as error:
+        raise UserError(f"{error.filename or args.path}: {error.strerror or error}.") from error
     return code

@@ -19,6 +19,9 @@ def add_commands(log: argparse.ArgumentParser) -> None:
     commands = log.add_subparsers(dest="log_command", metavar="COMMAND", required=True)
     _dump(commands)
     _compact(commands)
+    _verify(commands)
+    _repair(commands)
+    _stats(commands)
 
 
 def _add(commands: Commands, name: str, says: str, more: str) -> Any:
@@ -59,4 +62,35 @@ def _compact(commands: Commands) -> None:
         "keep the newest record of each key, where no broker is using the folder",
         "Topics without cleanup.policy=compact are passed over. Exit code 1: a log is damaged and "
         "stays as it is.",
+    )
+
+
+def _verify(commands: Commands) -> None:
+    _add(
+        commands,
+        "verify",
+        "say whether all of it is sound",
+        "What is bad is told with its place, what is lost by it and what to do. Nothing is "
+        "written. Exit code 0: sound; 1: flaws; 2: no log.",
+    )
+
+
+def _repair(commands: Commands) -> None:
+    _add(
+        commands,
+        "repair",
+        "take bad bytes out of it, and keep what is sound behind them",
+        "For a folder that no broker uses. The bad bytes are kept in files *.cut. What is lost, "
+        "and what that means for groups, is told. Exit code 1: flaws are left.",
+    ).add_argument("--dry-run", action="store_true", help="only tell; write nothing")
+
+
+def _stats(commands: Commands) -> None:
+    _add(
+        commands,
+        "stats",
+        "tell how much is in it, and how much of that still counts",
+        "A line for each partition, and the total.",
+    ).add_argument(
+        "--format", choices=("table", "json", "csv"), default="table", help="(default: table)"
     )

@@ -30,7 +30,7 @@ from ...topics.records import (
 )
 from ...topics.start_offsets import StartOffsets
 from ..errors import UserError
-from .places import Place, places
+from .sources import Source, sources
 
 PROGRESS_SECONDS: Final = 0.2
 
@@ -51,7 +51,7 @@ class Row(NamedTuple):
 
 def run(args: argparse.Namespace) -> int:
     """0, or 1 when a log is damaged, after all others. Raises UserError."""
-    found = places(args.path)
+    found = sources(args.path)
     if found[0].segment is not None:
         raise UserError(
             f"{args.path} is a segment, and a log is compacted as a whole: give the folder."
@@ -71,12 +71,12 @@ def run(args: argparse.Namespace) -> int:
         lock.release()
 
 
-def _compact(path: Path, found: list[Place], folder: Path, files: Files) -> int:
+def _compact(path: Path, found: list[Source], folder: Path, files: Files) -> int:
     try:
         known = settings_in(folder, files)
     except (LogError, UnreadableRecord) as error:
         raise UserError(f"The registry of topics in {folder} cannot be read: {error}.") from error
-    wanted = [place for place in found if place.topic in known and known[place.topic].compacted]
+    wanted = [source for source in found if source.topic in known and known[source.topic].compacted]
     if not wanted:
         raise UserError(
             f"{path} has nothing to compact: no topic there has cleanup.policy=compact. Of any "
@@ -84,12 +84,12 @@ def _compact(path: Path, found: list[Place], folder: Path, files: Files) -> int:
         )
     start_offsets = StartOffsets(folder, files)
     rows, damaged = [], False
-    for place in wanted:
+    for source in wanted:
         try:
-            rows.append(compacted(place, known[place.topic], start_offsets, files))
+            rows.append(compacted(source, known[source.topic], start_offsets, files))
         except (LogError, OSError) as error:
             damaged = True
-            print(f"# {place.name} stays as it is: {error}", file=sys.stderr)
+            print(f"# {source.name} stays as it is: {error}", file=sys.stderr)
     if rows:
         print(table(rows), end="")
     return 1 if damaged else 0
@@ -116,7 +116,7 @@ def settings_in(folder: Path, files: Files) -> Mapping[str, TopicSettings]:
 
 
 def compacted(
-    place: Place, settings: TopicSettings, start_offsets: StartOffsets, files: Files
+    source: Source, settings: TopicSettings, start_offsets: StartOffsets, files: Files
 ) -> Row:
     """Compacts the whole log of a partition. Raises OSError, LogError."""
     config = LogConfig(
@@ -130,13 +130,13 @@ def compacted(
         dedupe_buffer_bytes=defaults.int("log.cleaner.dedupe.buffer.size"),
         producer_expiration_ms=defaults.int("producer.id.expiration.ms"),
     )
-    start_offset = start_offsets.of(place.name)
-    _check_whole(place, files)
-    log = Log.open(place.folder, files, config, start_offset=start_offset)
+    start_offset = start_offsets.of(source.name)
+    _check_whole(source, files)
+    log = Log.open(source.folder, files, config, start_offset=start_offset)
     try:
         size, segments = log.size, len(log.segments)
         log.begin_segment()
-        progress = Progress(place.name, log.size)
+        progress = Progress(source.name, log.size)
         first_dirty, end = log.start_offset, log.segments[-1].base_offset
         before = 0
         while True:
@@ -146,10 +146,10 @@ def compacted(
                 break
             first_dirty = done.end_offset  # as far as the memory for keys reached
         log.sync()
-        start_offsets.cleaned.put(place.name, done.end_offset)
+        start_offsets.cleaned.put(source.name, done.end_offset)
         progress.over()
         return Row(
-            place.name,
+            source.name,
             (before, done.records_after),
             (size, log.size),
             (segments, len(log.segments) - (not log.segments[-1].size)),
@@ -158,17 +158,17 @@ def compacted(
         log.close()
 
 
-def _check_whole(place: Place, files: Files) -> None:
+def _check_whole(source: Source, files: Files) -> None:
     """Opening a log for writing cuts it off at bad bytes, with all that comes after; that is not
     what was asked for. Raises LogError."""
-    log = Log.open(place.folder, files, read_only=True)
+    log = Log.open(source.folder, files, read_only=True)
     end_offset = log.end_offset
     log.close()
-    later = [base for base in place.segments() if base >= end_offset]
+    later = [base for base in source.segments() if base >= end_offset]
     if later:
         raise LogError(
             f"it is damaged at offset {end_offset}, before its segment {later[0]}; "
-            f"`kohort log verify {place.folder}` shows where"
+            f"`kohort log verify {source.folder}` shows where"
         )
 
 

@@ -14,7 +14,7 @@ from ...offsets.errors import UndecodableRecord
 from ...offsets.kinds import read_assignment, read_entry, read_subscription
 from ...topics.records import UnreadableRecord
 from ...topics.records import decode as decode_registry
-from .places import Place
+from .sources import Source
 from .sweep import Sound
 
 __all__ = ["Content", "Decoded", "content_of", "decoded", "shown"]
@@ -71,7 +71,7 @@ class Content(NamedTuple):
     error: str | None = None
 
 
-def decoded(place: Place, file: str, sound: Sound, floor: int) -> Iterator[Decoded]:
+def decoded(source: Source, file: str, sound: Sound, floor: int) -> Iterator[Decoded]:
     """The records of a batch from offset `floor` on.
 
     Raises InvalidRecord when the batch is not what its header says.
@@ -82,12 +82,12 @@ def decoded(place: Place, file: str, sound: Sound, floor: int) -> Iterator[Decod
     for record in records(sound.batch):
         if record.offset < floor:
             continue
-        content = content_of(place, record, is_control=header.is_control)
+        content = content_of(source, record, is_control=header.is_control)
         sequence = header.base_sequence
         if sequence >= 0:
             sequence = (sequence + record.offset - header.base_offset) & 0x7FFFFFFF
         yield Decoded(
-            place.name,
+            source.name,
             file,
             sound.position,
             record.offset,
@@ -109,14 +109,14 @@ def decoded(place: Place, file: str, sound: Sound, floor: int) -> Iterator[Decod
         )
 
 
-def content_of(place: Place, record: Record, *, is_control: bool) -> Content:
+def content_of(source: Source, record: Record, *, is_control: bool) -> Content:
     """Key and value, decoded as the topic's name has it."""
     try:
         if is_control:
             return _control(record)
-        if place.is_offsets:
+        if source.is_offsets:
             return _of_offsets(record)
-        if place.is_registry:
+        if source.is_registry:
             return _of_registry(record)
     except (UndecodableRecord, UnreadableRecord, struct_error) as error:
         return Content(UNDECODABLE, _hex(record.key), None, _hex(record.value), str(error))

@@ -12,7 +12,7 @@ from ...log.files import File
 from ...log.header import HEADER_BYTES
 from ...log.segment import CHUNK_BYTES, check_place, walk
 
-__all__ = ["Flaw", "Sound", "sweep"]
+__all__ = ["Flaw", "Sound", "extent", "sweep"]
 
 # Where the magic byte lies in a batch: what a search looks for.
 MAGIC: Final = b"\x02"
@@ -124,7 +124,7 @@ def _leads_astray(held: Sound, before: int, sound: Sound, file: File) -> bool:
     a gap that the second one fits into, and who comes third does not side with it."""
     if held.header.base_offset == before or sound.header.base_offset < before:
         return False
-    third = _extent(file, sound.end)
+    third = extent(file, sound.end)
     return third is None or third.base_offset < held.header.next_offset
 
 
@@ -146,7 +146,7 @@ def _behind(
     """Where the log goes on behind a bad batch, and with what."""
     position = start
     # Its length may be right: what lies in its records is not mistaken for a batch then.
-    while (header := _extent(file, position)) is not None:
+    while (header := extent(file, position)) is not None:
         position += header.size
         found = _sound_at(file, position, base_offset, lowest)
         if found is not None:
@@ -169,7 +169,7 @@ def _behind(
     return None
 
 
-def _extent(file: File, position: int) -> BatchHeader | None:
+def extent(file: File, position: int) -> BatchHeader | None:
     """The header at a position where a batch could begin."""
     data = file.read(position, HEADER_BYTES)
     try:
@@ -180,7 +180,7 @@ def _extent(file: File, position: int) -> BatchHeader | None:
 
 
 def _sound_at(file: File, position: int, base_offset: int, lowest: int) -> BatchHeader | None:
-    header = _extent(file, position)
+    header = extent(file, position)
     if header is None or header.base_offset < lowest:
         return None
     try:

@@ -64,3 +64,11 @@ def offsets_log(tmp_path: Path) -> Path:
     folder = tmp_path / "data" / "__consumer_offsets-7"
     write_log(folder, [lambda at, n=n: batch_of(at, commit("g", n)) for n in range(10)])
     return folder
+
+
+def bend(segment: Path, position: int, *, size: int = 1) -> bytes:
+    """Turns bits at a place of a file around, as a failing disk does; the file as it was."""
+    content = segment.read_bytes()
+    bent = bytes(byte ^ 0xFF for byte in content[position : position + size])
+    segment.write_bytes(content[:position] + bent + content[position + size :])
+    return content

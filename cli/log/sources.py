@@ -12,12 +12,14 @@ from ...log.segment import base_offset_of
 from ...topics.names import OFFSETS_TOPIC, REGISTRY_TOPIC
 from ..errors import UserError
 
-__all__ = ["Place", "places", "segments_of"]
+__all__ = ["Source", "segments_of", "sources"]
 
 # A segment, or one that was put aside: by a compaction, a deletion, a recovery, a repair.
 SEGMENT: Final = re.compile(
     r"(\d{20})\.log(?:\.(?:cleaned|swap|deleted|(\d+)\.\d+\.cut))?", re.ASCII
 )
+# Of the suffixes above, that of a compaction's whole outcome.
+SWAP: Final = ".swap"
 PARTITION: Final = re.compile(r"(.+)-(\d+)", re.ASCII)
 # What Kafka keeps beside a segment, and what it is.
 BESIDE: Final = {
@@ -28,7 +30,7 @@ BESIDE: Final = {
 }
 
 
-class Place(NamedTuple):
+class Source(NamedTuple):
     """A partition's log. `segment`: only this file of it."""
 
     folder: Path
@@ -62,48 +64,50 @@ class Place(NamedTuple):
 
 
 def segments_of(folder: Path) -> dict[int, Path]:
-    """The segments in a folder, by base offset, in order. Raises OSError."""
-    found = {base_offset_of(path.name): path for path in folder.iterdir()}
+    """The segments in a folder, by base offset, in order. Raises OSError.
+
+    One that a compaction is just swapping in counts where the old one has made room for it.
+    """
+    names = {path.name: path for path in folder.iterdir()}
+    found = {base_offset_of(name.removesuffix(SWAP)): path for name, path in names.items()}
+    found |= {base_offset_of(name): path for name, path in names.items()}
     return {base: found[base] for base in sorted(each for each in found if each is not None)}
 
 
-def places(path: Path, *, topic: str | None = None, may_be_empty: bool = False) -> list[Place]:
+def sources(path: Path, *, topic: str | None = None, may_be_empty: bool = False) -> list[Source]:
     """The partitions at `path`, by name and number. `topic`: of a data folder only those; with
     `may_be_empty` a folder without any is fine.
 
-    Raises UserError for whatever is no log.
+    Raises UserError for whatever is no log, OSError.
     """
     path = path.absolute()
-    try:
-        if path.is_file():
-            return [_of_file(path)]
-        if not path.exists():
-            raise UserError(f"{path} is not there: no such file or folder.")
-        if not path.is_dir():
-            raise UserError(f"{path} is neither a file nor a folder.")
-        if segments_of(path):
-            return [Place(path)]
-        return _of_data_folder(path, topic, may_be_empty)
-    except PermissionError as error:
-        raise UserError(f"{error.filename} may not be read by this user.") from error
+    if path.is_file():
+        return [_of_file(path)]
+    if not path.exists():
+        raise UserError(f"{path} is not there: no such file or folder.")
+    if not path.is_dir():
+        raise UserError(f"{path} is neither a file nor a folder.")
+    if segments_of(path):
+        return [Source(path)]
+    return _of_data_folder(path, topic, may_be_empty)
 
 
-def _of_file(path: Path) -> Place:
+def _of_file(path: Path) -> Source:
     if SEGMENT.fullmatch(path.name):
-        return Place(path.parent, path)
+        return Source(path.parent, path)
     for suffix, what in BESIDE.items():
         if path.name.endswith(suffix):
             raise UserError(f"{path} is {what}: give the .log file beside it.")
     raise UserError(f"{path} is no segment of a log: the name of one is 20 digits and .log.")
 
 
-def _of_data_folder(path: Path, topic: str | None, may_be_empty: bool) -> list[Place]:
+def _of_data_folder(path: Path, topic: str | None, may_be_empty: bool) -> list[Source]:
     found = [
-        Place(folder)
+        Source(folder)
         for folder in path.iterdir()
         if PARTITION.fullmatch(folder.name) and folder.is_dir() and segments_of(folder)
     ]
-    wanted = [place for place in found if topic in (None, place.topic)]
+    wanted = [source for source in found if topic in (None, source.topic)]
     if may_be_empty or wanted:
         return sorted(wanted, key=_by_number)
     if not found:
@@ -112,13 +116,13 @@ def _of_data_folder(path: Path, topic: str | None, may_be_empty: bool) -> list[P
         raise UserError(f"{path} is no log: neither segments nor folders of partitions are in it.")
     raise UserError(
         f"{path} has no {topic}: nobody has committed anything. "
-        f"There {_are(sorted({place.topic for place in found}))}: name a partition's folder."
+        f"There {_are(sorted({source.topic for source in found}))}: name a partition's folder."
     )
 
 
-def _by_number(place: Place) -> tuple[str, int]:
-    _, _, number = place.name.rpartition("-")
-    return place.topic, int(number)
+def _by_number(source: Source) -> tuple[str, int]:
+    _, _, number = source.name.rpartition("-")
+    return source.topic, int(number)
 
 
 def _are(topics: Sequence[str]) -> str:

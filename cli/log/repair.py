@@ -1,0 +1,237 @@
+"""`kohort log repair`: takes bad bytes out of segments and keeps every sound batch behind them. (A
+broker that starts has to end its log at the first bad byte.)
+
+The bad bytes go to files *.cut first. Then the segment is written anew beside itself, synced, and
+renamed into its source: a crash at any moment leaves the old one or the new one, whole.
+"""
+
+import argparse
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from itertools import islice
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from ...log.batch import Record
+from ...log.errors import FolderInUse
+from ...log.files import DiskFiles, File, Files
+from ...log.lock import LOCK_NAME, lock_folder
+from ...log.segment import CHUNK_BYTES, base_offset_of
+from ...offsets.snapshot import NAME as SNAPSHOT_NAME
+from ..errors import UserError
+from .impact import impact
+from .progress import bytes_of, progress
+from .sources import SWAP, Source, sources
+from .sweep import Flaw, Sound, sweep
+from .wreck import readable
+
+# A segment that is being written anew. Nothing else has this name: a broker leaves it alone.
+ASIDE: Final = ".repaired"
+# What tells where batches lie in the segment: Kafka makes it again where it is missing. Our
+# snapshot goes too: it may tell of what the log has no more.
+INDEXES: Final = (".index", ".timeindex", ".txnindex")
+# More sentences hide what was said before them.
+KEYS_SHOWN_MAX: Final = 50
+
+
+class Damage(NamedTuple):
+    """A segment with bad bytes. `kept`: from where to where its sound bytes lie. `lost`: what could
+    still be read of the bad ones."""
+
+    path: Path
+    flaws: list[Flaw]
+    kept: list[tuple[int, int]]
+    lost: list[Record]
+
+
+def run(args: argparse.Namespace) -> int:
+    """0: all is sound now; 1: flaws are left. Raises UserError, OSError."""
+    found = sources(args.path)
+    files = DiskFiles()
+    with ExitStack() as locks:
+        if not args.dry_run:
+            _lock(found, files, locks)
+        with progress("repair", bytes_of(found)) as done:
+            damages = {source: damages_of(source, files, done) for source in found}
+        flaws = 0
+        for source, damaged in damages.items():
+            if damaged:
+                flaws += sum(len(damage.flaws) for damage in damaged)
+                _repair(source, damaged, files, dry_run=args.dry_run)
+    if not flaws:
+        print(f"{args.path}: sound; nothing to repair.")
+        return 0
+    print(f"{args.path}: {flaws} {'flaw' if flaws == 1 else 'flaws'}", end=" ")
+    print("would be cut out; nothing was written." if args.dry_run else "cut out.")
+    return 1 if args.dry_run else 0
+
+
+def _repair(source: Source, damages: list[Damage], files: Files, *, dry_run: bool) -> None:
+    # Of one segment of a log, too: what was lost may be said once more in another.
+    whole = Source(source.folder)
+    if next(_sound_of(source, files), None) is None:
+        raise UserError(f"{source.folder} is no log: there is no sound record batch in it.")
+    if not dry_run:
+        _check_owner(damages)
+    for damage in damages:
+        _tell(damage)
+        if not dry_run:
+            for name in mend(damage, files):
+                print(f"    kept in {name}")
+    _tell_impact(whole, damages, files)
+
+
+def _lock(found: list[Source], files: Files, locks: ExitStack) -> None:
+    """A folder without a lock file has never been a broker's: a copy, in most cases."""
+    for folder in {source.folder.parent for source in found}:
+        if files.exists(folder / LOCK_NAME):
+            try:
+                lock = lock_folder(
+                    folder, files, what="kohort log repair", way_out="Stop it first."
+                )
+            except FolderInUse as error:
+                raise UserError(str(error)) from error
+            locks.callback(lock.release)
+
+
+def damages_of(source: Source, files: Files, done: Callable[[int], None]) -> list[Damage]:
+    """The segments that have bad bytes. Raises UserError for what cannot be repaired, OSError,
+    UnsupportedMagic."""
+    damages = []
+    end_offset = 0
+    for base, path in source.segments().items():
+        if base_offset_of(path.name) is None and path.suffix != SWAP:
+            raise UserError(f"{path} was put aside: it is no part of a log any more.")
+        if path.suffix == SWAP:
+            raise UserError(
+                f"{path} is of a compaction that was interrupted: the next start of a broker ends "
+                "it. Repair the log after that."
+            )
+        if base < end_offset:
+            raise UserError(
+                f"{path} begins before offset {end_offset}, where the segment before it ends: "
+                "which of them is right, only you can tell. Move the other one away."
+            )
+        file = files.open(path, read_only=True)
+        try:
+            damage, end_offset = damage_of(path, file, base)
+            done(file.size)
+        finally:
+            file.close()
+        if damage.flaws:
+            damages.append(damage)
+    return damages
+
+
+def damage_of(path: Path, file: File, base: int) -> tuple[Damage, int]:
+    """With the offset that comes next."""
+    damage = Damage(path, [], [], [])
+    end_offset = base
+    for item in sweep(file, base):
+        if isinstance(item, Flaw):
+            damage.flaws.append(item)
+            damage.lost.extend(readable(file, item))
+            continue
+        end_offset = item.header.next_offset
+        start = item.position
+        if damage.kept and damage.kept[-1][1] == start:
+            start, _ = damage.kept.pop()
+        damage.kept.append((start, item.end))
+    return damage, end_offset
+
+
+def _sound_of(source: Source, files: Files) -> Iterator[Sound]:
+    for base, path in source.segments().items():
+        file = files.open(path, read_only=True)
+        try:
+            yield from (item for item in sweep(file, base) if isinstance(item, Sound))
+        finally:
+            file.close()
+
+
+def _check_owner(damages: list[Damage]) -> None:
+    """What is written anew belongs to who writes it, and the broker must be able to go on with
+    it."""
+    for damage in damages:
+        if damage.path.stat().st_uid != os.geteuid():
+            raise UserError(f"{damage.path} belongs to another user: repair it as that user.")
+
+
+def mend(damage: Damage, files: Files) -> list[str]:
+    """Saves the bad bytes and takes them out of the segment; where they are kept. Raises OSError;
+    then the segment is as it was."""
+    path, folder = damage.path, damage.path.parent
+    old = files.open(path, read_only=True)
+    try:
+        names = [_save(path, old, flaw, files) for flaw in damage.flaws]
+        # Before the bytes go, or a crash between the two would leave neither.
+        files.sync_folder(folder)
+        aside = path.with_name(path.name + ASIDE)
+        _copy(old, damage.kept, aside, files)
+    finally:
+        old.close()
+    for stale in (*(path.with_suffix(suffix) for suffix in INDEXES), folder / SNAPSHOT_NAME):
+        if files.exists(stale):
+            files.remove(stale)
+    files.sync_folder(folder)
+    files.rename(aside, path)
+    files.sync_folder(folder)
+    return names
+
+
+def _save(path: Path, old: File, flaw: Flaw, files: Files) -> str:
+    number = 0
+    # As a recovery names what it cuts off.
+    while files.exists(kept := path.with_name(f"{path.name}.{flaw.position}.{number}.cut")):
+        number += 1
+    _copy(old, [(flaw.position, flaw.end)], kept, files)
+    return kept.name
+
+
+def _copy(old: File, parts: list[tuple[int, int]], target: Path, files: Files) -> None:
+    """Writes these parts of a file into a new one, durably."""
+    if files.exists(target):
+        files.remove(target)  # of a repair that was interrupted
+    new = files.open(target, create=True)
+    try:
+        for position, end in parts:
+            while position < end:
+                chunk = old.read(position, min(CHUNK_BYTES, end - position))
+                if not chunk:
+                    raise OSError(f"{target} could not be written: the segment ends early")
+                new.append(chunk)
+                position += len(chunk)
+        new.sync()
+    finally:
+        new.close()
+
+
+def _tell(damage: Damage) -> None:
+    for flaw in damage.flaws:
+        if flaw.next_offset is None:
+            lost = f"what came at offset {flaw.first_offset} and behind it"
+        elif flaw.next_offset > flaw.first_offset:
+            lost = f"at most offsets {flaw.first_offset}..{flaw.next_offset - 1}"
+        else:
+            lost = "no offset of its own"
+        print(
+            f"{damage.path}, byte {flaw.position}: {flaw.size} bytes are no sound batch "
+            f"({flaw.reason})\n    lost: {lost}"
+        )
+
+
+def _tell_impact(source: Source, damages: list[Damage], files: Files) -> None:
+    lost = [record for damage in damages for record in damage.lost]
+    sentences = list(impact(source, lost, _sound_of(source, files)))
+    for sentence in islice(sentences, KEYS_SHOWN_MAX):
+        print(f"    {sentence}")
+    if len(sentences) > KEYS_SHOWN_MAX:
+        print(f"    … and {len(sentences) - KEYS_SHOWN_MAX} keys more")
+    if not sentences:
+        print("    nothing of what was lost can be read", end="")
+        print(
+            ": groups whose newest commit was there fall back to the one before"
+            if source.is_offsets
+            else ""
+        )

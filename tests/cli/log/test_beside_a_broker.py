@@ -1,0 +1,101 @@
+"""The commands on a folder that a broker is using."""
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka import KafkaAdminClient, TopicPartition
+from kafka.errors import TopicAlreadyExistsError
+from kafka.structs import OffsetAndMetadata
+from processes import PATIENCE_SECONDS, QUIET, Served, kohort, serving
+
+pytestmark = pytest.mark.clients
+
+
+def commit(broker: Served, group: str, offsets: range) -> None:
+    admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
+    try:
+        with suppress(TopicAlreadyExistsError):
+            admin.create_topics(["orders"])
+        for offset in offsets:
+            place = TopicPartition("orders", 0)
+            admin.alter_group_offsets(group, {place: OffsetAndMetadata(offset, f"at {offset}", -1)})
+    finally:
+        admin.close()
+
+
+class Followed:
+    """A `kohort log dump --follow` in a process of its own."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+
+    def commits(self, count: int) -> list[tuple[str, int]]:
+        """(group, offset) of the next so many commits."""
+        found: list[tuple[str, int]] = []
+        assert self.process.stdout is not None
+        while len(found) < count:
+            record: dict[str, Any] = json.loads(self.process.stdout.readline())
+            if record["kind"] == "OffsetCommit":
+                found.append((record["key"]["group"], record["value"]["offset"]))
+        return found
+
+
+@contextmanager
+def following(*args: str | Path) -> Iterator[Followed]:
+    command = [sys.executable, "-m", "kohort", "log", "dump", "--follow", "--format", "json"]
+    with subprocess.Popen(
+        [*command, *map(str, args)],
+        env=QUIET,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        # A line that never comes ends the test, and not the patience of who waits for it.
+        watch = threading.Timer(PATIENCE_SECONDS, process.kill)
+        watch.start()
+        try:
+            yield Followed(process)
+        finally:
+            watch.cancel()
+            process.kill()
+
+
+def test_commits_are_followed_from_the_first_one_until_ctrl_c(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with serving(tmp_path, "--port", "0", "--data-dir", data) as broker, following(data) as dump:
+        commit(broker, "first", range(3))
+        assert dump.commits(3) == [("first", offset) for offset in range(3)]
+        commit(broker, "second", range(2))
+        assert dump.commits(2) == [("second", offset) for offset in range(2)]
+        with following(data, "--group", "first") as late:
+            assert late.commits(3) == [("first", offset) for offset in range(3)]
+        dump.process.send_signal(signal.SIGINT)
+        out, err = dump.process.communicate(timeout=PATIENCE_SECONDS)
+        assert dump.process.returncode == 0
+        assert out == ""
+        assert err in ("", f"# {data} has nothing yet: waiting\n")
+
+
+def test_a_brokers_folder_is_looked_at_and_not_repaired(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with serving(tmp_path, "--port", "0", "--data-dir", data) as broker:
+        commit(broker, "some", range(20))
+        verified = kohort("log", "verify", data)
+        assert (verified.returncode, verified.stderr) == (0, "")
+        assert verified.stdout.endswith("bytes: sound.\n")
+        stats = json.loads(kohort("log", "stats", data, "--format", "json").stdout)
+        assert (stats["total"]["groups"], stats["total"]["offsets"]) == (1, 1)
+        assert stats["total"]["dead_records"] >= 19
+        refused = kohort("log", "repair", data)
+        assert refused.returncode == 2
+        assert f"in use by process {broker.process.pid} (kohort). Stop it first." in refused.stderr
+        assert broker.stop() == 0
+    assert kohort("log", "repair", data).stdout == f"{data}: sound; nothing to repair.\n"
