@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from enum import Enum, auto
 
 from ..log.log import Log
-from ..offsets.records import OffsetsRecord
 from ..offsets.snapshot import SnapshotWriter
+from ..offsets.transactions import Loaded
 from .groups.coordinator import Coordinator, Outcome, Reply
 from .timers import Timer, Timers
 
@@ -42,7 +42,7 @@ class ServedShard:
         self.coordinator = coordinator
         self.state = ShardState.FAILED
         self.log: Log | None = None
-        self.loading: Iterator[list[OffsetsRecord]] | None = None
+        self.loading: Iterator[list[Loaded]] | None = None
         # What is left of forgetting topics that were deleted, while that goes on.
         self.forgetting: Iterator[Outcome] | None = None
         self.failed_ms = 0

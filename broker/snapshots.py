@@ -7,7 +7,7 @@ from functools import partial
 from time import monotonic
 
 from ..offsets.cold import UnreadableGroup
-from ..offsets.records import GroupStored
+from ..offsets.records import GroupStored, OffsetsRecord, Unknown
 from ..offsets.snapshot import SnapshotWriter
 from ..offsets.store import OffsetsStore
 from .clock import Clock
@@ -62,6 +62,8 @@ class Snapshots:
         log, coordinator = shard.log, shard.coordinator
         assert log is not None
         shard.snapshot_end, shard.snapshot_ms = log.end_offset, self._clock.now_ms()
+        if coordinator.foreign.pending:
+            return None  # what an open transaction has committed is only in the log
         try:
             writer = self._store.snapshot(log, coordinator.table, _stored(coordinator))
         except OSError as error:
@@ -148,9 +150,13 @@ class Snapshots:
                 self._give_up(shard, error)
 
 
-def _stored(coordinator: Coordinator) -> Iterator[GroupStored]:
+def _stored(coordinator: Coordinator) -> Iterator[OffsetsRecord]:
     groups = coordinator.groups
     for group_id in list(groups):
         group = groups.get(group_id)
         if group is not None and group.stored is not None:
             yield GroupStored(group_id, group.stored)
+    # Of groups of other kinds the keys are all that is ever looked at.
+    for foreign in list(coordinator.foreign.groups.values()):
+        for key in list(foreign.keys):
+            yield Unknown(key, b"")

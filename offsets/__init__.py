@@ -8,6 +8,7 @@ kinds.py           all kinds of records that Kafka has, field by field, for who 
 partitioner.py     which offsets partition a group belongs to
 table.py           the committed offsets in memory;  cold.py: those that are not
 snapshot.py        what a log adds up to, beside it, so that a start need not read it all
+transactions.py    offsets that transactions commit, while a log of Kafka's is read
 store.py           log and table together
 causes.py          why groups are rebalanced and members go
 errors.py          what can be wrong with a record

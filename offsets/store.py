@@ -15,10 +15,11 @@ from ..log.files import Files
 from ..log.log import Log
 from ..log.rounds import Rounds, Settled
 from .partitioner import partition_for
-from .records import GroupStored, OffsetsRecord, decode, encode
+from .records import OffsetsRecord, decode, encode
 from .snapshot import NAME as SNAPSHOT_NAME
 from .snapshot import SnapshotWriter, open_snapshot
 from .table import OffsetsTable
+from .transactions import Loaded, Transactions
 
 # Enough for the groups that are active at one time; a miss costs a microsecond per ten letters.
 GROUPS_REMEMBERED_MAX = 131_072
@@ -102,7 +103,7 @@ class OffsetsStore:
         """Tell when everything appended to the log so far is durable, or why it is not."""
         self._rounds.then(log, settled)
 
-    def load(self, log: Log, table: OffsetsTable) -> tuple[int, Iterator[list[OffsetsRecord]]]:
+    def load(self, log: Log, table: OffsetsTable) -> tuple[int, Iterator[list[Loaded]]]:
         """What a partition's log says, a batch at a time. What its snapshot has of offsets goes
         into `table`, which is new, and of the log only what follows is read: from the offset that
         is returned.
@@ -119,14 +120,17 @@ class OffsetsStore:
 
     def _records(
         self, log: Log, begun: int, stored: list[tuple[bytes, bytes]]
-    ) -> Iterator[list[OffsetsRecord]]:
+    ) -> Iterator[list[Loaded]]:
         yield [decode(key, value) for key, value in stored]
+        transactions = Transactions()
         for header, batch in log.batches(max(begun, log.start_offset)):
-            if not header.is_control:
+            if header.producer_id >= 0 or transactions:
+                yield transactions.read(header, batch)
+            elif not header.is_control:
                 yield [decode(record.key, record.value) for record in records_of(batch)]
 
     def snapshot(
-        self, log: Log, table: OffsetsTable, stored: Iterator[GroupStored]
+        self, log: Log, table: OffsetsTable, stored: Iterator[OffsetsRecord]
     ) -> SnapshotWriter:
         """Begin to write down what the log adds up to. Raises OSError."""
         encoded = ((key, value) for key, value in map(encode, stored) if value is not None)

@@ -12,5 +12,6 @@ commits      what is written?        fetches     what was?
 describing   what is known of it?    deleting    what may be taken away?
 expiring     what has had its time?  reasons     why does one join again?
 subscriptions   which topics does it read?    refusing   what if it cannot be written?
+foreign      what has Kafka left?    converting   what do groups of its other kinds answer?
 voice, telling  what is said of all this: log lines and events
 """

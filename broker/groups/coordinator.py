@@ -14,9 +14,10 @@ from ...offsets.records import (
     GroupStored,
     OffsetCommitted,
     OffsetForgotten,
-    OffsetsRecord,
+    Unknown,
 )
 from ...offsets.table import OffsetsTable
+from ...offsets.transactions import Loaded, OffsetPending, OffsetSettled
 from ...protocol.errors import ErrorCode
 from .commands import (
     Command,
@@ -33,11 +34,13 @@ from .commands import (
 )
 from .commits import decide_commit
 from .config import GroupConfig
+from .converting import decide_foreign
 from .deadline_keys import EXPIRING, DeadlineKey
 from .deleting import decide_delete_group, decide_delete_offsets, tombstones_of_topics
 from .describing import decide_describe, decide_list
 from .expiring import Expiring
 from .fetches import decide_fetch
+from .foreign import Foreign
 from .group import Group
 from .heartbeats import decide_heartbeat, session_timer_due
 from .joining import decide_join
@@ -93,9 +96,12 @@ class Coordinator:
     def handle(self, command: Command, ticket: int, now: int) -> Outcome:
         """Decide `command`. Its reply carries `ticket`, in this outcome or in a later one; it never
         comes if a later request of the same member takes its place."""
-        outcome = _DECIDE[type(command)](self._shard, command, ticket, now)
+        shard = self._shard
+        outcome = decide_foreign(shard, command, ticket, now) if shard.foreign.groups else None
+        if outcome is None:
+            outcome = _DECIDE[type(command)](shard, command, ticket, now)
         if self._tells_commits and type(command) is OffsetCommit:
-            tell_accepted(self._shard, command, outcome)
+            tell_accepted(shard, command, outcome)
         return outcome
 
     def tick(self, now: int) -> Outcome:
@@ -142,7 +148,7 @@ class Coordinator:
 
     # --- durable state
 
-    def apply(self, record: OffsetsRecord) -> None:
+    def apply(self, record: Loaded) -> None:
         """Take in a record: of a decision just made, or of the log that is being read."""
         kind = type(record)
         if kind is OffsetCommitted:
@@ -153,10 +159,20 @@ class Coordinator:
             self._apply_forgotten(record)
         elif isinstance(record, GroupForgotten):
             self._forget(record.group_id)
-        else:
-            self._shard.voice.warning(
-                "Ignoring a record of a kind that is not kept here: %r", record
-            )
+        elif isinstance(record, Unknown):
+            self._shard.foreign.apply(record, self._shard.voice)
+        elif isinstance(record, OffsetPending | OffsetSettled):
+            self._apply_transaction(record)
+
+    def _apply_transaction(self, record: OffsetPending | OffsetSettled) -> None:
+        shard, group_id = self._shard, record.group_id
+        if isinstance(record, OffsetSettled):
+            shard.foreign.pending.pop(record, None)
+            return
+        shard.foreign.pending[record] = None
+        # It has made the group, whatever comes of it.
+        if group_id not in shard.foreign.groups and shard.find(group_id, -1) is None:
+            shard.new_group(group_id, -1)
 
     def _apply_group(self, record: GroupStored) -> None:
         group = self._shard.groups.get(record.group_id)
@@ -168,9 +184,11 @@ class Coordinator:
 
     def _apply_forgotten(self, record: OffsetForgotten) -> None:
         """A group outlives its last offset, until it gets a tombstone of its own."""
-        group_id = record.group_id
-        was_only_offsets = group_id not in self._shard.groups and self._table.has(group_id)
+        group_id, foreign = record.group_id, self._shard.foreign
+        is_known = group_id in self._shard.groups or group_id in foreign.groups
+        was_only_offsets = not is_known and self._table.has(group_id)
         self._table.forget(record)
+        foreign.pending.pop(record, None)
         if was_only_offsets and not self._table.has(group_id):
             self._shard.new_group(group_id, -1)
 
@@ -246,6 +264,11 @@ class Coordinator:
     def groups(self) -> Mapping[str, Group]:
         """The groups that are, or were, more than their offsets. To look at, not to touch."""
         return self._shard.groups
+
+    @property
+    def foreign(self) -> Foreign:
+        """What only a Kafka can have left. To look at."""
+        return self._shard.foreign
 
     @property
     def table(self) -> OffsetsTable:

@@ -30,7 +30,8 @@ def decide_delete_group(shard: Shard, command: DeleteGroup, ticket: int, _now: i
     offsets of a group that is gone. Who has only been given an id does not keep a group alive."""
     group_id = command.group_id
     group = shard.groups.get(group_id)
-    if group is None and not shard.table.has(group_id):
+    foreign = shard.foreign.groups.get(group_id)
+    if group is None and foreign is None and not shard.table.has(group_id):
         return outcome_of(ticket, GroupDeleted(ErrorCode.group_id_not_found))
     if group is not None and group.state is not EMPTY:
         return outcome_of(ticket, GroupDeleted(ErrorCode.non_empty_group))
@@ -38,6 +39,8 @@ def decide_delete_group(shard: Shard, command: DeleteGroup, ticket: int, _now: i
         OffsetForgotten(group_id, offset.topic, offset.partition)
         for offset in shard.table.records(group_id)
     ]
+    # What is committed has its tombstone already, and one is enough.
+    records += [each for each in shard.foreign.pending_of(group_id) if each not in records]
     shard.voice.info(
         "The following groups were deleted: %s. A total of %d offsets were removed.",
         group_id,
@@ -51,7 +54,7 @@ def decide_delete_group(shard: Shard, command: DeleteGroup, ticket: int, _now: i
         cause=Cause.GROUP_DELETED,
         detail={"offsets": str(len(records))},
     )
-    records.append(GroupForgotten(group_id))
+    records += [GroupForgotten(group_id)] if foreign is None else foreign.tombstones()
     return outcome_of(ticket, GroupDeleted(_NONE), tuple(records))
 
 
@@ -99,7 +102,7 @@ def decide_delete_offsets(shard: Shard, command: OffsetDelete, ticket: int, _now
         return outcome_of(ticket, OffsetsDeleted(ErrorCode.invalid_group_id, ()))
     group = shard.groups.get(group_id)
     table = shard.table
-    if group is None and not table.has(group_id):
+    if group is None and not table.has(group_id) and group_id not in shard.foreign.groups:
         return outcome_of(ticket, OffsetsDeleted(ErrorCode.group_id_not_found, ()))
     if group is not None and group.state is not EMPTY and group.protocol_type != CONSUMER:
         # What the others read cannot be known.
@@ -112,6 +115,7 @@ def decide_delete_offsets(shard: Shard, command: OffsetDelete, ticket: int, _now
         if error is _NONE
         for partition in partitions
         if table.get(group_id, topic, partition) is not None
+        or (group_id, topic, partition) in shard.foreign.pending
     )
     if records:
         shard.voice.tell(

@@ -13,7 +13,7 @@ from .results import Described, DescribedMember, Listed, ListedGroup, describe_r
 from .states import EMPTY, STABLE, State
 from .turn import Outcome, Shard, outcome_of
 
-CLASSIC = "classic"  # the only type of group there is here, as Kafka 4.3 writes it
+CLASSIC = "classic"  # as Kafka 4.3 writes the type of all groups but those of foreign.py
 
 
 def decide_describe(shard: Shard, command: DescribeGroup, ticket: int, _now: int) -> Outcome:
@@ -54,8 +54,20 @@ def _described(group: Group) -> Described:
 def decide_list(shard: Shard, command: ListGroups, ticket: int, _now: int) -> Outcome:
     states = frozenset(state.lower().strip() for state in command.states)
     # Unlike a state's, a type's name is not trimmed.
-    if command.types and CLASSIC not in (name.lower() for name in command.types):
-        return outcome_of(ticket, Listed(ErrorCode.none, ()))
+    types = frozenset(name.lower() for name in command.types)
+    listed: list[ListedGroup] = []
+    if not types or CLASSIC in types:
+        listed += _classic(shard, states)
+    if _is_wanted(EMPTY, states):
+        listed += [
+            ListedGroup(group_id, foreign.protocol_type, EMPTY, foreign.kind)
+            for group_id, foreign in shard.foreign.groups.items()
+            if not types or foreign.kind in types
+        ]
+    return outcome_of(ticket, Listed(ErrorCode.none, tuple(listed)))
+
+
+def _classic(shard: Shard, states: frozenset[str]) -> list[ListedGroup]:
     listed = [
         ListedGroup(group.group_id, group.protocol_type or "", group.state, CLASSIC)
         for group in shard.groups.values()
@@ -65,9 +77,9 @@ def decide_list(shard: Shard, command: ListGroups, ticket: int, _now: int) -> Ou
         listed += [
             ListedGroup(group_id, "", EMPTY, CLASSIC)
             for group_id in shard.table.groups()
-            if group_id not in shard.groups
+            if group_id not in shard.groups and group_id not in shard.foreign.groups
         ]
-    return outcome_of(ticket, Listed(ErrorCode.none, tuple(listed)))
+    return listed
 
 
 def _is_wanted(state: State, states: frozenset[str]) -> bool:

@@ -8,6 +8,8 @@
     known
     any other                               nothing expires                   -
 
+Groups of other kinds (foreign.py) count as having no protocol type.
+
 An offset that brought its own retention time (OffsetCommit v2 to v4) expires at that time instead,
 where anything may expire at all. An Empty group without offsets goes, whatever its age.
 
@@ -26,6 +28,7 @@ from ...offsets.records import (
     read_committed,
 )
 from .deadline_keys import EXPIRING
+from .foreign import Kind
 from .group import Group
 from .states import DEAD, EMPTY, STABLE
 from .subscriptions import CONSUMER, subscribed_topics
@@ -66,6 +69,13 @@ def has_expired(offset: Committed, rule: Rule, now: int, retention_ms: int) -> b
         return now >= offset.expire_timestamp_ms
     since_ms = offset.commit_timestamp_ms if rule.since_ms is None else rule.since_ms
     return now - since_ms >= retention_ms
+
+
+def may_expire(shard: Shard, group_id: str) -> bool:
+    """Not while a transaction is open; share groups stay until somebody deletes them."""
+    foreign = shard.foreign.groups.get(group_id)
+    is_share = foreign is not None and foreign.kind is Kind.SHARE
+    return not is_share and not shard.foreign.pending_of(group_id)
 
 
 class Expiring:
@@ -117,7 +127,7 @@ class Expiring:
         if self._left is None:
             # Groups that are nothing but offsets are known to the table alone. Whoever comes
             # later is looked at in the next sweep.
-            groups = shard.groups
+            groups = {**shard.groups, **shard.foreign.groups}
             self._left = [g for g in shard.table.groups() if g not in groups] + list(groups)
             return []
         left, records, looked = self._left, list[OffsetsRecord](), 0
@@ -133,11 +143,11 @@ class Expiring:
         """Adds the tombstones that are due; returns at how many offsets it looked, and whether the
         next slice need not go on with this group."""
         shard = self._shard
-        group = shard.groups.get(group_id)
-        if group is None and not shard.table.has(group_id):
+        group, foreign = shard.groups.get(group_id), shard.foreign.groups.get(group_id)
+        if group is None and foreign is None and not shard.table.has(group_id):
             return 0, True  # deleted since the sweep began
         rule = rule_of(group)
-        if rule is None:
+        if rule is None or not may_expire(shard, group_id):
             return 0, True
         retention_ms = shard.config.offsets_retention_ms
         looked, before, is_done = 0, len(records), True
@@ -165,7 +175,7 @@ class Expiring:
                 detail={"offsets": str(gone)},
             )
         if is_empty and is_done:
-            records.append(GroupForgotten(group_id))
+            records += [GroupForgotten(group_id)] if foreign is None else foreign.tombstones()
             shard.voice.tell(
                 EventType.GROUP_DELETED,
                 group or group_id,

@@ -7,6 +7,7 @@ from ...offsets.records import GroupStored, OffsetsRecord
 from ...offsets.table import OffsetsTable
 from .config import GroupConfig
 from .deadline_keys import DeadlineKey, GroupDeadlines
+from .foreign import Foreign
 from .group import Group
 from .results import Result
 from .states import State
@@ -40,7 +41,7 @@ def outcome_of(ticket: int, result: Result, records: tuple[OffsetsRecord, ...] =
 class Shard:
     """All that one offsets partition's coordinator knows."""
 
-    __slots__ = ("config", "deadlines", "groups", "new_member_id", "table", "voice")
+    __slots__ = ("config", "deadlines", "foreign", "groups", "new_member_id", "table", "voice")
 
     def __init__(
         self,
@@ -54,6 +55,7 @@ class Shard:
         self.table = table
         self.voice = voice
         self.deadlines = GroupDeadlines()
+        self.foreign = Foreign()
         # A group that is nothing but its offsets is not in here: 100,000 of those are common, and
         # the table knows of them. See find().
         self.groups: dict[str, Group] = {}

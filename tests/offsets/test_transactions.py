@@ -1,0 +1,129 @@
+"""What transactions come to while a log is read, compared with what upstream's replay says.
+
+Method: a log is a list of steps; `visible` reads it batch by batch as the store does.
+"""
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from hypothesis import given
+from hypothesis import strategies as st
+from kohort.log.batch import NewRecord, build, check
+from kohort.offsets.records import OffsetCommitted, OffsetForgotten, committed_value, encode
+from kohort.offsets.transactions import OffsetPending, OffsetSettled, Transactions
+
+TRANSACTIONAL, CONTROL = 0x10, 0x20
+ABORT, COMMIT = 0, 1
+NOW_MS = 1_700_000_000_000
+
+
+class Step(NamedTuple):
+    """`producer` -1: none. `marker`: its transaction ends so; else a commit of `partition`, or a
+    tombstone."""
+
+    producer: int
+    partition: int = 0
+    marker: int | None = None
+    is_tombstone: bool = False
+
+
+def batch_of(offset: int, step: Step) -> bytes:
+    settings: dict[str, Any] = {"base_offset": offset}
+    if step.producer >= 0:
+        settings |= {"producer_id": step.producer, "producer_epoch": 0}
+    if step.marker is not None:
+        key, value = bytes((0, 0, 0, step.marker)), bytes(6)
+        return build(
+            [NewRecord(key, value, NOW_MS)], attributes=TRANSACTIONAL | CONTROL, **settings
+        )
+    if step.is_tombstone:
+        key_value = encode(OffsetForgotten("g", "t", step.partition))
+    else:
+        value = committed_value(offset, -1, "", NOW_MS)
+        key_value = encode(OffsetCommitted("g", "t", step.partition, value))
+    return build([NewRecord(*key_value, NOW_MS)], **settings)
+
+
+def read(steps: Iterable[Step]) -> tuple[dict[int, int], set[int]]:
+    """(partition -> offset of the commit that counts, partitions that are not stable)."""
+    transactions = Transactions()
+    committed: dict[int, int] = {}
+    unstable: set[int] = set()
+    for offset, step in enumerate(steps):
+        batch = batch_of(offset, step)
+        for said in transactions.read(check(batch, 0, len(batch)), batch):
+            match said:
+                case OffsetCommitted(_, _, partition, value):
+                    committed[partition] = int.from_bytes(value[2:10], "big")
+                case OffsetForgotten(_, _, partition):
+                    committed.pop(partition, None)
+                    unstable.discard(partition)
+                case OffsetPending(_, _, partition):
+                    unstable.add(partition)
+                case OffsetSettled(_, _, partition):
+                    unstable.discard(partition)
+    assert bool(transactions) == bool(unstable)
+    return committed, unstable
+
+
+def kafkas(steps: Iterable[Step]) -> tuple[dict[int, int], set[int]]:
+    """The same by OffsetMetadataManager's own rules, with every record's offset kept."""
+    committed: dict[int, int] = {}
+    pending: dict[int, dict[int, int]] = {}
+    for offset, (producer, partition, marker, is_tombstone) in enumerate(steps):
+        if marker is not None:
+            ended = pending.pop(producer, {})
+            for each, at in ended.items() if marker == COMMIT else ():
+                if at > committed.get(each, -1):
+                    committed[each] = at
+        elif is_tombstone:
+            committed.pop(partition, None)
+            for theirs in pending.values():
+                theirs.pop(partition, None)
+        elif producer < 0:
+            committed[partition] = offset
+        else:
+            pending.setdefault(producer, {})[partition] = offset
+    return committed, {each for theirs in pending.values() for each in theirs}
+
+
+def test_a_commit_counts_when_its_transaction_has_ended_well() -> None:
+    assert read([Step(7)]) == ({}, {0})
+    assert read([Step(7), Step(7, marker=COMMIT)]) == ({0: 0}, set())
+    assert read([Step(7), Step(7, marker=ABORT)]) == ({}, set())
+
+
+def test_a_marker_does_not_bring_back_what_was_overtaken() -> None:
+    assert read([Step(7), Step(-1), Step(7, marker=COMMIT)]) == ({0: 1}, set())
+    assert read([Step(-1), Step(7), Step(7, marker=COMMIT)]) == ({0: 1}, set())
+    both = [Step(7), Step(8), Step(8, marker=COMMIT), Step(7, marker=COMMIT)]
+    assert read(both) == ({0: 1}, set())
+
+
+def test_a_tombstone_takes_what_is_pending_with_it() -> None:
+    steps = [Step(7), Step(-1), Step(-1, is_tombstone=True)]
+    assert read(steps) == ({}, set())
+    assert read([*steps, Step(7, marker=COMMIT)]) == ({}, set())
+
+
+def test_markers_of_other_kinds_and_of_nobody_are_passed_over() -> None:
+    assert read([Step(7), Step(7, marker=2), Step(9, marker=COMMIT)]) == ({}, {0})
+
+
+def test_a_control_batch_that_compaction_has_emptied_says_nothing() -> None:
+    empty = build([], producer_id=7, attributes=TRANSACTIONAL | CONTROL, last_offset_delta=0)
+    assert Transactions().read(check(empty, 0, len(empty)), empty) == []
+
+
+STEPS = st.builds(
+    Step,
+    st.integers(-1, 2),
+    st.integers(0, 1),
+    st.none(),
+    st.booleans(),
+) | st.builds(Step, st.integers(0, 2), marker=st.sampled_from([ABORT, COMMIT]))
+
+
+@given(st.lists(STEPS, max_size=25))
+def test_any_log_comes_to_what_upstreams_replay_makes_of_it(steps: list[Step]) -> None:
+    assert read(steps) == kafkas(steps)
