@@ -30,7 +30,7 @@ from .groups.config import GroupConfig
 from .groups.coordinator import Coordinator
 from .groups.voice import Voice
 from .listeners import reachable
-from .meta import check_ours, cluster_id_of
+from .meta import cluster_id_of
 from .node import Node
 from .runtime import GroupRuntime
 from .server import Server
@@ -216,7 +216,6 @@ class Broker:
         self._lock = lock_folder(self._folder, self._files)
         self._closing.callback(self._lock.release)
         check_registry(self._folder, self._files)
-        check_ours(self._folder, self._files)
 
     def _watch_folder(self) -> None:
         if self._lock is None:

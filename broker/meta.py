@@ -1,35 +1,17 @@
-"""Whose data a folder has: ours, and by `meta.properties`, in Kafka's form, which cluster's."""
+"""`meta.properties` of the data folder: whose data these are, in Kafka's form."""
 
 import base64
-import re
 import uuid
 from pathlib import Path
 
 from ..log.errors import LogError
 from ..log.files import Files
-from ..topics.names import REGISTRY_TOPIC
 
 FILE_NAME = "meta.properties"
-REGISTRY = f"{REGISTRY_TOPIC}-0"
-PARTITION = re.compile(r".+-\d+")
 
 
 class UnreadableMeta(LogError):
     """A `meta.properties` that does not say whose data these are."""
-
-
-class ForeignData(LogError):
-    """Partitions of another broker."""
-
-
-def check_ours(folder: Path, files: Files) -> None:
-    """Raises ForeignData for partitions that no registry of ours lists, as in a folder of Kafka's:
-    to us they would be left over from topics that were deleted, and be removed. (The registry is
-    written before the partitions that it lists.)"""
-    names = files.list(folder)
-    partitions = [name for name in names if PARTITION.fullmatch(name)]
-    if partitions and REGISTRY not in names:
-        raise ForeignData(f"it holds {partitions[0]} and no {REGISTRY}, so kohort did not make it")
 
 
 def new_cluster_id() -> str:

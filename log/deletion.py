@@ -7,6 +7,9 @@ from pathlib import Path
 from .files import Files
 from .segment import Segment
 
+# How ours are named: they are gone before the next deletion, so one id serves all.
+_DOOMED = f".{0:032x}-delete"
+
 # What a file's name may have (upstream: UnifiedLog.logDirNameWithSuffixCappedLength).
 NAME_BYTES_MAX = 255
 
@@ -32,7 +35,7 @@ def delete_folder(folder: Path, files: Files) -> None:
     """Renames, makes that durable, then removes all that is in it. Nothing to do is fine."""
     if not files.exists(folder):
         return
-    doomed = aside(folder, 0, "delete")  # gone before the next deletion: one id serves all
+    doomed = aside(folder, 0, "delete")
     if files.exists(doomed):
         files.remove_folder(doomed)
     files.rename(folder, doomed)
@@ -41,7 +44,8 @@ def delete_folder(folder: Path, files: Files) -> None:
 
 
 def finish_deletions(data_folder: Path, files: Files) -> None:
-    """Removes the folders whose deletion a crash interrupted. For the start of a broker."""
+    """Removes the folders whose deletion a crash interrupted. For the start of a broker. What a
+    Kafka was about to remove is left to it."""
     for name in files.list(data_folder):
-        if name.endswith("-delete"):
+        if name.endswith(_DOOMED):
             files.remove_folder(data_folder / name)

@@ -5,7 +5,10 @@ nodes.py        who is up, and who is to lead what
 topic.py        one topic;  partition.py: its log, its producers, who waits for it
 produce.py      a batch on its way in;  producers.py: is it the next one, or here already?
 fetch.py        batches on their way out;  waiters.py: long polls
+aborted.py      what those who read committed records only are to pass over
 removal.py      the end of a deleted topic: its folders
+takeover.py     a data folder of Kafka's becomes ours;  kafka_metadata.py: what its controller knew
+offsets_topic.py   how the offsets topic is made
 start_offsets.py   where partitions begin, and up to where they were compacted
 damage.py       may the registry be opened?
 admin.py        making, growing and deleting topics;  alter.py: changing configurations

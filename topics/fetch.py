@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from ..log.epochs import UNKNOWN
 from ..log.errors import LogError, OffsetOutOfRange
 from ..protocol.errors import ErrorCode
+from .aborted import AbortedTransaction
 from .partition import Partition
 
 __all__ = ["NO_EPOCH", "Diverging", "Found", "Wanted", "check_leader", "read_all"]
@@ -43,6 +44,7 @@ class Found(NamedTuple):
     start_offset: int = -1
     records: bytes = b""
     diverging: Diverging | None = None
+    aborted: tuple[AbortedTransaction, ...] = ()
 
 
 def check_leader(
@@ -95,8 +97,9 @@ def _read(wanted: Wanted, bytes_left: int, *, first: bool) -> Found:
         if offset == high_watermark or (limit <= 0 and not first):
             return Found(number, ErrorCode.none, high_watermark, start_offset)
         records = partition.read(offset, max(limit, 0), minimum_one=first)
+        aborted = partition.aborted_since(offset)
     except OffsetOutOfRange:
         return Found(number, ErrorCode.offset_out_of_range)
     except (OSError, LogError):
         return Found(number, ErrorCode.kafka_storage_error)
-    return Found(number, ErrorCode.none, high_watermark, start_offset, records)
+    return Found(number, ErrorCode.none, high_watermark, start_offset, records, aborted=aborted)

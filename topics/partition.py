@@ -7,6 +7,7 @@ from ..log.epochs import end_of, epoch_at
 from ..log.files import Files
 from ..log.log import Log, LogConfig
 from ..log.segment import bytes_in
+from .aborted import AbortedTransaction, aborted_in
 from .configs import TopicSettings
 from .producers import Producers
 from .start_offsets import StartOffsets
@@ -22,6 +23,7 @@ class Partition:
     """
 
     __slots__ = (
+        "_aborted",
         "_files",
         "_folder",
         "_hides_undurable",
@@ -68,6 +70,7 @@ class Partition:
         self._hides_undurable = hides_undurable
         self._log: Log | None = None
         self._producers: Producers | None = None
+        self._aborted: tuple[AbortedTransaction, ...] | None = None
 
     def lead(self, leader_id: int, epoch: int) -> None:
         """From now on this node leads it."""
@@ -131,6 +134,14 @@ class Partition:
             up_to = self.log.synced_offset
             return self.log.read(offset, max_bytes, minimum_one=minimum_one, up_to=up_to)
         return self.log.read(offset, max_bytes, minimum_one=minimum_one)
+
+    def aborted_since(self, offset: int) -> tuple[AbortedTransaction, ...]:
+        """The transactions that were aborted at this offset or later. Raises OSError."""
+        if self._aborted is None:
+            self._aborted = aborted_in(self._folder, self._files)
+        if not self._aborted:
+            return ()  # as nearly always, at every fetch
+        return tuple(each for each in self._aborted if each.last_offset >= offset)
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
         """(epoch, offset) where the records of this leader epoch end, both -1 if nobody knows."""

@@ -19,6 +19,7 @@ from ..log.rounds import Rounds, Settled
 from .configs import Configs
 from .names import OFFSETS_TOPIC, REGISTRY_TOPIC, collision_key
 from .nodes import NO_LEADER, Nodes
+from .offsets_topic import offsets_topic
 from .partition import Partition
 from .records import (
     BrokerConfigsStored,
@@ -33,6 +34,7 @@ from .records import (
 )
 from .removal import Removal
 from .start_offsets import StartOffsets
+from .takeover import take_over
 from .topic import Topic
 
 __all__ = ["Topics"]
@@ -41,8 +43,6 @@ _log = logging.getLogger("kohort.topics")
 
 # As Kafka's ProducerIdsBlock: one durable record per thousand ids; a restart skips the rest.
 PRODUCER_IDS_RESERVED: Final = 1000
-# The lowest segment.bytes of a topic; offsets.topic.segment.bytes may say less.
-SEGMENT_BYTES_MIN: Final = 1024 * 1024
 
 
 class Topics:
@@ -90,6 +90,7 @@ class Topics:
         # Another one after each change: what was found out about topics holds as long as it does.
         self.version = 0
         self._journal = self._opened()
+        take_over(self._journal, folder, files, configs, self._fresh_id, now_ms())
         self._replay(stored_in(self._journal))
         self._removal.clear_all(self.deleted)
 
@@ -136,31 +137,19 @@ class Topics:
         """The offsets topic, made if it is not there yet; `settled` tells when it is durable."""
         topic = self._by_name.get(OFFSETS_TOPIC)
         if topic is None:
-            partitions = self.configs.broker["offsets.topic.num.partitions"]
-            segment_bytes = self.configs.broker["offsets.topic.segment.bytes"]
-            assert isinstance(partitions, int)
-            assert isinstance(segment_bytes, int)
-            # Upstream: GroupCoordinatorService.groupMetadataTopicConfigs.
-            overrides = {
-                "cleanup.policy": "compact",
-                "compression.type": "producer",
-                "segment.bytes": str(max(segment_bytes, SEGMENT_BYTES_MIN)),
-            }
-            topic = self.create(OFFSETS_TOPIC, partitions, overrides)
+            topic = self.create(OFFSETS_TOPIC, *offsets_topic(self.configs.broker))
         return topic
 
     def create(self, name: str, partitions: int, overrides: Mapping[str, str]) -> Topic:
-        """Raises OSError when folders of an older topic of that name cannot be removed."""
-        for index in range(partitions):
-            self._removal.clear(f"{name}-{index}")
+        """Raises OSError when folders of that name cannot be removed, or set aside."""
+        self._make_room(name, range(partitions))
         self._change(TopicStored(name, self._fresh_id(), partitions, overrides))
         self._store_leaders(topic := self._by_name[name], 0)
         return topic
 
     def grow(self, topic: Topic, partitions: int) -> None:
         """Raises OSError as `create` does."""
-        for index in range(len(topic.partitions), partitions):
-            self._removal.clear(f"{topic.name}-{index}")
+        self._make_room(topic.name, range(len(topic.partitions), partitions))
         count = len(topic.partitions)
         self._change(TopicStored(topic.name, topic.id, partitions, topic.overrides))
         self._store_leaders(topic, count)
@@ -170,6 +159,10 @@ class Topics:
         for each in topic.partitions[first:]:
             if each.leader_id != self.nodes.replicas(each.index)[0]:
                 self._change(LeaderElected(topic.name, topic.id, each.index, each.leader_id, 0))
+
+    def _make_room(self, name: str, indexes: range) -> None:
+        for index in indexes:
+            self._removal.clear(f"{name}-{index}")
 
     def configure(self, topic: Topic, overrides: Mapping[str, str]) -> None:
         self._change(TopicStored(topic.name, topic.id, len(topic.partitions), overrides))

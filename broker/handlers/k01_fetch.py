@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from ...protocol.errors import ErrorCode
+from ...topics.aborted import AbortedTransaction
 from ...topics.fetch import NO_EPOCH, Diverging, Found, Wanted, check_leader, read_all
 from ...topics.waiters import LongPoll
 from ..call import Call
@@ -38,7 +39,7 @@ class PartitionReply(NamedTuple):
     high_watermark: int = -1
     last_stable_offset: int = -1
     log_start_offset: int = -1
-    aborted_transactions: tuple[()] | None = ()
+    aborted_transactions: tuple[AbortedTransaction, ...] | None = ()
     records: bytes = b""
     preferred_read_replica: int = -1
 
@@ -215,15 +216,16 @@ def _partition_reply(call: Call, wanted: Wanted, found: Found) -> PartitionReply
         return PartitionReply(found.number, found.error)
     committed_only = call.request.isolation_level == READ_COMMITTED
     read = found.error is ErrorCode.none
-    # Without transactions all that is readable is also stable and nothing was aborted; null says
-    # that it was not asked for, or that reading failed (upstream: FetchPartitionData).
+    # Here no transaction begins, so all that is readable is also stable, and only a Kafka can have
+    # aborted one; null says that it was not asked for, or that reading failed (upstream:
+    # FetchPartitionData).
     reply = PartitionReply(
         partition_index=found.number,
         error_code=found.error,
         high_watermark=found.high_watermark,
         last_stable_offset=found.high_watermark,
         log_start_offset=found.start_offset,
-        aborted_transactions=() if committed_only and read else None,
+        aborted_transactions=found.aborted if committed_only and read else None,
         records=found.records,
     )
     if found.diverging is not None:

@@ -265,26 +265,6 @@ def test_a_folder_that_does_not_say_whose_it_is_is_left_alone(
     assert meta.read_bytes() == garbage
 
 
-def test_the_folder_of_another_broker_is_left_alone(tmp_path: Path) -> None:
-    """Method: what a Kafka leaves behind, as far as it matters here."""
-    log = tmp_path / "data" / "__consumer_offsets-9" / f"{0:020}.log"
-    log.parent.mkdir(parents=True)
-    log.write_bytes(b"commits")
-    (tmp_path / "data" / "meta.properties").write_text("cluster.id=MkU3OEVBNTcwNTJENDM2Qg\n")
-    (doomed := tmp_path / "data" / f"orders-0.{0:032x}-delete").mkdir()
-    done = kohort("serve", "--port", "0", "--data-dir", "data", cwd=tmp_path)
-    assert (done.returncode, done.stderr) == (
-        2,
-        (
-            "kohort serve: the data in data cannot be read (it holds __consumer_offsets-9 and no "
-            "__kohort_topics-0, so kohort did not make it): "
-            "choose another --data-dir, or move that out of the way.\n"
-        ),
-    )
-    assert log.read_bytes() == b"commits"
-    assert doomed.exists()
-
-
 def test_a_damaged_registry_is_left_alone_with_all_that_lies_beside_it(tmp_path: Path) -> None:
     """Method: one byte of the first of two topics is another."""
     data = tmp_path / "data"

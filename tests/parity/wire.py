@@ -26,10 +26,10 @@ DROPPED = {"throttle_time"}
 def request_of(api: str, version: int, values: Mapping[str, Any]) -> Any:
     """kio's message; what is not among `values` is null, zero or empty. A field that this
     version has not got is left out, as clients do."""
-    return _entity(getattr(request_module(BY_NAME[api].key, version), f"{api}Request"), values)
+    return entity_of(getattr(request_module(BY_NAME[api].key, version), f"{api}Request"), values)
 
 
-def _entity(entity: Any, values: Mapping[str, Any]) -> Any:
+def entity_of(entity: Any, values: Mapping[str, Any]) -> Any:
     names = {field.name: field for field in dataclasses.fields(entity)}
     given = {name: _value(names[name], value) for name, value in values.items() if name in names}
     return dataclasses.replace(smallest(entity), **given)
@@ -40,8 +40,10 @@ def _value(field: Any, value: Any) -> Any:
     if value is None:
         return None
     if is_array:
-        items = [_entity(declared, v) if isinstance(v, Mapping) else v for v in value]
+        items = [entity_of(declared, v) if isinstance(v, Mapping) else v for v in value]
         return tuple(items)
+    if isinstance(value, Mapping):
+        return entity_of(declared, value)
     if field.metadata.get("kafka_type", "").startswith("timedelta"):
         return timedelta(milliseconds=value)
     return value

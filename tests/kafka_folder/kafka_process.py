@@ -1,0 +1,91 @@
+"""A real Kafka of one node (KRaft) on a folder that outlives it."""
+
+import base64
+import contextlib
+import signal
+import socket
+import subprocess
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+STARTED_WITHIN_SECONDS = 120  # about six on an idle machine
+ONE_COPY = (
+    "offsets.topic.replication.factor",
+    "transaction.state.log.replication.factor",
+    "transaction.state.log.min.isr",
+    "share.coordinator.state.topic.replication.factor",
+    "share.coordinator.state.topic.min.isr",
+)
+
+
+class KafkaFolder:
+    """`data` is the data folder; `settings` hold whenever a broker runs on it."""
+
+    def __init__(self, jars: Path, folder: Path, settings: Mapping[str, str]) -> None:
+        self.folder = folder
+        self.data = folder / "data"
+        self.log = folder / "kafka.log"
+        self._settings = settings
+        self._java = ["java", "-Xmx512m", "-XX:TieredStopAtLevel=1", "-cp", f"{jars}/*"]
+
+    def format(self) -> None:
+        """As Kafka's own storage tool does it, for a cluster of a new id."""
+        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        options = ["-t", cluster_id, "-c", str(self._properties({}, 0, 1))]
+        tool = [*self._java, "kafka.tools.StorageTool", "format", *options]
+        done = subprocess.run(tool, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    @contextlib.contextmanager
+    def running(self, settings: Mapping[str, str] | None = None) -> Iterator[str]:
+        """HOST:PORT of a broker on the folder, which ends well."""
+        port, controller_port = _free_ports(2)
+        properties = self._properties(settings or {}, port, controller_port)
+        with self.log.open("w") as log:
+            command = [*self._java, "kafka.Kafka", str(properties)]
+            process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self.folder)
+        try:
+            self._wait(port, process)
+            yield f"127.0.0.1:{port}"
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(STARTED_WITHIN_SECONDS) in (0, 143), self.log.read_text()
+        finally:
+            process.kill()
+            process.wait()
+
+    def _properties(self, more: Mapping[str, str], port: int, controller_port: int) -> Path:
+        path = self.folder / "server.properties"
+        settings = {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
+            "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+            "controller.listener.names": "CONTROLLER",
+            "log.dirs": str(self.data),
+            **dict.fromkeys(ONE_COPY, "1"),
+            **self._settings,
+            **more,
+        }
+        path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        return path
+
+    def _wait(self, port: int, process: "subprocess.Popen[bytes]") -> None:
+        deadline = time.monotonic() + STARTED_WITHIN_SECONDS
+        while time.monotonic() < deadline:
+            assert process.poll() is None, self.log.read_text()
+            with contextlib.suppress(ConnectionRefusedError):
+                socket.create_connection(("127.0.0.1", port)).close()
+                return
+            time.sleep(0.05)
+        raise AssertionError(f"Kafka did not listen:\n{self.log.read_text()}")
+
+
+def _free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
