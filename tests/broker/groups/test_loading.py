@@ -1,6 +1,5 @@
 """Gaining and losing the partition."""
 
-import pytest
 from group_world import GROUP, World
 from kohort.broker.groups.deadline_keys import EXPIRING
 from kohort.broker.groups.states import State
@@ -9,7 +8,6 @@ from kohort.offsets.records import (
     GroupMetadata,
     GroupStored,
     MemberMetadata,
-    Unknown,
 )
 from kohort.protocol.errors import ErrorCode
 
@@ -121,8 +119,3 @@ def test_a_loaded_group_over_the_limit_starts_a_round(w: World) -> None:
     w.restart()
     assert w.state is State.PREPARING_REBALANCE
     assert {w.heartbeat(m, 1) for m in ids} == {E.rebalance_in_progress}
-
-
-def test_records_of_other_kinds_are_passed_over(w: World, caplog: pytest.LogCaptureFixture) -> None:
-    w.coordinator.apply(Unknown(b"\x00\x03", b""))
-    assert "not kept here" in caplog.text
