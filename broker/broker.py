@@ -108,7 +108,12 @@ class Broker:
         self._upkeep = Upkeep(self.node, self._sync_logs.run)
 
     async def stop(self) -> None:
-        """Close every connection, write and sync what is gathered, let go of the folder."""
+        """Tell whoever is parked to look for another coordinator, close every connection, write
+        and sync what is gathered, let go of the folder."""
+        if self._cluster is not None:
+            for node in self._cluster.nodes.values():
+                node.groups.dismiss()
+            self._outbox.send()
         await self._stop_servers()
         cluster, self._cluster = self._cluster, None
         if cluster is None:

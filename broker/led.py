@@ -108,6 +108,14 @@ class LedPartitions(ABC):
             self._snapshots.drop(shard)
         self.on_forgotten()
 
+    def dismiss(self) -> None:
+        """The broker stops: whoever is parked is told to look for another. Nothing is to fall due
+        any more, for those who were told have not gone."""
+        now = self._clock.now_ms()
+        for shard in self._shards.values():
+            self._deliver(shard.coordinator.dismiss(now).replies)
+            shard.disarm()
+
     def topics_deleted(self) -> None:
         """Tombstones for all that was committed for the newest of the deleted topics; where the
         log is still to be read, once it is and before anyone is answered from it."""

@@ -231,22 +231,29 @@ class Coordinator:
         self._expiring.arm(now)
         return turn.outcome()
 
-    def unload(self) -> Outcome:
-        """The partition is lost: whoever waits is told to look for its new coordinator."""
-        turn = Turn(self._shard, 0)
+    def dismiss(self, now: int) -> Outcome:
+        """Whoever waits is told to look for another coordinator."""
+        turn = Turn(self._shard, now)
         for group in self._shard.groups.values():
-            turn.voice.info(
-                "[GroupId=%s] Unloading group metadata for generation %d.",
-                group.group_id,
-                group.generation,
-            )
             for member in group.members.values():
                 ticket = group.take_join(member)
                 if ticket is not None:
                     refused = join_refused(ErrorCode.not_coordinator, member.member_id)
                     turn.answer(ticket, refused)
             refuse_syncs(turn, group, ErrorCode.not_coordinator)
-            turn.voice.tell(
+        return turn.outcome()
+
+    def unload(self) -> Outcome:
+        """The partition is lost: whoever waits is told to look for its new coordinator."""
+        outcome = self.dismiss(0)
+        voice = self._shard.voice
+        for group in self._shard.groups.values():
+            voice.info(
+                "[GroupId=%s] Unloading group metadata for generation %d.",
+                group.group_id,
+                group.generation,
+            )
+            voice.tell(
                 EventType.GROUP_UNLOADED,
                 group,
                 state_from=group.state,
@@ -256,7 +263,7 @@ class Coordinator:
             group.transition(DEAD, 0)
         self._shard.groups.clear()
         self._shard.deadlines.clear()
-        return turn.outcome()
+        return outcome
 
     # --- looking
 
