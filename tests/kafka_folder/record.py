@@ -51,6 +51,8 @@ SETTINGS = {
     "group.streams.session.timeout.ms": "60000",
     "group.streams.max.session.timeout.ms": "60000",
     "auto.create.topics.enable": "false",
+    # So that there is a snapshot of the metadata, and a log behind it.
+    "metadata.log.max.snapshot.interval.ms": "5000",
 }
 TOPIC, COMPACTED, GONE = "orders", "prices", "cancelled"
 GROUPS = (

@@ -15,7 +15,11 @@ from .test_takeover import of_groups, serving
 
 pytestmark = pytest.mark.java
 
-SETTINGS = {"offsets.topic.num.partitions": "4", "group.initial.rebalance.delay.ms": "0"}
+SETTINGS = {
+    "offsets.topic.num.partitions": "4",
+    "group.initial.rebalance.delay.ms": "0",
+    "log.index.size.max.bytes": "4096",  # allocated ahead: to be copied in no time
+}
 MISLEADING = (".kafka_cleanshutdown", "recovery-point-offset-checkpoint")
 
 
@@ -131,19 +135,26 @@ def test_offsets_and_records_go_from_kafka_to_us_and_on_to_another_kafka(
     assert "stray" not in kafka.log.read_text()
 
 
-def test_kafka_goes_on_where_we_stopped_on_a_folder_of_its_own(
+def test_kafka_goes_on_where_we_stopped_and_we_do_on_a_copy_made_while_it_runs(
     data: Path, said: dict[str, Any], kafka_jars: Path, tmp_path: Path
 ) -> None:
     """It makes indexes that fit, though its own files beside our records are older."""
+    groups = [*said["committed"], "written-by-kohort", "written-by-kafka"]
     with serving(data) as address:
         go_on_writing(address)
-        ours = said_of_groups(address, said["committed"])
+        ours = said_of_groups(address, groups)
         topics = topics_of(address)
         values = values_of(address, topics)
     for name in ("__kohort_topics-0", "events"):
         (data / name).rename(tmp_path / name)
     kafka = KafkaFolder(kafka_jars, tmp_path, SETTINGS)
     with kafka.running() as address:
-        kafkas = said_of_groups(address, said["committed"])
+        kafkas = said_of_groups(address, groups)
         assert of_groups(kafkas)["committed"] == of_groups(ours)["committed"]
+        assert values_of(address, topics) == values
+        commit(address, "written-by-kafka", 5)
+        kafkas = said_of_groups(address, groups)
+        shutil.copytree(data, copy := tmp_path / "copy")
+    with serving(copy) as address:
+        assert of_groups(said_of_groups(address, groups)) == of_groups(kafkas)
         assert values_of(address, topics) == values

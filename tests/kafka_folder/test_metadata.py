@@ -1,0 +1,60 @@
+"""What Kafka's controller wrote down, read from its snapshot and its log."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kohort.log.files import DiskFiles
+from kohort.topics.kafka_metadata import KafkaMetadata, metadata_in
+
+from .asking import ask, said_of_groups
+from .test_takeover import serving
+
+
+def told(metadata: KafkaMetadata | None) -> Any:
+    assert metadata is not None
+    topics = {
+        name: (topic.id, topic.partitions, topic.configs) for name, topic in metadata.topics.items()
+    }
+    return topics, metadata.producer_ids_end
+
+
+def test_the_snapshot_says_what_the_log_before_it_says(data: Path) -> None:
+    folder = data / "__cluster_metadata-0"
+    with_snapshot = told(metadata_in(data, DiskFiles()))
+    topics, producer_ids_end = with_snapshot
+    assert set(topics) == {
+        "__consumer_offsets",
+        "__share_group_state",
+        "__transaction_state",
+        "orders",
+        "prices",
+    }
+    assert topics["orders"][1:] == (3, {"segment.bytes": "1048576", "max.message.bytes": "2000000"})
+    assert topics["prices"][1:] == (1, {"cleanup.policy": "compact"})
+    assert producer_ids_end > 0
+    snapshots = sorted(folder.glob("*.checkpoint"))
+    assert len(snapshots) > 1
+    for snapshot in snapshots[::-1]:
+        snapshot.unlink()
+        assert told(metadata_in(data, DiskFiles())) == with_snapshot
+
+
+def test_a_folder_without_metadata_has_none(tmp_path: Path) -> None:
+    assert metadata_in(tmp_path, DiskFiles()) is None
+
+
+@pytest.mark.parametrize("damage", ["the snapshot", "its records"])
+def test_metadata_that_cannot_be_read_cost_only_the_configurations(
+    data: Path, said: dict[str, Any], caplog: pytest.LogCaptureFixture, damage: str
+) -> None:
+    snapshot = max((data / "__cluster_metadata-0").glob("*.checkpoint"))
+    content = snapshot.read_bytes()
+    snapshot.write_bytes(content[:100] if damage == "the snapshot" else content[:-9] + bytes(9))
+    with caplog.at_level(logging.WARNING, logger="kohort"), serving(data) as address:
+        plain = said_of_groups(address, ["plain"])["committed"]["plain"]
+        topics = ask(address, "Metadata", 12, {"topics": None})["topics"]
+    assert plain == said["committed"]["plain"]
+    assert {topic["name"] for topic in topics} >= {"orders", "prices"}
+    assert "The configurations of topics are not taken over" in caplog.text
