@@ -257,8 +257,15 @@ FAULTS = (
     Fault(
         "an expired group leaves no tombstone",
         "broker/groups/expiring.py",
-        "            records.append(GroupForgotten(group_id))\n",
+        "            records += [GroupForgotten(group_id)] if foreign is None"
+        " else foreign.tombstones()\n",
         "            shard.groups.pop(group_id, None)\n",
+    ),
+    Fault(
+        "an assignment that is too large opens no round",
+        "broker/groups/refusing.py",
+        "        prepare(turn, group, Why(Cause.ASSIGNMENT_TOO_LARGE, reason))\n",
+        "        assert reason\n",
     ),
     Fault(
         "a deleted topic leaves its offsets at other nodes",
