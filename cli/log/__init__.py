@@ -20,8 +20,12 @@ stats.py       `kohort log stats`
 
 import argparse
 from importlib import import_module
+from typing import Final
 
 from ..errors import UserError
+
+# As shells tell of a program that Ctrl-C has ended.
+INTERRUPTED: Final = 130
 
 
 def run(args: argparse.Namespace) -> int:
@@ -32,6 +36,8 @@ def run(args: argparse.Namespace) -> int:
         code: int = import_module(f".{args.log_command}", __package__).run(args)
     except UnsupportedMagic as error:
         raise UserError(f"{args.path} cannot be read: {error.reason}.") from error
+    except KeyboardInterrupt:
+        return INTERRUPTED
     except BrokenPipeError:
         raise  # whoever reads our lines has had enough
     except PermissionError as error:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from ...log.files import Files
 from ...log.header import HEADER_BYTES
-from .sources import SWAP, Source
+from .sources import Source
 from .sweep import Flaw, Sound, sweep
 
 __all__ = ["Cursor", "Tail"]
@@ -101,8 +101,6 @@ class Cursor:
     def _choose(self, segments: dict[int, Path], *, finished: bool) -> bool:
         """Sets the segment to read. True when the place in it has to be found by offset."""
         began = self.path is not None
-        # A compacted segment that waits for its name lies beside those that it replaces.
-        overlaps = self.path is not None and self.path.suffix == SWAP
         stands = began and self._inode_of(segments.get(self._base)) == self._inode
         if stands and not finished:
             return False
@@ -125,7 +123,7 @@ class Cursor:
         self._inode = self._inode_of(self.path)
         self._position = 0
         self._anchors.clear()
-        return overlaps or (began and not stands)
+        return began and not stands
 
     def _inode_of(self, path: Path | None) -> int:
         try:

@@ -3,7 +3,6 @@ a producer wrote.
 """
 
 import json
-from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from struct import Struct
 from struct import error as struct_error
@@ -154,7 +153,7 @@ def _of_offsets(record: Record) -> Content:
         of_consumers = value["protocolType"] == "consumer"
         members = [_member(member, of_consumers) for member in value["members"]]
         value = {**value, "members": members}
-    return Content(entry.kind, entry.key, entry.version, _written(value))
+    return Content(entry.kind, entry.key, entry.version, value)
 
 
 def _member(member: Mapping[str, Any], of_consumers: bool) -> Mapping[str, Any]:
@@ -169,17 +168,6 @@ def _member(member: Mapping[str, Any], of_consumers: bool) -> Mapping[str, Any]:
     except UndecodableRecord:
         return member
     return {**member, "subscription": subscription, "assignment": assignment}
-
-
-def _written(value: Any) -> Any:
-    """With bytes in base64, as in Kafka's JSON."""
-    if isinstance(value, bytes):
-        return b64encode(value).decode()
-    if isinstance(value, dict):
-        return {name: _written(each) for name, each in value.items()}
-    if isinstance(value, list):
-        return [_written(each) for each in value]
-    return value
 
 
 def _of_registry(record: Record) -> Content:

@@ -4,7 +4,6 @@ holds records alone; what is to be said of the log goes to standard error.
 
 import argparse
 import io
-import json
 import sys
 import time
 from contextlib import suppress
@@ -19,7 +18,7 @@ from .cursor import Cursor
 from .decoding import UNDECODABLE, Decoded, decoded
 from .sources import Source, sources
 from .sweep import Flaw, Sound
-from .text import line_of, say
+from .text import json_text, line_of, say
 
 # How long --follow waits before it looks again: a person does not notice it, and to look at the 50
 # offsets partitions of an idle broker takes a hundredth of it.
@@ -130,4 +129,4 @@ def _to(flaw: Flaw) -> str:
 
 
 def json_of(record: Decoded) -> str:
-    return json.dumps(record._asdict(), ensure_ascii=False, separators=(",", ":")) + "\n"
+    return json_text(record._asdict()) + "\n"

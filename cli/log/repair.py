@@ -14,23 +14,22 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from ...log.batch import Record
+from ...log.config import LogConfig
 from ...log.errors import FolderInUse
 from ...log.files import DiskFiles, File, Files
 from ...log.lock import LOCK_NAME, lock_folder
 from ...log.segment import CHUNK_BYTES, base_offset_of
+from ...log.swapping import SIDECARS, finish_swaps, leftovers_in
 from ...offsets.snapshot import NAME as SNAPSHOT_NAME
 from ..errors import UserError
 from .impact import impact
 from .progress import bytes_of, progress
-from .sources import SWAP, Source, sources
+from .sources import Source, sources
 from .sweep import Flaw, Sound, sweep
 from .wreck import readable
 
 # A segment that is being written anew. Nothing else has this name: a broker leaves it alone.
 ASIDE: Final = ".repaired"
-# What tells where batches lie in the segment: Kafka makes it again where it is missing. Our
-# snapshot goes too: it may tell of what the log has no more.
-INDEXES: Final = (".index", ".timeindex", ".txnindex")
 # More sentences hide what was said before them.
 KEYS_SHOWN_MAX: Final = 50
 
@@ -52,6 +51,10 @@ def run(args: argparse.Namespace) -> int:
     with ExitStack() as locks:
         if not args.dry_run:
             _lock(found, files, locks)
+            for folder in {source.folder for source in found}:
+                # A compaction that a crash interrupted comes to its end first, as at a start.
+                if leftovers_in(folder, files).swaps:
+                    finish_swaps(folder, files, LogConfig().index_interval_bytes)
         with progress("repair", bytes_of(found)) as done:
             damages = {source: damages_of(source, files, done) for source in found}
         flaws = 0
@@ -101,13 +104,8 @@ def damages_of(source: Source, files: Files, done: Callable[[int], None]) -> lis
     damages = []
     end_offset = 0
     for base, path in source.segments().items():
-        if base_offset_of(path.name) is None and path.suffix != SWAP:
+        if source.segment is not None and base_offset_of(path.name) is None:
             raise UserError(f"{path} was put aside: it is no part of a log any more.")
-        if path.suffix == SWAP:
-            raise UserError(
-                f"{path} is of a compaction that was interrupted: the next start of a broker ends "
-                "it. Repair the log after that."
-            )
         if base < end_offset:
             raise UserError(
                 f"{path} begins before offset {end_offset}, where the segment before it ends: "
@@ -171,7 +169,8 @@ def mend(damage: Damage, files: Files) -> list[str]:
         _copy(old, damage.kept, aside, files)
     finally:
         old.close()
-    for stale in (*(path.with_suffix(suffix) for suffix in INDEXES), folder / SNAPSHOT_NAME):
+    # Kafka's, which it makes again, and our snapshot, which may tell of what the log has no more.
+    for stale in (*(path.with_suffix(suffix) for suffix in SIDECARS), folder / SNAPSHOT_NAME):
         if files.exists(stale):
             files.remove(stale)
     files.sync_folder(folder)

@@ -8,7 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from ...log.config import LogConfig
+from ...log.files import DiskFiles
 from ...log.segment import base_offset_of
+from ...log.swapping import SWAP, leftovers_in, replaced_by
 from ...topics.names import OFFSETS_TOPIC, REGISTRY_TOPIC
 from ..errors import UserError
 
@@ -18,8 +21,6 @@ __all__ = ["Source", "segments_of", "sources"]
 SEGMENT: Final = re.compile(
     r"(\d{20})\.log(?:\.(?:cleaned|swap|deleted|(\d+)\.\d+\.cut))?", re.ASCII
 )
-# Of the suffixes above, that of a compaction's whole outcome.
-SWAP: Final = ".swap"
 PARTITION: Final = re.compile(r"(.+)-(\d+)", re.ASCII)
 # What Kafka keeps beside a segment, and what it is.
 BESIDE: Final = {
@@ -66,12 +67,24 @@ class Source(NamedTuple):
 def segments_of(folder: Path) -> dict[int, Path]:
     """The segments in a folder, by base offset, in order. Raises OSError.
 
-    One that a compaction is just swapping in counts where the old one has made room for it.
+    What a compaction is just swapping in counts, and what it replaces does not.
     """
-    names = {path.name: path for path in folder.iterdir()}
-    found = {base_offset_of(name.removesuffix(SWAP)): path for name, path in names.items()}
-    found |= {base_offset_of(name): path for name, path in names.items()}
-    return {base: found[base] for base in sorted(each for each in found if each is not None)}
+    while True:
+        try:
+            return _segments_of(folder)
+        except FileNotFoundError:
+            if not folder.exists():
+                raise  # else the swap came to its end while it was looked at
+
+
+def _segments_of(folder: Path) -> dict[int, Path]:
+    files = DiskFiles()
+    names = [path.name for path in folder.iterdir()]
+    swaps = leftovers_in(folder, files).swaps if any(n.endswith(SWAP) for n in names) else []
+    replaced = replaced_by(folder, files, swaps, LogConfig().index_interval_bytes)
+    found = {base_offset_of(name): name for name in names if name not in replaced}
+    found |= {base_offset_of(name.removesuffix(SWAP)): name for name in swaps}
+    return {base: folder / found[base] for base in sorted(b for b in found if b is not None)}
 
 
 def sources(path: Path, *, topic: str | None = None, may_be_empty: bool = False) -> list[Source]:

@@ -9,10 +9,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from ...log.batch import records
+from ...log.checkpoint import OffsetCheckpoint
+from ...log.codecs import decompress
 from ...log.errors import InvalidRecord
 from ...log.files import DiskFiles
+from ...log.header import HEADER_BYTES
+from ...log.raw_records import raw_records
 from ...offsets.fields import INT16
+from ...topics.start_offsets import CLEANED_FILE
 from ..errors import UserError
 from .cursor import Cursor
 from .progress import bytes_of, progress
@@ -20,9 +24,8 @@ from .sources import Source, sources
 from .sweep import Flaw, Sound
 from .text import say, time_text
 
-CHECKPOINT: Final = "cleaner-offset-checkpoint"
-# A record's lengths, deltas and attributes: what it takes beside key and value.
-RECORD_OVERHEAD_BYTES: Final = 7
+# What lies before a record's offset: its length, attributes and timestamp, of one byte each mostly.
+RECORD_HEAD_BYTES: Final = 3
 # The kinds of __consumer_offsets that are commits.
 COMMITS: Final = (b"\x00\x00", b"\x00\x01")
 
@@ -51,13 +54,15 @@ def run(args: argparse.Namespace) -> int:
     """0. Raises UserError."""
     found = sources(args.path)
     rows: list[Row] = []
+    # Where the next compaction begins, as the last one has noted it.
+    cleaned = OffsetCheckpoint(found[0].folder.parent / CLEANED_FILE, DiskFiles())
     tallies = []
     with progress("stats", bytes_of(found)) as done:
         for source in found:
             tally = Tally(source)
             tally.read(done)
             tallies.append((tally.batches, tally.flawed))
-            rows.append(tally.row())
+            rows.append(tally.row(cleaned.of(source.name)))
     if any(flawed for _, flawed in tallies) and not any(batches for batches, _ in tallies):
         raise UserError(f"{args.path} is no log: there is no sound record batch in it.")
     SHAPES[args.format](rows, total_of(rows))
@@ -110,15 +115,14 @@ class Tally:
     def _note_records(self, sound: Sound) -> None:
         """A batch's bytes are shared out by the sizes of its records: a compressed one has no
         others."""
-        some = [
-            (record.key, record.value is None, len(record.key or b"") + len(record.value or b""))
-            for record in records(sound.batch)
-        ]
-        weights = sum(size for _, _, size in some) + RECORD_OVERHEAD_BYTES * len(some)
-        each = len(sound.batch) / weights if weights else 0.0
+        header, data = sound.header, sound.batch[HEADER_BYTES:]
+        if header.codec:
+            data = decompress(header.codec, memoryview(data))
+        each = len(sound.batch) / len(data) if data else 0.0
         newest = self._newest
-        for key, is_tombstone, size in some:
-            taken = (size + RECORD_OVERHEAD_BYTES) * each
+        for record in raw_records(data, header.count):
+            key = record.key
+            taken = (record.end - record.at + RECORD_HEAD_BYTES) * each
             if key is None:
                 self._keyless_records += 1
                 self._keyless_bytes += taken
@@ -127,9 +131,9 @@ class Tally:
             if before is not None:
                 self._dead_records += 1
                 self._dead_bytes += abs(before)
-            newest[key] = -taken if is_tombstone else taken
+            newest[key] = taken if record.has_value else -taken
 
-    def row(self) -> Row:
+    def row(self, first_dirty: int) -> Row:
         sizes = {base: self._bytes[path] for base, path in self._source.segments().items()}
         live = [taken for taken in self._newest.values() if taken > 0]
         groups, offsets = self._groups() if self._source.is_offsets else (None, None)
@@ -147,7 +151,7 @@ class Tally:
             offsets,
             self._oldest,
             self._latest,
-            dirty_ratio(sizes, first_dirty_of(self._source)),
+            dirty_ratio(sizes, first_dirty),
         )
 
     def _groups(self) -> tuple[int, int]:
@@ -160,19 +164,6 @@ class Tally:
                 groups.add(key[4 : 4 + length])
                 offsets += key[:2] in COMMITS
         return len(groups), offsets
-
-
-def first_dirty_of(source: Source) -> int:
-    """Where the next compaction begins, as the last one has noted it (upstream:
-    OffsetCheckpointFile); 0 before the first."""
-    topic, _, number = source.name.rpartition("-")
-    try:
-        lines = (source.folder.parent / CHECKPOINT).read_text().splitlines()
-    except (OSError, UnicodeDecodeError):
-        return 0
-    noted = (line.split(" ") for line in lines[2:])  # after the version and the number of lines
-    found = (words[2] for words in noted if words[:2] == [topic, number] and len(words) == 3)
-    return int(next(found, "0"))
 
 
 def dirty_ratio(sizes: dict[int, int], first_dirty: int) -> float:

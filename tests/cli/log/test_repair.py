@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from faulty_files import Crashed, FaultyFiles
 from kohort.cli.log.repair import damage_of, mend
+from kohort.cli.log.sources import Source
 from kohort.cli.main import main
 from kohort.log.batch import NewRecord, build
 from kohort.log.files import DiskFiles
@@ -117,6 +118,24 @@ def test_a_folder_that_a_broker_uses_is_refused(offsets_log: Path, repaired: Rep
     assert (names(offsets_log), segment.read_bytes()) == ([FIRST], bent)
     lock.release()
     assert repaired(segment)[0] == 0
+
+
+def test_a_compaction_that_a_crash_interrupted_is_ended_first(
+    tmp_path: Path, repaired: Repaired
+) -> None:
+    folder = tmp_path / "data" / "__consumer_offsets-0"
+    batches = write_log(folder, [lambda at: batch_of(at, commit("g", at))] * 9, segment_bytes=350)
+    (folder.parent / ".lock").touch()
+    first, second, third = sorted(folder.glob("*.log"))
+    first.with_name(f"{first.name}.swap").write_bytes(batches[0] + batches[5])
+    bend(third, len(batches[0]) + 80)
+    seen = (folder / f"{first.name}.swap", third)
+    assert tuple(Source(folder).segments().values()) == seen
+    assert repaired(folder, "--dry-run")[0] == 1
+    assert second.exists()
+    assert repaired(folder)[0] == 0
+    assert stored(folder) == [batches[n] for n in (0, 5, 6, 8)]
+    assert names(folder) == [first.name, third.name, f"{third.name}.{len(batches[0])}.0.cut"]
 
 
 def test_what_nobody_can_decide_is_left_alone(tmp_path: Path, repaired: Repaired) -> None:

@@ -81,7 +81,8 @@ def test_ordinary_topics_have_no_groups_and_records_without_keys_live(
     row = said["partitions"][0]
     assert (row["live_records"], row["dead_records"]) == (2, 1)
     assert (row["groups"], row["offsets"]) == (None, None)
-    assert row["live_bytes"] + row["dead_bytes"] == len(batch)
+    # Each is rounded on its own.
+    assert row["live_bytes"] + row["dead_bytes"] == pytest.approx(len(batch), abs=1)
     assert said["total"]["records"] == 9
 
 
