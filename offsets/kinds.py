@@ -95,7 +95,8 @@ def _nullable_array(of: Read) -> Read:
 
 
 def _nullable(of: Fields) -> Read:
-    return lambda reader: None if reader.int8() < 0 else of(reader)
+    # Null is -1, but 0 in a tagged field (upstream: MessageDataGenerator); else 1 comes first.
+    return lambda reader: of(reader) if reader.int8() == 1 else None
 
 
 def _uuid(reader: FieldReader) -> str:

@@ -4,6 +4,7 @@ a producer wrote.
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from struct import Struct
 from struct import error as struct_error
 from typing import Any, Final, NamedTuple
@@ -149,25 +150,19 @@ def _of_offsets(record: Record) -> Content:
     if entry is None:
         return Content(UNKNOWN, _hex(record.key), None, _hex(record.value))
     value = entry.value
-    if entry.kind == "GroupMetadata" and value is not None:
-        of_consumers = value["protocolType"] == "consumer"
-        members = [_member(member, of_consumers) for member in value["members"]]
-        value = {**value, "members": members}
+    if value is not None and value.get("protocolType") == "consumer":
+        value = {**value, "members": [_member(member) for member in value["members"]]}
     return Content(entry.kind, entry.key, entry.version, value)
 
 
-def _member(member: Mapping[str, Any], of_consumers: bool) -> Mapping[str, Any]:
-    """What clients agreed on is opaque to a broker, so what cannot be read is no fault."""
-    if not of_consumers:
-        return member
-    subscription, assignment = member["subscription"], member["assignment"]
-    try:
-        subscription = read_subscription(subscription)
-        # A group that is between two rounds has assignments of no bytes.
-        assignment = read_assignment(assignment) if assignment else assignment
-    except UndecodableRecord:
-        return member
-    return {**member, "subscription": subscription, "assignment": assignment}
+def _member(member: Mapping[str, Any]) -> Mapping[str, Any]:
+    """With what it wants and was given; where that cannot be read it is left as it is, as what
+    clients agree upon is opaque to a broker."""
+    read = dict(member)
+    for name, of in (("subscription", read_subscription), ("assignment", read_assignment)):
+        with suppress(UndecodableRecord):
+            read[name] = of(member[name])
+    return read
 
 
 def _of_registry(record: Record) -> Content:

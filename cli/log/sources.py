@@ -28,6 +28,7 @@ BESIDE: Final = {
     ".timeindex": "the index by time of a segment",
     ".txnindex": "the list of a segment's aborted transactions",
     ".snapshot": "the state of a partition's producers",
+    ".checkpoint": "a snapshot of a controller's metadata",
 }
 
 

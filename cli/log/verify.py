@@ -34,7 +34,13 @@ LOOKS_MAX: Final = 25
 # More keys of one flaw fill the screen and say no more.
 KEYS_SHOWN_MAX: Final = 10
 # What Kafka and kohort keep in the folder of a partition beside segments and their indexes.
-KNOWN_FILES: Final = {"leader-epoch-checkpoint", "partition.metadata", NAME, NEW_NAME}
+KNOWN_FILES: Final = {
+    "leader-epoch-checkpoint",
+    "partition.metadata",
+    "quorum-state",
+    NAME,
+    NEW_NAME,
+}
 
 
 class Finding(NamedTuple):

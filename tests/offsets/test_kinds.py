@@ -2,7 +2,7 @@
 
 kafka_records.jsonl was written by Kafka's own message classes and JSON converters (Kafka 4.3.0,
 group-coordinator jar): each kind in each version, once with all fields and once with as few as can
-be.
+be. The last line is a record of a broker, with a tagged field that is null.
 """
 
 import json

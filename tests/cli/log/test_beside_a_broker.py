@@ -14,7 +14,11 @@ import pytest
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.errors import TopicAlreadyExistsError
 from kafka.structs import OffsetAndMetadata
-from processes import PATIENCE_SECONDS, QUIET, Served, kohort, serving
+from kohort.log.files import DiskFiles
+from kohort.log.segment import bytes_in
+from processes import PATIENCE_SECONDS, QUIET, Served, kohort, overrides, serving
+
+from ...clients.stories import until
 
 pytestmark = pytest.mark.clients
 
@@ -82,6 +86,44 @@ def test_commits_are_followed_from_the_first_one_until_ctrl_c(tmp_path: Path) ->
         assert dump.process.returncode == 0
         assert out == ""
         assert err in ("", f"# {data} has nothing yet: waiting\n")
+
+
+def test_a_log_that_is_compacted_meanwhile_is_followed_and_sound(tmp_path: Path) -> None:
+    """Goal: what is read keeps its order and comes to the last commit, though segments roll and
+    are swapped under the reader. Method: nobody reads the dump's output while 4 MiB are written,
+    so it stands still in a segment until that was compacted."""
+    data = tmp_path / "data"
+    settings = overrides(
+        [
+            "num.partitions=50",
+            "offsets.topic.segment.bytes=1048576",
+            "log.cleaner.min.cleanable.ratio=0.01",
+            "log.cleaner.backoff.ms=10",
+        ]
+    )
+    where = ("--port", "0", "--durability", "os", "--data-dir", data)
+    with serving(tmp_path, *where, *settings) as broker, following(data) as dump:
+        admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
+        admin.create_topics(["orders"])
+        places = [TopicPartition("orders", number) for number in range(50)]
+        for offset in range(1, 41):
+            commit = OffsetAndMetadata(offset, "x" * 2000, -1)
+            admin.alter_group_offsets("g", dict.fromkeys(places, commit))
+        admin.close()
+        offsets = [offset for _, offset in dump.commits(1)]
+        while offsets[-50:] != [40] * 50:
+            offsets += [offset for _, offset in dump.commits(1)]
+        assert offsets == sorted(offsets)
+        (folder,) = data.glob("__consumer_offsets-*")
+        until(lambda: bytes_in(folder, DiskFiles()) < 3_000_000, "compacted")
+        assert len(list(folder.glob("*.log"))) > 1
+        verified = kohort("log", "verify", data)
+        assert (verified.returncode, verified.stderr) == (0, "")
+        dump.process.send_signal(signal.SIGINT)
+        _, err = dump.process.communicate(timeout=PATIENCE_SECONDS)
+        assert dump.process.returncode == 0
+        notes = [line for line in err.splitlines() if "waiting" not in line]
+        assert all("was compacted while it was read: going on at" in line for line in notes), err
 
 
 def test_a_brokers_folder_is_looked_at_and_not_repaired(tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ def test_a_groups_members_are_told_with_what_they_want_and_have(
         "assignedPartitions": [{"topic": "t", "partitions": [0, 1]}],
         "userData": None,
     }
-    assert second["assignment"] == "AA=="
+    assert (second["subscription"], second["assignment"]) == (first["subscription"], "AA==")
 
 
 def test_ordinary_records_are_text_where_they_are_text(
