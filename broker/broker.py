@@ -285,9 +285,9 @@ class Broker:
             new_coordinator=partial(self._new_coordinator, node_id, groups),
             call_soon=asyncio.get_running_loop().call_soon,
             leads=lambda index: partition(index).leader_id == node_id,
+            waiters=lambda index: partition(index).waiters,
             deleted_topics=cluster.deleted_topics,
         )
-        runtime.on_durable = lambda index: partition(index).waiters.wake_all()
         runtime.on_forgotten = cluster.tell_forgotten
         return runtime
 

@@ -1,8 +1,8 @@
 """One request on its way: what a handler reads, and how it answers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from struct import Struct
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from ..protocol.errors import EncodeError
 from .routes import Route
@@ -31,18 +31,28 @@ class Origin(Protocol):
         """Close once the answers before are out; what the client sent after is not looked at."""
 
 
-class Call:
-    """A request with its place in the order of its connection's answers.
+class Written(NamedTuple):
+    """A frame without its correlation id: one stands between its size and the rest."""
 
-    `request` is kio's message of the request's version; `answer` is the whole frame once it is
-    known (empty bytes: this request gets no answer).
+    size: bytes
+    rest: bytes
+    rest_and_size: bytes  # what lies between two ids when one such frame follows another
+
+
+class Call:
+    """A request with its place in the order of its connection's answers; or several that came one
+    behind the other and are the same but for their numbers (shapes.py).
+
+    `request` is kio's message of the request's version, of several that of the first of their
+    shape; `answer` is the whole frame once it is known, of several all their frames (empty bytes:
+    this request gets no answer).
     """
 
     __slots__ = (
         "_write",
         "answer",
         "client_id",
-        "correlation_id",
+        "correlation_ids",
         "origin",
         "request",
         "version",
@@ -50,15 +60,25 @@ class Call:
     )
 
     def __init__(
-        self, origin: Origin, route: Route, correlation_id: int, client_id: str | None, request: Any
+        self,
+        origin: Origin,
+        route: Route,
+        correlation_ids: Sequence[int],
+        client_id: str | None,
+        request: Any,
     ) -> None:
         self.origin = origin
         _, self.version, _, _, self._write, _, _ = route
-        self.correlation_id = correlation_id
+        self.correlation_ids = correlation_ids
         self.client_id = client_id
         self.request = request
         self.answer: bytes | None = None
         self.when_gone: Callable[[], None] | None = None
+
+    @property
+    def correlation_id(self) -> int:
+        """The number that its client gave it; of several requests that of the first."""
+        return self.correlation_ids[0]
 
     @property
     def client_host(self) -> str:
@@ -80,21 +100,28 @@ class Call:
 
     def reply(self, message: Any) -> None:
         """Answer with `message`: any object with the fields of the response (kio's names)."""
+        self.reply_each((message,) * len(self.correlation_ids))
+
+    def reply_each(self, messages: Iterable[Any]) -> None:
+        """Answer each of several requests with its own message."""
         try:
-            self.answer = self._write(message, self.correlation_id)
+            self.answer = b"".join(map(self._write, messages, self.correlation_ids))
         except EncodeError as error:
             # Whoever else is answered in this breath must not suffer from it.
             self.no_reply_but_the_end(str(error))
             return
         self.origin.answered(self)
 
-    def written(self, message: Any) -> bytes:
+    def written(self, message: Any) -> Written:
         """The frame that answers with `message`, for `repeat` of this version's calls."""
-        return self._write(message, 0)
+        frame = self._write(message, 0)
+        return Written(frame[:4], frame[8:], frame[8:] + frame[:4])
 
-    def repeat(self, frame: bytes) -> None:
-        """Answer with a frame `written` before: only the correlation id is another."""
-        self.answer = frame[:4] + _correlation_id(self.correlation_id) + frame[8:]
+    def repeat(self, written: Written) -> None:
+        """Answer with what was `written` before."""
+        size, rest, rest_and_size = written
+        ids = map(_correlation_id, self.correlation_ids)
+        self.answer = size + rest_and_size.join(ids) + rest
         self.origin.answered(self)
 
     def no_reply(self) -> None:

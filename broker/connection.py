@@ -16,12 +16,13 @@ from ..protocol.framing import Framer
 from ..protocol.headers import read_request_header
 from .call import Call
 from .routes import Route, Routes
-from .shapes import Numbers, Shape, Shapes
+from .shapes import Frame, Numbers, Shape, Shapes
 
 _log = logging.getLogger("kohort.connection")
 
 # Requests of one connection whose answers are outstanding; more are left in the socket. Clients
 # keep at most a few (Java's max.in.flight.requests.per.connection is 5, librdkafka's a million).
+# What is asked together (shapes.py) counts once.
 CALLS_IN_FLIGHT_MAX = 4096
 # A client whose answers come to this much in one turn of the loop has had its turn: a few bytes can
 # ask for gigabytes (Fetch), and the others want to be served too.
@@ -32,8 +33,6 @@ RECEIVE_BYTES_MAX = 256 * 1024
 # How long a client that has shut down its sending side is waited for, as a silent one by Kafka
 # (connections.max.idle.ms).
 HALF_CLOSED_SECONDS_MAX = 600
-
-Frame = tuple[bytes, int, int]
 
 
 class Outbox:
@@ -140,8 +139,7 @@ class Connection(asyncio.BufferedProtocol):
             self._refuse(error)
         if self._framer.error is not None:
             self._refuse(self._framer.error)
-        self._is_sending = False
-        self._send()
+        self.send()
 
     def eof_received(self) -> bool:
         """A client that sends no more may still read: what it asked for is answered first."""
@@ -175,23 +173,13 @@ class Connection(asyncio.BufferedProtocol):
         recall = self._shapes.recall
         taken, count = 0, len(frames)
         while taken < count:
-            buffer, start, end = frames[taken]
-            taken += 1
-            seen = recall(buffer, start)
+            seen = recall(frames, taken)
             if seen is None:
-                self._take_new(buffer, start, end)
+                self._take_new(*frames[taken])
+                taken += 1
             else:
-                shape, numbers = seen
-                run = [numbers]
-                run_max = shape.route.run_max
-                while taken < count and len(run) < run_max:
-                    buffer, start, _ = frames[taken]
-                    seen = recall(buffer, start)
-                    if seen is None or seen[0] is not shape:
-                        break
-                    run.append(seen[1])
-                    taken += 1
-                self._take_known(shape, run)
+                self._take_known(*seen)
+                taken += len(seen[1])
             if self._is_ended:
                 return
             if (
@@ -207,7 +195,7 @@ class Connection(asyncio.BufferedProtocol):
         key, version, correlation_id, client_id, body = read_request_header(buffer, start, end)
         route = self._routes[key, version]
         request = route.read(buffer, body, end)
-        call = Call(self, route, correlation_id, client_id, request)
+        call = Call(self, route, (correlation_id,), client_id, request)
         self._calls.append(call)
         try:
             learnt = route.handle(call, self._node)
@@ -217,12 +205,12 @@ class Connection(asyncio.BufferedProtocol):
         except Exception:
             self._fail(route)
 
-    def _take_known(self, shape: Shape, run: list[Numbers]) -> None:
+    def _take_known(self, shape: Shape, correlation_ids: list[int], run: list[Numbers]) -> None:
         route, client_id, request, again = shape
-        calls = [Call(self, route, numbers[0], client_id, request) for numbers in run]
-        self._calls.extend(calls)
+        call = Call(self, route, correlation_ids, client_id, request)
+        self._calls.append(call)
         try:
-            again(calls, self._node, run)
+            again(call, self._node, run)
         except Exception:
             self._fail(route)
 
@@ -264,9 +252,6 @@ class Connection(asyncio.BufferedProtocol):
     def send(self) -> None:
         """Write what is answered (the outbox calls)."""
         self._is_sending = False
-        self._send()
-
-    def _send(self) -> None:
         calls = self._calls
         if calls and calls[0].answer is not None:
             answers: list[bytes] = []
@@ -289,7 +274,7 @@ class Connection(asyncio.BufferedProtocol):
     def _go_on(self) -> None:
         """Take up what had to wait, unless sending the answers before it shows that the client is
         gone: who joined now would be a ghost."""
-        self._send()
+        self.send()
         self._is_resuming = False
         transport = self._transport
         if transport is None or transport.is_closing() or self._held is not None or self._is_choked:
@@ -301,8 +286,7 @@ class Connection(asyncio.BufferedProtocol):
             self._take(frames)
         except ProtocolError as error:
             self._refuse(error)
-        self._is_sending = False
-        self._send()
+        self.send()
 
     def _regulate(self) -> None:
         """Read on only while what has been read finds room: the socket is the buffer."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..offsets.store import OffsetsStore
 from ..protocol.errors import ErrorCode
+from ..topics.waiters import Waiters
 from .clock import Clock
 from .forgetting import DeletedTopics, Forgetter
 from .groups.commands import Command
@@ -26,6 +27,7 @@ RETRY_FAILED_MS = 1_000
 
 class LedPartitions(ABC):
     """`leads(partition)` says whether the node does. Who changes that tells `resign` and `load`.
+    `waiters(partition)`: who reads the partition's records, and waits for more to be durable.
 
     What is asked of them is decided by the subclass (runtime.py).
     """
@@ -39,9 +41,11 @@ class LedPartitions(ABC):
         new_coordinator: Callable[[int], Coordinator],
         call_soon: Callable[[Callable[[], None]], object],
         leads: Callable[[int], bool] = lambda _partition: True,
+        waiters: Callable[[int], Waiters] = lambda _partition: Waiters(),
         deleted_topics: DeletedTopics | None = None,
     ) -> None:
         self._leads = leads
+        self._waiters = waiters
         self._store = store
         self._clock = clock
         self._timers = timers
@@ -171,7 +175,8 @@ class LedPartitions(ABC):
     # --- losing
 
     def _open(self, partition: int, *, is_asked_for: bool = True) -> ServedShard:
-        shard = self._shards[partition] = ServedShard(partition, self._new_coordinator(partition))
+        coordinator, waiters = self._new_coordinator(partition), self._waiters(partition)
+        shard = self._shards[partition] = ServedShard(partition, coordinator, waiters)
         self._loader.begin(shard, is_asked_for=is_asked_for)
         return shard
 

@@ -19,7 +19,7 @@ from .groups.coordinator import Coordinator, Outcome, Reply
 from .groups.describing import listed_together
 from .groups.results import append_error, refusal
 from .led import LedPartitions
-from .shard import ServedShard, ShardState
+from .shard import ACTIVE, ServedShard
 from .together import Together
 
 _log = logging.getLogger("kohort.coordinator")
@@ -36,8 +36,6 @@ class GroupRuntime(LedPartitions):
         super().__init__(**how)
         self._last_ticket = 0
         self._waiting: dict[int, tuple[Command, Respond, Any]] = {}
-        # Told after a round has made records of a partition durable.
-        self.on_durable: Callable[[int], None] = lambda _partition: None
 
     def partition_of(self, group_id: str) -> int:
         """The offsets partition whose leader coordinates this group."""
@@ -51,7 +49,7 @@ class GroupRuntime(LedPartitions):
         """
         partition = self._store.partition_of(command.group_id)
         shard = self._shards.get(partition)
-        if shard is None or shard.state is not ShardState.ACTIVE:
+        if shard is None or shard.state is not ACTIVE:
             if shard is None and not self._leads(partition):
                 respond(context, refusal(command, ErrorCode.not_coordinator))
                 return 0
@@ -136,7 +134,7 @@ class GroupRuntime(LedPartitions):
 
     def _tick(self, shard: ServedShard) -> None:
         shard.timer = None
-        if shard.state is not ShardState.ACTIVE:
+        if shard.state is not ACTIVE:
             return
         coordinator = shard.coordinator
         now = self._clock.now_ms()
@@ -165,22 +163,21 @@ class GroupRuntime(LedPartitions):
         """A round with records of this shard is over."""
         if shard.gathered is replies:
             shard.gathered = None
-        self._settled(shard, coordinator, replies, error)
-        if error is None:
-            self.on_durable(shard.partition)
-            if shard.state is ShardState.ACTIVE:
-                self._snapshots.look_at(shard)
+        if error is not None:
+            self._refuse(shard, coordinator, replies, error)
+            return
+        self._deliver(replies)
+        shard.waiters.wake_all()
+        if shard.state is ACTIVE:
+            self._snapshots.look_at(shard)
 
-    def _settled(
+    def _refuse(
         self,
         shard: ServedShard,
         coordinator: Coordinator,
         replies: Sequence[Reply],
-        error: OSError | None,
+        error: OSError,
     ) -> None:
-        if error is None:
-            self._deliver(replies)
-            return
         for reply in replies:
             waiting = self._waiting.pop(reply.ticket, None)
             if waiting is not None:

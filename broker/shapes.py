@@ -19,10 +19,12 @@ if TYPE_CHECKING:
     from .routes import Route
 
 Numbers: TypeAlias = Sequence[int]
-"""The correlation id of a request, then its fields that may change, in their order."""
-Again: TypeAlias = Callable[[Sequence["Call"], Any, Sequence[Numbers]], None]
-"""again(calls, node, their numbers): what a handler returns to be asked in this way from now on. It
-answers each of the calls, which were sent one behind the other: at most `route.run_max`."""
+"""The fields of a request that may change, in their order."""
+Again: TypeAlias = Callable[["Call", Any, Sequence[Numbers]], None]
+"""again(call, node, run): what a handler returns to be asked in this way from now on. The call is
+all the requests whose numbers are in `run`: sent one behind the other, at most `route.run_max`."""
+Frame: TypeAlias = tuple[bytes, int, int]
+"""Buffer, start and end of what follows its size."""
 
 # So many requests are decided together at most: twice that brings nothing, and they share a turn.
 RUN_MAX = 32
@@ -56,15 +58,34 @@ class Shapes:
         self._known: dict[tuple[bytes, ...], Shape] = {}
         self._bytes = 0
 
-    def recall(self, buffer: bytes, start: int) -> tuple[Shape, Numbers] | None:
-        """The shape of the frame at `start` and its numbers; None: it is to be read."""
-        start -= 4
-        cut = self._cuts.get(buffer[start : start + 8])
+    def recall(
+        self, frames: Sequence[Frame], place: int
+    ) -> tuple[Shape, list[int], list[Numbers]] | None:
+        """The shape of the frame at `place`, and the correlation ids and numbers of it and of the
+        frames right behind it that are of the same shape; None: it is to be read."""
+        buffer, start, end = frames[place]
+        cut = self._cuts.get(buffer[start - 4 : start + 4])
         if cut is None:
             return None
-        pieces = cut(buffer, start)
-        shape = self._known.get(pieces[::2])
-        return None if shape is None else (shape, pieces[1::2])
+        pieces = cut(buffer, start - 4)
+        stays = pieces[::2]
+        shape = self._known.get(stays)
+        if shape is None:
+            return None
+        correlation_ids: list[int] = [pieces[1]]
+        run: list[Numbers] = [pieces[3::2]]
+        place += 1
+        if place < len(frames):
+            size = end - start
+            for buffer, start, end in frames[place : place - 1 + shape.route.run_max]:
+                if end - start != size:
+                    break
+                pieces = cut(buffer, start - 4)
+                if pieces[::2] != stays:
+                    break
+                correlation_ids.append(pieces[1])
+                run.append(pieces[3::2])
+        return shape, correlation_ids, run
 
     def learn(self, shape: Shape, buffer: bytes, start: int, body: int, end: int) -> None:
         """Know the next frame that differs from this one in its numbers alone."""

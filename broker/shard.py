@@ -6,6 +6,7 @@ from enum import Enum, auto
 from ..log.log import Log
 from ..offsets.snapshot import SnapshotWriter
 from ..offsets.transactions import Loaded
+from ..topics.waiters import Waiters
 from .groups.coordinator import Coordinator, Outcome, Reply
 from .timers import Timer, Timers
 
@@ -15,6 +16,10 @@ class ShardState(Enum):
     ACTIVE = auto()
     FAILED = auto()
     RESIGNED = auto()
+
+
+# As a plain name: looking one up in its enum costs as much as ten calls, and each command asks.
+ACTIVE = ShardState.ACTIVE
 
 
 class ServedShard:
@@ -35,10 +40,12 @@ class ServedShard:
         "snapshot_timer",
         "state",
         "timer",
+        "waiters",
     )
 
-    def __init__(self, partition: int, coordinator: Coordinator) -> None:
+    def __init__(self, partition: int, coordinator: Coordinator, waiters: Waiters) -> None:
         self.partition = partition
+        self.waiters = waiters
         self.coordinator = coordinator
         self.state = ShardState.FAILED
         self.log: Log | None = None

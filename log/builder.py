@@ -55,30 +55,36 @@ class BatchBuilder:
 
     def add(self, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
         """Appends one record; a value of None is a tombstone."""
-        count = self.count
+        self.add_all(((key, value),), timestamp_ms)
+
+    def add_all(self, records: Iterable[tuple[bytes, bytes | None]], timestamp_ms: int) -> None:
+        """Appends each of the records (key, value)."""
+        count, size, parts = self.count, self.size, self._parts
         if not count:
             self._base_timestamp = self.max_timestamp = timestamp_ms
         elif timestamp_ms > self.max_timestamp:
             self.max_timestamp = timestamp_ms
         later = timestamp_ms - self._base_timestamp
-        if value is None or later < 0:
-            record = encode_record(count, later, key, value, ())
-        else:
-            try:
-                record = b"\0%b%b%b%b%b%b\0" % (
-                    _VARINTS[later],
-                    _VARINTS[count],
-                    _VARINTS[len(key)],
-                    key,
-                    _VARINTS[len(value)],
-                    value,
-                )
-                record = _VARINTS[len(record)] + record
-            except IndexError:  # a number beyond the table
+        for key, value in records:
+            if value is None or later < 0:
                 record = encode_record(count, later, key, value, ())
-        self._parts.append(record)
-        self.size += len(record)
-        self.count = count + 1
+            else:
+                try:
+                    record = b"\0%b%b%b%b%b%b\0" % (
+                        _VARINTS[later],
+                        _VARINTS[count],
+                        _VARINTS[len(key)],
+                        key,
+                        _VARINTS[len(value)],
+                        value,
+                    )
+                    record = _VARINTS[len(record)] + record
+                except IndexError:  # a number beyond the table
+                    record = encode_record(count, later, key, value, ())
+            parts.append(record)
+            size += len(record)
+            count += 1
+        self.count, self.size = count, size
 
     def cut(self, count: int, size: int, max_timestamp: int) -> None:
         """Takes back all but the first `count` records; the others are as they were then."""

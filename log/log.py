@@ -102,7 +102,7 @@ class Log(LogReader):
             self._roll()
         segment = segments[-1]
         try:
-            segment.opened().append(batch)
+            (segment.file or segment.opened()).append(batch)
         except OSError:
             self._cut_partial(segment)
             raise

@@ -43,11 +43,10 @@ class SyncLogs(Protocol):
 class _Gathered:
     """What one log has in one round."""
 
-    __slots__ = ("batch", "full", "settled", "sync_is_asked")
+    __slots__ = ("batches", "settled", "sync_is_asked")
 
     def __init__(self) -> None:
-        self.full: list[BatchBuilder] = []
-        self.batch = BatchBuilder()
+        self.batches = [BatchBuilder()]
         self.settled: list[Settled] = []
         self.sync_is_asked = False
 
@@ -91,23 +90,19 @@ class Rounds:
         gathered = self._gathering.get(log)
         if gathered is None:
             gathered = self._gather(log)
-        batch = gathered.batch
+        batch = gathered.batches[-1]
         if batch.size >= BATCH_BYTES_MAX:
-            gathered.full.append(batch)
-            batch = gathered.batch = BatchBuilder()
+            batch = BatchBuilder()
+            gathered.batches.append(batch)
         count, size, max_timestamp = batch.count, batch.size, batch.max_timestamp
-        add = batch.add
-        for key, value in records:
-            add(key, value, timestamp_ms)
+        batch.add_all(records, timestamp_ms)
         if batch.size > max_bytes:
             batch.cut(count, size, max_timestamp)
             own = BatchBuilder()
-            for key, value in records:
-                own.add(key, value, timestamp_ms)
+            own.add_all(records, timestamp_ms)
             if own.size > max_bytes:
                 raise RecordsTooLarge(f"a batch of {own.size} bytes, allowed are {max_bytes}")
-            gathered.full.append(batch)
-            gathered.batch = own
+            gathered.batches.append(own)
         return gathered
 
     def sync(self, log: Log, settled: Settled) -> None:
@@ -159,6 +154,7 @@ class Rounds:
         to_sync: dict[Log, list[Settled]] = {}
         written: list[_Gathered] = []
         failed: list[tuple[_Gathered, OSError]] = []
+        durability = self.durability
         for log, gathered in round_.items():
             try:
                 self._write_one(log, gathered)
@@ -166,7 +162,7 @@ class Rounds:
                 _log.error("Writing to %s failed: %s", log.folder, error)
                 failed.append((gathered, error))
             else:
-                if self._syncs(gathered):
+                if durability == "fsync" or (gathered.sync_is_asked and durability == "os"):
                     to_sync[log] = gathered.settled
                 else:
                     written.append(gathered)
@@ -181,14 +177,10 @@ class Rounds:
         self._round_over()
         self._tell_idle()
 
-    def _syncs(self, gathered: _Gathered) -> bool:
-        durability = self.durability
-        return durability == "fsync" or (gathered.sync_is_asked and durability == "os")
-
     def _write_one(self, log: Log, gathered: _Gathered) -> None:
         end_offset = log.end_offset
         try:
-            for batch in (*gathered.full, gathered.batch):
+            for batch in gathered.batches:
                 if batch.count:
                     log.append(batch.finish(log.end_offset, log.config.leader_epoch))
         except OSError:

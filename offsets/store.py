@@ -86,7 +86,7 @@ class OffsetsStore:
         """Gather `records` for the next round of a partition's log: one batch, all or none.
         Returns what stands for that round. Raises RecordsTooLarge, then nothing is gathered."""
         # Encoded before anything is added: what cannot be encoded must not leave half a batch.
-        encoded = [encode(record) for record in records]
+        encoded = list(map(encode, records))
         try:
             return self._rounds.append(log, encoded, now_ms, log.config.max_message_bytes)
         except RecordsTooLarge:

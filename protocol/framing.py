@@ -9,6 +9,7 @@ from struct import Struct
 from .errors import FrameTooLarge, InvalidFrameSize, ProtocolError
 
 SIZE = Struct(">i")
+_size_at = SIZE.unpack_from
 MIB = 1024 * 1024
 
 FRAME_BYTES_MAX = 100 * MIB
@@ -55,11 +56,9 @@ class Framer:
         if self.error is not None:
             return frames
         received = len(data)
-        size_at = SIZE.unpack_from
-        size_max = self._frame_bytes_max
         while received - position >= 4:
-            (size,) = size_at(data, position)
-            if not FRAME_BYTES_MIN <= size <= size_max:
+            (size,) = _size_at(data, position)
+            if not FRAME_BYTES_MIN <= size <= self._frame_bytes_max:
                 self.error = self._refusal(size)
                 return frames
             end = position + 4 + size

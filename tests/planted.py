@@ -88,8 +88,8 @@ FAULTS = (
     Fault(
         "reply before the records are durable",
         "log/rounds.py",
-        'return durability == "fsync" or',
-        "return",
+        'if durability == "fsync" or',
+        "if",
     ),
     Fault(
         "reply before the records are written",

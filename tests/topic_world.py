@@ -162,7 +162,7 @@ class World:
         asked = Asked(api, version)
         route = self._routes[api.key, version]
         asked.call = None
-        call = Call(asked, route, 7, "tester", request)
+        call = Call(asked, route, (7,), "tester", request)
         route.handle(call, self.node)
         self.last_call = call
         return asked

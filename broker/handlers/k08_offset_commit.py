@@ -4,20 +4,22 @@ v2-4 retention_time · v3 throttle_time · v6 committed_leader_epoch · v7 group
 v8 flexible · v9 member epoch for KIP-848 groups, GROUP_ID_NOT_FOUND · v10 topic ids.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from ...log.header import HEADER_BYTES
 from ...protocol.errors import ErrorCode
 from ...topics.names import OFFSETS_TOPIC
-from ..call import Call
+from ..call import Call, Written
 from ..groups.commands import CommitEntry, OffsetCommit
 from ..groups.results import CommitDone
 from ..groups.turn import make
 from ..node import Node
 from ..shapes import Again, Numbers
+from ..together import Together
 from .reply import NO_THROTTLE, merged, milliseconds
 
 CHANGES: Final = "committed_offset"
@@ -25,6 +27,8 @@ CHANGES: Final = "committed_offset"
 # The record of a commit without its texts: lengths and numbers in key, value and around them.
 RECORD_BYTES_MAX: Final = 64
 UTF8_BYTES_MAX: Final = 4  # of a character
+
+Respond = Callable[[Any, CommitDone], None]
 
 UNKNOWN_PARTITION = ErrorCode.unknown_topic_or_partition
 
@@ -47,10 +51,9 @@ class CommitReply(NamedTuple):
 
 def handle(call: Call, node: Node) -> Again | None:
     request = call.request
-    numbers = [call.correlation_id]
-    numbers += [each.committed_offset for topic in request.topics for each in topic.partitions]
+    numbers = [each.committed_offset for topic in request.topics for each in topic.partitions]
     commit = Commit(request, call.version, node)
-    commit.submit((call,), node, (numbers,))
+    commit.submit(call, node, (numbers,))
     # Where each request is an event, each is decided on its own.
     return None if node.config.str("kohort.events") == "all" else commit.submit
 
@@ -68,8 +71,8 @@ class Commit:
     """What all requests of one shape ask: everything that an OffsetCommit says but the offsets."""
 
     __slots__ = (
+        "_all_well",
         "_entries",
-        "_frame",
         "_how",
         "_request",
         "_run_max",
@@ -81,32 +84,37 @@ class Commit:
     def __init__(self, request: Any, version: int, node: Node) -> None:
         self._request = request
         # "All well", once it has been written. It does not depend on which topics there are.
-        self._frame: bytes | None = None
+        self._all_well: Written | None = None
         self._sort_out(version, node)
 
-    def submit(self, calls: Sequence[Call], node: Node, requests: Sequence[Numbers]) -> None:
+    def submit(self, call: Call, node: Node, run: Sequence[Numbers]) -> None:
         """Commit the offsets of several requests in their order: they are one command, so they
-        are all or none of them in the log. Numbers: the correlation id, then the offset of each
-        partition in the request's order."""
+        are all or none of them in the log. Numbers: the offset of each partition in the request's
+        order."""
         if self._topics_version != node.topics.version:
-            self._sort_out(calls[0].version, node)
-        if len(calls) > 1 and len(calls) > self._most_together(node):
-            run_max = self._run_max
-            for first in range(0, len(calls), run_max):
-                end = first + run_max
-                self.submit(calls[first:end], node, requests[first:end])
+            self._sort_out(call.version, node)
+        context = call, self._sorted
+        if len(run) == 1 or len(run) <= self._most_together(node):
+            self._commit(node, run, self._respond, context)
             return
+        run_max = self._run_max
+        parts = [run[first : first + run_max] for first in range(0, len(run), run_max)]
+        decided = Together(len(parts), partial(self._respond_together, context))
+        for place, part in enumerate(parts):
+            self._commit(node, part, decided.put, place)
+
+    def _commit(self, node: Node, run: Sequence[Numbers], respond: Respond, context: Any) -> None:
         entries: list[CommitEntry] = [
             make(CommitEntry, (name, partition, numbers[place], epoch, metadata, None))
-            for numbers in requests
+            for numbers in run
             for name, partition, place, epoch, metadata in self._entries
         ]
         if not entries:
             # Nothing is there to commit, so the group is not even looked at (upstream: KafkaApis).
-            self._respond((calls, self._sorted), CommitDone(()))
+            respond(context, CommitDone(()))
             return
         command: OffsetCommit = make(OffsetCommit, (*self._who, entries, *self._how))
-        node.groups.submit(command, self._respond, (calls, self._sorted))
+        node.groups.submit(command, respond, context)
 
     def _sort_out(self, version: int, node: Node) -> None:
         """Part the partitions that exist from those that do not; the latter are ours to refuse."""
@@ -125,7 +133,6 @@ class Commit:
             absent: list[PartitionReply] = []
             for asked in topic.partitions:
                 partition = asked.partition_index
-                place += 1
                 if 0 <= partition < count:
                     epoch = asked.committed_leader_epoch if version >= 6 else -1
                     entries.append((name, partition, place, epoch, asked.committed_metadata))
@@ -133,6 +140,7 @@ class Commit:
                 else:
                     error = missing if found is None else UNKNOWN_PARTITION
                     absent.append(PartitionReply(partition, error))
+                place += 1
             if absent or found is None:
                 refused.append(TopicReply(*names, absent))
             if there:
@@ -165,18 +173,21 @@ class Commit:
             self._run_max = max(1, (bytes_max - HEADER_BYTES) // max(1, size))
         return self._run_max
 
-    def _respond(self, context: tuple[Sequence[Call], Sorted], result: CommitDone) -> None:
-        calls, sorted_out = context
+    def _respond_together(
+        self, context: tuple[Call, Sorted], results: Sequence[CommitDone]
+    ) -> None:
+        self._respond(context, CommitDone(sum((result.errors for result in results), ())))
+
+    def _respond(self, context: tuple[Call, Sorted], result: CommitDone) -> None:
+        call, sorted_out = context
         errors = result.errors
         if sorted_out.refused or any(errors):
             decided = iter(errors)
-            for call in calls:
-                call.reply(_answer(sorted_out, decided))
+            call.reply_each(_answer(sorted_out, decided) for _ in call.correlation_ids)
             return
-        if self._frame is None:
-            self._frame = calls[0].written(_answer(sorted_out, iter(errors)))
-        for call in calls:
-            call.repeat(self._frame)
+        if self._all_well is None:
+            self._all_well = call.written(_answer(sorted_out, iter(errors)))
+        call.repeat(self._all_well)
 
 
 def _answer(sorted_out: Sorted, decided: Iterator[ErrorCode]) -> CommitReply:

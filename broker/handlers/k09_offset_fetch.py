@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from ...protocol.errors import ErrorCode
-from ..call import Call
+from ..call import Call, Written
 from ..groups.commands import OffsetFetch
 from ..groups.results import Fetched
 from ..node import Node
@@ -53,7 +53,7 @@ def handle(call: Call, node: Node) -> Again | None:
         _fetch_by_ids(call, node)
         return None  # what its ids stand for may be another thing the next time
     fetch = Fetch(call.request, call.version)
-    fetch.submit((call,), node)
+    fetch.submit(call, node)
     return fetch.submit
 
 
@@ -61,7 +61,7 @@ class Fetch:
     """What all requests of one shape ask, and what the last of them was told: as long as nothing
     else is found, the answer need not be written again."""
 
-    __slots__ = ("_commands", "_frame", "_request", "_results")
+    __slots__ = ("_commands", "_request", "_results", "_written")
 
     def __init__(self, request: Any, version: int) -> None:
         self._request = request
@@ -69,26 +69,25 @@ class Fetch:
         stable = getattr(request, "require_stable", False)
         self._commands = [_command(group, group.topics, stable) for group in groups]
         self._results: list[Fetched] | None = None
-        self._frame = b""
+        self._written: Written | None = None
 
-    def submit(self, calls: Sequence[Call], node: Node, _: Sequence[Numbers] = ()) -> None:
+    def submit(self, call: Call, node: Node, _: Sequence[Numbers] = ()) -> None:
         commands = self._commands
         if len(commands) == 1:
-            node.groups.submit(commands[0], self._respond_one, calls)
+            node.groups.submit(commands[0], self._respond_one, call)
             return
-        fetched = Together(len(commands), partial(self._respond, calls))
+        fetched = Together(len(commands), partial(self._respond, call))
         for place, command in enumerate(commands):
             node.groups.submit(command, fetched.put, place)
 
-    def _respond_one(self, calls: Sequence[Call], result: Fetched) -> None:
-        self._respond(calls, [result])
+    def _respond_one(self, call: Call, result: Fetched) -> None:
+        self._respond(call, [result])
 
-    def _respond(self, calls: Sequence[Call], results: list[Fetched]) -> None:
-        if results != self._results:
+    def _respond(self, call: Call, results: list[Fetched]) -> None:
+        if self._written is None or results != self._results:
             self._results = results
-            self._frame = calls[0].written(self._answer(calls[0].version, results))
-        for call in calls:
-            call.repeat(self._frame)
+            self._written = call.written(self._answer(call.version, results))
+        call.repeat(self._written)
 
     def _answer(self, version: int, results: list[Fetched]) -> GroupReply | FetchReply:
         if version < 8:

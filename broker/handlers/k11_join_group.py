@@ -59,8 +59,7 @@ def handle(call: Call, node: Node) -> Again | None:
     return partial(_again, command) if command.member_id else None
 
 
-def _again(command: JoinGroup, calls: Sequence[Call], node: Node, _: Sequence[Numbers]) -> None:
-    (call,) = calls
+def _again(command: JoinGroup, call: Call, node: Node, _: Sequence[Numbers]) -> None:
     if command.client_software != call.client_software:
         command = command._replace(client_software=call.client_software)
     _submit(command, call, node)

@@ -27,14 +27,13 @@ def handle(call: Call, node: Node) -> Again:
         request.member_id,
         getattr(request, "group_instance_id", None),
     )
-    node.groups.submit(command, _respond, (call,))
+    node.groups.submit(command, _respond, call)
     return partial(_again, command)
 
 
-def _again(command: Heartbeat, calls: Sequence[Call], node: Node, _: Sequence[Numbers]) -> None:
-    node.groups.submit(command, _respond, calls)
+def _again(command: Heartbeat, call: Call, node: Node, _: Sequence[Numbers]) -> None:
+    node.groups.submit(command, _respond, call)
 
 
-def _respond(calls: Sequence[Call], result: HeartbeatDone) -> None:
-    for call in calls:
-        call.reply(HeartbeatReply(result.error))
+def _respond(call: Call, result: HeartbeatDone) -> None:
+    call.reply(HeartbeatReply(result.error))

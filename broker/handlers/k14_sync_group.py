@@ -51,10 +51,8 @@ def handle(call: Call, node: Node) -> Again | None:
     return None if command.assignments else partial(_again, command)
 
 
-def _again(
-    command: SyncGroup, calls: Sequence[Call], node: Node, requests: Sequence[Numbers]
-) -> None:
-    (call,), ((_, generation_id),) = calls, requests
+def _again(command: SyncGroup, call: Call, node: Node, requests: Sequence[Numbers]) -> None:
+    ((generation_id,),) = requests
     now: SyncGroup = make(SyncGroup, (command[0], generation_id, *command[2:]))
     _submit(now, call, node)
 

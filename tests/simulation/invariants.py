@@ -28,7 +28,7 @@ from kohort.broker.groups.commands import Heartbeat, JoinGroup, LeaveGroup, Offs
 from kohort.broker.groups.coordinator import Coordinator
 from kohort.broker.groups.results import CommitDone, Joined
 from kohort.broker.groups.states import State
-from kohort.broker.runtime import ShardState
+from kohort.broker.shard import ShardState
 from kohort.log.batch import records
 from kohort.offsets.records import decode
 from kohort.protocol.errors import ErrorCode

@@ -15,7 +15,8 @@ from kohort.broker.config import BrokerConfig
 from kohort.broker.groups.commands import Command, DescribeGroup
 from kohort.broker.groups.coordinator import Coordinator, Outcome
 from kohort.broker.node import Node
-from kohort.broker.runtime import GroupRuntime, ShardState
+from kohort.broker.runtime import GroupRuntime
+from kohort.broker.shard import ShardState
 from kohort.log.deletion import finish_deletions
 from kohort.log.log import Log
 from kohort.log.rounds import Rounds
