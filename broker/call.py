@@ -1,6 +1,7 @@
 """One request on its way: what a handler reads, and how it answers."""
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import repeat
 from struct import Struct
 from typing import Any, NamedTuple, Protocol
 
@@ -100,7 +101,7 @@ class Call:
 
     def reply(self, message: Any) -> None:
         """Answer with `message`: any object with the fields of the response (kio's names)."""
-        self.reply_each((message,) * len(self.correlation_ids))
+        self.reply_each(repeat(message))
 
     def reply_each(self, messages: Iterable[Any]) -> None:
         """Answer each of several requests with its own message."""

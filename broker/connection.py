@@ -240,7 +240,8 @@ class Connection(asyncio.BufferedProtocol):
         self._unsent_bytes += len(call.answer)
         if self._held is call:
             self._held = None
-            self._regulate()
+            if self._backlog:
+                self._regulate()
         if not self._is_sending and self._calls and self._calls[0].answer is not None:
             self._is_sending = True
             self._outbox.add(self)

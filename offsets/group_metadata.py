@@ -54,12 +54,17 @@ def group_value(group: GroupMetadata) -> bytes:
             string_bytes("the leader of a group", group.leader),
             _TIMESTAMP_AND_COUNT.pack(group.state_timestamp_ms, len(group.members)),
         ]
+        clients: dict[tuple[str, str], bytes] = {}  # many members run in one client, at one host
         for member in group.members:
+            client = member.client_id, member.client_host
+            if client not in clients:
+                clients[client] = string_bytes("a client id", member.client_id) + string_bytes(
+                    "a client host", member.client_host
+                )
             parts += (
                 string_bytes("a member id", member.member_id),
                 string_bytes("a group instance id", member.group_instance_id),
-                string_bytes("a client id", member.client_id),
-                string_bytes("a client host", member.client_host),
+                clients[client],
                 _TIMEOUTS.pack(member.rebalance_timeout_ms, member.session_timeout_ms),
                 INT32.pack(len(member.subscription)),
                 member.subscription,

@@ -21,6 +21,9 @@ from .turn import Outcome, Shard, Turn
 from .voice import EventType, Why
 from .voting import supports
 
+_NONE = ErrorCode.none
+_JOIN_RECEIVED = EventType.JOIN_RECEIVED
+
 
 def decide_join(shard: Shard, command: JoinGroup, ticket: int, now: int) -> Outcome:
     turn = Turn(shard, now)
@@ -35,7 +38,7 @@ def decide_join(shard: Shard, command: JoinGroup, ticket: int, now: int) -> Outc
             return turn.outcome()
         group = shard.new_group(command.group_id, now)
         tell_created(shard, group)
-    shard.voice.tell(EventType.JOIN_RECEIVED, group, command, reason=command.reason)
+    shard.voice.tell(_JOIN_RECEIVED, group, command, reason=command.reason)
     if not _has_room(turn, group, command.member_id):
         # Whoever is refused is out, a member that came back too late to an overfull group too.
         turn.voice.tell(
@@ -187,7 +190,7 @@ def _join_known(turn: Turn, group: Group, command: JoinGroup, ticket: int) -> No
         _add(turn, group, command, ticket, member_id)
     else:
         error = standing(group, member_id, command.group_instance_id, "join-group")
-        if error is not ErrorCode.none:
+        if error is not _NONE:
             _refuse(turn, group, command, ticket, error)
         else:
             _join_again(turn, group, group.members[member_id], command, ticket)

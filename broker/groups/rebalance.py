@@ -16,6 +16,8 @@ from .turn import Turn, make
 from .voice import EventType, Why, listed
 from .voting import elect
 
+_NONE = ErrorCode.none
+
 # --- beginning one
 
 
@@ -62,7 +64,7 @@ def prepare(turn: Turn, group: Group, why: Why) -> None:
 
 def complete_if_joined(turn: Turn, group: Group) -> None:
     """After somebody came or left. Only its timer closes the initial round: others may be late."""
-    if group.state is PREPARING and not group.is_initial and group.all_joined:
+    if group.all_joined and group.state is PREPARING and not group.is_initial:
         complete(turn, group)
 
 
@@ -215,7 +217,7 @@ def this_generation(group: Group, member: Member) -> Joined:
     return make(
         Joined,
         (
-            ErrorCode.none,
+            _NONE,
             group.generation,
             group.protocol_type,
             group.protocol_name,

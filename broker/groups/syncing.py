@@ -11,40 +11,40 @@ from .group import Group
 from .rebalance import prepare
 from .results import Synced, sync_refused
 from .states import COMPLETING, EMPTY, PREPARING, STABLE
-from .turn import Outcome, Shard, Turn
+from .turn import NOTHING, Outcome, Shard, Turn, make, outcome_of
 from .voice import EventType, Why, listed
+
+_NONE = ErrorCode.none
 
 
 def decide_sync(shard: Shard, command: SyncGroup, ticket: int, now: int) -> Outcome:
-    turn = Turn(shard, now)
-    if not command.group_id:
-        turn.answer(ticket, sync_refused(ErrorCode.invalid_group_id))
-        return turn.outcome()
     group = shard.groups.get(command.group_id)
-    if group is None or group.state is EMPTY:
-        turn.answer(ticket, sync_refused(ErrorCode.unknown_member_id))
-        return turn.outcome()
     error = _check(group, command)
-    if error is not ErrorCode.none:
-        turn.answer(ticket, sync_refused(error))
-        return turn.outcome()
+    if error is not _NONE:
+        return outcome_of(ticket, sync_refused(error))
+    assert group is not None
     group.pending_syncs.pop(command.member_id, None)
     if not group.pending_syncs:
-        turn.deadlines.cancel(group.sync_timer)
+        shard.deadlines.cancel(group.sync_timer)
     member = group.members[command.member_id]
     if group.state is STABLE:
-        turn.answer(ticket, _synced(group, member.assignment))
-    else:
-        # A sync that was parked before is forgotten: upstream never answers it either.
-        member.sync_ticket = ticket
-        if member.member_id == group.leader:
-            _assign(turn, group, command)
+        return outcome_of(ticket, _synced(group, member.assignment))
+    # A sync that was parked before is forgotten: upstream never answers it either.
+    member.sync_ticket = ticket
+    if member.member_id != group.leader:
+        return NOTHING
+    turn = Turn(shard, now)
+    _assign(turn, group, command)
     return turn.outcome()
 
 
-def _check(group: Group, command: SyncGroup) -> ErrorCode:
+def _check(group: Group | None, command: SyncGroup) -> ErrorCode:
+    if not command.group_id:
+        return ErrorCode.invalid_group_id
+    if group is None or group.state is EMPTY:
+        return ErrorCode.unknown_member_id
     error = standing(group, command.member_id, command.group_instance_id, "sync-group")
-    if error is not ErrorCode.none:
+    if error is not _NONE:
         return error
     if command.generation_id != group.generation:
         return ErrorCode.illegal_generation
@@ -54,7 +54,7 @@ def _check(group: Group, command: SyncGroup) -> ErrorCode:
         return ErrorCode.inconsistent_group_protocol
     if group.state is PREPARING:
         return ErrorCode.rebalance_in_progress
-    return ErrorCode.none
+    return _NONE
 
 
 def _differ(asked: str | None, known: str | None) -> bool:
@@ -103,7 +103,7 @@ def _assign(turn: Turn, group: Group, command: SyncGroup) -> None:
 
 
 def _synced(group: Group, assignment: bytes) -> Synced:
-    return Synced(ErrorCode.none, group.protocol_type, group.protocol_name, assignment)
+    return make(Synced, (_NONE, group.protocol_type, group.protocol_name, assignment))
 
 
 def sync_timer_due(turn: Turn, group: Group) -> None:

@@ -10,9 +10,12 @@ def supports(group: Group, protocol_type: str, protocols: tuple[tuple[str, bytes
         return bool(protocol_type and protocols)
     everybody = len(group.members)
     counts = group.protocol_counts
-    return protocol_type == group.protocol_type and any(
-        counts.get(name, 0) == everybody for name, _ in protocols
-    )
+    if protocol_type != group.protocol_type:
+        return False
+    for name, _ in protocols:  # noqa: SIM110 (a thousand ask in one round: no generator for each)
+        if counts.get(name, 0) == everybody:
+            return True
+    return False
 
 
 def elect(group: Group) -> str:
@@ -22,6 +25,8 @@ def elect(group: Group) -> str:
     """
     everybody = len(group.members)
     candidates = {name for name, count in group.protocol_counts.items() if count == everybody}
+    if len(candidates) == 1:
+        return candidates.pop()
     votes: dict[str, int] = {}
     for member in group.members.values():
         choice = next(name for name, _ in member.protocols if name in candidates)

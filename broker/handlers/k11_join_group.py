@@ -54,6 +54,13 @@ def handle(call: Call, node: Node) -> Again | None:
         reason=getattr(request, "reason", None),
         client_software=call.client_software,
     )
+    config = node.config
+    shortest = config.int("group.min.session.timeout.ms")
+    longest = config.int("group.max.session.timeout.ms")
+    if command.group_id and not shortest <= command.session_timeout_ms <= longest:
+        # Whoever coordinates the group (upstream: GroupCoordinatorService.joinGroup).
+        _respond(call, join_refused(ErrorCode.invalid_session_timeout, command.member_id))
+        return None
     _submit(command, call, node)
     # Who has no id yet is never the same twice.
     return partial(_again, command) if command.member_id else None
@@ -66,13 +73,6 @@ def _again(command: JoinGroup, call: Call, node: Node, _: Sequence[Numbers]) -> 
 
 
 def _submit(command: JoinGroup, call: Call, node: Node) -> None:
-    config = node.config
-    shortest = config.int("group.min.session.timeout.ms")
-    longest = config.int("group.max.session.timeout.ms")
-    if command.group_id and not shortest <= command.session_timeout_ms <= longest:
-        # Whoever coordinates the group (upstream: GroupCoordinatorService.joinGroup).
-        _respond(call, join_refused(ErrorCode.invalid_session_timeout, command.member_id))
-        return
     ticket = node.groups.submit(command, _respond, call)
     call.hold()
     # Its member stays, as in Kafka, which does not notice; only the answer has nobody to go to.
