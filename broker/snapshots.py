@@ -130,11 +130,10 @@ class Snapshots:
         until = monotonic() + AT_END_SECONDS
         for shard in shards:
             log = shard.log
-            if (
-                log is None
-                or shard.state is not ShardState.ACTIVE
-                or log.end_offset - shard.snapshot_end < AT_END_RECORDS
-            ):
+            if log is None or shard.state is not ShardState.ACTIVE:
+                continue
+            read_else = shard.snapshot_end if self._store.has_snapshot(log) else log.start_offset
+            if log.end_offset - read_else < AT_END_RECORDS:
                 continue
             self._abandon(shard)
             writer = self._begin(shard)

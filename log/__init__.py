@@ -9,6 +9,7 @@ batch.py         a batch, whole;  header.py: its 61 bytes;  builder.py writes, r
 cleaner.py       compaction: of each key the newest record;  filtering.py: what is left of a batch
 dirtiness.py     whether it pays;  key_map.py: where a key was last;  writers.py: transactions
 raw_records.py   records as compaction sees them;  rebuilding.py: the batch that is left
+derived.py        what compaction takes along: files made from a log's records
 swapping.py      a new segment in the place of old ones;  work.py: long work in short steps
 retention.py     which segments are too old or too many;  checkpoint.py: offsets in Kafka's files
 codecs.py        gzip, snappy, lz4, zstd;  epochs.py: which leader wrote what

@@ -14,6 +14,7 @@ from functools import partial
 from typing import NamedTuple
 
 from .batch import BatchHeader, check_crc, read_header
+from .derived import remove_derived
 from .errors import CleaningStopped, CorruptBatch
 from .filtering import Filter, Terms, payload_of
 from .key_map import KeyMap
@@ -169,6 +170,7 @@ class _Run:
         try:
             yield from self._fill(cleaned, group)
             log.number_of_closed(group)
+            yield from remove_derived(log.folder, log.files)
             cleaned.rename(SWAP)
             yield partial(log.files.sync_folder, log.folder)
             while not log.exchange(group, cleaned):

@@ -18,13 +18,15 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
+from ..log.derived import SUFFIX
 from ..log.files import File, Files
 from .cold import Place
 from .table import OffsetsTable
 
-# No name that Kafka reads anything out of: it takes `*.snapshot` for its own.
-NAME: Final = "kohort.offsets"
-NEW_NAME: Final = "kohort.offsets.new"
+# No name that Kafka reads anything out of: it takes `*.snapshot` for its own. Compaction removes
+# them (log/derived.py).
+NAME: Final = f"offsets{SUFFIX}"
+NEW_NAME: Final = f"offsets.new{SUFFIX}"
 # Offsets, and groups, between two of which others are served: some 3 ms.
 SLICE_OFFSETS: Final = 2_500
 _MAGIC: Final = b"kohort\x00\x01"

@@ -138,8 +138,11 @@ class OffsetsStore:
 
     def forget_snapshot(self, log: Log) -> None:
         """It is damaged: the log has to be read. Raises OSError."""
-        if self._files.exists(log.folder / SNAPSHOT_NAME):
+        if self.has_snapshot(log):
             self._files.remove(log.folder / SNAPSHOT_NAME)
+
+    def has_snapshot(self, log: Log) -> bool:
+        return self._files.exists(log.folder / SNAPSHOT_NAME)
 
     def abandon(self, log: Log, error: OSError) -> None:
         """After a failed write or sync: refuse what has gathered meanwhile, it rests on lost

@@ -183,6 +183,12 @@ FAULTS = (
         "        self._places.get(group_id)\n",
     ),
     Fault(
+        "snapshot outlives the tombstones that it does not know",
+        "log/cleaner.py",
+        "            yield from remove_derived(log.folder, log.files)\n",
+        "",
+    ),
+    Fault(
         "initial delay not extended",
         "broker/groups/rebalance.py",
         "if waited_ms is not None and group.member_added and left_ms:",

@@ -9,8 +9,14 @@ from pathlib import Path
 import pytest
 from faulty_files import Crashed, FaultyFiles
 from kohort.broker import snapshots
-from kohort.broker.groups.commands import OffsetFetch
+from kohort.broker.groups.commands import DeleteGroup, OffsetFetch
+from kohort.log.cleaner import clean
+from kohort.log.filtering import Terms
+from kohort.log.log import LogConfig
+from kohort.log.work import in_place
+from kohort.offsets.records import OffsetForgotten
 from kohort.offsets.snapshot import NAME, NEW_NAME
+from kohort.offsets.table import OffsetsTable
 from kohort.protocol.errors import ErrorCode
 from runtime_world import World
 
@@ -201,3 +207,28 @@ def test_a_crash_at_any_file_operation_loses_nothing_that_was_acknowledged(
                 default=-1,
             )
             assert again.fetched(group_id) >= acknowledged, (crash_at, group_id)
+
+
+def test_what_a_tombstone_took_does_not_come_again_when_compaction_drops_the_tombstone() -> None:
+    world = World("fsync")
+    world.partition.log.config = LogConfig(segment_bytes=300)
+    filled(world)
+    assert world.files.exists(SNAPSHOT)
+    world.ask("delete", DeleteGroup(GROUPS[0]))
+    world.turn()
+    for number in range(8):
+        world.commit(f"more {number}", number, group_id=GROUPS[1])
+        world.turn()
+    log = world.partition.log
+    terms = Terms(world.clock.ms, 0, 1 << 20, 1 << 20, 0)
+    for _ in range(2):  # the first run says from when on the tombstones may go
+        in_place(clean(log, 0, log.segments[-1].base_offset, terms))
+    kept = [
+        record
+        for records in world.runtime._store.load(log, OffsetsTable())[1]
+        for record in records
+    ]
+    assert OffsetForgotten(GROUPS[0], "t", 0) not in kept
+    again = World("fsync", world.files)
+    assert again.fetched(GROUPS[0]) == -1
+    assert again.fetched(GROUPS[1]) == 7
