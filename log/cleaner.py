@@ -28,6 +28,8 @@ from .writers import Transactions, marker_type
 # A step is over after so many bytes of batches, which take some 300 us, or so many records.
 STEP_BYTES = 16 * 1024
 STEP_RECORDS = 128
+# What is to be done for each batch takes as long as so many more bytes of records.
+BATCH_COSTS_BYTES = 256
 # What is kept is gathered up to this size before it is written, and synced now and then, so that no
 # sync of a commit has to wait for a whole segment.
 WRITE_BYTES = 256 * 1024
@@ -113,13 +115,17 @@ class _Run:
         newest = KeyMap(self._key_bytes_max)
         segments = self._log.segments
         transactions = Transactions(())
+        read = 0
         for number in range(number_of(segments, first_dirty), len(segments)):
             segment = segments[number]
             if segment.base_offset >= self._upper or number == len(segments) - 1:
                 break
             self._log.number_of_closed((segment,))
             for header, batch in self._sound_batches(segment, first_dirty):
-                yield None
+                read += len(batch) + BATCH_COSTS_BYTES
+                if read >= STEP_BYTES:
+                    read = 0
+                    yield None
                 if header.producer_id >= 0 and self.filter.writers is None:
                     yield from self.filter.learn_writers()
                     self._upper = self.filter.upper
@@ -147,7 +153,7 @@ class _Run:
         # One batch at least: the next run would end here as well.
         may_end = newest.latest_offset >= 0
         for number, record in enumerate(raw_records(payload, header.count)):
-            if not number % STEP_RECORDS:
+            if number % STEP_RECORDS == STEP_RECORDS - 1:
                 yield None
             key, offset = record.key, base_offset + record.offset_delta
             if key is not None and offset >= first_dirty:
@@ -197,7 +203,7 @@ class _Run:
         for segment in group:
             self._log.number_of_closed(group)
             for header, batch in self._sound_batches(segment, segment.base_offset):
-                read += len(batch)
+                read += len(batch) + BATCH_COSTS_BYTES
                 if read >= STEP_BYTES:
                     read = 0
                     yield None

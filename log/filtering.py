@@ -109,7 +109,7 @@ class Filter:
         horizon_ms = header.delete_horizon_ms
         tombstones_stay = horizon_ms is None or self._terms.now_ms < horizon_ms
         for number, record in enumerate(raw_records(payload, header.count)):
-            if not number % STEP_RECORDS:
+            if number % STEP_RECORDS == STEP_RECORDS - 1:
                 yield None
             offset, key = base_offset + record.offset_delta, record.key
             if header.is_control or offset > latest_offset:

@@ -37,7 +37,7 @@ def rebuilt_records(
     base = times[0] if horizon_ms is None else horizon_ms
     parts: list[bytes] = []
     for number, (record, timestamp) in enumerate(zip(kept, times, strict=True)):
-        if not number % RECORDS_PER_STEP:
+        if number % RECORDS_PER_STEP == RECORDS_PER_STEP - 1:
             yield None
         body = b"\0%b%b" % (varint(timestamp - base), data[record.at : record.end])
         parts += (varint(len(body)), body)
