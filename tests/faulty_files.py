@@ -57,6 +57,7 @@ class FaultyFiles(MemoryFiles):
         # Identity of the content a name leads to, for names that a crash would find.
         self._durable_names: dict[Path, bytearray] = {}
         self._durable_folders: set[Path] = set()
+        self._pending_renames: list[tuple[Path, Path, bytearray]] = []
         self._durable_bytes: dict[int, bytes] = {}
         self._pending: dict[int, list[tuple[int, bytes | None]]] = {}
         self._contents_by_id: dict[int, bytearray] = {}  # keeps ids unique
@@ -136,6 +137,8 @@ class FaultyFiles(MemoryFiles):
 
     def rename(self, path: Path, target: Path) -> None:
         self.operate("rename", path.name)
+        if path in self.contents:
+            self._pending_renames.append((path, target, self.contents[path]))
         super().rename(path, target)
 
     def remove(self, path: Path) -> None:
@@ -149,6 +152,7 @@ class FaultyFiles(MemoryFiles):
     def sync_folder(self, folder: Path) -> None:
         self.operate("sync_folder", folder.name)
         super().sync_folder(folder)
+        self._pending_renames = [each for each in self._pending_renames if each[0].parent != folder]
         gone = [p for p in self._durable_names if p.parent == folder and p not in self.contents]
         for path in gone:
             del self._durable_names[path]
@@ -188,6 +192,7 @@ class FaultyFiles(MemoryFiles):
                 gone = path not in self.contents and id(content) not in left
                 if gone and chance.random() < 0.5:
                     del names[path]
+            self._rename_some(names, chance)
         for path, content in names.items():
             if path.parent in folders or path.parent.parent == path.parent:
                 survivors[path] = self._after_crash(content, chance)
@@ -198,11 +203,20 @@ class FaultyFiles(MemoryFiles):
         self.heal()
         self._durable_names = dict(survivors)
         self._durable_folders = set(self.folders)
+        self._pending_renames.clear()
         self._durable_bytes.clear()
         self._pending.clear()
         self._contents_by_id.clear()
         for content in survivors.values():
             self.settle(content)
+
+    def _rename_some(self, names: dict[Path, bytearray], chance: random.Random) -> None:
+        """Each is whole or not at all; of several, a later one may be there without an earlier."""
+        for path, target, content in self._pending_renames:
+            if chance.random() < 0.5:
+                if names.get(path) is content:
+                    del names[path]
+                names[target] = content
 
     def _after_crash(self, content: bytearray, chance: random.Random | None) -> bytearray:
         data = bytearray(self._durable_bytes.get(id(content), b""))

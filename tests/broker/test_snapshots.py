@@ -206,6 +206,9 @@ def test_a_crash_at_any_file_operation_loses_nothing_that_was_acknowledged(
                 ),
                 default=-1,
             )
+            # What is damaged is found when the group is asked for; then the log is read.
+            again.ask(f"{group_id} first", OffsetFetch(group_id, (("t", (0,)),), False, None, -1))
+            again.turn()
             assert again.fetched(group_id) >= acknowledged, (crash_at, group_id)
 
 

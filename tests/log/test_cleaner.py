@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import random
 from contextlib import suppress
 from pathlib import Path
@@ -164,12 +165,28 @@ def test_a_damaged_batch_ends_the_run_and_is_not_written_again() -> None:
 # --- crashes and failing disks
 
 
-def operations_of_a_run(skip: int) -> int:
+SMALL = TERMS._replace(segment_bytes=1500)
+
+
+def with_keys_of_their_own(files: Files) -> Log:
+    """As `filled`, and no segment loses all that it has."""
+    log = opened(files)
+    for number in range(16):
+        put(log, [(f"key {number % 3}", str(number)), (f"only {number}", "1")], NOW_MS + number)
+    log.sync()
+    return log
+
+
+def compacted_twice(log: Log) -> None:
+    done = compact(log, terms=SMALL)
+    log.begin_segment()
+    compact(log, done.end_offset, SMALL)
+
+
+def test_a_run_uses_every_kind_of_file_operation() -> None:
     files = FaultyFiles()
-    log = filled(files)
-    before = len(files.operations)
-    compact(log, terms=TERMS._replace(segment_bytes=1500))
-    assert {name for name, _ in files.operations[before:]} >= {
+    compacted_twice(with_keys_of_their_own(files))
+    assert {name for name, _ in files.operations} >= {
         "create",
         "append",
         "truncate",
@@ -178,37 +195,49 @@ def operations_of_a_run(skip: int) -> int:
         "sync_folder",
         "remove",
     }
-    return len(files.operations) - before - skip
 
 
-@pytest.mark.parametrize("seed", [None, 1, 2, 3])
+@pytest.mark.parametrize("seed", [None, *range(8)])
 def test_a_crash_at_any_file_operation_loses_nothing(seed: int | None) -> None:
-    for number in range(operations_of_a_run(0) + 1):
+    for number in itertools.count():
         files = FaultyFiles()
-        log = filled(files)
+        log = with_keys_of_their_own(files)
         before, end_offset = newest(log), log.end_offset
         files.crash_at = len(files.operations) + number
-        with suppress(Crashed):
-            compact(log, terms=TERMS._replace(segment_bytes=1500))
+        is_over = True
+        try:
+            compacted_twice(log)
+        except Crashed:
+            is_over = False
         files.crash(None if seed is None else random.Random(seed * 1000 + number))
-        # Another crash, while the folder is opened.
-        for again in range(8):
+        # Again and again, while the folder is opened.
+        for again in itertools.count():
             files.crash_at = len(files.operations) + again
             try:
-                opened(files)
+                log = opened(files)
             except Crashed:
                 files.crash(None if seed is None else random.Random(seed + again))
             else:
                 break
         files.crash_at = None
-        log = opened(files)
         assert newest(log) == before, number
-        assert log.end_offset == end_offset
-        assert log.start_offset == 0
+        assert (log.start_offset, log.end_offset) == (0, end_offset)
         assert [name for name in files.list(FOLDER) if not name.endswith(".log")] == []
+        if seed is not None:
+            # And in the run that comes next, which begins where the first one did.
+            chance = random.Random(seed * 1000 + number)
+            files.crash_at = len(files.operations) + chance.randrange(8)
+            with suppress(Crashed):
+                compact(log)
+            files.crash(chance)
+            log = opened(files)
+            assert newest(log) == before, number
         compact(log)
         assert newest(log) == before, number
         log.append(build([NewRecord(b"next", b"", NOW_MS)], base_offset=end_offset))
+        if is_over:
+            break
+    assert number > 40
 
 
 @pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
