@@ -24,6 +24,7 @@ from .kafka_metadata import FOLDER as METADATA_FOLDER
 from .kafka_metadata import KafkaMetadata, KafkaTopic, metadata_in
 from .names import OFFSETS_TOPIC, REGISTRY_TOPIC, invalid_name
 from .nodes import NO_LEADER
+from .offsets_topic import offsets_topic
 from .records import LeaderElected, ProducerIdsReserved, RegistryRecord, TopicStored, encode
 
 __all__ = ["take_over"]
@@ -34,6 +35,7 @@ _PARTITION: Final = re.compile(r"(.+)-(\d+)", re.ASCII)
 # Of coordinators that there are none of here.
 _NOT_SERVED: Final = frozenset({"__transaction_state", "__share_group_state"})
 _MISLEADING: Final = (".kafka_cleanshutdown", "recovery-point-offset-checkpoint")
+_KEPT_FOR_EVER: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
 # Where nobody tells which producer ids Kafka gave away: it gives them from 0 on, a thousand at a
 # time, and never comes here.
 PRODUCER_IDS_UNKNOWN: Final = 1 << 40
@@ -94,8 +96,7 @@ def _records(
             _log.warning(
                 "%d of %d partitions of %s are not here", count - len(indexes), count, name
             )
-        overrides = _allowed(name, known.configs if known else {}, configs)
-        records.append(TopicStored(name, id_, count, overrides))
+        records.append(TopicStored(name, id_, count, _overrides(name, known, configs)))
         for index in sorted(indexes):
             # Its epoch is not Kafka's any more: clients take none that is lower than they know.
             epoch = _last_epoch(folder / f"{name}-{index}", files)
@@ -122,7 +123,10 @@ def _metadata(folder: Path, files: Files) -> KafkaMetadata | None:
     except (LogError, InvalidRecord) as error:
         why = str(error)
     if metadata is None:
-        _log.warning("The configurations of topics are not taken over: %s", why)
+        _log.warning(
+            "The configurations of topics are not taken over, their records are kept for ever: %s",
+            why,
+        )
     return metadata
 
 
@@ -153,6 +157,13 @@ def _id_in(path: Path, files: Files) -> uuid.UUID | None:
     except (KeyError, ValueError) as error:  # binascii.Error is a ValueError
         _log.warning("%s names no topic id: %r", path, error)
         return None
+
+
+def _overrides(name: str, known: KafkaTopic | None, configs: Configs) -> dict[str, str]:
+    if known is not None:
+        return _allowed(name, known.configs, configs)
+    # Nobody knows for how long its records were to be kept.
+    return offsets_topic(configs.broker)[1] if name == OFFSETS_TOPIC else dict(_KEPT_FOR_EVER)
 
 
 def _allowed(topic: str, overrides: Mapping[str, str], configs: Configs) -> dict[str, str]:

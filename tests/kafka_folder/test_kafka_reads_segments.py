@@ -8,6 +8,7 @@ from pathlib import Path
 from signal import SIGKILL
 
 import pytest
+from clients.stories import until
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from processes import overrides
@@ -90,6 +91,28 @@ def test_every_segment_of_a_brokers_life_is_sound(
     }
     assert kinds == {("1", "1"), ("1", "3"), ("1", "-"), ("2", "3"), ("2", "-")}
     assert '"after the crash"' in read[-1][1]
+
+
+def test_segments_that_were_compacted_are_sound(
+    tmp_path: Path, kafka_tool: Callable[..., str]
+) -> None:
+    always = ("log.cleaner.backoff.ms=50", "log.cleaner.min.cleanable.ratio=0")
+    where = ("--port", "0", "--data-dir", tmp_path / "data", *overrides((*OPTIONS, *always)))
+    checkpoint = tmp_path / "data" / "cleaner-offset-checkpoint"
+    folder = tmp_path / "data" / "__consumer_offsets-0"
+    with served(tmp_path, *where) as broker:
+        write_everything(broker.bootstrap)
+        active = max(int(path.stem) for path in folder.glob("*.log"))
+        until(
+            lambda: checkpoint.exists() and f" 0 {active}\n" in checkpoint.read_text(),
+            "all but the newest segment is compacted",
+        )
+        assert broker.stop() == 0
+    said = dumped(kafka_tool, sorted(folder.glob("*.log")))
+    places = re.findall(r"^\| offset: (\d+) .*? key: (.*) payload: .*$", said, re.MULTILINE)
+    compacted = [key for offset, key in places if int(offset) < active]
+    assert len(compacted) > PARTITIONS
+    assert len(compacted) == len(set(compacted))  # one record for each key
 
 
 def test_what_we_write_behind_kafkas_own_records_is_sound(

@@ -130,12 +130,18 @@ def test_topics_keep_their_ids_partitions_and_configurations(data: Path) -> None
         }
         for name in found:
             assert found[name][0] == kafkas_id(data / f"{name}-0")
-        resource = {"resource_type": 2, "resource_name": "orders", "configuration_keys": None}
-        told = ask(address, "DescribeConfigs", 4, {"resources": [resource]})["results"][0]
-        own = {
-            each["name"]: each["value"] for each in told["configs"] if each["config_source"] == 1
+        assert configs_of(address, "orders") == {
+            "max.message.bytes": "2000000",
+            "segment.bytes": "1048576",
         }
-        assert own == {"max.message.bytes": "2000000", "segment.bytes": "1048576"}
+        assert configs_of(address, "__consumer_offsets")["cleanup.policy"] == "compact"
+
+
+def configs_of(address: str, topic: str) -> dict[str, str]:
+    """A topic's own."""
+    resource = {"resource_type": 2, "resource_name": topic, "configuration_keys": None}
+    told = ask(address, "DescribeConfigs", 4, {"resources": [resource]})["results"][0]
+    return {each["name"]: each["value"] for each in told["configs"] if each["config_source"] == 1}
 
 
 def kafkas_id(folder: Path) -> str:
@@ -201,6 +207,9 @@ def test_folders_of_partitions_alone_are_taken_over_without_configurations(
             said_of_groups(address, ["plain"])["committed"]["plain"] == (said["committed"]["plain"])
         )
         topics = ask(address, "Metadata", 12, {"topics": None})["topics"]
+        # Who does not know for how long they are to be kept removes nothing.
+        assert configs_of(address, "orders") == {"retention.ms": "-1", "retention.bytes": "-1"}
+        assert configs_of(address, "__consumer_offsets")["cleanup.policy"] == "compact"
     assert {"orders", "prices"} <= {topic["name"] for topic in topics}
     assert "The configurations of topics are not taken over" in caplog.text
     assert "__transaction_state is not taken over" in caplog.text
