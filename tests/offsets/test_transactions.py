@@ -4,11 +4,15 @@ Method: a log is a list of steps; `visible` reads it batch by batch as the store
 """
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from compacting import TERMS, compact
 from hypothesis import given
 from hypothesis import strategies as st
 from kohort.log.batch import NewRecord, build, check
+from kohort.log.files import MemoryFiles
+from kohort.log.log import Log, LogConfig
 from kohort.offsets.records import OffsetCommitted, OffsetForgotten, committed_value, encode
 from kohort.offsets.transactions import OffsetPending, OffsetSettled, Transactions
 
@@ -31,11 +35,11 @@ def batch_of(offset: int, step: Step) -> bytes:
     settings: dict[str, Any] = {"base_offset": offset}
     if step.producer >= 0:
         settings |= {"producer_id": step.producer, "producer_epoch": 0}
+        settings |= {"attributes": TRANSACTIONAL}
     if step.marker is not None:
         key, value = bytes((0, 0, 0, step.marker)), bytes(6)
-        return build(
-            [NewRecord(key, value, NOW_MS)], attributes=TRANSACTIONAL | CONTROL, **settings
-        )
+        settings |= {"attributes": TRANSACTIONAL | CONTROL}
+        return build([NewRecord(key, value, NOW_MS)], **settings)
     if step.is_tombstone:
         key_value = encode(OffsetForgotten("g", "t", step.partition))
     else:
@@ -46,11 +50,14 @@ def batch_of(offset: int, step: Step) -> bytes:
 
 def read(steps: Iterable[Step]) -> tuple[dict[int, int], set[int]]:
     """(partition -> offset of the commit that counts, partitions that are not stable)."""
+    return read_batches(batch_of(offset, step) for offset, step in enumerate(steps))
+
+
+def read_batches(batches: Iterable[bytes]) -> tuple[dict[int, int], set[int]]:
     transactions = Transactions()
     committed: dict[int, int] = {}
     unstable: set[int] = set()
-    for offset, step in enumerate(steps):
-        batch = batch_of(offset, step)
+    for batch in batches:
         for said in transactions.read(check(batch, 0, len(batch)), batch):
             match said:
                 case OffsetCommitted(_, _, partition, value):
@@ -115,15 +122,33 @@ def test_a_control_batch_that_compaction_has_emptied_says_nothing() -> None:
     assert Transactions().read(check(empty, 0, len(empty)), empty) == []
 
 
-STEPS = st.builds(
-    Step,
-    st.integers(-1, 2),
-    st.integers(0, 1),
-    st.none(),
-    st.booleans(),
-) | st.builds(Step, st.integers(0, 2), marker=st.sampled_from([ABORT, COMMIT]))
+STEPS = (
+    st.builds(
+        Step,
+        st.integers(-1, 2),
+        st.integers(0, 1),
+        st.none(),
+    )
+    | st.just(Step(-1, is_tombstone=True))
+    | st.builds(Step, st.integers(0, 2), marker=st.sampled_from([ABORT, COMMIT]))
+)
 
 
 @given(st.lists(STEPS, max_size=25))
 def test_any_log_comes_to_what_upstreams_replay_makes_of_it(steps: list[Step]) -> None:
     assert read(steps) == kafkas(steps)
+
+
+@given(st.lists(STEPS, min_size=1, max_size=25), st.integers(1, 3))
+def test_compaction_changes_nothing_of_that(steps: list[Step], times: int) -> None:
+    """Method: segments of some three batches; all but the newest are compacted, again and again,
+    up to the first open transaction, with tombstones that have had their time."""
+    folder = Path("/data/__consumer_offsets-0")
+    files = MemoryFiles()
+    files.make_folder(folder.parent)
+    log = Log.open(folder, files, LogConfig(segment_bytes=400))
+    for offset, step in enumerate(steps):
+        log.append(batch_of(offset, step))
+    for number in range(times):
+        compact(log, terms=TERMS._replace(now_ms=NOW_MS + 10 * number, delete_retention_ms=1))
+    assert read_batches(batch for _, batch in log.batches()) == kafkas(steps)
