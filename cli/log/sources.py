@@ -116,22 +116,24 @@ def _of_file(path: Path) -> Source:
 
 
 def _of_data_folder(path: Path, topic: str | None, may_be_empty: bool) -> list[Source]:
-    found = [
-        Source(folder)
-        for folder in path.iterdir()
-        if PARTITION.fullmatch(folder.name) and folder.is_dir() and segments_of(folder)
-    ]
-    wanted = [source for source in found if topic in (None, source.topic)]
+    named = [Source(folder) for folder in path.iterdir() if PARTITION.fullmatch(folder.name)]
+    # Only those are looked into that are asked for: there may be thousands.
+    wanted = [each for each in named if topic in (None, each.topic) and _has_segments(each)]
     if may_be_empty or wanted:
         return sorted(wanted, key=_by_number)
-    if not found:
-        if not any(path.iterdir()):
-            raise UserError(f"{path} is empty: no log is there.")
-        raise UserError(f"{path} is no log: neither segments nor folders of partitions are in it.")
-    raise UserError(
-        f"{path} has no {topic}: nobody has committed anything. "
-        f"There {_are(sorted({source.topic for source in found}))}: name a partition's folder."
-    )
+    topics = sorted({source.topic for source in named if _has_segments(source)})
+    if topics:
+        raise UserError(
+            f"{path} has no {topic}: nobody has committed anything. "
+            f"There {_are(topics)}: name a partition's folder."
+        )
+    if not any(path.iterdir()):
+        raise UserError(f"{path} is empty: no log is there.")
+    raise UserError(f"{path} is no log: neither segments nor folders of partitions are in it.")
+
+
+def _has_segments(source: Source) -> bool:
+    return source.folder.is_dir() and bool(source.segments())
 
 
 def _by_number(source: Source) -> tuple[str, int]:

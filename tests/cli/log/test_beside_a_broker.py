@@ -19,6 +19,7 @@ from kohort.log.segment import bytes_in
 from processes import PATIENCE_SECONDS, QUIET, Served, kohort, overrides, serving
 
 from ...clients.stories import until
+from .conftest import bend
 
 pytestmark = pytest.mark.clients
 
@@ -124,6 +125,39 @@ def test_a_log_that_is_compacted_meanwhile_is_followed_and_sound(tmp_path: Path)
         assert dump.process.returncode == 0
         notes = [line for line in err.splitlines() if "waiting" not in line]
         assert all("was compacted while it was read: going on at" in line for line in notes), err
+
+
+def test_a_repaired_folder_is_served_with_all_but_what_was_spoilt(tmp_path: Path) -> None:
+    """Without the repair the start of the broker would end the log at the bad batch, and with it
+    nine more commits."""
+    data = tmp_path / "data"
+    where = ("--port", "0", "--data-dir", data, "-o", "num.partitions=20")
+    with serving(tmp_path, *where) as broker:
+        admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
+        admin.create_topics(["orders"])
+        for number in range(20):
+            place = TopicPartition("orders", number)
+            admin.alter_group_offsets("g", {place: OffsetAndMetadata(number + 1, "", -1)})
+        admin.close()
+        broker.stop(signal.SIGKILL)
+    (segment,) = data.glob("__consumer_offsets-*/*.log")
+    content = segment.read_bytes()
+    spoilt = content.index(b"\x00\x06orders" + (10).to_bytes(4, "big"))
+    bend(segment, spoilt + 20)
+    repaired = kohort("log", "repair", data)
+    assert repaired.returncode == 0, repaired.stderr
+    assert "OffsetCommit group=g topic=orders partition=10: there is no older commit" in (
+        repaired.stdout
+    )
+    with serving(tmp_path, *where) as broker:
+        admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
+        offsets = admin.list_group_offsets({"g": None})["g"]
+        admin.close()
+        kept = {place.partition: told.offset for place, told in offsets.items()}
+        assert kept == {number: number + 1 for number in range(20) if number != 10}
+        assert broker.stop() == 0
+        said = broker.errors.read_text()
+        assert "cut off" not in said, said
 
 
 def test_a_brokers_folder_is_looked_at_and_not_repaired(tmp_path: Path) -> None:

@@ -77,6 +77,21 @@ def test_every_sound_batch_behind_a_bad_one_is_served_again(
     assert repaired(offsets_log) == (0, f"{offsets_log}: sound; nothing to repair.\n")
 
 
+@pytest.mark.java
+def test_kafka_finds_a_repaired_segment_sound(
+    offsets_log: Path, repaired: Repaired, kafka_tool: Callable[..., str]
+) -> None:
+    segment = offsets_log / FIRST
+    bend(segment, 300)
+    bend(segment, 700, size=30)
+    assert repaired(offsets_log)[0] == 0
+    tool = "org.apache.kafka.tools.DumpLogSegments"
+    said = kafka_tool(tool, "--offsets-decoder", "--files", segment)
+    assert re.findall(r"baseOffset: (\d+)", said) == [str(n) for n in (0, 1, 3, 4, 5, 7, 8, 9)]
+    assert said.count("isvalid: true") == 8
+    assert not re.search("isvalid: false|invalid bytes|CORRUPT|mismatch|exception", said, re.I)
+
+
 def test_several_flaws_in_several_segments_go_at_once(tmp_path: Path, repaired: Repaired) -> None:
     folder = tmp_path / "data" / "__consumer_offsets-0"
     batches = write_log(folder, [lambda at: batch_of(at, commit("g", at))] * 30, segment_bytes=1100)
