@@ -7,15 +7,16 @@ renamed into its source: a crash at any moment leaves the old one or the new one
 
 import argparse
 import os
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, suppress
 from itertools import islice
 from pathlib import Path
+from struct import Struct
 from typing import Final, NamedTuple
 
-from ...log.batch import Record
+from ...log.batch import Record, check_crc
 from ...log.config import LogConfig
-from ...log.errors import FolderInUse
+from ...log.errors import CorruptBatch, FolderInUse
 from ...log.files import DiskFiles, File, Files
 from ...log.lock import LOCK_NAME, lock_folder
 from ...log.segment import CHUNK_BYTES, base_offset_of
@@ -25,22 +26,25 @@ from ..errors import UserError
 from .impact import impact
 from .progress import bytes_of, progress
 from .sources import Source, sources
-from .sweep import Flaw, Sound, sweep
+from .sweep import Flaw, Sound, extent, sweep
 from .wreck import readable
 
 # A segment that is being written anew. Nothing else has this name: a broker leaves it alone.
 ASIDE: Final = ".repaired"
+BASE_OFFSET: Final = Struct(">q")
 # More sentences hide what was said before them.
 KEYS_SHOWN_MAX: Final = 50
 
 
 class Damage(NamedTuple):
-    """A segment with bad bytes. `kept`: from where to where its sound bytes lie. `lost`: what could
-    still be read of the bad ones."""
+    """A segment with bad bytes. `kept`: from where to where lies what stays. `moved`: batches that
+    stay with another base offset, by their positions. `lost`: what could still be read of the rest.
+    """
 
     path: Path
     flaws: list[Flaw]
     kept: list[tuple[int, int]]
+    moved: dict[int, int]
     lost: list[Record]
 
 
@@ -66,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"{args.path}: sound; nothing to repair.")
         return 0
     print(f"{args.path}: {flaws} {'flaw' if flaws == 1 else 'flaws'}", end=" ")
-    print("would be cut out; nothing was written." if args.dry_run else "cut out.")
+    print("would be mended; nothing was written." if args.dry_run else "mended.")
     return 1 if args.dry_run else 0
 
 
@@ -124,12 +128,16 @@ def damages_of(source: Source, files: Files, done: Callable[[int], None]) -> lis
 
 def damage_of(path: Path, file: File, base: int) -> tuple[Damage, int]:
     """With the offset that comes next."""
-    damage = Damage(path, [], [], [])
+    damage = Damage(path, [], [], {}, [])
     end_offset = base
     for item in sweep(file, base):
         if isinstance(item, Flaw):
             damage.flaws.append(item)
-            damage.lost.extend(readable(file, item))
+            if _is_only_misplaced(item, file):
+                damage.moved[item.position] = item.first_offset
+                damage.kept.append((item.position, item.end))
+            else:
+                damage.lost.extend(readable(file, item))
             continue
         end_offset = item.header.next_offset
         start = item.position
@@ -137,6 +145,18 @@ def damage_of(path: Path, file: File, base: int) -> tuple[Damage, int]:
             start, _ = damage.kept.pop()
         damage.kept.append((start, item.end))
     return damage, end_offset
+
+
+def _is_only_misplaced(flaw: Flaw, file: File) -> bool:
+    """Whether nothing but the base offset is wrong, which the checksum leaves out, and there is one
+    offset alone where the batch fits in."""
+    header = extent(file, flaw.position)
+    if header is None or header.size != flaw.size or flaw.next_offset is None:
+        return False
+    with suppress(CorruptBatch):
+        check_crc(file.read(flaw.position, flaw.size), 0, flaw.size)
+        return header.last_offset_delta + 1 == flaw.next_offset - flaw.first_offset
+    return False
 
 
 def _sound_of(source: Source, files: Files) -> Iterator[Sound]:
@@ -166,7 +186,7 @@ def mend(damage: Damage, files: Files) -> list[str]:
         # Before the bytes go, or a crash between the two would leave neither.
         files.sync_folder(folder)
         aside = path.with_name(path.name + ASIDE)
-        _copy(old, damage.kept, aside, files)
+        _copy(old, damage.kept, aside, files, damage.moved)
     finally:
         old.close()
     # Kafka's, which it makes again, and our snapshot, which may tell of what the log has no more.
@@ -184,17 +204,22 @@ def _save(path: Path, old: File, flaw: Flaw, files: Files) -> str:
     # As a recovery names what it cuts off.
     while files.exists(kept := path.with_name(f"{path.name}.{flaw.position}.{number}.cut")):
         number += 1
-    _copy(old, [(flaw.position, flaw.end)], kept, files)
+    _copy(old, [(flaw.position, flaw.end)], kept, files, {})
     return kept.name
 
 
-def _copy(old: File, parts: list[tuple[int, int]], target: Path, files: Files) -> None:
+def _copy(
+    old: File, parts: list[tuple[int, int]], target: Path, files: Files, moved: Mapping[int, int]
+) -> None:
     """Writes these parts of a file into a new one, durably."""
     if files.exists(target):
         files.remove(target)  # of a repair that was interrupted
     new = files.open(target, create=True)
     try:
         for position, end in parts:
+            if position in moved:
+                new.append(BASE_OFFSET.pack(moved[position]))
+                position += BASE_OFFSET.size
             while position < end:
                 chunk = old.read(position, min(CHUNK_BYTES, end - position))
                 if not chunk:
@@ -208,7 +233,9 @@ def _copy(old: File, parts: list[tuple[int, int]], target: Path, files: Files) -
 
 def _tell(damage: Damage) -> None:
     for flaw in damage.flaws:
-        if flaw.next_offset is None:
+        if flaw.position in damage.moved:
+            lost = f"nothing: offset {flaw.first_offset} alone fits in there, and is put back"
+        elif flaw.next_offset is None:
             lost = f"what came at offset {flaw.first_offset} and behind it"
         elif flaw.next_offset > flaw.first_offset:
             lost = f"at most offsets {flaw.first_offset}..{flaw.next_offset - 1}"
@@ -221,6 +248,8 @@ def _tell(damage: Damage) -> None:
 
 
 def _tell_impact(source: Source, damages: list[Damage], files: Files) -> None:
+    if all(len(damage.moved) == len(damage.flaws) for damage in damages):
+        return
     lost = [record for damage in damages for record in damage.lost]
     sentences = list(impact(source, lost, _sound_of(source, files)))
     for sentence in islice(sentences, KEYS_SHOWN_MAX):

@@ -120,12 +120,14 @@ def _out_of_order(header: BatchHeader, lowest: int) -> str:
 
 
 def _leads_astray(held: Sound, before: int, sound: Sound, file: File) -> bool:
-    """Two batches contradict each other. Whether it is the first whose offsets are wrong: it leaves
-    a gap that the second one fits into, and who comes third does not side with it."""
-    if held.header.base_offset == before or sound.header.base_offset < before:
+    """Two batches contradict each other. Whether it is the first whose offsets are wrong: there is
+    room for it between those around it, and who comes third leaves none for the second."""
+    if sound.header.base_offset - before <= held.header.last_offset_delta:
         return False
     third = extent(file, sound.end)
-    return third is None or third.base_offset < held.header.next_offset
+    if third is None or third.base_offset < held.header.next_offset:
+        return True
+    return third.base_offset - held.header.next_offset <= sound.header.last_offset_delta
 
 
 def _flaw(file: File, error: CorruptBatch, base_offset: int, lowest: int) -> Flaw | None:

@@ -16,6 +16,7 @@ from kohort.log.batch import NewRecord, build
 from kohort.log.files import DiskFiles
 from kohort.log.lock import lock_folder
 from kohort.log.log import Log
+from kohort.log.memory_files import MemoryFile
 from kohort.log.segment import segment_name
 from kohort.offsets.records import (
     GroupForgotten,
@@ -108,13 +109,52 @@ def test_several_flaws_in_several_segments_go_at_once(tmp_path: Path, repaired: 
     assert len(list(folder.glob("*.cut"))) == 4
 
 
+def test_a_batch_whose_offset_alone_is_wrong_is_put_back(
+    offsets_log: Path, repaired: Repaired
+) -> None:
+    """The checksum leaves out the base offset; where the batches around it leave room for one
+    offset alone, nothing need be lost."""
+    segment = offsets_log / FIRST
+    size = segment.stat().st_size // 10
+    for number, flip in ((0, 0x01), (4, 0x40), (4, 0x04), (8, 0x08)):
+        whole = segment.read_bytes()
+        bent = bytearray(whole)
+        bent[number * size + 7] ^= flip
+        segment.write_bytes(bent)
+        code, said = repaired(offsets_log)
+        assert code == 0
+        assert f"lost: nothing: offset {number} alone fits in there, and is put back" in said
+        assert "OffsetCommit" not in said
+        assert segment.read_bytes() == whole
+
+
+def test_any_bit_of_a_base_offset_is_put_back_where_no_offset_is_missing() -> None:
+    """But for the last batch: nothing says what should come behind it."""
+    for seed in range(300):
+        chance = random.Random(seed)
+        base = offset = chance.choice([0, 7, 2**33])
+        batches, offsets = [], []
+        for _ in range(chance.randint(2, 7)):
+            records = [NewRecord(b"k", b"v", NOW_MS)] * chance.randint(1, 5)
+            batches.append(build(records, base_offset=offset))
+            offsets.append(offset)
+            offset += len(records)
+        number = chance.randrange(len(batches) - 1)
+        position = sum(map(len, batches[:number]))
+        bent = bytearray(b"".join(batches))
+        bent[position + chance.randrange(8)] ^= 1 << chance.randrange(8)
+        damage, end_offset = damage_of(Path(FIRST), MemoryFile(bent), base)
+        assert (damage.moved, end_offset) == ({position: offsets[number]}, offset)
+        assert [flaw.position for flaw in damage.flaws] == [position]
+
+
 def test_a_dry_run_tells_the_same_and_writes_nothing(offsets_log: Path, repaired: Repaired) -> None:
     segment = offsets_log / FIRST
     bend(segment, 300)
     bent = segment.read_bytes()
     code, said = repaired(offsets_log, "--dry-run")
     assert code == 1
-    assert "1 flaw would be cut out; nothing was written." in said
+    assert "1 flaw would be mended; nothing was written." in said
     assert (names(offsets_log), segment.read_bytes()) == ([FIRST], bent)
     really = repaired(offsets_log)[1]
     assert said.splitlines()[:2] == really.splitlines()[:2]
