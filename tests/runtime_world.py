@@ -5,13 +5,15 @@ from pathlib import Path
 from typing import Any
 
 from faulty_files import FaultyFiles, sync_each
+from kohort.broker.cache import Cache
 from kohort.broker.forgetting import DeletedTopics
 from kohort.broker.groups.commands import CommitEntry, OffsetCommit, OffsetFetch
 from kohort.broker.groups.config import GroupConfig
 from kohort.broker.groups.coordinator import Coordinator
 from kohort.broker.runtime import GroupRuntime
-from kohort.log.log import Log
+from kohort.log.log import Log, LogConfig
 from kohort.log.rounds import Durability, Rounds
+from kohort.offsets.cold import new_spill
 from kohort.offsets.store import OffsetsStore
 from kohort.protocol.errors import ErrorCode
 
@@ -61,15 +63,19 @@ class HandTimers:
                 timer.callback()
 
 
+FOLDER = Path("/data/__consumer_offsets-0")
+
+
 class OnePartition:
-    def __init__(self, files: FaultyFiles) -> None:
+    def __init__(self, files: FaultyFiles, config: LogConfig | None) -> None:
         self._files = files
+        self._config = config
         self._log: Log | None = None
 
     @property
     def log(self) -> Log:
         if self._log is None:
-            self._log = Log.open(Path("/data/__consumer_offsets-0"), self._files)
+            self._log = Log.open(FOLDER, self._files, self._config)
         return self._log
 
     def reopened(self) -> Log:
@@ -82,12 +88,20 @@ class OnePartition:
 class World:
     """One offsets partition under a runtime whose loop is turned by hand."""
 
-    def __init__(self, durability: Durability = "fsync", files: FaultyFiles | None = None) -> None:
+    def __init__(
+        self,
+        durability: Durability = "fsync",
+        files: FaultyFiles | None = None,
+        *,
+        log_config: LogConfig | None = None,
+        cache_offsets: int = 0,
+    ) -> None:
         self.files = files or FaultyFiles()
         self.due: list[Callable[[], None]] = []
         self.clock = HandClock()
         self.timers = HandTimers(self.clock)
-        self.partition = OnePartition(self.files)
+        self.partition = OnePartition(self.files, log_config)
+        self.cache = Cache(cache_offsets)
         self.rounds = Rounds(
             durability=durability, call_soon=self.due.append, sync_logs=self.sync_logs
         )
@@ -99,7 +113,9 @@ class World:
             clock=self.clock,
             timers=self.timers,  # type: ignore[arg-type]
             new_coordinator=lambda _partition: Coordinator(
-                GroupConfig(group_initial_rebalance_delay_ms=0), self.new_id
+                GroupConfig(group_initial_rebalance_delay_ms=0),
+                self.new_id,
+                self.cache.new_table(lambda: new_spill(FOLDER, self.files)),
             ),
             call_soon=self.due.append,
             deleted_topics=self.deleted_topics,
