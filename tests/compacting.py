@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from batches import NOW_MS
 from kohort.log.batch import NewRecord, build, records
 from kohort.log.cleaner import Cleaned, clean
+from kohort.log.errors import CleaningStopped
 from kohort.log.filtering import Terms
 from kohort.log.log import Log
-from kohort.log.work import in_place
+from kohort.log.work import Work, in_place
 
 DAY_MS = 24 * 3600 * 1000
 TERMS = Terms(
@@ -67,3 +68,52 @@ def newest(log: Log) -> dict[str | None, tuple[int, str | None]]:
     """What the log comes to: each key's last value and its offset, unless that is a tombstone."""
     last = {key: (offset, value) for offset, key, value in content(log)}
     return {key: at for key, at in last.items() if at[1] is not None}
+
+
+class Compaction:
+    """Runs over one log, a few steps at a time, one after the other, as the broker has them."""
+
+    def __init__(self, terms: Terms, *, hides_undurable: bool) -> None:
+        self._terms = terms
+        self._hides_undurable = hides_undurable
+        self._cleaned_offset = 0
+        self._work: Work[Cleaned] | None = None
+
+    def go_on(self, log: Log, steps: int, now_ms: int) -> None:
+        """To the end of the run at most. A disk that fails ends it."""
+        if self._work is None:
+            self._work = self._new(log, now_ms)
+        try:
+            for _ in range(steps if self._work is not None else 0):
+                self._one_step(self._work)
+        except StopIteration as done:
+            self._cleaned_offset = done.value.end_offset
+            self._work = None
+        except (CleaningStopped, OSError):
+            self._work = None
+
+    def give_up(self) -> None:
+        """Its process is dead."""
+        self._work = None
+
+    def _new(self, log: Log, now_ms: int) -> Work[Cleaned] | None:
+        if log.failed is not None or log.is_walked or len(log.segments) < 2:
+            return None
+        durable = log.synced_offset if self._hides_undurable else log.end_offset
+        end_offset = min(durable, log.segments[-1].base_offset)
+        first_dirty = max(self._cleaned_offset, log.start_offset)
+        if first_dirty >= end_offset:
+            first_dirty = log.start_offset
+        if first_dirty >= end_offset:
+            return None
+        return clean(log, first_dirty, end_offset, self._terms._replace(now_ms=now_ms))
+
+    def _one_step(self, work: Work[Cleaned]) -> None:
+        step = next(work)
+        while step is not None:
+            try:
+                step()
+            except OSError as error:
+                step = work.throw(error)
+            else:
+                return

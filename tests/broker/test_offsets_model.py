@@ -11,11 +11,12 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import hypothesis.strategies as st
 import pytest
-from compacting import TERMS
+from committed_dict import PARTITIONS, Asked, Committed, State, matching
+from compacting import TERMS, Compaction
 from faulty_files import Crashed, FaultyFiles
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
@@ -23,17 +24,13 @@ from kohort.broker import loading, snapshots
 from kohort.broker.groups.commands import CommitEntry, DeleteGroup, OffsetCommit, OffsetFetch
 from kohort.broker.groups.config import GroupConfig
 from kohort.broker.led import RETRY_FAILED_MS
-from kohort.log.cleaner import Cleaned, clean
 from kohort.log.config import LogConfig
-from kohort.log.errors import CleaningStopped
 from kohort.log.rounds import Durability
-from kohort.log.work import Step, Work
 from kohort.offsets import snapshot
 from kohort.protocol.errors import ErrorCode
 from runtime_world import World
 
 GROUPS = ("g0", "g1", "g2", "g3")
-PARTITIONS = 3
 RETENTION_MS = GroupConfig().offsets_retention_ms
 SWEEP_MS = GroupConfig().offsets_retention_check_interval_ms
 LOST_FOR_NOW = {ErrorCode.not_coordinator, ErrorCode.coordinator_load_in_progress}
@@ -48,29 +45,6 @@ SMALL = {
 }
 
 groups = st.sampled_from(GROUPS)
-
-
-class Committed(NamedTuple):
-    offset: int
-    at_ms: int
-
-
-State = dict[tuple[str, int], Committed]
-"""(group, partition) -> what it has committed."""
-
-
-class Asked(NamedTuple):
-    """A commit, or the deletion of the group where there are no partitions."""
-
-    name: str
-    group_id: str
-    partitions: tuple[int, ...]
-    committed: Committed
-
-    def after(self, state: State) -> State:
-        if self.partitions:
-            return state | {(self.group_id, each): self.committed for each in self.partitions}
-        return {key: what for key, what in state.items() if key[0] != self.group_id}
 
 
 class OffsetsBesideADict(RuleBasedStateMachine):
@@ -96,17 +70,14 @@ class OffsetsBesideADict(RuleBasedStateMachine):
         self.durability = durability
         self.config = LogConfig(segment_bytes=segment_bytes, index_interval_bytes=200)
         self.cache_offsets = cache_offsets
-        self.terms = TERMS._replace(
-            delete_retention_ms=delete_retention_ms, segment_bytes=segment_bytes
-        )
+        terms = TERMS._replace(delete_retention_ms=delete_retention_ms, segment_bytes=segment_bytes)
         self.files = FaultyFiles()
         self.now_ms = 1_700_000_000_000
         self.serial = 0
         self.sure: State = {}
         self.asked: list[Asked] = []
         self.doubtful: list[Asked] = []
-        self.cleaned_offset = 0
-        self.cleaning: Work[Cleaned] | None = None
+        self.compaction = Compaction(terms, hides_undurable=durability == "fsync")
         self.is_faulty = False
         self.start()
 
@@ -119,7 +90,7 @@ class OffsetsBesideADict(RuleBasedStateMachine):
         self.files.heal()
         self.files.crash_at = None
         self.is_faulty = False
-        self.cleaning = None
+        self.compaction.give_up()
         self.world = World(
             self.durability,
             self.files,
@@ -180,6 +151,12 @@ class OffsetsBesideADict(RuleBasedStateMachine):
             committed = Committed(offset, self.now_ms)
             self.note(Asked(name, group_id, tuple(partitions), committed))
 
+    @rule(group_id=groups, count=st.integers(5, 15))
+    def commit_often(self, group_id: str, count: int) -> None:
+        for _ in range(count):
+            self.commit(group_id, {0}, 0)
+            self.go_on("all")
+
     @rule(group_id=groups)
     def delete(self, group_id: str) -> None:
         with self.alive():
@@ -217,48 +194,23 @@ class OffsetsBesideADict(RuleBasedStateMachine):
         }
 
     def compare(self, found: dict[str, dict[int, int]], states: list[State]) -> None:
-        """Of these groups, what was found is one of `states`, but for what has expired: it may be
-        gone, and then stays so."""
-        for state in states:
-            missing = {
-                (group_id, partition)
-                for group_id, offsets in found.items()
-                for partition in range(PARTITIONS)
-                if (group_id, partition) in state and partition not in offsets
-            }
-            there = {
-                (g, p): offset for g, offsets in found.items() for p, offset in offsets.items()
-            }
-            as_said = all(
-                key in state and state[key].offset == offset for key, offset in there.items()
-            )
-            if as_said and all(self.has_expired(state[key]) for key in missing):
-                self.sure = {key: what for key, what in state.items() if key not in missing}
-                return
-        raise AssertionError(f"found {found}\nnot as any of {states}")
-
-    def has_expired(self, committed: Committed) -> bool:
-        return self.now_ms - committed.at_ms >= RETENTION_MS
+        as_found = matching(found, states, lambda at_ms: self.now_ms - at_ms >= RETENTION_MS)
+        assert as_found is not None, f"found {found}\nnot as any of {states}"
+        self.sure = as_found
 
     # --- what goes on meanwhile
 
-    @rule()
-    def turn(self) -> None:
+    @rule(steps=st.sampled_from(["all", "d", "dd", "s", "ds", "dddss"]))
+    def go_on(self, steps: str) -> None:
+        """With all there is to do, or only some of it: what is due, slices of longer work."""
         with self.alive():
-            self.world.turn()
-
-    @rule(count=st.integers(1, 4))
-    def step(self, count: int) -> None:
-        with self.alive():
-            for _ in range(count):
-                if self.world.due:
+            if steps == "all":
+                self.world.turn()
+            for step in steps:
+                if step == "d" and self.world.due:
                     self.world.due.pop(0)()
-
-    @rule()
-    def slice(self) -> None:
-        with self.alive():
-            if self.world.timers.slices:
-                self.world.timers.next_slice()
+                if step == "s" and self.world.timers.slices:
+                    self.world.timers.next_slice()
 
     @rule(ms=st.sampled_from([1, RETRY_FAILED_MS, snapshots.EVERY_MS, SWEEP_MS, RETENTION_MS]))
     def time_goes_by(self, ms: int) -> None:
@@ -277,43 +229,18 @@ class OffsetsBesideADict(RuleBasedStateMachine):
     @rule(steps=st.sampled_from([1, 3, 10, 30, 1000]))
     def compact(self, steps: int) -> None:
         with self.alive():
-            if self.cleaning is None:
-                self.cleaning = self.new_cleaning()
-            work = self.cleaning
-            for _ in range(steps):
-                if work is None or not self.cleans_on(work):
-                    self.cleaning = None
-                    return
+            log = self.world.partition._log
+            if log is not None:
+                self.compaction.go_on(log, steps, self.now_ms)
 
-    def new_cleaning(self) -> Work[Cleaned] | None:
-        """As Upkeep: of a log that somebody has opened, and nobody walks over."""
-        log = self.world.partition._log
-        if log is None or log.failed is not None or log.is_walked or len(log.segments) < 2:
-            return None
-        durable = log.synced_offset if self.durability == "fsync" else log.end_offset
-        end_offset = min(durable, log.segments[-1].base_offset)
-        first_dirty = max(self.cleaned_offset, log.start_offset)
-        if self.cleaned_offset >= end_offset:
-            first_dirty = log.start_offset
-        terms = self.terms._replace(now_ms=self.now_ms)
-        return clean(log, first_dirty, end_offset, terms) if first_dirty < end_offset else None
-
-    def cleans_on(self, work: Work[Cleaned]) -> bool:
-        try:
-            step: Step = next(work)
-            while step is not None:
-                try:
-                    step()
-                except OSError as error:
-                    step = work.throw(error)
-                else:
-                    return True
-        except StopIteration as done:
-            self.cleaned_offset = done.value.end_offset
-            return False
-        except (CleaningStopped, OSError):
-            return False
-        return True
+    @rule()
+    def compact_twice(self) -> None:
+        """The first run gives tombstones their horizon, the second takes them away."""
+        for _ in range(2):
+            self.now_ms += 1
+            with self.alive():
+                self.world.timers.advance(1)
+            self.compact(1000)
 
     @rule(
         operation=st.sampled_from(OPERATIONS),
@@ -338,29 +265,22 @@ class OffsetsBesideADict(RuleBasedStateMachine):
 
     # --- what ends a broker
 
-    @rule()
-    def stop(self) -> None:
-        with self.alive():
-            self.world.turn()
-            self.take_answers()
-            self.world.runtime.close()
-            self.world.partition.log.close()
-            self.start()
-            self.read_all()
-
-    @rule()
-    def kill(self) -> None:
-        self.after_death(power_went=False, seed=0)
-
-    @precondition(lambda self: self.durability == "fsync")
-    @rule(seed=st.integers(0, 1000))
-    def power_goes(self, seed: int) -> None:
-        self.after_death(power_went=True, seed=seed)
-
-    @rule(operations=st.integers(0, 12))
-    def death_will_come(self, operations: int) -> None:
-        """In the middle of whatever changes the disk next."""
-        self.files.crash_at = len(self.files.operations) + operations
+    @rule(how=st.sampled_from(["stop", "kill", "power", "soon"]), seed=st.integers(0, 1000))
+    def end(self, how: str, seed: int) -> None:
+        """By a signal, by SIGKILL, by the loss of power; or in the middle of whatever changes the
+        disk next."""
+        if how == "stop":
+            with self.alive():
+                self.world.turn()
+                self.take_answers()
+                self.world.runtime.close()
+                self.world.partition.log.close()
+                self.start()
+                self.read_all()
+        elif how == "soon":
+            self.files.crash_at = len(self.files.operations) + seed % 12
+        else:
+            self.after_death(power_went=how == "power" and self.durability == "fsync", seed=seed)
 
     def after_death(self, *, power_went: bool, seed: int) -> None:
         if power_went:
@@ -393,4 +313,7 @@ def error_of(answer: Any) -> ErrorCode:
 
 
 TestOffsetsBesideADict = OffsetsBesideADict.TestCase
-TestOffsetsBesideADict.settings = settings(stateful_step_count=60)
+# Short lives, and many: 150 of them take some 6 s.
+TestOffsetsBesideADict.settings = settings(
+    max_examples=3 * settings().max_examples, stateful_step_count=60
+)
