@@ -239,7 +239,7 @@ IDLE: Final = {
     "log.roll.jitter.hours": NO_JITTER,
     "log.preallocate": "files grow as they are written",
     "log.index.size.max.bytes": "the index is in memory, and as large as its file makes it",
-    "log.segment.delete.delay.ms": "a deleted topic's files go at once",
+    "log.segment.delete.delay.ms": "files of deleted topics and segments go at once",
     "min.insync.replicas": ONE_COPY,
     "compression.type": NOT_RECOMPRESSED,
     "compression.gzip.level": NOT_RECOMPRESSED,
