@@ -30,6 +30,11 @@ FOLDER: Final = "__cluster_metadata-0"
 _SNAPSHOT: Final = re.compile(r"\d{20}-\d{10}\.checkpoint", re.ASCII)
 _TOPIC, _PARTITION, _CONFIG, _REMOVED, _PRODUCER_IDS = 2, 3, 4, 9, 15
 _RESOURCE_TOPIC = 2
+# What else somebody has set, and there is not here.
+_NOT_SERVED = {10: "delegation tokens", 11: "SCRAM users", 14: "quotas", 18: "ACLs"}
+_OF_OTHERS = "configurations of brokers, groups or client metrics"
+# Kafka's controller writes it down for every broker (KIP-966), and so it is here.
+_EVERY_CLUSTERS = "min.insync.replicas"
 _INT32 = Struct(">i")
 _PRODUCER_IDS_FIELDS = Struct(">iqq")
 
@@ -45,11 +50,13 @@ class KafkaTopic:
 
 
 class KafkaMetadata:
-    """`topics` by name; `producer_ids_end`: every id below it may have been given away."""
+    """`topics` by name; `producer_ids_end`: every id below it may have been given away; `others`:
+    what else there has been, in words."""
 
     def __init__(self) -> None:
         self.topics: dict[str, KafkaTopic] = {}
         self.producer_ids_end = 0
+        self.others: set[str] = set()
         self._by_id: dict[uuid.UUID, KafkaTopic] = {}
         self._configs: defaultdict[str, dict[str, str]] = defaultdict(dict)
 
@@ -67,14 +74,20 @@ class KafkaMetadata:
             topic = self._by_id[fields.uuid()]
             topic.partitions = max(topic.partitions, index + 1)
         elif kind == _CONFIG:
-            if fields.take(1)[0] == _RESOURCE_TOPIC:
-                self._configure(fields.string() or "", fields.string() or "", fields.string())
+            is_topic = fields.take(1)[0] == _RESOURCE_TOPIC
+            name, key, text = fields.string() or "", fields.string() or "", fields.string()
+            if is_topic:
+                self._configure(name, key, text)
+            elif key != _EVERY_CLUSTERS:
+                self.others.add(_OF_OTHERS)
         elif kind == _REMOVED:
             name = self._by_id.pop(fields.uuid()).name
             del self.topics[name]
             self._configs.pop(name, None)
         elif kind == _PRODUCER_IDS:
             self.producer_ids_end = fields.unpack(_PRODUCER_IDS_FIELDS)[2]
+        elif kind in _NOT_SERVED:
+            self.others.add(_NOT_SERVED[kind])
 
     def _configure(self, topic: str, key: str, value: str | None) -> None:
         if value is None:

@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Final
 
 from ..log.batch import BatchBuilder
+from ..log.derived import remove_derived
 from ..log.errors import InvalidRecord, LogError
 from ..log.files import Files
 from ..log.log import Log
+from ..log.work import in_place
 from .config_def import InvalidConfigValue
 from .configs import Configs, checked
 from .kafka_metadata import FOLDER as METADATA_FOLDER
@@ -62,6 +64,10 @@ def take_over(
     found = {} if journal.end_offset else _partitions(folder, files)
     if found:
         records = _records(found, folder, files, configs, new_id)
+        for name, indexes in found.items():
+            for index in indexes:
+                # Whoever was here since may have compacted the log.
+                in_place(remove_derived(folder / f"{name}-{index}", files))
         # One batch: all of them or none.
         batch = BatchBuilder()
         for record in records:
@@ -127,6 +133,8 @@ def _metadata(folder: Path, files: Files) -> KafkaMetadata | None:
             "The configurations of topics are not taken over, their records are kept for ever: %s",
             why,
         )
+    elif metadata.others:
+        _log.warning("Kafka's %s are not taken over", ", ".join(sorted(metadata.others)))
     return metadata
 
 

@@ -228,6 +228,7 @@ class Coordinator:
                     "commit offsets"
                 )
                 prepare(turn, group, Why(Cause.GROUP_FULL, reason))
+        self._shard.foreign.tell(turn.voice)
         self._expiring.arm(now)
         return turn.outcome()
 

@@ -78,6 +78,19 @@ class Foreign:
         """What would forget them."""
         return [OffsetForgotten(*where) for where in self.pending if where[0] == group_id]
 
+    def tell(self, voice: Voice) -> None:
+        """What was found in a log that has been read."""
+        for group_id, group in self.groups.items():
+            voice.info("Loaded %s group %s, its members taken for gone.", group.kind, group_id)
+        for group_id, topic, partition in self.pending:
+            voice.warning(
+                "A transaction of group %s was left open: its offset of %s-%d is not stable until "
+                "it is deleted.",
+                group_id,
+                topic,
+                partition,
+            )
+
     def apply(self, record: Unknown, voice: Voice) -> None:
         """Take in a record; one of a type that nobody knows is told of once."""
         key, value = record

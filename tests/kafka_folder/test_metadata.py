@@ -11,6 +11,8 @@ from kohort.topics.kafka_metadata import KafkaMetadata, metadata_in
 from .asking import ask, said_of_groups
 from .test_takeover import serving
 
+OF_OTHERS = {"configurations of brokers, groups or client metrics"}
+
 
 def told(metadata: KafkaMetadata | None) -> Any:
     assert metadata is not None
@@ -39,6 +41,34 @@ def test_the_snapshot_says_what_the_log_before_it_says(data: Path) -> None:
     for snapshot in snapshots[::-1]:
         snapshot.unlink()
         assert told(metadata_in(data, DiskFiles())) == with_snapshot
+
+
+@pytest.mark.parametrize(
+    ("record", "others"),
+    [
+        (b"\x01\x12\x00", {"ACLs"}),
+        (b"\x01\x0e\x00", {"quotas"}),
+        (b"\x01\x04\x00\x04\x01\x0cnum.threads\x024\x00", OF_OTHERS),
+        (b"\x01\x04\x00\x04\x01\x14min.insync.replicas\x021\x00", set()),
+    ],
+)
+def test_what_else_there_was_is_told_of(record: bytes, others: set[str]) -> None:
+    metadata = KafkaMetadata()
+    metadata.apply(record)
+    assert metadata.others == others
+
+
+def test_topics_that_were_deleted_are_not_there_nor_their_configurations() -> None:
+    metadata, id_ = KafkaMetadata(), b"sixteen bytes id"
+    for record in (
+        b"\x01\x02\x00\x02t" + id_ + b"\x00",
+        b"\x01\x04\x00\x02\x02t\x02k\x02v\x00",
+        b"\x01\x09\x00" + id_ + b"\x00",
+        b"\x01\x02\x00\x02t" + id_[::-1] + b"\x00",
+    ):
+        metadata.apply(record)
+    assert metadata.topics["t"].id.bytes == id_[::-1]
+    assert metadata.topics["t"].configs == {}
 
 
 def test_a_folder_without_metadata_has_none(tmp_path: Path) -> None:

@@ -229,6 +229,13 @@ def test_a_copy_of_a_running_kafka_has_a_torn_tail_and_full_indexes(
         assert of_groups(found)["committed"] == of_groups(said)["committed"]
 
 
+def test_what_we_knew_of_a_log_that_kafka_has_had_since_is_forgotten(data: Path) -> None:
+    (data / "__consumer_offsets-0" / "offsets.derived").write_bytes(b"older than a tombstone")
+    (data / "orders-0" / "some.derived").write_bytes(b"")
+    with serving(data):
+        assert list(data.glob("*/*.derived")) == []
+
+
 def test_a_folder_of_no_topic_is_set_aside_for_one_that_is_made(data: Path) -> None:
     (data / "strange-0").mkdir()
     (data / "strange-0" / f"{0:020}.log").write_bytes(b"not ours")

@@ -149,6 +149,17 @@ def test_deleting_takes_what_is_pending_with_it(w: World) -> None:
     assert not w.coordinator.foreign.pending
 
 
+def test_what_was_found_is_told_once_the_log_has_been_read(
+    w: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    load(w, *SHARE)
+    w.coordinator.apply(OffsetPending("other", "t", 1))
+    with caplog.at_level("INFO"):
+        w.coordinator.loaded(w.now)
+    assert f"Loaded share group {GROUP}, its members taken for gone." in caplog.text
+    assert "A transaction of group other was left open: its offset of t-1 is" in caplog.text
+
+
 def test_records_of_types_that_nobody_knows_are_told_of_once(
     w: World, caplog: pytest.LogCaptureFixture
 ) -> None:
