@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from ...log.batch import records
 from ...log.errors import InvalidRecord, UnsupportedMagic
 from ...log.files import DiskFiles, Files
+from ...offsets.cold import SPILL_NAME
 from ...offsets.errors import UndecodableRecord
 from ...offsets.kinds import read_entry
 from ...offsets.records import Unknown
@@ -40,6 +41,7 @@ KNOWN_FILES: Final = {
     "quorum-state",
     NAME,
     NEW_NAME,
+    SPILL_NAME,
 }
 
 
