@@ -16,6 +16,8 @@ def kept_from(
     A segment without any timestamp has no age.
     """
     segments = log.segments
+    if not segments:
+        return log.start_offset
     ends = [*(segment.base_offset for segment in segments[1:]), log.end_offset]
     too_many = log.size - retention_bytes if retention_bytes >= 0 else -1
     all_before_are_old = retention_ms >= 0

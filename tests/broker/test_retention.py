@@ -86,3 +86,13 @@ def test_where_a_log_begins_is_noted_before_a_file_goes() -> None:
         assert log.start_offset in (0, 7)
         assert again.left() == list(range(log.start_offset, 7))
         assert again.produce("orders", batch(b"next", at_ms=NOW_MS)).base_offset == 7
+
+
+def test_a_log_that_was_asked_for_and_never_written_is_no_hindrance_for_the_others() -> None:
+    world = UpkeepWorld()
+    for name in ("empty", "orders"):
+        world.make(name, retention_ms=str(DAY_MS))
+    assert world.fetch("empty", 0).error_code == 0
+    world.fill(5)
+    world.later(DAY_MS + CHECK_MS)
+    assert world.left() == []
