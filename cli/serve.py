@@ -30,6 +30,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kohort.serve")
 
+# How many more objects make the collector look: more than the requests under way have, which are
+# freed without it, and few enough to be looked at within some milliseconds. With Python's 700 it
+# takes 2 % of a pipelined commit and 7 % of a round of a thousand members.
+COLLECT_ABOVE = 10_000
+
 
 def run(args: argparse.Namespace) -> int:
     """Serve until a signal; raises UserError for what the user can mend."""
@@ -127,6 +132,7 @@ async def serve(config: BrokerConfig) -> None:
     # What is loaded by now stays: a full collection need not look at it again. Measured: without
     # this the collector takes a fifth of the time of a commit.
     gc.freeze()
+    gc.set_threshold(COLLECT_ABOVE)
     await stopping.wait()
     log.info("Shutting down")
     await broker.stop()
