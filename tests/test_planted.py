@@ -1,6 +1,7 @@
 """The planted faults are where they are said to be; `make planted` lets the tests look for them."""
 
-from planted import FAULTS, LAYERS, ROOT
+from planted import LAYERS, ROOT
+from planted_faults import FAULTS
 
 
 def test_each_fault_replaces_what_is_there_once() -> None:
