@@ -12,7 +12,7 @@ import resource
 import tempfile
 from pathlib import Path
 
-from . import disk, loads, machine, memory, starts, table, transfers
+from . import compaction, disk, loads, machine, memory, starts, table, transfers, wake
 from .clients import LoadClient, build_load
 from .servers import build_kfake
 
@@ -23,6 +23,8 @@ PARTS = {
     "loads": loads.measure,
     "transfers": transfers.measure,
     "memory": memory.measure,
+    "wake": wake.measure,
+    "compaction": compaction.measure,
 }
 
 
@@ -31,6 +33,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}")
     parser.add_argument("--seconds", type=float, default=1.5, help="of each load (default 1.5)")
     parser.add_argument("--rounds", type=int, default=3, help="the best of so many (default 3)")
+    parser.add_argument(
+        "--scale", type=float, default=1, help="sizes are multiplied with it (default 1)"
+    )
     parser.add_argument("--json", type=Path, help="where to write (default benchmarks/results/)")
     parser.add_argument("--python-client", action="store_true", help="do without Go")
     given = parser.parse_args()
@@ -55,6 +60,7 @@ def main() -> None:
             kfake=kfake,
             seconds=given.seconds,
             rounds=given.rounds,
+            scale=given.scale,
         )
         table.heading(setting)
         results: dict[str, object] = {"machine": machine.told(setting)}

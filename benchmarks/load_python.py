@@ -10,7 +10,9 @@ import os
 import selectors
 import socket
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import cycle, islice, repeat
 from struct import pack, pack_into
 
 CORRELATION_AT = 8
@@ -38,8 +40,9 @@ def prepared(mode: str, group: str, topic: str) -> bytes:
     return frame(18, 0, b"")
 
 
-def create_topic(topic: str) -> bytes:
-    return frame(19, 2, pack(">i", 1) + string(topic) + pack(">ihiiib", 1, 1, 0, 0, 30_000, 0))
+def create_topic(topic: str, partitions: int = 1) -> bytes:
+    rest = pack(">ihiiib", partitions, 1, 0, 0, 30_000, 0)
+    return frame(19, 2, pack(">i", 1) + string(topic) + rest)
 
 
 @dataclass
@@ -47,7 +50,7 @@ class Burst:
     """One connection: a burst of requests goes out when the answers to the last are in."""
 
     socket: socket.socket
-    request: bytes
+    requests: Iterator[bytes]
     depth: int
     received: bytearray = field(default_factory=bytearray)
     left: int = 0
@@ -55,11 +58,11 @@ class Burst:
     number: int = 0
 
     def send(self) -> None:
-        size = len(self.request)
-        burst = bytearray(self.request * self.depth)
-        for n in range(self.depth):
+        burst = bytearray()
+        for request in islice(self.requests, self.depth):
             self.number += 1
-            pack_into(">i", burst, n * size + CORRELATION_AT, self.number)
+            burst += request
+            pack_into(">i", burst, len(burst) - len(request) + CORRELATION_AT, self.number)
         self.left, self.sent_at = self.depth, time.perf_counter()
         self.socket.sendall(burst)
 
@@ -87,7 +90,7 @@ def connect(address: str) -> socket.socket:
 
 def ask(address: str, request: bytes) -> bytes:
     with connect(address) as connection:
-        burst = Burst(connection, request, 1)
+        burst = Burst(connection, repeat(request), 1)
         burst.send()
         while not (answers := burst.take()):
             pass
@@ -105,7 +108,7 @@ def warm_up(given: argparse.Namespace) -> None:
     if given.echo or given.mode == "apiversions":
         return
     ask(given.addr, create_topic(given.topic))
-    for n in range(given.conns):
+    for n in range(given.conns * given.spread):
         group = f"{given.group}-{n}"
         ask(given.addr, frame(10, 0, string(group)))
         end = time.monotonic() + 20
@@ -122,8 +125,9 @@ def drive(given: argparse.Namespace, numbers: range) -> tuple[int, int, list[flo
     times: list[float] = []
     end = time.perf_counter() + given.seconds
     for n in numbers:
-        request = prepared(given.mode, f"{given.group}-{n}", given.topic)
-        burst = Burst(connect(given.addr), request, given.depth)
+        groups = (f"{given.group}-{n + k * given.conns}" for k in range(given.spread))
+        requests = cycle([prepared(given.mode, group, given.topic) for group in groups])
+        burst = Burst(connect(given.addr), requests, given.depth)
         selector.register(burst.socket, selectors.EVENT_READ, burst)
         burst.send()
     while selector.get_map():
@@ -151,6 +155,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("-echo", action="store_true")
     parser.add_argument("-conns", type=int, default=50)
     parser.add_argument("-depth", type=int, default=20)
+    parser.add_argument("-spread", type=int, default=1)
     parser.add_argument("-seconds", type=float, default=3)
     parser.add_argument("-topic", default="bench")
     parser.add_argument("-group", default="bench")

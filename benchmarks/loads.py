@@ -45,6 +45,7 @@ def measure(setting: Setting) -> dict[str, Any]:
                 results[f"{mode} {conns}×{depth}"] = best(setting, concerned, mode, conns, depth)
         if setting.client.can("rebalance"):
             for members in MEMBERS:
+                members = max(2, setting.scaled(members))
                 results[f"rebalance {members}"] = rebalances(setting, running, members)
     return results
 

@@ -19,6 +19,11 @@ class Setting:
     kfake: Path | None
     seconds: float
     rounds: int
+    scale: float
+    """What all sizes are multiplied with: groups, records, megabytes."""
+
+    def scaled(self, size: int) -> int:
+        return max(1, round(size * self.scale))
 
 
 def told(setting: Setting) -> dict[str, object]:
@@ -30,8 +35,15 @@ def told(setting: Setting) -> dict[str, object]:
         "uvloop": _version("uvloop"),
         "kio": _version("kio"),
         "load client": setting.client.name,
+        "scale": setting.scale,
+        "load average": _load_average(),
         "kfake": setting.kfake is not None,
     }
+
+
+def _load_average() -> str:
+    """How many processes wanted a core in the last minutes: whether others were at work."""
+    return " ".join(f"{value:.1f}" for value in os.getloadavg())
 
 
 def _version(package: str) -> str | None:

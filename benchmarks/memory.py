@@ -1,25 +1,36 @@
-"""Resident memory: idle, and with a million offsets committed by a hundred thousand groups."""
+"""Resident memory: idle, and with a million offsets committed by a hundred thousand groups; ours
+also with no more than so many of them in memory."""
 
 import time
 from contextlib import AbstractContextManager
 from typing import Any
 
-from . import servers
+from . import filling, servers
+from .filling import PARTITIONS, TOPIC
 from .machine import Setting
 
 GROUPS = 100_000
-PARTITIONS = 10
+CACHED_OFFSETS = 100_000
 # Allocators give back, and Go's collector runs, some time after the work.
 SETTLING_SECONDS = 1.0
 
 
 def measure(setting: Setting) -> dict[str, Any]:
+    cached = setting.scaled(CACHED_OFFSETS)
     contexts: list[AbstractContextManager[servers.Server]] = [
         servers.kohort("os", setting.folder),
         servers.kohort("none", setting.folder),
+        servers.kohort(
+            "os",
+            setting.folder,
+            name=f"kohort os, --cache-offsets {cached}",
+            options=[f"kohort.cache.offsets={cached}"],
+        ),
     ]
     if setting.kfake is not None:
         contexts.append(servers.kfake(setting.kfake, setting.folder))
+    if servers.can_start_kafka():
+        contexts.append(servers.fresh_kafka(setting.folder))
     results = {}
     for context in contexts:
         with context as server:
@@ -29,19 +40,23 @@ def measure(setting: Setting) -> dict[str, Any]:
 
 def of(setting: Setting, server: servers.Server) -> dict[str, float | None]:
     client = setting.client
-    client.run(server, "apiversions", conns=1, depth=1, seconds=0.1)
+    filling.warm_up(server, client)
     idle = servers.resident_mib(server)
     if not client.can("groups"):
         return {"idle_mib": idle}
+    groups = setting.scaled(GROUPS)
     told = client.run(
-        server, "groups", conns=50, depth=20, groups=GROUPS, partitions=PARTITIONS, topic="many"
+        server, "groups", conns=50, depth=20, groups=groups, partitions=PARTITIONS, topic=TOPIC
     )
     time.sleep(SETTLING_SECONDS)
     full = servers.resident_mib(server)
+    above = None if full is None or idle is None else full - idle
     return {
+        "offsets": groups * PARTITIONS,
         "idle_mib": idle,
         "full_mib": full,
-        "above_idle_mib": None if full is None or idle is None else full - idle,
+        "above_idle_mib": above,
+        "bytes_per_offset": None if above is None else above * 2**20 / (groups * PARTITIONS),
         "commits_s": told["requests_s"],
         "offsets_s": told["requests_s"] * PARTITIONS,
     }

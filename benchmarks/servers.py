@@ -4,19 +4,26 @@ import contextlib
 import importlib.util
 import os
 import re
+import shlex
 import shutil
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).parent
-START_SECONDS_MAX = 30
 STOP_SECONDS_MAX = 10
-ADDRESS = re.compile(r"listening on (\S+:\d+)")
+# Kafka takes its time to leave a hundred thousand groups.
+STOP_KAFKA_SECONDS_MAX = 60
+ADDRESS = re.compile(r"(?:listening on|ready) (\S+:\d+)")
+# A command that starts a fresh Kafka on {port} and {port}+1 with its data in {folder}, prints
+# `ready HOST:PORT`, and ends it on SIGTERM.
+KAFKA_START = "KOHORT_BENCH_KAFKA_START"
 
 # Kafka's images set this for tests too: a group of a benchmark need not wait for latecomers.
 KOHORT_OPTIONS = ("group.initial.rebalance.delay.ms=0",)
@@ -39,46 +46,74 @@ class Server:
 
 
 @contextlib.contextmanager
-def running(name: str, command: list[str], *, echoes: bool = False) -> Iterator[Server]:
-    """The server that prints `… listening on HOST:PORT`, until the block ends."""
-    with tempfile.TemporaryFile() as errors:
+def running(
+    name: str,
+    command: list[str],
+    *,
+    echoes: bool = False,
+    stop_seconds_max: float = STOP_SECONDS_MAX,
+    told: Path | None = None,
+) -> Iterator[Server]:
+    """The server that prints `… listening on HOST:PORT`, until the block ends. `told`: a file for
+    what it says on standard error."""
+    with tempfile.TemporaryFile() if told is None else told.open("wb+") as errors:
         began = time.perf_counter()
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=errors, text=True, start_new_session=True
+        )
         assert process.stdout is not None
         try:
-            found = ADDRESS.search(process.stdout.readline())
-            if found is None:
-                process.kill()
-                errors.seek(0)
-                raise SystemExit(f"{name} did not start:\n{errors.read().decode()}")
+            said = ""
+            # A Kafka may have something to say before.
+            while (found := ADDRESS.search(said)) is None:
+                line = process.stdout.readline()
+                said += line
+                if not line:
+                    errors.seek(0)
+                    raise SystemExit(f"{name} did not start:\n{said}{errors.read().decode()}")
             yield Server(name, found[1], process.pid, time.perf_counter() - began, echoes)
         finally:
             process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(STOP_SECONDS_MAX)
-            process.kill()
+                process.wait(stop_seconds_max)
+            # With all that it has started: a script that starts a JVM leaves it alone.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             process.stdout.close()
 
 
-def kohort_command(durability: str, data_dir: Path, *, uvloop: bool = True) -> list[str]:
-    program = ["-m", "kohort"] if uvloop else ["-c", WITHOUT_UVLOOP]
+def kohort_command(
+    durability: str,
+    data_dir: Path,
+    *,
+    program: Sequence[str] = ("-m", "kohort"),
+    options: Sequence[str] = (),
+) -> list[str]:
+    """`options`: settings, each key=value."""
     command = [sys.executable, *program, "serve", "--port", "0", "--host", "127.0.0.1"]
     # A benchmark of 100,000 groups shall not measure their log lines.
     command += ["--durability", durability, "--data-dir", str(data_dir), "--log-level", "warning"]
-    for option in KOHORT_OPTIONS:
+    for option in (*KOHORT_OPTIONS, *options):
         command += ["-o", option]
     return command
 
 
 @contextlib.contextmanager
-def kohort(durability: str, folder: Path, *, uvloop: bool = True) -> Iterator[Server]:
-    name = f"kohort {durability}" + ("" if uvloop or not has_uvloop() else ", asyncio")
-    with (
-        data_dir(folder) as data,
-        running(name, kohort_command(durability, data, uvloop=uvloop)) as s,
-    ):
-        yield s
+def kohort(
+    durability: str,
+    folder: Path,
+    *,
+    uvloop: bool = True,
+    name: str = "",
+    options: Sequence[str] = (),
+) -> Iterator[Server]:
+    name = name or f"kohort {durability}" + ("" if uvloop or not has_uvloop() else ", asyncio")
+    program = ("-m", "kohort") if uvloop else ("-c", WITHOUT_UVLOOP)
+    with data_dir(folder) as data:
+        command = kohort_command(durability, data, program=program, options=options)
+        with running(name, command) as server:
+            yield server
 
 
 @contextlib.contextmanager
@@ -108,6 +143,36 @@ def real_kafka() -> Server | None:
     """A cluster that runs already: KOHORT_BENCH_KAFKA=HOST:PORT."""
     address = os.environ.get("KOHORT_BENCH_KAFKA")
     return None if address is None else Server("Kafka", address, pid=0, started_after=0)
+
+
+def can_start_kafka() -> bool:
+    return bool(os.environ.get(KAFKA_START))
+
+
+@contextlib.contextmanager
+def kafka(folder: Path) -> Iterator[Server]:
+    """A Kafka of ours whose data is in `folder`, where it may have been before."""
+    command = shlex.split(os.environ[KAFKA_START])
+    values = {"port": free_port(), "folder": folder}
+    command = [argument.format(**values) for argument in command]
+    with running("Kafka", command, stop_seconds_max=STOP_KAFKA_SECONDS_MAX) as server:
+        yield server
+
+
+@contextlib.contextmanager
+def fresh_kafka(folder: Path) -> Iterator[Server]:
+    with data_dir(folder) as data, kafka(data) as server:
+        yield server
+
+
+def free_port() -> int:
+    """One that is free with the next. Not of those that the system gives to clients, which might
+    take it until the server listens."""
+    for port in range(20_000, 30_000, 2):
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            socket.create_server(("127.0.0.1", port + 1)).close()
+            return port
+    raise SystemExit("there is no free port from 20,000 to 30,000")
 
 
 @contextlib.contextmanager
@@ -148,10 +213,20 @@ def go_build(module: Path, program: Path) -> Path | None:
 
 
 def resident_mib(server: Server) -> float | None:
-    """Resident memory now; None where the system has no /proc."""
-    status = Path(f"/proc/{server.pid}/status")
-    if not status.exists():
+    """Resident memory now of the process and all that it has started; None where the system has no
+    /proc."""
+    if not Path(f"/proc/{server.pid}/status").exists():
         return None
-    found = re.search(r"VmRSS:\s+(\d+) kB", status.read_text())
-    assert found is not None
-    return int(found[1]) / 1024
+    return sum(_resident_kib(pid) for pid in _with_children(server.pid)) / 1024
+
+
+def _with_children(pid: int) -> Iterator[int]:
+    yield pid
+    for told in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in told.read_text().split():
+            yield from _with_children(int(child))
+
+
+def _resident_kib(pid: int) -> int:
+    found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    return int(found[1]) if found is not None else 0

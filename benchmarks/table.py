@@ -1,16 +1,26 @@
 """The results as a person reads them: figures, and beside each what it is to be compared with."""
 
+import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+from . import servers, transfers
 from .machine import Setting, told
 
 console = Console(highlight=False, width=118)
 
 OURS = "kohort"
+MEMORY_KEYS = (
+    "idle_mib",
+    "full_mib",
+    "above_idle_mib",
+    "bytes_per_offset",
+    "commits_s",
+    "offsets_s",
+)
 YARDSTICKS = ("asyncio echo", "uvloop echo", "kfake", "kfake fsync", "Kafka")
 
 
@@ -19,6 +29,12 @@ def heading(setting: Setting) -> None:
     console.print(facts)
     if setting.kfake is None:
         console.print("kfake is left out: no Go here, nor KOHORT_BENCH_KFAKE.")
+    for variable, what in (
+        (servers.KAFKA_START, "Kafka is left out of wake and memory"),
+        (transfers.KAFKA_TOOL, "Transfers are by our own client"),
+    ):
+        if not os.environ.get(variable):
+            console.print(f"{what}: there is no {variable}.")
     if setting.client.modes is not None:
         console.print(
             "[yellow]The load comes from Python processes, which are slower than the servers: "
@@ -96,28 +112,100 @@ def show_transfers(results: dict[str, Any]) -> None:
     found = results["transfers"]
     if not found:
         return
-    rows = []
+    yardsticks = [name for name in YARDSTICKS if name in found["produce"]]
+    columns, rows = [""], []
     for name in found["produce"]:
         row = [name]
         for mode in ("produce", "consume"):
             row.append(f"{found[mode][name]:,.0f}")
-            kfake = found[mode].get("kfake")
-            row.append(f"{found[mode][name] / kfake:.2f}" if kfake and name != "kfake" else "")
+            for yardstick in yardsticks:
+                ours = name.startswith(OURS)
+                row.append(_ratio(found[mode][name], found[mode][yardstick]) if ours else "")
         rows.append(row)
-    columns = ("", "produce MB/s", "÷ kfake", "consume MB/s", "÷ kfake")
-    table("Records of 1 kB in batches of 100 kB, four partitions", columns, rows)
+    for mode in ("produce", "consume"):
+        columns += [f"{mode} MB/s", *(f"÷ {name}" for name in yardsticks)]
+    table(f"Records of 1 kB in batches of 100 kB, four partitions, by {found['by']}", columns, rows)
 
 
 def show_memory(results: dict[str, Any]) -> None:
-    def figure(value: float | None) -> str:
-        return "" if value is None else f"{value:,.0f}"
+    found = results["memory"]
+    kfake, offsets = found.get("kfake", {}), 0
+    rows = []
+    for name, of in found.items():
+        offsets = of.get("offsets", 0)
+        row = [name, *(_figure(of.get(key)) for key in MEMORY_KEYS)]
+        if kfake:
+            ours = name.startswith(OURS)
+            row.append(
+                _ratio(of.get("above_idle_mib"), kfake.get("above_idle_mib")) if ours else ""
+            )
+        rows.append(row)
+    columns = ["", "idle MiB", "full MiB", "above idle", "bytes/offset", "commits/s", "offsets/s"]
+    if kfake:
+        columns.append("above ÷ kfake")
+    table(f"Memory with {offsets:,} offsets, ten to a group", columns, rows)
 
-    keys = ("idle_mib", "full_mib", "above_idle_mib", "commits_s", "offsets_s")
-    rows = [
-        [name, *(figure(of.get(key)) for key in keys)] for name, of in results["memory"].items()
+
+def _figure(value: float | None) -> str:
+    return "" if value is None else f"{value:,.0f}"
+
+
+def _ratio(value: float | None, yardstick: float | None) -> str:
+    return f"{value / yardstick:.2f}" if value is not None and yardstick else ""
+
+
+def show_wake(results: dict[str, Any]) -> None:
+    rows = results["wake"]
+    peers = {
+        (each["name"], each["offsets"], each["records"]): each
+        for each in rows
+        if not each["name"].startswith(OURS)
+    }
+    names = list(dict.fromkeys(name for name, _, _ in peers))
+    shown = []
+    for each in rows:
+        row = [each["name"], f"{each['offsets']:,}", f"{each['records']:,}"]
+        row += [f"{each['first_s']:.3f}", f"{each['all_s']:.3f}", f"{each['resident_mib']:,.0f}"]
+        for name in names:
+            peer = peers.get((name, each["offsets"], each["records"]))
+            ours = each["name"].startswith(OURS)
+            row.append(_ratio(each["first_s"], peer["first_s"]) if ours and peer else "")
+        shown.append(row)
+    columns = [
+        "",
+        "offsets",
+        "records",
+        "first s",
+        "all s",
+        "MiB",
+        *(f"first ÷ {n}" for n in names),
     ]
-    columns = ("", "idle MiB", "full MiB", "above idle", "commits/s", "offsets/s")
-    table("Memory with a million offsets of 100,000 groups", columns, rows)
+    table("Process start to the first OffsetFetch, and to one of every partition", columns, shown)
+
+
+def show_compaction(results: dict[str, Any]) -> None:
+    alone = results["compaction"]["alone"]
+    console.print(
+        f"\n[bold]Compaction by itself[/] of {alone['records']:,} records: "
+        f"{alone['records_s']:,.0f} records/s ({alone['records_cpu_s']:,.0f} per second of CPU), "
+        f"{alone['megabytes_s']:.1f} MB/s, which is "
+        f"{alone['megabytes_s'] / alone['copied_megabytes_s']:.2f} of copying and syncing the same "
+        f"files; {alone['written_per_appended']:.2f} bytes written for each that is appended, "
+        f"{alone['on_disk_per_live']:.2f} on disk for each that lives"
+    )
+    rows = []
+    for durability, found in results["compaction"]["serving"].items():
+        for name, of in found.items():
+            row = [f"kohort {durability}, {name}", f"{of['requests_s']:,.0f}"]
+            row += [f"{of[key]:.2f}" for key in ("p50_ms", "p99_ms", "max_ms")]
+            without = found["without"]
+            row += [_ratio(of[key], without[key]) for key in ("p50_ms", "p99_ms")]
+            row += [_figure(of["compactions"]), _figure(of["compacted_records_s"])]
+            row.append(f"{of['on_disk_per_live']:.2f}")
+            rows.append(row)
+    columns = ["", "commits/s", "p50 ms", "p99 ms", "max ms", "p50 ÷ without", "p99 ÷ without"]
+    columns += ["runs", "records/s", "on disk ÷ live"]
+    table("Commits (50×1) with and without compaction under way", columns, rows)
 
 
 SHOWN: dict[str, Callable[[dict[str, Any]], None]] = {
@@ -126,4 +214,6 @@ SHOWN: dict[str, Callable[[dict[str, Any]], None]] = {
     "loads": show_loads,
     "transfers": show_transfers,
     "memory": show_memory,
+    "wake": show_wake,
+    "compaction": show_compaction,
 }

@@ -1,38 +1,103 @@
-"""Records in and out: megabytes per second of large batches, produced and then fetched."""
+"""Records in and out: megabytes per second of large batches, produced and then fetched; by Kafka's
+ProducerPerformance and ConsumerPerformance where they are, else by our own client."""
 
-from contextlib import AbstractContextManager
+import os
+import re
+import shlex
+import subprocess
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from . import servers
+from .load_python import ask, create_topic
 from .machine import Setting
 
 PARTITIONS = 4
 IN_FLIGHT = 5
 MEGABYTES = 300
+# Kafka's tools need some time to be warm themselves.
+TOOL_RECORDS = 600_000
+RECORD_BYTES = 1_000
+BATCH_BYTES = 100_000
+# A command that runs the class of Kafka's distribution which it is given, with its arguments.
+KAFKA_TOOL = "KOHORT_BENCH_KAFKA_TOOL"
+PRODUCED = re.compile(r"^\d+ records sent, .*?\(([\d.]+) MB/sec\)", re.MULTILINE)
 
 
 def measure(setting: Setting) -> dict[str, Any]:
-    if not setting.client.can("produce"):
+    tool = shlex.split(os.environ.get(KAFKA_TOOL, ""))
+    if not tool and not setting.client.can("produce"):
         return {}
-    contexts: list[AbstractContextManager[servers.Server]] = [
+    results: dict[str, Any] = {
+        "by": "Kafka's tools" if tool else "our client",
+        "produce": {},
+        "consume": {},
+    }
+    for context in contexts(setting):
+        with context as server:
+            for round_number in range(setting.rounds):
+                topic = f"transfer-{round_number}"
+                if tool:
+                    told = by_tools(setting, tool, server, topic)
+                else:
+                    told = by_client(setting, server, topic)
+                for mode, rate in told.items():
+                    results[mode][server.name] = max(results[mode].get(server.name, 0.0), rate)
+    return results
+
+
+def contexts(setting: Setting) -> list[AbstractContextManager[servers.Server]]:
+    made: list[AbstractContextManager[servers.Server]] = [
         servers.kohort("fsync", setting.folder),
         servers.kohort("none", setting.folder),
     ]
     if setting.kfake is not None:
-        contexts.append(servers.kfake(setting.kfake, setting.folder))
-    results: dict[str, Any] = {"produce": {}, "consume": {}}
-    for context in contexts:
-        with context as server:
-            for round_number in range(setting.rounds):
-                topic = f"transfer-{round_number}"
-                for mode, kept in results.items():
-                    told = setting.client.run(
-                        server,
-                        mode,
-                        conns=PARTITIONS,
-                        depth=IN_FLIGHT,
-                        megabytes=MEGABYTES,
-                        topic=topic,
-                    )
-                    kept[server.name] = max(kept.get(server.name, 0.0), told["megabytes_s"])
-    return results
+        made.append(servers.kfake(setting.kfake, setting.folder))
+    running = servers.real_kafka()
+    if servers.can_start_kafka():
+        made.append(servers.fresh_kafka(setting.folder))
+    elif running is not None:
+        made.append(nullcontext(running))
+    return made
+
+
+def by_client(setting: Setting, server: servers.Server, topic: str) -> dict[str, float]:
+    return {
+        mode: setting.client.run(
+            server,
+            mode,
+            conns=PARTITIONS,
+            depth=IN_FLIGHT,
+            megabytes=setting.scaled(MEGABYTES),
+            topic=topic,
+        )["megabytes_s"]
+        for mode in ("produce", "consume")
+    }
+
+
+def by_tools(
+    setting: Setting, tool: list[str], server: servers.Server, topic: str
+) -> dict[str, float]:
+    topic = f"kohort-bench-{topic}-{os.getpid()}"  # a Kafka that runs already may have seen others
+    ask(server.address, create_topic(topic, PARTITIONS))
+    records = setting.scaled(TOOL_RECORDS)
+    size = ("--num-records", str(records), "--record-size", str(RECORD_BYTES))
+    properties = (f"bootstrap.servers={server.address}", "acks=1", f"batch.size={BATCH_BYTES}")
+    how = ("--topic", topic, *size, "--throughput", "-1", "--producer-props", *properties)
+    produced = run([*tool, "org.apache.kafka.tools.ProducerPerformance", *how])
+    how = ("--bootstrap-server", server.address, "--topic", topic, "--messages", str(records))
+    consumed = run([*tool, "org.apache.kafka.tools.ConsumerPerformance", "--hide-header", *how])
+    # start, end, MB, MB/s, records, records/s, rebalance ms, fetch ms, fetch MB/s, fetch records/s
+    told = [line.split(", ") for line in consumed.splitlines() if line.count(", ") == 9]
+    rates = PRODUCED.findall(produced)
+    if not rates or len(told) != 1 or int(told[0][4]) < records:
+        raise SystemExit(f"Kafka's tools against {server.name} said:\n{produced}\n{consumed}")
+    # The last line is of all.
+    return {"produce": float(rates[-1]), "consume": float(told[0][8])}
+
+
+def run(command: list[str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"{command} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+    return done.stdout

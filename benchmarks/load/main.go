@@ -26,6 +26,7 @@ var (
 	topic      = flag.String("topic", "bench", "topic; created where it is missing")
 	group      = flag.String("group", "bench", "group, or what the groups' names begin with")
 	groups     = flag.Int("groups", 100_000, "mode groups: commit once for each of so many groups")
+	spread     = flag.Int("spread", 1, "modes commit and fetch: groups that each connection takes in turn")
 	rounds     = flag.Int("rounds", 7, "mode rebalance: rounds")
 	record     = flag.Int("record", 1_000, "mode produce: bytes of a record's value")
 	batch      = flag.Int("batch", 100_000, "mode produce: bytes of a batch")

@@ -86,7 +86,7 @@ func warmUp() {
 	defer c.close()
 	kept := *mode
 	*mode = "commit"
-	for n := 0; n < *conns; n++ {
+	for n := 0; n < *conns**spread; n++ {
 		c.call(request(apiFindCoord, 0).string(groupOf(n)))
 		waitUntil("commits are accepted", func() bool {
 			c.send(prepare(groupOf(n)).bytes)
@@ -121,8 +121,11 @@ func steady() {
 			defer all.Done()
 			c := connect()
 			defer c.close()
-			p := prepare(groupOf(n))
-			out := make([]byte, 0, *depth*len(p.bytes))
+			turns := make([]prepared, *spread)
+			for k := range turns {
+				turns[k] = prepare(groupOf(n + k**conns))
+			}
+			out := make([]byte, 0, *depth*len(turns[0].bytes))
 			var mine []float64
 			count, wrong := 0, 0
 			<-ready
@@ -130,7 +133,7 @@ func steady() {
 				out = out[:0]
 				for k := 0; k < *depth; k++ {
 					count++
-					out = p.put(out, count)
+					out = turns[count%*spread].put(out, count)
 				}
 				c.send(out)
 				for k := 0; k < *depth; k++ {

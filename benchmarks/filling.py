@@ -1,0 +1,83 @@
+"""Committed offsets by the million, written into the logs of a data folder as a broker would."""
+
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from kohort.log.builder import BatchBuilder
+from kohort.log.files import DiskFiles
+from kohort.log.log import Log, LogConfig
+from kohort.offsets.committed import committed_value
+from kohort.offsets.partitioner import partition_for
+from kohort.offsets.records import OffsetCommitted, encode
+
+from . import servers
+from .clients import LoadClient
+
+OFFSETS_PARTITIONS = 50
+TOPIC = "many"
+PARTITIONS = 10
+# What a round of a busy broker gathers for one log.
+BATCH_RECORDS = 100
+# offsets.topic.segment.bytes
+SEGMENT_BYTES = 100 * 1024 * 1024
+
+
+def group_names(groups: int, prefix: str) -> list[str]:
+    """As the load client names them."""
+    return [f"{prefix}-{number}" for number in range(groups)]
+
+
+def prepare(data: Path, client: LoadClient) -> None:
+    """Makes a data folder in which everything is but the commits."""
+    with servers.running("kohort", servers.kohort_command("os", data)) as server:
+        warm_up(server, client)
+
+
+def warm_up(server: servers.Server, client: LoadClient) -> None:
+    """Until commits are taken by every partition: so many groups are in all of them."""
+    options = {"partitions": PARTITIONS} if client.modes is None else {}
+    client.run(server, "commit", conns=50, depth=1, spread=10, seconds=0.1, topic=TOPIC, **options)
+
+
+def fill(data: Path, groups: list[str], commits: int, segment_bytes: int = SEGMENT_BYTES) -> int:
+    """In the place of what was committed: of each group so many commits, each of PARTITIONS
+    partitions. Returns the number of records."""
+    of_partition: list[list[str]] = [[] for _ in range(OFFSETS_PARTITIONS)]
+    for group in groups:
+        of_partition[partition_for(group, OFFSETS_PARTITIONS)].append(group)
+    for partition, its_groups in enumerate(of_partition):
+        folder = data / f"__consumer_offsets-{partition}"
+        shutil.rmtree(folder, ignore_errors=True)
+        log = Log.open(folder, DiskFiles(), LogConfig(segment_bytes=segment_bytes))
+        for batch in batches(log, keys_of(its_groups), commits):
+            log.append(batch)
+        log.sync()
+        log.close()
+    return len(groups) * PARTITIONS * commits
+
+
+def keys_of(groups: list[str]) -> list[bytes]:
+    return [
+        encode(OffsetCommitted(group, TOPIC, partition, b""))[0]
+        for group in groups
+        for partition in range(PARTITIONS)
+    ]
+
+
+def batches(log: Log, keys: list[bytes], commits: int) -> Iterator[bytes]:
+    """To be appended to the log, each before the next is asked for: every key is committed, then
+    every key again."""
+    now_ms = int(time.time() * 1000)
+    for commit in range(commits):
+        value = committed_value(commit, -1, "", now_ms)
+        for begin in range(0, len(keys), BATCH_RECORDS):
+            batch = BatchBuilder()
+            for key in keys[begin : begin + BATCH_RECORDS]:
+                batch.add(key, value, now_ms)
+            yield batch.finish(log.end_offset)
+
+
+def size_of(folder: Path, pattern: str = "*.log") -> int:
+    return sum(path.stat().st_size for path in folder.rglob(pattern))
