@@ -11,7 +11,7 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; \
 	done)
 
-.PHONY: help demo test parity soak planted lint types format docs serve bench clean
+.PHONY: help demo test parity soak crash planted lint types format docs serve bench clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -40,6 +40,14 @@ SEEDS ?= 10000
 FIRST ?= 0
 soak: $(STAMP)
 	@PYTHONPATH=tests $(BIN)/python -m simulation.explore --seeds $(SEEDS) --first $(FIRST)
+
+# Commits at full speed while the broker compacts all the time and is killed.
+LONG ?= 600
+CONNECTIONS ?= 50
+KILLS ?= 3
+crash: $(STAMP)
+	@PYTHONPATH=tests $(BIN)/python -m crash.soak --seconds $(LONG) \
+		--connections $(CONNECTIONS) --kills $(KILLS)
 
 # Faults planted one by one in a copy of the code: which tests find each?
 planted: $(STAMP)

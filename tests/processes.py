@@ -6,7 +6,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,14 +37,17 @@ class Served(NamedTuple):
 
 @contextlib.contextmanager
 def serving(
-    folder: Path, *args: str | Path, env: Mapping[str, str] | None = None
+    folder: Path,
+    *args: str | Path,
+    env: Mapping[str, str] | None = None,
+    kohort: Sequence[str] = ("-m", "kohort"),
 ) -> Iterator[Served]:
-    """`kohort serve` with these arguments, run in `folder`, once it says that it listens."""
+    """`kohort serve` with these arguments, run in `folder`, once it says that it listens. `kohort`:
+    what Python is told to run for it."""
     errors = folder / "stderr"
-    command = [sys.executable, "-m", "kohort", "serve", *map(str, args)]
     with errors.open("w") as log:
         process = subprocess.Popen(
-            command,
+            [sys.executable, *kohort, "serve", *map(str, args)],
             cwd=folder,
             env={**QUIET, **(env or {})},
             stdout=subprocess.PIPE,
