@@ -194,7 +194,8 @@ class Log(LogReader):
     def truncate_to(self, offset: int) -> None:
         """Cuts off every batch that reaches `offset` or beyond.
 
-        Raises OffsetOutOfRange below the start; OSError, after which the log is `failed`.
+        Raises OffsetOutOfRange below the start; OSError, after which the log is `failed`, ends at
+        `offset` at most, and what is beyond may still be on the disk.
         """
         if offset >= self.end_offset:
             return
@@ -204,6 +205,7 @@ class Log(LogReader):
             try:
                 self._truncate(offset)
             except OSError as error:
+                self.end_offset = min(self.end_offset, offset)  # what is beyond counts no more
                 self.failed = error
                 raise
 

@@ -80,6 +80,7 @@ class OffsetsStore:
                 f"{log.folder} ends at {log.end_offset}, and offsets up to {before.end_offset} "
                 "were acknowledged: it was changed under the broker"
             )
+        log.truncate_to(before.end_offset)
         return log
 
     def append(self, log: Log, records: Iterable[OffsetsRecord], now_ms: int) -> object:

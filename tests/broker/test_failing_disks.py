@@ -1,0 +1,220 @@
+"""What docs/disks.md says of each fault, at one offsets partition: what the client is answered,
+what the operator reads, what is on the disk afterwards."""
+
+import errno
+import logging
+import random
+from collections.abc import Callable
+from typing import NamedTuple
+
+import pytest
+from faulty_files import FaultyFiles
+from kohort.broker.groups.commands import CommitEntry, OffsetCommit, OffsetFetch
+from kohort.broker.led import RETRY_FAILED_MS
+from kohort.log.batch import records
+from kohort.log.config import LogConfig
+from kohort.log.rounds import BATCH_BYTES_MAX, Durability
+from kohort.offsets.committed import read_committed
+from kohort.offsets.records import OffsetCommitted, decode
+from kohort.protocol.errors import ErrorCode
+from runtime_world import FOLDER, World
+
+FIRST = FOLDER / f"{0:020d}.log"
+DURABILITIES: tuple[Durability, ...] = ("fsync", "os")
+
+
+class Fault(NamedTuple):
+    begin: Callable[[FaultyFiles], None]
+    told: str  # by the log, as an error
+
+
+WRITES = {
+    "full": Fault(lambda f: f.fail("append", error=errno.ENOSPC), "No space left on device"),
+    "failing": Fault(lambda f: f.fail("append"), "Input/output error"),
+    "short": Fault(lambda f: f.fail("append", error=errno.ENOSPC, written=70), "No space left"),
+    "torn, and not to be cut": Fault(
+        lambda f: (f.fail("append", written=70), f.fail("truncate"))[0], "Input/output error"
+    ),
+    "read-only": Fault(lambda f: f.fail("append", error=errno.EROFS), "Read-only file system"),
+    "not allowed": Fault(lambda f: f.fail("append", error=errno.EACCES), "Permission denied"),
+}
+SYNCS = {
+    "failing": Fault(lambda f: f.fail("sync"), "Input/output error"),
+    "failing again": Fault(lambda f: f.fail("sync", times=4), "Input/output error"),
+    "removed file": Fault(lambda f: f.fail("sync", error=errno.ENOENT), "No such file"),
+}
+
+
+def error_of(world: World, name: str) -> ErrorCode:
+    (error,) = set(world.answers[name].errors)
+    return ErrorCode(error)
+
+
+def stored(world: World) -> list[int]:
+    """The offsets that the log has commits of."""
+    found = [
+        decode(each.key, each.value)
+        for _, batch in world.partition.log.batches()
+        for each in records(batch)
+    ]
+    return [read_committed(each.value).offset for each in found if type(each) is OffsetCommitted]
+
+
+def fetched(world: World) -> int | ErrorCode:
+    world.answers.pop("looked", None)
+    world.ask("looked", OffsetFetch("g", (("t", (0,)),), False, None, -1))
+    world.turn()
+    answer = world.answers["looked"]
+    return answer.error or answer.topics[0][1][0].offset
+
+
+def refuses_and_recovers(
+    fault: Fault, durability: Durability, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World(durability)
+    world.commit("kept", 1)
+    world.turn()
+    fault.begin(world.files)
+    with caplog.at_level(logging.ERROR):
+        world.commit("refused", 2)
+        world.turn()
+    assert error_of(world, "refused") is ErrorCode.not_coordinator
+    assert fault.told in caplog.text
+    assert "Partition 0 of the offsets topic is read again after" in caplog.text
+    assert fetched(world) in (1, ErrorCode.not_coordinator)
+    world.files.heal()
+    world.timers.advance(RETRY_FAILED_MS)
+    assert fetched(world) == 1
+    world.commit("after", 3)
+    world.turn()
+    assert error_of(world, "after") is ErrorCode.none
+    assert stored(world) == [1, 3]
+    if durability == "fsync":
+        world.files.crash(random.Random(0))
+    assert fetched(World(durability, world.files)) == 3
+
+
+@pytest.mark.parametrize("durability", DURABILITIES)
+@pytest.mark.parametrize("what", WRITES)
+def test_a_write_that_fails_is_refused_and_leaves_nothing(
+    what: str, durability: Durability, caplog: pytest.LogCaptureFixture
+) -> None:
+    refuses_and_recovers(WRITES[what], durability, caplog)
+
+
+@pytest.mark.parametrize("what", SYNCS)
+def test_a_sync_that_fails_is_refused_and_what_it_was_to_save_is_cut_off(
+    what: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    refuses_and_recovers(SYNCS[what], "fsync", caplog)
+
+
+@pytest.mark.parametrize("durability", DURABILITIES)
+def test_of_a_round_of_several_batches_none_stays_where_the_last_cannot_be_written(
+    durability: Durability,
+) -> None:
+    """Method: the first batch is whole on a disk that neither takes the second nor cuts."""
+    world = World(durability)
+    world.commit("kept", 1)
+    world.turn()
+    text = "x" * 4096
+    count = BATCH_BYTES_MAX // len(text) + 1
+    for name in ("first", "second"):
+        entries = [CommitEntry("t", each, 2, -1, text, None) for each in range(count)]
+        world.ask(
+            name, OffsetCommit("g", -1, "", None, entries, None, ErrorCode.illegal_generation)
+        )
+    world.files.fail("append", after=1, written=BATCH_BYTES_MAX)
+    world.files.fail("truncate", times=2)
+    world.turn()
+    assert {error_of(world, name) for name in ("first", "second")} == {ErrorCode.not_coordinator}
+    world.files.heal()
+    world.timers.advance(RETRY_FAILED_MS)
+    assert fetched(world) == 1
+    assert set(stored(world)) == {1}
+    assert fetched(World(durability, world.files)) == 1
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_power_that_goes_before_a_sync_leaves_a_commit_or_none(seed: int) -> None:
+    """Unsynced bytes are lost, or a part of them is there: a torn batch, which is cut off."""
+    world = World("fsync")
+    world.commit("kept", 1)
+    world.turn()
+    world.rounds._sync_seconds = 1.0  # as on a slow disk: the sync goes to a thread
+    world.commit("in flight", 2)
+    world.due.pop(0)()  # written, and not synced
+    assert "in flight" not in world.answers
+    world.files.crash(random.Random(seed) if seed else None)
+    again = World("fsync", world.files)
+    assert fetched(again) == stored(again)[-1]
+    assert stored(again) in ([1], [1, 2])
+    assert seed or stored(again) == [1]
+
+
+def test_bit_rot_in_the_middle_ends_the_log_there_and_what_is_behind_is_kept(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = World("fsync")
+    for offset in (1, 2, 3):
+        world.commit(f"commit {offset}", offset)
+        world.turn()
+    content = world.files.contents[FIRST]
+    size = len(content) // 3
+    behind = bytes(content[size:])
+    world.files.contents[FIRST][size + 70] ^= 1
+    again = World("fsync", world.files)
+    assert fetched(again) == 1
+    assert f"{2 * size} bytes after offset 0 cut off: checksum" in caplog.text
+    (aside,) = (name for name in world.files.list(FOLDER) if name.endswith(".cut"))
+    assert aside in caplog.text
+    kept = world.files.contents[FOLDER / aside]
+    assert kept[size:] == behind[size:], "with the sound batch behind the bad one"
+
+
+def test_a_segment_that_is_missing_costs_what_was_in_it_and_no_more() -> None:
+    config = LogConfig(segment_bytes=250)
+    world = World("fsync", log_config=config)
+    for number in range(6):
+        world.commit(f"commit {number}", number, group_id=f"g{number}")
+        world.turn()
+    bases = [segment.base_offset for segment in world.partition.log.segments]
+    assert bases == [0, 2, 4]
+    del world.files.contents[FOLDER / f"{2:020d}.log"]
+    again = World("fsync", world.files, log_config=config)
+    assert [again.fetched(f"g{number}") for number in range(6)] == [0, 1, -1, -1, 4, 5]
+
+
+def test_foreign_files_in_the_folder_are_left_alone() -> None:
+    world = World("fsync")
+    world.commit("kept", 1)
+    world.turn()
+    foreign = ("notes.txt", "00000000000000000000.log.bak", "7.log", "partition.metadata")
+    for name in foreign:
+        world.files.contents[FOLDER / name] = bytearray(b"mine")
+    again = World("fsync", world.files)
+    assert fetched(again) == 1
+    again.commit("after", 2)
+    again.turn()
+    assert fetched(World("fsync", world.files)) == 2
+    assert {bytes(world.files.contents[FOLDER / name]) for name in foreign} == {b"mine"}
+
+
+@pytest.mark.parametrize("error", [errno.EACCES, errno.EIO])
+def test_a_partition_that_may_not_be_read_answers_not_coordinator_until_it_may(
+    error: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World("fsync")
+    world.commit("kept", 1)
+    world.turn()
+    again = World("fsync", world.files)
+    world.files.fail("open", error=error, times=2)
+    again.commit("refused", 2)
+    again.turn()
+    assert error_of(again, "refused") is ErrorCode.not_coordinator
+    assert "Partition 0 of the offsets topic cannot be read: " in caplog.text
+    assert fetched(again) is ErrorCode.not_coordinator
+    world.files.heal()
+    again.timers.advance(RETRY_FAILED_MS)
+    assert fetched(again) == 1
+    assert stored(again) == [1]
