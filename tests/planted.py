@@ -27,7 +27,7 @@ SECONDS_MAX = 600  # for a layer: a fault may make it run in circles
 
 LAYERS = {
     "states": ["tests/broker/groups"],
-    "runtime": ["tests/broker/test_runtime.py"],
+    "runtime": ["tests/broker/test_runtime.py", "tests/broker/test_failing_disks.py"],
     "simulation": ["tests/simulation/test_seeds.py"],
     "parity": ["tests/parity"],
     "offsets": ["tests/offsets"],

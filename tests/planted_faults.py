@@ -135,6 +135,12 @@ FAULTS = (
         "        offsets.setdefault(name, value)\n",
     ),
     Fault(
+        "what a failing disk was not to keep read back under durability os",
+        "offsets/store.py",
+        "        log.truncate_to(before.end_offset)\n",
+        "",
+    ),
+    Fault(
         "snapshot tells of more than the log has",
         "offsets/snapshot.py",
         "        if start_offset <= snapshot.begun and ended <= end_offset:\n",

@@ -82,6 +82,17 @@ def test_links_between_pages_lead_somewhere() -> None:
     assert broken == []
 
 
+def test_every_test_that_the_docs_name_exists() -> None:
+    named = {
+        (page.parent / path, name)
+        for page in PAGES
+        for name, path in re.findall(r"\[(test_\w+)\]\(([^)]+\.py)\)", page.read_text())
+    }
+    assert named
+    missing = [name for path, name in named if f"def {name}(" not in path.read_text()]
+    assert missing == []
+
+
 # Between brokers and controllers: no client asks for these.
 INTERNAL = re.compile(
     "AllocateProducerIds|AlterPartition|AssignReplicasToDirs|BeginQuorumEpoch|BrokerHeartbeat|"
