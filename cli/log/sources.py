@@ -5,6 +5,7 @@ Whatever else it is gets a sentence that says so, before anything is read from i
 
 import re
 from collections.abc import Sequence
+from os.path import normpath
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -94,7 +95,7 @@ def sources(path: Path, *, topic: str | None = None, may_be_empty: bool = False)
 
     Raises UserError for whatever is no log, OSError.
     """
-    path = path.absolute()
+    path = Path(normpath(path.absolute()))  # `..` has no name
     if path.is_file():
         return [_of_file(path)]
     if not path.exists():

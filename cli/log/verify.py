@@ -45,6 +45,13 @@ KNOWN_FILES: Final = {
 }
 
 
+# What is lost, and what to do.
+OF_OLD_KAFKAS: Final = (
+    "nothing, and nobody here can read it.",
+    "let a Kafka from 0.11 to 3.9 write the topic anew.",
+)
+
+
 class Finding(NamedTuple):
     """Something that is wrong. `lost` and `advice` are sentences."""
 
@@ -57,11 +64,11 @@ class Finding(NamedTuple):
 
 
 class Count:
-    """What was looked at."""
+    """What was looked at; `unread`: partitions that could not be read to their ends."""
 
     def __init__(self) -> None:
         self.segments: set[Path] = set()
-        self.batches = self.records = self.bytes = 0
+        self.batches = self.records = self.bytes = self.unread = 0
 
 
 def run(args: argparse.Namespace) -> int:
@@ -79,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
                     said.append(f"{source.folder}: {finding}")
     for line in said:
         print(line)
-    if flaws and not count.batches:
+    if flaws and not count.batches and not count.unread:
         raise UserError(f"{args.path} is no log: there is no sound record batch in it.")
     print(
         f"{args.path}: {_many(len(found), 'partition')}, {_many(len(count.segments), 'segment')}, "
@@ -121,22 +128,23 @@ def findings(
                 break
             time.sleep(AGAIN_SECONDS)
         else:
-            tail = None  # it moved each time: a broker is writing
+            return  # it moved each time: a broker is writing
         if tail is not None:
             yield _bad_bytes(source, *tail, files, is_tail=True)
     except UnsupportedMagic as error:
         yield _unread(
             cursor,
+            count,
             error.position,
             error.reason,
-            "nothing, and nobody here can read it.",
-            "let a Kafka from 0.11 to 3.9 write the topic anew.",
+            *OF_OLD_KAFKAS,
         )
     except PermissionError:
         raise
     except OSError as error:
         yield _unread(
             cursor,
+            count,
             0,
             f"the disk does not give it: {error.strerror or error}",
             "all from there on, if the disk stays so.",
@@ -144,7 +152,10 @@ def findings(
         )
 
 
-def _unread(cursor: Cursor, position: int, what: str, lost: str, advice: str) -> Finding:
+def _unread(
+    cursor: Cursor, count: Count, position: int, what: str, lost: str, advice: str
+) -> Finding:
+    count.unread += 1
     path = cursor.path or cursor.source.folder
     return Finding(path, position, cursor.offset, what, lost, advice)
 
@@ -240,14 +251,14 @@ def _gap(offset: int, end: int, path: Path) -> str:
 
 def strangers(source: Source) -> Iterator[str]:
     """What else lies in a partition's folder. No flaws."""
-    if source.segment is not None:
+    if source.segment is not None or not source.folder.exists():
         return
     for path in sorted(source.folder.iterdir()):
         match = SEGMENT.fullmatch(path.name)
         if match and path.suffix == ".cut":
             yield f"{path.name}: what a recovery or a repair put aside; nobody reads it."
         elif match and path.suffix != ".log":
-            yield f"{path.name}: of a compaction or deletion; the next start clears it up."
+            yield f"{path.name}: of a compaction or deletion, under way or interrupted."
         elif not match and path.suffix not in BESIDE and path.name not in KNOWN_FILES:
             yield f"{path.name}: no file of a log; left alone."
 

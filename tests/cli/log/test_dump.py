@@ -66,6 +66,17 @@ def test_segment_partition_and_data_folder_say_the_same(
     assert dumped(capsys, offsets_log.parent) == of_segment
 
 
+def test_a_folder_without_a_name_of_its_own_is_known_by_where_it_is(
+    offsets_log: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = dumped(capsys, offsets_log)
+    inside = offsets_log.parent / "elsewhere"
+    inside.mkdir()
+    for here, path in ((offsets_log, "."), (inside, f"../{offsets_log.name}"), (inside, "..")):
+        monkeypatch.chdir(here)
+        assert dumped(capsys, path) == expected
+
+
 def test_partitions_come_by_number_and_their_segments_by_offset(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

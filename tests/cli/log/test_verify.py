@@ -1,13 +1,20 @@
 """`kohort log verify`: sound or not, where, what is lost, what to do."""
 
+import errno
+import os
+import struct
 import threading
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from crc32c import crc32c
 from kohort.cli.log import verify
 from kohort.cli.main import main
 from kohort.log.batch import NewRecord, build
+from kohort.log.files import DiskFile, DiskFiles
+from kohort.log.log import Log, LogConfig
 from kohort.log.segment import segment_name
 
 from .conftest import NOW_MS, batch_of, bend, commit, in_transaction, new_records, write_log
@@ -152,10 +159,34 @@ def test_what_a_right_checksum_hides_is_found(tmp_path: Path, verified: Verified
 
 
 def with_crc(batch: bytearray) -> bytes:
-    from crc32c import crc32c
-
     batch[17:21] = crc32c(bytes(batch[21:])).to_bytes(4, "big")
     return bytes(batch)
+
+
+def test_messages_of_old_kafkas_are_told_as_such(tmp_path: Path, verified: Verified) -> None:
+    body = b"\x00\x00" + struct.pack(">ii", -1, 200) + bytes(200)
+    old = struct.pack(">qiI", 0, len(body) + 4, zlib.crc32(body)) + body
+    folder = tmp_path / "orders-0"
+    folder.mkdir()
+    (folder / FIRST).write_bytes(old)
+    code, said = verified(folder)
+    assert code == 1
+    assert "byte 0, offset 0: message format v0 of Kafka before 0.11" in said
+    for command in ("dump", "stats", "repair"):
+        assert main(["log", command, str(folder)]) == 2
+    assert (folder / FIRST).read_bytes() == old
+
+
+def test_what_the_disk_does_not_give_is_told(
+    offsets_log: Path, verified: Verified, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: DiskFile, position: int, size: int) -> bytes:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(DiskFile, "read", fail)
+    code, said = verified(offsets_log)
+    assert code == 1
+    assert f"{offsets_log / FIRST}, byte 0, offset 0: the disk does not give it" in said
 
 
 def test_what_is_no_log_is_refused(tmp_path: Path, verified: Verified) -> None:
@@ -170,9 +201,6 @@ def test_what_is_no_log_is_refused(tmp_path: Path, verified: Verified) -> None:
 def test_a_folder_that_somebody_writes_to_all_the_time_is_sound(
     tmp_path: Path, verified: Verified
 ) -> None:
-    from kohort.log.files import DiskFiles
-    from kohort.log.log import Log, LogConfig
-
     folder = tmp_path / "__consumer_offsets-0"
     files = DiskFiles(ahead_bytes=64 * 1024)
     log = Log.open(folder, files, LogConfig(segment_bytes=20_000, sync_at_open=False))
