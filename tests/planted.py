@@ -33,6 +33,7 @@ LAYERS = {
     "offsets": ["tests/offsets"],
     "log": ["tests/log"],
     "nodes": ["tests/broker/test_cluster.py"],
+    "kafka's folder": ["tests/kafka_folder"],
 }
 
 

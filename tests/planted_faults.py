@@ -291,4 +291,34 @@ FAULTS = (
         "check_crc(batch, 0, len(batch))",
         "len(batch)",
     ),
+    Fault(
+        "Kafka: offsets of aborted transactions count",
+        "offsets/transactions.py",
+        "if kind == _COMMIT and record is not None:",
+        "if record is not None:",
+    ),
+    Fault(
+        "Kafka: overtaken commits of transactions come back",
+        "offsets/transactions.py",
+        "pending[where] = (offset, None)",
+        "pending[where] = (offset, pending[where][1])",
+    ),
+    Fault(
+        "Kafka: offsets of open transactions are told as stable",
+        "broker/groups/fetches.py",
+        "if shard.foreign.pending and command.require_stable:",
+        "if shard.foreign.pending and not command.require_stable:",
+    ),
+    Fault(
+        "Kafka: leader epochs begin anew",
+        "topics/takeover.py",
+        "records.append(LeaderElected(name, id_, index, NO_LEADER, epoch))",
+        "records.append(LeaderElected(name, id_, index, NO_LEADER, 0))",
+    ),
+    Fault(
+        "Kafka: it trusts its own files after us",
+        "topics/takeover.py",
+        "if files.exists(folder / name)]\n    for name in misleading:",
+        "if not files.exists(folder)]\n    for name in misleading:",
+    ),
 )

@@ -1,0 +1,75 @@
+"""Power that goes at any moment of a takeover: the next start takes over the same."""
+
+import random
+import uuid
+from pathlib import Path
+
+from faulty_files import Crashed, FaultyFiles
+from hypothesis import given
+from hypothesis import strategies as st
+from kohort.broker.config import BrokerConfig
+from kohort.log.log import Log
+from kohort.topics.configs import Configs
+from kohort.topics.kafka_metadata import KafkaMetadata
+from kohort.topics.names import REGISTRY_TOPIC
+from kohort.topics.records import RegistryRecord, stored_in
+from kohort.topics.takeover import take_over
+
+FOLDER = Path("/data")
+NOW_MS = 1_700_000_000_000
+LOOKED_INTO = ("__cluster_metadata-0", "__consumer_offsets-3", "orders-0")
+REMOVED = {".kafka_cleanshutdown", "recovery-point-offset-checkpoint"}
+
+
+def disk_with(data: Path) -> FaultyFiles:
+    files = FaultyFiles()
+    for path in sorted(data.rglob("*")):
+        target = FOLDER / path.relative_to(data)
+        if path.is_file() and (path.parent == data or path.parent.name in LOOKED_INTO):
+            files.make_folder(target.parent)
+            files.replace(target, path.read_bytes())
+    for folder in sorted(files.folders):
+        files.sync_folder(folder)
+    files.crash()  # all of that has long been on the disk
+    files.operations.clear()
+    return files
+
+
+def start(files: FaultyFiles) -> list[RegistryRecord]:
+    """What the registry says after the start of a broker."""
+    journal = Log.open(FOLDER / f"{REGISTRY_TOPIC}-0", files)
+    configs = Configs(BrokerConfig({}), 1)
+    take_over(journal, FOLDER, files, configs, uuid.uuid4, NOW_MS)
+    return list(stored_in(journal))
+
+
+def test_a_takeover_that_is_cut_short_is_done_by_the_next_start(data: Path) -> None:
+    files = disk_with(data)
+    before = {path: bytes(content) for path, content in files.contents.items()}
+    registry = start(files)
+    operations = len(files.operations)
+    assert operations > 5
+    for moment in range(operations):
+        for seed in range(3):
+            files = disk_with(data)
+            files.crash_at = moment
+            try:
+                start(files)
+            except Crashed:
+                files.crash(random.Random(seed) if seed else None)
+            assert start(files) == registry
+            assert start(files) == registry  # which is not done again
+            for path, content in before.items():
+                assert path.name in REMOVED or files.contents[path] == content
+
+
+@given(st.binary(max_size=80), st.integers(0, 28))
+def test_records_that_cannot_be_read_are_refused_in_one_way(fields: bytes, kind: int) -> None:
+    """metadata_in makes one error of these."""
+    metadata = KafkaMetadata()
+    try:
+        metadata.apply(b"\x01" + bytes([kind]) + b"\x00" + fields)
+    except (IndexError, KeyError, ValueError):
+        assert not metadata.topics
+    except Exception as error:
+        raise AssertionError(f"{error!r} is of a kind that nobody expects") from error
