@@ -16,6 +16,7 @@ from .partition import Partition
 __all__ = ["NO_EPOCH", "Diverging", "Found", "Wanted", "check_leader", "read_all"]
 
 NO_EPOCH: Final = -1
+_NONE = ErrorCode.none
 
 
 class Wanted(NamedTuple):
@@ -25,7 +26,7 @@ class Wanted(NamedTuple):
     partition: Partition | None
     offset: int
     bytes_max: int
-    error: ErrorCode = ErrorCode.none
+    error: ErrorCode = _NONE
     last_epoch: int = NO_EPOCH
     """Of the last record that the consumer has; -1 where it does not say."""
 
@@ -57,7 +58,7 @@ def check_leader(
         return ErrorCode.unknown_leader_epoch if epoch > current else ErrorCode.fenced_leader_epoch
     if must_lead and partition.leader_id != node_id:
         return ErrorCode.not_leader_or_follower
-    return ErrorCode.none
+    return _NONE
 
 
 def read_all(wanted: Sequence[Wanted], bytes_max: int) -> tuple[list[Found], int]:
@@ -77,7 +78,7 @@ def read_all(wanted: Sequence[Wanted], bytes_max: int) -> tuple[list[Found], int
 
 def _read(wanted: Wanted, bytes_left: int, *, first: bool) -> Found:
     number, partition, offset, bytes_max, error, last_epoch = wanted
-    if partition is None or error is not ErrorCode.none:
+    if partition is None or error is not _NONE:
         return Found(number, error)
     limit = min(bytes_max, bytes_left)
     try:
@@ -89,17 +90,17 @@ def _read(wanted: Wanted, bytes_left: int, *, first: bool) -> Found:
             if end.end_offset == UNKNOWN:
                 return Found(number, ErrorCode.offset_out_of_range)
             if end.epoch < last_epoch or end.end_offset < offset:
-                return Found(number, ErrorCode.none, high_watermark, start_offset, diverging=end)
+                return Found(number, _NONE, high_watermark, start_offset, diverging=end)
         if not start_offset <= offset <= high_watermark:
             return Found(number, ErrorCode.offset_out_of_range)
         if offset < high_watermark and limit < 0:
             return Found(number, ErrorCode.unknown_server_error)
         if offset == high_watermark or (limit <= 0 and not first):
-            return Found(number, ErrorCode.none, high_watermark, start_offset)
+            return Found(number, _NONE, high_watermark, start_offset)
         records = partition.read(offset, max(limit, 0), minimum_one=first)
         aborted = partition.aborted_since(offset)
     except OffsetOutOfRange:
         return Found(number, ErrorCode.offset_out_of_range)
     except (OSError, LogError):
         return Found(number, ErrorCode.kafka_storage_error)
-    return Found(number, ErrorCode.none, high_watermark, start_offset, records, aborted=aborted)
+    return Found(number, _NONE, high_watermark, start_offset, records, aborted=aborted)

@@ -31,6 +31,10 @@ CONSUMER = -1
 FULL_REQUEST_EPOCHS = (0, -1)
 # Those that send the client elsewhere.
 MOVED = (ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_epoch)
+# As plain names: a consumer asks for many partitions, and each would look them up in their enum.
+NONE = ErrorCode.none
+UNKNOWN_PARTITION = ErrorCode.unknown_topic_or_partition
+UNKNOWN_TOPIC_ID = ErrorCode.unknown_topic_id
 
 
 class PartitionReply(NamedTuple):
@@ -126,7 +130,7 @@ class _Fetch:
         if (
             size >= bytes_min
             or not wanted
-            or any(each.error is not ErrorCode.none or each.diverging for each in found)
+            or any(each.error is not NONE or each.diverging for each in found)
             or self.node.clock.now_ms() >= self.deadline_ms
         ):
             self._finish(wanted, found)
@@ -174,14 +178,14 @@ class _Fetch:
             if isinstance(each, MovedReply)
         ]
         told = endpoints(self.node, leaders)
-        self.call.reply(FetchReply(ErrorCode.none, topics, node_endpoints=told))
+        self.call.reply(FetchReply(NONE, topics, node_endpoints=told))
 
 
 def _wanted(call: Call, node: Node, asked: Any) -> list[Wanted]:
     if call.version >= 13:
-        topic, unknown = node.topics.by_id(asked.topic_id), ErrorCode.unknown_topic_id
+        topic, unknown = node.topics.by_id(asked.topic_id), UNKNOWN_TOPIC_ID
     else:
-        topic, unknown = node.topics.get(asked.topic), ErrorCode.unknown_topic_or_partition
+        topic, unknown = node.topics.get(asked.topic), UNKNOWN_PARTITION
     replica_id = _replica_id(call)
     follows = replica_id > CONSUMER
     # Since v11 consumers may read from followers (KIP-392; upstream: FetchParams).
@@ -190,11 +194,11 @@ def _wanted(call: Call, node: Node, asked: Any) -> list[Wanted]:
     for each in asked.partitions:
         partition = None if topic is None else topic.partition(each.partition)
         if partition is None:
-            error = unknown if topic is None else ErrorCode.unknown_topic_or_partition
+            error = unknown if topic is None else UNKNOWN_PARTITION
         else:
             epoch = getattr(each, "current_leader_epoch", NO_EPOCH)
             error = check_leader(partition, node.node_id, epoch, must_lead=must_lead)
-            if follows and error is ErrorCode.none:
+            if follows and error is NONE:
                 # The nodes share the log: nobody has to copy it, so nobody may say to do so.
                 error = ErrorCode.not_leader_or_follower
         last_epoch = getattr(each, "last_fetched_epoch", NO_EPOCH)
@@ -215,7 +219,7 @@ def _partition_reply(call: Call, wanted: Wanted, found: Found) -> PartitionReply
     if wanted.partition is None:
         return PartitionReply(found.number, found.error)
     committed_only = call.request.isolation_level == READ_COMMITTED
-    read = found.error is ErrorCode.none
+    read = found.error is NONE
     # Here no transaction begins, so all that is readable is also stable, and only a Kafka can have
     # aborted one; null says that it was not asked for, or that reading failed (upstream:
     # FetchPartitionData).
