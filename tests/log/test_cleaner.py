@@ -12,7 +12,7 @@ import pytest
 from batches import NOW_MS, headers
 from compacting import TERMS, Pair, compact, content, newest, put
 from faulty_files import Crashed, FaultyFiles
-from kohort.log.batch import NewRecord, build
+from kohort.log.batch import NewRecord, build, records
 from kohort.log.errors import CorruptBatch
 from kohort.log.files import Files, MemoryFiles
 from kohort.log.log import Log, LogConfig
@@ -40,13 +40,13 @@ def filled(files: Files, batches: int = 30, keys: int = 4) -> Log:
 def test_of_each_key_the_newest_record_stays_at_its_offset() -> None:
     log = filled(MemoryFiles())
     before, end_offset, active = newest(log), log.end_offset, log.segments[-1]
-    records = content(log)
+    all_records = content(log)
     done = compact(log)
     assert newest(log) == before
     assert log.end_offset == end_offset
     assert log.segments[-1] is active
     left = content(log)
-    assert set(left) <= set(records)
+    assert set(left) <= set(all_records)
     closed = [record for record in left if record[0] < active.base_offset]
     assert sorted(str(key) for _, key, _ in closed) == ["key 0", "key 1", "key 2", "key 3"]
     assert done.end_offset == active.base_offset
@@ -95,6 +95,25 @@ def test_a_walk_that_began_before_goes_on_behind_what_it_has_read() -> None:
     seen += [header.base_offset for header, _ in walk]
     assert seen == sorted(set(seen))
     assert seen[-1] == log.end_offset - 2
+
+
+def test_records_are_found_by_their_time_as_by_reading_all_that_is_left() -> None:
+    files = MemoryFiles()
+    log = opened(files)
+    for number in range(24):
+        key = None if number in (11, 23) else f"key {number % 5}"
+        put(log, [(key, "x" * 60)], NOW_MS + (number * 7) % 24)
+    log.begin_segment()
+    compact(log)
+    # The last batch is empty now, and its header has a time that no record has.
+    assert headers(log)[-1].count == 0
+    for each in (log, opened(files)):
+        left = [record for _, whole in each.batches() for record in records(whole)]
+        for time in range(NOW_MS - 1, NOW_MS + 25):
+            found = next(((r.offset, r.timestamp) for r in left if r.timestamp >= time), None)
+            assert each.offset_for_timestamp(time) == found
+        latest = max(left, key=lambda record: record.timestamp)
+        assert each.max_timestamp() == (latest.offset, latest.timestamp)
 
 
 def test_records_without_a_key_go() -> None:
