@@ -22,8 +22,9 @@ from .load_python import ask, prepared
 from .machine import Setting
 
 GROUPS = 100_000
-# On disk kfake writes all of them anew again and again once it has more than these.
-KFAKE_GROUPS = 10_000
+# Once its file has 10 MiB kfake writes it anew, and with twice as many groups that is at every
+# commit.
+KFAKE_GROUPS = 5_000
 COMMITS = (1, 10)
 PREFIX = "wake"
 AWAKE_SECONDS_MAX = 300
