@@ -9,6 +9,8 @@ import contextlib
 import datetime
 import json
 import resource
+import signal
+import sys
 import tempfile
 from pathlib import Path
 
@@ -47,6 +49,8 @@ def arguments() -> argparse.Namespace:
 
 def main() -> None:
     given = arguments()
+    # Whoever ends us ends the servers too.
+    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
     # Every connection of a thousand members is a file, here and in the servers started here.
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 8_192)), hard))
