@@ -19,7 +19,7 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from kafka.coordinator.base import MemberState
-from kafka.errors import BrokerResponseError, CommitFailedError
+from kafka.errors import BrokerResponseError, CommitFailedError, NodeNotReadyError
 from kafka.structs import OffsetAndMetadata
 
 from .adapter import (
@@ -33,6 +33,7 @@ from .adapter import (
     Record,
     RefusedError,
 )
+from .stories import until
 
 # kafka-python 3.0 drives the joining of a group from poll(). Polls that end while it joins make it
 # join anew, so a member that is polled only briefly may do so for ever (with Kafka 4.3 too).
@@ -167,10 +168,19 @@ class KafkaPythonAdmin(Admin):
         self._admin = KafkaAdminClient(bootstrap_servers=bootstrap)
 
     def _ask(self, method: str, *args: Any, **options: Any) -> Any:
-        try:
-            return getattr(self._admin, method)(*args, **options)
-        except BrokerResponseError as error:
-            raise RefusedError(error.errno, str(error)) from error
+        answers = []
+
+        def is_answered() -> bool:
+            try:
+                answers.append(getattr(self._admin, method)(*args, **options))
+            except NodeNotReadyError:
+                return False  # it does not ask a node that it could not reach a moment ago
+            except BrokerResponseError as error:
+                raise RefusedError(error.errno, str(error)) from error
+            return True
+
+        until(is_answered, f"kafka-python's {method} reaches the broker")
+        return answers[0]
 
     def create_topic(
         self, topic: str, partitions: int = 1, configs: Mapping[str, str] | None = None

@@ -118,6 +118,7 @@ def test_offsets_that_find_no_room_in_memory_are_told_like_the_others(
             for place in places(topic, 4)
         }
         each.commit(told[f"{group}-{number}"])
+        each.close()
     for restart in (lambda: None, broker.stop, broker.kill):
         restart()
         if restart in (broker.stop, broker.kill):
