@@ -24,6 +24,7 @@ from kohort.broker import loading, snapshots
 from kohort.broker.groups.commands import CommitEntry, DeleteGroup, OffsetCommit, OffsetFetch
 from kohort.broker.groups.config import GroupConfig
 from kohort.broker.led import RETRY_FAILED_MS
+from kohort.log import rounds
 from kohort.log.config import LogConfig
 from kohort.log.rounds import Durability
 from kohort.offsets import snapshot
@@ -42,6 +43,7 @@ SMALL = {
     (snapshot, "SLICE_OFFSETS"): 1,
     (loading, "AT_ONCE_RECORDS"): 10,
     (loading, "SLICE_RECORDS"): 3,
+    (rounds, "BATCH_BYTES_MAX"): 300,
 }
 
 groups = st.sampled_from(GROUPS)
@@ -212,11 +214,16 @@ class OffsetsBesideADict(RuleBasedStateMachine):
                 if step == "s" and self.world.timers.slices:
                     self.world.timers.next_slice()
 
-    @rule(ms=st.sampled_from([1, RETRY_FAILED_MS, snapshots.EVERY_MS, SWEEP_MS, RETENTION_MS]))
+    @rule(ms=st.sampled_from([1, RETRY_FAILED_MS, snapshots.EVERY_MS, SWEEP_MS]))
     def time_goes_by(self, ms: int) -> None:
         self.now_ms += ms
         with self.alive():
             self.world.timers.advance(ms)
+
+    @rule()
+    def a_snapshot_is_due(self) -> None:
+        self.time_goes_by(snapshots.EVERY_MS)
+        self.go_on("all")
 
     @rule()
     def offsets_expire(self) -> None:
@@ -235,13 +242,16 @@ class OffsetsBesideADict(RuleBasedStateMachine):
 
     @rule()
     def compact_twice(self) -> None:
-        """The first run gives tombstones their horizon, the second takes them away."""
+        """What is closed by then: the first run gives tombstones their horizon, the second takes
+        them away."""
+        self.commit_often("g0", 5)
         for _ in range(2):
             self.now_ms += 1
             with self.alive():
                 self.world.timers.advance(1)
             self.compact(1000)
 
+    @precondition(lambda self: not self.is_faulty)
     @rule(
         operation=st.sampled_from(OPERATIONS),
         after=st.integers(0, 3),
