@@ -27,6 +27,8 @@ from .timers import Timer
 
 # One slice of steps; then whoever has a request comes first. A commit's round takes about as long.
 SLICE_SECONDS: Final = 0.002
+# While more than one log is due, or commits that come as fast as they can would outrun it.
+HURRIED_SLICE_SECONDS: Final = 0.004
 # A log whose disk failed, or that has a damaged batch, is left alone for this long.
 RETRY_FAILED_MS: Final = 300_000
 
@@ -60,6 +62,7 @@ class Upkeep:
         self._work: Work[bool] | None = None
         self._outside: asyncio.Event | None = None
         self._stopped = False
+        self._is_late = False
         self._wait(self._backoff_ms)
 
     async def stop(self) -> None:
@@ -88,7 +91,7 @@ class Upkeep:
         work = self._work
         if self._stopped or work is None:
             return
-        end = self._seconds() + SLICE_SECONDS
+        end = self._seconds() + (HURRIED_SLICE_SECONDS if self._is_late else SLICE_SECONDS)
         try:
             step = next(work) if error is None else work.throw(error)
             while step is None and self._seconds() < end:
@@ -138,6 +141,7 @@ class Upkeep:
 
     def _dirtiest(self) -> Work[tuple[Partition, Dirtiness] | None]:
         found: tuple[Partition, Dirtiness] | None = None
+        due = 0
         for partition in self._partitions():
             yield None
             log, settings = partition.opened_log, partition.settings
@@ -155,8 +159,10 @@ class Upkeep:
                 policy,
                 self._clock.now_ms(),
             )
+            due += dirtiness.is_cleanable
             if dirtiness.is_cleanable and (found is None or dirtiness.ratio > found[1].ratio):
                 found = partition, dirtiness
+        self._is_late = due > 1
         return found
 
     def _partitions(self) -> list[Partition]:
