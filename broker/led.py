@@ -214,17 +214,18 @@ class LedPartitions(ABC):
             shard.partition,
             error,
         )
-        assert shard.log is not None
-        lost = shard.coordinator
+        log, lost = shard.log, shard.coordinator
+        assert log is not None
+        self._snapshots.drop(shard)
+        # The log has not failed, so it is not to be recovered under a round that is being synced.
+        shard.gathered = shard.forgetting = shard.log = None
+        shard.coordinator = self._new_coordinator(shard.partition)
+        shard.disarm()
         try:
-            self._store.forget_snapshot(shard.log)
+            self._store.forget_snapshot(log)
         except OSError as failure:
             self._fail(shard, failure)
         else:
-            self._snapshots.drop(shard)
-            shard.gathered = shard.forgetting = shard.log = None
-            shard.coordinator = self._new_coordinator(shard.partition)
-            shard.disarm()
             self._loader.begin(shard)
         self._deliver(lost.unload().replies)
 

@@ -119,7 +119,7 @@ def _cut(segment: Segment, flaw: CorruptBatch, files: Files, read_only: bool) ->
     """Cuts the segment where it stops being sound. True when only zeros went."""
     file = segment.opened()
     cut_bytes = file.size - segment.size
-    only_zeros = _is_zero(file, segment.size)
+    only_zeros = is_zero(file, segment.size)
     if not read_only:
         if not only_zeros:
             aside = _keep(segment, file, files)
@@ -147,7 +147,8 @@ def _end_here(folder: Path, files: Files, bases: list[int], read_only: bool) -> 
         logger.error("%s: not reachable any more; it is kept as %s", path, aside.name)
 
 
-def _is_zero(file: File, position: int) -> bool:
+def is_zero(file: File, position: int) -> bool:
+    """Whether there is nothing but zeros from there on, as in room that was allocated ahead."""
     while chunk := file.read(position, CHUNK_BYTES):
         if chunk.count(0) != len(chunk):
             return False

@@ -34,7 +34,8 @@ def run(args: argparse.Namespace) -> int:
         # What a terminal's encoding lacks, and half a surrogate pair in JSON, must end no dump.
         sys.stdout.reconfigure(errors="backslashreplace")
     dump = Dump(args.format, args.group)
-    try:
+    # Ctrl-C is how to end it.
+    with suppress(KeyboardInterrupt):
         if args.follow:
             _follow(args.path, found, dump)
         for source in found:
@@ -42,8 +43,6 @@ def run(args: argparse.Namespace) -> int:
             sound = dump.show(cursor, following=False)
             if not sound and source.segment is not None and dump.flawed:
                 raise UserError(f"{args.path} is no log: there is no record batch in it.")
-    except KeyboardInterrupt:
-        pass
     return 1 if dump.flawed else 0
 
 

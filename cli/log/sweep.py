@@ -10,6 +10,7 @@ from ...log.batch import BatchHeader, check_crc, check_extent, read_header
 from ...log.errors import CorruptBatch, UnsupportedMagic
 from ...log.files import File
 from ...log.header import HEADER_BYTES
+from ...log.recovery import is_zero
 from ...log.segment import CHUNK_BYTES, check_place, walk
 
 __all__ = ["Flaw", "Sound", "extent", "sweep"]
@@ -137,7 +138,7 @@ def _flaw(file: File, error: CorruptBatch, base_offset: int, lowest: int) -> Fla
     if found is not None:
         position, header = found
         return Flaw(start, position - start, error.reason, lowest, header.base_offset)
-    if _is_zero(file, start):
+    if is_zero(file, start):
         return None
     return Flaw(start, file.size - start, error.reason, lowest, None)
 
@@ -191,11 +192,3 @@ def _sound_at(file: File, position: int, base_offset: int, lowest: int) -> Batch
     except (CorruptBatch, struct_error):
         return None
     return header
-
-
-def _is_zero(file: File, position: int) -> bool:
-    while chunk := file.read(position, CHUNK_BYTES):
-        if chunk.count(0) != len(chunk):
-            return False
-        position += len(chunk)
-    return True

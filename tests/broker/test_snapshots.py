@@ -10,6 +10,7 @@ import pytest
 from faulty_files import Crashed, FaultyFiles
 from kohort.broker import snapshots
 from kohort.broker.groups.commands import DeleteGroup, OffsetFetch
+from kohort.broker.led import RETRY_FAILED_MS
 from kohort.log.cleaner import clean
 from kohort.log.filtering import Terms
 from kohort.log.log import LogConfig
@@ -158,6 +159,26 @@ def test_a_commit_to_a_group_that_cannot_be_read_is_kept() -> None:
     assert again.answers["new"].errors == (ErrorCode.none,)
     assert [again.fetched(group_id) for group_id in GROUPS] == [7, 3, 3, 3, 3, 3]
     assert World("fsync", files).fetched(GROUPS[0]) == 7
+
+
+def test_a_damaged_snapshot_that_cannot_be_removed_is_tried_again_later() -> None:
+    files = stopped(filled(World("fsync")))
+    files.contents[SNAPSHOT][12] ^= 1  # in the piece of the first group
+    again = World("fsync", files)
+    again.fetched("nobody")
+    again.commit("kept", 7, group_id=GROUPS[1])  # its round is still to be written
+    files.fail("remove")
+    fetch = OffsetFetch(GROUPS[0], (("t", (0,)),), False, None, -1)
+    again.ask("damaged", fetch)
+    again.ask("soon after", fetch)
+    again.turn()
+    assert again.answers["damaged"].error is ErrorCode.coordinator_load_in_progress
+    assert again.answers["soon after"].error is ErrorCode.not_coordinator
+    assert again.answers["kept"].errors == (ErrorCode.none,)
+    again.timers.advance(RETRY_FAILED_MS)
+    again.ask("later", fetch)  # the snapshot is still there, and still damaged
+    again.turn()
+    assert [again.fetched(group_id) for group_id in GROUPS] == [3, 7, 3, 3, 3, 3]
 
 
 def test_a_snapshot_of_a_log_that_has_been_cut_since_is_thrown_away() -> None:

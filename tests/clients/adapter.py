@@ -132,6 +132,20 @@ class Consumer(ABC):
         """Ends as the library's own close does: a dynamic member leaves its group."""
 
 
+class Counting:
+    """A rebalance listener, of whatever library: notes on the consumer each time that partitions
+    are given out."""
+
+    def __init__(self, consumer: Consumer) -> None:
+        self._consumer = consumer
+
+    def on_partitions_assigned(self, assigned: object) -> None:
+        self._consumer.rebalances += 1
+
+    def on_partitions_revoked(self, revoked: object) -> None:
+        """What is left is told at once."""
+
+
 class Admin(ABC):
     """Topics, configs, offsets; each method raises RefusedError with the broker's code."""
 

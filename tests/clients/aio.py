@@ -21,6 +21,7 @@ from .adapter import (
     Committed,
     Consumer,
     ConsumerSettings,
+    Counting,
     Message,
     Place,
     Record,
@@ -56,17 +57,8 @@ ASSIGNORS = {
 }
 
 
-class Counting(ConsumerRebalanceListener):
-    """Notes on the consumer each time that partitions are given out."""
-
-    def __init__(self, consumer: Consumer) -> None:
-        self._consumer = consumer
-
-    def on_partitions_assigned(self, assigned: object) -> None:
-        self._consumer.rebalances += 1
-
-    def on_partitions_revoked(self, revoked: object) -> None:
-        """What is left is told at once."""
+class Listener(Counting, ConsumerRebalanceListener):
+    pass
 
 
 class AioConsumer(Consumer):
@@ -100,7 +92,7 @@ class AioConsumer(Consumer):
 
     def subscribe(self, *topics: str) -> None:
         async def subscribe() -> None:
-            self._consumer.subscribe(list(topics), listener=Counting(self))
+            self._consumer.subscribe(list(topics), listener=Listener(self))
 
         self._loop.run(subscribe())
 

@@ -28,6 +28,7 @@ from .adapter import (
     Committed,
     Consumer,
     ConsumerSettings,
+    Counting,
     Message,
     Place,
     Record,
@@ -51,17 +52,8 @@ ASSIGNORS = {
 }
 
 
-class Counting(ConsumerRebalanceListener):
-    """Notes on the consumer each time that partitions are given out."""
-
-    def __init__(self, consumer: Consumer) -> None:
-        self._consumer = consumer
-
-    def on_partitions_assigned(self, assigned: object) -> None:
-        self._consumer.rebalances += 1
-
-    def on_partitions_revoked(self, revoked: object) -> None:
-        """What is left is told at once."""
+class Listener(Counting, ConsumerRebalanceListener):
+    pass
 
 
 class KafkaPythonConsumer(Consumer):
@@ -89,7 +81,7 @@ class KafkaPythonConsumer(Consumer):
         )
 
     def subscribe(self, *topics: str) -> None:
-        self._consumer.subscribe(list(topics), listener=Counting(self))
+        self._consumer.subscribe(list(topics), listener=Listener(self))
 
     def subscribe_pattern(self, pattern: str) -> None:
         self._consumer.subscribe(pattern=re.compile(pattern))

@@ -25,6 +25,7 @@ from confluent_kafka.admin import (
     ConfigResource,
     NewTopic,
 )
+from kafka_process import KafkaFolder
 
 from .asking import (
     commit_with_retention,
@@ -34,7 +35,6 @@ from .asking import (
     said_of_groups,
     said_to_strangers,
 )
-from .kafka_process import KafkaFolder
 
 TARGET = Path(__file__).parent / "kafka-4.3.tar.gz"
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from kafka_process import KafkaFolder
 
 from .asking import ask, said_of_groups
-from .kafka_process import KafkaFolder
 from .test_takeover import of_groups, serving
 
 pytestmark = pytest.mark.java

@@ -3,24 +3,13 @@
 import heapq
 from collections.abc import Callable
 
-
-class Later:
-    """Something that will happen; `cancel()` makes it not happen. The timer that a runtime sees."""
-
-    __slots__ = ("callback", "deadline_ms")
-
-    def __init__(self, deadline_ms: int, callback: Callable[[], None]) -> None:
-        self.deadline_ms = deadline_ms
-        self.callback: Callable[[], None] | None = callback
-
-    def cancel(self) -> None:
-        self.callback = None
+from kohort.broker.timers import Timer
 
 
 class Schedule:
     def __init__(self) -> None:
         self.start_ms = self._now_ms = 1_700_000_000_000
-        self._heap: list[tuple[int, int, Later]] = []
+        self._heap: list[tuple[int, int, Timer]] = []
         self._serial = 0
 
     def now_ms(self) -> int:
@@ -29,14 +18,14 @@ class Schedule:
     def seconds(self) -> float:
         return self._now_ms / 1000
 
-    def at(self, ms: int, callback: Callable[[], None]) -> Later:
-        later = Later(ms, callback)
+    def at(self, ms: int, callback: Callable[[], None]) -> Timer:
+        later = Timer(ms, callback)
         self._serial += 1
         # What is due at the same time happens in the order in which it was asked for.
         heapq.heappush(self._heap, (max(ms, self._now_ms), self._serial, later))
         return later
 
-    def after(self, ms: int, callback: Callable[[], None]) -> Later:
+    def after(self, ms: int, callback: Callable[[], None]) -> Timer:
         return self.at(self._now_ms + ms, callback)
 
     def next_due(self, until_ms: int) -> Callable[[], None] | None:

@@ -17,6 +17,7 @@ from kohort.broker.groups.coordinator import Coordinator, Outcome
 from kohort.broker.node import Node
 from kohort.broker.runtime import GroupRuntime
 from kohort.broker.shard import ShardState
+from kohort.broker.timers import Timer
 from kohort.log.deletion import finish_deletions
 from kohort.log.log import Log
 from kohort.log.rounds import Rounds
@@ -29,7 +30,6 @@ from kohort.topics.registry import Topics
 from kohort.topics.topic import Topic
 
 if TYPE_CHECKING:
-    from simulation.schedule import Later
     from simulation.setting import Setting
     from simulation.world import World
 
@@ -242,12 +242,12 @@ class Life:
     def _call_soon(self, callback: Callable[[], None]) -> None:
         self.world.schedule.after(0, self._while_alive(callback))
 
-    def call_at(self, deadline_ms: int, callback: Callable[[], None]) -> Later:
+    def call_at(self, deadline_ms: int, callback: Callable[[], None]) -> Timer:
         later = self.world.schedule.at(deadline_ms, self._while_alive(callback))
         later.deadline_ms = deadline_ms
         return later
 
-    def in_turn(self, callback: Callable[[], None]) -> Later:
+    def in_turn(self, callback: Callable[[], None]) -> Timer:
         return self.call_at(self.world.schedule.now_ms(), callback)
 
     def _sync_logs(

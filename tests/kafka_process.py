@@ -1,4 +1,4 @@
-"""A real Kafka of one node (KRaft) on a folder that outlives it."""
+"""A real Kafka of one node (KRaft), from the jars of tests/kafka, on a folder that outlives it."""
 
 import base64
 import contextlib
@@ -39,8 +39,11 @@ class KafkaFolder:
         assert done.returncode == 0, done.stdout + done.stderr
 
     @contextlib.contextmanager
-    def running(self, settings: Mapping[str, str] | None = None) -> Iterator[str]:
-        """HOST:PORT of a broker on the folder, which ends well."""
+    def running(
+        self, settings: Mapping[str, str] | None = None, *, ends_well: bool = True
+    ) -> Iterator[str]:
+        """HOST:PORT of a broker on the folder. It ends well, or is killed where nobody needs its
+        data any more."""
         port, controller_port = _free_ports(2)
         properties = self._properties(settings or {}, port, controller_port)
         with self.log.open("w") as log:
@@ -49,8 +52,9 @@ class KafkaFolder:
         try:
             self._wait(port, process)
             yield f"127.0.0.1:{port}"
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(STARTED_WITHIN_SECONDS) in (0, 143), self.log.read_text()
+            if ends_well:
+                process.send_signal(signal.SIGTERM)
+                assert process.wait(STARTED_WITHIN_SECONDS) in (0, 143), self.log.read_text()
         finally:
             process.kill()
             process.wait()
