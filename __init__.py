@@ -8,6 +8,7 @@ The parts, from the command line inwards (each may import those below it):
     topics/     what exists: the registry of topics, their partitions, producers' state
     log/        segmented log of RecordBatch v2
     protocol/   bytes <-> messages
+    assignors/  who gets which partition
 """
 
 __version__ = "0.1.0"
