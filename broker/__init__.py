@@ -7,7 +7,8 @@ runtime.py         the life of a command: decision, records, durable, reply;  le
                    it is written down beside the log;  loading.py: its log is read
 cache.py           how many offsets may be in memory
 forgetting.py      offsets go with their topic, whatever fails meanwhile
-broker.py          puts all of this together;  node.py: what a handler sees of it
+broker.py          opens, listens, stops;  assembly.py: puts all of this together;
+                   node.py: what a handler sees of it
 cluster.py         several nodes in one process: who is up, who leads what
 server.py          the listening socket;  connection.py: one client, its answers in order
 call.py            one request and its answer;  routes.py: who reads, handles and writes it

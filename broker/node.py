@@ -26,6 +26,9 @@ class Node:
     """The same, with what was set while it ran."""
     clock: Clock
     timers: Timers
+    waits: Timers
+    """For what a client waits for by its own clock (long polls): on the wall clock, whatever a test
+    does to the broker's."""
     rounds: Rounds
     topics: Topics
     groups: GroupRuntime

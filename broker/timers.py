@@ -35,6 +35,9 @@ class Timers:
         self._armed_ms = 0
         self._slices: deque[Timer] = deque()
 
+    def now_ms(self) -> int:
+        return self._clock.now_ms()
+
     def call_at(self, deadline_ms: int, callback: Callable[[], None]) -> Timer:
         """Run `callback` once the broker's clock has reached `deadline_ms`."""
         timer = Timer(deadline_ms, callback)

@@ -119,6 +119,7 @@ class World:
             configs=self.configs,
             clock=SimpleNamespace(now_ms=lambda: self.now_ms),
             timers=SimpleNamespace(call_at=self._call_at),
+            waits=SimpleNamespace(call_at=self._call_at, now_ms=lambda: self.now_ms),
             rounds=self.rounds,
             topics=self.topics,
         )

@@ -111,7 +111,7 @@ class _Fetch:
         self.node = node
         request = call.request
         self.bytes_max = min(request.max_bytes, node.config.int("fetch.max.bytes"))
-        self.deadline_ms = node.clock.now_ms() + milliseconds(request.max_wait)
+        self.deadline_ms = node.waits.now_ms() + milliseconds(request.max_wait)
         self.poll: LongPoll | None = None
         self.timer: Timer | None = None
 
@@ -131,7 +131,7 @@ class _Fetch:
             size >= bytes_min
             or not wanted
             or any(each.error is not NONE or each.diverging for each in found)
-            or self.node.clock.now_ms() >= self.deadline_ms
+            or self.node.waits.now_ms() >= self.deadline_ms
         ):
             self._finish(wanted, found)
         else:
@@ -144,7 +144,7 @@ class _Fetch:
             room = max(one.bytes_max - len(got.records), 1)
             self.poll.wait_at(one.partition.waiters, room)
         if self.timer is None:
-            self.timer = self.node.timers.call_at(self.deadline_ms, self._time_is_up)
+            self.timer = self.node.waits.call_at(self.deadline_ms, self._time_is_up)
             self.call.hold()
             self.call.on_gone(self._give_up)
 

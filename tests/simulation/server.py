@@ -139,6 +139,7 @@ class Life:
             configs=self.topics.configs,
             clock=world.schedule,
             timers=self,  # type: ignore[arg-type]
+            waits=self,  # type: ignore[arg-type]
             rounds=self.rounds,
             topics=self.topics,
             groups=GroupRuntime(
