@@ -1,6 +1,12 @@
 """Who gets which partition: pure functions from what a group's members want and own.
 
-    model    the words: a member's subscription, the topics there are, an assignment
+    model        the words: a member's subscription, the topics there are, an assignment
+    builtin      the strategies that Kafka's consumers bring along, by name
+    range        each topic by itself, in ranges, near its replicas
+    roundrobin   all partitions of all topics, dealt out in turn
+
+    subscribers  who wants which topic, in the members' order
+    racks        which racks members and replicas are in, and whether they matter
 
 Nothing here reads a clock, a file or a socket, and nothing depends on hash order.
 """

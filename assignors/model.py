@@ -43,9 +43,16 @@ class Assignor(Protocol):
         """Whether members keep what they own while they rebalance (KIP-429)."""
 
     def user_data(
-        self, topics: Sequence[str], owned: Sequence[TopicPartition], generation: int | None
+        self,
+        topics: Sequence[str],  # noqa: ARG002
+        owned: Sequence[TopicPartition],  # noqa: ARG002
+        generation: int | None,  # noqa: ARG002
     ) -> bytes | None:
-        """What a member adds to its subscription; `generation` is None before its first one."""
+        """What a member adds to its subscription: nothing, unless the strategy has a use for it.
+
+        `generation` is None before the member's first one.
+        """
+        return None
 
     def assign(self, topics: Topics, members: Mapping[str, Subscription]) -> Assignment:
         """By member id, all members of the group. Topics without partitions are skipped."""

@@ -1,0 +1,13 @@
+"""The client-side strategies that Kafka's consumers bring along, by the name they vote for."""
+
+from .model import Assignor
+from .range import Range
+from .roundrobin import RoundRobin
+
+BUILTIN: dict[str, Assignor] = {
+    assignor.name: assignor
+    for assignor in (
+        Range(),
+        RoundRobin(),
+    )
+}
