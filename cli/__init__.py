@@ -6,5 +6,6 @@ health.py   `kohort health`
 groups/     `kohort groups`
 log/        `kohort log`
 logs.py     log lines in Kafka's shape, or JSON
+memory.py   what the C library may keep of freed memory
 errors.py   the sentence and the exit code
 """

@@ -22,7 +22,7 @@ from ..broker.listeners import Listener
 from ..broker.settings import Settings
 from ..log.errors import FolderInUse, LogError
 from ..topics.records import UnreadableRecord
-from . import logs
+from . import logs, memory
 from .errors import UserError
 
 if TYPE_CHECKING:
@@ -133,6 +133,7 @@ async def serve(config: BrokerConfig) -> None:
     # this the collector takes a fifth of the time of a commit.
     gc.freeze()
     gc.set_threshold(COLLECT_ABOVE)
+    memory.keep_freed()
     await stopping.wait()
     log.info("Shutting down")
     await broker.stop()
