@@ -121,10 +121,9 @@ class Connection(asyncio.BufferedProtocol):
         return self._inbox
 
     def buffer_updated(self, nbytes: int) -> None:
-        # A copy of its own: messages and frames that wait refer to it.
-        self.received(bytes(self._inbox[:nbytes]))
+        self.received(self._inbox[:nbytes])
 
-    def received(self, data: bytes) -> None:
+    def received(self, data: bytes | memoryview) -> None:
         if self._error is not None:
             return
         # Answers that are known by the end of this pass go out in one write.

@@ -1,9 +1,11 @@
 """A stream of bytes becomes request frames: four bytes of size, then that many bytes.
 
-Nothing is copied while frames lie whole in what was received; of a frame that does not, only the
-bytes received so far are kept, however large the size that it announces.
+What was received is copied once, as frames outlive the buffer that a socket is read into. Of a
+frame that is not whole only the bytes received so far are kept, however large the size that it
+announces.
 """
 
+from io import BytesIO
 from struct import Struct
 
 from .errors import FrameTooLarge, InvalidFrameSize, ProtocolError
@@ -27,35 +29,39 @@ class Framer:
     is fed afterwards is dropped. The frames before it are good and are answered first.
     """
 
-    __slots__ = ("_frame_bytes_max", "_partial", "_wanted", "error")
+    __slots__ = ("_frame_bytes_max", "_missing", "_partial", "error")
 
     error: ProtocolError | None
     """Why this stream ended: InvalidFrameSize or FrameTooLarge. None while all is well."""
 
     def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
         self._frame_bytes_max = frame_bytes_max
-        self._partial: bytearray | None = None
-        self._wanted = 4  # bytes that _partial must have before it can be looked at again
+        # The bytes that it gives in the end are those that it has: no copy.
+        self._partial: BytesIO | None = None
+        self._missing = 0  # bytes that _partial needs before it can be looked at again
         self.error = None
 
     @property
     def buffered_bytes(self) -> int:
         """How much of an unfinished frame is kept."""
-        return 0 if self._partial is None else len(self._partial)
+        return 0 if self._partial is None else self._partial.tell()
 
-    def feed(self, data: bytes) -> list[tuple[bytes, int, int]]:
+    def feed(self, data: bytes | memoryview) -> list[tuple[bytes, int, int]]:
         """Take what was received, return the frames that it completes: (buffer, start, end).
 
-        The size is not part of start … end. The buffer is `data` itself, unless the frame began
-        in what was fed before. Raises nothing; look at `error` after handling the frames.
+        The size is not part of start … end. `data` may change afterwards. Raises nothing; look at
+        `error` after handling the frames.
         """
         frames: list[tuple[bytes, int, int]] = []
-        position = 0
         if self._partial is not None:
-            position = self._finish_partial(data, frames)
+            data = self._finish_partial(data, frames)
         if self.error is not None:
             return frames
         received = len(data)
+        # All at once, unless there is nothing but the beginning of a large frame.
+        if received >= 4 and 4 + _size_at(data)[0] <= received:
+            data = bytes(data)
+        position = 0
         while received - position >= 4:
             (size,) = _size_at(data, position)
             if not FRAME_BYTES_MIN <= size <= self._frame_bytes_max:
@@ -63,40 +69,48 @@ class Framer:
                 return frames
             end = position + 4 + size
             if end > received:
-                self._wanted = 4 + size
-                self._partial = bytearray(memoryview(data)[position:])
+                self._keep(data, position, end)
                 return frames
-            frames.append((data, position + 4, end))
+            frames.append((data, position + 4, end))  # type: ignore[arg-type]  # bytes, by now
             position = end
         if position < received:
-            self._wanted = 4
-            self._partial = bytearray(memoryview(data)[position:])
+            self._keep(data, position, position + 4)
         return frames
 
-    def _finish_partial(self, data: bytes, frames: list[tuple[bytes, int, int]]) -> int:
-        """Add to the unfinished frame what belongs to it, return how much of `data` that was."""
+    def _keep(self, data: bytes | memoryview, position: int, end: int) -> None:
+        """The frame from `position` to `end`, or its size, is not whole."""
+        self._partial = BytesIO()
+        self._partial.write(memoryview(data)[position:])
+        self._missing = end - len(data)
+
+    def _finish_partial(
+        self, data: bytes | memoryview, frames: list[tuple[bytes, int, int]]
+    ) -> bytes | memoryview:
+        """Add to the unfinished frame what belongs to it, return the rest of `data`."""
         partial = self._partial
         assert partial is not None
-        position = 0
-        if self._wanted == 4:
-            position = 4 - len(partial)
-            partial += data[:position]
-            if len(partial) < 4:
-                return len(data)
-            (size,) = SIZE.unpack(partial)
+        if partial.tell() < 4:
+            data = self._take_missing(data)
+            if self._missing:
+                return data
+            (size,) = SIZE.unpack(partial.getvalue())
             if not FRAME_BYTES_MIN <= size <= self._frame_bytes_max:
                 self.error = self._refusal(size)
                 self._partial = None
-                return len(data)
-            self._wanted = 4 + size
-        end = position + self._wanted - len(partial)
-        partial += memoryview(data)[position:end]
-        if len(partial) < self._wanted:
-            return len(data)
-        # kio reads only what cannot change under it, hence the one copy.
-        frames.append((bytes(partial), 4, self._wanted))
-        self._partial = None
-        return end
+                return data
+            self._missing = size
+        data = self._take_missing(data)
+        if not self._missing:
+            frames.append((partial.getvalue(), 4, partial.tell()))
+            self._partial = None
+        return data
+
+    def _take_missing(self, data: bytes | memoryview) -> bytes | memoryview:
+        assert self._partial is not None
+        view = memoryview(data)
+        taken = self._partial.write(view[: self._missing])
+        self._missing -= taken
+        return view[taken:]
 
     def _refusal(self, size: int) -> ProtocolError:
         if size > self._frame_bytes_max:

@@ -49,6 +49,25 @@ def test_frames_that_lie_whole_in_what_was_received_are_not_copied() -> None:
     assert all(frame[0] is data for frame in Framer().feed(data))
 
 
+@given(bodies=BODIES, readings=st.lists(st.integers(1, 40), min_size=1))
+def test_frames_outlive_the_buffer_that_was_received_into(
+    bodies: list[bytes], readings: list[int]
+) -> None:
+    stream = framed(*bodies)
+    framer = Framer()
+    inbox = memoryview(bytearray(max(readings)))
+    frames = []
+    position = 0
+    while position < len(stream):
+        for reading in readings:
+            piece = stream[position : position + reading]
+            inbox[: len(piece)] = piece
+            frames += framer.feed(inbox[: len(piece)])
+            position += len(piece)
+    inbox[:] = bytes(len(inbox))
+    assert [buffer[start:end] for buffer, start, end in frames] == bodies
+
+
 @pytest.mark.parametrize(
     ("size", "error", "words"),
     [
