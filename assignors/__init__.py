@@ -4,6 +4,7 @@
     builtin      the strategies that Kafka's consumers bring along, by name
     range        each topic by itself, in ranges, near its replicas
     roundrobin   all partitions of all topics, dealt out in turn
+    connect      Kafka Connect's connectors and tasks, held back for workers that may return
 
     subscribers  who wants which topic, in the members' order
     racks        which racks members and replicas are in, and whether they matter
