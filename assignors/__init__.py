@@ -9,5 +9,10 @@
     subscribers  who wants which topic, in the members' order
     racks        which racks members and replicas are in, and whether they matter
 
+    kafka_python any of them as a strategy of kafka-python's consumers
+    aiokafka     the same for aiokafka's
+    plugged      what those two share
+
 Nothing here reads a clock, a file or a socket, and nothing depends on hash order.
+Only `kafka_python` and `aiokafka` import a client library, each its own.
 """

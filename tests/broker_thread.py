@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Self, TypeVar
 
+from kohort.broker.assembly import Hear
 from kohort.broker.broker import Broker
 from kohort.broker.clock import Clock
 from kohort.broker.config import BrokerConfig
@@ -26,10 +27,11 @@ class BrokerThread:
         durability: Durability = "none",
         clock: Clock | None = None,
         port: int = 0,
+        hear: Hear | None = None,
     ) -> None:
         self._port = port
         self._broker = Broker(
-            BrokerConfig(config), data_dir=data_dir, durability=durability, clock=clock
+            BrokerConfig(config), data_dir=data_dir, durability=durability, clock=clock, hear=hear
         )
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)

@@ -8,7 +8,7 @@ fault, it says so.
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 
 class Place(NamedTuple):
@@ -79,6 +79,8 @@ class ConsumerSettings:
     cooperative: bool = False
     # Kafka's names of them, the preferred first; each library's own choice when there are none.
     assignors: tuple[str, ...] = ()
+    # What a Python library takes as it is, instead of its own of those names.
+    strategies: tuple[Any, ...] = ()
     auto_offset_reset: str = field(default="earliest")
 
 

@@ -69,10 +69,9 @@ class AioConsumer(Consumer):
     @staticmethod
     async def _start(bootstrap: str, settings: ConsumerSettings) -> AIOKafkaConsumer:
         options: dict[str, Any] = {}
-        if settings.assignors:
-            options["partition_assignment_strategy"] = tuple(
-                ASSIGNORS[name] for name in settings.assignors
-            )
+        strategies = settings.strategies or tuple(ASSIGNORS[name] for name in settings.assignors)
+        if strategies:
+            options["partition_assignment_strategy"] = strategies
         consumer = AIOKafkaConsumer(
             bootstrap_servers=bootstrap,
             group_id=settings.group_id,

@@ -62,8 +62,9 @@ class KafkaPythonConsumer(Consumer):
         self._joining_poll_ms = JOINING_POLL_MS
         options: dict[str, Any] = {}
         names = settings.assignors or (("cooperative-sticky",) if settings.cooperative else ())
-        if names:
-            options["partition_assignment_strategy"] = tuple(ASSIGNORS[name] for name in names)
+        strategies = settings.strategies or tuple(ASSIGNORS[name] for name in names)
+        if strategies:
+            options["partition_assignment_strategy"] = strategies
         self._consumer = KafkaConsumer(
             bootstrap_servers=bootstrap,
             group_id=settings.group_id,
