@@ -3,6 +3,7 @@
 The parts, from the command line inwards (each may import those below it):
 
     cli/        `kohort …`
+    testing/    the harness: a broker that a test starts, asks and steers
     broker/     sockets -> coordinator -> log -> replies
     offsets/    what is committed: Kafka's record bytes, the table (cache)
     topics/     what exists: the registry of topics, their partitions, producers' state

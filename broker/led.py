@@ -3,7 +3,7 @@
 import logging
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ..offsets.store import OffsetsStore
@@ -96,6 +96,11 @@ class LedPartitions(ABC):
                 if self._loader.is_idle:
                     self._call_soon(self._load_next)
                 return
+
+    @property
+    def shards(self) -> Mapping[int, ServedShard]:
+        """By offsets partition. To look at."""
+        return self._shards
 
     def resign(self, partition: int) -> None:
         """Another node leads it from now on: whoever is parked is told to look for that one.

@@ -55,6 +55,11 @@ class Timers:
             asyncio.get_running_loop().call_soon(self._next_slice)
         return timer
 
+    @property
+    def is_slicing(self) -> bool:
+        """Whether something of `in_turn` is still to run."""
+        return bool(self._slices)
+
     def _next_slice(self) -> None:
         if not self._slices:
             return  # closed

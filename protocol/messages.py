@@ -141,6 +141,18 @@ def response_writer(key: int, version: int) -> FrameWriter:
     return frame_writer(entity, flexible_header=flexible_header)
 
 
+@cache
+def response_decoder(key: int, version: int) -> Callable[[bytes], Any]:
+    """(whole frame) -> kio's message, for who looks at answers that we wrote ourselves: it is not
+    for bytes from the network."""
+    from kio.serial import entity_reader
+
+    reader = entity_reader(getattr(response_module(key, version), f"{_api(key).name}Response"))
+    # Size and correlation id; then, as in `response_writer`, no tagged fields or none of them.
+    start = 9 if version >= _api(key).flexible_from and key != API_VERSIONS else 8
+    return lambda frame: reader(frame, start)[0]
+
+
 def _request_class(key: int, version: int) -> Any:
     return getattr(request_module(key, version), f"{_api(key).name}Request")
 

@@ -1,0 +1,41 @@
+"""The harness: a broker that a test starts, asks and steers, while real clients live on it.
+
+    with Kafka() as kafka:
+        kafka.topic("orders", partitions=3).produce([b"a", b"b"])
+        start_my_service(kafka.bootstrap_servers)
+        kafka.group("billing").wait_stable(members=1)
+
+Read kafka.py first: what a test holds in its hand. It is made of
+
+    group          one consumer group: what it is, and waiting until it is so
+    topic          one topic: its records, its partitions
+    clock          the broker's time: freeze it, move it
+    history        what happened: requests, commits, generations
+    asked          one request as a test sees it, whatever its version
+    steering       between the socket and the handlers: sees each request, may keep it
+    waiting        barriers: until something is so, or a failure that says what was
+    story          why a group is where it is, in words
+    presets        how a broker for tests is set up
+    loop_thread    an event loop in a thread of its own
+
+and of the pytest plugin (plugin), which imports none of it before a test asks for a broker.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .kafka import Kafka
+    from .waiting import BarrierTimeout
+
+__all__ = ["BarrierTimeout", "Kafka"]
+
+_WHERE = {"BarrierTimeout": "waiting", "Kafka": "kafka"}
+
+
+def __getattr__(name: str) -> Any:
+    # Imported when it is asked for: pytest loads the plugin, and this folder with it, at its start.
+    if name not in _WHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f".{_WHERE[name]}", __name__), name)

@@ -1,0 +1,160 @@
+"""One request as a test sees it, whatever its API and version: words, not wire structs.
+
+kio's messages have Kafka's field names, and those are the same thing in nearly all of them: what
+is looked for is found by name. So a new version of an API breaks nobody's test.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from ..protocol.apis import BY_KEY
+from ..protocol.errors import ErrorCode
+from ..protocol.messages import response_decoder
+
+TopicPartition = tuple[str, int]
+
+# How Kafka's messages call a group's id, a topic's name, its partitions, a partition's number.
+_GROUP = ("group_id", "groups", "groups_names", "coordinator_keys", "key")
+_TOPICS = ("topics", "topic_data", "responses")
+_NAMES = ("name", "topic")
+_PARTITIONS = ("partitions", "partition_indexes", "partition_data", "partition_index")
+_INDEXES = ("partition_index", "partition", "index")
+
+
+@dataclass(eq=False)
+class Asked:
+    """A request that arrived, and what became of it."""
+
+    number: int
+    """Counts from 1, in the order of arrival at all nodes."""
+    at_ms: int
+    """By the broker's clock."""
+    node_id: int
+    key: int
+    version: int
+    client_id: str | None
+    client_host: str
+    message: Any
+    """kio's request, for who needs a field that has no word here."""
+    answered_ms: int | None = None
+    answer: bytes | None = None
+    """The frame, or several of them; empty: it gets none (Produce with acks 0)."""
+    faults: list[str] = field(default_factory=list)
+    """What was done to it (faults.py)."""
+    topic_names: Any = None
+    """Topic id -> name, as far as the broker knew when it arrived."""
+
+    @property
+    def api(self) -> str:
+        """Kafka's name: `OffsetCommit`."""
+        return BY_KEY[self.key].name
+
+    @property
+    def group(self) -> str | None:
+        """Of several (OffsetFetch since v8, DescribeGroups) the first."""
+        return next(iter(self.groups), None)
+
+    @cached_property
+    def groups(self) -> tuple[str, ...]:
+        message = self.message
+        if self.key == 10 and getattr(message, "key_type", 0) != 0:  # FindCoordinator
+            return ()
+        for name in _GROUP:
+            found = getattr(message, name, None)
+            if isinstance(found, str):
+                return (found,)
+            if isinstance(found, tuple):
+                return tuple(each if isinstance(each, str) else each.group_id for each in found)
+        return ()
+
+    @property
+    def member_id(self) -> str | None:
+        return getattr(self.message, "member_id", None) or None
+
+    @property
+    def instance_id(self) -> str | None:
+        return getattr(self.message, "group_instance_id", None)
+
+    @property
+    def generation(self) -> int | None:
+        for name in ("generation_id", "generation_id_or_member_epoch"):
+            found = getattr(self.message, name, None)
+            if found is not None:
+                return int(found)
+        return None
+
+    @cached_property
+    def partitions(self) -> tuple[TopicPartition, ...]:
+        """Every topic partition that it names."""
+        return tuple((topic, int(index)) for topic, _, index in self._named())
+
+    @cached_property
+    def offsets(self) -> dict[TopicPartition, int]:
+        """What an OffsetCommit wants to commit."""
+        return {
+            (topic, int(index)): int(each.committed_offset)
+            for topic, each, index in self._named()
+            if hasattr(each, "committed_offset")
+        }
+
+    def _named(self) -> Iterator[tuple[str, Any, int]]:
+        for holder in (self.message, *_several(self.message, ("groups",))):
+            for topic in _several(holder, _TOPICS):
+                name = topic if isinstance(topic, str) else self._name(topic)
+                for each in _several(topic, _PARTITIONS):
+                    if isinstance(each, int):
+                        yield name, each, each
+                    else:
+                        index = next(getattr(each, key) for key in _INDEXES if hasattr(each, key))
+                        yield name, each, index
+
+    def _name(self, topic: Any) -> str:
+        for key in _NAMES:
+            found = getattr(topic, key, None)
+            if isinstance(found, str) and found:
+                return found
+        topic_id = getattr(topic, "topic_id", None)
+        names = self.topic_names
+        return (names(topic_id) if names is not None else None) or str(topic_id)
+
+    @cached_property
+    def response(self) -> Any:
+        """kio's response; None while there is none."""
+        if not self.answer:
+            return None
+        return response_decoder(self.key, self.version)(self.answer)
+
+    @property
+    def errors(self) -> tuple[str, ...]:
+        """Kafka's names of all errors in the answer, in their order; () is a success."""
+        found = (ErrorCode(code) for code in _error_codes(self.response))
+        return tuple(code.name.upper() for code in found if code is not ErrorCode.none)
+
+    def __str__(self) -> str:
+        whose = f" {self.group}" if self.group else ""
+        member = f" by {self.member_id}" if self.member_id else ""
+        said = "not answered" if self.answer is None else ", ".join(self.errors) or "ok"
+        return f"{self.api} v{self.version}{whose}{member} from {self.client_id or '?'}: {said}"
+
+
+def _several(holder: Any, names: tuple[str, ...]) -> tuple[Any, ...]:
+    for name in names:
+        found = getattr(holder, name, None)
+        if isinstance(found, tuple):
+            return found
+    return ()
+
+
+def _error_codes(response: Any) -> Iterator[int]:
+    if isinstance(response, tuple):
+        for each in response:
+            yield from _error_codes(each)
+        return
+    for name in getattr(response, "__dataclass_fields__", ()):
+        value = getattr(response, name)
+        if name == "error_code":
+            yield int(value)
+        elif isinstance(value, tuple):
+            yield from _error_codes(value)

@@ -1,0 +1,256 @@
+"""One consumer group, as a test asks about it and waits for it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from ..broker.groups.coordinator import Coordinator
+from ..broker.groups.group import Group as Known
+from ..broker.groups.states import EMPTY, STABLE
+from ..broker.node import Node
+from ..protocol.consumer_protocol import read_assignment
+from ..protocol.errors import ProtocolError
+from ..topics.names import OFFSETS_TOPIC
+from .asked import TopicPartition
+from .history import Commit, Generation
+from .story import explain, tell
+from .waiting import TIMEOUT_SECONDS, BarrierTimeout
+
+if TYPE_CHECKING:
+    from .kafka import Kafka
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    is_leader: bool
+    partitions: tuple[TopicPartition, ...]
+    """What it was assigned, by the last SyncGroup of the group's leader; () where that is no
+    ConsumerProtocol assignment."""
+
+    def is_called(self, who: str) -> bool:
+        """Whether `who` is its member id, its instance id or its client id."""
+        return who in (self.member_id, self.instance_id, self.client_id)
+
+
+class Group:
+    """`kafka.group("billing")`. It need not exist yet, and one such object may be kept.
+
+    Every wait takes a `timeout` in seconds of wall time and raises BarrierTimeout, whose message
+    is the group's story."""
+
+    def __init__(self, kafka: "Kafka", group_id: str) -> None:
+        self._kafka = kafka
+        self.group_id = group_id
+
+    # --- what it is
+
+    @property
+    def state(self) -> str:
+        """Kafka's name: Empty, PreparingRebalance, CompletingRebalance, Stable, or Dead for a group
+        that does not exist."""
+        return self._look(self._state)
+
+    @property
+    def generation(self) -> int:
+        """0 before the first."""
+        return self._look(lambda: 0 if (known := self._known) is None else known.generation)
+
+    @property
+    def members(self) -> list[Member]:
+        """In the order in which they came."""
+        return self._look(self._members)
+
+    @property
+    def node_id(self) -> int:
+        """The node that coordinates it."""
+        return self._look(lambda: self._node.node_id)
+
+    def owner(self, topic: str, partition: int) -> Member | None:
+        """Who was assigned this partition."""
+        wanted = (topic, partition)
+        return next((each for each in self.members if wanted in each.partitions), None)
+
+    def committed(self, topic: str, partition: int) -> int | None:
+        """The committed offset; None where there is none."""
+        return self._look(lambda: self._committed(topic, partition))
+
+    @property
+    def commits(self) -> list[Commit]:
+        """Every accepted commit since the broker was started."""
+        return self._kafka.history.commits(self.group_id)
+
+    @property
+    def generations(self) -> list[Generation]:
+        """Every round that came to its end since the broker was started, with its cause."""
+        return self._kafka.history.generations(self.group_id)
+
+    def explain(self) -> str:
+        """One sentence: what the group waits for, which timer runs, how long it still does."""
+        return self._look(
+            lambda: explain(self._coordinator, self.group_id, self._kafka.clock.now_ms)
+        )
+
+    def story(self) -> str:
+        """All that can be said of it, over several lines."""
+        return self._look(self._tell)
+
+    # --- waiting
+
+    def wait_stable(self, members: int | None = None, timeout: float = TIMEOUT_SECONDS) -> "Group":
+        """Until it is Stable (with so many members) and each of them has its assignment."""
+
+        def is_stable() -> bool:
+            known = self._known
+            return (
+                known is not None
+                and known.state is STABLE
+                and not known.pending_syncs
+                and members in (None, len(known.members))
+            )
+
+        with_members = "" if members is None else f" with {members} member{'s' * (members != 1)}"
+        self._wait(is_stable, f"to be Stable{with_members}", timeout)
+        return self
+
+    def wait_generation(self, generation: int, timeout: float = TIMEOUT_SECONDS) -> "Group":
+        """Until it is in this generation or a later one."""
+        self._wait(
+            lambda: (known := self._known) is not None and known.generation >= generation,
+            f"to reach generation {generation}",
+            timeout,
+        )
+        return self
+
+    def wait_owner(
+        self, topic: str, partition: int, who: str | None = None, timeout: float = TIMEOUT_SECONDS
+    ) -> Member:
+        """Until the group is Stable and the partition belongs to `who`: a member id, an instance
+        id, a client id (None: anybody)."""
+
+        def owner() -> Member | None:
+            if self._state() != STABLE:
+                return None
+            for member in self._members():
+                if (topic, partition) in member.partitions:
+                    return member if who is None or member.is_called(who) else None
+            return None
+
+        return self._wait(owner, f"to give {topic}-{partition} to {who or 'somebody'}", timeout)
+
+    def wait_committed(
+        self,
+        topic: str,
+        partition: int,
+        offset: int | None = None,
+        timeout: float = TIMEOUT_SECONDS,
+    ) -> int:
+        """Until this offset, or a later one, is committed (None: any); returns what is."""
+
+        def committed() -> tuple[int] | None:
+            found = self._committed(topic, partition)
+            return None if found is None or (offset is not None and found < offset) else (found,)
+
+        what = "any offset" if offset is None else f"offset {offset}"
+        return self._wait(committed, f"to have {what} of {topic}-{partition} committed", timeout)[0]
+
+    def wait_empty(self, timeout: float = TIMEOUT_SECONDS) -> "Group":
+        """Until it has no members."""
+        self._wait(
+            lambda: (known := self._known) is None or known.state is EMPTY, "to be Empty", timeout
+        )
+        return self
+
+    def wait_gone(self, timeout: float = TIMEOUT_SECONDS) -> None:
+        """Until there is no such group: deleted, or expired with the last of its offsets."""
+        self._wait(lambda: self._state() == "Dead", "to be gone", timeout)
+
+    def _wait(self, check: Callable[[], T | None], what: str, timeout: float) -> T:
+        """`check` is asked on the broker's loop after whatever happens there."""
+        found, story = self._kafka.run(self._until(check, timeout), timeout + TIMEOUT_SECONDS)
+        if found is None:
+            raise BarrierTimeout(
+                f"{self.group_id} was waited for {timeout:g} s {what}, in vain.\n{story}"
+            )
+        return found
+
+    async def _until(self, check: Callable[[], T | None], timeout: float) -> tuple[T | None, str]:
+        found = await self._kafka.changes.until(check, timeout)
+        return (found, "") if found is not None else (None, self._tell())
+
+    # --- on the broker's loop
+
+    def _look(self, what: Callable[[], T]) -> T:
+        return self._kafka.ask(lambda _broker: what())
+
+    @property
+    def _node(self) -> Node:
+        """Its coordinator's; the first one where the group's partition was never used."""
+        node = self._kafka.broker.node
+        index = node.groups.partition_of(self.group_id)
+        return self._kafka.broker.cluster.leader_of(OFFSETS_TOPIC, index) or node
+
+    @property
+    def _coordinator(self) -> Coordinator | None:
+        groups = self._node.groups
+        shard = groups.shards.get(groups.partition_of(self.group_id))
+        return None if shard is None else shard.coordinator
+
+    @property
+    def _known(self) -> Known | None:
+        coordinator = self._coordinator
+        return None if coordinator is None else coordinator.groups.get(self.group_id)
+
+    def _state(self) -> str:
+        known, coordinator = self._known, self._coordinator
+        if known is not None:
+            return str(known.state)
+        has_offsets = coordinator is not None and coordinator.table.has(self.group_id)
+        return "Empty" if has_offsets else "Dead"
+
+    def _members(self) -> list[Member]:
+        known = self._known
+        if known is None:
+            return []
+        return [
+            Member(
+                each.member_id,
+                each.group_instance_id,
+                each.client_id,
+                each.client_host,
+                each.member_id == known.leader,
+                partitions_in(each.assignment),
+            )
+            for each in known.members.values()
+        ]
+
+    def _committed(self, topic: str, partition: int) -> int | None:
+        """What an OffsetFetch would be answered: nothing that is still being written."""
+        node, coordinator = self._node, self._coordinator
+        if coordinator is None:
+            return None
+        shard = node.groups.shards[node.groups.partition_of(self.group_id)]
+        if shard.log is not None and node.rounds.is_pending(shard.log):
+            return None
+        found = coordinator.table.get(self.group_id, topic, partition)
+        return None if found is None else found.offset
+
+    def _tell(self) -> str:
+        requests = (each for each in self._kafka.history.requests if self.group_id in each.groups)
+        return tell(self._coordinator, self.group_id, self._kafka.clock.now_ms, requests)
+
+
+def partitions_in(assignment: bytes) -> tuple[TopicPartition, ...]:
+    """What a ConsumerProtocol assignment gives; () for one that is none."""
+    if not assignment:
+        return ()
+    try:
+        read = read_assignment(assignment)
+    except ProtocolError:
+        return ()
+    return tuple((topic, index) for topic, indexes in read.assigned_partitions for index in indexes)

@@ -1,0 +1,243 @@
+"""What a test holds in its hand: a broker of its own, to be asked and steered."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import ExitStack
+from typing import Any, Self, TypeVar
+
+from ..broker.broker import Broker
+from ..broker.config import BrokerConfig
+from ..broker.groups.deadline_keys import EXPIRING
+from ..broker.groups.voice import Event
+from ..broker.timers import Timers
+from ..topics.admin import NewTopic, check_new_topic, plan_topic
+from .asked import Asked
+from .clock import ClockControl, VirtualClock, turns
+from .group import Group
+from .history import History, matches
+from .loop_thread import PATIENCE_SECONDS, LoopThread
+from .presets import PRESETS, Preset
+from .steering import Steering
+from .topic import Topic
+from .waiting import TIMEOUT_SECONDS, BarrierTimeout, Changes
+
+T = TypeVar("T")
+
+HOST = "127.0.0.1"
+
+
+class Kafka:
+    """A broker in a thread of this process, on ports of its own, in memory.
+
+        with Kafka() as kafka:
+            ...  # kafka.bootstrap_servers
+
+    `preset`: `instant` lets no rebalance wait for latecomers, `kafka` has Kafka's own times;
+    `config` are Kafka's keys (docs/configuration.md) and win over it. `loop`: a thread to share
+    with others; without one it has its own. `port`: of the first node, 0 for free ones.
+
+    Everything here is called from the test's thread. What is named as a wait takes a `timeout` in
+    seconds of wall time."""
+
+    def __init__(
+        self,
+        *,
+        nodes: int = 1,
+        preset: Preset = "instant",
+        config: Mapping[str, str] | None = None,
+        loop: LoopThread | None = None,
+        port: int = 0,
+    ) -> None:
+        self._config = BrokerConfig(
+            {**PRESETS[preset], "kohort.nodes": str(nodes), **(config or {})}
+        )
+        self._loop = loop
+        self._port = port
+        self._closing = ExitStack()
+        self._begin()
+
+    def _begin(self) -> None:
+        """A broker that knows nothing of what was."""
+        clock = VirtualClock()
+        self.changes = Changes()
+        self.history = History(clock.now_ms)
+        self.steering = Steering(self._told)
+        self.clock = ClockControl(self, clock)
+        self.broker = Broker(
+            self._config, clock=clock, routes=self.steering.routes(), hear=self._hear
+        )
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self) -> Self:
+        """When this returns, clients can connect."""
+        if self._loop is None:
+            self._loop = self._closing.enter_context(LoopThread())
+        self.run(self.broker.start(HOST, self._port))
+        return self
+
+    def stop(self) -> None:
+        """Clients are cut off; no thread and no socket is left behind."""
+        try:
+            self.run(self.broker.stop())
+        finally:
+            self._closing.close()
+
+    def reset(self) -> None:
+        """As new, at the same address: no topics, no groups, no history. Clients are cut off, and
+        those that are not closed come back."""
+        self.run(self.broker.stop())
+        ports = self.broker.addresses
+        self._begin()
+        self.run(self._start_at(ports))
+
+    async def _start_at(self, addresses: Mapping[int, tuple[str, int]]) -> None:
+        await self.broker.start(HOST, next(iter(addresses.values()))[1])
+
+    # --- what there is
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Every node, as a client's bootstrap.servers has it: `127.0.0.1:34567`."""
+        return ",".join(f"{host}:{port}" for host, port in self.broker.addresses.values())
+
+    def topic(
+        self, name: str, partitions: int | None = None, config: Mapping[str, str] | None = None
+    ) -> Topic:
+        """The topic, made if it is not there: with so many partitions (num.partitions) and these
+        of Kafka's topic configs. Raises ValueError for what Kafka would refuse, and for a topic
+        that is there with another number of partitions."""
+
+        def make() -> None:
+            topics = self.broker.node.topics
+            found = topics.get(name)
+            if found is not None:
+                if partitions not in (None, len(found.partitions)):
+                    raise ValueError(
+                        f"topic {name} has {len(found.partitions)} partitions, not {partitions}"
+                    )
+                return
+            check_new_topic(topics, name)
+            count = -1 if partitions is None else partitions
+            planned = plan_topic(topics, NewTopic(name, count, -1, [], dict(config or {})))
+            topics.create(name, planned.partitions, planned.overrides)
+
+        self.change(make)
+        return Topic(self, name)
+
+    def group(self, group_id: str) -> Group:
+        """The group, which need not exist yet."""
+        return Group(self, group_id)
+
+    @property
+    def groups(self) -> list[Group]:
+        """All that exist, in the order of their names."""
+
+        def names() -> set[str]:
+            return {
+                name
+                for node in self.broker.cluster.nodes.values()
+                for shard in node.groups.shards.values()
+                for name in (*shard.coordinator.groups, *shard.coordinator.table.groups())
+            }
+
+        return [Group(self, name) for name in sorted(self.ask(lambda _broker: names()))]
+
+    def wait_request(
+        self,
+        api: str,
+        *,
+        group: str | None = None,
+        client_id: str | None = None,
+        after: int = 0,
+        count: int = 1,
+        timeout: float = TIMEOUT_SECONDS,
+    ) -> Asked:
+        """Until `count` requests of this API (`OffsetCommit`) have arrived since the start, or
+        since the request number `after`; returns the last of them."""
+
+        def arrived() -> Asked | None:
+            found = [
+                each
+                for each in self.history.requests
+                if each.number > after and matches(each, api, group, client_id)
+            ]
+            return found[count - 1] if len(found) >= count else None
+
+        found = self.run(self.changes.until(arrived, timeout), timeout + PATIENCE_SECONDS)
+        if found is None:
+            seen = sorted({each.api for each in self.history.requests})
+            of_group = "" if group is None else f" of group {group}"
+            by = "" if client_id is None else f" by {client_id}"
+            raise BarrierTimeout(
+                f"{count} × {api}{of_group}{by} was waited for {timeout:g} s, in vain. "
+                f"What has arrived: {', '.join(seen) or 'nothing'}."
+            )
+        return found
+
+    # --- for the parts of the harness, and for whoever needs more than they have
+
+    def run(self, awaitable: Coroutine[Any, Any, T], seconds: float = PATIENCE_SECONDS) -> T:
+        """Await something on the broker's loop."""
+        assert self._loop is not None, "start it first: with Kafka() as kafka"
+        return self._loop.run(awaitable, seconds)
+
+    def ask(self, what: Callable[[Broker], T]) -> T:
+        """What this says of the broker, or does to it, on its loop."""
+        assert self._loop is not None, "start it first: with Kafka() as kafka"
+        return self._loop.ask(lambda: what(self.broker))
+
+    def change(self, what: Callable[[], object]) -> None:
+        """Change what topics there are, and wait until that is durable. Raises OSError."""
+
+        async def changed() -> OSError | None:
+            what()
+            told: asyncio.Future[OSError | None] = asyncio.get_running_loop().create_future()
+            self.broker.node.topics.settled(told.set_result)
+            return await told
+
+        error = self.run(changed())
+        if error is not None:
+            raise error
+
+    @property
+    def timers(self) -> Timers:
+        return self.broker.node.timers
+
+    def next_deadline_ms(self) -> int | None:
+        """When the next thing of a group falls due: a session, a round. (Sweeps for what has
+        expired are none of these: there is nothing that comes of them in its own time.)"""
+        return min(
+            (
+                due
+                for node in self.broker.cluster.nodes.values()
+                for shard in node.groups.shards.values()
+                for key, due in shard.coordinator.deadlines.items()
+                if key != EXPIRING
+            ),
+            default=None,
+        )
+
+    async def settled(self) -> None:
+        """Until nothing is under way in the broker but what waits for a client or for a time."""
+        while True:
+            await turns(2)
+            idle = asyncio.Event()
+            self.broker.node.rounds.when_idle(idle.set)
+            await idle.wait()
+            if not self.timers.is_slicing:
+                return
+
+    def _told(self, asked: Asked) -> None:
+        if asked.answer is None:
+            self.history.note(asked)
+        self.changes.tell()
+
+    def _hear(self, node_id: int, event: Event) -> None:
+        self.history.hear(node_id, event)
+        self.changes.tell()

@@ -1,0 +1,43 @@
+"""An event loop in a thread of its own: where the broker of a test lives."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any, Self, TypeVar
+
+T = TypeVar("T")
+
+# What a test asks is answered at once; only a loop that hangs, or a machine that does, takes this.
+PATIENCE_SECONDS = 30
+
+
+class LoopThread:
+    """`with LoopThread() as loop:`; all methods are called from other threads."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="kohort-broker", daemon=True
+        )
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(PATIENCE_SECONDS)
+        self._loop.close()
+
+    def run(self, awaitable: Coroutine[Any, Any, T], seconds: float = PATIENCE_SECONDS) -> T:
+        """Await it on the loop."""
+        assert threading.current_thread() is not self._thread, "the loop cannot wait for itself"
+        return asyncio.run_coroutine_threadsafe(awaitable, self._loop).result(seconds)
+
+    def ask(self, what: Callable[[], T]) -> T:
+        """Call it on the loop, between two turns of the broker."""
+
+        async def asked() -> T:
+            return what()
+
+        return self.run(asked())

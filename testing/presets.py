@@ -1,0 +1,25 @@
+"""How a broker for tests is set up: Kafka's own keys, some of them with other values."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, Literal
+
+Preset = Literal["instant", "kafka"]
+
+_ALWAYS: Final = {
+    # Each accepted commit is an event: the history of a test has them.
+    "kohort.events": "all",
+}
+
+PRESETS: Final[Mapping[Preset, Mapping[str, str]]] = MappingProxyType(
+    {
+        # Nothing waits for latecomers, and no client is told that its timeout is too short.
+        "instant": {
+            **_ALWAYS,
+            "group.initial.rebalance.delay.ms": "0",
+            "group.min.session.timeout.ms": "1",
+        },
+        # What a production broker does, but for the history.
+        "kafka": _ALWAYS,
+    }
+)

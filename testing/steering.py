@@ -1,0 +1,145 @@
+"""Between the socket and the handlers: every request passes here, and so does its answer.
+
+What is not asked for costs nothing: only a broker of the harness is made with these routes.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Any, cast
+
+from ..broker.call import Call
+from ..broker.connection import Connection
+from ..broker.node import Node
+from ..broker.routes import Route, Routes
+from .asked import Asked
+
+_log = logging.getLogger("kohort.testing")
+
+
+class Passage:
+    """A request on its way in, and its answer on its way out. The call takes it for its connection
+    (broker/call.py's Origin)."""
+
+    def __init__(self, asked: Asked, call: Call, route: Route, node: Node, told: "Told") -> None:
+        self.asked = asked
+        self.call = call
+        self.node = node
+        self.connection = cast("Connection", call.origin)
+        self.client_host = call.client_host
+        self.on_answer: Callable[[Passage], bool] | None = None
+        """Called once the answer is there; true: it is kept back, until `deliver`."""
+        self._route = route
+        self._told = told
+        self._is_delivered = False
+
+    # --- for who steers
+
+    def keep(self) -> None:
+        """The request is not handled before `go_on`; what its client sends after it waits."""
+        self.connection.hold(self.call)
+
+    def go_on(self) -> None:
+        """Handle it. Nothing happens for a client that has gone meanwhile."""
+        if self.is_gone:
+            return
+        try:
+            # What it returns is dropped: the next request shall come this way too.
+            self._route.handle(self.call, self.node)
+        except Exception:
+            _log.exception("Handling %s failed", self.asked)
+            self.cut()
+
+    def deliver(self) -> None:
+        """Let the answer go out."""
+        if not self._is_delivered:
+            self._is_delivered = True
+            self.connection.answered(self.call)
+
+    def cut(self) -> None:
+        """Break the connection, at once."""
+        self.connection.abort()
+
+    # --- what the call sees of its connection
+
+    @property
+    def client_software(self) -> str | None:
+        return self.connection.client_software
+
+    @client_software.setter
+    def client_software(self, software: str | None) -> None:
+        self.connection.client_software = software
+
+    @property
+    def is_gone(self) -> bool:
+        return self.connection.is_gone
+
+    def answered(self, call: Call) -> None:
+        self.asked.answer = call.answer
+        self.asked.answered_ms = self.node.clock.now_ms()
+        if self.on_answer is None or not self.on_answer(self):
+            self.deliver()
+        self._told(self.asked)
+
+    def hold(self, call: Call) -> None:
+        self.connection.hold(call)
+
+    def end(self, reason: str) -> None:
+        self.connection.end(reason)
+
+
+Told = Callable[[Asked], None]
+Keeper = Callable[[Passage], bool]
+"""Looks at a request before it is handled; true: it keeps it, and sees to what becomes of it."""
+
+
+class Steering:
+    """`told` hears of each request when it has arrived, and again when it is answered."""
+
+    def __init__(self, told: Told) -> None:
+        self.keepers: list[Keeper] = []
+        self._told = told
+        self._count = 0
+
+    def routes(self) -> Routes:
+        return _SteeredRoutes(self)
+
+    def arrived(self, call: Call, node: Node, route: Route) -> None:
+        self._count += 1
+        asked = Asked(
+            number=self._count,
+            at_ms=node.clock.now_ms(),
+            node_id=node.node_id,
+            key=route.api.key,
+            version=call.version,
+            client_id=call.client_id,
+            client_host=call.client_host,
+            message=call.request,
+            topic_names=lambda id_: _name_of(node, id_),
+        )
+        passage = Passage(asked, call, route, node, self._told)
+        call.origin = passage
+        self._told(asked)
+        if not any(keeper(passage) for keeper in self.keepers):
+            passage.go_on()
+
+
+class _SteeredRoutes(Routes):
+    def __init__(self, steering: Steering) -> None:
+        super().__init__()
+        self._steering = steering
+
+    def __missing__(self, asked: tuple[int, int]) -> Route:
+        route = super().__missing__(asked)
+
+        def handle(call: Call, node: Any) -> None:
+            self._steering.arrived(call, node, route)
+
+        steered = route._replace(handle=handle)
+        if asked in self:
+            self[asked] = steered
+        return steered
+
+
+def _name_of(node: Node, topic_id: Any) -> str | None:
+    topic = node.topics.by_id(topic_id)
+    return None if topic is None else topic.name

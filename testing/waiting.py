@@ -1,0 +1,45 @@
+"""Barriers: a test waits until something is so, and never longer than it must."""
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+# What a barrier waits by default, of wall time: rebalances of real clients take some 50 ms here,
+# and three seconds where one of them has to time out first.
+TIMEOUT_SECONDS = 10.0
+
+
+class BarrierTimeout(AssertionError):
+    """What a test waited for did not come; the message tells what was there instead."""
+
+
+class Changes:
+    """Whoever waits here is asked again after each `tell`. Belongs to the broker's loop."""
+
+    def __init__(self) -> None:
+        self._waiting: set[asyncio.Future[None]] = set()
+
+    def tell(self) -> None:
+        """Something has happened. What follows from it in the same breath is seen, too."""
+        waiting, self._waiting = self._waiting, set()
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
+
+    async def until(self, check: Callable[[], T | None], seconds: float) -> T | None:
+        """The first answer of `check` that is neither None nor False; None when time is up."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        while (found := check()) is None or found is False:
+            future = loop.create_future()
+            self._waiting.add(future)
+            try:
+                async with asyncio.timeout_at(deadline):
+                    await future
+            except TimeoutError:
+                return None
+            finally:
+                self._waiting.discard(future)
+        return found

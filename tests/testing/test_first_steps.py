@@ -1,0 +1,91 @@
+"""What a test does first: topics, groups, waiting, the clock, and what it is told when it fails."""
+
+import contextlib
+import threading
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer, KafkaException
+from kohort.testing import BarrierTimeout, Kafka
+
+
+class Service:
+    """A consumer on a thread of its own, as people's services are."""
+
+    def __init__(self, kafka: Kafka, group: str, *topics: str, **config: object) -> None:
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": kafka.bootstrap_servers,
+                "group.id": group,
+                "auto.offset.reset": "earliest",
+                "client.id": "service",
+                "heartbeat.interval.ms": 100,
+                **{key.replace("_", "."): value for key, value in config.items()},
+            }
+        )
+        self._consumer.subscribe(list(topics))
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._is_over.is_set():
+            message = self._consumer.poll(0.1)
+            if message is not None and message.error() is None:
+                # It may be out of the group by now, and what it read somebody else's.
+                with contextlib.suppress(KafkaException):
+                    self._consumer.commit(message, asynchronous=False)
+
+    def close(self) -> None:
+        self._is_over.set()
+        self._thread.join()
+        self._consumer.close()
+
+
+@pytest.fixture
+def service(kafka: Kafka) -> Iterator[Service]:
+    kafka.topic("orders", partitions=1).produce([b"a", b"b", b"c"])
+    service = Service(kafka, "billing", "orders")
+    yield service
+    service.close()
+
+
+@pytest.mark.clients
+def test_a_consumer_is_waited_for_and_asked_about(kafka: Kafka, service: Service) -> None:
+    group = kafka.group("billing").wait_stable(members=1)
+    assert group.wait_committed("orders", 0, 3) == 3
+    assert group.owner("orders", 0).client_id == "service"  # type: ignore[union-attr]
+    assert [(c.before, c.offset) for c in group.commits] == [(None, 1), (1, 2), (2, 3)]
+    assert [g.cause for g in group.generations] == ["member joined"]
+    commit = kafka.wait_request("OffsetCommit", group="billing")
+    assert (commit.client_id, commit.partitions) == ("service", (("orders", 0),))
+    assert commit.errors == ()
+
+
+@pytest.mark.clients
+def test_a_session_ends_when_the_clock_passes_over_it(kafka: Kafka, service: Service) -> None:
+    group = kafka.group("billing").wait_stable(members=1)
+    first = group.members[0].member_id
+    kafka.clock.advance(minutes=5)
+    assert [g.cause for g in group.generations] == ["member joined", "session expired"]
+    group.wait_stable(members=1)  # it finds out with its next heartbeat, and comes back
+    assert group.members[0].member_id != first
+
+
+def test_a_barrier_that_fails_tells_the_story_of_the_group(kafka: Kafka) -> None:
+    with pytest.raises(BarrierTimeout) as raised:
+        kafka.group("nobody").wait_stable(members=1, timeout=0.01)
+    assert str(raised.value) == (
+        "nobody was waited for 0.01 s to be Stable with 1 member, in vain.\n"
+        "nobody does not exist: nobody has joined it, and nothing was committed for it.\n"
+        "  no request has named this group"
+    )
+
+
+def test_nothing_is_left_of_a_broker_that_was_reset(kafka: Kafka) -> None:
+    kafka.topic("orders", partitions=2).produce([b"a"])
+    before = kafka.bootstrap_servers
+    kafka.reset()
+    assert kafka.bootstrap_servers == before
+    assert kafka.topic("orders", partitions=3).records() == []
+    assert kafka.groups == []
