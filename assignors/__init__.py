@@ -8,6 +8,7 @@
 
     subscribers  who wants which topic, in the members' order
     racks        which racks members and replicas are in, and whether they matter
+    explain      why a partition moved from one round to the next
 
     kafka_python any of them as a strategy of kafka-python's consumers
     aiokafka     the same for aiokafka's

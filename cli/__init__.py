@@ -4,6 +4,7 @@ main.py     the commands and their flags; imports a command when it is called
 serve.py    `kohort serve`
 health.py   `kohort health`
 groups/     `kohort groups`
+assign/     `kohort assign`
 log/        `kohort log`
 logs.py     log lines in Kafka's shape, or JSON
 memory.py   what the C library may keep of freed memory

@@ -15,6 +15,7 @@ from typing import Never
 
 from .. import __version__
 from . import logs
+from .assign import arguments as assign_arguments
 from .errors import EXIT_USER_ERROR, UserError
 from .groups import arguments as groups_arguments
 from .log import arguments as log_arguments
@@ -50,7 +51,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.command is None:
         top.error(
             "give a command: serve (run a broker), health (ask a broker whether it is well), "
-            "groups (list, describe, reset, delete) or log (look into its files)"
+            "groups (list, describe, reset, delete), assign (say who gets which partition) or "
+            "log (look into its files)"
         )
     try:
         code: int = import_module(f".{args.command}", __package__).run(args)
@@ -81,6 +83,7 @@ def parser() -> argparse.ArgumentParser:
     _serve(commands)
     _health(commands)
     _groups(commands)
+    _assign(commands)
     _log(commands)
     return top
 
@@ -157,6 +160,18 @@ def _groups(commands: "argparse._SubParsersAction[Parser]") -> None:
     groups.exit_code = 1  # as kafka-consumer-groups ends for wrong flags
     groups.set_defaults(parser=groups)
     groups_arguments.add_flags(groups)
+
+
+def _assign(commands: "argparse._SubParsersAction[Parser]") -> None:
+    assign = commands.add_parser(
+        "assign",
+        help="say who gets which partition, and why",
+        description=assign_arguments.HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    assign.set_defaults(parser=assign)
+    assign_arguments.add_flags(assign)
 
 
 def _log(commands: "argparse._SubParsersAction[Parser]") -> None:
