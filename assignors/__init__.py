@@ -4,6 +4,7 @@
     builtin      the strategies that Kafka's consumers bring along, by name
     range        each topic by itself, in ranges, near its replicas
     roundrobin   all partitions of all topics, dealt out in turn
+    sticky/      as it was, as far as a balanced group allows; `sticky` and `cooperative-sticky`
     connect      Kafka Connect's connectors and tasks, held back for workers that may return
 
     subscribers  who wants which topic, in the members' order

@@ -1,8 +1,10 @@
 """What every user of Kafka expects of its strategies, in the examples that all tutorials show."""
 
-from kohort.assignors.model import Topics
+import pytest
+from kohort.assignors.builtin import BUILTIN
+from kohort.assignors.model import Assignment, Topics
 
-from .groups import assigned, group, shares
+from .groups import assigned, group, having, partitions, shares
 
 
 def test_range_gives_five_partitions_to_three_members_two_two_and_one() -> None:
@@ -65,13 +67,56 @@ def test_roundrobin_deals_four_topics_of_two_anew_when_the_second_member_leaves(
     assert given == shares(C0="t0-0 t1-0 t2-0 t3-0", C2="t0-1 t1-1 t2-1 t3-1")
 
 
-def test_range_gives_the_last_of_eight_members_nothing_of_seven_partitions() -> None:
+STICKY = ("sticky", "cooperative-sticky")
+
+
+def sticky_stairs(strategy: str) -> Assignment:
+    return assigned(strategy, STAIRS, group(C0="t0", C1="t0 t1", C2="t0 t1 t2"))
+
+
+@pytest.mark.parametrize("strategy", STICKY)
+def test_sticky_over_unequal_subscriptions_loads_nobody_more_than_it_must(strategy: str) -> None:
+    given = sticky_stairs(strategy)
+    assert given == shares(C0="t0-0", C1="t1-0,1", C2="t2-0,1,2")
+
+
+@pytest.mark.parametrize("strategy", STICKY)
+def test_sticky_over_unequal_subscriptions_keeps_five_when_a_member_leaves(strategy: str) -> None:
+    given = sticky_stairs(strategy)
+    del given["C0"]
+    left = having(strategy, group(C1="t0 t1", C2="t0 t1 t2"), given)
+    given = assigned(strategy, STAIRS, left)
+    assert given == shares(C1="t0-0 t1-0,1", C2="t2-0,1,2")
+
+
+@pytest.mark.parametrize("strategy", STICKY)
+def test_sticky_deals_four_topics_of_two_as_roundrobin_does(strategy: str) -> None:
+    members = group(C0=ALL_FOUR, C1=ALL_FOUR, C2=ALL_FOUR)
+    given = assigned(strategy, FOUR_PAIRS, members)
+    assert given == assigned("roundrobin", FOUR_PAIRS, members)
+
+
+@pytest.mark.parametrize("strategy", STICKY)
+def test_sticky_shares_out_only_what_the_member_that_left_had(strategy: str) -> None:
+    before = assigned(strategy, FOUR_PAIRS, group(C0=ALL_FOUR, C1=ALL_FOUR, C2=ALL_FOUR))
+    shared_out = set(before.pop("C1"))
+    assert shared_out == set(partitions("t0-1 t2-0 t3-1"))
+    left = having(strategy, group(C0=ALL_FOUR, C2=ALL_FOUR), before)
+    given = assigned(strategy, FOUR_PAIRS, left)
+    for member, kept in before.items():
+        assert len(given[member]) == 4
+        assert set(kept) <= set(given[member])
+        assert set(given[member]) <= set(kept) | shared_out
+
+
+@pytest.mark.parametrize("strategy", BUILTIN)
+def test_the_last_of_eight_members_gets_nothing_of_seven_partitions(strategy: str) -> None:
     members = group(**{f"c{n}": "t" for n in range(8)})
-    given = assigned("range", Topics({"t": 7}), members)
+    given = assigned(strategy, Topics({"t": 7}), members)
     assert given == shares(**{f"c{n}": f"t-{n}" for n in range(7)}, c7="")
 
 
-def test_topics_without_metadata_are_skipped() -> None:
-    for strategy in ("range", "roundrobin"):
-        given = assigned(strategy, Topics({"t": 2, "empty": 0}), group(c0="gone t empty"))
-        assert given == shares(c0="t-0,1"), strategy
+@pytest.mark.parametrize("strategy", BUILTIN)
+def test_topics_without_metadata_are_skipped(strategy: str) -> None:
+    given = assigned(strategy, Topics({"t": 2, "empty": 0}), group(c0="gone t empty"))
+    assert given == shares(c0="t-0,1")

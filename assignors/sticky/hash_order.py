@@ -1,0 +1,39 @@
+"""The order in which a Java HashMap walks over strings.
+
+Where several members have as good a right to a partition, upstream decides for the one that it
+meets first in a HashMap. In the same order we decide the same, on whichever interpreter.
+"""
+
+from collections.abc import Iterable
+from operator import mul
+from struct import unpack
+
+from ..subscribers import java_order
+
+BUCKETS_MIN = 16  # HashMap.DEFAULT_INITIAL_CAPACITY
+_MASK = 0xFFFF_FFFF
+_powers = [1]  # of 31, the greatest first
+
+
+def string_hash(text: str) -> int:
+    """String.hashCode, without its sign."""
+    encoded = java_order(text)
+    length = len(encoded) // 2
+    while len(_powers) < length:
+        _powers.insert(0, _powers[0] * 31 & _MASK)
+    total: int = sum(map(mul, unpack(f">{length}H", encoded), _powers[-length:]))
+    return total & _MASK
+
+
+def bucket(hashed: int, size: int) -> int:
+    """Where a table that has grown to `size` entries keeps this hash."""
+    buckets = BUCKETS_MIN
+    while size > buckets * 3 // 4:
+        buckets *= 2
+    return (hashed ^ hashed >> 16) & (buckets - 1)
+
+
+def hash_order(names: Iterable[str]) -> list[str]:
+    """As from a map into which they were put in their own order."""
+    ordered = sorted(names, key=java_order)
+    return sorted(ordered, key=lambda name: bucket(string_hash(name), len(ordered)))
