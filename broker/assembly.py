@@ -42,6 +42,7 @@ class Place:
 
     folder: Path
     files: Files
+    log_files: Files
     durability: Durability
 
 
@@ -109,7 +110,7 @@ class Assembly:
     def _topics(self, timers: Timers) -> Topics:
         return Topics(
             folder=self._place.folder,
-            files=self._place.files,
+            files=self._place.log_files,
             rounds=self.rounds,
             configs=Configs(self._config, self._config.node_id),
             nodes=Nodes(list(self._addresses)),

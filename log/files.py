@@ -90,6 +90,7 @@ class Files(Protocol):
 # How often at least a file that grows is looked for in its folder; each sync looks as well. It
 # takes as long as the write, so not every time.
 LOOK_SECONDS = 0.5
+NAMES_OF_OPEN_FILES = "/proc/self/fd"
 
 
 def _datasync(fd: int) -> None:
@@ -100,6 +101,15 @@ def _datasync(fd: int) -> None:
         os.fdatasync(fd)
     else:
         os.fsync(fd)
+
+
+def _is_removed(fd: int) -> bool:
+    # Linux says so in the name. fstat tells the file's time too, and since Linux 6.13 (multigrain
+    # timestamps) the write after that changes it: a sync then takes half as long again.
+    try:
+        return os.readlink(f"{NAMES_OF_OPEN_FILES}/{fd}").endswith(" (deleted)")  # noqa: PTH115 - twice as quick
+    except OSError:  # macOS, or a container without /proc
+        return not os.fstat(fd).st_nlink
 
 
 class DiskFile:
@@ -132,7 +142,7 @@ class DiskFile:
 
     def _look(self) -> None:
         """The system takes bytes for a removed file as long as somebody has it open."""
-        if not os.fstat(self._fd).st_nlink:
+        if _is_removed(self._fd):
             raise FileNotFoundError(errno.ENOENT, "the file was removed while it was in use")
 
     def _append_rest(self, data: bytes, written: int) -> None:

@@ -28,9 +28,12 @@ def test_a_folder_is_not_made_where_its_parent_is_gone(tmp_path: Path) -> None:
         DiskFiles().make_folder(tmp_path / "removed" / "orders-0")
 
 
+@pytest.mark.parametrize("has_proc", [True, False])
 def test_a_file_that_was_removed_while_in_use_takes_no_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    has_proc: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if not has_proc:
+        monkeypatch.setattr("kohort.log.files.NAMES_OF_OPEN_FILES", str(tmp_path / "none"))
     file = DiskFiles().open(tmp_path / "f", create=True)
     file.append(b"safe")
     (tmp_path / "f").unlink()

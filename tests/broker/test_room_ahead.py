@@ -1,0 +1,26 @@
+"""The room that logs keep allocated while they are synced for each commit."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from kohort.broker.broker import AHEAD_BYTES, Broker
+from kohort.broker.config import BrokerConfig
+from kohort.log.rounds import Durability
+
+
+@pytest.mark.parametrize("durability", ["fsync", "os"])
+async def test_logs_that_are_synced_have_room_until_the_broker_stops(
+    durability: Durability, tmp_path: Path
+) -> None:
+    broker = Broker(BrokerConfig({}), data_dir=tmp_path, durability=durability)
+    await broker.start("127.0.0.1", 0)
+    broker.node.topics.create("orders", 1, {})
+    written = asyncio.Event()
+    broker.node.rounds.when_idle(written.set)
+    await written.wait()
+    (log,) = tmp_path.rglob("*.log")
+    size = log.stat().st_size
+    await broker.stop()
+    assert (size >= AHEAD_BYTES) == (durability == "fsync")
+    assert 0 < log.stat().st_size < AHEAD_BYTES
