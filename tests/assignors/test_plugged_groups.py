@@ -2,7 +2,9 @@
 
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import accumulate, groupby
+from functools import partial
+from itertools import accumulate, chain
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +19,8 @@ from ..clients.aio import AioKafka
 from ..clients.driven import Driven
 from ..clients.kafka_python import KafkaPython
 from ..clients.librdkafka import Librdkafka
-from ..clients.stories import Audience, places
+from ..clients.stories import places, until
+from ..kafka_tools.tools import Tools, Verifiable
 
 pytestmark = [
     pytest.mark.clients,
@@ -25,8 +28,15 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]
 
-
 PARTITIONS = 4
+# How the ids begin that members get, by their libraries' client ids.
+MEMBER_IDS = {
+    "aiokafka": "aiokafka-",
+    "java": "consumer-",
+    "kafka-python": "kafka-python-",
+    "librdkafka": "rdkafka-",
+}
+Join = Callable[[], object]
 
 
 @pytest.fixture(scope="module")
@@ -61,52 +71,84 @@ def topic(clients: dict[str, Client]) -> str:
 
 
 class Group:
-    """One member of each library at most."""
+    """Members of one topic's group, one of each library at most."""
 
-    def __init__(self, clients: dict[str, Client], topic: str, events: list[Event]) -> None:
-        self._clients, self.topic, self._events = clients, topic, events
-        self._audience = Audience()
-        self.members: dict[str, Driven] = {}
+    def __init__(self, clients: dict[str, Client], events: list[Event], topic: str) -> None:
+        self._clients, self._events, self.topic = clients, events, topic
+        self.members: dict[str, Driven | Verifiable] = {}
 
     def join(self, library: str, **settings: Any) -> Driven:
         wanted = ConsumerSettings(self.topic, heartbeat_interval_ms=100, **settings)
         member = self.members[library] = Driven(self._clients[library].consumer(wanted))
         member.subscribe(self.topic)
-        self._audience.add(member)
         return member
 
     def leave(self, library: str) -> None:
-        self._audience.leave(self.members.pop(library))
+        member = self.members.pop(library)
+        if isinstance(member, Driven):
+            member.close()
+        else:
+            member.stop()
 
-    def until_shared(self, **shares: int) -> None:
-        """Until each library's member owns as many, and together they own all."""
-        self._audience.until_shared(places(self.topic, PARTITIONS), list(shares.values()))
-        owned = {library: len(member.assignment()) for library, member in self.members.items()}
-        assert owned == shares
+    def owned(self) -> dict[str, list[tuple[str, int]]]:
+        for member in self.members.values():
+            if isinstance(member, Driven) and member.failure is not None:
+                raise member.failure
+        return {library: sorted(member.assignment()) for library, member in self.members.items()}
+
+    def until_shared(self) -> None:
+        """Until each partition has one owner, and nobody owns two more than another."""
+        all_of_it = places(self.topic, PARTITIONS)
+
+        def shared() -> bool:
+            owned = list(self.owned().values())
+            sizes = [len(share) for share in owned]
+            return sorted(chain(*owned)) == all_of_it and max(sizes) - min(sizes) < 2
+
+        until(shared, f"shared by {list(self.members)}", self.owned)
 
     def until_given(self, wanted: Mapping[str, Iterable[tuple[str, int]]]) -> None:
-        def given() -> bool:
-            return wanted == {name: sorted(m.assignment()) for name, m in self.members.items()}
+        until(lambda: self.owned() == wanted, f"given {wanted}", self.owned)
 
-        self._audience.until(given, f"given {wanted}")
+    def until_given_by(self, name: str) -> None:
+        """Until each has what ours gives to members of these names, which are ordered as are the
+        ids that the libraries' members get."""
+        wants = {library: Subscription((self.topic,)) for library in sorted(self.members)}
+        self.until_given(BUILTIN[name].assign(Topics({self.topic: PARTITIONS}), wants))
 
     def leaders(self) -> list[str]:
-        """By whom generation after generation was shared out: member ids without the random part,
-        a leader's several generations in a row told once."""
-        led = [
-            event.detail["leader"][: -len("-01234567-89ab-cdef-0123-456789abcdef")]
-            for event in self._events
-            if (event.group_id, event.type) == (self.topic, "sync_completed")
+        """Whose members shared out the generations, one after the other."""
+        return [
+            next(library for library, id_ in MEMBER_IDS.items() if leader.startswith(id_))
+            for leader in (
+                event.detail["leader"]
+                for event in self._events
+                if (event.group_id, event.type) == (self.topic, "sync_completed")
+            )
         ]
-        return [leader for leader, _ in groupby(led)]
+
+    def lead_in_turn(self, joins: Mapping[str, Join], settle: Callable[[], None]) -> None:
+        """All join; then who leads leaves and joins again, until each has led all the others."""
+        first, *others = joins.values()
+        first()
+        settle()
+        for join in others:
+            join()
+        settle()
+        while len(had := set(self.leaders())) < len(joins):
+            leader = self.leaders()[-1]
+            self.leave(leader)
+            joins[leader]()
+            settle()
+            assert self.leaders()[-1] not in had
 
 
 @pytest.fixture
-def group(clients: dict[str, Client], topic: str, events: list[Event]) -> Iterator[Group]:
-    group = Group(clients, topic, events)
+def group(clients: dict[str, Client], events: list[Event], topic: str) -> Iterator[Group]:
+    group = Group(clients, events, topic)
     yield group
-    for member in group.members.values():
-        member.close()
+    for library in list(group.members):
+        group.leave(library)
 
 
 class Weighted(Assignor):
@@ -134,6 +176,7 @@ class Weighted(Assignor):
         }
 
 
+WEIGHTS = {"kafka-python": 3, "aiokafka": 1}
 PLUGGED: dict[str, Callable[[Assignor], Any]] = {
     "kafka-python": kafka_python.as_kafka_python,
     "aiokafka": aiokafka.as_aiokafka,
@@ -141,41 +184,58 @@ PLUGGED: dict[str, Callable[[Assignor], Any]] = {
 
 
 def test_custom_strategies_share_by_what_members_tell_whoever_leads(group: Group) -> None:
-    group.join("kafka-python", strategies=(kafka_python.as_kafka_python(Weighted(3)),))
-    group.until_shared(**{"kafka-python": 4})
-    group.join("aiokafka", strategies=(aiokafka.as_aiokafka(Weighted(1)),))
-    group.until_shared(**{"kafka-python": 3, "aiokafka": 1})
-    group.leave("kafka-python")
-    group.until_shared(aiokafka=4)
-    group.join("kafka-python", strategies=(kafka_python.as_kafka_python(Weighted(3)),))
-    group.until_shared(**{"kafka-python": 3, "aiokafka": 1})
+    def until_weighed() -> None:
+        told = {library: WEIGHTS[library] for library in group.members}
+        sizes = {library: 4 * weight // sum(told.values()) for library, weight in told.items()}
+        until(
+            lambda: {library: len(owned) for library, owned in group.owned().items()} == sizes,
+            f"shared as {sizes}",
+            group.owned,
+        )
+
+    joins = {
+        library: partial(group.join, library, strategies=(plug(Weighted(WEIGHTS[library])),))
+        for library, plug in PLUGGED.items()
+    }
+    group.lead_in_turn(joins, until_weighed)
 
 
 @pytest.mark.parametrize("name", ["range", "roundrobin"])
 def test_eager_members_of_three_libraries_get_the_same_whoever_leads(
     name: str, group: Group
 ) -> None:
-    """Who is there and joined first leads."""
-    theirs: dict[str, dict[str, Any]] = {
-        "librdkafka": {"assignors": (name,)},
-        **{library: {"strategies": (plug(BUILTIN[name]),)} for library, plug in PLUGGED.items()},
+    joins: dict[str, Join] = {
+        library: partial(group.join, library, strategies=(plug(BUILTIN[name]),))
+        for library, plug in PLUGGED.items()
     }
+    joins["librdkafka"] = partial(group.join, "librdkafka", assignors=(name,))
+    group.lead_in_turn(joins, partial(group.until_given_by, name))
 
-    def until_given() -> None:
-        """As ours gives to members of these names; the order of their ids is the same."""
-        wants = {library: Subscription((group.topic,)) for library in sorted(group.members)}
-        group.until_given(BUILTIN[name].assign(Topics({group.topic: PARTITIONS}), wants))
 
-    for library in ("kafka-python", "aiokafka", "librdkafka"):
-        group.join(library, **theirs[library])
-        until_given()
-    for library in ("kafka-python", "aiokafka"):
-        group.leave(library)
-        until_given()
-        group.join(library, **theirs[library])
-        until_given()
-    assert [leader.rsplit("-", 1)[0] for leader in group.leaders()] == [
-        "kafka-python",
-        "aiokafka",
-        "rdkafka",
-    ]
+@pytest.fixture
+def java(
+    kafka_jars: Path, broker: BrokerThread, group: Group, tmp_path: Path
+) -> Callable[[str], None]:
+    """`java("RangeAssignor")`: Kafka's VerifiableConsumer joins the group."""
+    config = tmp_path / "consumer.properties"
+    config.write_text("heartbeat.interval.ms=100\n")
+    tools = Tools(kafka_jars, broker.bootstrap)
+    who = ("--topic", group.topic, "--group-id", group.topic, "--command-config", config)
+
+    def join(assignor: str) -> None:
+        how = ("--assignment-strategy", f"org.apache.kafka.clients.consumer.{assignor}")
+        group.members["java"] = Verifiable(tools.command("consumer", *who, *how))
+
+    return join
+
+
+@pytest.mark.java
+def test_a_java_member_beside_ours_and_librdkafkas_gets_the_same_whoever_leads(
+    group: Group, java: Callable[[str], None]
+) -> None:
+    joins: dict[str, Join] = {
+        "kafka-python": partial(group.join, "kafka-python", strategies=(kafka_python.Range,)),
+        "librdkafka": partial(group.join, "librdkafka", assignors=("range",)),
+        "java": partial(java, "RangeAssignor"),
+    }
+    group.lead_in_turn(joins, partial(group.until_given_by, "range"))
