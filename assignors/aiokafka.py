@@ -43,6 +43,7 @@ def as_aiokafka(assignor: Assignor, client_rack: str | None = None) -> AbstractP
 # aiokafka uses what it is given as it is, so each consumer gets one of its own: `[Sticky()]`.
 Range = partial(as_aiokafka, BUILTIN["range"])
 RoundRobin = partial(as_aiokafka, BUILTIN["roundrobin"])
+Sticky = partial(as_aiokafka, BUILTIN["sticky"])
 
 
 class _SubscriptionV3(ConsumerProtocolMemberMetadata):

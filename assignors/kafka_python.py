@@ -36,6 +36,8 @@ def as_kafka_python(
 # A consumer calls what is no strategy yet, so each makes one of its own of these.
 Range = partial(as_kafka_python, BUILTIN["range"])
 RoundRobin = partial(as_kafka_python, BUILTIN["roundrobin"])
+Sticky = partial(as_kafka_python, BUILTIN["sticky"])
+CooperativeSticky = partial(as_kafka_python, BUILTIN["cooperative-sticky"])
 
 
 class _Strategy(AbstractPartitionAssignor):

@@ -2,6 +2,7 @@
 
 The bytes are Java's: ConsumerProtocol.serializeSubscription and serializeAssignment of Kafka 4.3,
 the user data by subscriptionUserData of each assignor after onAssignment of `OWNED`, generation 7.
+(In what order topics stand in the user data of `sticky` is left to a HashMap, and means nothing.)
 """
 
 import subprocess
@@ -28,7 +29,7 @@ from kohort.assignors.kafka_python import as_kafka_python
 from kohort.assignors.model import Assignment, Assignor, Subscription, Topics
 
 TOPICS = ("orders", "bills")
-OWNED = (("orders", 2), ("orders", 0), ("bills", 1))
+OWNED = (("orders", 0), ("orders", 2), ("bills", 1))
 GENERATION = 7
 # version 3, two topics
 HEAD = "0003 00000002 0005 62696c6c73 0006 6f7264657273"
@@ -70,25 +71,37 @@ def remembering(strategy: Any) -> Any:
     return strategy
 
 
-@pytest.mark.parametrize("name", ["range", "roundrobin"])
+# By strategy: the user data before the first assignment, and after it.
+USER_DATA = {
+    "range": (NO_USER_DATA, NO_USER_DATA),
+    "roundrobin": (NO_USER_DATA, NO_USER_DATA),
+    "sticky": (NO_USER_DATA, f"0000002b {PLACES} {GENERATION_7}"),
+    "cooperative-sticky": ("00000004 ffffffff", f"00000004 {GENERATION_7}"),
+}
+
+
+@pytest.mark.parametrize("name", USER_DATA)
 def test_kafka_pythons_members_write_what_javas_write(name: str) -> None:
-    first, near = as_kafka_python(BUILTIN[name]), as_kafka_python(BUILTIN[name], client_rack="a")
-    assert asked(first) == as_bytes(HEAD, NO_USER_DATA, *FIRST)
-    again = as_bytes(HEAD, NO_USER_DATA, NOTHING_OWNED, GENERATION_7)
-    assert asked(remembering(first), GENERATION, OWNED) == again + as_bytes(NO_RACK)
-    assert asked(remembering(near), GENERATION, OWNED) == again + as_bytes(RACK_A)
+    first, later = USER_DATA[name]
+    owned = PLACES if name == "cooperative-sticky" else NOTHING_OWNED
+    for rack, told in ((None, NO_RACK), ("a", RACK_A)):
+        strategy = as_kafka_python(BUILTIN[name], client_rack=rack)
+        assert asked(strategy) == as_bytes(HEAD, first, NOTHING_OWNED, "ffffffff", told)
+        again = asked(remembering(strategy), GENERATION, OWNED)
+        assert again == as_bytes(HEAD, later, owned, GENERATION_7, told)
 
 
-@pytest.mark.parametrize("name", ["range", "roundrobin"])
-def test_aiokafkas_members_write_what_javas_write(name: str) -> None:
-    """But for the generation, which aiokafka keeps from its strategies."""
-    strategy = as_aiokafka(BUILTIN[name])
-    first = as_bytes(HEAD, NO_USER_DATA, *FIRST)
-    assert strategy.metadata(TOPICS).encode() == first
-    strategy.on_assignment(ConsumerProtocol.ASSIGNMENT.decode(as_bytes(ASSIGNED)))
-    assert strategy.metadata(TOPICS).encode() == first
-    near = as_aiokafka(BUILTIN[name], client_rack="a")
-    assert near.metadata(TOPICS).encode() == first[:-2] + as_bytes(RACK_A)
+@pytest.mark.parametrize("name", ["range", "roundrobin", "sticky"])
+def test_aiokafkas_members_write_what_javas_write_but_for_the_generation(name: str) -> None:
+    """aiokafka keeps it from its strategies."""
+    first, later = USER_DATA[name]
+    for rack, told in ((None, NO_RACK), ("a", RACK_A)):
+        strategy = as_aiokafka(BUILTIN[name], client_rack=rack)
+        rest = (NOTHING_OWNED, "ffffffff", told)
+        assert strategy.metadata(TOPICS).encode() == as_bytes(HEAD, first, *rest)
+        strategy.on_assignment(ConsumerProtocol.ASSIGNMENT.decode(as_bytes(ASSIGNED)))
+        without = later.replace(GENERATION_7, "ffffffff")
+        assert strategy.metadata(TOPICS).encode() == as_bytes(HEAD, without, *rest)
 
 
 class Custom(Assignor):

@@ -12,6 +12,7 @@ from broker_thread import BrokerThread
 from kohort.assignors import aiokafka, kafka_python
 from kohort.assignors.builtin import BUILTIN
 from kohort.assignors.model import Assignment, Assignor, Subscription, Topics
+from kohort.assignors.sticky.cooperative import CooperativeSticky
 from kohort.broker.groups.voice import Event
 
 from ..clients.adapter import Client, ConsumerSettings
@@ -200,16 +201,42 @@ def test_custom_strategies_share_by_what_members_tell_whoever_leads(group: Group
     group.lead_in_turn(joins, until_weighed)
 
 
-@pytest.mark.parametrize("name", ["range", "roundrobin"])
-def test_eager_members_of_three_libraries_get_the_same_whoever_leads(
-    name: str, group: Group
-) -> None:
+def test_eager_members_of_three_libraries_get_the_same_whoever_leads(group: Group) -> None:
     joins: dict[str, Join] = {
-        library: partial(group.join, library, strategies=(plug(BUILTIN[name]),))
+        library: partial(group.join, library, strategies=(plug(BUILTIN["roundrobin"]),))
         for library, plug in PLUGGED.items()
     }
-    joins["librdkafka"] = partial(group.join, "librdkafka", assignors=(name,))
-    group.lead_in_turn(joins, partial(group.until_given_by, name))
+    joins["librdkafka"] = partial(group.join, "librdkafka", assignors=("roundrobin",))
+    group.lead_in_turn(joins, partial(group.until_given_by, "roundrobin"))
+
+
+class Noted(CooperativeSticky):
+    """Notes how many partitions members claimed and got, round by round."""
+
+    def __init__(self) -> None:
+        self.rounds: list[tuple[list[int], list[int]]] = []
+
+    def assign(self, topics: Topics, members: Mapping[str, Subscription]) -> Assignment:
+        shares = super().assign(topics, members)
+        claimed = sorted(len(member.owned) for member in members.values())
+        self.rounds.append((claimed, sorted(map(len, shares.values()))))
+        return shares
+
+
+def test_a_cooperative_member_gives_away_in_two_rounds_and_never_stops_with_the_rest(
+    group: Group,
+) -> None:
+    noted = Noted()
+    strategies = (kafka_python.as_kafka_python(noted),)
+    leader = group.join("kafka-python", strategies=strategies)
+    group.until_shared()
+    (kept_and_given,) = group.owned().values()
+    told = leader.rebalances
+    group.join("librdkafka", assignors=("cooperative-sticky",))
+    group.until_shared()
+    assert noted.rounds[-2:] == [([0, 4], [0, 2]), ([0, 2], [2, 2])]
+    assert set(leader.assignment()) < set(kept_and_given)
+    assert leader.rebalances == told, "it was given nothing anew"
 
 
 @pytest.fixture
@@ -230,12 +257,38 @@ def java(
 
 
 @pytest.mark.java
-def test_a_java_member_beside_ours_and_librdkafkas_gets_the_same_whoever_leads(
+def test_range_members_of_four_libraries_get_the_same_whoever_leads(
     group: Group, java: Callable[[str], None]
 ) -> None:
     joins: dict[str, Join] = {
         "kafka-python": partial(group.join, "kafka-python", strategies=(kafka_python.Range,)),
+        "aiokafka": lambda: group.join("aiokafka", strategies=(aiokafka.Range(),)),
         "librdkafka": partial(group.join, "librdkafka", assignors=("range",)),
         "java": partial(java, "RangeAssignor"),
     }
     group.lead_in_turn(joins, partial(group.until_given_by, "range"))
+
+
+@pytest.mark.java
+def test_sticky_members_of_three_libraries_share_whoever_leads(
+    group: Group, java: Callable[[str], None]
+) -> None:
+    joins: dict[str, Join] = {
+        "kafka-python": partial(group.join, "kafka-python", strategies=(kafka_python.Sticky,)),
+        "aiokafka": lambda: group.join("aiokafka", strategies=(aiokafka.Sticky(),)),
+        "java": partial(java, "StickyAssignor"),
+    }
+    group.lead_in_turn(joins, group.until_shared)
+
+
+@pytest.mark.java
+def test_cooperative_members_of_three_libraries_share_whoever_leads(
+    group: Group, java: Callable[[str], None]
+) -> None:
+    ours = (kafka_python.CooperativeSticky,)
+    joins: dict[str, Join] = {
+        "kafka-python": partial(group.join, "kafka-python", strategies=ours),
+        "librdkafka": partial(group.join, "librdkafka", assignors=("cooperative-sticky",)),
+        "java": partial(java, "CooperativeStickyAssignor"),
+    }
+    group.lead_in_turn(joins, group.until_shared)
