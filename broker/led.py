@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from ..log.errors import CorruptBatch, LogError
 from ..offsets.store import OffsetsStore
 from ..protocol.errors import ErrorCode
 from ..topics.waiters import Waiters
@@ -210,9 +211,10 @@ class LedPartitions(ABC):
             self._loader.begin(shard)
         self._deliver(lost.unload().replies)
 
-    def _misread(self, shard: ServedShard, error: OSError) -> None:
-        """What the table has in files cannot be read. The log has all of it, and what is decided
-        stays decided: it is read once more, when it has it."""
+    def _misread(self, shard: ServedShard, error: OSError | CorruptBatch) -> None:
+        """What the table has in files cannot be read, or the log where a survey said it can. The
+        log has all there is, and what is decided stays decided: it is read once more, when it has
+        it."""
         _log.error(
             "The snapshot of partition %d of the offsets topic is thrown away, and its log read, "
             "after: %s",
@@ -222,13 +224,14 @@ class LedPartitions(ABC):
         log, lost = shard.log, shard.coordinator
         assert log is not None
         self._snapshots.drop(shard)
-        # The log has not failed, so it is not to be recovered under a round that is being synced.
+        # The log has not failed, so it is not to be recovered under a round that is being synced
+        # (there is none while it is read, which is when a bad batch is met).
         shard.gathered = shard.forgetting = shard.log = None
         shard.coordinator = self._new_coordinator(shard.partition)
         shard.disarm()
         try:
-            self._store.forget_snapshot(log)
-        except OSError as failure:
+            self._store.distrust(shard.partition, log, error)
+        except (OSError, LogError) as failure:
             self._fail(shard, failure)
         else:
             self._loader.begin(shard)

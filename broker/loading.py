@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 
-from ..log.errors import LogError
+from ..log.errors import CorruptBatch, LogError
 from ..offsets.cold import UnreadableGroup
 from ..offsets.records import UndecodableRecord
 from ..offsets.store import OffsetsStore
@@ -20,7 +20,8 @@ class Loader:
     """Reads one log after the other: first those that somebody has asked for.
 
     `read(shard)` hears that the log has been read, `failed(shard, error)` that it cannot be,
-    `misread(shard, error)` that its snapshot cannot; `idle()` that there is nothing to read.
+    `misread(shard, error)` that what stands beside it misleads; `idle()` that there is nothing to
+    read.
     """
 
     def __init__(
@@ -30,7 +31,7 @@ class Loader:
         call_soon: Callable[[Callable[[], None]], object],
         read: Callable[[ServedShard], None],
         failed: Callable[[ServedShard, Exception], None],
-        misread: Callable[[ServedShard, OSError], None],
+        misread: Callable[[ServedShard, OSError | CorruptBatch], None],
         idle: Callable[[], None],
     ) -> None:
         self._store = store
@@ -106,6 +107,7 @@ class Loader:
         """Read so many records more; whether there is nothing left to read."""
         if shard.loading is None:
             return True  # given up meanwhile
+        assert shard.log is not None
         loaded = 0
         apply = shard.coordinator.apply
         try:
@@ -119,7 +121,10 @@ class Loader:
             self._misread(shard, error)
             return True
         except (OSError, LogError, UndecodableRecord) as error:
-            self._failed(shard, error)
+            if isinstance(error, CorruptBatch) and shard.log.surveyed_end:
+                self._misread(shard, error)
+            else:
+                self._failed(shard, error)
             return True
         shard.loading = None
         self._has_read(shard)

@@ -6,6 +6,7 @@ from contextlib import suppress
 from functools import partial
 from time import monotonic
 
+from ..log.log import Log
 from ..offsets.cold import UnreadableGroup
 from ..offsets.records import GroupStored, OffsetsRecord, Unknown
 from ..offsets.snapshot import SnapshotWriter
@@ -98,6 +99,7 @@ class Snapshots:
             if error is None:
                 writer.finish(shard.log.end_offset)
                 shard.snapshot = None
+                shard.log.survey()
             else:
                 self._give_up(shard, error)
         except OSError as failure:
@@ -132,21 +134,27 @@ class Snapshots:
             log = shard.log
             if log is None or shard.state is not ShardState.ACTIVE:
                 continue
-            read_else = shard.snapshot_end if self._store.has_snapshot(log) else log.start_offset
-            if log.end_offset - read_else < AT_END_RECORDS:
-                continue
-            self._abandon(shard)
-            writer = self._begin(shard)
-            if writer is None:
-                continue
             try:
-                for _ in writer.slices:
-                    if monotonic() > until:
-                        return
-                writer.finish(log.end_offset)
-                shard.snapshot = None
+                self._write_at_end(shard, log, until)
+                # This takes less than a millisecond.
+                if log.end_offset - log.surveyed_end >= AT_END_RECORDS:
+                    log.survey()
             except OSError as error:
                 self._give_up(shard, error)
+
+    def _write_at_end(self, shard: ServedShard, log: Log, until: float) -> None:
+        read_else = shard.snapshot_end if self._store.has_snapshot(log) else log.start_offset
+        if log.end_offset - read_else < AT_END_RECORDS or monotonic() > until:
+            return
+        self._abandon(shard)
+        writer = self._begin(shard)
+        if writer is None:
+            return
+        for _ in writer.slices:
+            if monotonic() > until:
+                return
+        writer.finish(log.end_offset)
+        shard.snapshot = None
 
 
 def _stored(coordinator: Coordinator) -> Iterator[OffsetsRecord]:

@@ -3,7 +3,7 @@
 log.py           a partition's log: what the rest of kohort uses
 reader.py        its reading half
 rounds.py        group commit: what was gathered is written and synced together
-recovery.py      what survives when a log is opened
+recovery.py      what survives when a log is opened;  survey.py: what need not be walked for it
 segment.py       one file of batches: walk it, find in it;  index.py: where batches begin
 batch.py         a batch, whole;  header.py: its 61 bytes;  builder.py writes, records.py reads
 cleaner.py       compaction: of each key the newest record;  filtering.py: what is left of a batch

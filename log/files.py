@@ -83,6 +83,10 @@ class Files(Protocol):
         """Bytes of the volume that the folder is on, and how many of them can still be had; -1
         where nobody knows."""
 
+    def boot_id(self) -> str:
+        """Another one after each start of the machine: what was written and never synced is there
+        while it is the same. Empty where nobody knows."""
+
     def lock(self, path: Path) -> Lock:
         """Takes the lock file `path`; raises BlockingIOError when another holds it."""
 
@@ -91,6 +95,7 @@ class Files(Protocol):
 # takes as long as the write, so not every time.
 LOOK_SECONDS = 0.5
 NAMES_OF_OPEN_FILES = "/proc/self/fd"
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def _datasync(fd: int) -> None:
@@ -276,6 +281,12 @@ class DiskFiles:
     def space(self, folder: Path) -> tuple[int, int]:
         usage = shutil.disk_usage(folder)
         return usage.total, usage.free
+
+    def boot_id(self) -> str:
+        try:
+            return BOOT_ID.read_text().strip()
+        except OSError:
+            return ""  # no Linux
 
     def lock(self, path: Path) -> DiskLock:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)

@@ -1,11 +1,13 @@
 """Where batches begin in a segment, sparsely: one entry per `interval_bytes`, as in Kafka's
-.index and .timeindex files, but in memory and made by the scan that every open needs anyway.
+.index and .timeindex files, but in memory: made by a scan, or taken from a survey (survey.py).
 """
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
+
+ENTRY_BYTES = 16
 
 
 class SparseIndex:
@@ -40,6 +42,25 @@ class SparseIndex:
             self._positions.append(position)
             self._running_max.append(max_timestamp_before)
             self._next_position = position + self._interval_bytes
+
+    @property
+    def last_position(self) -> int:
+        """Of the last noted batch; 0 without one."""
+        return self._positions[-1] if self._positions else 0
+
+    def packed(self) -> bytes:
+        """All entries, in this machine's byte order."""
+        return b"".join(map(array.tobytes, (self._offsets, self._positions, self._running_max)))
+
+    def unpack(self, data: bytes) -> None:
+        """In the place of what was noted: what `packed` gave."""
+        count = len(data) // ENTRY_BYTES
+        offsets, positions, running_max = array("I"), array("I"), array("q")
+        offsets.frombytes(data[: 4 * count])
+        positions.frombytes(data[4 * count : 8 * count])
+        running_max.frombytes(data[8 * count :])
+        self._offsets, self._positions, self._running_max = offsets, positions, running_max
+        self._next_position = self.last_position + self._interval_bytes if count else 0
 
     def at_or_before_offset(self, offset: int) -> int:
         """The position of the last noted batch whose base offset is not above `offset`."""

@@ -13,14 +13,16 @@ from struct import Struct
 from .batch import read_header
 from .config import LogConfig
 from .deletion import delete_below, delete_folder
+from .derived import remove_derived
 from .errors import CleaningStopped, LogError, LogFailed, OffsetOutOfRange
 from .files import Files
 from .header import LENGTH_END
 from .reader import LogReader
 from .recovery import recover
 from .segment import Segment
+from .survey import write_survey
 from .swapping import Swap, set_aside
-from .work import Work
+from .work import Work, in_place
 
 __all__ = ["Log", "LogConfig"]
 
@@ -203,6 +205,8 @@ class Log(LogReader):
             raise OffsetOutOfRange(offset, self.start_offset, self.end_offset)
         with self._syncing:
             try:
+                if offset < self.surveyed_end:
+                    in_place(remove_derived(self.folder, self.files))
                 self._truncate(offset)
             except OSError as error:
                 self.end_offset = min(self.end_offset, offset)  # what is beyond counts no more
@@ -241,6 +245,21 @@ class Log(LogReader):
         self._deleted_before = max(offset, self._deleted_before)
         with self._syncing:
             delete_below(self._segments, offset, self.files)
+
+    @property
+    def surveyed_end(self) -> int:
+        """Up to here at most the next opening need not walk the batches."""
+        return max((segment.surveyed_end for segment in self._segments), default=0)
+
+    def survey(self) -> None:
+        """Leaves word of them beside the log. Raises OSError."""
+        # While a sync is under way, or once one has failed, nobody knows what is durable.
+        if self.failed is None and self._syncing.acquire(blocking=False):
+            try:
+                synced = self.config.sync_at_open
+                write_survey(self.folder, self.files, self._segments, synced=synced)
+            finally:
+                self._syncing.release()
 
     def begin_segment(self) -> None:
         """Closes the active segment, if there is anything in it. Raises OSError."""

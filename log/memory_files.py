@@ -112,6 +112,9 @@ class MemoryFiles:
     def space(self, folder: Path) -> tuple[int, int]:  # noqa: ARG002
         return -1, -1
 
+    def boot_id(self) -> str:
+        return ""  # nothing of this survives the process
+
     def lock(self, path: Path) -> MemoryLock:
         if path in self.locked:
             raise BlockingIOError(errno.EWOULDBLOCK, os.strerror(errno.EWOULDBLOCK), str(path))

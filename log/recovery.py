@@ -10,6 +10,7 @@ from pathlib import Path
 from .errors import CorruptBatch, UnsupportedMagic
 from .files import File, Files
 from .segment import CHUNK_BYTES, Segment, base_offset_of
+from .survey import surveyed_in
 from .swapping import SWAP, finish_swaps, leftovers_in, replaced_by
 
 logger = logging.getLogger("kohort.log")
@@ -27,10 +28,11 @@ def recover(
     """The log's segments, scanned, in order. Only the last one is left open.
 
     Every batch is checked, except in segments that end at or before `recovery_point`: what is
-    known to be durable is walked and not summed again. A bad batch ends the log there, as in
-    Kafka's LogLoader; bytes behind it go to a file `*.cut`, later segments are renamed to that.
-    With `read_only` the log ends there too, but nothing is touched. `sync` makes durable what
-    was not trusted; else it is left `dirty`.
+    known to be durable is walked and not summed again. What a survey tells of (survey.py) is not
+    walked either. A bad batch ends the log there, as in Kafka's LogLoader; bytes behind it go to a
+    file `*.cut`, later segments are renamed to that. With `read_only` the log ends there too, but
+    nothing is touched, and no survey is believed. `sync` makes durable what was not trusted; else
+    it is left `dirty`.
 
     Raises OSError, and UnsupportedMagic for logs of Kafka before 0.11, which nobody may cut.
     """
@@ -56,6 +58,7 @@ def _scan_all(
     sync: bool,
 ) -> None:
     suffixes = _segments_in(folder, files, index_interval_bytes)
+    surveyed = {} if read_only else surveyed_in(folder, files, index_interval_bytes)
     bases = sorted(suffixes)
     for number, base_offset in enumerate(bases):
         if segments and base_offset < segments[-1].end_offset:
@@ -67,7 +70,7 @@ def _scan_all(
             )
             _end_here(folder, files, bases[number:], read_only)
             break
-        segment = Segment(
+        segment = surveyed.get(base_offset) or Segment(
             folder,
             files,
             base_offset,
@@ -76,10 +79,8 @@ def _scan_all(
             suffix=suffixes[base_offset],
         )
         later = bases[number + 1 :]
-        trusted = bool(later) and later[0] <= recovery_point
-        segment.dirty = not trusted
         segments.append(segment)
-        flaw = segment.scan(check_crcs=not trusted)
+        flaw = _scan(segment, trusted=bool(later) and later[0] <= recovery_point)
         if isinstance(flaw, UnsupportedMagic):
             raise flaw
         if flaw is not None:
@@ -96,6 +97,13 @@ def _scan_all(
     if sync and segments:
         files.sync_folder(folder)
         files.sync_folder(folder.parent)
+
+
+def _scan(segment: Segment, *, trusted: bool) -> CorruptBatch | None:
+    durable_bytes = 0 if segment.dirty else segment.size  # as a survey told
+    flaw = segment.scan(check_crcs=not trusted)
+    segment.dirty = not trusted and segment.size > durable_bytes
+    return flaw
 
 
 def _segments_in(folder: Path, files: Files, index_interval_bytes: int) -> dict[int, str]:

@@ -118,7 +118,8 @@ def bytes_in(folder: Path, files: Files) -> int:
 
 
 class Segment:
-    """`size` and `end_offset` are what is known good; `dirty` means written since the last sync."""
+    """`size` and `end_offset` are what is known good; `dirty` means written since the last sync.
+    `surveyed_end`: up to which offset a survey beside the log may tell of it (survey.py)."""
 
     __slots__ = (
         "_files",
@@ -136,6 +137,7 @@ class Segment:
         "max_timestamp_position",
         "path",
         "size",
+        "surveyed_end",
     )
 
     def __init__(
@@ -156,6 +158,7 @@ class Segment:
         self.base_offset = base_offset
         self.file: File | None = None
         self.dirty = False
+        self.surveyed_end = 0
         self._forget()
 
     def _forget(self) -> None:
@@ -185,13 +188,13 @@ class Segment:
         self.path = path
 
     def scan(self, *, check_crcs: bool, end: int | None = None) -> CorruptBatch | None:
-        """Learns the segment from its file, up to `end` or the first bad byte, which it reports."""
-        self._forget()
+        """Learns from its file what follows on what is known of the segment, up to `end` or the
+        first bad byte, which it reports."""
         file = self.opened()
         if file.size > SEGMENT_BYTES_MAX:
             raise LogError(f"{self.path} is larger than 2 GiB: no segment of Kafka's or ours")
         try:
-            for place in walk(file, 0, file.size if end is None else end):
+            for place in walk(file, self.size, file.size if end is None else end):
                 header = read_header(place.buffer, place.at)
                 if header.base_offset < self.end_offset or header.last_offset_delta < 0:
                     return CorruptBatch(
@@ -252,6 +255,7 @@ class Segment:
         self.dirty = True
         if size < self.size:
             # Running maxima cannot be taken back, so what is left is walked again: a rare thing.
+            self._forget()
             flaw = self.scan(check_crcs=False)
             assert flaw is None, flaw
 

@@ -9,11 +9,14 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Protocol
 
+from ..log.batch import check_crc
 from ..log.batch import records as records_of
-from ..log.errors import LogError, RecordsTooLarge
+from ..log.derived import remove_derived
+from ..log.errors import CorruptBatch, LogError, RecordsTooLarge
 from ..log.files import Files
 from ..log.log import Log
 from ..log.rounds import Rounds, Settled
+from ..log.work import in_place
 from .partitioner import partition_for
 from .records import OffsetsRecord, decode, encode
 from .snapshot import NAME as SNAPSHOT_NAME
@@ -111,7 +114,7 @@ class OffsetsStore:
 
         Raises OSError; while reading, UndecodableRecord too for a record of a known kind that
         cannot be read: then the partition must not be served (upstream: CoordinatorLoaderImpl),
-        and LogError.
+        and LogError, of which a CorruptBatch is worth a `distrust`.
         """
         snapshot = open_snapshot(log.folder, self._files, log.start_offset, log.end_offset)
         if snapshot is None:
@@ -125,6 +128,7 @@ class OffsetsStore:
         yield [decode(key, value) for key, value in stored]
         transactions = Transactions()
         for header, batch in log.batches(max(begun, log.start_offset)):
+            check_crc(batch, 0, len(batch))  # a survey had none to look at it (log/survey.py)
             if header.producer_id >= 0 or transactions:
                 yield transactions.read(header, batch)
             elif not header.is_control:
@@ -137,9 +141,14 @@ class OffsetsStore:
         encoded = ((key, value) for key, value in map(encode, stored) if value is not None)
         return SnapshotWriter(log.folder, self._files, log.end_offset, table, encoded)
 
-    def forget_snapshot(self, log: Log) -> None:
-        """It is damaged: the log has to be read. Raises OSError."""
-        if self.has_snapshot(log):
+    def distrust(self, partition: int, log: Log, error: OSError | CorruptBatch) -> None:
+        """What stands beside the log is not true: the snapshot has a damaged group, or the log a
+        damaged batch that its survey hid. It goes, and the log is to be read; in the second case it
+        is opened anew, every byte of it. Raises OSError, LogError."""
+        if isinstance(error, CorruptBatch):
+            in_place(remove_derived(log.folder, self._files))
+            self._partition(partition).reopened()
+        elif self.has_snapshot(log):
             self._files.remove(log.folder / SNAPSHOT_NAME)
 
     def has_snapshot(self, log: Log) -> bool:

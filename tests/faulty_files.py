@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kohort.log.log import Log
-from kohort.log.memory_files import MemoryFile, MemoryFiles, MemoryLock
+from kohort.log.memory_files import MemoryFile, MemoryFiles
 
 SECTOR_BYTES = 512
 
@@ -53,6 +53,7 @@ class FaultyFiles(MemoryFiles):
         super().__init__()
         self.operations: list[tuple[str, str]] = []
         self.crash_at: int | None = None
+        self.boots = 1
         self._faults: list[Fault] = []
         # Identity of the content a name leads to, for names that a crash would find.
         self._durable_names: dict[Path, bytearray] = {}
@@ -170,8 +171,8 @@ class FaultyFiles(MemoryFiles):
                 self._durable_names[path] = content
         self._durable_folders.update(p for p in self.folders if p.parent == folder)
 
-    def lock(self, path: Path) -> MemoryLock:
-        return super().lock(path)
+    def boot_id(self) -> str:
+        return f"boot {self.boots}"
 
     def crash(self, chance: random.Random | None = None) -> None:
         """Power cut and restart. Without `chance` all that was not synced is gone; with it,
@@ -200,6 +201,7 @@ class FaultyFiles(MemoryFiles):
         self.folders = folders | {parent for path in survivors for parent in path.parents}
         self.locked.clear()
         self.crash_at = None
+        self.boots += 1
         self.heal()
         self._durable_names = dict(survivors)
         self._durable_folders = set(self.folders)

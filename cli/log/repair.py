@@ -16,12 +16,13 @@ from typing import Final, NamedTuple
 
 from ...log.batch import Record, check_crc
 from ...log.config import LogConfig
+from ...log.derived import remove_derived
 from ...log.errors import CorruptBatch, FolderInUse
 from ...log.files import DiskFiles, File, Files
 from ...log.lock import LOCK_NAME, lock_folder
 from ...log.segment import CHUNK_BYTES, base_offset_of
 from ...log.swapping import SIDECARS, finish_swaps, leftovers_in
-from ...offsets.snapshot import NAME as SNAPSHOT_NAME
+from ...log.work import in_place
 from ..errors import UserError
 from .impact import impact
 from .progress import bytes_of, progress
@@ -189,10 +190,11 @@ def mend(damage: Damage, files: Files) -> list[str]:
         _copy(old, damage.kept, aside, files, damage.moved)
     finally:
         old.close()
-    # Kafka's, which it makes again, and our snapshot, which may tell of what the log has no more.
-    for stale in (*(path.with_suffix(suffix) for suffix in SIDECARS), folder / SNAPSHOT_NAME):
+    # Kafka's, which it makes again, and ours, which may tell of what the log has no more.
+    for stale in (path.with_suffix(suffix) for suffix in SIDECARS):
         if files.exists(stale):
             files.remove(stale)
+    in_place(remove_derived(folder, files))
     files.sync_folder(folder)
     files.rename(aside, path)
     files.sync_folder(folder)

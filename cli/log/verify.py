@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from ...log.batch import records
+from ...log.derived import SUFFIX
 from ...log.errors import InvalidRecord, UnsupportedMagic
 from ...log.files import DiskFiles, Files
 from ...offsets.cold import SPILL_NAME
@@ -17,7 +18,6 @@ from ...offsets.errors import UndecodableRecord
 from ...offsets.kinds import read_entry
 from ...offsets.records import Unknown
 from ...offsets.records import decode as decode_offsets
-from ...offsets.snapshot import NAME, NEW_NAME
 from ...topics.records import UnreadableRecord
 from ...topics.records import decode as decode_registry
 from ..errors import UserError
@@ -39,8 +39,6 @@ KNOWN_FILES: Final = {
     "leader-epoch-checkpoint",
     "partition.metadata",
     "quorum-state",
-    NAME,
-    NEW_NAME,
     SPILL_NAME,
 }
 
@@ -259,7 +257,7 @@ def strangers(source: Source) -> Iterator[str]:
             yield f"{path.name}: what a recovery or a repair put aside; nobody reads it."
         elif match and path.suffix != ".log":
             yield f"{path.name}: of a compaction or deletion, under way or interrupted."
-        elif not match and path.suffix not in BESIDE and path.name not in KNOWN_FILES:
+        elif not match and path.suffix not in {*BESIDE, SUFFIX} and path.name not in KNOWN_FILES:
             yield f"{path.name}: no file of a log; left alone."
 
 

@@ -11,6 +11,7 @@ from faulty_files import Crashed, FaultyFiles
 from kohort.broker import snapshots
 from kohort.broker.groups.commands import DeleteGroup, OffsetFetch
 from kohort.broker.led import RETRY_FAILED_MS
+from kohort.log import survey
 from kohort.log.cleaner import clean
 from kohort.log.filtering import Terms
 from kohort.log.log import LogConfig
@@ -189,6 +190,63 @@ def test_a_snapshot_of_a_log_that_has_been_cut_since_is_thrown_away() -> None:
     again = World("fsync", files)
     assert [again.fetched(group_id) for group_id in GROUPS] == [2] * 6
     assert not files.exists(SNAPSHOT)
+
+
+def rotten(durability: str = "fsync") -> FaultyFiles:
+    """Of a broker that has stopped, with a wrong bit in the second of three rounds, of which a
+    survey says that it is sound."""
+    config = LogConfig(index_interval_bytes=100, sync_at_open=durability == "fsync")
+    files = stopped(filled(World(durability, log_config=config)))  # type: ignore[arg-type]
+    content = files.contents[FOLDER / f"{0:020d}.log"]
+    content[len(content) // 2] ^= 1
+    return files
+
+
+def test_a_start_does_not_read_what_it_need_not_and_serves_what_the_snapshot_tells() -> None:
+    again = World("fsync", rotten())
+    again.commit("more", 4, group_id=GROUPS[0])
+    again.turn()
+    assert [again.fetched(group_id) for group_id in GROUPS] == [4, 3, 3, 3, 3, 3]
+    once_more = World("fsync", stopped(again))
+    assert [once_more.fetched(group_id) for group_id in GROUPS] == [4, 3, 3, 3, 3, 3]
+
+
+@pytest.mark.parametrize("durability", ["fsync", "os"])
+def test_a_damaged_batch_that_a_survey_hid_is_cut_off_when_it_is_read(
+    durability: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    files = rotten(durability)
+    files.contents[SNAPSHOT][-1] ^= 1
+    again = World(durability, files)  # type: ignore[arg-type]
+    assert [again.fetched(group_id) for group_id in GROUPS] == [1] * 6
+    assert "its log read, after: checksum" in caplog.text
+    assert "They are kept in" in caplog.text
+    again.commit("more", 4, group_id=GROUPS[0])
+    again.turn()
+    once_more = World(durability, stopped(again))  # type: ignore[arg-type]
+    assert [once_more.fetched(group_id) for group_id in GROUPS] == [4, 1, 1, 1, 1, 1]
+
+
+def test_a_damaged_group_and_a_damaged_batch_cost_what_a_start_without_both_costs() -> None:
+    files = rotten()
+    files.contents[SNAPSHOT][12] ^= 1  # in the piece of the first group
+    again = World("fsync", files)
+    assert again.fetched(GROUPS[1]) == 3
+    fetch = OffsetFetch(GROUPS[0], (("t", (0,)),), False, None, -1)
+    again.ask("damaged", fetch)
+    again.turn()
+    assert again.answers["damaged"].error is ErrorCode.coordinator_load_in_progress
+    assert [again.fetched(group_id) for group_id in GROUPS] == [1] * 6
+
+
+def test_a_log_that_is_read_from_its_start_is_not_walked_at_the_next() -> None:
+    world = filled(World("fsync"))
+    world.files.contents.pop(FOLDER / survey.NAME)
+    again = World("fsync", world.files)
+    again.fetched("nobody")
+    assert again.partition.log.surveyed_end == 0
+    once_more = World("fsync", stopped(again))
+    assert once_more.partition.log.surveyed_end == 18
 
 
 def test_a_full_disk_costs_the_snapshot_and_no_commit() -> None:
