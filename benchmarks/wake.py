@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from kohort.broker.snapshots import EVERY_RECORDS
+from kohort.log.derived import SUFFIX
 from kohort.offsets.partitioner import partition_for
 from kohort.offsets.snapshot import NAME as SNAPSHOT
 
@@ -157,7 +158,7 @@ def told_offset(server: servers.Server, request: bytes, group: str) -> bool:
 
 
 def forget_snapshots(data: Path) -> None:
-    for path in data.rglob(SNAPSHOT):
+    for path in data.rglob(f"*{SUFFIX}"):
         path.unlink()
 
 
