@@ -26,7 +26,7 @@ $(STAMP): pyproject.toml
 demo: $(STAMP)
 	@$(BIN)/python demo/run.py
 
-# Side by side: most of what the tests do is wait for clients.
+# Side by side: much of what the tests do is wait for clients.
 test: lint types
 	$(BIN)/pytest -q -n auto
 

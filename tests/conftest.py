@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from jvm import java
 
 # `fast` draws the same few examples in every run; `deep` goes looking, for hours if need be.
 # No deadline in either: a shared machine stalls, and no test here is about time.
@@ -25,6 +26,21 @@ settings.register_profile("deep", max_examples=5_000, deadline=None)
 settings.load_profile(os.environ.get("KOHORT_HYPOTHESIS_PROFILE", "fast"))
 
 NEEDS_JAVA = "needs Kafka's own tools: a Java runtime and Maven (`java` and `mvn` on the PATH)"
+
+
+# For each core: half of the time of a run is waiting for clients, processes and sessions.
+WORKERS_PER_CORE = 2
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """How many `-n auto` are."""
+    return WORKERS_PER_CORE * (os.cpu_count() or 1)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest tests come first, so that the run does not end with one worker busy alone."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -65,8 +81,8 @@ def kafka_tool(kafka_jars: Path) -> Callable[..., str]:
     """
 
     def run(tool_class: str, *args: str | Path) -> str:
-        java = ["java", "-XX:TieredStopAtLevel=1", "-cp", f"{kafka_jars}/*"]
-        done = subprocess.run([*java, tool_class, *map(str, args)], capture_output=True, text=True)
+        command = [*java(kafka_jars, "tools"), tool_class, *map(str, args)]
+        done = subprocess.run(command, capture_output=True, text=True)
         output = done.stdout + done.stderr
         assert done.returncode == 0, f"{tool_class} ended with {done.returncode}:\n{output}"
         return done.stdout

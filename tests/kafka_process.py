@@ -10,6 +10,9 @@ import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from jvm import archive, archiving, java
+
+MEMORY = "-Xmx512m"
 STARTED_WITHIN_SECONDS = 120  # about six on an idle machine
 ONE_COPY = (
     "offsets.topic.replication.factor",
@@ -28,13 +31,13 @@ class KafkaFolder:
         self.data = folder / "data"
         self.log = folder / "kafka.log"
         self._settings = settings
-        self._java = ["java", "-Xmx512m", "-XX:TieredStopAtLevel=1", "-cp", f"{jars}/*"]
+        self._jars = jars
 
     def format(self) -> None:
         """As Kafka's own storage tool does it, for a cluster of a new id."""
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         options = ["-t", cluster_id, "-c", str(self._properties({}, 0, 1))]
-        tool = [*self._java, "kafka.tools.StorageTool", "format", *options]
+        tool = [*java(self._jars, "broker"), "kafka.tools.StorageTool", "format", *options]
         done = subprocess.run(tool, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
 
@@ -46,18 +49,23 @@ class KafkaFolder:
         data any more."""
         port, controller_port = _free_ports(2)
         properties = self._properties(settings or {}, port, controller_port)
-        with self.log.open("w") as log:
-            command = [*self._java, "kafka.Kafka", str(properties)]
+        with contextlib.ExitStack() as stack:
+            if archive(self._jars, "broker").exists():
+                jvm = java(self._jars, "broker", MEMORY)
+            else:
+                jvm, ends_well = stack.enter_context(archiving(self._jars, "broker", MEMORY)), True
+            log = stack.enter_context(self.log.open("w"))
+            command = [*jvm, "kafka.Kafka", str(properties)]
             process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self.folder)
-        try:
-            self._wait(port, process)
-            yield f"127.0.0.1:{port}"
-            if ends_well:
-                process.send_signal(signal.SIGTERM)
-                assert process.wait(STARTED_WITHIN_SECONDS) in (0, 143), self.log.read_text()
-        finally:
-            process.kill()
-            process.wait()
+            try:
+                self._wait(port, process)
+                yield f"127.0.0.1:{port}"
+                if ends_well:
+                    process.send_signal(signal.SIGTERM)
+                    assert process.wait(STARTED_WITHIN_SECONDS) in (0, 143), self.log.read_text()
+            finally:
+                process.kill()
+                process.wait()
 
     def _properties(self, more: Mapping[str, str], port: int, controller_port: int) -> Path:
         path = self.folder / "server.properties"

@@ -5,6 +5,7 @@ Made from the dataclasses' types alone, so that it does not share a mistake with
 
 import dataclasses
 import datetime
+import functools
 import io
 import types
 import uuid
@@ -110,6 +111,7 @@ _LARGE: dict[str, Any] = {
 }
 
 
+@functools.cache  # it takes longer to make than to draw from
 def messages(entity: Any) -> st.SearchStrategy[Any]:
     """Any message of this kio class."""
     return st.builds(entity, **{f.name: _values(f) for f in dataclasses.fields(entity)})

@@ -13,7 +13,7 @@ from kafka_process import KafkaFolder
 from .asking import ask, said_of_groups
 from .test_takeover import of_groups, serving
 
-pytestmark = pytest.mark.java
+pytestmark = [pytest.mark.java, pytest.mark.slow]
 
 SETTINGS = {
     "offsets.topic.num.partitions": "4",

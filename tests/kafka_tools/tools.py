@@ -1,16 +1,15 @@
 """Kafka's command line tools as processes: some run to their end, two talk while they work."""
 
 import json
-import os
 import signal
 import subprocess
 import threading
 from pathlib import Path
 from typing import Any, NamedTuple
 
-# Most of a tool's time is the start of its JVM: the quick compiler and the small collector suit it.
-# Its own log would get among what the tools say.
-JVM = ("java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m", "-Xlog:disable")
+from jvm import archive, archiving, java
+
+MEMORY = "-Xmx256m"
 PATIENCE_SECONDS = 60
 
 COMMANDS = {
@@ -60,26 +59,22 @@ class Tools:
 
     def __init__(self, jars: Path, bootstrap: str) -> None:
         self.bootstrap = bootstrap
-        # The classes of Kafka's clients as a JVM keeps them: that halves the time of a start.
-        self._archive = jars.with_name(f"{jars.name}.jsa")
-        self._java = (*JVM, f"-XX:SharedArchiveFile={self._archive}", "-cp", f"{jars}/*")
+        self._jars = jars
 
     def archive_classes(self, topic: str) -> None:
-        """Once per machine, by a tool that has a client of every kind."""
-        if self._archive.exists():
+        """By a tool that has a client of every kind."""
+        if archive(self._jars, "tools").exists():
             return
-        partial = self._archive.with_suffix(f".{os.getpid()}")
         what = ("--topic", topic, "--num-records", 1, "--producer-acks", 1, "--record-size", 10)
-        command = self.command("latency", *what)
-        at = command.index(f"-XX:SharedArchiveFile={self._archive}")
-        command[at] = f"-XX:ArchiveClassesAtExit={partial}"
-        subprocess.run(command, capture_output=True, timeout=PATIENCE_SECONDS)
-        if partial.exists():  # what fails here is for the tests to say
-            partial.rename(self._archive)
+        with archiving(self._jars, "tools", MEMORY) as jvm:
+            command = [*jvm, *self._tool("latency", *what)]
+            subprocess.run(command, capture_output=True, timeout=PATIENCE_SECONDS)
 
     def command(self, name: str, *args: object) -> list[str]:
-        where = ("--bootstrap-server", self.bootstrap)
-        return [*self._java, COMMANDS[name], *where, *map(str, args)]
+        return [*java(self._jars, "tools", MEMORY), *self._tool(name, *args)]
+
+    def _tool(self, name: str, *args: object) -> list[str]:
+        return [COMMANDS[name], "--bootstrap-server", self.bootstrap, *map(str, args)]
 
     def run(self, name: str, *args: object) -> Ended:
         """The tool to its end, whatever that is."""

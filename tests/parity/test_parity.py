@@ -27,6 +27,7 @@ async def test_ours_answers_as_kafka_did(scenario: Scenario) -> None:
 
 @pytest.mark.java
 @pytest.mark.parity
+@pytest.mark.slow
 async def test_ours_answers_as_a_running_kafka_does(
     kafka_jars: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
