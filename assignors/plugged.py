@@ -10,7 +10,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, TypeAlias
 
-from .model import Assignor, Subscription, TopicPartition, Topics
+from .model import Assignment, Assignor, Subscription, TopicPartition, Topics
 
 VERSION = 3
 """Of ConsumerProtocolSubscription and -Assignment, which Java writes: the highest that there is."""
@@ -50,9 +50,28 @@ class Plugged:
         )
 
     def share(self, topics: Topics, members: Mapping[str, Subscription]) -> dict[str, ByTopic]:
+        """ValueError, KeyError: an assignor that may not do what it did, or forgot a member."""
         shares = self.assignor.assign(topics, members)
-        # A member that the assignor forgot is its fault, and is told where it happened (KeyError).
+        if self.assignor.cooperative:
+            _refuse_what_is_not_given_back(self.assignor.name, shares, members)
         return {member: by_topic(shares[member]) for member in members}
+
+
+def _refuse_what_is_not_given_back(
+    name: str, shares: Assignment, members: Mapping[str, Subscription]
+) -> None:
+    """As Java's leader does (ConsumerCoordinator.validateCooperativeAssignment), but that only who
+    was there in the newest generation owns what it claims."""
+    newest = max((told.generation or 0 for told in members.values()), default=0)
+    owned = {member: set(t.owned) for member, t in members.items() if t.generation == newest}
+    taken = {place for member, claim in owned.items() for place in claim - set(shares[member])}
+    for member, share in shares.items():
+        if early := taken.intersection(share) - owned.get(member, set()):
+            raise ValueError(
+                f"{name} is cooperative and gave {member} what another member still owns: "
+                f"{sorted(early)}. Give it to nobody in this round: its owner gives it back and "
+                "joins again, and the next round may give it to anybody."
+            )
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> ByTopic:

@@ -248,6 +248,23 @@ def test_a_member_that_the_assignor_forgot_is_named() -> None:
         )
 
 
+def test_a_cooperative_assignor_may_not_give_away_what_its_owner_still_has() -> None:
+    java = member_of_kafka_python("java", JAVAS)
+    old = member_of_kafka_python("old", OLD)
+    kept, moved = [("bills", 1), ("orders", 2)], ("orders", 0)
+
+    def give(gives: Assignment) -> object:
+        return as_kafka_python(Custom(gives, cooperative=True)).assign(
+            kafka_python_knows(), [java, old]
+        )
+
+    said = r"custom is cooperative and gave old what another member still owns: \[\('orders', 0\)\]"
+    with pytest.raises(ValueError, match=said):
+        give({"java": kept, "old": [moved]})
+    assert give({"java": kept, "old": []})
+    assert give({"java": [*kept, moved], "old": [("orders", 1)]})
+
+
 def test_assignors_bring_no_client_library_along() -> None:
     modules = "kohort.assignors, kohort.assignors.builtin, kohort.assignors.plugged"
     probe = f"import sys, {modules}; print({{'kafka', 'aiokafka'}} & set(sys.modules))"

@@ -1,9 +1,11 @@
 """Groups of real consumers with our strategies, alone and beside librdkafka's, whoever leads."""
 
+import asyncio
+import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from itertools import accumulate, chain
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +13,12 @@ import pytest
 from broker_thread import BrokerThread
 from kohort.assignors import aiokafka, kafka_python
 from kohort.assignors.builtin import BUILTIN
+from kohort.assignors.examples.weighted import Weighted
 from kohort.assignors.model import Assignment, Assignor, Subscription, Topics
 from kohort.assignors.sticky.cooperative import CooperativeSticky
 from kohort.broker.groups.voice import Event
 
-from ..clients.adapter import Client, ConsumerSettings
+from ..clients.adapter import Client, ConsumerSettings, Message
 from ..clients.aio import AioKafka
 from ..clients.driven import Driven
 from ..clients.kafka_python import KafkaPython
@@ -152,31 +155,6 @@ def group(clients: dict[str, Client], events: list[Event], topic: str) -> Iterat
         group.leave(library)
 
 
-class Weighted(Assignor):
-    """Of each topic, to each member in proportion to what its user data says."""
-
-    name = "weighted"
-    cooperative = False
-
-    def __init__(self, weight: int) -> None:
-        self._weight = weight
-
-    def user_data(self, *_: object) -> bytes:
-        return bytes([self._weight])
-
-    def assign(self, topics: Topics, members: Mapping[str, Subscription]) -> Assignment:
-        weights = [(told.user_data or b"\0")[0] for told in members.values()]
-        ends = list(accumulate(weights))
-        return {
-            member: [
-                (topic, partition)
-                for topic, size in topics.partitions.items()
-                for partition in range(begin * size // ends[-1], end * size // ends[-1])
-            ]
-            for member, begin, end in zip(members, [0, *ends], ends, strict=False)
-        }
-
-
 WEIGHTS = {"kafka-python": 3, "aiokafka": 1}
 PLUGGED: dict[str, Callable[[Assignor], Any]] = {
     "kafka-python": kafka_python.as_kafka_python,
@@ -292,3 +270,26 @@ def test_cooperative_members_of_three_libraries_share_whoever_leads(
         "java": partial(java, "CooperativeStickyAssignor"),
     }
     group.lead_in_turn(joins, group.until_shared)
+
+
+def documented() -> list[str]:
+    page = (Path(__file__).parents[2] / "docs" / "assignors.md").read_text()
+    section = page.split("## In kafka-python and aiokafka\n")[1].split("\n## ")[0]
+    return re.findall(r"^```python\n(.*?)^```", section, re.DOTALL | re.MULTILINE)
+
+
+def test_the_programs_of_the_docs_run(clients: dict[str, Client], broker: BrokerThread) -> None:
+    ran: dict[str, Any] = {}
+    admin = clients["kafka-python"].admin()
+    admin.create_topic("orders", PARTITIONS)
+    admin.close()
+    clients["librdkafka"].produce("orders", [Message(b"one espresso")])
+    consumers = []
+    for program in documented():
+        exec(program.replace("127.0.0.1:9092", broker.bootstrap), ran)
+        consumers += [consumer] if (consumer := ran.pop("consumer", None)) else []
+    assert asyncio.run(asyncio.wait_for(ran["first_order"](), 30)).value == b"one espresso"
+    assert len(consumers) == 2
+    for consumer in consumers:
+        until(lambda: consumer.poll(300) or consumer.assignment(), "assigned")  # noqa: B023
+        consumer.close()
