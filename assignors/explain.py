@@ -5,6 +5,7 @@ older. Where the assignor weighed one thing against another it is asked again, w
 for the next round; it remembers nothing, so its answer is what it would have done.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -29,7 +30,7 @@ class Reason(StrEnum):
     CLAIMED_TWICE = "claimed twice"
     """By members of the same generation: Kafka's sticky assignors trust none of them."""
     OLD_CLAIM = "old claim"
-    """Of an earlier generation than that of the member that has it now."""
+    """Of an earlier generation than another: it does not count."""
     HELD_BACK = "held back"
     """Cooperative: whoever has it gives it back first, and the next round gives it away."""
     RACK = "rack"
@@ -161,56 +162,82 @@ class _Rounds:
             no_longer = "does" if len(lost) == 1 else "do"
             words = f"{_and(lost)} {no_longer} not subscribe to {topic} any more"
             return Reason.OWNER_UNSUBSCRIBED, words
-        return self._why_not(at, wanting, member, shares)
+        return self._why_not(at, there, member, shares)
 
     def _why_not(
-        self, at: TopicPartition, wanting: list[str], member: str | None, shares: Assignment
+        self, at: TopicPartition, there: list[str], member: str | None, shares: Assignment
     ) -> tuple[Reason, str]:
-        """Of owners that could have kept it."""
+        """Of owners that are `there`, of whom one at least could have kept it."""
         name = self._assignor.name
         if name in FORGETFUL:
             return Reason.FORGETFUL, f"{name} deals all partitions out anew, whoever had them"
-        generations = {owner: self._generation(owner) for owner in wanting}
-        newest = [owner for owner in wanting if generations[owner] == max(generations.values())]
+        latest = max(map(self._generation, there))
+        newest = [owner for owner in there if self._generation(owner) == latest]
         if len(newest) > 1:
             return Reason.CLAIMED_TWICE, f"{_and(newest)} claim it, and one can have it"
         (owner,) = newest
-        if member == owner:
-            older = _and([other for other in wanting if other != owner])
-            return Reason.OLD_CLAIM, f"{owner}'s claim is newer than that of {older}"
+        wants_it = at[0] in self._members[owner].topics
+        if member == owner or not wants_it:
+            older = _and([other for other in there if other != owner])
+            words = f"{owner}'s claim is newer than that of {older}"
+            return Reason.OLD_CLAIM, words + f", but it wants no {at[0]} any more" * (not wants_it)
         if member is None:
             return Reason.CHOICE, f"{name} gives it to nobody"
-        if self._racks_took(at, owner, member):
-            rack = self._members[owner].rack
-            return Reason.RACK, (
-                f"no replica is in {owner}'s rack {rack}, one is in {member}'s "
-                f"{self._members[member].rack}"
-            )
+        if self._racks_took(at, owner):
+            words = f"no replica is in {owner}'s rack {self._members[owner].rack}"
+            rack = self._members[member].rack
+            near = f", one is in {member}'s {rack}" * (rack in self._racks_of(at))
+            return Reason.RACK, words + near
         if gained := self._gained[owner]:
             topic, partition = gained[0]
             others = f" and {len(gained) - 1} more" * (len(gained) > 1)
             return Reason.EXCHANGE, f"{owner} got {topic}-{partition}{others} in its place"
+        if counts := self._balance(at, owner, member, shares):
+            return Reason.BALANCE, f"balance: {counts}"
+        return Reason.CHOICE, f"{name} gives it to {member}"
+
+    def _balance(
+        self, at: TopicPartition, owner: str, member: str, shares: Assignment
+    ) -> str | None:
+        """The counts, where `owner` with it would be ahead by two or more: in all; or in its topic,
+        as strategies balance that go topic by topic; or at least with all that it had, of which it
+        then lost others, too."""
         having, getting = len(shares[owner]), len(shares[member])
         if having >= getting:
-            numbers = f"{owner} has {having} without it, {member} {getting} with it"
-            return Reason.BALANCE, f"balance: {numbers}"
-        return Reason.CHOICE, f"{name} gives it to {member}"
+            return f"{owner} has {having} without it, {member} {getting} with it"
+        if self._could_keep[owner] > getting:
+            return f"{owner} had {self._could_keep[owner]} to keep, {member} has {getting} with it"
+        topic, _ = at
+        having, getting = (sum(its == topic for its, _ in shares[name]) for name in (owner, member))
+        if having >= getting:
+            return f"of {topic} {owner} has {having} without it, {member} {getting} with it"
+        return None
+
+    @cached_property
+    def _could_keep(self) -> Counter[str]:
+        """By member, how many of those it had are there and wanted by it."""
+        return Counter(
+            owner
+            for (topic, partition), owners in self._had.items()
+            if partition < self._topics.partitions.get(topic, 0)
+            for owner in owners
+            if owner in self._members and topic in self._members[owner].topics
+        )
 
     def _generation(self, member: str) -> int:
         generation = self._members[member].generation
         return -1 if generation is None else generation
 
-    def _racks_took(self, at: TopicPartition, owner: str, member: str) -> bool:
-        """Whether `owner` would have kept it in a world without racks."""
+    def _racks_took(self, at: TopicPartition, owner: str) -> bool:
+        """Whether `owner`, far from it, would have kept it in a world without racks."""
+        racks, rack = self._racks_of(at), self._members[owner].rack
+        far = bool(racks) and bool(rack) and rack not in racks
+        return far and _owner(self._without_racks, at) == owner
+
+    def _racks_of(self, at: TopicPartition) -> set[str]:
         topic, partition = at
         racks_of = self._topics.replica_racks.get(topic)
-        if not racks_of:
-            return False
-        near = {rack for rack in racks_of[partition] if rack}
-        far = self._members[owner].rack
-        if not far or far in near or self._members[member].rack not in near:
-            return False
-        return _owner(self._without_racks, at) == owner
+        return {rack for rack in racks_of[partition] if rack} if racks_of else set()
 
     @cached_property
     def _without_racks(self) -> dict[TopicPartition, tuple[str, ...]]:

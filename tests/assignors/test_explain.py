@@ -116,6 +116,22 @@ def test_the_newer_of_two_claims_holds() -> None:
     assert (move.reason, move.words) == (Reason.OLD_CLAIM, "B's claim is newer than that of A")
 
 
+def test_the_newer_claim_counts_though_its_owner_wants_it_no_longer() -> None:
+    before, after = {"A": t(0), "B": t(0)}, {"A": [], "B": [], "C": t(0)}
+    members = group(before, *after)
+    members["B"] = replace(members["B"], generation=2, topics=())
+    move = only_move(before, after, members)
+    assert move.reason is Reason.OLD_CLAIM
+    assert move.words == "B's claim is newer than that of A, but it wants no t any more"
+
+
+def test_a_member_that_wants_it_no_longer_spoils_the_claim_of_another() -> None:
+    before, after = {"A": t(0), "B": t(0)}, {"A": [], "B": [], "C": t(0)}
+    members = group(before, *after)
+    members["B"] = replace(members["B"], topics=())
+    assert only_move(before, after, members).reason is Reason.CLAIMED_TWICE
+
+
 def test_of_two_owners_one_left() -> None:
     move = only_move({"A": t(0), "B": t(0)}, {"B": t(0)})
     assert (move.reason, move.words) == (Reason.OWNER_LEFT, "A left the group")
@@ -125,6 +141,29 @@ def test_balance_is_told_with_both_counts() -> None:
     move = only_move({"A": t(0, 1, 2, 3)}, {"A": t(0, 1, 2), "B": t(3)})
     assert move.reason is Reason.BALANCE
     assert move.words == "balance: A has 3 without it, B 1 with it"
+
+
+def test_balance_is_told_by_what_there_was_to_keep_where_more_of_it_went() -> None:
+    """A had 4 when B took its third; C took the other."""
+    before = {"A": t(0, 1, 2, 3), "B": [("u", 0), ("u", 1)]}
+    after = {"A": t(0, 1), "B": [*t(2), ("u", 0), ("u", 1)], "C": t(3)}
+    first, second = moves(
+        Told(lambda topics, members: after),
+        Topics({"t": 4, "u": 2}),
+        group(before, *after),
+        before,
+        after,
+    )
+    assert first.words == "balance: A had 4 to keep, B has 3 with it"
+    assert second.words == "balance: A has 2 without it, C 1 with it"
+
+
+def test_balance_may_be_that_of_its_topic() -> None:
+    before = {"A": [*t(0, 1), ("u", 0)], "B": [("u", 1), ("u", 2), ("u", 3)]}
+    after = {"A": [*t(0), ("u", 0)], "B": [*t(1), ("u", 1), ("u", 2), ("u", 3)]}
+    move = only_move(before, after, topics=Topics({"t": 2, "u": 4}))
+    assert move.reason is Reason.BALANCE
+    assert move.words == "balance: of t A has 1 without it, B 1 with it"
 
 
 def test_what_would_not_have_been_out_of_balance_is_not_called_balance() -> None:
@@ -172,6 +211,12 @@ def test_it_goes_to_a_rack_that_has_a_replica() -> None:
     found = moves(told, RACKS, in_racks(BEFORE, A="a", B="b"), BEFORE, NEAR)
     assert {move.reason for move in found} == {Reason.RACK}
     assert found[1].words == "no replica is in A's rack a, one is in B's b"
+
+
+def test_it_leaves_a_far_rack_though_the_new_one_is_no_nearer() -> None:
+    told = Told(lambda topics, members: NEAR if topics.replica_racks else BEFORE)
+    found = moves(told, RACKS, in_racks(BEFORE, A="a", B="c"), BEFORE, NEAR)
+    assert found[1].words == "no replica is in A's rack a"
 
 
 def test_racks_are_no_reason_where_it_had_moved_without_them() -> None:
