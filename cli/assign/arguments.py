@@ -26,7 +26,7 @@ NOT_WITH_CASES: Final = (
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--assignor", metavar="NAME", help="range, sticky, …, or one of yours: docs/assignors.md")
+    add("--assignor", metavar="NAME", help="range, sticky, …, or one of yours by its name or path")
     _repeated(parser, "--topic", "T=N", "a topic with N partitions")
     _repeated(parser, "--member", "M=T,T", "a member and the topics that it subscribes to")
     _repeated(parser, "--rack", "M=RACK", "where a member is")

@@ -67,6 +67,32 @@ def test_why_each_partition_moved_is_told_in_words(assign, before: Path) -> None
     )
 
 
+def test_a_cooperative_round_holds_back_what_the_next_one_gives_away(
+    assign, before: Path, tmp_path: Path
+) -> None:
+    flags = f"--assignor cooperative-sticky {TWO} --member C2=t0,t1"
+    _, out, _ = assign(flags, "--before", before)
+    assert out.endswith("kept 4, moved 0, held back 2\nC0 has to give back: t0 1, t1 1\n")
+    _, out, _ = assign(flags, "--before", before, "--explain")
+    assert (
+        "t0-1       C0    -   C0 has to give it back first, C2 gets it in the next round: "
+        "balance: C0 has 2 without it, C2 2 with it\n" in out
+    )
+    _, first, _ = assign(flags, "--before", before, "--format", "json")
+    assert json.loads(first)["assignment"]["C2"] == []
+    (tmp_path / "1.json").write_text(first)
+    _, second, _ = assign(flags, "--before", tmp_path / "1.json", "--format", "json")
+    assert json.loads(second)["assignment"]["C2"] == [["t0", 1], ["t1", 1]]
+
+
+def test_a_strategy_of_ones_own_is_named_by_its_path(assign) -> None:
+    path = "kohort.assignors.examples.in_rack:InRack"
+    flags = f"--assignor {path} --topic t=3 --member A=t --member B=t --rack A=a --rack B=b"
+    _, out, _ = assign(flags, "--replica-racks", "t=b,b,a", "--format", "json")
+    assert json.loads(out)["assignor"] == "in-rack"
+    assert json.loads(out)["assignment"] == {"A": [["t", 2]], "B": [["t", 0], ["t", 1]]}
+
+
 def test_what_nobody_has_any_more_is_told(assign, before: Path) -> None:
     flags = "--assignor range --topic t0=2 --topic t1=3 --member C0=t0 --member C1=t0"
     _, out, _ = assign(flags, "--before", before)

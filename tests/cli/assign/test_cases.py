@@ -6,13 +6,14 @@ import subprocess
 import sys
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kohort.assignors.model import Assignment, Subscription, TopicPartition, Topics
-from kohort.cli.assign import cases, stream
+from kohort.cli.assign import cases, finding, stream
 from kohort.cli.assign.stream import answer, answer_all
 
 
@@ -125,6 +126,15 @@ def test_user_data_that_is_given_is_left_as_it_is(spy: Spy) -> None:
     assert spy.members["C0"].user_data == b""
 
 
+@pytest.mark.parametrize("generation", [{}, {"generation": 1}])
+@pytest.mark.parametrize("assignor", ["sticky", "cooperative-sticky"])
+def test_sticky_members_keep_what_they_own(assignor: str, generation: dict[str, int]) -> None:
+    owner = {"topics": ["t0"], "owned": [["t0", 0], ["t0", 2]], **generation}
+    members = {"C0": {"topics": ["t0"]}, "C1": owner}
+    told = answered(case(assignor=assignor, members=members))
+    assert told == {"C0": [["t0", 1]], "C1": [["t0", 0], ["t0", 2]]}
+
+
 NUMBER = "where a whole number from 0 to"
 WRONG = {
     b"{": "not JSON: expecting property name enclosed in double quotes at character 2",
@@ -190,6 +200,42 @@ def test_an_unknown_assignor_is_answered_by_those_there_are() -> None:
     assert "rang" in error
     assert "range" in error
     assert "roundrobin" in error
+
+
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [
+        ("json:loads", "json:loads is no assignor, it lacks name"),
+        (".json:loads", ".json:loads cannot be imported: TypeError: "),
+        ("{module}:Any", "{module}:Any cannot be imported: SystemExit: 3"),
+    ],
+)
+def test_a_path_may_lead_anywhere(
+    name: str, error: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "leaving_at_import.py").write_text("raise SystemExit(3)")
+    monkeypatch.syspath_prepend(tmp_path)
+    name, error = (text.format(module="leaving_at_import") for text in (name, error))
+    assert answered(case(assignor=name))["error"].startswith(error)
+
+
+def test_each_name_is_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def find(name: str) -> Spy:
+        asked.append(name)
+        if name == "none":
+            raise finding.AssignorNotFound("there is none")
+        return Spy()
+
+    monkeypatch.setattr(finding, "find", find)
+    monkeypatch.setattr(finding, "_FOUND", {})
+    for name in ("one", "none", "one", "none"):
+        answered(case(assignor=name))
+    assert asked == ["one", "none"]
+    monkeypatch.setattr(finding, "NAMES_MAX", 2)
+    assert answered(case(assignor="other")) == {"C0": [], "C1": []}
+    assert len(finding._FOUND) == 1
 
 
 def test_of_a_long_value_the_beginning_is_told() -> None:
