@@ -17,6 +17,11 @@ from .builtin import BUILTIN
 from .model import Assignor
 
 GROUP: Final = "kohort.assignors"
+_NOWHERE: Final = "no assignor is called {}"
+_ELSEWHERE: Final = {
+    "connect": "connect gives connectors and tasks to workers, not partitions to members, "
+    "and is an object of its own (kohort.assignors.connect)"
+}
 _PARTS: Final = ("name", "cooperative", "user_data", "assign")
 
 
@@ -53,7 +58,7 @@ def find(name: str) -> Assignor:
     if len(installed) == 1 and name not in BUILTIN:
         return _installed(installed[0])
     if not installed:
-        raise AssignorNotFound(f"no assignor is called {name}: {_what_there_is()}")
+        raise AssignorNotFound(f"{_ELSEWHERE.get(name, _NOWHERE).format(name)}: {_what_there_is()}")
     owners = ["kohort itself"] if name in BUILTIN else []
     owners += sorted(f"{_package(entry)} ({entry.value})" for entry in installed)
     raise AssignorNameTaken(f"{name} is the name of {len(owners)} assignors: {_and(owners)}")

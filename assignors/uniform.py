@@ -110,6 +110,9 @@ def _share_by_topic(owners: Owners, order: list[str], wanting: Wanting) -> None:
 
 def _even_out(owners: list[str | None], wanting: list[str], loads: dict[str, int]) -> bool:
     """Whether any partition of a topic moved from who has most to who has least."""
+    of_each = [loads[member] for member in wanting]
+    if max(of_each) - min(of_each) <= 1:
+        return False
     owned: dict[str, list[int]] = {member: [] for member in wanting}
     for partition, member in enumerate(owners):
         if member is not None:

@@ -98,6 +98,11 @@ def test_a_name_that_nobody_has_is_answered_with_all_that_there_are(site: Path) 
     )
 
 
+def test_connect_which_knows_no_partitions_is_said_to_be_elsewhere() -> None:
+    with pytest.raises(AssignorNotFound, match=r"^connect gives .*kohort.assignors.connect\): bu"):
+        find("connect")
+
+
 def test_a_module_that_does_not_exist_is_named(site: Path) -> None:
     with pytest.raises(AssignorNotFound, match=r"there is no module nowhere for nowhere\.at:All: "):
         find("nowhere.at:All")
