@@ -7,8 +7,9 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
+from ..log.chunked_files import ChunkedFiles
 from ..log.deletion import finish_deletions
-from ..log.files import DiskFiles, Files, MemoryFiles
+from ..log.files import DiskFiles, Files
 from ..log.lock import FolderLock, lock_folder
 from ..log.rounds import Durability
 from ..topics.damage import check_registry
@@ -60,7 +61,7 @@ class Broker:
         self.config = config
         self._in_memory = data_dir is None or durability == "none"
         if files is None:
-            files = MemoryFiles() if self._in_memory else DiskFiles()
+            files = ChunkedFiles() if self._in_memory else DiskFiles()
             durability = "none" if self._in_memory else durability
         has_room = durability == "fsync" and isinstance(files, DiskFiles)
         log_files = DiskFiles(ahead_bytes=AHEAD_BYTES) if has_room else files

@@ -13,6 +13,6 @@ derived.py        what compaction takes along: files made from a log's records
 swapping.py      a new segment in the place of old ones;  work.py: long work in short steps
 retention.py     which segments are too old or too many;  checkpoint.py: offsets in Kafka's files
 codecs.py        gzip, snappy, lz4, zstd;  epochs.py: which leader wrote what
-files.py         every file call;  memory_files.py: the same in memory
+files.py         every file call;  memory_files.py: the same in memory;  chunked_files.py: much
 lock.py          one broker per folder;  deletion.py: removing a log;  config.py;  errors.py
 """

@@ -2,16 +2,22 @@
 
 import errno
 import os
+import random
 from pathlib import Path
 
 import pytest
+from kohort.log import chunked_files
+from kohort.log.chunked_files import ChunkedFiles
 from kohort.log.files import DiskFiles, Files, MemoryFiles
 
 
-@pytest.fixture(params=["memory", "disk", "disk, allocated ahead"])
-def files(request: pytest.FixtureRequest) -> Files:
+@pytest.fixture(params=["memory", "memory in chunks", "disk", "disk, allocated ahead"])
+def files(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Files:
     if request.param == "memory":
         return MemoryFiles()
+    if "chunks" in request.param:
+        monkeypatch.setattr(chunked_files, "CHUNK_BYTES", 4)
+        return ChunkedFiles()
     return DiskFiles(ahead_bytes=8192 if "ahead" in request.param else 0)
 
 
@@ -44,6 +50,32 @@ def test_a_file_that_was_removed_while_in_use_takes_no_more(
         file.append(b"lost")
     assert file.size == 4
     file.close()
+
+
+def test_files_in_chunks_hold_what_files_in_one_piece_hold(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(chunked_files, "CHUNK_BYTES", 7)
+    chance = random.Random(1)
+    for _ in range(300):
+        folder, path = Path("/data"), Path("/data/f")
+        both = (MemoryFiles(), ChunkedFiles())
+        for each in both:
+            each.make_folder(folder)
+        plain, chunked = (each.open(path, create=True) for each in both)
+        for _ in range(20):
+            data = chance.randbytes(chance.choice((0, 1, 3, 7, 8, 14, 30)))
+            cut = chance.randint(0, plain.size)
+            for file in (plain, chunked):
+                file.append(data)
+            if chance.random() < 0.3:
+                for file in (plain, chunked):
+                    file.truncate(cut)
+            start, size = chance.randint(0, 60), chance.choice((0, 1, 7, 14, 20, 100))
+            assert chunked.size == plain.size
+            assert chunked.read(start, size) == plain.read(start, size)
+            assert both[1].open(path).size == both[0].open(path).size
+        assert both[1].read_bytes(path) == both[0].read_bytes(path)
 
 
 def test_bytes_are_appended_read_and_cut(files: Files, folder: Path) -> None:
