@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 _log = logging.getLogger("kohort.groups")
 
 
+NO_DETAIL: Mapping[str, str] = MappingProxyType({})
+# All the members of a group join at once; a NamedTuple's own __new__ is a Python function.
+_new = tuple.__new__
+
+
 class EventType(StrEnum):
     """docs/events.md says what each tells."""
 
@@ -71,7 +76,7 @@ class Event(NamedTuple):
     reason: str | None = None
     duration_ms: int | None = None
     cause: Cause | None = None
-    detail: Mapping[str, str] = MappingProxyType({})
+    detail: Mapping[str, str] = NO_DETAIL
 
 
 class Client(Protocol):
@@ -107,25 +112,55 @@ class Voice(logging.LoggerAdapter[logging.Logger]):
         return self._prefix + msg, kwargs
 
     def tell(
-        self, what: EventType, group: "Group | str", client: Client | None = None, **more: Any
+        self,
+        what: EventType,
+        group: "Group | str",
+        client: Client | None = None,
+        *,
+        state_from: State | None = None,
+        state_to: State | None = None,
+        error: ErrorCode | None = None,
+        reason: str | None = None,
+        duration_ms: int | None = None,
+        cause: Cause | None = None,
+        detail: Mapping[str, str] = NO_DETAIL,
+        **instead: Any,
     ) -> None:
-        """Tell an `Event`. `more` are fields of it, and win over what `client` and the group say;
-        without a listener nothing is made of them."""
+        """Tell an `Event`. `instead` are fields of it, and win over what `client` and the group
+        say; without a listener nothing is made of them."""
         listener = self._listener
         if listener is None:
             return
-        said: dict[str, Any] = {}
+        generation = member_id = instance_id = client_id = client_host = client_software = None
         if not isinstance(group, str):
-            said["generation"] = group.generation
-            group = group.group_id
+            generation, group = group.generation, group.group_id
         if client is not None:
-            said["member_id"] = client.member_id or None
-            said["instance_id"] = client.group_instance_id
-            said["client_id"] = client.client_id
-            said["client_host"] = client.client_host
-            said["client_software"] = client.client_software
-        said.update(more)
-        listener(Event(what, group, **said))
+            member_id = client.member_id or None
+            instance_id = client.group_instance_id
+            client_id = client.client_id
+            client_host = client.client_host
+            client_software = client.client_software
+        event: Event = _new(
+            Event,
+            (
+                what,
+                group,
+                member_id,
+                instance_id,
+                client_id,
+                client_host,
+                client_software,
+                generation,
+                state_from,
+                state_to,
+                error,
+                reason,
+                duration_ms,
+                cause,
+                detail,
+            ),
+        )
+        listener(event._replace(**instead) if instead else event)
 
 
 # For a coordinator that is on its own, as in tests: lines without a prefix, events to nobody.
