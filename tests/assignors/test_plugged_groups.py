@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 from broker_thread import BrokerThread
+from kafka.admin import MemberToRemove
+from kafka.errors import NoError
 from kohort.assignors import aiokafka, kafka_python
 from kohort.assignors.builtin import BUILTIN
 from kohort.assignors.examples.weighted import Weighted
@@ -21,7 +23,7 @@ from kohort.broker.groups.voice import Event
 from ..clients.adapter import Client, ConsumerSettings, Message
 from ..clients.aio import AioKafka
 from ..clients.driven import Driven
-from ..clients.kafka_python import KafkaPython
+from ..clients.kafka_python import KafkaPython, KafkaPythonAdmin
 from ..clients.librdkafka import Librdkafka
 from ..clients.stories import places, until
 from ..kafka_tools.tools import Tools, Verifiable
@@ -94,6 +96,15 @@ class Group:
         else:
             member.stop()
 
+    def expel_leader(self) -> None:
+        """As an administrator does it."""
+        admin = self._clients["kafka-python"].admin()
+        assert isinstance(admin, KafkaPythonAdmin)
+        leaving = [MemberToRemove(member_id=self._led()[-1])]
+        (said,) = admin._ask("remove_group_members", self.topic, leaving).values()
+        admin.close()
+        assert said is NoError
+
     def owned(self) -> dict[str, list[tuple[str, int]]]:
         for member in self.members.values():
             if isinstance(member, Driven) and member.failure is not None:
@@ -120,15 +131,19 @@ class Group:
         wants = {library: Subscription((self.topic,)) for library in sorted(self.members)}
         self.until_given(BUILTIN[name].assign(Topics({self.topic: PARTITIONS}), wants))
 
+    def _led(self) -> list[str]:
+        """The members that shared out the generations, one after the other."""
+        return [
+            event.detail["leader"]
+            for event in self._events
+            if (event.group_id, event.type) == (self.topic, "sync_completed")
+        ]
+
     def leaders(self) -> list[str]:
-        """Whose members shared out the generations, one after the other."""
+        """Their libraries."""
         return [
             next(library for library, id_ in MEMBER_IDS.items() if leader.startswith(id_))
-            for leader in (
-                event.detail["leader"]
-                for event in self._events
-                if (event.group_id, event.type) == (self.topic, "sync_completed")
-            )
+            for leader in self._led()
         ]
 
     def lead_in_turn(self, joins: Mapping[str, Join], settle: Callable[[], None]) -> None:
@@ -215,6 +230,19 @@ def test_a_cooperative_member_gives_away_in_two_rounds_and_never_stops_with_the_
     assert noted.rounds[-2:] == [([0, 4], [0, 2]), ([0, 2], [2, 2])]
     assert set(leader.assignment()) < set(kept_and_given)
     assert leader.rebalances == told, "it was given nothing anew"
+
+
+def test_a_member_that_was_expelled_claims_nothing(group: Group) -> None:
+    """A claim of what nobody owns would be withheld from others, and given back by nobody."""
+    noted = Noted()
+    strategies = (kafka_python.as_kafka_python(noted),)
+    expelled = group.join("kafka-python", strategies=strategies)
+    group.until_shared()
+    told, rounds = expelled.rebalances, len(noted.rounds)
+    group.expel_leader()
+    until(lambda: expelled.rebalances > told, "it is back")
+    group.until_shared()
+    assert noted.rounds[rounds:] == [([0], [PARTITIONS])]
 
 
 @pytest.fixture
