@@ -156,6 +156,12 @@ class Connection(asyncio.BufferedProtocol):
         self._is_choked = False
         self._regulate()
 
+    def write_through(self, wrap: Callable[[asyncio.Transport], asyncio.Transport]) -> None:
+        """For who steers a broker in a test: from now on it writes to what this makes of its
+        transport."""
+        if self._transport is not None:
+            self._transport = wrap(self._transport)
+
     def close(self) -> None:
         """Close once what has been written is out."""
         if self._transport is not None:

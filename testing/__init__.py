@@ -12,6 +12,8 @@ Read kafka.py first: what a test holds in its hand. It is made of
     clock          the broker's time: freeze it, move it
     history        what happened: requests, commits, generations
     asked          one request as a test sees it, whatever its version
+    faults         what a test does to requests on their way, and that it must happen
+    deeds          how that is done;  refusals: the answer of a broker that refuses
     steering       between the socket and the handlers: sees each request, may keep it
     waiting        barriers: until something is so, or a failure that says what was
     story          why a group is where it is, in words
@@ -24,12 +26,13 @@ and of the pytest plugin (plugin), which imports none of it before a test asks f
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .faults import UnusedFault
     from .kafka import Kafka
     from .waiting import BarrierTimeout
 
-__all__ = ["BarrierTimeout", "Kafka"]
+__all__ = ["BarrierTimeout", "Kafka", "UnusedFault"]
 
-_WHERE = {"BarrierTimeout": "waiting", "Kafka": "kafka"}
+_WHERE = {"BarrierTimeout": "waiting", "Kafka": "kafka", "UnusedFault": "faults"}
 
 
 def __getattr__(name: str) -> Any:

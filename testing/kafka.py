@@ -1,8 +1,10 @@
 """What a test holds in its hand: a broker of its own, to be asked and steered."""
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import ExitStack
+from functools import partial
 from typing import Any, Self, TypeVar
 
 from ..broker.broker import Broker
@@ -13,6 +15,7 @@ from ..broker.timers import Timers
 from ..topics.admin import NewTopic, check_new_topic, plan_topic
 from .asked import Asked
 from .clock import ClockControl, VirtualClock, turns
+from .faults import Faults
 from .group import Group
 from .history import History, matches
 from .loop_thread import PATIENCE_SECONDS, LoopThread
@@ -62,6 +65,8 @@ class Kafka:
         self.changes = Changes()
         self.history = History(clock.now_ms)
         self.steering = Steering(self._told)
+        self.faults = Faults(self)
+        self.steering.keepers.append(self.faults.meet)
         self.clock = ClockControl(self, clock)
         self.broker = Broker(
             self._config, clock=clock, routes=self.steering.routes(), hear=self._hear
@@ -71,8 +76,12 @@ class Kafka:
         self.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.stop()
+    def __exit__(self, kind: object, *_: object) -> None:
+        try:
+            if kind is None:
+                self.faults.check()
+        finally:
+            self.stop()
 
     def start(self) -> Self:
         """When this returns, clients can connect."""
@@ -180,6 +189,24 @@ class Kafka:
             )
         return found
 
+    def wait(
+        self,
+        condition: Callable[[], object],
+        what: str = "its condition",
+        timeout: float = TIMEOUT_SECONDS,
+    ) -> None:
+        """Until `condition()` is true; it is asked, in this thread, whenever something has happened
+        in the broker. `what` is for the message when it does not become so."""
+        deadline = time.monotonic() + timeout
+        while True:
+            seen = self.changes.count
+            if condition():
+                return
+            left = deadline - time.monotonic()
+            changed = self.changes.until(partial(self._has_changed, seen), max(left, 0))
+            if left <= 0 or not self.run(changed, timeout + PATIENCE_SECONDS):
+                raise BarrierTimeout(f"{what} was waited for {timeout:g} s, in vain")
+
     # --- for the parts of the harness, and for whoever needs more than they have
 
     def run(self, awaitable: Coroutine[Any, Any, T], seconds: float = PATIENCE_SECONDS) -> T:
@@ -232,6 +259,9 @@ class Kafka:
             await idle.wait()
             if not self.timers.is_slicing:
                 return
+
+    def _has_changed(self, seen: int) -> bool:
+        return self.changes.count > seen
 
     def _told(self, asked: Asked) -> None:
         if asked.answer is None:

@@ -24,5 +24,20 @@ def kafka(_kafka_loop: "LoopThread") -> "Iterator[Kafka]":
     test has forgotten to close does not come here."""
     from .kafka import Kafka
 
-    with Kafka(loop=_kafka_loop) as kafka:
-        yield kafka
+    kafka = Kafka(loop=_kafka_loop).start()
+    yield kafka
+    kafka.stop()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """What a broker of the test has to say against it: a fault that never fired."""
+    yield
+    for kafka in _brokers_of(item):
+        kafka.faults.check()
+
+
+def _brokers_of(item: pytest.Item) -> "list[Kafka]":
+    values = getattr(item, "funcargs", {}).values()
+    # Without a broker among them the harness has not been imported, and need not be.
+    return [each for each in values if type(each).__module__ == "kohort.testing.kafka"]

@@ -26,11 +26,10 @@ class Passage:
         self.node = node
         self.connection = cast("Connection", call.origin)
         self.client_host = call.client_host
-        self.on_answer: Callable[[Passage], bool] | None = None
-        """Called once the answer is there; true: it is kept back, until `deliver`."""
+        self.on_answer: Callable[[], None] | None = None
+        """Called once the answer is there, which is then kept back until `deliver`."""
         self._route = route
         self._told = told
-        self._is_delivered = False
 
     # --- for who steers
 
@@ -40,8 +39,11 @@ class Passage:
 
     def go_on(self) -> None:
         """Handle it. Nothing happens for a client that has gone meanwhile."""
-        if self.is_gone:
-            return
+        if not self.is_gone:
+            self.handle()
+
+    def handle(self) -> None:
+        """Handle it, whether or not anybody is there to be answered."""
         try:
             # What it returns is dropped: the next request shall come this way too.
             self._route.handle(self.call, self.node)
@@ -49,15 +51,23 @@ class Passage:
             _log.exception("Handling %s failed", self.asked)
             self.cut()
 
-    def deliver(self) -> None:
-        """Let the answer go out."""
-        if not self._is_delivered:
-            self._is_delivered = True
-            self.connection.answered(self.call)
+    def reply(self, message: Any) -> None:
+        """Answer with this, whatever was answered before."""
+        self.on_answer = None
+        self.call.reply(message)
+
+    def deliver(self, answer: bytes | None = None) -> None:
+        """Let the answer go out, or these bytes instead of it."""
+        self.call.answer = self.asked.answer if answer is None else answer
+        self.connection.answered(self.call)
 
     def cut(self) -> None:
         """Break the connection, at once."""
         self.connection.abort()
+
+    def later(self, ms: int, what: Callable[[], None]) -> None:
+        """Call it after so many milliseconds of wall time."""
+        self.node.waits.call_at(self.node.waits.now_ms() + ms, what)
 
     # --- what the call sees of its connection
 
@@ -76,8 +86,13 @@ class Passage:
     def answered(self, call: Call) -> None:
         self.asked.answer = call.answer
         self.asked.answered_ms = self.node.clock.now_ms()
-        if self.on_answer is None or not self.on_answer(self):
-            self.deliver()
+        if self.on_answer is None:
+            self.connection.answered(call)
+        else:
+            # Kept back: whatever else its connection sends must not take it along.
+            call.answer = None
+            self.connection.hold(call)
+            self.on_answer()
         self._told(self.asked)
 
     def hold(self, call: Call) -> None:

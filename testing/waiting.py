@@ -20,9 +20,12 @@ class Changes:
 
     def __init__(self) -> None:
         self._waiting: set[asyncio.Future[None]] = set()
+        self.count = 0
+        """How often something has happened."""
 
     def tell(self) -> None:
         """Something has happened. What follows from it in the same breath is seen, too."""
+        self.count += 1
         waiting, self._waiting = self._waiting, set()
         for future in waiting:
             if not future.done():

@@ -1,0 +1,311 @@
+"""Faults that a test puts between a client and the broker, and that must fire.
+
+A fault names an API and an error as Kafka does, and whom it is for. One that never fires fails its
+test, which would otherwise have tested nothing, and tells what nearly fitted.
+"""
+
+import difflib
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..protocol.apis import APIS
+from ..protocol.errors import ErrorCode
+from . import deeds
+from .asked import Asked
+from .deeds import Deed
+from .refusals import can_refuse
+from .steering import Passage
+from .waiting import TIMEOUT_SECONDS, BarrierTimeout
+
+if TYPE_CHECKING:
+    from .kafka import Kafka
+
+# So many requests that nearly fitted are told.
+NEAR_MISSES = 5
+
+_APIS = {api.name.lower(): api.name for api in APIS}
+
+
+class UnusedFault(AssertionError):
+    """A fault of the test has not fired as often as it was to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Where:
+    """Which requests a fault is for. None: any."""
+
+    group: str | None = None
+    member: str | None = None
+    """A member id, or the client id that member ids begin with."""
+    instance_id: str | None = None
+    client_id: str | None = None
+    topic: str | None = None
+    partition: int | None = None
+    node: int | None = None
+
+    def misses(self, asked: Asked) -> list[str]:
+        """In what this request does not fit, in words."""
+        partitions = asked.partitions if self.topic or self.partition is not None else ()
+        checks = (
+            (self.group, self.group in asked.groups, f"group {asked.group}"),
+            (self.member, self._is_of_member(asked), f"member {asked.member_id}"),
+            (self.instance_id, asked.instance_id == self.instance_id, f"{asked.instance_id}"),
+            (self.client_id, asked.client_id == self.client_id, f"client {asked.client_id}"),
+            (self.topic, any(t == self.topic for t, _ in partitions), f"partitions {partitions}"),
+            (self.partition, any(self._is_there(each) for each in partitions), f"{partitions}"),
+            (self.node, asked.node_id == self.node, f"node {asked.node_id}"),
+        )
+        return [said for wanted, fits, said in checks if wanted is not None and not fits]
+
+    def _is_of_member(self, asked: Asked) -> bool:
+        member_id, wanted = asked.member_id or "", self.member or ""
+        return member_id == wanted or member_id.startswith(f"{wanted}-")
+
+    def _is_there(self, partition: tuple[str, int]) -> bool:
+        return partition[1] == self.partition and self.topic in (None, partition[0])
+
+    def __str__(self) -> str:
+        named = ((name, getattr(self, name)) for name in self.__dataclass_fields__)
+        return ", ".join(f"{name} {value}" for name, value in named if value is not None)
+
+
+class Fault:
+    """One that was set. `fired`: the requests that it has met."""
+
+    def __init__(
+        self,
+        kafka: "Kafka",
+        what: str,
+        deed: Deed,
+        api: str,
+        where: Where,
+        times: int | None,
+        nth: int,
+        chance: tuple[float, int] | None,
+    ) -> None:
+        self._kafka = kafka
+        self.what = what
+        self.api = api
+        self.where = where
+        self.times = times
+        self.fired: list[Asked] = []
+        self._deed = deed
+        self._nth = nth
+        self._chance = chance and (chance[0], random.Random(chance[1]))
+        self._fitting = 0
+        self._near: list[tuple[Asked, list[str]]] = []
+        self._since = 0
+        self.is_set = True
+
+    def cancel(self) -> None:
+        """Do nothing from now on, and do not fail the test for that."""
+        self._kafka.ask(lambda _broker: self._kafka.faults.forget(self))
+
+    def wait(self, times: int = 1, timeout: float = TIMEOUT_SECONDS) -> "Fault":
+        """Until it has fired so often."""
+        reached = self._kafka.changes.until(lambda: len(self.fired) >= times, timeout)
+        if not self._kafka.run(reached, timeout + TIMEOUT_SECONDS):
+            raise BarrierTimeout(
+                f"a fault was waited for {timeout:g} s, in vain.\n{self.tell(self._kafka)}"
+            )
+        return self
+
+    # --- on the broker's loop
+
+    def meets(self, passage: Passage) -> bool:
+        """Do what it is to do, if the request fits. True: the request is kept."""
+        asked = passage.asked
+        if asked.api != self.api or self.is_used_up:
+            return False
+        if misses := self.where.misses(asked):
+            self._near.append((asked, misses))
+            return False
+        self._fitting += 1
+        if self._fitting < self._nth:
+            self._near.append((asked, [f"number {self._fitting} of those that fit"]))
+            return False
+        if self._chance is not None and self._chance[1].random() >= self._chance[0]:
+            return False
+        self.fired.append(asked)
+        asked.faults.append(self.what)
+        return self._deed(passage)
+
+    @property
+    def is_used_up(self) -> bool:
+        return self.times is not None and len(self.fired) >= self.times
+
+    @property
+    def is_unused(self) -> bool:
+        """Whether it has fired less often than it was to: `times`, or at least once."""
+        return len(self.fired) < (self.times or 1)
+
+    def tell(self, kafka: "Kafka") -> str:
+        """What it was to do, and what nearly fitted."""
+        where = f" ({self.where})" if str(self.where) else ""
+        times = "" if self.times in (None, 1) else f" of {self.times} times"
+        lines = [f"{self.api}{where}: {self.what}, fired {len(self.fired)}{times}"]
+        nearest = sorted(self._near, key=lambda near: len(near[1]))[:NEAR_MISSES]
+        lines += [f"    nearly: {asked}, but it was {', '.join(why)}" for asked, why in nearest]
+        if not self._near and not self.fired:
+            came = sorted({each.api for each in kafka.history.requests})
+            lines.append(
+                f"    no {self.api} has come since it was set; what came at all: "
+                f"{', '.join(came) or 'nothing'}"
+            )
+        return "\n".join(lines)
+
+
+class Faults:
+    """`kafka.faults`. Each method sets one fault and returns it; all take
+
+    `group`, `member` (a member id, or the client id it begins with), `instance_id`, `client_id`,
+    `topic`, `partition`, `node`: whom it is for; `nth`: from which fitting request on; `times`: how
+    often (None: always); `probability` with `seed`: by chance, the same in each run.
+
+    The first that fits a request has it to itself. One that is set must fire: see `check`."""
+
+    def __init__(self, kafka: "Kafka") -> None:
+        self._kafka = kafka
+        self._set: list[Fault] = []
+
+    def answer(self, api: str, error: str, **how: object) -> Fault:
+        """Answer with an error (`NOT_COORDINATOR`) and do nothing of what is asked."""
+        code = _error_named(error)
+        name = _api_named(api)
+        if not can_refuse(*_newest(name)):
+            raise ValueError(f"an answer to {name} has no room for an error")
+        return self._add(f"answered with {code.name.upper()}", deeds.answer(code), name, how)
+
+    def delay(self, api: str, *, seconds: float = 0, ms: int = 0, **how: object) -> Fault:
+        """Handle it so much later, by the wall clock; what its client sends after it waits too."""
+        total = _ms(seconds, ms)
+        return self._add(f"delayed by {total} ms", deeds.delay(total), api, how)
+
+    def delay_answer(self, api: str, *, seconds: float = 0, ms: int = 0, **how: object) -> Fault:
+        """Do what it asks at once, and answer so much later."""
+        total = _ms(seconds, ms)
+        return self._add(f"answered {total} ms late", deeds.delay_answer(total), api, how)
+
+    def never_answer(self, api: str, **how: object) -> Fault:
+        """Do nothing and say nothing; the connection stays open."""
+        return self._add("never answered", deeds.never_answer, api, how)
+
+    def drop(self, api: str, **how: object) -> Fault:
+        """Break the connection and do nothing: outcome unknown, not applied."""
+        return self._add("dropped before it was applied", deeds.drop, api, how)
+
+    def lose_answer(self, api: str, **how: object) -> Fault:
+        """Do it and break the connection in place of the answer: outcome unknown, applied."""
+        return self._add("applied, its answer lost", deeds.lose_answer, api, how)
+
+    def apply_late(self, api: str, *, seconds: float = 0, ms: int = 0, **how: object) -> Fault:
+        """Break the connection now and do it so much later: outcome unknown, applied late."""
+        total = _ms(seconds, ms)
+        return self._add(f"applied {total} ms after the end", deeds.apply_late(total), api, how)
+
+    def close_mid_frame(self, api: str, **how: object) -> Fault:
+        """Do it, send half of the answer, and close."""
+        return self._add("closed in the middle of the answer", deeds.close_mid_frame, api, how)
+
+    def trickle(self, api: str, **how: object) -> Fault:
+        """Answer, and from then on all on that connection, in pieces of one byte."""
+        return self._add("answered byte by byte", deeds.trickle, api, how)
+
+    def corrupt(self, api: str, *, seed: int = 0, **how: object) -> Fault:
+        """Turn some bits of the answer round, behind its correlation id."""
+        return self._add("its answer corrupted", deeds.corrupt(seed), api, how)
+
+    @property
+    def all(self) -> list[Fault]:
+        """Those that are set."""
+        return list(self._set)
+
+    def clear(self) -> None:
+        """Forget all of them, used or not."""
+        self._kafka.ask(lambda _broker: self._set.clear())
+
+    def check(self) -> None:
+        """Raise UnusedFault if one has not fired as often as it was to. Done at the end of a test
+        by the fixture, and at the end of `with Kafka()`. All are forgotten."""
+        checked, self._set = self._set, []
+        unused = [each.tell(self._kafka) for each in checked if each.is_unused]
+        if unused:
+            raise UnusedFault("a fault of this test has not fired.\n" + "\n".join(unused))
+
+    # --- on the broker's loop
+
+    def forget(self, fault: Fault) -> None:
+        if fault in self._set:
+            self._set.remove(fault)
+
+    def meet(self, passage: Passage) -> bool:
+        """True: one of them keeps the request."""
+        for fault in self._set:
+            count = len(fault.fired)
+            keeps = fault.meets(passage)
+            if len(fault.fired) > count:
+                return keeps
+        return False
+
+    def _add(self, what: str, deed: Deed, api: str, how: dict[str, object]) -> Fault:
+        fault = _fault(self._kafka, what, deed, _api_named(api), **how)  # type: ignore[arg-type]
+        self._kafka.ask(lambda _broker: self._set.append(fault))
+        return fault
+
+
+def _fault(
+    kafka: "Kafka",
+    what: str,
+    deed: Deed,
+    api: str,
+    *,
+    times: int | None = 1,
+    nth: int = 1,
+    probability: float | None = None,
+    seed: int = 0,
+    **where: object,
+) -> Fault:
+    unknown = where.keys() - Where.__dataclass_fields__.keys()
+    if unknown:
+        known = (*Where.__dataclass_fields__, "nth", "times", "probability", "seed")
+        raise TypeError(f"a fault has no {min(unknown)}; there is: {', '.join(known)}")
+    if nth < 1 or (times is not None and times < 1):
+        raise ValueError("nth and times count from 1")
+    if probability is not None and not 0 < probability <= 1:
+        raise ValueError("probability is above 0 and at most 1")
+    chance = None if probability is None else (probability, seed)
+    return Fault(kafka, what, deed, api, Where(**where), times, nth, chance)  # type: ignore[arg-type]
+
+
+def _ms(seconds: float, ms: int) -> int:
+    total = round(seconds * 1000) + ms
+    if total <= 0:
+        raise ValueError("say how long: seconds=… or ms=…")
+    return total
+
+
+def _api_named(name: str) -> str:
+    found = _APIS.get(name.lower())
+    if found is None:
+        raise ValueError(f"there is no API called {name}{_nearest(name, _APIS.values())}")
+    return found
+
+
+def _newest(name: str) -> tuple[int, int]:
+    api = next(api for api in APIS if api.name == name)
+    return api.key, api.max_version
+
+
+def _error_named(name: str) -> ErrorCode:
+    names = [code.name for code in ErrorCode]
+    if name.lower() not in names:
+        known = [each.upper() for each in names]
+        raise ValueError(f"Kafka has no error called {name}{_nearest(name.upper(), known)}")
+    return ErrorCode[name.lower()]
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f": did you mean {near[0]}?" if near else "."
