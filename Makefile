@@ -30,10 +30,13 @@ demo: $(STAMP)
 test: lint types
 	$(BIN)/pytest -q -n auto
 
-# Each scenario of tests/parity on ours and on a real Kafka, side by side; needs Java and Maven.
+# Each scenario of tests/parity on ours and on a real Kafka, side by side, and drawn groups shared out
+# by our assignors and by Kafka's; needs Java and Maven.
 # RECORD=1 writes Kafka's answers down, for the runs that have no Java.
+GROUPS ?= 1000
 parity: $(STAMP)
-	KOHORT_PARITY_RECORD=$(RECORD) $(BIN)/pytest -q -m parity tests/parity
+	KOHORT_PARITY_RECORD=$(RECORD) KOHORT_PARITY_GROUPS=$(GROUPS) \
+		$(BIN)/pytest -q -m parity tests/parity tests/assignors
 
 # Simulated worlds, each drawn by its seed.
 SEEDS ?= 10000
