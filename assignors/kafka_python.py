@@ -81,7 +81,9 @@ class _Strategy(AbstractPartitionAssignor):
         return {
             member: ConsumerProtocolAssignment(
                 version=VERSION,
-                assigned_partitions=[place(topic=t, partitions=ps) for t, ps in share],
+                assigned_partitions=[
+                    place(version=VERSION, topic=t, partitions=ps) for t, ps in share
+                ],
                 user_data=None,
             )
             for member, share in self._plugged.share(topics, told).items()
@@ -95,7 +97,9 @@ def _encoded(subscription: Subscription) -> ConsumerProtocolSubscription:
         version=VERSION,
         topics=list(subscription.topics),
         user_data=subscription.user_data,
-        owned_partitions=[place(topic=t, partitions=ps) for t, ps in by_topic(subscription.owned)],
+        owned_partitions=[
+            place(version=VERSION, topic=t, partitions=ps) for t, ps in by_topic(subscription.owned)
+        ],
         generation_id=NO_GENERATION if generation is None else generation,
         rack_id=subscription.rack,
     )

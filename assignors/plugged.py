@@ -10,6 +10,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, TypeAlias
 
+from .builtin import BUILTIN
 from .model import Assignment, Assignor, Subscription, TopicPartition, Topics
 
 VERSION = 3
@@ -52,7 +53,7 @@ class Plugged:
     def share(self, topics: Topics, members: Mapping[str, Subscription]) -> dict[str, ByTopic]:
         """ValueError, KeyError: an assignor that may not do what it did, or forgot a member."""
         shares = self.assignor.assign(topics, members)
-        if self.assignor.cooperative:
+        if self.assignor.cooperative and self.assignor.name not in BUILTIN:
             _refuse_what_is_not_given_back(self.assignor.name, shares, members)
         return {member: by_topic(shares[member]) for member in members}
 
@@ -61,7 +62,9 @@ def _refuse_what_is_not_given_back(
     name: str, shares: Assignment, members: Mapping[str, Subscription]
 ) -> None:
     """As Java's leader does (ConsumerCoordinator.validateCooperativeAssignment), but that only who
-    was there in the newest generation owns what it claims."""
+    was there in the newest generation owns what it claims. Kafka's own strategy, which looks at
+    generations itself, is let be, there as here.
+    """
     newest = max((told.generation or 0 for told in members.values()), default=0)
     owned = {member: set(t.owned) for member, t in members.items() if t.generation == newest}
     taken = {place for member, claim in owned.items() for place in claim - set(shares[member])}
