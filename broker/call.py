@@ -3,12 +3,16 @@
 from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
 from struct import Struct
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from ..protocol.errors import EncodeError
+from ..protocol.writers import PiecesWriter
 from .routes import Route
 
 _correlation_id = Struct(">i").pack
+
+Answer: TypeAlias = bytes | list[bytes]
+"""A frame, or the pieces of a large one, which are not worth to be joined."""
 
 
 class Origin(Protocol):
@@ -73,13 +77,19 @@ class Call:
         self.correlation_ids = correlation_ids
         self.client_id = client_id
         self.request = request
-        self.answer: bytes | None = None
+        self.answer: Answer | None = None
         self.when_gone: Callable[[], None] | None = None
 
     @property
     def correlation_id(self) -> int:
         """The number that its client gave it; of several requests that of the first."""
         return self.correlation_ids[0]
+
+    @property
+    def frame(self) -> bytes:
+        """The answer in one piece, to be looked at; empty where there is none."""
+        answer = self.answer or b""
+        return b"".join(answer) if isinstance(answer, list) else answer
 
     @property
     def client_host(self) -> str:
@@ -109,6 +119,15 @@ class Call:
             self.answer = b"".join(map(self._write, messages, self.correlation_ids))
         except EncodeError as error:
             # Whoever else is answered in this breath must not suffer from it.
+            self.no_reply_but_the_end(str(error))
+            return
+        self.origin.answered(self)
+
+    def reply_in_pieces(self, message: Any, write: PiecesWriter) -> None:
+        """Answer one request with a large `message`."""
+        try:
+            self.answer = write(message, self.correlation_id)
+        except EncodeError as error:
             self.no_reply_but_the_end(str(error))
             return
         self.origin.answered(self)

@@ -241,8 +241,9 @@ class Connection(asyncio.BufferedProtocol):
     # --- answers (the handlers' side, through Call)
 
     def answered(self, call: Call) -> None:
-        assert call.answer is not None
-        self._unsent_bytes += len(call.answer)
+        answer = call.answer
+        assert answer is not None
+        self._unsent_bytes += len(answer) if isinstance(answer, bytes) else sum(map(len, answer))
         if self._held is call:
             self._held = None
             if self._backlog:
@@ -261,11 +262,19 @@ class Connection(asyncio.BufferedProtocol):
         calls = self._calls
         if calls and calls[0].answer is not None:
             answers: list[bytes] = []
+            in_pieces = False
             while calls and (answer := calls[0].answer) is not None:
-                answers.append(answer)
+                if isinstance(answer, bytes):
+                    answers.append(answer)
+                else:
+                    answers += answer
+                    in_pieces = True
                 calls.popleft()
             if self._transport is not None:
-                self._transport.write(answers[0] if len(answers) == 1 else b"".join(answers))
+                if in_pieces:
+                    self._transport.writelines(answers)
+                else:
+                    self._transport.write(answers[0] if len(answers) == 1 else b"".join(answers))
             self._unsent_bytes = 0
         if self._error is not None or self._half_closed is not None:
             self._close_when_answered()

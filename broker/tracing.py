@@ -73,7 +73,7 @@ class _Traced:
 
     def answered(self, call: Call) -> None:
         took_ms = (time.perf_counter() - self._begun) * 1000
-        told = _told(self._route, call.answer) if call.answer else "no answer is wanted"
+        told = _told(self._route, frame) if (frame := call.frame) else "no answer is wanted"
         _log.debug("> %s #%d %s, %.1f ms", self._name, call.correlation_id, told, took_ms)
         self._origin.answered(call)
 

@@ -14,7 +14,7 @@ from .apis import API_VERSIONS, BY_KEY, Api
 from .errors import UndecodableBody, UnknownApi, UnsupportedVersion
 from .fields import STRING_BYTES_MAX, title
 from .guards import Finder, Guard, field_finder, request_guard, string_guard
-from .writers import FrameWriter, frame_writer
+from .writers import FrameWriter, PiecesWriter, frame_writer, pieces_writer
 
 RequestReader = Callable[[bytes, int], tuple[Any, int]]
 RequestDecoder = Callable[[bytes, int, int], Any]
@@ -134,11 +134,17 @@ def read_request(api: Api, version: int, buffer: bytes, body: int, end: int) -> 
 @cache
 def response_writer(key: int, version: int) -> FrameWriter:
     """(message, correlation id) -> the whole frame. See `writers` for what a message may be."""
-    entity = getattr(response_module(key, version), f"{_api(key).name}Response")
     # ApiVersions is always answered under header v0: the client must be able to read our answer
     # before it knows our versions (KIP-511).
     flexible_header = version >= _api(key).flexible_from and key != API_VERSIONS
-    return frame_writer(entity, flexible_header=flexible_header)
+    return frame_writer(_response_class(key, version), flexible_header=flexible_header)
+
+
+@cache
+def response_pieces(key: int, version: int) -> PiecesWriter:
+    """(message, correlation id) -> the pieces of the frame: records among them are not copied."""
+    flexible_header = version >= _api(key).flexible_from
+    return pieces_writer(_response_class(key, version), flexible_header=flexible_header)
 
 
 @cache
@@ -155,6 +161,10 @@ def response_decoder(key: int, version: int) -> Callable[[bytes], Any]:
 
 def _request_class(key: int, version: int) -> Any:
     return getattr(request_module(key, version), f"{_api(key).name}Request")
+
+
+def _response_class(key: int, version: int) -> Any:
+    return getattr(response_module(key, version), f"{_api(key).name}Response")
 
 
 def _api(key: int) -> Api:

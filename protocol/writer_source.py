@@ -2,7 +2,8 @@
 
 Neighbouring fields of fixed size, lengths included, are gathered into a run and packed by one
 struct; a run goes on from the frame's size over the header into the body. Everything that is
-packed is appended to a list, joined at the end, so large records are copied once.
+packed is appended to a list, joined at the end, so large records are copied once; or not joined,
+and not copied.
 """
 
 from dataclasses import replace
@@ -30,7 +31,7 @@ class WriterSource:
         self._head_is_open = False
         self._has_blobs = False
 
-    def compile_frame(self, *, flexible_header: bool) -> Any:
+    def compile_frame(self, *, flexible_header: bool, in_pieces: bool = False) -> Any:
         self._run = [("i", "SIZE"), ("i", "correlation_id")]
         if flexible_header:
             self._run.append(("x", ""))
@@ -46,7 +47,7 @@ class WriterSource:
         if self._has_blobs:
             lines[0] = "out = [b'']"
             head = self._head.replace("SIZE", "sum(map(len, out))")
-            lines += [f"out[0] = {head}", "return join(out)"]
+            lines += [f"out[0] = {head}", "return out" if in_pieces else "return join(out)"]
         else:
             head = self._head.replace("SIZE", "len(body)")
             lines += ["body = join(out)", f"return {head} + body"]

@@ -18,6 +18,7 @@ from .writer_source import WriterSource
 
 BodyWriter = Callable[[Any], bytes]
 FrameWriter = Callable[[Any, int], bytes]
+PiecesWriter = Callable[[Any, int], list[bytes]]
 
 NAMES_MAX: Final = 4096
 """Encoded topic names that are kept; a client that asks for more than these pays for it itself."""
@@ -36,6 +37,14 @@ def frame_writer(entity: Any, *, flexible_header: bool) -> FrameWriter:
     """
     source = WriterSource(entity, _SCOPE)
     writer: FrameWriter = source.compile_frame(flexible_header=flexible_header)
+    return writer
+
+
+@cache
+def pieces_writer(entity: Any, *, flexible_header: bool) -> PiecesWriter:
+    """As `frame_writer`, of a message with records: they are pieces of the frame as they are."""
+    source = WriterSource(entity, _SCOPE)
+    writer: PiecesWriter = source.compile_frame(flexible_header=flexible_header, in_pieces=True)
     return writer
 
 

@@ -84,7 +84,7 @@ class Passage:
         return self.connection.is_gone
 
     def answered(self, call: Call) -> None:
-        self.asked.answer = call.answer
+        self.asked.answer = call.frame
         self.asked.answered_ms = self.node.clock.now_ms()
         if self.on_answer is None:
             self.connection.answered(call)

@@ -68,13 +68,13 @@ class Asked:
 
     @property
     def answer(self) -> Any:
-        if self.call is None or not self.call.answer:
+        if self.call is None or not (frame := self.call.frame):
             return None
         module = response_module(self._api.key, self._version)
         entity = getattr(module, f"{self._api.name}Response")
         read_header = entity_reader(entity.__header_schema__)
-        _, size = read_header(self.call.answer, 4)
-        message, _ = entity_reader(entity)(self.call.answer, 4 + size)
+        _, size = read_header(frame, 4)
+        message, _ = entity_reader(entity)(frame, 4 + size)
         return message
 
 

@@ -1,99 +1,13 @@
 """Order, holding back and regulation of one connection, with a transport made of lists."""
 
 import asyncio
-import struct
-from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from kohort.broker.call import Call
-from kohort.broker.connection import (
-    CALLS_IN_FLIGHT_MAX,
-    TURN_BYTES_MAX,
-    Connection,
-    Outbox,
-)
-from kohort.broker.routes import Route
-from kohort.protocol.apis import BY_KEY
+from kohort.broker.connection import CALLS_IN_FLIGHT_MAX, TURN_BYTES_MAX
 from kohort.protocol.errors import EncodeError
-
-
-class Transport:
-    def __init__(self) -> None:
-        self.written: list[bytes] = []
-        self.is_closed = False
-        self.is_reading = True
-        self.on_write: Callable[[], None] = lambda: None
-
-    def get_extra_info(self, name: str) -> Any:
-        return ("10.0.0.5", 4711) if name == "peername" else None
-
-    def write(self, data: bytes) -> None:
-        self.written.append(data)
-        self.on_write()
-
-    def close(self) -> None:
-        self.is_closed = True
-
-    def abort(self) -> None:
-        self.is_closed = True
-
-    def is_closing(self) -> bool:
-        return self.is_closed
-
-    def pause_reading(self) -> None:
-        self.is_reading = False
-
-    def resume_reading(self) -> None:
-        self.is_reading = True
-
-
-def frame(correlation_id: int) -> bytes:
-    """A Heartbeat v0; nothing looks at its body here."""
-    header = struct.pack(">hhih", 12, 0, correlation_id, -1)
-    return struct.pack(">i", len(header)) + header
-
-
-BAD = struct.pack(">i", 1) + b"x"
-
-
-class Peer:
-    """A connection whose handler notes calls; tests answer them when they like."""
-
-    def __init__(self, handle: Callable[[Call, Any], None] | None = None) -> None:
-        self.calls: list[Call] = []
-        route = Route(
-            BY_KEY[12],
-            0,
-            lambda _buffer, _body, _end: None,
-            handle or (lambda call, _node: self.calls.append(call)),
-            lambda message, correlation_id: self.write(message, correlation_id),
-        )
-        self.write: Callable[[Any, int], bytes] = lambda _, correlation_id: bytes([correlation_id])
-        self.transport = Transport()
-        self.lost: list[Connection] = []
-        self.connection = Connection(
-            node=SimpleNamespace(),
-            routes={(12, 0): route},  # type: ignore[arg-type]
-            inbox=memoryview(bytearray(100_000)),
-            outbox=Outbox(asyncio.get_running_loop().call_soon),
-            frame_bytes_max=1_000,
-            opened=lambda _: None,
-            closed=self.lost.append,
-        )
-        self.connection.connection_made(self.transport)  # type: ignore[arg-type]
-
-    def send(self, *correlation_ids: int) -> None:
-        self.connection.received(b"".join(map(frame, correlation_ids)))
-
-    @property
-    def ids(self) -> list[int]:
-        return [call.correlation_id for call in self.calls]
-
-    @property
-    def answered(self) -> bytes:
-        return b"".join(self.transport.written)
+from peer import BAD, Peer, frame
 
 
 async def turn() -> None:
@@ -116,6 +30,45 @@ async def test_answers_leave_in_the_order_of_requests(peer: Peer) -> None:
     peer.calls[0].reply(None)
     await turn()
     assert peer.transport.written == [bytes([1, 2, 3])], "three answers are one write"
+
+
+async def test_a_large_answer_goes_out_in_its_pieces(peer: Peer) -> None:
+    peer.send(1, 2, 3)
+    peer.calls[2].reply(None)
+    records = bytes(range(100))
+    peer.calls[1].reply_in_pieces(
+        None, lambda _, correlation_id: [bytes([correlation_id]), records]
+    )
+    assert peer.calls[1].frame == bytes([2]) + records
+    peer.calls[0].reply(None)
+    await turn()
+    assert peer.transport.written == [bytes([1]), bytes([2]), records, bytes([3])]
+    assert peer.transport.written[2] is records
+
+
+async def test_a_client_that_does_not_take_a_large_answer_gets_no_more() -> None:
+    def handle(call: Call, _node: Any) -> None:
+        peer.calls.append(call)
+        call.reply_in_pieces(None, lambda *_: [b"head", bytes(TURN_BYTES_MAX)])
+
+    peer = Peer(handle)
+    peer.transport.on_write = peer.connection.pause_writing
+    peer.send(1, 2, 3)
+    await turn()
+    assert peer.ids == [1]
+
+
+async def test_a_large_answer_that_cannot_be_written_ends_its_connection(peer: Peer) -> None:
+    def write(_message: Any, _correlation_id: int) -> list[bytes]:
+        raise EncodeError("planted")
+
+    peer.send(1, 2)
+    peer.calls[0].reply_in_pieces(None, write)
+    await turn()
+    assert peer.answered == b""
+    peer.calls[1].reply(None)
+    await turn()
+    assert peer.transport.is_closed
 
 
 async def test_a_request_that_waits_does_not_hold_back_the_next(peer: Peer) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kio_messages import EVERY_VERSION, kio_bytes, largest, loose, messages, smallest, version_id
 from kohort.protocol.apis import API_VERSIONS, Api
 from kohort.protocol.errors import EncodeError, ErrorCode
-from kohort.protocol.messages import response_module, response_writer
+from kohort.protocol.messages import response_module, response_pieces, response_writer
 from kohort.protocol.writers import NAMES_MAX, body_writer, varint
 
 
@@ -129,6 +129,14 @@ def test_records_may_be_any_bytes_like_object() -> None:
     expected = write(SimpleNamespace(**dict(values, records=b"abc")))
     for records in (bytearray(b"abc"), memoryview(b"abc")):
         assert write(SimpleNamespace(**dict(values, records=records))) == expected
+
+
+@pytest.mark.parametrize("version", range(4, 19))
+@pytest.mark.parametrize("make", [smallest, largest])
+def test_the_pieces_of_a_frame_are_all_of_it(version: int, make: Any) -> None:
+    message = make(response_module(1, version).FetchResponse)
+    pieces = response_pieces(1, version)(message, -7)
+    assert b"".join(pieces) == kio_frame(message, -7)
 
 
 def commit_response(**changes: Any) -> Any:

@@ -4,6 +4,7 @@ from uuid import uuid4
 
 import pytest
 from kio.schema.errors import ErrorCode
+from kohort.broker.handlers.k01_fetch import JOINED_BYTES_MAX
 from topic_world import World, batch
 
 
@@ -25,6 +26,23 @@ def test_every_version(world: World, version: int) -> None:
     got = world.fetch(topic.id if version >= 13 else "orders", version=version)
     assert (got.error_code, got.high_watermark, got.last_stable_offset) == (0, 1, 1)
     assert len(got.records) == SIZE
+
+
+@pytest.mark.parametrize("version", range(4, 19))
+def test_many_records_are_answered_as_they_were_read(world: World, version: int) -> None:
+    sent = [batch(bytes([number]) * JOINED_BYTES_MAX) for number in range(2)]
+    for number in range(2):
+        world.produce("orders", sent[number], number)
+    topic = world.topics.get("orders")
+    assert topic is not None
+    asked = world.send_fetch(topic.id if version >= 13 else "orders", {1: 0, 0: 0}, version=version)
+    got = asked.answer.responses[0].partitions
+    assert [each.records[61:] for each in got] == [sent[1][61:], sent[0][61:]]
+    assert asked.call is not None
+    assert [len(piece) for piece in asked.call.answer if len(piece) > JOINED_BYTES_MAX] == [
+        len(sent[1]),
+        len(sent[0]),
+    ]
 
 
 def test_records_come_from_the_batch_that_holds_the_offset_to_the_end(world: World) -> None:

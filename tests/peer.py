@@ -1,0 +1,93 @@
+"""One connection with a transport made of lists, for tests that answer its calls when they like."""
+
+import asyncio
+import struct
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+from kohort.broker.call import Call
+from kohort.broker.connection import Connection, Outbox
+from kohort.broker.routes import Route
+from kohort.protocol.apis import BY_KEY
+
+
+class Transport:
+    def __init__(self) -> None:
+        self.written: list[bytes] = []
+        self.is_closed = False
+        self.is_reading = True
+        self.on_write: Callable[[], None] = lambda: None
+
+    def get_extra_info(self, name: str) -> Any:
+        return ("10.0.0.5", 4711) if name == "peername" else None
+
+    def write(self, data: bytes) -> None:
+        self.written.append(data)
+        self.on_write()
+
+    def writelines(self, pieces: list[bytes]) -> None:
+        self.written.extend(pieces)
+        self.on_write()
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def abort(self) -> None:
+        self.is_closed = True
+
+    def is_closing(self) -> bool:
+        return self.is_closed
+
+    def pause_reading(self) -> None:
+        self.is_reading = False
+
+    def resume_reading(self) -> None:
+        self.is_reading = True
+
+
+def frame(correlation_id: int) -> bytes:
+    """A Heartbeat v0; nothing looks at its body here."""
+    header = struct.pack(">hhih", 12, 0, correlation_id, -1)
+    return struct.pack(">i", len(header)) + header
+
+
+BAD = struct.pack(">i", 1) + b"x"
+
+
+class Peer:
+    """A connection whose handler notes calls; tests answer them when they like."""
+
+    def __init__(self, handle: Callable[[Call, Any], None] | None = None) -> None:
+        self.calls: list[Call] = []
+        route = Route(
+            BY_KEY[12],
+            0,
+            lambda _buffer, _body, _end: None,
+            handle or (lambda call, _node: self.calls.append(call)),
+            lambda message, correlation_id: self.write(message, correlation_id),
+        )
+        self.write: Callable[[Any, int], bytes] = lambda _, correlation_id: bytes([correlation_id])
+        self.transport = Transport()
+        self.lost: list[Connection] = []
+        self.connection = Connection(
+            node=SimpleNamespace(),
+            routes={(12, 0): route},  # type: ignore[arg-type]
+            inbox=memoryview(bytearray(100_000)),
+            outbox=Outbox(asyncio.get_running_loop().call_soon),
+            frame_bytes_max=1_000,
+            opened=lambda _: None,
+            closed=self.lost.append,
+        )
+        self.connection.connection_made(self.transport)  # type: ignore[arg-type]
+
+    def send(self, *correlation_ids: int) -> None:
+        self.connection.received(b"".join(map(frame, correlation_ids)))
+
+    @property
+    def ids(self) -> list[int]:
+        return [call.correlation_id for call in self.calls]
+
+    @property
+    def answered(self) -> bytes:
+        return b"".join(self.transport.written)
