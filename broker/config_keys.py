@@ -76,8 +76,9 @@ OWN = (
         "kohort.cache.offsets",
         0,
         at_least(0),
-        "committed offsets that are kept in memory, of all groups together; others are read from "
-        "files beside the log when they are asked for. 0: all",
+        "committed offsets that are kept in memory, of all groups together, some 100 bytes each "
+        "where a group has ten, 340 where it has one, and their metadata; others are read from "
+        "files beside the log when they are asked for, and take 210 bytes for each group. 0: all",
     ),
     _int(
         "kohort.nodes",

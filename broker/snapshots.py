@@ -48,7 +48,7 @@ class Snapshots:
         """See to it that there is a snapshot once it is time for one."""
         log = shard.log
         assert log is not None
-        if log.end_offset - shard.snapshot_end < EVERY_RECORDS:
+        if log.end_offset - shard.snapshot_end < EVERY_RECORDS or not self._store.is_kept:
             return
         if shard.snapshot is None and shard.snapshot_timer is None:
             due_ms = max(self._clock.now_ms(), shard.snapshot_ms + EVERY_MS)
@@ -129,6 +129,8 @@ class Snapshots:
 
     def write_all(self, shards: Iterable[ServedShard]) -> None:
         """At the end of the broker, when all is durable."""
+        if not self._store.is_kept:
+            return
         until = monotonic() + AT_END_SECONDS
         for shard in shards:
             log = shard.log

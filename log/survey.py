@@ -90,7 +90,11 @@ def surveyed_in(folder: Path, files: Files, index_interval_bytes: int) -> dict[i
     if not files.exists(path):
         return {}
     try:
-        segments = _read(files.read_bytes(path), folder, files, index_interval_bytes)
+        data = files.read_bytes(path)
+    except OSError:
+        data = b""  # no word of it is needed
+    try:
+        segments = _read(data, folder, files, index_interval_bytes)
         if all(map(_fits, segments)):
             return {segment.base_offset: segment for segment in segments}
     except (ValueError, struct_error):

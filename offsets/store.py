@@ -62,6 +62,11 @@ class OffsetsStore:
 
         self.partition_of: Callable[[str], int] = partition_of
 
+    @property
+    def is_kept(self) -> bool:
+        """Whether anything of it is there after the process."""
+        return self._rounds.durability != "none"
+
     def opened(self, partition: int, before: Log | None) -> Log:
         """The partition's log, fit to be loaded. `before`: the log that failed, if one did.
 

@@ -249,6 +249,13 @@ def test_a_log_that_is_read_from_its_start_is_not_walked_at_the_next() -> None:
     assert once_more.partition.log.surveyed_end == 18
 
 
+def test_what_does_not_outlive_the_process_gets_none() -> None:
+    world = filled(World("none"))
+    assert [world.fetched(group_id) for group_id in GROUPS] == [3] * 6
+    files = stopped(world)
+    assert [name for name in files.list(FOLDER) if not name.endswith(".log")] == []
+
+
 def test_a_full_disk_costs_the_snapshot_and_no_commit() -> None:
     world = World("fsync")
     filled(world, rounds=1)

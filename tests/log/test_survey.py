@@ -1,6 +1,8 @@
 """A log that is opened on the word of its survey is the log that was: whatever happened to the
 bytes, to the survey, or to the machine in between."""
 
+import errno
+import os
 import random
 from collections.abc import Callable
 from contextlib import suppress
@@ -155,6 +157,17 @@ def test_a_survey_with_a_wrong_bit_or_torn_anywhere_costs_nothing_but_time() -> 
         assert log.surveyed_end == 0
         assert stored(log) == made
         assert not files.exists(SURVEY)
+
+
+def test_a_survey_that_cannot_be_read_is_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    files, made = surveyed()
+
+    def refuse(path: Path) -> bytes:
+        raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+
+    monkeypatch.setattr(files, "read_bytes", refuse)
+    assert stored(Log.open(FOLDER, files, SMALL)) == made
+    assert not files.exists(SURVEY)
 
 
 def shorter(content: bytearray) -> None:
