@@ -238,7 +238,7 @@ IDLE: Final = {
     "max.connections": "as many as the system allows",
     "log.roll.jitter.ms": NO_JITTER,
     "log.roll.jitter.hours": NO_JITTER,
-    "log.preallocate": "files grow as they are written",
+    "log.preallocate": "files grow as they are written; under durability fsync by 64 KiB at a time",
     "log.index.size.max.bytes": "the index is in memory, and as large as its file makes it",
     "log.segment.delete.delay.ms": "files of deleted topics and segments go at once",
     "min.insync.replicas": ONE_COPY,
