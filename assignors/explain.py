@@ -14,10 +14,10 @@ from typing import Final
 
 from .model import Assignment, Assignor, Subscription, TopicPartition, Topics
 
-__all__ = ["Move", "Reason", "compare", "moves"]
+__all__ = ["PROBE", "Move", "Reason", "compare", "is_forgetful", "moves"]
 
-# These give out all partitions in every round as if nobody had had any.
-FORGETFUL: Final = frozenset(("range", "roundrobin"))
+# A group in which all that is free to choose is who gets which.
+PROBE: Final = Topics({"probe": 2})
 
 
 class Reason(StrEnum):
@@ -35,6 +35,7 @@ class Reason(StrEnum):
     """Cooperative: whoever has it gives it back first, and the next round gives it away."""
     RACK = "rack"
     FORGETFUL = "forgetful"
+    """The assignor answers the same whoever had what, as range and roundrobin do."""
     EXCHANGE = "exchange"
     """The owner got other partitions in its place."""
     BALANCE = "balance"
@@ -76,6 +77,19 @@ def moves(
     """All that moved, sorted by partition. `after` is what `assignor` answers for `members`."""
     rounds = _Rounds(assignor, topics, members, before, after)
     return [rounds.move(partition) for partition in compare(before, after)[1]]
+
+
+def is_forgetful(assignor: Assignor) -> bool:
+    """Whether it makes no difference to `assignor` who had what."""
+    answers = []
+    for owners in (("A", "B"), ("B", "A")):
+        members = {}
+        for partition, name in enumerate(owners):
+            owned = (("probe", partition),)
+            user_data = assignor.user_data(("probe",), owned, 1)
+            members[name] = Subscription(("probe",), owned, 1, user_data=user_data)
+        answers.append(_owners(assignor.assign(PROBE, members)))
+    return answers[0] == answers[1]
 
 
 def _owners(
@@ -128,13 +142,12 @@ class _Rounds:
     def _held_back(self, at: TopicPartition, waits_for: Sequence[str]) -> str:
         have = "has" if len(waits_for) == 1 else "have"
         words = f"{_and(waits_for)} {have} to give it back first"
-        following = self._next_round
-        member = _owner(_owners(following), at)
+        member = _owner(self._has_next, at)
         if member is None:
             return words
         words += f", {member} gets it in the next round"
         if waits_for != [member]:
-            words += f": {self._why(at, tuple(waits_for), member, following)[1]}"
+            words += f": {self._why(at, tuple(waits_for), member, self._next_round)[1]}"
         return words
 
     def _why(
@@ -169,13 +182,15 @@ class _Rounds:
     ) -> tuple[Reason, str]:
         """Of owners that are `there`, of whom one at least could have kept it."""
         name = self._assignor.name
-        if name in FORGETFUL:
-            return Reason.FORGETFUL, f"{name} deals all partitions out anew, whoever had them"
         latest = max(map(self._generation, there))
         newest = [owner for owner in there if self._generation(owner) == latest]
+        owner = newest[0]
+        if len(newest) == 1 and member is not None and self._racks_took(at, owner):
+            return Reason.RACK, self._racks_say(at, owner, member)
+        if self._forgetful:
+            return Reason.FORGETFUL, f"{name} deals all partitions out anew, whoever had them"
         if len(newest) > 1:
             return Reason.CLAIMED_TWICE, f"{_and(newest)} claim it, and one can have it"
-        (owner,) = newest
         wants_it = at[0] in self._members[owner].topics
         if member == owner or not wants_it:
             older = _and([other for other in there if other != owner])
@@ -183,11 +198,6 @@ class _Rounds:
             return Reason.OLD_CLAIM, words + f", but it wants no {at[0]} any more" * (not wants_it)
         if member is None:
             return Reason.CHOICE, f"{name} gives it to nobody"
-        if self._racks_took(at, owner):
-            words = f"no replica is in {owner}'s rack {self._members[owner].rack}"
-            rack = self._members[member].rack
-            near = f", one is in {member}'s {rack}" * (rack in self._racks_of(at))
-            return Reason.RACK, words + near
         if gained := self._gained[owner]:
             topic, partition = gained[0]
             others = f" and {len(gained) - 1} more" * (len(gained) > 1)
@@ -232,12 +242,21 @@ class _Rounds:
         """Whether `owner`, far from it, would have kept it in a world without racks."""
         racks, rack = self._racks_of(at), self._members[owner].rack
         far = bool(racks) and bool(rack) and rack not in racks
-        return far and _owner(self._without_racks, at) == owner
+        return far and owner != _owner(self._has, at) and owner == _owner(self._without_racks, at)
+
+    def _racks_say(self, at: TopicPartition, owner: str, member: str) -> str:
+        words = f"no replica is in {owner}'s rack {self._members[owner].rack}"
+        rack = self._members[member].rack
+        return words + f", one is in {member}'s {rack}" * (rack in self._racks_of(at))
 
     def _racks_of(self, at: TopicPartition) -> set[str]:
         topic, partition = at
         racks_of = self._topics.replica_racks.get(topic)
         return {rack for rack in racks_of[partition] if rack} if racks_of else set()
+
+    @cached_property
+    def _forgetful(self) -> bool:
+        return is_forgetful(self._assignor)
 
     @cached_property
     def _without_racks(self) -> dict[TopicPartition, tuple[str, ...]]:
@@ -254,6 +273,10 @@ class _Rounds:
             user_data = self._assignor.user_data(member.topics, owned, generation)
             members[name] = replace(member, owned=owned, generation=generation, user_data=user_data)
         return self._assignor.assign(self._topics, members)
+
+    @cached_property
+    def _has_next(self) -> dict[TopicPartition, tuple[str, ...]]:
+        return _owners(self._next_round)
 
 
 def _and(names: Sequence[str]) -> str:

@@ -20,7 +20,15 @@ by a line; docs/assign.md has their fields."""
 
 # A case is whole: nothing of it comes from elsewhere, and its answer has one form.
 NOT_WITH_CASES: Final = (
-    *("assignor", "topic", "member", "rack", "replica-racks", "before", "explain", "svg", "format"),
+    "assignor",
+    "topic",
+    "member",
+    "rack",
+    "replica-racks",
+    "before",
+    "explain",
+    "format",
+    "svg",
 )
 
 

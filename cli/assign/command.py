@@ -4,6 +4,7 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from io import TextIOWrapper
 from pathlib import Path
 from typing import BinaryIO
 
@@ -29,6 +30,9 @@ def run(args: argparse.Namespace) -> int:
         answer = _answer(args)
     except CaseError as error:
         raise UserError(f"{error}.") from error
+    if isinstance(sys.stdout, TextIOWrapper):
+        # Members may have names that a terminal has no letters for.
+        sys.stdout.reconfigure(errors="backslashreplace")
     for notice in _notices(answer):
         print(notice, file=sys.stderr)
     if args.svg is not None:

@@ -60,7 +60,7 @@ def _move_row(move: Move) -> dict[str, Any]:
     }
 
 
-_json: Final = json.JSONEncoder(ensure_ascii=False).encode
+_json: Final = json.JSONEncoder().encode
 
 
 def _block(brackets: str, lines: Iterable[str]) -> str:

@@ -4,9 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pytest
-from kohort.assignors.explain import Move, Reason, compare, moves
+from kohort.assignors.builtin import BUILTIN
+from kohort.assignors.explain import PROBE, Move, Reason, compare, is_forgetful, moves
+from kohort.assignors.finding import find
 from kohort.assignors.model import Assignment, Subscription, TopicPartition, Topics
 
+OWN = [f"kohort.assignors.examples.{path}" for path in ("weighted:Weighted", "in_rack:InRack")]
 Answers = Callable[[Topics, Mapping[str, Subscription]], Assignment]
 
 
@@ -15,6 +18,7 @@ class Told:
     answers: Answers
     name: str = "told"
     cooperative: bool = False
+    forgetful: bool = False
 
     def user_data(
         self, topics: Sequence[str], owned: Sequence[TopicPartition], generation: int | None
@@ -22,6 +26,8 @@ class Told:
         return None
 
     def assign(self, topics: Topics, members: Mapping[str, Subscription]) -> Assignment:
+        if topics is PROBE and not self.forgetful:
+            return {name: list(member.owned) for name, member in members.items()}
         return self.answers(topics, members)
 
 
@@ -188,13 +194,18 @@ def test_an_assignor_that_leaves_it_to_nobody_says_no_more() -> None:
     assert move.words == "told gives it to nobody"
 
 
-@pytest.mark.parametrize("name", ["range", "roundrobin"])
-def test_an_assignor_that_looks_at_no_owner_moves_without_another_reason(name: str) -> None:
+def test_an_assignor_that_looks_at_no_owner_moves_without_another_reason() -> None:
     after = {"A": t(0, 1), "B": t(2, 3)}
-    told = Told(lambda topics, members: after, name)
+    told = Told(lambda topics, members: after, forgetful=True)
     move = only_move({"A": t(0, 1, 2), "B": t(3)}, after, assignor=told)
     assert move.reason is Reason.FORGETFUL
-    assert move.words == f"{name} deals all partitions out anew, whoever had them"
+    assert move.words == "told deals all partitions out anew, whoever had them"
+
+
+@pytest.mark.parametrize("name", [*BUILTIN, *OWN])
+def test_strategies_without_a_memory_are_known_by_what_they_answer(name: str) -> None:
+    remembering = {"sticky", "cooperative-sticky", "uniform"}
+    assert is_forgetful(find(name)) == (name not in remembering)
 
 
 RACKS = Topics({"t": 2}, {"t": (("a",), ("b",))})
@@ -211,6 +222,12 @@ def test_it_goes_to_a_rack_that_has_a_replica() -> None:
     found = moves(told, RACKS, in_racks(BEFORE, A="a", B="b"), BEFORE, NEAR)
     assert {move.reason for move in found} == {Reason.RACK}
     assert found[1].words == "no replica is in A's rack a, one is in B's b"
+
+
+def test_racks_are_a_reason_for_assignors_without_a_memory_too() -> None:
+    told = Told(lambda topics, members: NEAR if topics.replica_racks else BEFORE, forgetful=True)
+    found = moves(told, RACKS, in_racks(BEFORE, A="a", B="b"), BEFORE, NEAR)
+    assert {move.reason for move in found} == {Reason.RACK}
 
 
 def test_it_leaves_a_far_rack_though_the_new_one_is_no_nearer() -> None:

@@ -1,6 +1,8 @@
 """`kohort assign` in this process."""
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from kohort.cli.main import main
@@ -20,3 +22,12 @@ def assign(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) 
         return code, out, err
 
     return run
+
+
+@pytest.fixture
+def before(tmp_path: Path) -> Path:
+    """C0 and C1 share by range; C2 had nothing."""
+    file = tmp_path / "before.json"
+    had = {"C0": [["t0", 0], ["t0", 1], ["t1", 0], ["t1", 1]], "C1": [["t0", 2], ["t1", 2]]}
+    file.write_text(json.dumps({"assignment": {**had, "C2": []}}))
+    return file
