@@ -10,7 +10,6 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, TypeAlias
 
-from .builtin import BUILTIN
 from .model import Assignment, Assignor, Subscription, TopicPartition, Topics
 
 VERSION = 3
@@ -53,7 +52,7 @@ class Plugged:
     def share(self, topics: Topics, members: Mapping[str, Subscription]) -> dict[str, ByTopic]:
         """ValueError, KeyError: an assignor that may not do what it did, or forgot a member."""
         shares = self.assignor.assign(topics, members)
-        if self.assignor.cooperative and self.assignor.name not in BUILTIN:
+        if self.assignor.cooperative:
             _refuse_what_is_not_given_back(self.assignor.name, shares, members)
         return {member: by_topic(shares[member]) for member in members}
 
@@ -62,8 +61,7 @@ def _refuse_what_is_not_given_back(
     name: str, shares: Assignment, members: Mapping[str, Subscription]
 ) -> None:
     """As Java's leader does (ConsumerCoordinator.validateCooperativeAssignment), but that only who
-    was there in the newest generation owns what it claims. Kafka's own strategy, which looks at
-    generations itself, is let be, there as here.
+    was there in the newest generation owns what it claims.
     """
     newest = max((told.generation or 0 for told in members.values()), default=0)
     owned = {member: set(t.owned) for member, t in members.items() if t.generation == newest}

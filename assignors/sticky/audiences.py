@@ -1,18 +1,18 @@
-"""Who of those that want a topic has least: asked for each partition, so it must be quick.
+"""Who of those that want a topic has least: asked for many partitions, so it must be quick.
 
 Topics that the same members want share one audience, and each audience keeps its members in a heap
 by load. A load that has grown since is noticed when its member comes to the top. One that has
 shrunk is told to the audience at hand; the others build their heaps anew when next asked.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from heapq import heapify, heappush, heapreplace
 
 
 class Audiences:
     """`loads` are those of all members, by number; whoever changes them does it in place."""
 
-    def __init__(self, loads: Sequence[int]) -> None:
+    def __init__(self, loads: list[int]) -> None:
         self.loads = loads
         self.shrunk = 0  # how often a load has
         self._known: dict[tuple[int, ...], Audience] = {}
@@ -50,23 +50,31 @@ class Audience:
         self._count = len(all_.loads)
         self._heap: list[int] = []
 
-    def _key(self, number: int) -> int:
-        """By load, then by number."""
-        return self._all.loads[number] * self._count + number
-
     def push(self, number: int) -> None:
-        heappush(self._heap, self._key(number))
+        heappush(self._heap, self._all.loads[number] * self._count + number)
 
     def least_loaded(self) -> int:
         """The first of them by number where several are. There must be one."""
+        loads, count = self._all.loads, self._count
         if self.built_at != self._all.shrunk:
-            self._heap = list(map(self._key, self.numbers))
+            self._heap = [loads[number] * count + number for number in self.numbers]
             heapify(self._heap)
             self.built_at = self._all.shrunk
         heap = self._heap
         while True:
-            number = heap[0] % self._count
-            key = self._key(number)
+            number = heap[0] % count
+            key = loads[number] * count + number
             if heap[0] == key:
                 return number
             heapreplace(heap, key)
+
+    def load(self, partitions: int) -> list[int]:
+        """Gives as many partitions away, each to whoever has least by then, and says to whom."""
+        loads, count = self._all.loads, self._count
+        receivers = []
+        for _ in range(partitions):
+            number = self.least_loaded()
+            loads[number] += 1
+            heapreplace(self._heap, loads[number] * count + number)
+            receivers.append(number)
+        return receivers

@@ -33,10 +33,11 @@ def claims(
     holder: dict[TopicPartition, str] = {}
     first: frozenset[str] = frozenset()
     for member in hash_order(members):
-        wanted = frozenset(members[member].topics)
-        # A member without topics is met before the first that has some, or makes a difference.
-        merged.alike = merged.alike and (not first or wanted == first)
-        first = first or wanted
+        if merged.alike:
+            wanted = frozenset(members[member].topics)
+            # One without topics is met before the first that has some, or makes a difference.
+            merged.alike = not first or wanted == first
+            first = first or wanted
         generation = _number(told[member].generation)
         merged.generation = max(merged.generation, generation)
         kept = merged.owned[member] = []
@@ -65,7 +66,8 @@ def claims(
 def earlier_owners(newest: int, told: Mapping[str, Owned]) -> dict[TopicPartition, str]:
     """Of what members had in generations before the `newest`, the last owner of each partition."""
     owners: dict[TopicPartition, tuple[int, str]] = {}
-    for member in hash_order(told):
+    stale = [name for name, owned in told.items() if _number(owned.generation) < newest]
+    for member in hash_order(told) if stale else ():
         generation = _number(told[member].generation)
         if generation >= newest:
             continue

@@ -21,4 +21,4 @@ class Sticky(Assignor):
 
     def assign(self, topics: Topics, members: Mapping[str, Subscription]) -> Assignment:
         told = {member: read_sticky(subscription) for member, subscription in members.items()}
-        return sticky_round(topics, members, told).assignment()
+        return sticky_round(topics, members, told).given

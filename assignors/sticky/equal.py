@@ -7,7 +7,6 @@ as is due, and what is left fills up those who have too little.
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from ..model import TopicPartition
 from ..subscribers import java_order
@@ -15,14 +14,9 @@ from .claims import Claims
 from .near import Near
 
 
-@dataclass(slots=True)
-class Shares:
-    given: dict[str, list[TopicPartition]]
-    moving: set[TopicPartition] = field(default_factory=set)
-    """Given to a member while another one may still have it."""
-
-
-def equal_shares(sizes: Mapping[str, int], claims: Claims, near: Near) -> Shares:
+def equal_shares(
+    sizes: Mapping[str, int], claims: Claims, near: Near
+) -> dict[str, list[TopicPartition]]:
     """`sizes` are the partitions of the topics, in their order; `claims` of the members."""
     return _Dealer(sizes, claims, near).shares()
 
@@ -34,26 +28,26 @@ class _Dealer:
         self._over = 0  # members that have one more than the quota
         self._under: list[str] = []
         self._exact: list[str] = []  # who may still get that one
-        self._lost: dict[TopicPartition, str] = {}
-        self._shares = Shares({})
-        for member, owned in claims.owned.items():
-            self._shares.given[member] = self._keep(member, owned)
+        self._far: dict[TopicPartition, str] = {}  # what was taken from its owner for that
+        self._given = {member: self._keep(member, own) for member, own in claims.owned.items()}
         self._under.sort(key=java_order)
         self._exact.sort(key=java_order)
 
-    def shares(self) -> Shares:
-        given = self._shares.given.values()
-        kept = {partition for partitions in given for partition in partitions}
+    def shares(self) -> dict[str, list[TopicPartition]]:
+        kept = {partition for share in self._given.values() for partition in share}
         every = [(topic, p) for topic, size in self._sizes.items() for p in range(size)]
         free = self._near.by_neighbours([p for p in every if p not in kept])
         if self._near.matters:
-            free = self._deal_near(free)
+            free = self._give_back(self._deal_near(free))
         self._deal(free)
-        return self._shares
+        return self._given
 
     def _keep(self, member: str, owned: list[TopicPartition]) -> list[TopicPartition]:
         if self._contested or self._near.matters:
-            owned = self._rightful(member, owned)
+            owned = [partition for partition in owned if partition not in self._contested]
+            far = [partition for partition in owned if self._near.far(member, partition)]
+            owned = [partition for partition in owned if partition not in far]
+            self._far.update(dict.fromkeys(far, member))
         most = self._quota + (1 if self._want else 0)
         if len(owned) < self._quota:
             self._under.append(member)
@@ -67,17 +61,7 @@ class _Dealer:
         if len(owned) > most:
             # Upstream keeps by partition first, and hands out by topic first.
             owned = sorted(owned, key=lambda partition: (partition[1], partition[0]))
-            self._lost.update(dict.fromkeys(owned[most:], member))
         return owned[:most]
-
-    def _rightful(self, member: str, owned: list[TopicPartition]) -> list[TopicPartition]:
-        rightful = []
-        for partition in owned:
-            if self._near.far(member, partition):
-                self._lost[partition] = member
-            elif partition not in self._contested:
-                rightful.append(partition)
-        return rightful
 
     def _count_over(self) -> None:
         self._over += 1
@@ -85,11 +69,8 @@ class _Dealer:
             self._exact.clear()
 
     def _give(self, member: str, partition: TopicPartition) -> int:
-        share = self._shares.given[member]
-        share.append(partition)
-        if self._lost.get(partition, member) != member or partition in self._contested:
-            self._shares.moving.add(partition)
-        return len(share)
+        self._given[member].append(partition)
+        return len(self._given[member])
 
     def _deal_near(self, free: list[TopicPartition]) -> list[TopicPartition]:
         """Gives what has a member in its rack that may take it; returns the rest."""
@@ -127,6 +108,22 @@ class _Dealer:
                 self._count_over()
                 return True
         return False
+
+    def _give_back(self, free: list[TopicPartition]) -> list[TopicPartition]:
+        """What nobody near can take stays where it was, if there is room; other than upstream."""
+        left = []
+        for partition in free:
+            owner = self._far.get(partition)
+            most = self._quota + (1 if self._over < self._want else 0)
+            if owner is None or len(self._given[owner]) >= most:
+                left.append(partition)
+            elif self._give(owner, partition) > self._quota:
+                self._over += 1
+        full = [m for m in self._under if len(self._given[m]) >= self._quota]
+        self._under = [m for m in self._under if len(self._given[m]) < self._quota]
+        exact = [m for m in self._exact + full if len(self._given[m]) == self._quota]
+        self._exact = exact if self._over < self._want else []
+        return left
 
     def _deal(self, free: list[TopicPartition]) -> None:
         rest = iter(free)

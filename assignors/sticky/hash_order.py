@@ -25,15 +25,20 @@ def string_hash(text: str) -> int:
     return total & _MASK
 
 
-def bucket(hashed: int, size: int) -> int:
-    """Where a table that has grown to `size` entries keeps this hash."""
-    buckets = BUCKETS_MIN
-    while size > buckets * 3 // 4:
-        buckets *= 2
+def bucket(hashed: int, buckets: int) -> int:
     return (hashed ^ hashed >> 16) & (buckets - 1)
+
+
+def buckets(size: int) -> int:
+    """Of a table that has grown to `size` entries."""
+    number = BUCKETS_MIN
+    while size > number * 3 // 4:
+        number *= 2
+    return number
 
 
 def hash_order(names: Iterable[str]) -> list[str]:
     """As from a map into which they were put in their own order."""
     ordered = sorted(names, key=java_order)
-    return sorted(ordered, key=lambda name: bucket(string_hash(name), len(ordered)))
+    number = buckets(len(ordered))
+    return sorted(ordered, key=lambda name: bucket(string_hash(name), number))

@@ -4,7 +4,7 @@
 from collections.abc import Sequence
 
 from ..model import TopicPartition
-from .hash_order import bucket, string_hash
+from .hash_order import bucket, buckets, string_hash
 
 _MASK = 0xFFFF_FFFF
 
@@ -39,8 +39,5 @@ def _first(partitions: Sequence[TopicPartition]) -> TopicPartition:
     """The one that Java would meet first in a HashSet (TopicPartition.hashCode)."""
     if len(partitions) == 1:
         return partitions[0]
-    hashed = string_hash(partitions[0][0])  # all are of one topic
-    return min(
-        partitions,
-        key=lambda p: bucket((31 * (31 + p[1]) + hashed) & _MASK, len(partitions)),
-    )
+    of_topic, number = string_hash(partitions[0][0]), buckets(len(partitions))
+    return min(partitions, key=lambda p: bucket((31 * (31 + p[1]) + of_topic) & _MASK, number))

@@ -26,7 +26,7 @@ def unequal_shares(
     """By topic `wanting` are its members and `sizes` its partitions; `earlier` owned them once."""
     shares = _Shares(wanting, sizes, claims, near)
     fresh = shares.fill()
-    if not shares.revoked:
+    if not shares.revoked and fresh != shares.partitions:
         shares.even_out(fresh, earlier)
     shares.even_out(shares.partitions, earlier)
     return shares.given()
@@ -47,12 +47,15 @@ class _Shares:
         self._near = near
         self._loads = [0] * len(self._names)
         self._audiences = Audiences(self._loads)
-        self._audience = {
-            topic: self._audiences.of(tuple(sorted(map(self._number.__getitem__, members))))
-            for topic, members in wanting.items()
+        lists = {id(names): names for names in wanting.values()}  # topics share them
+        audiences = {
+            key: self._audiences.of(tuple(sorted(map(self._number.__getitem__, names))))
+            for key, names in lists.items()
         }
+        self._audience = {topic: audiences[id(names)] for topic, names in wanting.items()}
         topics = sorted(wanting, key=lambda topic: len(wanting[topic]))
-        self.partitions = [(topic, p) for topic in topics for p in range(sizes[topic])]
+        self.partitions = [[(topic, p) for p in range(sizes[topic])] for topic in topics]
+        """Of one topic each, those first that fewest want."""
         self.revoked = False
         """Whether a member may not keep what it owns: then much moves anyway."""
         self._owner: dict[TopicPartition, int] = {}
@@ -61,26 +64,28 @@ class _Shares:
         self._movements = Movements()
 
     def _keep(self, number: int, member: str, owned: Iterable[TopicPartition]) -> None:
+        loads = self._loads
         for partition in owned:
             if number not in self._audience[partition[0]].members or self._near.far(
                 member, partition
             ):
                 self.revoked = True
             else:
-                self._own(number, partition)
+                self._owner[partition] = number
+                loads[number] += 1
 
-    def _own(self, number: int, partition: TopicPartition) -> None:
-        self._owner[partition] = number
-        self._loads[number] += 1
-
-    def fill(self) -> list[TopicPartition]:
+    def fill(self) -> list[list[TopicPartition]]:
         """Gives what nobody owns, and returns it."""
-        free = [partition for partition in self.partitions if partition not in self._owner]
+        owner = self._owner
+        free = [[p for p in of_topic if p not in owner] for of_topic in self.partitions]
+        free = [of_topic for of_topic in free if of_topic]
         rest = free
         if self._near.matters:
-            rest = [partition for partition in free if not self._give_near(partition)]
-        for partition in rest:
-            self._own(self._audience[partition[0]].least_loaded(), partition)
+            rest = [[p for p in of_topic if not self._give_near(p)] for of_topic in free]
+        for of_topic in rest:
+            if of_topic:
+                receivers = self._audience[of_topic[0][0]].load(len(of_topic))
+                owner.update(zip(of_topic, receivers, strict=True))
         return free
 
     def _give_near(self, partition: TopicPartition) -> bool:
@@ -92,25 +97,38 @@ class _Shares:
             lambda number: not self._near.far(self._names[number], partition),
         )
         if near.members:
-            self._own(near.least_loaded(), partition)
+            [self._owner[partition]] = near.load(1)
         return bool(near.members)
 
     def even_out(
-        self, partitions: Iterable[TopicPartition], earlier: Mapping[TopicPartition, str]
+        self,
+        partitions: Iterable[Sequence[TopicPartition]],
+        earlier: Mapping[TopicPartition, str],
     ) -> None:
         """Moves `partitions` until nobody who wants one has two fewer than its owner."""
         moved = True
         while moved:
             moved = False
-            for partition in partitions:
-                audience = self._audience[partition[0]]
-                owner = self._owner[partition]
-                target = self._home(partition, earlier, audience) if earlier else None
-                if target is None or self._loads[owner] <= self._loads[target] + 1:
-                    target = audience.least_loaded()
-                if self._loads[owner] > self._loads[target] + 1:
-                    self._move(partition, owner, target)
-                    moved = True
+            for of_topic in partitions:
+                moved |= self._even_out_topic(of_topic, earlier)
+
+    def _even_out_topic(
+        self, of_topic: Sequence[TopicPartition], earlier: Mapping[TopicPartition, str]
+    ) -> bool:
+        loads, owners = self._loads, self._owner
+        audience = self._audience[of_topic[0][0]]
+        target = audience.least_loaded()
+        moved = False
+        for partition in of_topic:
+            owner = owners[partition]
+            if loads[owner] > loads[target] + 1:
+                home = self._home(partition, earlier, audience)
+                if home is None or loads[owner] <= loads[home] + 1:
+                    home = target
+                self._move(partition, owner, home)
+                target = audience.least_loaded()
+                moved = True
+        return moved
 
     def _home(
         self, partition: TopicPartition, earlier: Mapping[TopicPartition, str], audience: Audience

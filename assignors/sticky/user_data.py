@@ -13,6 +13,8 @@ from ..model import Subscription, TopicPartition
 
 NO_GENERATION = -1
 
+_INT, _SHORT = struct.Struct(">i"), struct.Struct(">h")
+
 
 class Owned(NamedTuple):
     """What one member says it has, and since when (AbstractStickyAssignor.MemberData)."""
@@ -49,23 +51,23 @@ def read_sticky(subscription: Subscription) -> Owned:
 
 def _topics(data: bytes) -> tuple[list[TopicPartition], int]:
     """Partitions, and the place behind them. Raises struct.error where the bytes end too early."""
-    (topics,) = struct.unpack_from(">i", data)
+    (topics,) = _INT.unpack_from(data)
     at = 4
     partitions: list[TopicPartition] = []
-    for _ in range(_count(topics)):
-        (length,) = struct.unpack_from(">h", data, at)
-        (name,) = struct.unpack_from(f">{_count(length)}s", data, at + 2)
-        at += 2 + length
-        (count,) = struct.unpack_from(">i", data, at)
-        topic = name.decode()
+    for _ in range(_length(topics)):
+        (length,) = _SHORT.unpack_from(data, at)
+        at += 2 + _length(length)
+        # What is cut off in the name is missed by the count that has to follow it.
+        topic = data[at - length : at].decode()
+        (count,) = _INT.unpack_from(data, at)
         # A count that is longer than the bytes is refused before anything is made of it.
-        numbers = struct.unpack_from(f">{_count(count)}i", data, at + 4)
+        numbers = struct.unpack_from(f">{_length(count)}i", data, at + 4)
         partitions += [(topic, number) for number in numbers]
         at += 4 + 4 * count
     return partitions, at
 
 
-def _count(number: int) -> int:
+def _length(number: int) -> int:
     if number < 0:
         raise ValueError("a negative length")
     return number

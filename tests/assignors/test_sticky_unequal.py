@@ -54,10 +54,15 @@ def test_a_topic_that_is_no_longer_wanted_goes_to_who_wants_it(strategy: str) ->
     assert given == shares(a="t0-0,1", b="t1-0,1")
 
 
-@pytest.mark.parametrize("strategy", STICKY)
-def test_an_owner_of_an_earlier_generation_gets_back_what_has_to_move(strategy: str) -> None:
-    members = group(a="t", b="t", c="t u", z="t")
-    members = having(strategy, members, shares(b="t-0,1,2"), generation=2)
-    members |= having(strategy, {"z": members["z"]}, shares(z="t-0"), generation=1)
-    given = rounds(strategy, Topics({"t": 3, "u": 2}), members, generation=2)[-1]
+CLAIMED_TWICE = having("sticky", group(a="t", b="t", c="t u", z="t"), shares(b="t-0,1,2"), 2)
+CLAIMED_TWICE |= having("sticky", {"z": CLAIMED_TWICE["z"]}, shares(z="t-0"), 1)
+
+
+def test_an_owner_of_an_earlier_generation_gets_back_what_has_to_move() -> None:
+    given = assigned("sticky", Topics({"t": 3, "u": 2}), CLAIMED_TWICE)
     assert given == shares(a="t-1", b="t-2", c="u-0,1", z="t-0")
+
+
+def test_an_owner_of_an_earlier_generation_waits_until_its_successor_gives_back() -> None:
+    given = assigned("cooperative-sticky", Topics({"t": 3, "u": 2}), CLAIMED_TWICE)
+    assert given == shares(a="", b="t-2", c="u-0,1", z="")
