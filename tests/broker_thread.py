@@ -38,16 +38,24 @@ class BrokerThread:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        self.run(lambda broker: broker.start("127.0.0.1", self._port))
+        try:
+            self.run(lambda broker: broker.start("127.0.0.1", self._port))
+        except BaseException:
+            self._end()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
         try:
             self.run(lambda broker: broker.stop())
         finally:
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join(PATIENCE_SECONDS)
-            self._loop.close()
+            self._end()
+
+    def _end(self) -> None:
+        """Of the thread, which the process would wait for."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(PATIENCE_SECONDS)
+        self._loop.close()
 
     @property
     def bootstrap(self) -> str:

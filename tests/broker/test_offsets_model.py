@@ -1,6 +1,4 @@
-"""The offsets of one partition beside a plain dict, through commits, deletions and expiry, while
-the log is compacted, snapshots are written, groups are evicted, the disk fails, the process is
-killed and power goes.
+"""The offsets of one partition beside a plain dict, through drawn lives.
 
 What was acknowledged is there; what was refused never appears; of what nobody had an answer to, a
 crash leaves the first so many, in the order in which they were asked for.
@@ -8,322 +6,83 @@ crash leaves the first so many, in the order in which they were asked for.
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
-
 import hypothesis.strategies as st
-import pytest
-from committed_dict import PARTITIONS, Asked, Committed, State, matching
-from compacting import TERMS, Compaction
-from faulty_files import Crashed, FaultyFiles
 from hypothesis import settings
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
-from kohort.broker import loading, snapshots
-from kohort.broker.groups.commands import CommitEntry, DeleteGroup, OffsetCommit, OffsetFetch
-from kohort.broker.groups.config import GroupConfig
-from kohort.broker.led import RETRY_FAILED_MS
-from kohort.log import rounds
-from kohort.log.config import LogConfig
-from kohort.log.rounds import Durability
-from kohort.offsets import snapshot
-from kohort.protocol.errors import ErrorCode
-from runtime_world import World
+from hypothesis.stateful import precondition, rule
+from offsets_beside_a_dict import GROUPS, OffsetsBesideADict, groups
 
-GROUPS = ("g0", "g1", "g2", "g3")
-RETENTION_MS = GroupConfig().offsets_retention_ms
-SWEEP_MS = GroupConfig().offsets_retention_check_interval_ms
-LOST_FOR_NOW = {ErrorCode.not_coordinator, ErrorCode.coordinator_load_in_progress}
-OPERATIONS = ("append", "truncate", "sync", "sync_folder", "create", "open", "rename", "remove")
-# So small that a few dozen commits bring all of it about.
-SMALL = {
-    (snapshots, "EVERY_RECORDS"): 8,
-    (snapshots, "AT_END_RECORDS"): 5,
-    (snapshot, "SLICE_OFFSETS"): 1,
-    (loading, "AT_ONCE_RECORDS"): 10,
-    (loading, "SLICE_RECORDS"): 3,
-    (rounds, "BATCH_BYTES_MAX"): 300,
-}
-
-groups = st.sampled_from(GROUPS)
+# What refuses a commit; in the last case its bytes stay where they are.
+REFUSING = (("append",), ("sync",), ("append", "truncate"))
 
 
-class OffsetsBesideADict(RuleBasedStateMachine):
-    """`sure` is what must be there; `asked` has no answer yet. `doubtful` was refused, and the disk
-    has not taken the cut of it yet: power that goes now may leave its bytes."""
-
-    @initialize(
-        durability=st.sampled_from(["fsync", "os"]),
-        segment_bytes=st.sampled_from([400, 1_500, 6_000]),
-        cache_offsets=st.sampled_from([0, 1, 5]),
-        delete_retention_ms=st.sampled_from([0, 24 * 3600 * 1000]),
-    )
-    def begin(
-        self,
-        durability: Durability,
-        segment_bytes: int,
-        cache_offsets: int,
-        delete_retention_ms: int,
-    ) -> None:
-        self.patch = pytest.MonkeyPatch()
-        for (module, name), value in SMALL.items():
-            self.patch.setattr(module, name, value)
-        self.durability = durability
-        self.config = LogConfig(segment_bytes=segment_bytes, index_interval_bytes=200)
-        self.cache_offsets = cache_offsets
-        terms = TERMS._replace(delete_retention_ms=delete_retention_ms, segment_bytes=segment_bytes)
-        self.files = FaultyFiles()
-        self.now_ms = 1_700_000_000_000
-        self.serial = 0
-        self.sure: State = {}
-        self.asked: list[Asked] = []
-        self.doubtful: list[Asked] = []
-        self.compaction = Compaction(terms, hides_undurable=durability == "fsync")
-        self.is_faulty = False
-        self.start()
-
-    def teardown(self) -> None:
-        if hasattr(self, "patch"):
-            self.patch.undo()
-
-    def start(self) -> None:
-        self.files.locked.clear()
-        self.files.heal()
-        self.files.crash_at = None
-        self.is_faulty = False
-        self.compaction.give_up()
-        self.world = World(
-            self.durability,
-            self.files,
-            log_config=self.config,
-            cache_offsets=self.cache_offsets,
-        )
-        self.world.clock.ms = self.now_ms
-
-    @contextmanager
-    def alive(self) -> Iterator[None]:
-        """Until power goes; then the broker starts anew."""
-        try:
-            yield
-            self.take_answers()
-        except Crashed:
-            self.take_answers()
-            self.after_death(power_went=self.durability == "fsync", seed=self.serial)
-
-    # --- what is asked
-
-    def ask(self, command: Any) -> str:
-        self.serial += 1
-        name = f"{type(command).__name__} {self.serial}"
-        self.world.ask(name, command)
-        return name
-
-    def take_answers(self) -> None:
-        answers = self.world.answers
-        left = []
-        for asked in self.asked:
-            if asked.name not in answers:
-                left.append(asked)
-                continue
-            assert not left, f"{asked.name} was answered before {left[0].name}"
-            error = error_of(answers[asked.name])
-            if error is ErrorCode.none:
-                self.sure = asked.after(self.sure)
-            elif error is not ErrorCode.group_id_not_found:
-                assert error in LOST_FOR_NOW, error
-                self.doubtful.append(asked)
-        self.asked = left
-        log = self.world.partition._log
-        if log is None or log.failed is None:
-            self.doubtful = []
+class RoughLives(OffsetsBesideADict):
+    """Single steps hardly ever come in the order in which they hurt; these are such orders."""
 
     @rule(
-        group_id=groups,
-        partitions=st.sets(st.integers(0, PARTITIONS - 1), min_size=1),
-        size=st.integers(0, 300),
+        plan=st.lists(
+            st.tuples(groups, st.sampled_from(["", "s", "ss", "dd", "dds"])), min_size=1, max_size=5
+        ),
+        fails=st.booleans(),
     )
-    def commit(self, group_id: str, partitions: set[int], size: int) -> None:
-        with self.alive():
-            offset = self.serial + 1
-            text = f"at {offset} {'x' * size}"
-            entries = [CommitEntry("t", each, offset, -1, text, None) for each in partitions]
-            error = ErrorCode.illegal_generation
-            name = self.ask(OffsetCommit(group_id, -1, "", None, entries, None, error))
-            committed = Committed(offset, self.now_ms)
-            self.note(Asked(name, group_id, tuple(partitions), committed))
-
-    @rule(group_id=groups, count=st.integers(5, 15))
-    def commit_often(self, group_id: str, count: int) -> None:
-        for _ in range(count):
+    def commits_come_beside_a_snapshot(self, plan: list[tuple[str, str]], fails: bool) -> None:
+        """To groups that are in it already, and to others; perhaps the last one is refused."""
+        self.a_snapshot_is_begun()
+        for group_id, steps in plan:
             self.commit(group_id, {0}, 0)
+            self.go_on(steps)
+        if fails:
+            self.commits_are_refused(("append",), 0, plan[-1][0], "ssssss")
+        else:
             self.go_on("all")
-
-    @rule(group_id=groups)
-    def delete(self, group_id: str) -> None:
-        with self.alive():
-            name = self.ask(DeleteGroup(group_id))
-            self.note(Asked(name, group_id, (), Committed(-1, 0)))
-
-    def note(self, asked: Asked) -> None:
-        answer = self.world.answers.get(asked.name)
-        if answer is None:
-            self.asked.append(asked)
-        else:  # refused by a partition that is not there now: never written
-            assert error_of(answer) in LOST_FOR_NOW | {ErrorCode.group_id_not_found}
-
-    @rule(group_id=groups)
-    def fetch(self, group_id: str) -> None:
-        with self.alive():
-            found = self.fetched(group_id)
-            self.take_answers()
-            if found is not None:
-                self.compare({group_id: found}, [self.sure])
-
-    def fetched(self, group_id: str) -> dict[int, int] | None:
-        """partition -> offset; None if the partition is not there now."""
-        name = self.ask(OffsetFetch(group_id, None, False, None, -1))
-        self.world.turn()
-        answer = self.world.answers[name]
-        if answer.error is not ErrorCode.none:
-            assert answer.error in LOST_FOR_NOW
-            return None
-        return {
-            each.partition: each.offset
-            for topic, partitions in answer.topics
-            for each in partitions
-            if topic == "t"
-        }
-
-    def compare(self, found: dict[str, dict[int, int]], states: list[State]) -> None:
-        as_found = matching(found, states, lambda at_ms: self.now_ms - at_ms >= RETENTION_MS)
-        assert as_found is not None, f"found {found}\nnot as any of {states}"
-        self.sure = as_found
-
-    # --- what goes on meanwhile
-
-    @rule(steps=st.sampled_from(["all", "d", "dd", "s", "ds", "dddss"]))
-    def go_on(self, steps: str) -> None:
-        """With all there is to do, or only some of it: what is due, slices of longer work."""
-        with self.alive():
-            if steps == "all":
-                self.world.turn()
-            for step in steps:
-                if step == "d" and self.world.due:
-                    self.world.due.pop(0)()
-                if step == "s" and self.world.timers.slices:
-                    self.world.timers.next_slice()
-
-    @rule(ms=st.sampled_from([1, RETRY_FAILED_MS, snapshots.EVERY_MS, SWEEP_MS]))
-    def time_goes_by(self, ms: int) -> None:
-        self.now_ms += ms
-        with self.alive():
-            self.world.timers.advance(ms)
-
-    @rule()
-    def a_snapshot_is_due(self) -> None:
-        self.time_goes_by(snapshots.EVERY_MS)
-        self.go_on("all")
-
-    @rule()
-    def offsets_expire(self) -> None:
-        for _ in range(2):
-            self.now_ms += RETENTION_MS
-            with self.alive():
-                self.world.timers.advance(RETENTION_MS)
-                self.world.turn()
-
-    @rule(steps=st.sampled_from([1, 3, 10, 30, 1000]))
-    def compact(self, steps: int) -> None:
-        with self.alive():
-            log = self.world.partition._log
-            if log is not None:
-                self.compaction.go_on(log, steps, self.now_ms)
-
-    @rule()
-    def compact_twice(self) -> None:
-        """What is closed by then: the first run gives tombstones their horizon, the second takes
-        them away."""
-        self.commit_often("g0", 5)
-        for _ in range(2):
-            self.now_ms += 1
-            with self.alive():
-                self.world.timers.advance(1)
-            self.compact(1000)
+            for group_id in GROUPS:
+                self.fetch(group_id)
 
     @precondition(lambda self: not self.is_faulty)
     @rule(
-        operation=st.sampled_from(OPERATIONS),
-        after=st.integers(0, 3),
-        written=st.sampled_from([0, 30, 100, 100_000]),
-        times=st.integers(1, 3),
+        operations=st.sampled_from(REFUSING),
+        written=st.sampled_from([0, 30, 100_000]),
+        group_id=groups,
+        steps=st.sampled_from(["", "d", "s"]),
     )
-    def disk_will_fail(self, operation: str, after: int, written: int, times: int) -> None:
-        self.is_faulty = True
-        self.files.fail(operation, after=after, written=written, times=times)
+    def commits_are_refused(
+        self, operations: tuple[str, ...], written: int, group_id: str, steps: str
+    ) -> None:
+        if not self.is_faulty:
+            self.is_faulty = True
+            for operation in operations:
+                self.files.fail(operation, written=written, times=3)
+        self.commit(group_id, {0, 1}, 0)
+        self.go_on(steps)
+        self.go_on("all")
+        self.disk_is_mended()
 
-    @precondition(lambda self: self.is_faulty)
-    @rule()
-    def disk_is_mended(self) -> None:
-        """Then everybody is served again, at the second request that comes after a second."""
-        self.is_faulty = False
-        with self.alive():
-            self.files.heal()
-            self.world.turn()
-            self.take_answers()
-            self.read_all()
-
-    # --- what ends a broker
-
-    @rule(how=st.sampled_from(["stop", "kill", "power", "soon"]), seed=st.integers(0, 1000))
-    def end(self, how: str, seed: int) -> None:
-        """By a signal, by SIGKILL, by the loss of power; or in the middle of whatever changes the
-        disk next."""
-        if how == "stop":
-            with self.alive():
-                self.world.turn()
-                self.take_answers()
-                self.world.runtime.close()
-                self.world.partition.log.close()
-                self.start()
-                self.read_all()
-        elif how == "soon":
-            self.files.crash_at = len(self.files.operations) + seed % 12
+    @rule(group_id=groups, how=st.sampled_from(["kill", "power", "fetch"]))
+    def a_group_is_forgotten_for_good(self, group_id: str, how: str) -> None:
+        """Not even its tombstones are left, but perhaps a snapshot of when it was there."""
+        self.delete(group_id)
+        self.go_on("all")
+        self.compact_twice()
+        if how == "fetch":
+            self.fetch(group_id)
         else:
-            self.after_death(power_went=how == "power" and self.durability == "fsync", seed=seed)
+            self.end(how, 0)
 
-    def after_death(self, *, power_went: bool, seed: int) -> None:
-        if power_went:
-            self.files.crash(random.Random(seed) if seed % 4 else None)
-        states = [self.sure]
-        for asked in [*self.doubtful, *self.asked]:
-            states.append(asked.after(states[-1]))
-        self.asked, self.doubtful = [], []
-        self.start()
-        self.read_all(states)
-
-    def read_all(self, states: list[State] | None = None) -> None:
-        found: dict[str, dict[int, int]] = {}
-        for group_id in GROUPS:
-            offsets = self.fetched(group_id)
-            for _ in range(3):
-                if offsets is None:
-                    self.now_ms += RETRY_FAILED_MS
-                    self.world.timers.advance(RETRY_FAILED_MS)
-                    offsets = self.fetched(group_id)
-            assert offsets is not None, f"{group_id} cannot be read from a sound disk"
-            found[group_id] = offsets
-        self.compare(found, [self.sure] if states is None else states)
+    @rule(group_id=groups, seed=st.integers(0, 1000))
+    def power_tears_a_commit(self, group_id: str, seed: int) -> None:
+        """It is longer than a sector, and is written when the power goes. What is written where it
+        was is there after the next end."""
+        self.commit(group_id, {0, 1, 2}, 300)
+        self.go_on("d")
+        self.end("power", seed)
+        self.commit(group_id, {0}, 0)
+        self.go_on("all")
+        self.end("kill", seed)
 
 
-def error_of(answer: Any) -> ErrorCode:
-    errors = set(getattr(answer, "errors", ())) or {answer.error}
-    assert len(errors) == 1, errors
-    return ErrorCode(errors.pop())
-
-
-TestOffsetsBesideADict = OffsetsBesideADict.TestCase
-# Short lives, and many: 150 of them take some 6 s.
+TestOffsetsBesideADict = RoughLives.TestCase
+# Short lives, and many: 150 of them take some 6 s. That is enough to find what one line of the
+# store does wrong: a stale place of a group, a snapshot that is finished or read too early or too
+# late, refused bytes that are left. The order of two syncs takes an enumeration (tests/log).
 TestOffsetsBesideADict.settings = settings(
-    max_examples=3 * settings().max_examples, stateful_step_count=60
+    max_examples=3 * settings().max_examples, stateful_step_count=30
 )
