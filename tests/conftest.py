@@ -9,11 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from jvm import java
 
-# `fast` draws the same few examples in every run; `deep` goes looking, for hours if need be.
-# No deadline in either: a shared machine stalls, and no test here is about time.
+# `fast` draws the same few examples in every run; `unshrunk` too, for those who only want to know
+# whether one fails; `deep` goes looking, for hours if need be.
+# No deadline in any: a shared machine stalls, and no test here is about time.
 settings.register_profile(
     "fast",
     max_examples=50,
@@ -21,6 +22,9 @@ settings.register_profile(
     deadline=None,
     database=None,
     suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile(
+    "unshrunk", settings.get_profile("fast"), phases=[Phase.explicit, Phase.generate]
 )
 settings.register_profile("deep", max_examples=5_000, deadline=None)
 settings.load_profile(os.environ.get("KOHORT_HYPOTHESIS_PROFILE", "fast"))
