@@ -18,6 +18,7 @@ __all__ = ["PROBE", "Move", "Reason", "compare", "is_forgetful", "moves"]
 
 # A group in which all that is free to choose is who gets which.
 PROBE: Final = Topics({"probe": 2})
+GENERATION: Final = 1  # of what all own in a round that is made up; any would do
 
 
 class Reason(StrEnum):
@@ -86,8 +87,8 @@ def is_forgetful(assignor: Assignor) -> bool:
         members = {}
         for partition, name in enumerate(owners):
             owned = (("probe", partition),)
-            user_data = assignor.user_data(("probe",), owned, 1)
-            members[name] = Subscription(("probe",), owned, 1, user_data=user_data)
+            user_data = assignor.user_data(("probe",), owned, GENERATION)
+            members[name] = Subscription(("probe",), owned, GENERATION, user_data=user_data)
         answers.append(_owners(assignor.assign(PROBE, members)))
     return answers[0] == answers[1]
 
@@ -167,10 +168,9 @@ class _Rounds:
         left = [owner for owner in before if owner not in self._members]
         there = [owner for owner in before if owner in self._members]
         wanting = [owner for owner in there if topic in self._members[owner].topics]
-        if left and len(wanting) < 2:
-            if wanting in ([], [member]):
+        if wanting in ([], [member]):
+            if left:
                 return Reason.OWNER_LEFT, f"{_and(left)} left the group"
-        elif not wanting or wanting == [member]:
             lost = [owner for owner in there if owner not in wanting]
             no_longer = "does" if len(lost) == 1 else "do"
             words = f"{_and(lost)} {no_longer} not subscribe to {topic} any more"
@@ -266,12 +266,11 @@ class _Rounds:
     @cached_property
     def _next_round(self) -> Assignment:
         """What follows when everyone has given back what it does not have in this round."""
-        generation = 1 + max(map(self._generation, self._members), default=-1)
         members = {}
         for name, member in self._members.items():
             owned = tuple(self._after[name])
-            user_data = self._assignor.user_data(member.topics, owned, generation)
-            members[name] = replace(member, owned=owned, generation=generation, user_data=user_data)
+            user_data = self._assignor.user_data(member.topics, owned, GENERATION)
+            members[name] = replace(member, owned=owned, generation=GENERATION, user_data=user_data)
         return self._assignor.assign(self._topics, members)
 
     @cached_property

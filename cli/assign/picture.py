@@ -54,8 +54,8 @@ class Picture:
         if len(self.rows) <= ROWS_MAX and columns <= COLUMNS_MAX:
             return None
         return (
-            f"a picture of {len(self.rows)} members and {columns} partitions is not readable: "
-            f"{ROWS_MAX} and {COLUMNS_MAX} are the most"
+            f"nobody can read a picture of more than {ROWS_MAX} members or {COLUMNS_MAX} "
+            f"partitions, and here are {len(self.rows)} and {columns}"
         )
 
     def bands(

@@ -138,6 +138,15 @@ def test_a_member_that_wants_it_no_longer_spoils_the_claim_of_another() -> None:
     assert only_move(before, after, members).reason is Reason.CLAIMED_TWICE
 
 
+def test_of_two_owners_one_unsubscribed() -> None:
+    before, after = {"A": t(0), "B": t(0)}, {"A": [], "B": t(0)}
+    members = group(before, *after)
+    members["A"] = replace(members["A"], topics=())
+    move = only_move(before, after, members)
+    assert move.reason is Reason.OWNER_UNSUBSCRIBED
+    assert move.words == "A does not subscribe to t any more"
+
+
 def test_of_two_owners_one_left() -> None:
     move = only_move({"A": t(0), "B": t(0)}, {"B": t(0)})
     assert (move.reason, move.words) == (Reason.OWNER_LEFT, "A left the group")
@@ -176,6 +185,11 @@ def test_what_would_not_have_been_out_of_balance_is_not_called_balance() -> None
     """A had no more with it than B has without it, and got nothing in its place."""
     move = only_move({"A": t(0), "B": t(1, 2)}, {"A": [], "B": t(0, 1, 2)})
     assert (move.reason, move.words) == (Reason.CHOICE, "told gives it to B")
+
+
+def test_balance_is_no_reason_where_the_owner_was_not_ahead_with_all_it_had() -> None:
+    move = only_move({"A": t(0, 1), "B": t(2)}, {"A": t(0), "B": t(1, 2)})
+    assert move.reason is Reason.CHOICE
 
 
 def test_other_partitions_came_in_its_place() -> None:

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from kohort.assignors.finding import find
+from kohort.cli.assign import cases
 
 TWO = "--topic t0=3 --topic t1=3 --member C0=t0,t1 --member C1=t0,t1"
 RANGE = f"--assignor range {TWO}"
@@ -129,6 +131,24 @@ def test_the_json_of_one_round_is_the_before_of_the_next(assign, tmp_path: Path)
     (tmp_path / "2.json").write_text(second)
     _, third, _ = assign(grown, "--before", tmp_path / "2.json", "--format", "json")
     assert (json.loads(third)["assignment"], json.loads(third)["moves"]) == (told["assignment"], [])
+
+
+def test_members_own_what_they_had_in_one_generation(
+    assign, before: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    strategy = find("sticky")
+    told = {}
+
+    class Listening(type(strategy)):
+        def assign(self, topics, members):
+            told.update(members)
+            return super().assign(topics, members)
+
+    monkeypatch.setattr(cases, "assignor_named", lambda name: Listening())
+    assign(f"--assignor sticky {TWO} --member C3=t0", "--before", before, "--format", "csv")
+    assert told["C1"].owned == (("t0", 2), ("t1", 2))
+    assert [told[name].generation for name in ("C0", "C1", "C3")] == [1, 1, None]
+    assert told["C3"].owned == ()
 
 
 def test_an_answer_of_cases_is_a_round_before_too(assign, before: Path) -> None:

@@ -2,11 +2,13 @@
 
 import io
 import json
+import os
 import subprocess
 import sys
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import pytest
@@ -314,7 +316,12 @@ def test_a_line_that_is_too_long_is_skipped_to_its_end(monkeypatch: pytest.Monke
 def test_a_case_is_answered_before_the_next_is_there() -> None:
     """So that nothing is gathered, and a program may ask one after the other."""
     command = (sys.executable, "-m", "kohort", "assign", "--cases", "-")
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=buffered
+    ) as process:
+        deadline = Timer(60, process.kill)
+        deadline.start()
         assert process.stdin is not None
         assert process.stdout is not None
         for content in (case(), [], case()):
@@ -323,3 +330,4 @@ def test_a_case_is_answered_before_the_next_is_there() -> None:
             assert json.loads(process.stdout.readline()) == answered(content)
         process.stdin.close()
         assert process.wait() == 0
+        deadline.cancel()

@@ -32,12 +32,21 @@ def test_a_wide_picture_goes_on_below(assign, monkeypatch: pytest.MonkeyPatch) -
     ]
 
 
+def test_on_a_terminal_that_is_too_narrow_each_partition_has_its_line(
+    assign, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "1")
+    _, out, _ = assign("--assignor range --topic a=2 --member C0=a")
+    lines = ["       a", "       0", "C0  2  ■", "", "       a", "       1", "C0  2  ■"]
+    assert out.splitlines()[2:] == lines
+
+
 def test_a_picture_that_nobody_could_read_is_counts(assign) -> None:
     flags = "--assignor range --topic t=1001 --member C0=t --member C1=t"
     why, *counts = assign(flags)[1].splitlines()[2:]
     assert why == (
-        "(a picture of 2 members and 1001 partitions is not readable: 100 and 1000 are the most; "
-        "--format csv tells each partition)"
+        "(nobody can read a picture of more than 100 members or 1000 partitions, and here are 2 "
+        "and 1001; --format csv tells each partition)"
     )
     assert counts == ["C0  501", "C1  500"]
 
@@ -119,4 +128,4 @@ def test_a_picture_that_nobody_could_read_is_not_written(assign, tmp_path: Path)
     flags = "--assignor range --topic t=1001 --member C0=t"
     code, _, err = assign(flags, "--svg", tmp_path / "now.svg")
     assert (code, (tmp_path / "now.svg").exists()) == (2, False)
-    assert "a picture of 1 members and 1001 partitions is not readable" in err
+    assert "more than 100 members or 1000 partitions, and here are 1 and 1001." in err
