@@ -80,12 +80,13 @@ class Worker:
                 generation=joined.generation_id,
                 last_completed_generation=last_completed,
             )
+        version = PROTOCOLS[joined.protocol_name]
         said = {
             "generation_id": joined.generation_id,
             "protocol_type": PROTOCOL_TYPE,
             "protocol_name": joined.protocol_name,
             "assignments": [
-                {"member_id": member, "assignment": write_assignment(assignment)}
+                {"member_id": member, "assignment": write_assignment(assignment, version)}
                 for member, assignment in given.items()
             ],
         }

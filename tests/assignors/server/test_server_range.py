@@ -1,5 +1,7 @@
 """Ranges as the broker gives them."""
 
+from hypothesis import given
+from hypothesis import strategies as st
 from kohort.assignors.model import Subscription, Topics
 from kohort.assignors.server_range import ServerRange
 
@@ -34,3 +36,27 @@ def test_racks_do_not_matter() -> None:
 def test_the_last_of_more_members_than_partitions_gets_nothing() -> None:
     given = ServerRange().assign(Topics({"t": 7}), group(**{f"c{n}": "t" for n in range(8)}))
     assert [len(given[f"c{n}"]) for n in range(8)] == [1] * 7 + [0]
+
+
+@given(
+    st.dictionaries(st.sampled_from("pqrstu"), st.sets(st.sampled_from(["t0", "t1"])), min_size=1),
+    st.fixed_dictionaries({"t0": st.integers(0, 9), "t1": st.integers(0, 9)}),
+)
+def test_each_topic_is_cut_into_one_range_for_each_that_wants_it_and_they_differ_by_one(
+    wants: dict[str, set[str]], sizes: dict[str, int]
+) -> None:
+    members = {name: Subscription(tuple(topics)) for name, topics in wants.items()}
+    given = ServerRange().assign(Topics(sizes), members)
+    for topic, size in sizes.items():
+        ranges = [[p for t, p in given[name] if t == topic] for name in sorted(wants)]
+        wanting = [r for name, r in zip(sorted(wants), ranges, strict=True) if topic in wants[name]]
+        assert [p for one in ranges for p in one] == (list(range(size)) if wanting else [])
+        assert max(map(len, wanting), default=0) - min(map(len, wanting), default=0) <= 1
+
+
+def test_the_order_in_which_members_are_named_does_not_matter() -> None:
+    members = group(**{f"c{n}": "t0 t1" if n % 2 else "t1" for n in range(7)})
+    backwards = dict(reversed(members.items()))
+    for name in ("uniform", "server-range"):
+        given = assigned(name, Topics({"t0": 5, "t1": 9}), members)
+        assert assigned(name, Topics({"t1": 9, "t0": 5}), backwards) == given
