@@ -60,7 +60,7 @@ class ConnectAssignor:
         deal(created, loads)
 
         memory.revoked = {piece for work in revoked.values() for piece in work}
-        memory.previous = {p for work in loads.values() for p in work} - memory.revoked | lost
+        memory.previous = {piece for work in loads.values() for piece in work} | lost
         memory.generation = generation
         memory.members = frozenset(running)
         assigned: dict[str, list[Piece]] = {}

@@ -145,6 +145,65 @@ def test_a_worker_that_did_not_hear_what_to_stop_is_told_again() -> None:
     assert group.counts() == {"w1": (1, 2), "w2": (0, 2)}
 
 
+def test_what_a_worker_should_have_stopped_is_taken_for_running() -> None:
+    """Kafka believes the workers then, and no longer knows what else should be running: the work
+    of who went away in the same round is taken for new."""
+    group = Workers({"a": 9})
+    group.come("w1", "w2")
+    group.settle()
+    went = group.running["w2"]
+    group.come("w3")
+    assert group.rebalance(deaf=("w1",)).revoked["w1"]
+    group.go("w2")
+    assigned = group.rebalance().assigned
+    assert sorted(piece for work in assigned.values() for piece in work) == sorted(went)
+
+
+def test_nothing_is_waited_for_once_the_work_of_who_went_is_running_again() -> None:
+    """Not even where the round before took something away, which would begin a delay of its own."""
+    group = Workers({"a": 8})
+    group.come("w1", "w2")
+    group.settle()
+    group.come("w3")
+    assert any(group.rebalance().revoked.values())
+    away = group.running["w2"]
+    group.go("w2")
+    assert group.rebalance().delay_ms == DELAY_MS
+    group.come("w2")
+    group.running["w2"] = away  # it never stopped, it was only out of reach
+    assert group.rebalance(passed_ms=1_000).delay_ms == 0
+
+
+def test_those_that_came_with_nothing_share_what_was_held_back_whenever_they_came() -> None:
+    group = Workers({"a": 6})
+    group.come("w1", "w2")
+    group.settle()
+    went = [piece for piece in group.running["w2"] if piece[1] != CONNECTOR_TASK]
+    group.go("w2")
+    group.rebalance()
+    group.come("w3")
+    group.rebalance(passed_ms=1_000)
+    group.come("w4")
+    group.rebalance(passed_ms=1_000)
+    given = group.rebalance(passed_ms=DELAY_MS).assigned
+    assert [len(given[worker]) for worker in ("w3", "w4")] == [2, 1]
+    assert sorted(given["w3"] + given["w4"]) == went
+
+
+def test_a_delay_never_exceeds_the_maximum_even_where_time_goes_back() -> None:
+    group = three_workers()
+    group.go("C2")
+    group.rebalance()
+    assert group.rebalance(passed_ms=-50_000).delay_ms == DELAY_MS
+
+
+def test_workers_are_in_the_order_of_java_whose_characters_are_utf_16() -> None:
+    group = Workers({"a": 1})
+    group.come("\uff01", "\U0001f600")
+    group.rebalance()
+    assert group.counts() == {"\U0001f600": (1, 1), "\uff01": (0, 0)}
+
+
 def test_a_connector_that_was_deleted_stops_everywhere_and_is_not_held_back() -> None:
     group = Workers({"a": 2, "b": 2})
     group.come("w1", "w2")
