@@ -81,6 +81,8 @@ class Connection(asyncio.BufferedProtocol):
         self.client_host = ""
         self.client_software: str | None = None
         self.is_gone = False
+        # For who steers a broker in a test: called once the connection is lost.
+        self.when_lost: list[Callable[[], None]] = []
         # Answers in the order of requests.
         self._calls: deque[Call] = deque()
         # Somebody will send what is answered by then: this pass, or the outbox.
@@ -116,6 +118,8 @@ class Connection(asyncio.BufferedProtocol):
             if call.when_gone is not None:
                 call.when_gone()
         self._closed(self)
+        for told in self.when_lost:
+            told()
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
         return self._inbox

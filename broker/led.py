@@ -66,12 +66,15 @@ class LedPartitions(ABC):
         self._loader = Loader(
             store=store,
             call_soon=call_soon,
-            read=self._forgetter.begin,
+            read=self._has_read,
             failed=self._fail,
             misread=self._misread,
             idle=self._load_next,
         )
         self._snapshots = Snapshots(store, clock, timers, self._misread)
+        # For who steers a broker in a test: a partition whose log is read goes on loading until
+        # `go` is called.
+        self.when_read: Callable[[int, Callable[[], None]], None] = lambda _partition, go: go()
         # Told when topics that were deleted are forgotten in a partition, or nobody serves it.
         self.on_forgotten: Callable[[], None] = lambda: None
 
@@ -139,6 +142,13 @@ class LedPartitions(ABC):
             shard.state is ShardState.FAILED or self._deleted_topics.forgotten(partition) >= count
             for partition, shard in self._shards.items()
         )
+
+    def _has_read(self, shard: ServedShard) -> None:
+        def go() -> None:
+            if shard.state is ShardState.LOADING:
+                self._forgetter.begin(shard)
+
+        self.when_read(shard.partition, go)
 
     def _has_forgotten(self, shard: ServedShard) -> None:
         if shard.state is ShardState.LOADING:

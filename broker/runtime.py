@@ -93,6 +93,16 @@ class GroupRuntime(LedPartitions):
             self._carry_out(shard, outcome, now)
         return ticket
 
+    def carry_out(self, group_id: str, decide: Callable[[Coordinator, int], Outcome]) -> bool:
+        """Carry out what nobody has asked for; `decide(coordinator, now)`. For who steers a broker
+        in a test. False: the group's partition is not served here, or not yet."""
+        shard = self._shards.get(self._store.partition_of(group_id))
+        if shard is None or shard.state is not ACTIVE:
+            return False
+        now = self._clock.now_ms()
+        self._carry_out(shard, decide(shard.coordinator, now), now)
+        return True
+
     def forget(self, ticket: int) -> None:
         """Nobody is there any more to take the answer."""
         self._waiting.pop(ticket, None)

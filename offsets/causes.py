@@ -32,6 +32,8 @@ class Cause(StrEnum):
     # Nobody's fault but the assignor's: max.message.bytes of the offsets topic.
     ASSIGNMENT_TOO_LARGE = "assignment too large to be stored"
 
+    ASKED_FOR = "asked for by a test"  # who steers the broker; no Kafka ever says so
+
     # --- the group as a whole
     GROUP_CREATED = "group created"
     GROUP_EMPTIED = "group emptied"

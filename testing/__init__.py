@@ -9,6 +9,7 @@ Read kafka.py first: what a test holds in its hand. It is made of
 
     group          one consumer group: what it is, and waiting until it is so
     topic          one topic: its records, its partitions
+    choreography   what a test makes a group do: rebalance, wait at a door, be led by somebody
     clock          the broker's time: freeze it, move it
     history        what happened: requests, commits, generations
     asked          one request as a test sees it, whatever its version

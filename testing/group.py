@@ -12,6 +12,7 @@ from ..protocol.consumer_protocol import read_assignment
 from ..protocol.errors import ProtocolError
 from ..topics.names import OFFSETS_TOPIC
 from .asked import TopicPartition
+from .choreography import Hold, Loading, evict, expire, rebalance
 from .history import Commit, Generation
 from .story import explain, tell
 from .waiting import TIMEOUT_SECONDS, BarrierTimeout
@@ -45,7 +46,7 @@ class Group:
     is the group's story."""
 
     def __init__(self, kafka: "Kafka", group_id: str) -> None:
-        self._kafka = kafka
+        self.kafka = kafka
         self.group_id = group_id
 
     # --- what it is
@@ -69,7 +70,7 @@ class Group:
     @property
     def node_id(self) -> int:
         """The node that coordinates it."""
-        return self._look(lambda: self._node.node_id)
+        return self._look(lambda: self.node.node_id)
 
     def owner(self, topic: str, partition: int) -> Member | None:
         """Who was assigned this partition."""
@@ -83,17 +84,17 @@ class Group:
     @property
     def commits(self) -> list[Commit]:
         """Every accepted commit since the broker was started."""
-        return self._kafka.history.commits(self.group_id)
+        return self.kafka.history.commits(self.group_id)
 
     @property
     def generations(self) -> list[Generation]:
         """Every round that came to its end since the broker was started, with its cause."""
-        return self._kafka.history.generations(self.group_id)
+        return self.kafka.history.generations(self.group_id)
 
     def explain(self) -> str:
         """One sentence: what the group waits for, which timer runs, how long it still does."""
         return self._look(
-            lambda: explain(self._coordinator, self.group_id, self._kafka.clock.now_ms)
+            lambda: explain(self._coordinator, self.group_id, self.kafka.clock.now_ms)
         )
 
     def story(self) -> str:
@@ -170,9 +171,60 @@ class Group:
         """Until there is no such group: deleted, or expired with the last of its offsets."""
         self._wait(lambda: self._state() == "Dead", "to be gone", timeout)
 
+    # --- making it do something
+
+    def rebalance(self, reason: str = "asked for by a test") -> None:
+        """Open a round: members find out with their next heartbeat. Nothing, where one is open."""
+        rebalance(self, reason, None)
+
+    def lead(self, who: str) -> None:
+        """Open a round that `who` leads: a member id, an instance id, a client id."""
+        rebalance(self, f"{who} is to lead", self._one(who))
+
+    def expire(self, who: str) -> None:
+        """End its session now; it finds out as it would from Kafka, if it is still alive."""
+        expire(self, self._one(who))
+
+    def evict(self, who: str, reason: str = "asked for by a test") -> None:
+        """Remove it as an administrator does."""
+        evict(self, self._one(who), reason)
+
+    def hold_joins(self) -> Hold:
+        """Keep the round open: who joins waits at the door until the hold is released."""
+        return Hold(self.kafka, "JoinGroup", self.group_id)
+
+    def hold_syncs(self) -> Hold:
+        """Keep the members without their assignment: the leader's SyncGroup waits, too."""
+        return Hold(self.kafka, "SyncGroup", self.group_id)
+
+    def loading(self) -> Loading:
+        """Let its coordinator read its log anew, until `finish`."""
+        return Loading(self)
+
+    def move_to(self, node_id: int) -> None:
+        """Let another node coordinate it; the old one answers NOT_COORDINATOR."""
+
+        def move() -> None:
+            self.kafka.broker.node.topics.ensure_offsets_topic()
+            index = self.node.groups.partition_of(self.group_id)
+            self.kafka.broker.cluster.move(OFFSETS_TOPIC, index, node_id)
+
+        self.kafka.change(move)
+
+    def _one(self, who: str) -> Member:
+        members = self.members
+        found = [member for member in members if member.is_called(who)]
+        if len(found) != 1:
+            there = ", ".join(f"{each.client_id} ({each.member_id})" for each in members)
+            many = "more than one" if found else "no"
+            raise ValueError(
+                f"{self.group_id} has {many} member {who}; there is: {there or 'nobody'}"
+            )
+        return found[0]
+
     def _wait(self, check: Callable[[], T | None], what: str, timeout: float) -> T:
         """`check` is asked on the broker's loop after whatever happens there."""
-        found, story = self._kafka.run(self._until(check, timeout), timeout + TIMEOUT_SECONDS)
+        found, story = self.kafka.run(self._until(check, timeout), timeout + TIMEOUT_SECONDS)
         if found is None:
             raise BarrierTimeout(
                 f"{self.group_id} was waited for {timeout:g} s {what}, in vain.\n{story}"
@@ -180,24 +232,25 @@ class Group:
         return found
 
     async def _until(self, check: Callable[[], T | None], timeout: float) -> tuple[T | None, str]:
-        found = await self._kafka.changes.until(check, timeout)
+        found = await self.kafka.changes.until(check, timeout)
         return (found, "") if found is not None else (None, self._tell())
 
     # --- on the broker's loop
 
     def _look(self, what: Callable[[], T]) -> T:
-        return self._kafka.ask(lambda _broker: what())
+        return self.kafka.ask(lambda _broker: what())
 
     @property
-    def _node(self) -> Node:
-        """Its coordinator's; the first one where the group's partition was never used."""
-        node = self._kafka.broker.node
+    def node(self) -> Node:
+        """Its coordinator's; the first one where the group's partition was never used. On the
+        broker's loop."""
+        node = self.kafka.broker.node
         index = node.groups.partition_of(self.group_id)
-        return self._kafka.broker.cluster.leader_of(OFFSETS_TOPIC, index) or node
+        return self.kafka.broker.cluster.leader_of(OFFSETS_TOPIC, index) or node
 
     @property
     def _coordinator(self) -> Coordinator | None:
-        groups = self._node.groups
+        groups = self.node.groups
         shard = groups.shards.get(groups.partition_of(self.group_id))
         return None if shard is None else shard.coordinator
 
@@ -231,7 +284,7 @@ class Group:
 
     def _committed(self, topic: str, partition: int) -> int | None:
         """What an OffsetFetch would be answered: nothing that is still being written."""
-        node, coordinator = self._node, self._coordinator
+        node, coordinator = self.node, self._coordinator
         if coordinator is None:
             return None
         shard = node.groups.shards[node.groups.partition_of(self.group_id)]
@@ -241,8 +294,8 @@ class Group:
         return None if found is None else found.offset
 
     def _tell(self) -> str:
-        requests = (each for each in self._kafka.history.requests if self.group_id in each.groups)
-        return tell(self._coordinator, self.group_id, self._kafka.clock.now_ms, requests)
+        requests = (each for each in self.kafka.history.requests if self.group_id in each.groups)
+        return tell(self._coordinator, self.group_id, self.kafka.clock.now_ms, requests)
 
 
 def partitions_in(assignment: bytes) -> tuple[TopicPartition, ...]:

@@ -14,6 +14,7 @@ from ..broker.groups.voice import Event
 from ..broker.timers import Timers
 from ..topics.admin import NewTopic, check_new_topic, plan_topic
 from .asked import Asked
+from .choreography import FastEviction
 from .clock import ClockControl, VirtualClock, turns
 from .faults import Faults
 from .group import Group
@@ -36,8 +37,9 @@ class Kafka:
             ...  # kafka.bootstrap_servers
 
     `preset`: `instant` lets no rebalance wait for latecomers, `kafka` has Kafka's own times;
-    `config` are Kafka's keys (docs/configuration.md) and win over it. `loop`: a thread to share
-    with others; without one it has its own. `port`: of the first node, 0 for free ones.
+    `config` are Kafka's keys (docs/configuration.md) and win over it. `evict_disconnected`:
+    a member whose connection dies is out at once, not after its session timeout. `loop`: a thread
+    to share with others; without one it has its own. `port`: of the first node, 0 for free ones.
 
     Everything here is called from the test's thread. What is named as a wait takes a `timeout` in
     seconds of wall time."""
@@ -48,12 +50,14 @@ class Kafka:
         nodes: int = 1,
         preset: Preset = "instant",
         config: Mapping[str, str] | None = None,
+        evict_disconnected: bool = False,
         loop: LoopThread | None = None,
         port: int = 0,
     ) -> None:
         self._config = BrokerConfig(
             {**PRESETS[preset], "kohort.nodes": str(nodes), **(config or {})}
         )
+        self._evict_disconnected = evict_disconnected
         self._loop = loop
         self._port = port
         self._closing = ExitStack()
@@ -67,6 +71,8 @@ class Kafka:
         self.steering = Steering(self._told)
         self.faults = Faults(self)
         self.steering.keepers.append(self.faults.meet)
+        if self._evict_disconnected:
+            self.steering.keepers.insert(0, FastEviction(self).meet)
         self.clock = ClockControl(self, clock)
         self.broker = Broker(
             self._config, clock=clock, routes=self.steering.routes(), hear=self._hear

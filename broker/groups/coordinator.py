@@ -48,7 +48,7 @@ from .leaving import decide_leave
 from .rebalance import join_timer_due, prepare, refuse_syncs
 from .refusing import decide_refused
 from .results import join_refused
-from .states import DEAD
+from .states import COMPLETING, DEAD, STABLE
 from .storing import restored
 from .syncing import decide_sync, sync_timer_due
 from .telling import tell_accepted
@@ -123,6 +123,28 @@ class Coordinator:
             join_timer_due(turn, group)
         else:
             sync_timer_due(turn, group)
+        return turn.outcome()
+
+    def rebalance(self, group_id: str, why: Why, leader: str | None, now: int) -> Outcome:
+        """Open a round that no client has asked for, and let `leader`, one of its members, lead
+        the group if it rejoins. Nothing, where a round is open or nobody is there."""
+        group = self._shard.groups.get(group_id)
+        if group is None or group.state not in (COMPLETING, STABLE):
+            return NOTHING
+        turn = Turn(self._shard, now)
+        prepare(turn, group, why)
+        if leader is not None:
+            group.leader = leader
+        return turn.outcome()
+
+    def expire(self, group_id: str, member_id: str, now: int) -> Outcome:
+        """End the session of a member, or of an id that was given away, before its time."""
+        group = self._shard.groups.get(group_id)
+        if group is None:
+            return NOTHING
+        turn = Turn(self._shard, now)
+        turn.deadlines.cancel(DeadlineKey("session", group_id, member_id))
+        session_timer_due(turn, group, member_id, now)
         return turn.outcome()
 
     def refuse(self, outcome: Outcome, now: int) -> Outcome:

@@ -1,9 +1,11 @@
 """Clients for the tests of the harness: they know their offsets and are in no group."""
 
+import contextlib
+import threading
 from collections.abc import Callable, Iterator
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 from kohort.testing import Kafka
 
 
@@ -26,14 +28,55 @@ class Committer:
 
     def commit(self, offset: int, topic: str = "orders", partition: int = 0) -> None:
         """Raises KafkaException."""
-        place = TopicPartition(topic, partition, offset)
-        done = self.consumer.commit(offsets=[place], asynchronous=False)
+        done = self.consumer.commit(
+            offsets=[TopicPartition(topic, partition, offset)], asynchronous=False
+        )
         assert done is not None
         assert done[0].error is None
 
     def committed(self, topic: str = "orders", partition: int = 0) -> int:
         found = self.consumer.committed([TopicPartition(topic, partition)], timeout=10)
         return int(found[0].offset)
+
+
+class Service:
+    """A consumer on a thread of its own, as people's services are."""
+
+    def __init__(self, kafka: Kafka, group: str, *topics: str, **config: object) -> None:
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": kafka.bootstrap_servers,
+                "group.id": group,
+                "auto.offset.reset": "earliest",
+                "client.id": config.pop("client_id", "service"),
+                "heartbeat.interval.ms": 50,
+                "reconnect.backoff.ms": 1,
+                "retry.backoff.ms": 10,
+                "log_level": 0,
+                **{key.replace("_", "."): value for key, value in config.items()},
+            }
+        )
+        self.assigned: list[tuple[str, int]] = []
+        self._consumer.subscribe(list(topics), on_assign=self._on_assign)
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _on_assign(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        self.assigned = sorted((each.topic, each.partition) for each in partitions)
+
+    def _run(self) -> None:
+        while not self._is_over.is_set():
+            message = self._consumer.poll(0.1)
+            if message is not None and message.error() is None:
+                # It may be out of the group by now, and what it read somebody else's.
+                with contextlib.suppress(KafkaException):
+                    self._consumer.commit(message, asynchronous=False)
+
+    def close(self) -> None:
+        self._is_over.set()
+        self._thread.join()
+        self._consumer.close()
 
 
 @pytest.fixture
@@ -56,3 +99,25 @@ def new_committer(kafka: Kafka) -> Iterator[Callable[..., Committer]]:
     yield new
     for each in made:
         each.consumer.close()
+
+
+@pytest.fixture
+def service(kafka: Kafka) -> Iterator[Service]:
+    kafka.topic("orders", partitions=1).produce([b"a", b"b", b"c"])
+    service = Service(kafka, "billing", "orders")
+    yield service
+    service.close()
+
+
+@pytest.fixture
+def new_service(kafka: Kafka) -> Iterator[Callable[..., Service]]:
+    kafka.topic("orders", partitions=2)
+    made: list[Service] = []
+
+    def new(client_id: str, **how: object) -> Service:
+        made.append(Service(kafka, "billing", "orders", client_id=client_id, **how))
+        return made[-1]
+
+    yield new
+    for each in made:
+        each.close()

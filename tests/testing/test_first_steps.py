@@ -1,53 +1,9 @@
 """What a test does first: topics, groups, waiting, the clock, and what it is told when it fails."""
 
-import contextlib
-import threading
-from collections.abc import Iterator
-
 import pytest
-from confluent_kafka import Consumer, KafkaException
 from kohort.testing import BarrierTimeout, Kafka
 
-
-class Service:
-    """A consumer on a thread of its own, as people's services are."""
-
-    def __init__(self, kafka: Kafka, group: str, *topics: str, **config: object) -> None:
-        self._consumer = Consumer(
-            {
-                "bootstrap.servers": kafka.bootstrap_servers,
-                "group.id": group,
-                "auto.offset.reset": "earliest",
-                "client.id": "service",
-                "heartbeat.interval.ms": 100,
-                **{key.replace("_", "."): value for key, value in config.items()},
-            }
-        )
-        self._consumer.subscribe(list(topics))
-        self._is_over = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-
-    def _run(self) -> None:
-        while not self._is_over.is_set():
-            message = self._consumer.poll(0.1)
-            if message is not None and message.error() is None:
-                # It may be out of the group by now, and what it read somebody else's.
-                with contextlib.suppress(KafkaException):
-                    self._consumer.commit(message, asynchronous=False)
-
-    def close(self) -> None:
-        self._is_over.set()
-        self._thread.join()
-        self._consumer.close()
-
-
-@pytest.fixture
-def service(kafka: Kafka) -> Iterator[Service]:
-    kafka.topic("orders", partitions=1).produce([b"a", b"b", b"c"])
-    service = Service(kafka, "billing", "orders")
-    yield service
-    service.close()
+from .conftest import Service
 
 
 @pytest.mark.clients

@@ -1,0 +1,183 @@
+"""What a test makes a group do, where it would otherwise have to wait for chance: rebalance now,
+wait at this door, be led by that one.
+
+All is done as the coordinator does it: with its records, its events, its answers to clients.
+"""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Self
+
+from ..broker.groups.commands import LeaveGroup, LeavingMember
+from ..broker.groups.coordinator import Coordinator, Outcome
+from ..broker.groups.voice import Why
+from ..offsets.causes import Cause
+from .asked import Asked
+from .steering import Passage
+from .waiting import TIMEOUT_SECONDS, BarrierTimeout
+
+if TYPE_CHECKING:
+    from .group import Group, Member
+    from .kafka import Kafka
+
+# As Kafka's admin client says it when it removes a member; what follows is the caller's.
+_BY_ADMIN = "member was removed by an admin: "
+
+
+class Hold:
+    """Requests of one API of a group that wait at the door until `release`; whatever their clients
+    send after them waits, too. `with group.hold_syncs() as held:` releases at its end."""
+
+    def __init__(self, kafka: "Kafka", api: str, group_id: str) -> None:
+        self._kafka = kafka
+        self._api, self._group_id = api, group_id
+        self._passages: list[Passage] = []
+        kafka.ask(lambda _broker: kafka.steering.keepers.append(self._meet))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    @property
+    def requests(self) -> list[Asked]:
+        """Those that wait."""
+        return [passage.asked for passage in list(self._passages)]
+
+    def wait(self, count: int = 1, timeout: float = TIMEOUT_SECONDS) -> list[Asked]:
+        """Until so many requests wait; returns them."""
+        here = self._kafka.changes.until(lambda: len(self._passages) >= count, timeout)
+        if not self._kafka.run(here, timeout + TIMEOUT_SECONDS):
+            raise BarrierTimeout(
+                f"{count} × {self._api} of {self._group_id} was waited for {timeout:g} s to be "
+                f"held, in vain: {len(self._passages)} came.\n"
+                f"{self._kafka.group(self._group_id).story()}"
+            )
+        return self.requests
+
+    def release(self) -> None:
+        """Let those that wait go on, in the order of their arrival, and hold no more."""
+
+        def release() -> None:
+            if self._meet in self._kafka.steering.keepers:
+                self._kafka.steering.keepers.remove(self._meet)
+            passages, self._passages = self._passages, []
+            for passage in passages:
+                passage.go_on()
+
+        self._kafka.ask(lambda _broker: release())
+
+    def _meet(self, passage: Passage) -> bool:
+        asked = passage.asked
+        if asked.api != self._api or self._group_id not in asked.groups:
+            return False
+        if self._api == "JoinGroup" and asked.member_id is None and asked.version >= 4:
+            return False  # It only comes for its id (KIP-394): nobody has joined yet.
+        passage.keep()
+        self._passages.append(passage)
+        return True
+
+
+class Loading:
+    """A coordinator that reads its log for as long as the test wants: clients are answered
+    COORDINATOR_LOAD_IN_PROGRESS. `with group.loading():` lets it go on at its end."""
+
+    def __init__(self, group: "Group") -> None:
+        self._group = group
+        self._go: list[Callable[[], None]] = []
+        group.kafka.ask(lambda _broker: self._begin())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.finish()
+
+    def finish(self) -> None:
+        """It has read its log: the group is served."""
+
+        def finish() -> None:
+            self._groups.when_read = self._before
+            for go in self._go:
+                go()
+
+        self._group.kafka.ask(lambda _broker: finish())
+
+    def _begin(self) -> None:
+        self._groups = self._group.node.groups
+        partition = self._groups.partition_of(self._group.group_id)
+        self._before, self._groups.when_read = self._groups.when_read, self._read
+        self._groups.resign(partition)
+        self._groups.load([partition])
+
+    def _read(self, partition: int, go: Callable[[], None]) -> None:
+        if partition == self._groups.partition_of(self._group.group_id):
+            self._go.append(go)
+        else:
+            go()
+
+
+def rebalance(group: "Group", reason: str, leader: "Member | None") -> None:
+    """Raises ValueError where the group is not in a state that can be left for a new round."""
+    member_id = None if leader is None else leader.member_id
+    why = Why(Cause.ASKED_FOR, reason)
+
+    def decide(coordinator: Coordinator, now: int) -> Outcome:
+        return coordinator.rebalance(group.group_id, why, member_id, now)
+
+    _carry_out(group, decide)
+
+
+def expire(group: "Group", member: "Member") -> None:
+    def decide(coordinator: Coordinator, now: int) -> Outcome:
+        return coordinator.expire(group.group_id, member.member_id, now)
+
+    _carry_out(group, decide)
+
+
+def evict(group: "Group", member: "Member", reason: str) -> None:
+    leaving = LeavingMember(member.member_id, member.instance_id, _BY_ADMIN + reason)
+    command = LeaveGroup(group.group_id, (leaving,))
+
+    async def submit() -> None:
+        left = asyncio.Event()
+        group.node.groups.submit(command, lambda _context, _left: left.set(), None)
+        await left.wait()
+
+    group.kafka.run(submit())
+
+
+def _carry_out(group: "Group", decide: Callable[[Coordinator, int], Outcome]) -> None:
+    if not group.kafka.ask(lambda _broker: group.node.groups.carry_out(group.group_id, decide)):
+        raise ValueError(f"{group.group_id} has no coordinator that serves it: {group.explain()}")
+
+
+class FastEviction:
+    """Members whose connection dies are out at once instead of after their session timeout: for
+    tests of what the others do then. Kafka itself waits, and so does the broker by default."""
+
+    def __init__(self, kafka: "Kafka") -> None:
+        self._kafka = kafka
+        self._watched: set[tuple[int, str, str]] = set()
+
+    def meet(self, passage: Passage) -> bool:
+        """A keeper that keeps nothing: it learns which connection speaks for which member."""
+        asked = passage.asked
+        if asked.api in ("Heartbeat", "SyncGroup") and asked.member_id and asked.group:
+            key = id(passage.connection), asked.group, asked.member_id
+            if key not in self._watched:
+                self._watched.add(key)
+                passage.connection.when_lost.append(partial(self._lost, key))
+        return False
+
+    def _lost(self, key: tuple[int, str, str]) -> None:
+        self._watched.discard(key)
+        _, group_id, member_id = key
+        group = self._kafka.group(group_id)
+
+        def decide(coordinator: Coordinator, now: int) -> Outcome:
+            return coordinator.expire(group_id, member_id, now)
+
+        group.node.groups.carry_out(group_id, decide)

@@ -1,0 +1,131 @@
+"""What a test makes a group do: with members that are real clients and know nothing of it."""
+
+from collections.abc import Callable
+
+import pytest
+from confluent_kafka import TopicPartition
+from kohort.testing import BarrierTimeout, Kafka
+
+from .conftest import Committer, Service
+
+pytestmark = pytest.mark.clients
+
+NewService = Callable[..., Service]
+
+
+def test_a_rebalance_is_forced(kafka: Kafka, service: Service) -> None:
+    group = kafka.group("billing").wait_stable(members=1)
+    group.rebalance("a rolling deploy")
+    group.wait_generation(2).wait_stable(members=1)
+    assert [g.cause for g in group.generations] == ["member joined", "asked for by a test"]
+    assert group.generations[1].reason == "a rolling deploy"
+
+
+def test_a_member_is_evicted_and_comes_back_under_another_name(
+    kafka: Kafka, service: Service
+) -> None:
+    group = kafka.group("billing").wait_stable(members=1)
+    first = group.members[0].member_id
+    group.evict("service")
+    kafka.wait(lambda: [m.member_id for m in group.members] not in ([], [first]))
+    removed = [e.event.cause for e in kafka.history.events if e.event.type == "leave_received"]
+    assert removed == ["member removed by an administrator"]
+
+
+def test_a_session_ends_for_one_member_alone(kafka: Kafka, new_service: NewService) -> None:
+    new_service("slow")
+    new_service("quick")
+    group = kafka.group("billing").wait_stable(members=2)
+    with group.hold_joins() as held:
+        group.expire("slow")
+        held.wait()
+        assert [member.client_id for member in group.members] == ["quick"]
+        assert group.state == "PreparingRebalance"
+    group.wait_stable(members=2)
+    causes = [g.cause for g in group.generations]
+    assert "session expired" in causes
+
+
+def test_a_round_is_held_open_while_members_wait_for_their_assignment(
+    kafka: Kafka, new_service: NewService
+) -> None:
+    group = kafka.group("billing")
+    with group.hold_syncs() as held:
+        service = new_service("first")
+        (asked,) = held.wait()
+        assert asked.api == "SyncGroup"
+        assert group.state == "CompletingRebalance"
+        assert "waits for its leader" in group.explain()
+        assert service.assigned == []
+    group.wait_stable(members=1)
+    kafka.wait_request("OffsetFetch", group="billing")  # of what it was given
+    assert service.assigned == [("orders", 0), ("orders", 1)]
+
+
+def test_a_hold_that_nobody_reaches_tells_the_story(kafka: Kafka) -> None:
+    with (
+        kafka.group("billing").hold_joins() as held,
+        pytest.raises(BarrierTimeout, match=r"0 came\.\nbilling does not exist"),
+    ):
+        held.wait(timeout=0.01)
+
+
+def test_the_leader_is_chosen(kafka: Kafka, new_service: NewService) -> None:
+    new_service("first")
+    group = kafka.group("billing").wait_stable(members=1)
+    new_service("second")
+    group.wait_stable(members=2)
+    for leader in ("second", "first"):
+        group.lead(leader)
+        kafka.wait(
+            lambda leader=leader: (
+                group.state == "Stable"
+                and [m.client_id for m in group.members if m.is_leader] == [leader]
+            )
+        )
+
+
+def test_who_is_not_there_cannot_be_evicted(kafka: Kafka, service: Service) -> None:
+    group = kafka.group("billing").wait_stable(members=1)
+    with pytest.raises(ValueError, match=r"billing has no member nobody; there is: service \("):
+        group.evict("nobody")
+
+
+def test_a_coordinator_that_loads_slowly_is_waited_for(kafka: Kafka, committer: Committer) -> None:
+    committer.commit(1)
+    with kafka.group("billing").loading():
+        asked = kafka.history.requests[-1].number
+        committer.consumer.commit(offsets=[TopicPartition("orders", 0, 2)], asynchronous=True)
+        refused = kafka.wait_request("OffsetCommit", after=asked)
+        kafka.wait(lambda: refused.errors == ("COORDINATOR_LOAD_IN_PROGRESS",))
+    kafka.group("billing").wait_committed("orders", 0, 2)
+
+
+def test_a_disconnected_member_is_out_at_once_if_the_test_wants_it() -> None:
+    with Kafka(evict_disconnected=True) as kafka:
+        kafka.topic("orders", partitions=1)
+        service = Service(kafka, "billing", "orders", session_timeout_ms=45_000)
+        group = kafka.group("billing").wait_stable(members=1)
+        first = group.members[0].member_id
+        kafka.faults.drop("Heartbeat")
+        try:
+            kafka.wait(lambda: first not in [member.member_id for member in group.members])
+        finally:
+            service.close()
+        assert [g.cause for g in group.generations][:2] == ["member joined", "session expired"]
+
+
+def test_a_coordinator_moves_and_its_clients_follow() -> None:
+    with Kafka(nodes=2) as kafka:
+        kafka.topic("orders", partitions=1)
+        committer = Committer(kafka)
+        committer.commit(1)
+        group = kafka.group("billing")
+        before = group.node_id
+        group.move_to(3 - before)
+        assert group.node_id == 3 - before
+        committer.commit(2)
+        assert group.committed("orders", 0) == 2
+        errors = [each.errors for each in kafka.history.requests_of("OffsetCommit")]
+        assert ("NOT_COORDINATOR",) in errors
+        committer.consumer.close()
