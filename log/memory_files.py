@@ -21,8 +21,8 @@ class MemoryFile:
         self.size = len(self._data)
 
     def read(self, position: int, size: int) -> bytes:
-        with memoryview(self._data) as view:
-            return bytes(view[position : min(position + size, self.size)])
+        # No memoryview: while one is open in a thread that reads, no other thread can append.
+        return bytes(self._data[position : min(position + size, self.size)])
 
     def sync(self) -> None:
         pass

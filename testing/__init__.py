@@ -19,6 +19,7 @@ Read kafka.py first: what a test holds in its hand. It is made of
     waiting        barriers: until something is so, or a failure that says what was
     story          why a group is where it is, in words
     presets        how a broker for tests is set up
+    faulty_files the disk that a test fills, tears and cuts from its power
     loop_thread    an event loop in a thread of its own
 
 and of the pytest plugin (plugin), which imports none of it before a test asks for a broker.

@@ -14,7 +14,6 @@ import hypothesis.strategies as st
 import pytest
 from committed_dict import PARTITIONS, Asked, Committed, State, matching
 from compacting import TERMS, Compaction
-from faulty_files import Crashed, FaultyFiles
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 from kohort.broker import loading, snapshots
 from kohort.broker.groups.commands import CommitEntry, DeleteGroup, OffsetCommit, OffsetFetch
@@ -25,6 +24,7 @@ from kohort.log.config import LogConfig
 from kohort.log.rounds import Durability
 from kohort.offsets import snapshot
 from kohort.protocol.errors import ErrorCode
+from kohort.testing.faulty_files import Crashed, FaultyFiles
 from runtime_world import World
 
 GROUPS = ("g0", "g1", "g2")  # so few that they meet all the time

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from faulty_files import FaultyFiles, sync_each
 from kohort.broker.cache import Cache
 from kohort.broker.forgetting import DeletedTopics
 from kohort.broker.groups.commands import CommitEntry, OffsetCommit, OffsetFetch
@@ -16,6 +15,8 @@ from kohort.log.rounds import Durability, Rounds
 from kohort.offsets.cold import new_spill
 from kohort.offsets.store import OffsetsStore
 from kohort.protocol.errors import ErrorCode
+from kohort.testing.faulty_files import FaultyFiles
+from syncing import sync_each
 
 
 class HandClock:

@@ -9,7 +9,6 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
-from faulty_files import FaultyFiles, sync_each
 from kio.serial import entity_reader
 from kohort.broker.call import Call
 from kohort.broker.cluster import Cluster
@@ -20,11 +19,13 @@ from kohort.log.log import Log
 from kohort.log.rounds import Durability, Rounds
 from kohort.protocol.apis import APIS, Api
 from kohort.protocol.messages import request_module, response_module
+from kohort.testing.faulty_files import FaultyFiles
 from kohort.topics.configs import Configs
 from kohort.topics.nodes import Nodes
 from kohort.topics.registry import Topics
 from kohort.topics.topic import Topic
 from runtime_world import HandTimer
+from syncing import sync_each
 
 FOLDER = Path("/data")
 NOW_MS = 1_700_000_000_000

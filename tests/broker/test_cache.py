@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
-from faulty_files import FaultyFiles
 from kohort.broker.cache import Cache
 from kohort.log.files import File
 from kohort.offsets.records import OffsetCommitted, committed_value
 from kohort.offsets.table import OffsetsTable
+from kohort.testing.faulty_files import FaultyFiles
 
 FOLDER = Path("/data/__consumer_offsets-0")
 

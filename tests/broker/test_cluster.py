@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from faulty_files import FaultyFiles
 from kohort.broker.broker import Broker
 from kohort.broker.config import BrokerConfig
 from kohort.broker.groups.commands import (
@@ -21,6 +20,7 @@ from kohort.broker.groups.commands import (
 )
 from kohort.log.rounds import Durability
 from kohort.protocol.errors import ErrorCode
+from kohort.testing.faulty_files import FaultyFiles
 from kohort.topics.names import OFFSETS_TOPIC
 
 OFFSETS_PARTITIONS = 3

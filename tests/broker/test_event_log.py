@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from faulty_files import FaultyFiles
 from kohort.broker.events import EventLog
 from kohort.broker.groups.states import State
 from kohort.broker.groups.voice import Event, EventType
 from kohort.offsets.causes import Cause
 from kohort.protocol.errors import ErrorCode
+from kohort.testing.faulty_files import FaultyFiles
 
 DATA = Path("/data")
 EVENTS = DATA / "events"

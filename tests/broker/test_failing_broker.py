@@ -5,11 +5,11 @@ import errno
 from pathlib import Path
 from typing import Any
 
-from faulty_files import FaultyFiles
 from kohort.broker.broker import Broker
 from kohort.broker.config import BrokerConfig
 from kohort.broker.groups.commands import CommitEntry, OffsetCommit, OffsetFetch
 from kohort.protocol.errors import ErrorCode
+from kohort.testing.faulty_files import FaultyFiles
 
 
 class Service:

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import pytest
-from faulty_files import FaultyFiles
 from kohort.broker.groups.commands import CommitEntry, OffsetCommit, OffsetFetch
 from kohort.broker.led import RETRY_FAILED_MS
 from kohort.log.batch import records
@@ -17,6 +16,7 @@ from kohort.log.rounds import BATCH_BYTES_MAX, Durability
 from kohort.offsets.committed import read_committed
 from kohort.offsets.records import OffsetCommitted, decode
 from kohort.protocol.errors import ErrorCode
+from kohort.testing.faulty_files import FaultyFiles
 from runtime_world import FOLDER, World
 
 FIRST = FOLDER / f"{0:020d}.log"

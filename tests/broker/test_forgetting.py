@@ -9,7 +9,6 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from faulty_files import Crashed, FaultyFiles
 from kohort.broker.cluster import Cluster
 from kohort.broker.config import BrokerConfig
 from kohort.broker.groups.commands import CommitEntry, OffsetCommit, OffsetFetch
@@ -19,6 +18,7 @@ from kohort.broker.shard import ShardState
 from kohort.offsets.records import OffsetForgotten
 from kohort.offsets.table import OffsetsTable
 from kohort.protocol.errors import ErrorCode
+from kohort.testing.faulty_files import Crashed, FaultyFiles
 from kohort.topics.configs import Configs
 from kohort.topics.nodes import Nodes
 from kohort.topics.registry import Topics

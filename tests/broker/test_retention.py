@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from faulty_files import Crashed, FaultyFiles
+from kohort.testing.faulty_files import Crashed, FaultyFiles
 from topic_world import FOLDER, NOW_MS, batch
 from upkeep_world import CHECK_MS, DAY_MS, PART, UpkeepWorld, checkpoint
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from faulty_files import Crashed, FaultyFiles
 from kohort.broker import snapshots
 from kohort.broker.groups.commands import DeleteGroup, OffsetFetch
 from kohort.broker.led import RETRY_FAILED_MS
@@ -20,6 +19,7 @@ from kohort.offsets.records import OffsetForgotten
 from kohort.offsets.snapshot import NAME, NEW_NAME
 from kohort.offsets.table import OffsetsTable
 from kohort.protocol.errors import ErrorCode
+from kohort.testing.faulty_files import Crashed, FaultyFiles
 from runtime_world import World
 
 FOLDER = Path("/data/__consumer_offsets-0")

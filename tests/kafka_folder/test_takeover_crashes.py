@@ -4,11 +4,11 @@ import random
 import uuid
 from pathlib import Path
 
-from faulty_files import Crashed, FaultyFiles
 from hypothesis import given
 from hypothesis import strategies as st
 from kohort.broker.config import BrokerConfig
 from kohort.log.log import Log
+from kohort.testing.faulty_files import Crashed, FaultyFiles
 from kohort.topics.configs import Configs
 from kohort.topics.kafka_metadata import KafkaMetadata
 from kohort.topics.names import REGISTRY_TOPIC

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from batches import NOW_MS, headers
 from compacting import TERMS, Pair, compact, content, newest, put
-from faulty_files import Crashed, FaultyFiles
 from kohort.log.batch import NewRecord, build, records
 from kohort.log.errors import CorruptBatch
 from kohort.log.files import Files, MemoryFiles
 from kohort.log.log import Log, LogConfig
+from kohort.testing.faulty_files import Crashed, FaultyFiles
 
 FOLDER = Path("/data/orders-0")
 

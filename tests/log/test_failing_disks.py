@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 from batches import append, batch, stored
-from faulty_files import Crashed, FaultyFiles
 from kohort.log.deletion import finish_deletions
 from kohort.log.errors import LogFailed
 from kohort.log.log import Log, LogConfig
+from kohort.testing.faulty_files import Crashed, FaultyFiles
 
 FOLDER = Path("/data/orders-0")
 SMALL = LogConfig(segment_bytes=400, index_interval_bytes=100)

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 from batches import append, batch, headers, stored
-from faulty_files import Crashed, FaultyFiles
 from kohort.log.errors import LogError, UnsupportedMagic
 from kohort.log.files import DiskFiles
 from kohort.log.log import Log, LogConfig
 from kohort.log.memory_files import MemoryFiles
 from kohort.log.segment import CHUNK_BYTES
+from kohort.testing.faulty_files import Crashed, FaultyFiles
 
 FOLDER = Path("/data/orders-0")
 FIRST = FOLDER / f"{0:020d}.log"

@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from faulty_files import FaultyFiles, sync_each
 from kohort.log.batch import NewRecord, build, records
 from kohort.log.errors import RecordsTooLarge
 from kohort.log.log import Log
 from kohort.log.rounds import BATCH_BYTES_MAX, Durability, Rounds
+from kohort.testing.faulty_files import FaultyFiles
+from syncing import sync_each
 
 
 class Loop:

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from batches import NOW_MS, append, batch, stored
 from compacting import TERMS, put
-from faulty_files import Crashed, FaultyFiles
 from kohort.log import survey
 from kohort.log.cleaner import clean
 from kohort.log.log import Log, LogConfig
 from kohort.log.memory_files import MemoryFiles
 from kohort.log.segment import Segment
+from kohort.testing.faulty_files import Crashed, FaultyFiles
 
 FOLDER = Path("/data/orders-0")
 SURVEY = FOLDER / survey.NAME

@@ -4,8 +4,8 @@ import threading
 from pathlib import Path
 
 from batches import append, batch, stored
-from faulty_files import FaultyFile, FaultyFiles
 from kohort.log.log import Log, LogConfig
+from kohort.testing.faulty_files import FaultyFile, FaultyFiles
 
 FOLDER = Path("/data/orders-0")
 

@@ -4,7 +4,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from faulty_files import FaultyFiles
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from kohort.log.files import File
@@ -17,6 +16,7 @@ from kohort.offsets.records import (
 )
 from kohort.offsets.snapshot import SnapshotWriter, open_snapshot
 from kohort.offsets.table import OffsetsTable
+from kohort.testing.faulty_files import FaultyFiles
 
 FOLDER = Path("/data/offsets-0")
 group_ids = st.sampled_from(["", "g", "my-group", "g-1"])

@@ -13,10 +13,10 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from faulty_files import Crashed, FaultyFiles
 from kohort.broker.groups.states import State
 from kohort.log.errors import LogError
 from kohort.offsets.partitioner import partition_for
+from kohort.testing.faulty_files import Crashed, FaultyFiles
 from kohort.topics.names import OFFSETS_TOPIC
 from kohort.topics.nodes import NO_LEADER
 from simulation.invariants import Invariants

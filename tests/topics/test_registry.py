@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from faulty_files import Crashed, FaultyFiles
 from hypothesis import given
 from hypothesis import strategies as st
 from kohort.log.deletion import delete_folder
 from kohort.log.files import DiskFiles
+from kohort.testing.faulty_files import Crashed, FaultyFiles
 from kohort.topics.records import (
     BrokerConfigsStored,
     ProducerIdsReserved,

@@ -8,7 +8,6 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from faulty_files import Crashed, FaultyFiles
 from kohort.cli.log.repair import damage_of, mend
 from kohort.cli.log.sources import Source
 from kohort.cli.main import main
@@ -25,6 +24,7 @@ from kohort.offsets.records import (
     OffsetForgotten,
     OffsetsRecord,
 )
+from kohort.testing.faulty_files import Crashed, FaultyFiles
 from kohort.topics.names import OFFSETS_TOPIC
 
 from .conftest import NOW_MS, batch_of, bend, commit, write_log

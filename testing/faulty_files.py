@@ -9,28 +9,14 @@ from __future__ import annotations
 import errno
 import os
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from kohort.log.log import Log
-from kohort.log.memory_files import MemoryFile, MemoryFiles
+from ..log.memory_files import MemoryFile, MemoryFiles
 
 SECTOR_BYTES = 512
-
-
-def sync_each(logs: Sequence[Log]) -> list[OSError | None]:
-    """Sync one after the other; what a `SyncLogs` (log/rounds.py) tells of each."""
-    outcomes: list[OSError | None] = []
-    for log in logs:
-        try:
-            log.sync()
-        except OSError as error:
-            outcomes.append(error)
-        else:
-            outcomes.append(None)
-    return outcomes
 
 
 class Crashed(BaseException):
