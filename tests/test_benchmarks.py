@@ -11,8 +11,9 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PARTS = ("disk", "starts", "loads", "transfers", "memory", "wake", "compaction")
-# A hundred times smaller. Compaction only shows at some size.
-SCALES = {"wake": 0.007, "compaction": 0.02}
+# A hundred times smaller. Compaction only shows at some size, and after some time.
+SCALES = {"wake": 0.007, "compaction": 0.05}
+SECONDS = {"compaction": 0.2}
 # A snapshot is for a partition of ten thousand records; in the brokers of this test, of fewer.
 SMALLER = "from kohort.broker import snapshots; snapshots.EVERY_RECORDS = 200"
 PARTS_SECONDS_MAX = 300
@@ -29,7 +30,8 @@ def run(folder: Path, *parts: str) -> tuple[str, Any]:
         (folder / "sitecustomize.py").write_text(SMALLER)
         paths = (str(folder), environment.get("PYTHONPATH", ""))
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
-    flags = ("--rounds", "1", "--seconds", "0.1", "--scale", str(SCALES.get(parts[0], 0.01)))
+    scale, seconds = SCALES.get(parts[0], 0.01), SECONDS.get(parts[0], 0.1)
+    flags = ("--rounds", "1", "--seconds", str(seconds), "--scale", str(scale))
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks", *parts, *flags, "--json", str(results)],
         cwd=ROOT,

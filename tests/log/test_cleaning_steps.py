@@ -1,5 +1,5 @@
 """How long a step of a compaction takes: clients wait for it. Counted is the thread's own time, as
-a shared machine stalls; of three tries the best, as a cache may be cold."""
+a shared machine stalls; one of three tries must do, as a cache may be cold."""
 
 from __future__ import annotations
 
@@ -62,4 +62,4 @@ def test_no_step_keeps_clients_waiting(
             )
         )
     log.begin_segment()
-    assert min(longest_step(log) for _ in range(3)) < STEP_SECONDS_MAX
+    assert any(longest_step(log) < STEP_SECONDS_MAX for _ in range(3))
