@@ -1,0 +1,44 @@
+"""Which snapshots are good for a log, and which are thrown away."""
+
+from pathlib import Path
+
+import pytest
+from kohort.log.memory_files import MemoryFiles
+from kohort.offsets.records import OffsetCommitted, committed_value
+from kohort.offsets.snapshot import NAME, SnapshotWriter, open_snapshot
+from kohort.offsets.table import OffsetsTable
+
+FOLDER = Path("/data/__consumer_offsets-0")
+BEGUN, ENDED = 3, 5
+
+
+@pytest.fixture
+def files() -> MemoryFiles:
+    """With a snapshot of a log that ended at 5 when it was complete."""
+    files = MemoryFiles()
+    files.make_folder(FOLDER)
+    table = OffsetsTable()
+    table.put(OffsetCommitted("g", "t", 0, committed_value(7, -1, "", 0)))
+    writer = SnapshotWriter(FOLDER, files, BEGUN, table, iter(()))
+    for _ in writer.slices:
+        pass
+    writer.finish(ENDED)
+    return files
+
+
+@pytest.mark.parametrize(("start", "end"), [(0, ENDED), (BEGUN, ENDED), (0, ENDED + 1)])
+def test_a_log_that_has_all_that_is_told_of_may_rest_on_its_snapshot(
+    files: MemoryFiles, start: int, end: int
+) -> None:
+    found = open_snapshot(FOLDER, files, start, end)
+    assert found is not None
+    assert (found.begun, list(found.places), found.topics) == (BEGUN, ["g"], {"t"})
+
+
+@pytest.mark.parametrize(("start", "end"), [(0, ENDED - 1), (BEGUN + 1, ENDED + 1)])
+def test_a_snapshot_that_tells_of_what_its_log_lacks_is_thrown_away(
+    files: MemoryFiles, start: int, end: int
+) -> None:
+    """Once the log has grown again, nobody could tell."""
+    assert open_snapshot(FOLDER, files, start, end) is None
+    assert not files.exists(FOLDER / NAME)
