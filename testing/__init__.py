@@ -22,19 +22,33 @@ Read kafka.py first: what a test holds in its hand. It is made of
     faulty_files the disk that a test fills, tears and cuts from its power
     loop_thread    an event loop in a thread of its own
 
-and of the pytest plugin (plugin), which imports none of it before a test asks for a broker.
+of other ways in
+
+    aio            the same on an event loop: waits are awaited
+    container      in place of testcontainers' KafkaContainer
+
+and of the pytest plugin (plugin, with its options in settings), which imports none of it before a
+test asks for a broker.
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .aio import AsyncKafka
+    from .container import KafkaContainer
     from .faults import UnusedFault
     from .kafka import Kafka
     from .waiting import BarrierTimeout
 
-__all__ = ["BarrierTimeout", "Kafka", "UnusedFault"]
+__all__ = ["AsyncKafka", "BarrierTimeout", "Kafka", "KafkaContainer", "UnusedFault"]
 
-_WHERE = {"BarrierTimeout": "waiting", "Kafka": "kafka", "UnusedFault": "faults"}
+_WHERE = {
+    "AsyncKafka": "aio",
+    "BarrierTimeout": "waiting",
+    "Kafka": "kafka",
+    "KafkaContainer": "container",
+    "UnusedFault": "faults",
+}
 
 
 def __getattr__(name: str) -> Any:

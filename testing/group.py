@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from ..broker.groups.coordinator import Coordinator
 from ..broker.groups.group import Group as Known
-from ..broker.groups.states import EMPTY, STABLE
+from ..broker.groups.states import STABLE
 from ..broker.node import Node
 from ..protocol.consumer_protocol import read_assignment
 from ..protocol.errors import ProtocolError
@@ -60,7 +60,7 @@ class Group:
     @property
     def generation(self) -> int:
         """0 before the first."""
-        return self._look(lambda: 0 if (known := self._known) is None else known.generation)
+        return self._look(self._generation)
 
     @property
     def members(self) -> list[Member]:
@@ -103,26 +103,16 @@ class Group:
 
     # --- waiting
 
-    def wait_stable(self, members: int | None = None, timeout: float = TIMEOUT_SECONDS) -> "Group":
+    def wait_stable(self, members: int | None = None, timeout: float = TIMEOUT_SECONDS) -> Self:
         """Until it is Stable (with so many members) and each of them has its assignment."""
-
-        def is_stable() -> bool:
-            known = self._known
-            return (
-                known is not None
-                and known.state is STABLE
-                and not known.pending_syncs
-                and members in (None, len(known.members))
-            )
-
         with_members = "" if members is None else f" with {members} member{'s' * (members != 1)}"
-        self._wait(is_stable, f"to be Stable{with_members}", timeout)
+        self._wait(lambda: self._is_stable(members), f"to be Stable{with_members}", timeout)
         return self
 
-    def wait_generation(self, generation: int, timeout: float = TIMEOUT_SECONDS) -> "Group":
+    def wait_generation(self, generation: int, timeout: float = TIMEOUT_SECONDS) -> Self:
         """Until it is in this generation or a later one."""
         self._wait(
-            lambda: (known := self._known) is not None and known.generation >= generation,
+            lambda: self._generation() >= generation,
             f"to reach generation {generation}",
             timeout,
         )
@@ -160,11 +150,9 @@ class Group:
         what = "any offset" if offset is None else f"offset {offset}"
         return self._wait(committed, f"to have {what} of {topic}-{partition} committed", timeout)[0]
 
-    def wait_empty(self, timeout: float = TIMEOUT_SECONDS) -> "Group":
+    def wait_empty(self, timeout: float = TIMEOUT_SECONDS) -> Self:
         """Until it has no members."""
-        self._wait(
-            lambda: (known := self._known) is None or known.state is EMPTY, "to be Empty", timeout
-        )
+        self._wait(lambda: self._state() in ("Empty", "Dead"), "to be Empty", timeout)
         return self
 
     def wait_gone(self, timeout: float = TIMEOUT_SECONDS) -> None:
@@ -265,6 +253,18 @@ class Group:
             return str(known.state)
         has_offsets = coordinator is not None and coordinator.table.has(self.group_id)
         return "Empty" if has_offsets else "Dead"
+
+    def _generation(self) -> int:
+        return 0 if (known := self._known) is None else known.generation
+
+    def _is_stable(self, members: int | None) -> bool:
+        known = self._known
+        return (
+            known is not None
+            and known.state is STABLE
+            and not known.pending_syncs
+            and members in (None, len(known.members))
+        )
 
     def _members(self) -> list[Member]:
         known = self._known

@@ -20,7 +20,7 @@ from .faults import Faults
 from .group import Group
 from .history import History, matches
 from .loop_thread import PATIENCE_SECONDS, LoopThread
-from .presets import PRESETS, Preset
+from .presets import Preset, preset_named
 from .steering import Steering
 from .topic import Topic
 from .waiting import TIMEOUT_SECONDS, BarrierTimeout, Changes
@@ -55,7 +55,7 @@ class Kafka:
         port: int = 0,
     ) -> None:
         self._config = BrokerConfig(
-            {**PRESETS[preset], "kohort.nodes": str(nodes), **(config or {})}
+            {**preset_named(preset), "kohort.nodes": str(nodes), **(config or {})}
         )
         self._evict_disconnected = evict_disconnected
         self._loop = loop

@@ -1,13 +1,31 @@
-"""The pytest plugin: the fixture `kafka`. Nothing of the broker is imported before it is used."""
+"""The pytest plugin: the fixtures `kafka`, `async_kafka` and `kafka_cluster`. Nothing of the broker
+is imported before one of them is used."""
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
+from . import settings
+
 if TYPE_CHECKING:
+    from .aio import AsyncKafka
     from .kafka import Kafka
     from .loop_thread import LoopThread
+
+K = TypeVar("K", bound="Kafka")
+
+_BROKERS = pytest.StashKey[list["Kafka"]]()
+"""Of a test: those that fixtures of ours have started for it."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    settings.add_options(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    settings.add_marker(config)
 
 
 @pytest.fixture(scope="session")
@@ -19,25 +37,57 @@ def _kafka_loop() -> "Iterator[LoopThread]":
 
 
 @pytest.fixture
-def kafka(_kafka_loop: "LoopThread") -> "Iterator[Kafka]":
+def kafka(request: pytest.FixtureRequest, _kafka_loop: "LoopThread") -> "Iterator[Kafka]":
     """A broker as new, for this test alone: on a port of its own, so that a client which another
     test has forgotten to close does not come here."""
     from .kafka import Kafka
 
-    kafka = Kafka(loop=_kafka_loop).start()
-    yield kafka
+    kafka = Kafka(loop=_kafka_loop, **settings.settings_of(request.node))
+    yield _started(request, kafka)
     kafka.stop()
+
+
+@pytest.fixture
+def async_kafka(
+    request: pytest.FixtureRequest, _kafka_loop: "LoopThread"
+) -> "Iterator[AsyncKafka]":
+    """The same for async tests: what waits is awaited, and the consumers on the test's loop live on
+    meanwhile. Another broker than `kafka` of the same test."""
+    from .aio import AsyncKafka
+
+    kafka = AsyncKafka(loop=_kafka_loop, **settings.settings_of(request.node))
+    yield _started(request, kafka)
+    kafka.stop()
+
+
+@pytest.fixture
+def kafka_cluster(
+    request: pytest.FixtureRequest, _kafka_loop: "LoopThread"
+) -> "Iterator[Callable[..., Kafka]]":
+    """Makes as many brokers as a test wants: `kafka_cluster(nodes=3)`, with the arguments of
+    Kafka(). All are stopped at its end."""
+    from .kafka import Kafka
+
+    given = settings.merged({"nodes": 3}, settings.settings_of(request.node))
+    with ExitStack() as closing:
+
+        def make(**how: object) -> Kafka:
+            kafka = _started(request, Kafka(loop=_kafka_loop, **settings.merged(given, how)))
+            closing.callback(kafka.stop)
+            return kafka
+
+        yield make
+
+
+def _started(request: pytest.FixtureRequest, kafka: K) -> K:
+    kafka.start()
+    request.node.stash.setdefault(_BROKERS, []).append(kafka)
+    return kafka
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     """What a broker of the test has to say against it: a fault that never fired."""
     yield
-    for kafka in _brokers_of(item):
+    for kafka in item.stash.get(_BROKERS, []):
         kafka.faults.check()
-
-
-def _brokers_of(item: pytest.Item) -> "list[Kafka]":
-    values = getattr(item, "funcargs", {}).values()
-    # Without a broker among them the harness has not been imported, and need not be.
-    return [each for each in values if type(each).__module__ == "kohort.testing.kafka"]

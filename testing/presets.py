@@ -23,3 +23,11 @@ PRESETS: Final[Mapping[Preset, Mapping[str, str]]] = MappingProxyType(
         "kafka": _ALWAYS,
     }
 )
+
+
+def preset_named(name: str) -> Mapping[str, str]:
+    """Raises ValueError."""
+    for known, settings in PRESETS.items():
+        if known == name:
+            return settings
+    raise ValueError(f"there is no preset {name}; there is: {', '.join(PRESETS)}")

@@ -69,4 +69,116 @@ def test_nothing_heavy_is_imported_before_a_test_asks_for_a_broker(tmp_path: Pat
         "print(*sorted(set(sys.modules) - before))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["kohort", "kohort.testing", "kohort.testing.plugin"]
+    assert done.stdout.split() == [
+        "kohort",
+        "kohort.testing",
+        "kohort.testing.plugin",
+        "kohort.testing.settings",
+    ]
+
+
+def test_settings_come_from_the_ini_file_the_command_line_and_the_marker(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+
+        def setting(kafka, key):
+            return kafka.ask(lambda broker: broker.config.text(key))
+
+        def test_of_the_options(kafka):
+            assert setting(kafka, "num.partitions") == "4"
+            assert setting(kafka, "group.max.size") == "7"
+            assert setting(kafka, "group.initial.rebalance.delay.ms") == "3000"
+
+        @pytest.mark.kafka(nodes=2, preset="instant", config={"num.partitions": "9"})
+        class TestOfTheMarker:
+            def test_both(self, kafka, async_kafka):
+                for each in (kafka, async_kafka):
+                    assert each.bootstrap_servers.count(",") == 1
+                    assert setting(each, "num.partitions") == "9"
+                    assert setting(each, "group.max.size") == "7"
+
+            @pytest.mark.kafka(config={"group.max.size": "8"})
+            def test_the_nearest_wins(self, kafka):
+                assert setting(kafka, "num.partitions") == "9"
+                assert setting(kafka, "group.max.size") == "8"
+                assert setting(kafka, "group.initial.rebalance.delay.ms") == "0"
+        """
+    )
+    pytester.makeini(
+        "[pytest]\nasyncio_default_fixture_loop_scope = function\n"
+        "kafka_preset = kafka\nkafka_config =\n  num.partitions = 3\n  group.max.size=7\n"
+    )
+    options = ("--strict-markers", "--kafka-config", "num.partitions=4")
+    pytester.runpytest_inprocess("-p", "no:randomly", *options).assert_outcomes(passed=3)
+
+
+@pytest.mark.parametrize(
+    ("options", "marker", "said"),
+    [
+        (("--kafka-preset", "instnt"), "", "there is no preset instnt; there is: instant, kafka"),
+        (("--kafka-config", "num.partitions"), "", "*'num.partitions': say KEY=VALUE"),
+        ((), "@pytest.mark.kafka(3)", "*the marker kafka takes named arguments only"),
+        ((), "@pytest.mark.kafka(node=3)", "*unexpected keyword argument 'node'*"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_told(
+    pytester: pytest.Pytester, options: tuple[str, ...], marker: str, said: str
+) -> None:
+    pytester.makepyfile(f"import pytest\n{marker}\ndef test_something(kafka): pass")
+    result = run(pytester, *options)
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines([f"*{said}"])
+
+
+def test_a_cluster_is_made_as_often_as_wanted_checked_and_stopped(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+
+        made = []
+
+        def test_two_clusters(kafka_cluster):
+            made.extend([kafka_cluster(), kafka_cluster(nodes=2, preset="kafka")])
+            assert [each.bootstrap_servers.count(":") for each in made] == [3, 2]
+            made[0].topic("orders", partitions=1)
+            assert made[1].topic("orders", partitions=2).records() == []
+
+        def test_nothing_is_left():
+            for each in made:
+                with pytest.raises(AssertionError, match="not running"):
+                    each.groups
+
+        def test_faults_are_checked(kafka_cluster):
+            kafka_cluster(nodes=1).faults.drop("OffsetCommit")
+        """
+    )
+    result = run(pytester)
+    result.assert_outcomes(failed=1, passed=2)
+    result.stdout.fnmatch_lines(["*UnusedFault: a fault of this test has not fired.*"])
+
+
+def test_workers_of_xdist_have_brokers_of_their_own(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import os
+        import pytest
+
+        @pytest.mark.parametrize("number", range(3))
+        def test_alone(kafka, number):
+            assert kafka.topic("orders", partitions=number + 1).records() == []
+            kafka.topic("orders").produce([os.environ["PYTEST_XDIST_WORKER"]])
+            assert len(kafka.topic("orders").records()) == 1
+            kafka.clock.advance(days=number)
+            print("by", os.environ["PYTEST_XDIST_WORKER"], kafka.bootstrap_servers)
+        """
+    )
+    result = run(pytester, "--dist=each", "--tx=2*popen", "-rP")
+    result.assert_outcomes(passed=6)
+    lines = [line.split() for line in result.outlines if line.startswith("by ")]
+    assert {worker for _, worker, _ in lines} == {"gw0", "gw1"}
+    assert len({address for *_, address in lines}) == 6

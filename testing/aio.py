@@ -1,0 +1,60 @@
+"""The same for tests that run on an event loop: what waits is awaited, all else is as it was.
+
+A wait runs in a thread of asyncio's own (`asyncio.to_thread`), so that the consumers of the test
+live on while it lasts, and nothing has to be written twice: a twin is its class with the waits
+`awaited`, typed as they were. What asks or steers stays a plain call: it takes less than a
+millisecond. A wait that is cancelled is given up, but its thread ends with its timeout only.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+
+from .group import Group
+from .kafka import Kafka
+
+S = TypeVar("S")
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def awaited(
+    waits: Callable[Concatenate[S, P], R],
+) -> Callable[Concatenate[S, P], Coroutine[Any, Any, R]]:
+    """The same method, to be awaited."""
+
+    @wraps(waits)
+    async def wait(self: S, /, *args: P.args, **named: P.kwargs) -> R:
+        return await asyncio.to_thread(waits, self, *args, **named)
+
+    return wait
+
+
+class AsyncGroup(Group):
+    """A Group whose waits are awaited: `await kafka.group("billing").wait_stable(members=1)`."""
+
+    wait_stable = awaited(Group.wait_stable)  # type: ignore[assignment]
+    wait_generation = awaited(Group.wait_generation)  # type: ignore[assignment]
+    wait_owner = awaited(Group.wait_owner)  # type: ignore[assignment]
+    wait_committed = awaited(Group.wait_committed)  # type: ignore[assignment]
+    wait_empty = awaited(Group.wait_empty)  # type: ignore[assignment]
+    wait_gone = awaited(Group.wait_gone)  # type: ignore[assignment]
+
+
+class AsyncKafka(Kafka):
+    """A Kafka whose waits are awaited, for `async with` and for the fixture `async_kafka`.
+
+    The condition of `wait` is asked in another thread than the test's."""
+
+    wait = awaited(Kafka.wait)  # type: ignore[assignment]
+    wait_request = awaited(Kafka.wait_request)  # type: ignore[assignment]
+
+    async def __aenter__(self) -> Self:
+        return self.__enter__()
+
+    async def __aexit__(self, *raised: object) -> None:
+        await asyncio.to_thread(self.__exit__, *raised)
+
+    def group(self, group_id: str) -> AsyncGroup:
+        return AsyncGroup(self, group_id)

@@ -1,0 +1,65 @@
+"""How the brokers of a test are set up: the options of the command line win over the ini file, and
+the marker of the test over both.
+
+    @pytest.mark.kafka(nodes=3, config={"group.max.size": "2"})
+
+takes what Kafka() takes. Imports nothing of the broker: pytest starts with it.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import pytest
+
+PLAIN: Final = {
+    "preset": "how the brokers of tests are set up: instant (the default), or Kafka's own times",
+}
+"""What is one word: `--kafka-preset`, `kafka_preset` in the ini file."""
+CONFIG_HELP: Final = "one of Kafka's broker settings for the brokers of tests"
+
+
+def add_options(parser: pytest.Parser) -> None:
+    group = parser.getgroup("kafka", "brokers of tests (kohort)")
+    for name, what in PLAIN.items():
+        group.addoption(f"--kafka-{name}", help=what)
+        parser.addini(f"kafka_{name}", what)
+    group.addoption(
+        "--kafka-config", action="append", default=[], metavar="KEY=VALUE", help=CONFIG_HELP
+    )
+    parser.addini("kafka_config", f"KEY=VALUE, each on a line: {CONFIG_HELP}", type="linelist")
+
+
+def add_marker(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers",
+        "kafka(nodes=1, preset=..., config={...}): how the brokers of this test are set up",
+    )
+
+
+def settings_of(item: pytest.Item) -> dict[str, Any]:
+    """The arguments of Kafka(), without those that nobody has given."""
+    given: dict[str, Any] = {"config": _config(item.config)}
+    for name in PLAIN:
+        if said := item.config.getoption(f"kafka_{name}") or item.config.getini(f"kafka_{name}"):
+            given[name] = said
+    for marker in reversed(list(item.iter_markers("kafka"))):  # the nearest wins
+        if marker.args:
+            raise pytest.UsageError(f"{item.nodeid}: the marker kafka takes named arguments only")
+        given = merged(given, marker.kwargs)
+    return given
+
+
+def merged(settings: Mapping[str, Any], stronger: Mapping[str, Any]) -> dict[str, Any]:
+    """Both; of Kafka's settings those that only the weaker names stay."""
+    config = {**settings.get("config", {}), **(stronger.get("config") or {})}
+    return {**settings, **stronger, "config": config}
+
+
+def _config(config: pytest.Config) -> dict[str, str]:
+    pairs = {}
+    for line in (*config.getini("kafka_config"), *config.getoption("kafka_config")):
+        key, equals, value = line.partition("=")
+        if not equals:
+            raise pytest.UsageError(f"kafka config {line!r}: say KEY=VALUE")
+        pairs[key.strip()] = value.strip()
+    return pairs

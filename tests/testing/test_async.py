@@ -1,0 +1,81 @@
+"""Tests on an event loop: waits are awaited, and what runs on the loop lives on meanwhile."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import pytest
+from aiokafka import AIOKafkaConsumer
+from kohort.testing import AsyncKafka, BarrierTimeout, Kafka
+
+
+@asynccontextmanager
+async def consuming(kafka: Kafka, client_id: str = "mine") -> AsyncIterator[AIOKafkaConsumer]:
+    """An aiokafka consumer on this very loop, which reads and commits."""
+    consumer = AIOKafkaConsumer(
+        "orders",
+        bootstrap_servers=kafka.bootstrap_servers,
+        group_id="billing",
+        client_id=client_id,
+        auto_offset_reset="earliest",
+        heartbeat_interval_ms=50,
+        enable_auto_commit=False,
+    )
+
+    async def read() -> None:
+        async for _ in consumer:
+            await consumer.commit()
+
+    # aiokafka's start() returns without a group; it joins while the loop turns.
+    await consumer.start()
+    reading = asyncio.create_task(read())
+    try:
+        yield consumer
+    finally:
+        reading.cancel()
+        await consumer.stop()
+
+
+@pytest.mark.clients
+async def test_a_consumer_on_the_loop_lives_on_while_a_wait_is_awaited(
+    async_kafka: AsyncKafka,
+) -> None:
+    async_kafka.topic("orders", partitions=2).produce([b"a", b"b"])
+    async with consuming(async_kafka), consuming(async_kafka, "other"):
+        group = await async_kafka.group("billing").wait_stable(members=2)
+        assert await group.wait_committed("orders", 1, 1) == 1
+        assert (await group.wait_owner("orders", 0)).client_id in ("mine", "other")
+        await async_kafka.wait_request("Heartbeat", count=2)
+    await group.wait_empty()
+
+
+@pytest.mark.clients
+async def test_the_blocking_broker_serves_consumers_on_the_loop_all_the_same(kafka: Kafka) -> None:
+    """What only asks returns at once, and a wait may be put into a thread by hand."""
+    kafka.topic("orders", partitions=1).produce([b"a"])
+    async with consuming(kafka):
+        group = await asyncio.to_thread(kafka.group("billing").wait_stable, members=1)
+        kafka.clock.advance(minutes=5)
+        assert group.generations[-1].cause == "session expired"
+        await asyncio.to_thread(group.wait_stable, members=1)
+
+
+async def test_a_wait_in_vain_tells_the_story_of_the_group(async_kafka: AsyncKafka) -> None:
+    with pytest.raises(BarrierTimeout, match="nobody has joined it"):
+        await async_kafka.group("nobody").wait_stable(timeout=0.01)
+    with pytest.raises(BarrierTimeout, match="the moon was waited for"):
+        await async_kafka.wait(lambda: False, "the moon", timeout=0.01)
+
+
+async def test_every_wait_of_a_group_and_of_a_broker_is_awaited() -> None:
+    async with AsyncExitStack() as stack:
+        kafka = await stack.enter_async_context(AsyncKafka())
+        group = kafka.group("nobody")
+        waits: list[Callable[..., Awaitable[object]]] = [
+            getattr(each, name)
+            for each in (kafka, group)
+            for name in dir(each)
+            if name.startswith("wait")
+        ]
+        assert len(waits) >= 8
+        assert [wait.__name__ for wait in waits if not asyncio.iscoroutinefunction(wait)] == []
