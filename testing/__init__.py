@@ -11,8 +11,9 @@ Read kafka.py first: what a test holds in its hand. It is made of
     topic          one topic: its records, its partitions
     choreography   what a test makes a group do: rebalance, wait at a door, be led by somebody
     clock          the broker's time: freeze it, move it
-    history        what happened: requests, commits, generations
+    history        what happened: requests, commits, generations;  happened: what it is made of
     asked          one request as a test sees it, whatever its version
+    report         what a failed test is told of all that
     faults         what a test does to requests on their way, and that it must happen
     deeds          how that is done;  refusals: the answer of a broker that refuses
     steering       between the socket and the handlers: sees each request, may keep it

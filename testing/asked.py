@@ -10,7 +10,8 @@ from functools import cached_property
 from typing import Any
 
 from ..protocol.apis import BY_KEY
-from ..protocol.errors import ErrorCode
+from ..protocol.consumer_protocol import read_assignment
+from ..protocol.errors import ErrorCode, ProtocolError
 from ..protocol.messages import response_decoder
 
 TopicPartition = tuple[str, int]
@@ -45,6 +46,11 @@ class Asked:
     """What was done to it (faults.py)."""
     topic_names: Any = None
     """Topic id -> name, as far as the broker knew when it arrived."""
+    connection: int = 0
+    """The client's connection; they count from 1 in the order of their first requests."""
+    wall_s: float = 0.0
+    """Seconds of wall time since the broker was made."""
+    answered_wall_s: float | None = None
 
     @property
     def api(self) -> str:
@@ -88,19 +94,28 @@ class Asked:
     @cached_property
     def partitions(self) -> tuple[TopicPartition, ...]:
         """Every topic partition that it names."""
-        return tuple((topic, int(index)) for topic, _, index in self._named())
+        return tuple((topic, int(index)) for topic, _, index in self.named(self.message))
 
     @cached_property
     def offsets(self) -> dict[TopicPartition, int]:
         """What an OffsetCommit wants to commit."""
         return {
             (topic, int(index)): int(each.committed_offset)
-            for topic, each, index in self._named()
+            for topic, each, index in self.named(self.message)
             if hasattr(each, "committed_offset")
         }
 
-    def _named(self) -> Iterator[tuple[str, Any, int]]:
-        for holder in (self.message, *_several(self.message, ("groups",))):
+    @cached_property
+    def assignments(self) -> dict[str, tuple[TopicPartition, ...]]:
+        """What a leader's SyncGroup gives to each member; empty: it is no leader's."""
+        if self.key != 14:  # SyncGroup
+            return {}
+        return {each.member_id: partitions_in(each.assignment) for each in self.message.assignments}
+
+    def named(self, message: Any) -> Iterator[tuple[str, Any, int]]:
+        """Topic, part and partition for each part of a partition in this request, or in its answer
+        (which may name topics by ids)."""
+        for holder in (message, *_several(message, ("groups",))):
             for topic in _several(holder, _TOPICS):
                 name = topic if isinstance(topic, str) else self._name(topic)
                 for each in _several(topic, _PARTITIONS):
@@ -132,11 +147,34 @@ class Asked:
         found = (ErrorCode(code) for code in _error_codes(self.response))
         return tuple(code.name.upper() for code in found if code is not ErrorCode.none)
 
+    @property
+    def errors_of_partitions(self) -> dict[TopicPartition, str]:
+        """Kafka's names of the errors that its answer has for single partitions."""
+        found = {
+            (topic, int(index)): ErrorCode(each.error_code)
+            for topic, each, index in self.named(self.response)
+            if hasattr(each, "error_code")
+        }
+        return {
+            place: code.name.upper() for place, code in found.items() if code is not ErrorCode.none
+        }
+
     def __str__(self) -> str:
         whose = f" {self.group}" if self.group else ""
         member = f" by {self.member_id}" if self.member_id else ""
         said = "not answered" if self.answer is None else ", ".join(self.errors) or "ok"
         return f"{self.api} v{self.version}{whose}{member} from {self.client_id or '?'}: {said}"
+
+
+def partitions_in(assignment: bytes) -> tuple[TopicPartition, ...]:
+    """What a ConsumerProtocol assignment gives; () for one that is none."""
+    if not assignment:
+        return ()
+    try:
+        read = read_assignment(assignment)
+    except ProtocolError:
+        return ()
+    return tuple((topic, index) for topic, indexes in read.assigned_partitions for index in indexes)
 
 
 def _several(holder: Any, names: tuple[str, ...]) -> tuple[Any, ...]:

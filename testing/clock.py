@@ -66,13 +66,19 @@ class ClockControl:
 
     def freeze(self) -> None:
         """Nothing falls due any more, however long a test takes, until it says `advance`."""
-        self._kafka.ask(lambda _broker: self._clock.freeze())
+
+        def freeze() -> None:
+            self._clock.freeze()
+            self._moved("frozen")
+
+        self._kafka.ask(lambda _broker: freeze())
 
     def resume(self) -> None:
         """Time goes on from where it stands."""
 
         def resume() -> None:
             self._clock.resume()
+            self._moved("resumed")
             self._kafka.timers.fire()
 
         self._kafka.ask(lambda _broker: resume())
@@ -106,8 +112,18 @@ class ClockControl:
                 f"the clock has gone {within_days:g} days ahead, and the condition is still false"
             )
 
+    def _moved(self, what: str) -> None:
+        history = self._kafka.history
+        history.moved(what, self._clock.now_ms(), history.wall_s)
+
     async def _pass(self, condition: Callable[[], object], ms: int) -> bool:
-        target_ms = self._clock.now_ms() + ms
+        began_ms, began_wall_s = self._clock.now_ms(), self._kafka.history.wall_s
+        try:
+            return await self._pass_until(condition, began_ms + ms)
+        finally:
+            self._kafka.history.moved("advanced", began_ms, began_wall_s)
+
+    async def _pass_until(self, condition: Callable[[], object], target_ms: int) -> bool:
         timers = self._kafka.timers
         while not condition():
             due_ms = self._kafka.next_deadline_ms()

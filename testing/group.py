@@ -8,12 +8,10 @@ from ..broker.groups.coordinator import Coordinator
 from ..broker.groups.group import Group as Known
 from ..broker.groups.states import STABLE
 from ..broker.node import Node
-from ..protocol.consumer_protocol import read_assignment
-from ..protocol.errors import ProtocolError
 from ..topics.names import OFFSETS_TOPIC
-from .asked import TopicPartition
+from .asked import TopicPartition, partitions_in
 from .choreography import Hold, Loading, evict, expire, rebalance
-from .history import Commit, Generation
+from .happened import Commit, Exit, Generation
 from .story import explain, tell
 from .waiting import TIMEOUT_SECONDS, BarrierTimeout
 
@@ -90,6 +88,11 @@ class Group:
     def generations(self) -> list[Generation]:
         """Every round that came to its end since the broker was started, with its cause."""
         return self.kafka.history.generations(self.group_id)
+
+    @property
+    def exits(self) -> list[Exit]:
+        """Every member that is out, and why."""
+        return self.kafka.history.exits(self.group_id)
 
     def explain(self) -> str:
         """One sentence: what the group waits for, which timer runs, how long it still does."""
@@ -296,14 +299,3 @@ class Group:
     def _tell(self) -> str:
         requests = (each for each in self.kafka.history.requests if self.group_id in each.groups)
         return tell(self._coordinator, self.group_id, self.kafka.clock.now_ms, requests)
-
-
-def partitions_in(assignment: bytes) -> tuple[TopicPartition, ...]:
-    """What a ConsumerProtocol assignment gives; () for one that is none."""
-    if not assignment:
-        return ()
-    try:
-        read = read_assignment(assignment)
-    except ProtocolError:
-        return ()
-    return tuple((topic, index) for topic, indexes in read.assigned_partitions for index in indexes)

@@ -272,6 +272,8 @@ class Kafka:
     def _told(self, asked: Asked) -> None:
         if asked.answer is None:
             self.history.note(asked)
+        else:
+            asked.answered_wall_s = self.history.wall_s
         self.changes.tell()
 
     def _hear(self, node_id: int, event: Event) -> None:

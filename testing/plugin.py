@@ -1,7 +1,7 @@
 """The pytest plugin: the fixtures `kafka`, `async_kafka` and `kafka_cluster`. Nothing of the broker
 is imported before one of them is used."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, TypeVar
 
@@ -91,3 +91,18 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     yield
     for kafka in item.stash.get(_BROKERS, []):
         kafka.faults.check()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """What happened in the brokers of a test that failed."""
+    report = yield
+    if report.failed and call.when != "teardown":  # then they may be gone
+        for kafka in item.stash.get(_BROKERS, []):
+            from .report import report as told
+
+            if text := told(kafka):
+                report.sections.append(("kafka", text))
+    return report

@@ -5,7 +5,9 @@ What is not asked for costs nothing: only a broker of the harness is made with t
 
 import logging
 from collections.abc import Callable
+from itertools import count
 from typing import Any, cast
+from weakref import WeakKeyDictionary
 
 from ..broker.call import Call
 from ..broker.connection import Connection
@@ -114,6 +116,12 @@ class Steering:
         self.keepers: list[Keeper] = []
         self._told = told
         self._count = 0
+        self._connections: WeakKeyDictionary[Connection, int] = WeakKeyDictionary()
+        self._numbers = count(1)
+
+    def open_connections(self) -> set[int]:
+        """Numbers of those that have not gone."""
+        return {number for each, number in self._connections.items() if not each.is_gone}
 
     def routes(self) -> Routes:
         return _SteeredRoutes(self)
@@ -130,12 +138,20 @@ class Steering:
             client_host=call.client_host,
             message=call.request,
             topic_names=lambda id_: _name_of(node, id_),
+            connection=self._number_of(call),
         )
         passage = Passage(asked, call, route, node, self._told)
         call.origin = passage
         self._told(asked)
         if not any(keeper(passage) for keeper in self.keepers):
             passage.go_on()
+
+    def _number_of(self, call: Call) -> int:
+        connection = cast("Connection", call.origin)
+        number = self._connections.get(connection)
+        if number is None:
+            number = self._connections[connection] = next(self._numbers)
+        return number
 
 
 class _SteeredRoutes(Routes):
