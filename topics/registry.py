@@ -307,9 +307,12 @@ class Topics:
         if self._rounds.durability == "fsync":
             self._journal.recover()
         elif self._journal.failed is not None:
-            # Nothing is ever synced, so what the system holds is all there is to go back to.
+            # Nothing is ever synced, so what the system holds is all there is to go back to, but
+            # for what was refused and could not be cut off.
+            end_offset = self._journal.end_offset
             self._journal.close()
             self._journal = self._opened()
+            self._journal.truncate_to(end_offset)
 
     def _undo_if_failed(self, error: OSError | None) -> None:
         """After a failed write: back to what the log says. Whoever asked is told by `settled`."""
