@@ -70,7 +70,11 @@ def piece(group_id: str, offsets: Mapping[str, bytes]) -> bytes:
 
 
 def read_piece(group_id: str, place: Place) -> Offsets:
-    data = place.file.read(place.position, place.size)
+    """Raises UnreadableGroup."""
+    try:
+        data = place.file.read(place.position, place.size)
+    except OSError as error:
+        raise UnreadableGroup(f"the bytes of group {group_id!r} cannot be read: {error}") from error
     try:
         crc, size = _HEAD.unpack_from(data)
         if size != len(data) - _HEAD.size or crc32c(memoryview(data)[_HEAD.size :]) != crc:

@@ -12,6 +12,7 @@ log has, is ignored.
 """
 
 from collections.abc import Generator, Iterator, Mapping, Set
+from contextlib import suppress
 from pathlib import Path
 from struct import Struct
 from typing import Final, NamedTuple
@@ -52,24 +53,30 @@ def open_snapshot(
     folder: Path, files: Files, start_offset: int, end_offset: int
 ) -> Snapshot | None:
     """The snapshot of the log in `folder`, which holds these offsets; None, and none is left, if
-    there is none that is good for it. Raises OSError."""
+    there is none that is good for it, or that can be read. Raises OSError where it cannot be
+    removed."""
     path = folder / NAME
     if not files.exists(path):
         return None
-    file = files.open(path)
-    found = _read(file)
-    # A log that was cut, then written on, may look as long as it was: now is the time to notice.
-    if found is not None:
-        snapshot, ended = found
-        if start_offset <= snapshot.begun and ended <= end_offset:
-            return snapshot
-    file.close()
+    with suppress(OSError):  # no word of it is needed
+        file = files.open(path)
+        try:
+            found = _read(file)
+        except OSError:
+            found = None
+        # A log that was cut, then written on, may look as long as it was: now is the time to
+        # notice.
+        if found is not None:
+            snapshot, ended = found
+            if start_offset <= snapshot.begun and ended <= end_offset:
+                return snapshot
+        file.close()
     files.remove(path)
     return None
 
 
 def _read(file: File) -> tuple[Snapshot, int] | None:
-    """The snapshot, and where the log ended when it was complete."""
+    """The snapshot, and where the log ended when it was complete. Raises OSError."""
     size = _FOOTER.size + _CRC.size
     footer = file.read(max(file.size - size, 0), size)
     if len(footer) != size or _CRC.pack(crc32c(footer[: _FOOTER.size])) != footer[_FOOTER.size :]:

@@ -1,0 +1,83 @@
+"""Snapshots that lie on bad sectors: nothing rests on them."""
+
+import errno
+from pathlib import Path
+
+import pytest
+from kohort.broker import snapshots
+from kohort.broker.groups.commands import OffsetFetch
+from kohort.offsets.snapshot import NAME
+from kohort.protocol.errors import ErrorCode
+from kohort.testing.faulty_files import FaultyFile, FaultyFiles
+from runtime_world import FOLDER, World
+
+SNAPSHOT = FOLDER / NAME
+GROUPS = [f"g{number}" for number in range(6)]
+
+
+@pytest.fixture
+def files(monkeypatch: pytest.MonkeyPatch) -> FaultyFiles:
+    """Of a broker that has stopped with a snapshot: six groups, each with a commit of offset 3."""
+    monkeypatch.setattr(snapshots, "AT_END_RECORDS", 1)
+    world = World("fsync")
+    for group_id in GROUPS:
+        world.commit(group_id, 3, group_id=group_id)
+    world.turn()
+    world.runtime.close()
+    assert world.files.exists(SNAPSHOT)
+    return world.files
+
+
+class Unreadable(FaultyFiles):
+    """A snapshot that cannot be opened, or not be read from byte `unread_from` to `unread_to`."""
+
+    def __init__(self, files: FaultyFiles, unread_from: int, unread_to: int, opens: bool) -> None:
+        super().__init__()
+        self.contents, self.folders = files.contents, files.folders
+        self._unread = range(unread_from, unread_to)
+        self._opens = opens
+
+    def open(self, path: Path, *, create: bool = False, read_only: bool = False) -> FaultyFile:
+        if path != SNAPSHOT:
+            return super().open(path, create=create, read_only=read_only)
+        if not self._opens:
+            raise OSError(errno.EIO, "no word of it")
+        unread = self._unread
+
+        class BadSectors(FaultyFile):
+            def read(self, position: int, size: int) -> bytes:
+                if range(max(position, unread.start), min(position + size, unread.stop)):
+                    raise OSError(errno.EIO, "bad sectors")
+                return super().read(position, size)
+
+        return BadSectors(self, path.name, self.contents[path])
+
+
+@pytest.mark.parametrize(("unread", "opens"), [((0, 0), False), ((0, 9999), True), ((0, 20), True)])
+def test_a_snapshot_that_the_disk_does_not_give_costs_nothing_but_time(
+    files: FaultyFiles, unread: tuple[int, int], opens: bool
+) -> None:
+    again = World("fsync", Unreadable(files, *unread, opens))
+    again.fetched("nobody")
+    again.commit("new", 7, group_id=GROUPS[1])
+    again.turn()
+    fetch = OffsetFetch(GROUPS[0], (("t", (0,)),), False, None, -1)
+    again.ask("first", fetch)  # in the bad sectors, or nothing is bad any more
+    again.turn()
+    assert again.answers["first"].error in (
+        ErrorCode.none,
+        ErrorCode.coordinator_load_in_progress,
+    )
+    assert [again.fetched(group_id) for group_id in GROUPS] == [3, 7, 3, 3, 3, 3]
+    assert not again.files.exists(SNAPSHOT)
+
+
+def test_a_tail_for_a_group_that_the_disk_does_not_give_is_read_with_the_whole_log(
+    files: FaultyFiles,
+) -> None:
+    tail = World("fsync", files)
+    tail.commit("tail", 7, group_id=GROUPS[0])
+    tail.turn()  # and is killed
+    again = World("fsync", Unreadable(files, 0, 20, opens=True))
+    again.fetched("nobody")
+    assert [again.fetched(group_id) for group_id in GROUPS] == [7, 3, 3, 3, 3, 3]
