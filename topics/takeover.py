@@ -3,7 +3,8 @@
 Done once, when the registry is still empty; from then on the registry alone says what there is.
 Nothing is removed but what would mislead a Kafka that is started here later: the word that it was
 shut down cleanly, and up to where it need not look again. Then it checks every log, and makes
-indexes and producer snapshots that fit what is written from now on.
+indexes and producer snapshots that fit what is written from now on. Where these are found again, a
+Kafka has been here meanwhile, and what stands beside the logs (log/derived.py) may mislead us.
 """
 
 import base64
@@ -57,17 +58,18 @@ def take_over(
     Raises OSError, LogError.
     """
     misleading = [name for name in _MISLEADING if files.exists(folder / name)]
+    is_new = not journal.end_offset
+    found = _partitions(folder, files) if is_new or misleading else {}
+    for name, indexes in found.items():
+        for index in indexes:
+            # Whoever was here since may have compacted the log.
+            in_place(remove_derived(folder / f"{name}-{index}", files))
     for name in misleading:
         files.remove(folder / name)
     if misleading:
         files.sync_folder(folder)
-    found = {} if journal.end_offset else _partitions(folder, files)
-    if found:
+    if found and is_new:
         records = _records(found, folder, files, configs, new_id)
-        for name, indexes in found.items():
-            for index in indexes:
-                # Whoever was here since may have compacted the log.
-                in_place(remove_derived(folder / f"{name}-{index}", files))
         # One batch: all of them or none.
         batch = BatchBuilder()
         for record in records:

@@ -230,8 +230,14 @@ def test_a_copy_of_a_running_kafka_has_a_torn_tail_and_full_indexes(
 
 
 def test_what_we_knew_of_a_log_that_kafka_has_had_since_is_forgotten(data: Path) -> None:
-    (data / "__consumer_offsets-0" / "offsets.derived").write_bytes(b"older than a tombstone")
-    (data / "orders-0" / "some.derived").write_bytes(b"")
+    """At first, and each time that Kafka's checkpoint says that it has been here again."""
+    (data / "orders-0" / "some.derived").write_bytes(b"older than a tombstone")
+    with serving(data):
+        assert list(data.glob("*/*.derived")) == []
+    (data / "orders-0" / "some.derived").write_bytes(b"older than a tombstone")
+    with serving(data):
+        assert len(list(data.glob("*/*.derived"))) == 1
+    (data / "recovery-point-offset-checkpoint").write_bytes(b"0\n0\n")
     with serving(data):
         assert list(data.glob("*/*.derived")) == []
 
