@@ -27,9 +27,7 @@ class Range(Assignor):
             _match_racks(splits)
         shares: Assignment = {member: [] for member in members}
         for split in splits:
-            everyone = iter(range(split.size))
-            for member in split.members:
-                split.give_range(member, everyone)
+            split.give_rest()
             split.tell(shares)
         return shares
 
@@ -63,21 +61,28 @@ class _Split:
         given.extend(partitions)
         if len(given) > self._quota:
             self._extras -= 1
-        for partition in partitions:
-            self._taken[partition] = True
 
-    def give_range(self, member: str, candidates: Iterator[int]) -> None:
+    def give_near(self, member: str, candidates: Iterator[int]) -> None:
         """The next `candidates` that nobody has, as many as `member` may take."""
-        room = self.room(member)
         partitions: list[int] = []
-        while len(partitions) < room:
-            partition = next(candidates, None)
+        for _ in range(self.room(member)):
+            partition = next((p for p in candidates if not self._taken[p]), None)
             if partition is None:
                 break
-            if not self._taken[partition]:
-                partitions.append(partition)
+            self._taken[partition] = True
+            partitions.append(partition)
         if partitions:
             self.give(member, partitions)
+
+    def give_rest(self) -> None:
+        """What nobody has, in ranges."""
+        taken = {partition for given in self._given.values() for partition in given}
+        rest = [partition for partition in range(self.size) if partition not in taken]
+        start = 0
+        for member in self.members:
+            if room := self.room(member):
+                self.give(member, rest[start : start + room])
+                start += room
 
     def tell(self, shares: Assignment) -> None:
         for member, partitions in self._given.items():
@@ -102,7 +107,7 @@ def _give_near(split: _Split) -> None:
     for member, rack in zip(split.members, split.racks, strict=True):
         if rack is not None and rack not in near:
             near[rack] = iter([p for p, racks in enumerate(split.of_partitions) if rack in racks])
-        split.give_range(member, near[rack])
+        split.give_near(member, near[rack])
 
 
 def _give_together(splits: Sequence[_Split]) -> None:

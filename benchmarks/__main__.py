@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from . import compaction, disk, loads, machine, memory, starts, table, transfers, wake
+from . import assignors, compaction, disk, loads, machine, memory, starts, table, transfers, wake
 from .clients import LoadClient, build_load
 from .servers import build_kfake
 
@@ -27,6 +27,7 @@ PARTS = {
     "memory": memory.measure,
     "wake": wake.measure,
     "compaction": compaction.measure,
+    "assignors": assignors.measure,
 }
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from . import servers, transfers
+from . import assignors, servers, transfers
 from .machine import Setting, told
 
 console = Console(highlight=False, width=118)
@@ -32,6 +32,7 @@ def heading(setting: Setting) -> None:
     for variable, what in (
         (servers.KAFKA_START, "Kafka is left out of wake and memory"),
         (transfers.KAFKA_TOOL, "Transfers are by our own client"),
+        (assignors.KAFKA_JARS, "Java's assignors are left out"),
     ):
         if not os.environ.get(variable):
             console.print(f"{what}: there is no {variable}.")
@@ -208,6 +209,23 @@ def show_compaction(results: dict[str, Any]) -> None:
     table("Commits (50×1) with and without compaction under way", columns, rows)
 
 
+def show_assignors(results: dict[str, Any]) -> None:
+    cells = results["assignors"]
+    peers = [name for name in ("kafka-python", "aiokafka", "Java") if any(name in c for c in cells)]
+    for wishes in dict.fromkeys(cell["wishes"] for cell in cells):
+        rows = []
+        for cell in cells:
+            if cell["wishes"] == wishes:
+                size = f"{cell['members']:,} × {cell['partitions']:,}"
+                row = [cell["strategy"], cell["moment"], size, f"{cell[OURS]:,.1f}"]
+                took = [cell.get(peer, "none") for peer in peers]
+                row += [ms if isinstance(ms, str) else f"{ms:,.1f}" for ms in took]
+                row += [_ratio(cell[OURS], None if isinstance(ms, str) else ms) for ms in took]
+                rows.append(row)
+        columns = ["", "", "members × partitions", OURS, *peers, *(f"÷ {p}" for p in peers)]
+        table(f"Milliseconds for an assignment, {wishes} subscriptions", columns, rows)
+
+
 SHOWN: dict[str, Callable[[dict[str, Any]], None]] = {
     "disk": show_disk,
     "starts": show_starts,
@@ -216,4 +234,5 @@ SHOWN: dict[str, Callable[[dict[str, Any]], None]] = {
     "memory": show_memory,
     "wake": show_wake,
     "compaction": show_compaction,
+    "assignors": show_assignors,
 }

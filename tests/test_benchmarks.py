@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PARTS = ("disk", "starts", "loads", "transfers", "memory", "wake", "compaction")
+PARTS = ("disk", "starts", "loads", "transfers", "memory", "wake", "compaction", "assignors")
 # A hundred times smaller. Compaction only shows at some size, and after some time.
 SCALES = {"wake": 0.007, "compaction": 0.05}
 SECONDS = {"compaction": 0.2}
@@ -57,12 +57,14 @@ def test_all_parts_are_listed_here() -> None:
 
 def test_small_parts_tell_their_figures_and_end(tmp_path: Path) -> None:
     """All in one run: the programs that they load with are compiled once."""
-    shown, results = run(tmp_path, "disk", "starts", "loads", "transfers", "memory")
+    shown, results = run(tmp_path, "disk", "starts", "loads", "transfers", "memory", "assignors")
     assert results["disk"]
     assert results["starts"]
     assert results["loads"]
     assert "transfers" in results  # empty without Go: there is nobody to transfer records
     assert "kohort os, --cache-offsets 1000" in shown
+    assert "Milliseconds for an assignment, unequal subscriptions" in shown
+    assert all(cell["kohort"] > 0 and cell["kafka-python"] > 0 for cell in results["assignors"])
     assert results["memory"]["kohort os, --cache-offsets 1000"]["idle_mib"] > 0
 
 
