@@ -64,7 +64,7 @@ def test_small_parts_tell_their_figures_and_end(tmp_path: Path) -> None:
     assert "transfers" in results  # empty without Go: there is nobody to transfer records
     assert "kohort os, --cache-offsets 1000" in shown
     assert "Milliseconds for an assignment, unequal subscriptions" in shown
-    assert all(cell["kohort"] > 0 and cell["kafka-python"] > 0 for cell in results["assignors"])
+    assert all(cell["kohort"] > 0 and "kafka-python" in cell for cell in results["assignors"])
     assert results["memory"]["kohort os, --cache-offsets 1000"]["idle_mib"] > 0
 
 

@@ -4,7 +4,7 @@ Where several members have as good a right to a partition, upstream decides for 
 meets first in a HashMap. In the same order we decide the same, on whichever interpreter.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from operator import mul
 from struct import unpack
 
@@ -17,11 +17,14 @@ _powers = [1]  # of 31, the greatest first
 
 def string_hash(text: str) -> int:
     """String.hashCode, without its sign."""
-    encoded = java_order(text)
-    length = len(encoded) // 2
-    while len(_powers) < length:
+    if text.isascii():
+        units: Sequence[int] = text.encode()
+    else:
+        encoded = java_order(text)
+        units = unpack(f">{len(encoded) // 2}H", encoded)
+    while len(_powers) < len(units):
         _powers.insert(0, _powers[0] * 31 & _MASK)
-    total: int = sum(map(mul, unpack(f">{length}H", encoded), _powers[-length:]))
+    total: int = sum(map(mul, units, _powers[-len(units) :]))
     return total & _MASK
 
 

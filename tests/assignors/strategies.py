@@ -12,16 +12,16 @@ IDS = st.one_of(
     st.integers(0, 30).map(lambda n: f"m{n}"), st.text("aé\ufb01\U00010000-", min_size=1)
 )
 RACKS = st.sampled_from((None, "", "a", "b", "c"))
+REPLICAS = st.sampled_from(((None,), ("a",), ("b",), ("c",), ("a", "b"), ("c", "", "a")))
 
 
 @st.composite
 def topics(draw: st.DrawFn) -> Topics:
-    sizes = draw(st.dictionaries(st.sampled_from(TOPICS), st.integers(0, 9)))
-    replicas = st.lists(RACKS, min_size=1, max_size=3)
+    sizes = draw(st.dictionaries(st.sampled_from(TOPICS), st.integers(0, 6)))
     racks = {}
     if draw(st.booleans()):
         racks = {
-            topic: draw(st.lists(replicas, min_size=size, max_size=size))
+            topic: draw(st.lists(REPLICAS, min_size=size, max_size=size))
             for topic, size in sizes.items()
         }
     return Topics(sizes, racks)
@@ -30,7 +30,7 @@ def topics(draw: st.DrawFn) -> Topics:
 @st.composite
 def wishes(draw: st.DrawFn) -> dict[str, Subscription]:
     """Members as they join for the first time; half of the groups are of one mind."""
-    names = draw(st.lists(IDS, min_size=1, max_size=12, unique=True))
+    names = draw(st.lists(IDS, min_size=1, max_size=8, unique=True))
     choice = st.lists(st.sampled_from(WISHES), unique=True).map(tuple)
     common = draw(st.none() | choice)
     aware = draw(st.booleans())
@@ -47,7 +47,7 @@ def wishes(draw: st.DrawFn) -> dict[str, Subscription]:
 @st.composite
 def claiming(draw: st.DrawFn, strategy: str) -> dict[str, Subscription]:
     """Members that say they own this or that, rightly or not, since now or some time ago."""
-    partitions = st.lists(st.tuples(st.sampled_from(WISHES), st.integers(0, 9)), max_size=8)
+    partitions = st.lists(st.tuples(st.sampled_from(WISHES), st.integers(0, 6)), max_size=5)
     return {
         name: _owning(strategy, member, draw(partitions), draw(st.none() | st.integers(-1, 3)))
         for name, member in draw(wishes()).items()

@@ -66,3 +66,11 @@ def test_an_owner_of_an_earlier_generation_gets_back_what_has_to_move() -> None:
 def test_an_owner_of_an_earlier_generation_waits_until_its_successor_gives_back() -> None:
     given = assigned("cooperative-sticky", Topics({"t": 3, "u": 2}), CLAIMED_TWICE)
     assert given == shares(a="", b="t-2", c="u-0,1", z="")
+
+
+def test_an_earlier_owner_that_wants_the_topic_no_more_is_of_no_account() -> None:
+    """Upstream looks for its share in vain, and fails."""
+    members = having("sticky", group(a="u", b="t", c="t"), shares(b="t-0,1,2", c=""), generation=2)
+    members |= having("sticky", {"a": members["a"]}, shares(a="t-0"), generation=1)
+    given = assigned("sticky", Topics({"t": 3, "u": 2}), members)
+    assert given == shares(a="u-0,1", b="t-1,2", c="t-0")
