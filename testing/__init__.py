@@ -27,6 +27,8 @@ of other ways in
 
     aio            the same on an event loop: waits are awaited
     container      in place of testcontainers' KafkaContainer
+    where          whether tests have brokers of their own, or run on a real cluster
+    real           what can be had of that;  real_cluster: how it is asked
 
 and of the pytest plugin (plugin, with its options in settings), which imports none of it before a
 test asks for a broker.
@@ -40,8 +42,16 @@ if TYPE_CHECKING:
     from .faults import UnusedFault
     from .kafka import Kafka
     from .waiting import BarrierTimeout
+    from .where import kafka_for_test
 
-__all__ = ["AsyncKafka", "BarrierTimeout", "Kafka", "KafkaContainer", "UnusedFault"]
+__all__ = [
+    "AsyncKafka",
+    "BarrierTimeout",
+    "Kafka",
+    "KafkaContainer",
+    "UnusedFault",
+    "kafka_for_test",
+]
 
 _WHERE = {
     "AsyncKafka": "aio",
@@ -49,6 +59,7 @@ _WHERE = {
     "Kafka": "kafka",
     "KafkaContainer": "container",
     "UnusedFault": "faults",
+    "kafka_for_test": "where",
 }
 
 

@@ -13,6 +13,7 @@ from ..broker.groups.deadline_keys import EXPIRING
 from ..broker.groups.voice import Event
 from ..broker.timers import Timers
 from ..topics.admin import NewTopic, check_new_topic, plan_topic
+from ..topics.errors import Refused
 from .asked import Asked
 from .choreography import FastEviction
 from .clock import ClockControl, VirtualClock, turns
@@ -142,7 +143,10 @@ class Kafka:
             planned = plan_topic(topics, NewTopic(name, count, -1, [], dict(config or {})))
             topics.create(name, planned.partitions, planned.overrides)
 
-        self.change(make)
+        try:
+            self.change(make)
+        except Refused as error:
+            raise ValueError(f"topic {name}: {error}") from error
         return Topic(self, name)
 
     def group(self, group_id: str) -> Group:

@@ -3,11 +3,11 @@ is imported before one of them is used."""
 
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
-from . import settings
+from . import settings, where
 
 if TYPE_CHECKING:
     from .aio import AsyncKafka
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 K = TypeVar("K", bound="Kafka")
 
 _BROKERS = pytest.StashKey[list["Kafka"]]()
-"""Of a test: those that fixtures of ours have started for it."""
+"""Of a test: those that fixtures of ours have started for it, and that can be steered."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -39,10 +39,8 @@ def _kafka_loop() -> "Iterator[LoopThread]":
 @pytest.fixture
 def kafka(request: pytest.FixtureRequest, _kafka_loop: "LoopThread") -> "Iterator[Kafka]":
     """A broker as new, for this test alone: on a port of its own, so that a client which another
-    test has forgotten to close does not come here."""
-    from .kafka import Kafka
-
-    kafka = Kafka(loop=_kafka_loop, **settings.settings_of(request.node))
+    test has forgotten to close does not come here. Or the real cluster (where.py)."""
+    kafka = where.kafka_for_test(loop=_kafka_loop, **_settings(request))
     yield _started(request, kafka)
     kafka.stop()
 
@@ -53,9 +51,7 @@ def async_kafka(
 ) -> "Iterator[AsyncKafka]":
     """The same for async tests: what waits is awaited, and the consumers on the test's loop live on
     meanwhile. Another broker than `kafka` of the same test."""
-    from .aio import AsyncKafka
-
-    kafka = AsyncKafka(loop=_kafka_loop, **settings.settings_of(request.node))
+    kafka = where.async_kafka_for_test(loop=_kafka_loop, **_settings(request))
     yield _started(request, kafka)
     kafka.stop()
 
@@ -66,22 +62,26 @@ def kafka_cluster(
 ) -> "Iterator[Callable[..., Kafka]]":
     """Makes as many brokers as a test wants: `kafka_cluster(nodes=3)`, with the arguments of
     Kafka(). All are stopped at its end."""
-    from .kafka import Kafka
-
-    given = settings.merged({"nodes": 3}, settings.settings_of(request.node))
+    given = settings.merged({"nodes": 3, "loop": _kafka_loop}, _settings(request))
     with ExitStack() as closing:
 
-        def make(**how: object) -> Kafka:
-            kafka = _started(request, Kafka(loop=_kafka_loop, **settings.merged(given, how)))
+        def make(**how: object) -> "Kafka":
+            kafka = where.kafka_for_test(**settings.merged(given, how))
+            _started(request, kafka)
             closing.callback(kafka.stop)
             return kafka
 
         yield make
 
 
+def _settings(request: pytest.FixtureRequest) -> dict[str, Any]:
+    return settings.settings_of(request.node, options=where.real_cluster() is None)
+
+
 def _started(request: pytest.FixtureRequest, kafka: K) -> K:
     kafka.start()
-    request.node.stash.setdefault(_BROKERS, []).append(kafka)
+    if where.real_cluster() is None:
+        request.node.stash.setdefault(_BROKERS, []).append(kafka)
     return kafka
 
 

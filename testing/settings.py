@@ -36,12 +36,10 @@ def add_marker(config: pytest.Config) -> None:
     )
 
 
-def settings_of(item: pytest.Item) -> dict[str, Any]:
-    """The arguments of Kafka(), without those that nobody has given."""
-    given: dict[str, Any] = {"config": _config(item.config)}
-    for name in PLAIN:
-        if said := item.config.getoption(f"kafka_{name}") or item.config.getini(f"kafka_{name}"):
-            given[name] = said
+def settings_of(item: pytest.Item, *, options: bool = True) -> dict[str, Any]:
+    """The arguments of Kafka(), without those that nobody has given; without `options` those of
+    the marker alone."""
+    given = _of_options(item.config) if options else {}
     for marker in reversed(list(item.iter_markers("kafka"))):  # the nearest wins
         if marker.args:
             raise pytest.UsageError(f"{item.nodeid}: the marker kafka takes named arguments only")
@@ -53,6 +51,14 @@ def merged(settings: Mapping[str, Any], stronger: Mapping[str, Any]) -> dict[str
     """Both; of Kafka's settings those that only the weaker names stay."""
     config = {**settings.get("config", {}), **(stronger.get("config") or {})}
     return {**settings, **stronger, "config": config}
+
+
+def _of_options(config: pytest.Config) -> dict[str, Any]:
+    given: dict[str, Any] = {"config": _config(config)}
+    for name in PLAIN:
+        if said := config.getoption(f"kafka_{name}") or config.getini(f"kafka_{name}"):
+            given[name] = said
+    return given
 
 
 def _config(config: pytest.Config) -> dict[str, str]:

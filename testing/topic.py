@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .kafka import Kafka
 
 Value = bytes | str | None
+Values = Iterable[Value | tuple[Value, Value]]
 
 
 class Topic:
@@ -31,13 +32,13 @@ class Topic:
 
     def produce(
         self,
-        values: Iterable[Value | tuple[Value, Value]],
+        values: Values,
         *,
         partition: int | None = None,
     ) -> list[tuple[int, int]]:
         """Append records: values, or (key, value). One after the other to all partitions in turn,
         or to `partition`. Returns (partition, offset) of each. Long polls are woken."""
-        pairs = [each if isinstance(each, tuple) else (None, each) for each in values]
+        pairs = pairs_of(values)
         return self._kafka.ask(lambda _broker: self._append(pairs, partition))
 
     def records(self, partition: int | None = None) -> list[Record]:
@@ -93,7 +94,7 @@ class Topic:
             transactional_id=None,
             producer_expiration_ms=partial(node.config.int, "producer.id.expiration.ms"),
         )
-        done = append(partition, build([NewRecord(_bytes(key), _bytes(value), now_ms)]), terms)
+        done = append(partition, build([NewRecord(bytes_of(key), bytes_of(value), now_ms)]), terms)
         partition.waiters.arrived(done.size)
         return done.base_offset
 
@@ -105,5 +106,10 @@ class Topic:
                     yield from records(batch)
 
 
-def _bytes(value: Value) -> bytes | None:
+def pairs_of(values: Values) -> list[tuple[Value, Value]]:
+    """(key, value) of each."""
+    return [each if isinstance(each, tuple) else (None, each) for each in values]
+
+
+def bytes_of(value: Value) -> bytes | None:
     return value.encode() if isinstance(value, str) else value

@@ -74,6 +74,7 @@ def test_nothing_heavy_is_imported_before_a_test_asks_for_a_broker(tmp_path: Pat
         "kohort.testing",
         "kohort.testing.plugin",
         "kohort.testing.settings",
+        "kohort.testing.where",
     ]
 
 
@@ -162,6 +163,7 @@ def test_a_cluster_is_made_as_often_as_wanted_checked_and_stopped(
     result.stdout.fnmatch_lines(["*UnusedFault: a fault of this test has not fired.*"])
 
 
+@pytest.mark.slow
 def test_workers_of_xdist_have_brokers_of_their_own(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """

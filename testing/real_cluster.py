@@ -1,0 +1,177 @@
+"""A real Kafka, through kafka-python: what tests put into it, what it tells, what they leave.
+
+Nothing tells when something has happened there, so who waits asks again and again. Errors of
+kafka-python come through, but for those that pass: they are waited out.
+"""
+
+import re
+import time
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack, closing
+from functools import partial
+from typing import Any, TypeVar
+
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka import errors as kafka_errors
+
+from ..log.records import Record
+
+T = TypeVar("T")
+
+# Between two questions of who waits.
+POLL_SECONDS = 0.05
+# What passes by itself (a coordinator that moves, the first use of __consumer_offsets, a topic on
+# its way to all brokers) does so within a few seconds.
+PATIENCE_SECONDS = 15.0
+# A consumer that was closed has left within that; one that was not stays for its session.
+LEAVE_SECONDS = 5.0
+
+_ERROR = re.compile(r"\[Error -?\d+\] (\w+)")
+_GONE = ("OK", "GroupIdNotFoundError")
+
+# kafka-python is not typed as its callers need it.
+_ADMIN: Any = KafkaAdminClient
+_CONSUMER: Any = KafkaConsumer
+_PRODUCER: Any = KafkaProducer
+
+
+class RealCluster:
+    """`bootstrap`: HOST:PORT[,HOST:PORT]."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._servers = bootstrap.split(",")
+        self._closing = ExitStack()
+        self._admin = self._closing.enter_context(_ADMIN(bootstrap_servers=self._servers))
+        self._producer: Any = None
+
+    def close(self) -> None:
+        self._closing.close()
+
+    # --- topics
+
+    def topics(self) -> set[str]:
+        return set(self._ask(self._admin.list_topics))
+
+    def create_topic(self, name: str, partitions: int | None, config: Mapping[str, str]) -> None:
+        count = -1 if partitions is None else partitions
+        told = {name: {"num_partitions": count, "replication_factor": -1, "configs": dict(config)}}
+        try:
+            self._admin.create_topics(told)
+        except (kafka_errors.InvalidRequestError, kafka_errors.BrokerResponseError) as error:
+            raise ValueError(f"topic {name}: {error}") from error
+        self._admin.wait_for_topics([name], timeout_ms=PATIENCE_SECONDS * 1000)
+
+    def partitions(self, topic: str) -> int:
+        (told,) = self._admin.describe_topics([topic])
+        if told["error_code"]:
+            raise LookupError(f"there is no topic {topic}")
+        return len(told["partitions"])
+
+    def grow(self, topic: str, total: int) -> None:
+        self._admin.create_partitions({topic: total})
+        until(lambda: self.partitions(topic) == total, PATIENCE_SECONDS)
+
+    def delete_topics(self, names: Iterable[str]) -> None:
+        """And wait until nobody sees them any more."""
+        going = self.topics() & set(names)
+        if going:
+            self._admin.delete_topics(sorted(going))
+            until(lambda: not going & self.topics(), PATIENCE_SECONDS)
+
+    def produce(self, topic: str, records: Iterable[tuple[Any, Any, int]]) -> list[tuple[int, int]]:
+        """(key, value, partition) of each -> (partition, offset) of each."""
+        if self._producer is None:
+            self._producer = _PRODUCER(bootstrap_servers=self._servers, acks="all")
+            # What is under way when a test has failed need not arrive any more.
+            self._closing.callback(partial(self._producer.close, timeout=0))
+        sent = [
+            self._producer.send(topic, key=key, value=value, partition=partition)
+            for key, value, partition in records
+        ]
+        self._producer.flush()
+        return [(done.partition, done.offset) for done in (each.get() for each in sent)]
+
+    def records(self, topic: str, partitions: Iterable[int]) -> list[Record]:
+        """All that is there now, one partition after the other."""
+        found: list[Record] = []
+        with self._consumer() as consumer:
+            for place in (TopicPartition(topic, index) for index in partitions):
+                end = consumer.end_offsets([place])[place]
+                consumer.assign([place])
+                consumer.seek_to_beginning(place)
+                while consumer.position(place) < end:
+                    for read in consumer.poll(timeout_ms=1_000).values():
+                        found += [_record(each) for each in read]
+        return found
+
+    def end_offset(self, topic: str, partition: int) -> int:
+        place = TopicPartition(topic, partition)
+        with self._consumer() as consumer:
+            return int(consumer.end_offsets([place])[place])
+
+    # --- groups
+
+    def groups(self) -> set[str]:
+        return {each["group_id"] for each in self._ask(self._admin.list_groups)}
+
+    def describe(self, group: str) -> dict[str, Any]:
+        """`group_state` (Dead where there is none) and `members`, as DescribeGroups has them."""
+
+        def told() -> dict[str, Any]:
+            told: dict[str, Any] = self._admin.describe_groups([group])[group]
+            # `[Error 69] GroupIdNotFoundError: Group g not found.`: all that is kept of an error.
+            said = _ERROR.match(told["error"] or "")
+            if said is None:
+                return told
+            if said[1] == "GroupIdNotFoundError":  # since Kafka 4.0
+                return {"group_state": "Dead", "members": []}
+            raise getattr(kafka_errors, said[1])(told["error"])
+
+        return self._ask(told)
+
+    def committed(self, group: str, topic: str, partition: int) -> int | None:
+        place = TopicPartition(topic, partition)
+        found = self._ask(lambda: self._admin.list_group_offsets({group: [place]}))
+        told = found.get(group, {}).get(place)
+        return None if told is None or told.offset < 0 else int(told.offset)
+
+    def delete_groups(self, names: Iterable[str]) -> None:
+        """Those that are there. Warns of one whose members stay."""
+        for name in sorted(self.groups() & set(names)):
+            if until(partial(self._is_deleted, name), LEAVE_SECONDS) is None:
+                warnings.warn(
+                    f"group {name} stays on {','.join(self._servers)}: its members have not left; "
+                    "a test has to close its consumers",
+                    stacklevel=2,
+                )
+
+    def _is_deleted(self, group: str) -> bool:
+        return self._ask(lambda: self._admin.delete_groups([group])[group]) in _GONE
+
+    def _ask(self, what: Callable[[], T]) -> T:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            try:
+                return what()
+            except kafka_errors.KafkaError as error:
+                if not error.retriable or time.monotonic() > deadline:
+                    raise
+            time.sleep(POLL_SECONDS)
+
+    def _consumer(self) -> Any:
+        return closing(_CONSUMER(bootstrap_servers=self._servers, enable_auto_commit=False))
+
+
+def until(check: Callable[[], T | None], seconds: float) -> T | None:
+    """The first answer of `check` that is neither None nor False; None when time is up."""
+    deadline = time.monotonic() + seconds
+    while (found := check()) is None or found is False:
+        if time.monotonic() > deadline:
+            return None
+        time.sleep(POLL_SECONDS)
+    return found
+
+
+def _record(each: Any) -> Record:
+    return Record(each.offset, each.timestamp, each.key, each.value, tuple(each.headers))

@@ -1,0 +1,225 @@
+"""The same tests on a broker of their own and on a real cluster, which the environment names: here
+another kohort, and Kafka itself."""
+
+import io
+import unittest
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer
+from kafka_process import KafkaFolder
+from kohort.testing import Kafka, kafka_for_test
+from kohort.testing.where import VARIABLE
+
+pytestmark = pytest.mark.clients
+pytest_plugins = ["pytester"]
+
+SUITE = """
+import contextlib
+import pytest
+from confluent_kafka import Consumer
+from kohort.testing import BarrierTimeout
+
+
+@contextlib.contextmanager
+def consuming(kafka):
+    consumer = Consumer({
+        "bootstrap.servers": kafka.bootstrap_servers, "group.id": "billing", "client.id": "mine",
+        "auto.offset.reset": "earliest", "enable.auto.commit": False,
+    })
+    consumer.subscribe(["orders"])
+    try:
+        yield consumer
+    finally:
+        consumer.close()
+
+
+def test_records(kafka):
+    topic = kafka.topic("orders", partitions=2, config={"retention.ms": "-1"})
+    assert topic.produce([b"a", ("key", "b"), ("key", None)]) == [(0, 0), (1, 0), (0, 1)]
+    assert [(each.key, each.value) for each in topic.records()] == [
+        (None, b"a"), (b"key", None), (b"key", b"b")
+    ]
+    assert topic.produce(["c"], partition=1) == [(1, 1)]
+    assert (topic.end_offset(0), topic.end_offset(1)) == (2, 2)
+    topic.add_partitions(3)
+    assert kafka.topic("orders").partitions == 3
+    with pytest.raises(ValueError, match="has 3 partitions, not 2"):
+        kafka.topic("orders", partitions=2)
+    with pytest.raises(ValueError):
+        kafka.topic("orders!")
+    topic.delete()
+    assert kafka.topic("orders", partitions=1).records() == []
+
+
+@pytest.mark.parametrize("time", range(2))
+def test_a_group_in_a_clean_view(kafka, time):
+    topic = kafka.topic("orders", partitions=1)
+    group = kafka.group("billing")
+    assert (group.state, group.committed("orders", 0)) == ("Dead", None)
+    assert kafka.groups == []
+    topic.produce([b"a", b"b"])
+    with consuming(kafka) as consumer:
+        assert [consumer.poll(20).value() for _ in range(2)] == [b"a", b"b"]
+        group.wait_stable(members=1)
+        (member,) = group.members
+        assert (member.client_id, member.partitions) == ("mine", (("orders", 0),))
+        assert group.wait_owner("orders", 0, "mine").member_id == member.member_id
+        consumer.commit(asynchronous=False)
+        assert group.wait_committed("orders", 0, 2) == 2
+        kafka.wait(lambda: group.committed("orders", 0) == 2)
+        with pytest.raises(BarrierTimeout, match="billing .*Stable"):
+            group.wait_stable(members=2, timeout=0.1)
+    group.wait_empty()
+    assert [each.group_id for each in kafka.groups] == ["billing"]
+
+
+async def test_waits_are_awaited(async_kafka):
+    async_kafka.topic("orders", partitions=1)
+    await async_kafka.group("billing").wait_empty()
+    await async_kafka.wait(lambda: True)
+
+
+def test_a_reset_view_is_clean(kafka):
+    kafka.topic("orders", partitions=1).produce(["a"])
+    kafka.reset()
+    assert kafka.topic("orders", partitions=2).records() == []
+"""
+
+STEERED = """
+import pytest
+
+def test_clock(kafka):
+    kafka.clock.freeze()
+
+def test_faults(kafka):
+    kafka.faults.drop("OffsetCommit").cancel()
+
+def test_history(kafka):
+    assert kafka.group("billing").commits == []
+
+def test_generation(kafka):
+    assert kafka.group("billing").generation == 0
+
+async def test_requests(async_kafka):
+    kafka = async_kafka
+    with pytest.raises(AssertionError):
+        await kafka.wait_request("OffsetCommit", timeout=0.01)
+
+def test_ask(kafka):
+    assert kafka.ask(lambda broker: broker.port) > 0
+
+def test_cluster(kafka_cluster):
+    kafka_cluster(nodes=2)
+
+@pytest.mark.kafka(config={"group.max.size": "2"})
+def test_config(kafka):
+    pass
+
+def test_records(kafka):
+    kafka.topic("orders", partitions=1)
+"""
+STEERED_TESTS = 8
+
+
+@pytest.fixture
+def elsewhere(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kafka]:
+    """Another broker, to which the environment sends the tests of `pytester`."""
+    with Kafka() as elsewhere:
+        monkeypatch.setenv(VARIABLE, elsewhere.bootstrap_servers)
+        yield elsewhere
+
+
+def run(pytester: pytest.Pytester, suite: str) -> pytest.RunResult:
+    pytester.makepyfile(suite)
+    pytester.makeini(
+        "[pytest]\nasyncio_mode = auto\nasyncio_default_fixture_loop_scope = function\n"
+        "kafka_config = num.partitions=1\n"
+    )
+    return pytester.runpytest_inprocess("-p", "no:randomly", "-rs")
+
+
+def test_the_suite_passes_on_brokers_of_its_own(pytester: pytest.Pytester) -> None:
+    run(pytester, SUITE).assert_outcomes(passed=5)
+
+
+def test_the_suite_passes_on_another_broker_and_leaves_nothing_there(
+    pytester: pytest.Pytester, elsewhere: Kafka
+) -> None:
+    run(pytester, SUITE).assert_outcomes(passed=5)
+    came = elsewhere.history.requests
+    assert "mine" in {each.client_id for each in came}
+    assert elsewhere.groups == []
+    assert elsewhere.topic("orders", partitions=3).records() == []
+
+
+def test_what_is_steered_is_skipped_in_a_sentence(
+    pytester: pytest.Pytester, elsewhere: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = run(pytester, STEERED)
+    result.assert_outcomes(skipped=STEERED_TESTS, passed=1)
+    ending = f"needs a broker that can be steered, and {VARIABLE} names a real cluster."
+    for what in ("kafka.clock", "kafka.history", "kafka.ask", "Kafka(nodes=2)"):
+        result.stdout.fnmatch_lines([f"SKIPPED*{what} {ending}"])
+    monkeypatch.delenv(VARIABLE)
+    run(pytester, STEERED).assert_outcomes(passed=STEERED_TESTS + 1)
+
+
+def test_what_was_there_before_is_neither_used_nor_deleted(elsewhere: Kafka) -> None:
+    elsewhere.topic("orders", partitions=1).produce(["precious"])
+    with kafka_for_test() as kafka:
+        with pytest.raises(ValueError, match="topic orders was there before the test"):
+            kafka.topic("orders")
+        kafka.topic("mine", partitions=1)
+    assert len(elsewhere.topic("orders").records()) == 1
+
+
+def test_a_group_whose_members_stay_is_warned_of(
+    elsewhere: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kohort.testing.real_cluster.LEAVE_SECONDS", 0.1)
+    consumer = Consumer({"bootstrap.servers": elsewhere.bootstrap_servers, "group.id": "billing"})
+    try:
+        kafka = kafka_for_test().start()
+        kafka.topic("orders", partitions=1)
+        consumer.subscribe(["orders"])
+        assert consumer.poll(0) is None  # now it joins
+        kafka.group("billing").wait_stable(members=1)
+        with pytest.warns(UserWarning, match="group billing stays on .* close its consumers"):
+            kafka.stop()
+    finally:
+        consumer.close()
+
+
+class SteeringCase(unittest.TestCase):
+    """What a user of unittest writes."""
+
+    def test_time(self) -> None:
+        kafka = self.enterContext(kafka_for_test())
+        kafka.topic("orders", partitions=1)
+        kafka.clock.advance(days=1)
+
+
+def test_a_unittest_case_is_skipped_too(elsewhere: Kafka) -> None:
+    suite = unittest.defaultTestLoader.loadTestsFromTestCase(SteeringCase)
+    result = unittest.TextTestRunner(stream=io.StringIO()).run(suite)
+    ((_, said),) = result.skipped
+    assert said.startswith("kafka.clock needs a broker that can be steered")
+    assert result.wasSuccessful()
+
+
+@pytest.mark.java
+@pytest.mark.slow
+def test_the_suite_passes_on_kafka_itself(
+    pytester: pytest.Pytester,
+    kafka_jars: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folder = KafkaFolder(kafka_jars, tmp_path, {"group.initial.rebalance.delay.ms": "0"})
+    folder.format()
+    with folder.running(ends_well=False) as server:
+        monkeypatch.setenv(VARIABLE, server)
+        run(pytester, SUITE).assert_outcomes(passed=5)
+        run(pytester, STEERED).assert_outcomes(skipped=STEERED_TESTS, passed=1)
