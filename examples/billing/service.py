@@ -1,0 +1,91 @@
+"""Billing: charges every order once it can, and remembers in Kafka how far it has come.
+
+A service as people write them, a consumer of aiokafka on a thread with an event loop; it knows
+nothing of how it is tested.
+"""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition
+from aiokafka.errors import CommitFailedError
+
+log = logging.getLogger("billing")
+
+
+class Poison(Exception):
+    """An order that can never be charged."""
+
+
+class Billing:
+    """`charge(order)` may raise Poison, which sends the order to `orders.dead`, or anything else,
+    which makes the service try again. An order is committed when it has been dealt with.
+    `settings` are those of aiokafka's consumer."""
+
+    def __init__(
+        self, bootstrap_servers: str, charge: Callable[[bytes], None], **settings: Any
+    ) -> None:
+        self._charge = charge
+        self._bootstrap_servers = bootstrap_servers
+        self._settings = {
+            "group_id": "billing",
+            "client_id": "billing",
+            "auto_offset_reset": "earliest",
+            "enable_auto_commit": False,
+            "heartbeat_interval_ms": 100,
+            "retry_backoff_ms": 10,
+            **settings,
+        }
+        self.refused_commits = 0
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="billing")
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Finish the order at hand, commit it, leave the group."""
+        self._stopping.set()
+        self._thread.join()
+
+    def __enter__(self) -> "Billing":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _run(self) -> None:
+        asyncio.run(self._consume())
+
+    async def _consume(self) -> None:
+        consumer = AIOKafkaConsumer(
+            "orders", bootstrap_servers=self._bootstrap_servers, **self._settings
+        )
+        async with consumer:
+            while not self._stopping.is_set():
+                for place, records in (await consumer.getmany(timeout_ms=10)).items():
+                    for record in records:
+                        if await self._deal_with(record):
+                            await self._commit(consumer, place, record.offset + 1)
+
+    async def _deal_with(self, record: ConsumerRecord) -> bool:
+        while not self._stopping.is_set():
+            try:
+                # In a thread: whatever it takes, heartbeats go on.
+                await asyncio.to_thread(self._charge, record.value)
+            except Poison:
+                async with AIOKafkaProducer(bootstrap_servers=self._bootstrap_servers) as producer:
+                    await producer.send_and_wait("orders.dead", record.value)
+            except Exception:
+                log.exception("Charging %r failed; trying again", record.value)
+                continue
+            return True
+        return False
+
+    async def _commit(self, consumer: AIOKafkaConsumer, place: TopicPartition, offset: int) -> None:
+        try:
+            await consumer.commit({place: offset})
+        except CommitFailedError:
+            # Somebody else has the partition by now, and will charge the order again.
+            self.refused_commits += 1
