@@ -9,6 +9,7 @@ import fcntl
 import os
 import shutil
 import struct
+from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 from typing import Protocol
@@ -172,12 +173,18 @@ class DiskFile:
         size = min(size, self.size - position)
         if size <= 0:
             return b""
-        data = os.pread(self._fd, size, position)
-        while len(data) < size:
-            more = os.pread(self._fd, size - len(data), position + len(data))
-            if not more:
-                break
-            data += more
+        try:
+            data = os.pread(self._fd, size, position)
+            while len(data) < size:
+                more = os.pread(self._fd, size - len(data), position + len(data))
+                if not more:
+                    break
+                data += more
+        except OSError as error:
+            # The system does not say of which file; whoever has to mend the disk needs its name.
+            with suppress(OSError):
+                error.filename = os.readlink(f"{NAMES_OF_OPEN_FILES}/{self._fd}")  # noqa: PTH115 - as above
+            raise
         return data
 
     def sync(self) -> None:

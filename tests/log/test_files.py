@@ -52,6 +52,19 @@ def test_a_file_that_was_removed_while_in_use_takes_no_more(
     file.close()
 
 
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="the system has no names for it")
+def test_a_disk_that_does_not_give_what_is_in_a_file_is_told_of_with_the_files_name(
+    tmp_path: Path,
+) -> None:
+    """Method: a folder in the file's place, which can be opened, and not be read."""
+    (tmp_path / "0.log").mkdir()
+    file = DiskFiles().open(tmp_path / "0.log", read_only=True)
+    file.size = 1 << 20
+    with pytest.raises(OSError, match=r"Is a directory: '.*/0\.log'"):
+        file.read(0, 10)
+    file.close()
+
+
 def test_files_in_chunks_hold_what_files_in_one_piece_hold(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
