@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -83,16 +83,17 @@ class Broker:
         """Whether the data folder was removed or moved while the broker ran: time to stop it."""
         self.on_folder_lost: Callable[[], None] = lambda: None
 
-    async def start(self, host: str, port: int) -> None:
+    async def start(self, host: str, port: int | Sequence[int]) -> None:
         """Open the data and listen; when this returns, clients can connect. Several nodes take
-        the ports from `port` on; 0: any free ones.
+        the ports from `port` on, or these, one for each; 0: any free ones.
 
         Raises FolderInUse, OSError (folder, address), LogError and UnreadableRecord (data).
         """
         try:
             # An address that cannot be had must not leave a new data folder behind.
             for place, (node_id, server) in enumerate(self._servers.items()):
-                self.addresses[node_id] = await server.bind(host, port + place if port else 0)
+                own = (port + place if port else 0) if isinstance(port, int) else port[place]
+                self.addresses[node_id] = await server.bind(host, own)
             self._cluster = self._assemble()
             for server in self._servers.values():
                 await server.listen()
@@ -120,6 +121,12 @@ class Broker:
         self._parts.rounds.when_idle(idle.set)
         await idle.wait()
         self._closing.close()
+
+    def cut(self) -> None:
+        """Break every connection at once and without a word, as the end of the process does. What
+        is under way goes on; `stop` comes next."""
+        for server in self._servers.values():
+            server.cut()
 
     async def stop_node(self, node_id: int) -> None:
         """Stop one of the nodes: others lead what it led, then its connections are closed."""

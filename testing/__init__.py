@@ -20,7 +20,8 @@ Read kafka.py first: what a test holds in its hand. It is made of
     waiting        barriers: until something is so, or a failure that says what was
     story          why a group is where it is, in words
     presets        how a broker for tests is set up
-    faulty_files the disk that a test fills, tears and cuts from its power
+    life           nodes that stop, crash and replay, snapshots and forks
+    disk           what a test does to the broker's disk;  faulty_files: that disk
     loop_thread    an event loop in a thread of its own
 
 of other ways in

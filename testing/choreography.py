@@ -174,6 +174,8 @@ class FastEviction:
 
     def _lost(self, key: tuple[int, str, str]) -> None:
         self._watched.discard(key)
+        if self._kafka.is_going_down:
+            return  # It is the broker that goes.
         _, group_id, member_id = key
         group = self._kafka.group(group_id)
 

@@ -14,7 +14,8 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from ..broker.config_sources import from_environment
-from .kafka import HOST, Kafka
+from .kafka import Kafka
+from .life import HOST
 
 # Where a container says that it listens; here it listens on one address of ours.
 _OF_CONTAINERS = ("listener", "advertised.", "inter.broker.", "broker.id", "node.id", "log.dir")

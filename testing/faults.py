@@ -227,10 +227,12 @@ class Faults:
         self._kafka.ask(lambda _broker: self._set.clear())
 
     def check(self) -> None:
-        """Raise UnusedFault if one has not fired as often as it was to. Done at the end of a test
-        by the fixture, and at the end of `with Kafka()`. All are forgotten."""
+        """Raise UnusedFault if one, of these or of the disk's, has not fired as often as it was to.
+        Done at the end of a test by the fixture, and at the end of `with Kafka()`. All are
+        forgotten."""
         checked, self._set = self._set, []
         unused = [each.tell(self._kafka) for each in checked if each.is_unused]
+        unused += self._kafka.disk.take_unused()
         if unused:
             raise UnusedFault("a fault of this test has not fired.\n" + "\n".join(unused))
 
@@ -289,7 +291,7 @@ def _ms(seconds: float, ms: int) -> int:
 def _api_named(name: str) -> str:
     found = _APIS.get(name.lower())
     if found is None:
-        raise ValueError(f"there is no API called {name}{_nearest(name, _APIS.values())}")
+        raise ValueError(f"there is no API called {name}{nearest(name, _APIS.values())}")
     return found
 
 
@@ -302,10 +304,10 @@ def _error_named(name: str) -> ErrorCode:
     names = [code.name for code in ErrorCode]
     if name.lower() not in names:
         known = [each.upper() for each in names]
-        raise ValueError(f"Kafka has no error called {name}{_nearest(name.upper(), known)}")
+        raise ValueError(f"Kafka has no error called {name}{nearest(name.upper(), known)}")
     return ErrorCode[name.lower()]
 
 
-def _nearest(name: str, known: Iterable[str]) -> str:
+def nearest(name: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(name, list(known), n=1)
     return f": did you mean {near[0]}?" if near else "."

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,13 +23,27 @@ class Crashed(BaseException):
     """Power is gone. Not an Exception, so that nothing under test handles it."""
 
 
-@dataclass
+def _anywhere(_path: Path) -> bool:
+    return True
+
+
+@dataclass(eq=False)
 class Fault:
+    """`after`: so many calls pass before it. `written`: what a failing append leaves on the disk,
+    None for half of it. `met`: how many calls have failed by it."""
+
     operation: str
-    after: int
-    error: int
-    written: int
-    times: int
+    after: int = 0
+    error: int = errno.EIO
+    written: int | None = 0
+    times: int | None = 1
+    is_at: Callable[[Path], bool] = _anywhere
+    is_last: bool = False
+    """Whether the disk takes nothing more from then on, until it is healed."""
+    met: int = 0
+
+    def left_of(self, data: bytes) -> bytes:
+        return data[: len(data) // 2 if self.written is None else self.written]
 
 
 class FaultyFiles(MemoryFiles):
@@ -38,9 +52,12 @@ class FaultyFiles(MemoryFiles):
     def __init__(self) -> None:
         super().__init__()
         self.operations: list[tuple[str, str]] = []
+        self.paths: list[Path] = []
+        """Of each operation."""
         self.crash_at: int | None = None
         self.boots = 1
-        self._faults: list[Fault] = []
+        self.faults: list[Fault] = []
+        self.is_stuck = False
         # Identity of the content a name leads to, for names that a crash would find.
         self._durable_names: dict[Path, bytearray] = {}
         self._durable_folders: set[Path] = set()
@@ -60,35 +77,67 @@ class FaultyFiles(MemoryFiles):
     ) -> None:
         """Lets `after` calls of `operation` pass, then fails `times` of them; a failing append
         leaves `written` bytes on the disk."""
-        self._faults.append(Fault(operation, after, error, written, times))
+        self.faults.append(Fault(operation, after, error, written, times))
 
     def heal(self) -> None:
-        self._faults.clear()
+        self.faults.clear()
+        self.is_stuck = False
 
     @contextmanager
     def without_faults(self) -> Iterator[None]:
         """For a test that looks at the disk itself."""
-        faults, self._faults = self._faults, []
+        faults, self.faults = self.faults, []
         try:
             yield
         finally:
-            self._faults = faults
+            self.faults = faults
 
-    def operate(self, operation: str, name: str) -> Fault | None:
+    def operate(self, operation: str, path: Path) -> Fault | None:
         """Notes a call; raises its fault, or returns it to an append, which has bytes to leave."""
         if self.crash_at is not None and len(self.operations) >= self.crash_at:
             raise Crashed
-        self.operations.append((operation, name))
-        for fault in self._faults:
-            if fault.operation == operation and fault.times:
+        self.operations.append((operation, path.name))
+        self.paths.append(path)
+        if self.is_stuck:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), path.name)
+        for fault in self.faults:
+            if (
+                fault.operation == operation
+                and (fault.times is None or fault.met < fault.times)
+                and fault.is_at(path)
+            ):
                 if fault.after:
                     fault.after -= 1
                     continue
-                fault.times -= 1
+                fault.met += 1
+                self.is_stuck = fault.is_last
                 if operation == "append":
                     return fault
-                raise OSError(fault.error, os.strerror(fault.error), name)
+                raise OSError(fault.error, os.strerror(fault.error), path.name)
         return None
+
+    def copied(self) -> FaultyFiles:
+        """Another disk with all that is on this one, and what is pending. Its faults are the same
+        objects; nothing has been locked."""
+        twin = FaultyFiles()
+        known = [*self._contents_by_id.values(), *self.contents.values()]
+        known += [*self._durable_names.values(), *(each for _, _, each in self._pending_renames)]
+        copies = {id(content): bytearray(content) for content in known}
+        ids = {before: id(copy) for before, copy in copies.items()}
+        twin.contents = {path: copies[id(each)] for path, each in self.contents.items()}
+        twin.folders = set(self.folders)
+        twin.boots = self.boots
+        twin.operations, twin.paths = list(self.operations), list(self.paths)
+        twin.faults = list(self.faults)
+        twin._durable_names = {path: copies[id(each)] for path, each in self._durable_names.items()}
+        twin._durable_folders = set(self._durable_folders)
+        twin._pending_renames = [
+            (path, target, copies[id(each)]) for path, target, each in self._pending_renames
+        ]
+        twin._durable_bytes = {ids[key]: data for key, data in self._durable_bytes.items()}
+        twin._pending = {ids[key]: list(writes) for key, writes in self._pending.items()}
+        twin._contents_by_id = {ids[key]: copies[key] for key in self._contents_by_id}
+        return twin
 
     # what files report
 
@@ -105,39 +154,39 @@ class FaultyFiles(MemoryFiles):
 
     def open(self, path: Path, *, create: bool = False, read_only: bool = False) -> FaultyFile:
         if create and path not in self.contents:
-            self.operate("create", path.name)
-        elif any(fault.operation == "open" for fault in self._faults):
+            self.operate("create", path)
+        elif any(fault.operation == "open" for fault in self.faults):
             # Only counted where a test asks for it: opening changes nothing on the disk.
-            self.operate("open", path.name)
+            self.operate("open", path)
         super().open(path, create=create, read_only=read_only)
-        return FaultyFile(self, path.name, self.contents[path])
+        return FaultyFile(self, path, self.contents[path])
 
     def make_folder(self, folder: Path) -> None:
-        self.operate("make_folder", folder.name)
+        self.operate("make_folder", folder)
         super().make_folder(folder)
 
     def replace(self, path: Path, data: bytes) -> None:
-        self.operate("replace", path.name)
+        self.operate("replace", path)
         super().replace(path, data)
         self.settle(self.contents[path])
         self._durable_names[path] = self.contents[path]
 
     def rename(self, path: Path, target: Path) -> None:
-        self.operate("rename", path.name)
+        self.operate("rename", path)
         if path in self.contents:
             self._pending_renames.append((path, target, self.contents[path]))
         super().rename(path, target)
 
     def remove(self, path: Path) -> None:
-        self.operate("remove", path.name)
+        self.operate("remove", path)
         super().remove(path)
 
     def remove_folder(self, folder: Path) -> None:
-        self.operate("remove_folder", folder.name)
+        self.operate("remove_folder", folder)
         super().remove_folder(folder)
 
     def sync_folder(self, folder: Path) -> None:
-        self.operate("sync_folder", folder.name)
+        self.operate("sync_folder", folder)
         super().sync_folder(folder)
         self._pending_renames = [each for each in self._pending_renames if each[0].parent != folder]
         gone = [p for p in self._durable_names if p.parent == folder and p not in self.contents]
@@ -227,30 +276,30 @@ class FaultyFiles(MemoryFiles):
 
 
 class FaultyFile(MemoryFile):
-    __slots__ = ("_files", "_name")
+    __slots__ = ("_files", "_path")
 
-    def __init__(self, files: FaultyFiles, name: str, data: bytearray) -> None:
+    def __init__(self, files: FaultyFiles, path: Path, data: bytearray) -> None:
         super().__init__(data)
         self._files = files
-        self._name = name
+        self._path = path
 
     def append(self, data: bytes) -> None:
-        fault = self._files.operate("append", self._name)
+        fault = self._files.operate("append", self._path)
         if fault is not None:
-            part = data[: fault.written]
+            part = fault.left_of(data)
             self._data[self.size : self.size + len(part)] = part
             self._files.pend(self._data, self.size, part)
-            raise OSError(fault.error, os.strerror(fault.error), self._name)
+            raise OSError(fault.error, os.strerror(fault.error), self._path.name)
         self._files.pend(self._data, self.size, data)
         # Like pwrite: what a failed write left beyond the new end stays there.
         self._data[self.size : self.size + len(data)] = data
         self.size += len(data)
 
     def sync(self) -> None:
-        self._files.operate("sync", self._name)
+        self._files.operate("sync", self._path)
         self._files.settle(self._data)
 
     def truncate(self, size: int) -> None:
-        self._files.operate("truncate", self._name)
+        self._files.operate("truncate", self._path)
         self._files.pend(self._data, size, None)
         super().truncate(size)

@@ -51,6 +51,18 @@ class ClockMove:
 
 
 @dataclass(frozen=True, slots=True)
+class Mark:
+    """Something that a test did to the broker as a whole."""
+
+    at_ms: int
+    what: str
+    """`crashed`, `lost its power`, `restarted`, `restored`, `node 2 stopped`, `node 2 started`."""
+    after: int
+    """The number of the last request that came before it."""
+    wall_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Commit:
     """An accepted commit of one partition."""
 

@@ -17,6 +17,7 @@ from .happened import (
     Exit,
     Generation,
     Heard,
+    Mark,
     RefusedCommit,
     StateChange,
     commits_in,
@@ -44,6 +45,7 @@ class History:
         self._requests: deque[Asked] = deque(maxlen=REQUESTS_MAX)
         self._heard: deque[Heard] = deque(maxlen=EVENTS_MAX)
         self._moves: deque[ClockMove] = deque(maxlen=CLOCK_MOVES_MAX)
+        self._marks: list[Mark] = []
 
     # --- the broker's side, on its loop
 
@@ -58,6 +60,10 @@ class History:
         """The clock was `frozen`, `resumed` or `advanced`; it began when it stood there."""
         by_ms = self._now_ms() - since_ms if what == "advanced" else 0
         self._moves.append(ClockMove(what, since_ms, by_ms, since_wall_s))
+
+    def mark(self, what: str) -> None:
+        after = self._requests[-1].number if self._requests else 0
+        self._marks.append(Mark(self._now_ms(), what, after, self.wall_s))
 
     # --- a test's side
 
@@ -91,6 +97,12 @@ class History:
     def groups(self) -> list[str]:
         """Every group that something happened to, in the order of their names."""
         return sorted({each.event.group_id for each in self.events})
+
+    @property
+    def marks(self) -> list[Mark]:
+        """What became of the broker meanwhile: its end, its return, that of a node. All before it
+        stays, and what the broker was told but did not keep does so, too."""
+        return list(self._marks)
 
     def commits(self, group: str | None = None) -> list[Commit]:
         """Every accepted commit, of one group or of all: who, in which generation, from, to."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import Any, Self, TypeVar
@@ -12,14 +12,18 @@ from ..broker.config import BrokerConfig
 from ..broker.groups.deadline_keys import EXPIRING
 from ..broker.groups.voice import Event
 from ..broker.timers import Timers
+from ..log.rounds import Durability
 from ..topics.admin import NewTopic, check_new_topic, plan_topic
 from ..topics.errors import Refused
 from .asked import Asked
 from .choreography import FastEviction
 from .clock import ClockControl, VirtualClock, turns
+from .disk import Disk
 from .faults import Faults
+from .faulty_files import FaultyFiles
 from .group import Group
 from .history import History, matches
+from .life import Life
 from .loop_thread import PATIENCE_SECONDS, LoopThread
 from .presets import Preset, preset_named
 from .steering import Steering
@@ -28,10 +32,8 @@ from .waiting import TIMEOUT_SECONDS, BarrierTimeout, Changes
 
 T = TypeVar("T")
 
-HOST = "127.0.0.1"
 
-
-class Kafka:
+class Kafka(Life):
     """A broker in a thread of this process, on ports of its own, in memory.
 
         with Kafka() as kafka:
@@ -39,8 +41,10 @@ class Kafka:
 
     `preset`: `instant` lets no rebalance wait for latecomers, `kafka` has Kafka's own times;
     `config` are Kafka's keys (docs/configuration.md) and win over it. `evict_disconnected`:
-    a member whose connection dies is out at once, not after its session timeout. `loop`: a thread
-    to share with others; without one it has its own. `port`: of the first node, 0 for free ones.
+    a member whose connection dies is out at once, not after its session timeout. `durability`:
+    when the disk (`kafka.disk`, in memory) is synced, as in `kohort serve --durability`. `loop`: a
+    thread to share with others; without one it has its own. `port`: of the first node, 0 for free
+    ones.
 
     Everything here is called from the test's thread. What is named as a wait takes a `timeout` in
     seconds of wall time."""
@@ -52,6 +56,7 @@ class Kafka:
         preset: Preset = "instant",
         config: Mapping[str, str] | None = None,
         evict_disconnected: bool = False,
+        durability: Durability = "none",
         loop: LoopThread | None = None,
         port: int = 0,
     ) -> None:
@@ -60,13 +65,14 @@ class Kafka:
         )
         self._evict_disconnected = evict_disconnected
         self._loop = loop
-        self._port = port
+        self._durability = durability
+        self._ports: int | Sequence[int] = port
         self._closing = ExitStack()
-        self._begin()
+        self._begin(VirtualClock(), FaultyFiles())
 
-    def _begin(self) -> None:
-        """A broker that knows nothing of what was."""
-        clock = VirtualClock()
+    def _begin(self, clock: VirtualClock, files: FaultyFiles) -> None:
+        """A broker that knows nothing of what was, but for what these files hold."""
+        self._time = clock
         self.changes = Changes()
         self.history = History(clock.now_ms)
         self.steering = Steering(self._told)
@@ -75,9 +81,8 @@ class Kafka:
         if self._evict_disconnected:
             self.steering.keepers.insert(0, FastEviction(self).meet)
         self.clock = ClockControl(self, clock)
-        self.broker = Broker(
-            self._config, clock=clock, routes=self.steering.routes(), hear=self._hear
-        )
+        self.disk = Disk(self, files)
+        self.broker = self._new_broker()
 
     def __enter__(self) -> Self:
         self.start()
@@ -92,9 +97,11 @@ class Kafka:
 
     def start(self) -> Self:
         """When this returns, clients can connect."""
-        if self._loop is None:
-            self._loop = self._closing.enter_context(LoopThread())
-        self.run(self.broker.start(HOST, self._port))
+        with ExitStack() as closing:
+            if self._loop is None:
+                self._loop = closing.enter_context(LoopThread())
+            self.run(self._start())
+            self._closing = closing.pop_all()
         return self
 
     def stop(self) -> None:
@@ -108,12 +115,8 @@ class Kafka:
         """As new, at the same address: no topics, no groups, no history. Clients are cut off, and
         those that are not closed come back."""
         self.run(self.broker.stop())
-        ports = self.broker.addresses
-        self._begin()
-        self.run(self._start_at(ports))
-
-    async def _start_at(self, addresses: Mapping[int, tuple[str, int]]) -> None:
-        await self.broker.start(HOST, next(iter(addresses.values()))[1])
+        self._begin(VirtualClock(), FaultyFiles())
+        self.run(self._start())
 
     # --- what there is
 
@@ -269,6 +272,27 @@ class Kafka:
             await idle.wait()
             if not self.timers.is_slicing:
                 return
+
+    def _new_broker(self) -> Broker:
+        """Over the disk as it is. One that was there before is over: it is heard no more."""
+        self._lives += 1
+        life = self._lives
+
+        def is_over() -> bool:
+            return self._lives != life
+
+        def hear(node_id: int, event: Event) -> None:
+            if not is_over():
+                self._hear(node_id, event)
+
+        return Broker(
+            self._config,
+            durability=self._durability,
+            clock=self._time,
+            files=self.disk.files,
+            routes=self.steering.routes(is_over),
+            hear=hear,
+        )
 
     def _has_changed(self, seen: int) -> bool:
         return self.changes.count > seen

@@ -15,6 +15,7 @@ from ..log.records import Record
 from .aio import AsyncGroup, AsyncKafka, awaited
 from .group import Group, Member
 from .kafka import Kafka
+from .life import Life
 from .real_cluster import RealCluster, until
 from .topic import Topic, Values, bytes_of, pairs_of
 from .waiting import TIMEOUT_SECONDS, BarrierTimeout
@@ -115,6 +116,17 @@ class RealKafka(Kafka):
 
     def change(self, what: object) -> NoReturn:  # noqa: ARG002
         skip("kafka.change")
+
+
+def _unsteered(name: str) -> property:
+    def steered(_: RealKafka) -> NoReturn:
+        skip(f"kafka.{name}")
+
+    return property(steered)
+
+
+for _name in (name for name in vars(Life) if not name.startswith("_")):
+    setattr(RealKafka, _name, _unsteered(_name))
 
 
 class RealTopic(Topic):

@@ -22,7 +22,15 @@ class Passage:
     """A request on its way in, and its answer on its way out. The call takes it for its connection
     (broker/call.py's Origin)."""
 
-    def __init__(self, asked: Asked, call: Call, route: Route, node: Node, told: "Told") -> None:
+    def __init__(
+        self,
+        asked: Asked,
+        call: Call,
+        route: Route,
+        node: Node,
+        told: "Told",
+        is_over: Callable[[], bool],
+    ) -> None:
         self.asked = asked
         self.call = call
         self.node = node
@@ -32,6 +40,7 @@ class Passage:
         """Called once the answer is there, which is then kept back until `deliver`."""
         self._route = route
         self._told = told
+        self._is_over = is_over
 
     # --- for who steers
 
@@ -45,7 +54,10 @@ class Passage:
             self.handle()
 
     def handle(self) -> None:
-        """Handle it, whether or not anybody is there to be answered."""
+        """Handle it, whether or not anybody is there to be answered; not by a broker that has
+        died."""
+        if self._is_over():
+            return
         try:
             # What it returns is dropped: the next request shall come this way too.
             self._route.handle(self.call, self.node)
@@ -86,6 +98,8 @@ class Passage:
         return self.connection.is_gone
 
     def answered(self, call: Call) -> None:
+        if self._is_over():
+            return  # Nothing comes from the dead.
         self.asked.answer = call.frame
         self.asked.answered_ms = self.node.clock.now_ms()
         if self.on_answer is None:
@@ -123,10 +137,11 @@ class Steering:
         """Numbers of those that have not gone."""
         return {number for each, number in self._connections.items() if not each.is_gone}
 
-    def routes(self) -> Routes:
-        return _SteeredRoutes(self)
+    def routes(self, is_over: Callable[[], bool]) -> Routes:
+        """Of one broker; `is_over`: whether it has died, and is heard no more."""
+        return _SteeredRoutes(self, is_over)
 
-    def arrived(self, call: Call, node: Node, route: Route) -> None:
+    def arrived(self, call: Call, node: Node, route: Route, is_over: Callable[[], bool]) -> None:
         self._count += 1
         asked = Asked(
             number=self._count,
@@ -140,7 +155,7 @@ class Steering:
             topic_names=lambda id_: _name_of(node, id_),
             connection=self._number_of(call),
         )
-        passage = Passage(asked, call, route, node, self._told)
+        passage = Passage(asked, call, route, node, self._told, is_over)
         call.origin = passage
         self._told(asked)
         if not any(keeper(passage) for keeper in self.keepers):
@@ -155,15 +170,16 @@ class Steering:
 
 
 class _SteeredRoutes(Routes):
-    def __init__(self, steering: Steering) -> None:
+    def __init__(self, steering: Steering, is_over: Callable[[], bool]) -> None:
         super().__init__()
         self._steering = steering
+        self._is_over = is_over
 
     def __missing__(self, asked: tuple[int, int]) -> Route:
         route = super().__missing__(asked)
 
         def handle(call: Call, node: Any) -> None:
-            self._steering.arrived(call, node, route)
+            self._steering.arrived(call, node, route, self._is_over)
 
         steered = route._replace(handle=handle)
         if asked in self:

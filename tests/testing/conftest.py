@@ -102,6 +102,21 @@ def new_committer(kafka: Kafka) -> Iterator[Callable[..., Committer]]:
 
 
 @pytest.fixture
+def committer_of() -> Iterator[Callable[..., Committer]]:
+    """For brokers that a test makes itself."""
+    made: list[Committer] = []
+
+    def new(kafka: Kafka, **how: str) -> Committer:
+        kafka.topic("orders", partitions=2)
+        made.append(Committer(kafka, **how))
+        return made[-1]
+
+    yield new
+    for each in made:
+        each.consumer.close()
+
+
+@pytest.fixture
 def service(kafka: Kafka) -> Iterator[Service]:
     kafka.topic("orders", partitions=1).produce([b"a", b"b", b"c"])
     service = Service(kafka, "billing", "orders")

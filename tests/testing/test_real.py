@@ -110,6 +110,12 @@ async def test_requests(async_kafka):
 def test_ask(kafka):
     assert kafka.ask(lambda broker: broker.port) > 0
 
+def test_crash(kafka):
+    kafka.crash()
+
+def test_disk(kafka):
+    kafka.disk.heal()
+
 def test_cluster(kafka_cluster):
     kafka_cluster(nodes=2)
 
@@ -120,7 +126,7 @@ def test_config(kafka):
 def test_records(kafka):
     kafka.topic("orders", partitions=1)
 """
-STEERED_TESTS = 8
+STEERED_TESTS = 10
 
 
 @pytest.fixture
@@ -160,7 +166,7 @@ def test_what_is_steered_is_skipped_in_a_sentence(
     result = run(pytester, STEERED)
     result.assert_outcomes(skipped=STEERED_TESTS, passed=1)
     ending = f"needs a broker that can be steered, and {VARIABLE} names a real cluster."
-    for what in ("kafka.clock", "kafka.history", "kafka.ask", "Kafka(nodes=2)"):
+    for what in ("kafka.clock", "kafka.history", "kafka.ask", "kafka.crash", "Kafka(nodes=2)"):
         result.stdout.fnmatch_lines([f"SKIPPED*{what} {ending}"])
     monkeypatch.delenv(VARIABLE)
     run(pytester, STEERED).assert_outcomes(passed=STEERED_TESTS + 1)

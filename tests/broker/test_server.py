@@ -1,0 +1,35 @@
+"""A server that stops while clients come in."""
+
+import asyncio
+import contextlib
+import socket
+
+import pytest
+from kohort.broker.broker import Broker
+from kohort.broker.config import BrokerConfig
+
+
+@pytest.mark.parametrize("turns", range(4))
+async def test_nobody_who_comes_while_it_stops_is_left_waiting(turns: int) -> None:
+    """Method: the client is connected (by the system) so many turns of the loop before the stop."""
+    broker = Broker(BrokerConfig({}))
+    await broker.start("127.0.0.1", 0)
+    with socket.create_connection((broker.host, broker.port), timeout=5) as client:
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await broker.stop_node(1)
+        with contextlib.suppress(ConnectionResetError):
+            assert await asyncio.to_thread(client.recv, 1) == b""
+    await broker.stop()
+
+
+async def test_who_is_cut_off_is_told_nothing_and_nobody_gets_in_any_more() -> None:
+    broker = Broker(BrokerConfig({}))
+    await broker.start("127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection(broker.host, broker.port)
+    broker.cut()
+    assert await reader.read() == b""
+    writer.close()
+    await broker.stop()
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_connection(broker.host, broker.port)
