@@ -298,7 +298,9 @@ class Log(LogReader):
             for segment in old:
                 segment.close()
             self._segments[number : number + len(old)] = [cleaned]
-            self._swap = Swap(self.files, cleaned, old, lambda: self.closed)
+            # recover() ends it as well, and then the names of the old ones are other files'.
+            swap = Swap(self.files, cleaned, old, lambda: self.closed or self._swap is not swap)
+            self._swap = swap
         finally:
             self._syncing.release()
         return True

@@ -113,22 +113,22 @@ def remove_all(files: Files, folder: Path, names: Iterable[str]) -> None:
 
 
 class Swap:
-    """A swap under way: `cleaned` has the suffix `.swap`, and all of it is durable. `is_closed`:
-    whether the log was; then whoever opens the folder again ends the swap."""
+    """A swap under way: `cleaned` has the suffix `.swap`, and all of it is durable. `is_given_up`:
+    whether the log was closed, or read again; whoever opens the folder ends the swap."""
 
     def __init__(
         self,
         files: Files,
         cleaned: Segment,
         old: Iterable[Segment],
-        is_closed: Callable[[], bool],
+        is_given_up: Callable[[], bool],
     ) -> None:
         self._files = files
         self._cleaned = cleaned
         self._folder = cleaned.path.parent
         self._old = list(old)
         self._to_remove: list[str] = []
-        self._is_closed = is_closed
+        self._is_given_up = is_given_up
 
     def finish(self) -> Work[None]:
         """May be called again after an error. Raises OSError, CleaningStopped."""
@@ -147,8 +147,8 @@ class Swap:
         yield partial(remove_all, files, folder, self._to_remove)
 
     def _check(self) -> None:
-        if self._is_closed():
-            raise CleaningStopped(f"{self._folder} was closed in the middle of a swap")
+        if self._is_given_up():
+            raise CleaningStopped(f"{self._folder} was opened anew in the middle of a swap")
 
 
 def _as_log(name: str) -> str:

@@ -1,0 +1,59 @@
+"""A log whose disk fails while it is compacted is read again, and what was begun lets it be."""
+
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from batches import NOW_MS
+from compacting import TERMS, newest, put
+from kohort.log.cleaner import clean
+from kohort.log.errors import CleaningStopped
+from kohort.log.log import Log, LogConfig
+from kohort.testing.faulty_files import FaultyFiles
+
+FOLDER = Path("/data/orders-0")
+
+
+def filled() -> Log:
+    """Of several small segments, of which compaction makes one."""
+    files = FaultyFiles()
+    files.make_folder(FOLDER.parent)
+    log = Log.open(FOLDER, files, LogConfig(segment_bytes=400))
+    for number in range(20):
+        put(log, [(f"key {number % 7}", f"value {number}")], NOW_MS + number)
+    log.sync()
+    assert len(log.segments) > 4
+    return log
+
+
+def compacted_until_a_sync_fails(log: Log, at: int) -> bool:
+    """Fails a sync at a step of the compaction, and goes on with both. False: it ended before."""
+    work = clean(log, 0, log.segments[-1].base_offset, TERMS)
+    has_failed = False
+    with suppress(CleaningStopped):
+        for number, step in enumerate(work):
+            if number == at:
+                put(log, [("refused", "x")], NOW_MS)
+                files = log.files
+                assert isinstance(files, FaultyFiles)
+                files.fail("sync")
+                with pytest.raises(OSError):
+                    log.sync()
+                log.recover()
+                has_failed = True
+            if step is not None:
+                step()
+    return has_failed
+
+
+def test_a_sync_that_fails_at_any_step_of_a_compaction_costs_nothing_but_the_compaction() -> None:
+    before = newest(filled())
+    at = 0
+    while compacted_until_a_sync_fails(log := filled(), at):
+        at += 1
+        assert newest(log) == before
+        assert newest(Log.open(FOLDER, log.files)) == before, at
+        put(log, [("after", "y")], NOW_MS)
+        log.sync()
+        assert newest(Log.open(FOLDER, log.files)).keys() - before.keys() == {"after"}
+    assert at > 5
