@@ -142,9 +142,19 @@ class Broker:
         self.cluster.came(node_id)
         await server.listen()
 
+    def attach(self, node_id: int, transport: asyncio.Transport) -> Connection:
+        """Connect a client of this process to a node without a socket: the connection writes to
+        its transport, and `received` is called with what it asks, never from within a write.
+        Raises ConnectionRefusedError for a node that is down."""
+        return self._servers[node_id].attach(transport)
+
     @property
     def durability(self) -> Durability:
         return self._place.durability
+
+    @property
+    def is_running(self) -> bool:
+        return self._cluster is not None
 
     @property
     def cluster(self) -> Cluster:

@@ -60,6 +60,15 @@ class Server:
         for connection in list(self._connections):
             connection.abort()
 
+    def attach(self, transport: asyncio.Transport) -> Connection:
+        """For a client in this process: a connection that writes to its transport, and `received`
+        what it asks. Raises ConnectionRefusedError while nothing is listened to."""
+        if self._server is None or self._is_shut or not self._server.is_serving():
+            raise ConnectionRefusedError("the node does not listen")
+        connection = self._connection(self._opened, self._forget)
+        connection.connection_made(transport)
+        return connection
+
     async def stop(self) -> None:
         """Close the listener, then every connection."""
         if self._server is None:

@@ -16,6 +16,7 @@ Read kafka.py first: what a test holds in its hand. It is made of
     report         what a failed test is told of all that
     faults         what a test does to requests on their way, and that it must happen
     deeds          how that is done;  refusals: the answer of a broker that refuses
+    puppets/       scripted members, so that one real consumer is enough
     steering       between the socket and the handlers: sees each request, may keep it
     waiting        barriers: until something is so, or a failure that says what was
     story          why a group is where it is, in words

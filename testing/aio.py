@@ -7,12 +7,13 @@ millisecond. A wait that is cancelled is given up, but its thread ends with its 
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from .group import Group
 from .kafka import Kafka
+from .puppets.puppet import Puppet
 
 S = TypeVar("S")
 P = ParamSpec("P")
@@ -42,6 +43,12 @@ class AsyncGroup(Group):
     wait_gone = awaited(Group.wait_gone)  # type: ignore[assignment]
 
 
+class AsyncPuppet(Puppet):
+    """A Puppet whose wait is awaited."""
+
+    wait_owned = awaited(Puppet.wait_owned)  # type: ignore[assignment]
+
+
 class AsyncKafka(Kafka):
     """A Kafka whose waits are awaited, for `async with` and for the fixture `async_kafka`.
 
@@ -58,3 +65,6 @@ class AsyncKafka(Kafka):
 
     def group(self, group_id: str) -> AsyncGroup:
         return AsyncGroup(self, group_id)
+
+    def puppet(self, group: str, topics: Iterable[str] = (), **how: Any) -> AsyncPuppet:
+        return AsyncPuppet(self, self.puppets.add(group, topics, **how))

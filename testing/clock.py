@@ -125,6 +125,8 @@ class ClockControl:
 
     async def _pass_until(self, condition: Callable[[], object], target_ms: int) -> bool:
         timers = self._kafka.timers
+        # Who is about to do something shall have done it: it may be what keeps a session.
+        await self._kafka.settled()
         while not condition():
             due_ms = self._kafka.next_deadline_ms()
             if due_ms is None or due_ms > target_ms:

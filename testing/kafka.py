@@ -2,9 +2,10 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
+from itertools import chain
 from typing import Any, Self, TypeVar
 
 from ..broker.broker import Broker
@@ -26,6 +27,8 @@ from .history import History, matches
 from .life import Life
 from .loop_thread import PATIENCE_SECONDS, LoopThread
 from .presets import Preset, preset_named
+from .puppets.all import Puppets
+from .puppets.puppet import Puppet
 from .steering import Steering
 from .topic import Topic
 from .waiting import TIMEOUT_SECONDS, BarrierTimeout, Changes
@@ -81,6 +84,7 @@ class Kafka(Life):
         if self._evict_disconnected:
             self.steering.keepers.insert(0, FastEviction(self).meet)
         self.clock = ClockControl(self, clock)
+        self.puppets = Puppets(self)
         self.disk = Disk(self, files)
         self.broker = self._new_broker()
 
@@ -107,6 +111,7 @@ class Kafka(Life):
     def stop(self) -> None:
         """Clients are cut off; no thread and no socket is left behind."""
         try:
+            self.puppets.close()
             self.run(self.broker.stop())
         finally:
             self._closing.close()
@@ -114,6 +119,7 @@ class Kafka(Life):
     def reset(self) -> None:
         """As new, at the same address: no topics, no groups, no history. Clients are cut off, and
         those that are not closed come back."""
+        self.puppets.close()
         self.run(self.broker.stop())
         self._begin(VirtualClock(), FaultyFiles())
         self.run(self._start())
@@ -169,6 +175,11 @@ class Kafka(Life):
             }
 
         return [Group(self, name) for name in sorted(self.ask(lambda _broker: names()))]
+
+    def puppet(self, group: str, topics: Iterable[str] = (), **how: Any) -> Puppet:
+        """A scripted member of this group (puppets/), subscribed to `topics`. `how`: as
+        Puppets.add has it: assignor, client_id, instance_id, session_timeout_ms, …"""
+        return Puppet(self, self.puppets.add(group, topics, **how))
 
     def wait_request(
         self,
@@ -232,6 +243,11 @@ class Kafka(Life):
         assert self._loop is not None, "start it first: with Kafka() as kafka"
         return self._loop.ask(lambda: what(self.broker))
 
+    def soon(self, what: Callable[[], object]) -> None:
+        """Do it on the broker's loop, before whatever is asked after it, without waiting."""
+        assert self._loop is not None, "start it first: with Kafka() as kafka"
+        self._loop.soon(what)
+
     def change(self, what: Callable[[], object]) -> None:
         """Change what topics there are, and wait until that is durable. Raises OSError."""
 
@@ -250,27 +266,28 @@ class Kafka(Life):
         return self.broker.node.timers
 
     def next_deadline_ms(self) -> int | None:
-        """When the next thing of a group falls due: a session, a round. (Sweeps for what has
-        expired are none of these: there is nothing that comes of them in its own time.)"""
-        return min(
-            (
-                due
-                for node in self.broker.cluster.nodes.values()
-                for shard in node.groups.shards.values()
-                for key, due in shard.coordinator.deadlines.items()
-                if key != EXPIRING
-            ),
-            default=None,
+        """When the next thing of a group falls due: a session, a round, a puppet's heartbeat.
+        (Sweeps for what has expired are none of these: there is nothing that comes of them in its
+        own time.)"""
+        of_groups = (
+            due
+            for node in self.broker.cluster.nodes.values()
+            for shard in node.groups.shards.values()
+            for key, due in shard.coordinator.deadlines.items()
+            if key != EXPIRING
         )
+        return min(chain(of_groups, self.puppets.deadlines()), default=None)
 
     async def settled(self) -> None:
         """Until nothing is under way in the broker but what waits for a client or for a time."""
         while True:
-            await turns(2)
+            steps = self.puppets.steps
+            # A puppet's request is answered by the next turn but one, and heard of in another.
+            await turns(4)
             idle = asyncio.Event()
             self.broker.node.rounds.when_idle(idle.set)
             await idle.wait()
-            if not self.timers.is_slicing:
+            if not self.timers.is_slicing and self.puppets.steps == steps:
                 return
 
     def _new_broker(self) -> Broker:
@@ -306,4 +323,5 @@ class Kafka(Life):
 
     def _hear(self, node_id: int, event: Event) -> None:
         self.history.hear(node_id, event)
+        self.puppets.hear(event)
         self.changes.tell()

@@ -43,6 +43,10 @@ class LoopThread:
 
         return self.run(asked())
 
+    def soon(self, what: Callable[[], object]) -> None:
+        """Call it on the loop, before whatever is asked after it, without waiting."""
+        self._loop.call_soon_threadsafe(what)
+
 
 async def _turns() -> None:
     """What was aborted is closed in the next turn; a connection that came too late, after two."""
