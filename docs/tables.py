@@ -1,4 +1,4 @@
-"""Writes the tables of README.md and docs/configuration.md from the code: `make docs`.
+"""Writes what README.md and docs/ have from the code, tables and examples: `make docs`.
 
 With --check nothing is written; exit code 1 when a table is not what the code says.
 """
@@ -53,6 +53,18 @@ def quoted(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
+def howtos() -> str:
+    """The files of examples/howto: what each asks, and how it is answered."""
+    pages = []
+    for file in sorted((ROOT / "examples" / "howto").glob("test_*.py")):
+        _, words, code = file.read_text(encoding="utf-8").split('"""', 2)
+        question, _, more = words.partition("\n")
+        where = f"[{file.name}](../examples/howto/{file.name})"
+        text = [f"## {question}", *([more.strip()] if more.strip() else []), where]
+        pages.append("\n\n".join(text) + f"\n\n```python\n{code.strip()}\n```\n")
+    return "\n" + "\n".join(pages)
+
+
 def with_table(page: str, name: str, table: str) -> str:
     """The page with the text between <!-- name --> and <!-- /name --> replaced."""
     marked = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
@@ -66,6 +78,7 @@ def main() -> int:
         ("README.md", "apis", api_table()),
         ("docs/configuration.md", "keys", key_table()),
         ("docs/configuration.md", "idle", idle_table()),
+        ("docs/howto.md", "howtos", howtos()),
     ):
         page = (ROOT / file).read_text(encoding="utf-8")
         if (fresh := with_table(page, name, table)) != page:

@@ -10,9 +10,8 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
+from billing.service import Billing, Poison
 from kohort.testing import Kafka
-
-from .service import Billing, Poison
 
 
 class Till:

@@ -1,0 +1,20 @@
+"""What the how-tos share: a topic, and the service of the example beside them."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+from billing.service import Billing
+from kohort.testing import Kafka
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., Billing]]:
+    """start(kafka, charge=…, …): a Billing service, stopped at the end of the test."""
+    with ExitStack() as running:
+
+        def start(kafka: Kafka, charge: Callable[[bytes], None], **settings: Any) -> Billing:
+            return running.enter_context(Billing(kafka.bootstrap_servers, charge, **settings))
+
+        yield start

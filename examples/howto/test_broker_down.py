@@ -1,0 +1,18 @@
+"""Does the service ride through a broker that is down for ten seconds?
+
+Its connections are refused meanwhile. The ten seconds need not be waited for: they pass on the
+broker's clock, so that sessions know of them.
+"""
+
+
+def test_nothing_is_lost_or_charged_twice_while_the_broker_is_down(kafka, start):
+    kafka.topic("orders", partitions=1).produce(["one"])
+    charged = []
+    start(kafka, charged.append)
+    group = kafka.group("billing")
+    group.wait_committed("orders", 0, 1)
+    with kafka.broker_down():
+        kafka.clock.advance(seconds=10)
+    kafka.topic("orders").produce(["two"])
+    group.wait_committed("orders", 0, 2)
+    assert charged == [b"one", b"two"]
