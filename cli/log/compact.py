@@ -31,6 +31,7 @@ from ...topics.records import (
 from ...topics.start_offsets import StartOffsets
 from ..errors import UserError
 from .sources import Source, sources
+from .sweep import Sound, sweep
 
 PROGRESS_SECONDS: Final = 0.2
 
@@ -160,15 +161,23 @@ def compacted(
 
 def _check_whole(source: Source, files: Files) -> None:
     """Opening a log for writing cuts it off at bad bytes, with all that comes after; that is not
-    what was asked for. Raises LogError."""
+    what was asked for. A torn tail, which every start cuts off, is no damage. Raises LogError."""
     log = Log.open(source.folder, files, read_only=True)
-    end_offset = log.end_offset
-    log.close()
-    later = [base for base in source.segments() if base >= end_offset]
-    if later:
+    try:
+        last = log.segments[-1]  # where the log ends, for whoever opens it
+        goes_on = any(base > last.base_offset for base in source.segments()) or any(
+            isinstance(item, Sound) or item.next_offset is not None
+            for item in sweep(
+                last.opened(), last.base_offset, position=last.size, offset=last.end_offset
+            )
+        )
+        end_offset = last.end_offset
+    finally:
+        log.close()
+    if goes_on:
         raise LogError(
-            f"it is damaged at offset {end_offset}, before its segment {later[0]}; "
-            f"`kohort log verify {source.folder}` shows where"
+            f"it is damaged at offset {end_offset}, and goes on behind that; "
+            f"`kohort log verify {source.folder}` shows where, `kohort log repair` mends it"
         )
 
 

@@ -16,7 +16,7 @@ from kohort.log.files import DiskFiles
 from kohort.log.log import Log, LogConfig
 from kohort.topics.records import TopicStored, encode
 
-from .conftest import batch_of, commit, write_log
+from .conftest import batch_of, bend, commit, write_log
 
 
 def written(folder: Path, count: int = 300) -> Log:
@@ -121,6 +121,36 @@ def test_a_damaged_log_stays_as_it_is_and_the_others_are_compacted(
     assert damaged.read_bytes() == content
     assert sorted(path.name for path in (data / "__consumer_offsets-0").iterdir()) == names
     assert out.splitlines()[1].split()[:3] == ["__consumer_offsets-1", "30", "3"]
+
+
+def test_bad_bytes_in_the_only_segment_cost_nothing_that_is_sound_behind_them(
+    offsets_log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    segment = offsets_log / f"{0:020d}.log"
+    bend(segment, segment.stat().st_size // 2)
+    bent = segment.read_bytes()
+    assert main(["log", "compact", str(offsets_log.parent)]) == 1
+    assert "__consumer_offsets-7 stays as it is: it is damaged at offset 5" in (
+        capsys.readouterr().err
+    )
+    assert {path.name: path.read_bytes() for path in offsets_log.iterdir()} == {segment.name: bent}
+
+
+def test_a_torn_tail_is_cut_off_as_at_a_start_and_the_rest_is_compacted(offsets_log: Path) -> None:
+    segment = offsets_log / f"{0:020d}.log"
+    segment.write_bytes(segment.read_bytes()[:-1])
+    assert main(["log", "compact", str(offsets_log.parent)]) == 0
+    assert [header.base_offset for header, _ in Log.open(offsets_log, DiskFiles()).batches()] == [8]
+
+
+def test_a_log_that_was_compacted_is_sound_and_can_be_compacted_again(
+    offsets_log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for before in ("10", "1", "1"):
+        assert main(["log", "compact", str(offsets_log.parent)]) == 0
+        out, err = capsys.readouterr()
+        assert err == ""
+        assert out.splitlines()[1].split()[:3] == ["__consumer_offsets-7", before, "1"]
 
 
 def test_a_segment_alone_cannot_be_compacted(
