@@ -12,6 +12,7 @@ from ..log.deletion import finish_deletions
 from ..log.files import DiskFiles, Files
 from ..log.lock import FolderLock, lock_folder
 from ..log.rounds import Durability
+from ..protocol.profiles import PROFILES
 from ..topics.damage import check_registry
 from ..topics.names import OFFSETS_TOPIC
 from .assembly import Assembly, Hear, Place
@@ -69,6 +70,7 @@ class Broker:
         self._place = Place(folder, files, log_files, durability)
         self._clock = clock or SystemClock()
         self._routes = routes if routes is not None else new_routes()
+        self._routes.profile = PROFILES[config.str("kohort.profile")]
         self._hear = hear
         self._closing = ExitStack()
         self._servers = {

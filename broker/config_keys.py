@@ -7,6 +7,7 @@ Keys of topics have their broker-wide synonym here (`log.segment.bytes` for `seg
 from dataclasses import replace
 from typing import Final
 
+from ..protocol.profiles import NEWEST, PROFILES
 from ..topics.config_def import (
     INT_MAX,
     LONG_MAX,
@@ -85,6 +86,13 @@ OWN = (
         1,
         between(1, 64),
         "nodes in this process, on as many ports from the first one on; their ids follow `node.id`",
+    ),
+    _text(
+        "kohort.profile",
+        NEWEST,
+        "the Kafka whose API versions are served: for older ones no newer version than they had, "
+        "and no API that they had not",
+        one_of(*PROFILES),
     ),
 )
 

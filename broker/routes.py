@@ -8,8 +8,10 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from ..protocol.apis import API_VERSIONS, BY_KEY, Api
+from ..protocol.errors import UnknownApi, UnsupportedVersion
 from ..protocol.guards import Finder
 from ..protocol.messages import request_decoder, request_finder, response_writer
+from ..protocol.profiles import Profile
 from .shapes import RUN_MAX, Again
 
 
@@ -35,11 +37,14 @@ class Route(NamedTuple):
 
 
 class Routes(dict[tuple[int, int], Route]):
-    """(key, version), as a request header has them -> Route."""
+    """(key, version), as a request header has them -> Route. Raises UnknownApi and
+    UnsupportedVersion for what its profile does not serve."""
+
+    profile: Profile = BY_KEY
 
     def __missing__(self, asked: tuple[int, int]) -> Route:
         key, version = asked
-        api = BY_KEY[key]  # read_request_header lets nothing else through
+        api = self._api(key, version)
         handler = import_module(f".handlers.{api.handler}", __package__)
         if key == API_VERSIONS and not api.serves(version):
             # The one refusal that is answered; in v0, which every client can read (KIP-511).
@@ -60,3 +65,15 @@ class Routes(dict[tuple[int, int], Route]):
         if api.serves(version):
             self[asked] = route
         return route
+
+    def _api(self, key: int, version: int) -> Api:
+        """read_request_header lets nothing through that no profile serves."""
+        api = self.profile.get(key)
+        if api is None:
+            raise UnknownApi(f"{BY_KEY[key].name} (key {key}) is not served in this profile")
+        if key != API_VERSIONS and not api.serves(version):
+            raise UnsupportedVersion(
+                f"{api.name} (key {key}) is served in versions {api.min_version} to "
+                f"{api.max_version} in this profile, not in version {version}"
+            )
+        return api

@@ -101,6 +101,7 @@ def _serve(commands: "argparse._SubParsersAction[Parser]") -> None:
     add("--host", metavar="H", help="address to listen on (default: 127.0.0.1)")
     add("--port", metavar="P", help="port to listen on (default: 9092); 0: any free one")
     add("--nodes", metavar="N", help="nodes of the cluster, on ports P, P+1, … (default: 1)")
+    add("--profile", metavar="NAME", help="whose API versions are served (default: kafka-4.x)")
     add("--cache-offsets", metavar="N", help="offsets kept in memory at most (default: all)")
     add("--data-dir", metavar="D", help="folder to keep everything in (default: ./kohort-data)")
     add(

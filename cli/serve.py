@@ -68,6 +68,8 @@ def configured(args: argparse.Namespace) -> BrokerConfig:
         config = config.changed("kohort.cache.offsets", args.cache_offsets, "--cache-offsets")
     if args.nodes is not None:
         config = config.changed("kohort.nodes", args.nodes, "--nodes")
+    if args.profile is not None:
+        config = config.changed("kohort.profile", args.profile, "--profile")
     if args.host is None and args.port is None:
         return config
     listener = config.listener

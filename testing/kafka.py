@@ -14,6 +14,7 @@ from ..broker.groups.deadline_keys import EXPIRING
 from ..broker.groups.voice import Event
 from ..broker.timers import Timers
 from ..log.rounds import Durability
+from ..protocol.profiles import NEWEST
 from ..topics.admin import NewTopic, check_new_topic, plan_topic
 from ..topics.errors import Refused
 from .asked import Asked
@@ -43,6 +44,7 @@ class Kafka(Life):
             ...  # kafka.bootstrap_servers
 
     `preset`: `instant` lets no rebalance wait for latecomers, `kafka` has Kafka's own times;
+    `profile`: whose API versions it serves: `kafka-2.8`, `kafka-3.9`, `kafka-4.x`;
     `config` are Kafka's keys (docs/configuration.md) and win over it. `evict_disconnected`:
     a member whose connection dies is out at once, not after its session timeout. `durability`:
     when the disk (`kafka.disk`, in memory) is synced, as in `kohort serve --durability`. `loop`: a
@@ -57,6 +59,7 @@ class Kafka(Life):
         *,
         nodes: int = 1,
         preset: Preset = "instant",
+        profile: str = NEWEST,
         config: Mapping[str, str] | None = None,
         evict_disconnected: bool = False,
         durability: Durability = "none",
@@ -64,7 +67,12 @@ class Kafka(Life):
         port: int = 0,
     ) -> None:
         self._config = BrokerConfig(
-            {**preset_named(preset), "kohort.nodes": str(nodes), **(config or {})}
+            {
+                **preset_named(preset),
+                "kohort.nodes": str(nodes),
+                "kohort.profile": profile,
+                **(config or {}),
+            }
         )
         self._evict_disconnected = evict_disconnected
         self._loop = loop

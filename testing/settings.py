@@ -13,6 +13,7 @@ import pytest
 
 PLAIN: Final = {
     "preset": "how the brokers of tests are set up: instant (the default), or Kafka's own times",
+    "profile": "the Kafka whose versions of APIs they serve: kafka-2.8, kafka-3.9 or kafka-4.x",
 }
 """What is one word: `--kafka-preset`, `kafka_preset` in the ini file."""
 CONFIG_HELP: Final = "one of Kafka's broker settings for the brokers of tests"
@@ -32,7 +33,7 @@ def add_options(parser: pytest.Parser) -> None:
 def add_marker(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
-        "kafka(nodes=1, preset=..., config={...}): how the brokers of this test are set up",
+        "kafka(nodes=1, preset=..., profile=..., config={...}): how its brokers are set up",
     )
 
 

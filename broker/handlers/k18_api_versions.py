@@ -9,8 +9,9 @@ import re
 from datetime import timedelta
 from typing import NamedTuple
 
-from ...protocol.apis import APIS, BY_KEY
+from ...protocol.apis import API_VERSIONS
 from ...protocol.errors import ErrorCode
+from ...protocol.profiles import PROFILES, Profile
 from ..call import Call
 from ..node import Node
 from .reply import NO_THROTTLE
@@ -31,13 +32,16 @@ class ApiVersionsReply(NamedTuple):
     throttle_time: timedelta = NO_THROTTLE
 
 
-SERVED = ApiVersionsReply(
-    ErrorCode.none,
-    tuple(ApiVersion(api.key, api.advertised_min_version, api.max_version) for api in APIS),
-)
+def _served(profile: Profile) -> ApiVersionsReply:
+    apis = profile.values()
+    versions = (ApiVersion(a.key, a.advertised_min_version, a.max_version) for a in apis)
+    return ApiVersionsReply(ErrorCode.none, tuple(versions))
 
 
-def handle(call: Call, node: Node) -> None:  # noqa: ARG001
+SERVED = {name: _served(profile) for name, profile in PROFILES.items()}
+
+
+def handle(call: Call, node: Node) -> None:
     if call.version >= 3:
         request = call.request
         for text in (request.client_software_name, request.client_software_version):
@@ -45,11 +49,11 @@ def handle(call: Call, node: Node) -> None:  # noqa: ARG001
                 call.reply(ApiVersionsReply(ErrorCode.invalid_request, ()))
                 return
         call.client_software = f"{request.client_software_name}/{request.client_software_version}"
-    call.reply(SERVED)
+    call.reply(SERVED[node.config.str("kohort.profile")])
 
 
-def refuse(call: Call, node: Node) -> None:  # noqa: ARG001
+def refuse(call: Call, node: Node) -> None:
     """Answer a version that we do not know, in v0 form: what the client can ask instead."""
-    api = BY_KEY[18]
+    api = PROFILES[node.config.str("kohort.profile")][API_VERSIONS]
     known = ApiVersion(api.key, api.min_version, api.max_version)
     call.reply(ApiVersionsReply(ErrorCode.unsupported_version, (known,)))

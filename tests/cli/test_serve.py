@@ -108,7 +108,7 @@ def test_print_config_tells_every_value_and_who_gave_it(tmp_path: Path) -> None:
     (tmp_path / "f.properties").write_text("group.max.size=9\nnum.partitions=9\n")
     done = kohort(
         *("serve", "--print-config", "--config", "f.properties", "-o", "num.partitions=6"),
-        *("--port", "0", "--durability", "os"),
+        *("--port", "0", "--durability", "os", "--profile", "kafka-2.8"),
         cwd=tmp_path,
         env={"KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS": "0"},
     )
@@ -117,6 +117,7 @@ def test_print_config_tells_every_value_and_who_gave_it(tmp_path: Path) -> None:
     assert "num.partitions=6  (-o)" in lines
     assert "group.max.size=9  (f.properties)" in lines
     assert "kohort.durability=os  (--durability)" in lines
+    assert "kohort.profile=kafka-2.8  (--profile)" in lines
     assert "listeners=PLAINTEXT://127.0.0.1:0  (--port)" in lines
     assert "group.initial.rebalance.delay.ms=0  (KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS)" in lines
     assert "message.max.bytes=1048588  (default)" in lines

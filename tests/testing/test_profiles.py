@@ -1,0 +1,129 @@
+"""Brokers that serve the API versions of older Kafkas: every client lives with them, and what those
+did not know is refused as they refused it."""
+
+import socket
+import struct
+from collections.abc import Callable, Iterator
+
+import confluent_kafka
+import pytest
+from aiokafka import AIOKafkaConsumer
+from kafka import KafkaConsumer, TopicPartition
+from kohort.protocol.profiles import NEWEST, PROFILES
+from kohort.testing import AsyncKafka, Kafka
+
+pytestmark = pytest.mark.clients
+
+
+def with_kafka_python(kafka: Kafka) -> bytes:
+    consumer = KafkaConsumer(
+        "orders",
+        bootstrap_servers=kafka.bootstrap_servers,
+        group_id="billing",
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+    )
+    try:
+        record = next(consumer)
+        consumer.commit()
+        assert consumer.committed(TopicPartition("orders", 0)) == 1
+        return bytes(record.value)
+    finally:
+        consumer.close()
+
+
+def with_librdkafka(kafka: Kafka) -> bytes:
+    servers = {"bootstrap.servers": kafka.bootstrap_servers}
+    consumer = confluent_kafka.Consumer(
+        {**servers, "group.id": "billing", "auto.offset.reset": "earliest"}
+    )
+    try:
+        consumer.subscribe(["orders"])
+        message = consumer.poll(20)
+        assert message is not None
+        consumer.commit(message, asynchronous=False)
+        return bytes(message.value() or b"")
+    finally:
+        consumer.close()
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("consume", [with_kafka_python, with_librdkafka])
+def test_a_client_consumes_and_commits(profile: str, consume: Callable[[Kafka], bytes]) -> None:
+    with Kafka(profile=profile) as kafka:
+        kafka.topic("orders", partitions=1).produce(["a"])
+        assert consume(kafka) == b"a"
+        assert kafka.group("billing").committed("orders", 0) == 1
+        check_versions(kafka, profile)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+async def test_an_async_client_consumes_and_commits(profile: str) -> None:
+    async with AsyncKafka(profile=profile) as kafka:
+        kafka.topic("orders", partitions=1).produce(["a"])
+        consumer = AIOKafkaConsumer(
+            "orders",
+            bootstrap_servers=kafka.bootstrap_servers,
+            group_id="billing",
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+        )
+        await consumer.start()
+        try:
+            assert (await consumer.getone()).value == b"a"
+            await consumer.commit()
+        finally:
+            await consumer.stop()
+        assert kafka.group("billing").committed("orders", 0) == 1
+        check_versions(kafka, profile)
+
+
+def check_versions(kafka: Kafka, profile: str) -> None:
+    """Nothing newer was asked for than that Kafka had, but for the first ApiVersions."""
+    highest = {api.name: api.max_version for api in PROFILES[profile].values()}
+    asked = {(each.api, each.version) for each in kafka.history.requests if each.errors == ()}
+    assert {"JoinGroup", "OffsetCommit", "Fetch"} <= {api for api, _ in asked}
+    assert [each for each in asked if each[1] > highest[each[0]]] == []
+
+
+@pytest.fixture
+def old() -> Iterator[Kafka]:
+    with Kafka(profile="kafka-2.8") as kafka:
+        yield kafka
+
+
+def ask(kafka: Kafka, key: int, version: int, body: bytes = b"") -> bytes:
+    """The answer without its size; empty: the connection was closed."""
+    host, port = kafka.bootstrap_servers.split(":")
+    with socket.create_connection((host, int(port)), timeout=10) as client:
+        head = struct.pack(">hhih", key, version, 7, -1)
+        client.sendall(struct.pack(">i", len(head + body)) + head + body)
+        size = client.recv(4)
+        return client.recv(int.from_bytes(size)) if size else b""
+
+
+# The smallest bodies: no members' ids, no lists. Flexible ones begin with the header's tags.
+LEAVE_GROUP = b"\0" + b"\2g" + b"\1" + b"\0"
+LIST_TRANSACTIONS = b"\0" + b"\1\1\0"
+API_VERSIONS = b"\0" + b"\2c" + b"\0021" + b"\0"
+
+
+def test_what_an_older_kafka_did_not_know_ends_the_connection(old: Kafka) -> None:
+    with Kafka() as new:
+        for key, version, body in ((13, 5, LEAVE_GROUP), (66, 0, LIST_TRANSACTIONS)):
+            assert ask(old, key, version, body) == b""
+            assert len(ask(new, key, version, body)) > 4
+        assert len(ask(old, 13, 4, LEAVE_GROUP)) > 4
+
+
+def test_a_newer_apiversions_hears_which_versions_of_it_there_are(old: Kafka) -> None:
+    # In v0: correlation id, UNSUPPORTED_VERSION, one API: ApiVersions from 0 to 3 (KIP-511).
+    assert ask(old, 18, 4, API_VERSIONS) == struct.pack(">ihihhh", 7, 35, 1, 18, 0, 3)
+    with Kafka() as new:
+        assert struct.unpack_from(">ih", ask(new, 18, 4, API_VERSIONS)) == (7, 0)
+
+
+def test_a_profile_that_does_not_exist_is_told() -> None:
+    with pytest.raises(ValueError, match=r"kohort\.profile.*kafka-2\.8, kafka-3\.9, kafka-4\.x"):
+        Kafka(profile="kafka-5")
+    assert NEWEST == "kafka-4.x"
