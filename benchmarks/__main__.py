@@ -14,7 +14,19 @@ import sys
 import tempfile
 from pathlib import Path
 
-from . import assignors, compaction, disk, loads, machine, memory, starts, table, transfers, wake
+from . import (
+    assignors,
+    compaction,
+    disk,
+    harness,
+    loads,
+    machine,
+    memory,
+    starts,
+    table,
+    transfers,
+    wake,
+)
 from .clients import LoadClient, build_load
 from .servers import build_kfake
 
@@ -25,9 +37,10 @@ PARTS = {
     "loads": loads.measure,
     "transfers": transfers.measure,
     "memory": memory.measure,
+    "assignors": assignors.measure,
+    "harness": harness.measure,
     "wake": wake.measure,
     "compaction": compaction.measure,
-    "assignors": assignors.measure,
 }
 
 

@@ -226,6 +226,14 @@ def show_assignors(results: dict[str, Any]) -> None:
         table(f"Milliseconds for an assignment, {wishes} subscriptions", columns, rows)
 
 
+def show_harness(results: dict[str, Any]) -> None:
+    rows = [
+        (what, f"{of['kohort']:.2f}", f"{of['beside']:.2f}" if "beside" in of else "")
+        for what, of in results["harness"].items()
+    ]
+    table("The harness, median", ("", "kohort, ms", "beside, ms"), rows)
+
+
 SHOWN: dict[str, Callable[[dict[str, Any]], None]] = {
     "disk": show_disk,
     "starts": show_starts,
@@ -235,4 +243,5 @@ SHOWN: dict[str, Callable[[dict[str, Any]], None]] = {
     "wake": show_wake,
     "compaction": show_compaction,
     "assignors": show_assignors,
+    "harness": show_harness,
 }

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PARTS = ("disk", "starts", "loads", "transfers", "memory", "wake", "compaction", "assignors")
+SMALL_PARTS = ("disk", "starts", "loads", "transfers", "memory", "assignors", "harness")
+PARTS = (*SMALL_PARTS, "wake", "compaction")
 # A hundred times smaller. Compaction only shows at some size, and after some time.
 SCALES = {"wake": 0.007, "compaction": 0.05}
 SECONDS = {"compaction": 0.2}
@@ -57,7 +58,7 @@ def test_all_parts_are_listed_here() -> None:
 
 def test_small_parts_tell_their_figures_and_end(tmp_path: Path) -> None:
     """All in one run: the programs that they load with are compiled once."""
-    shown, results = run(tmp_path, "disk", "starts", "loads", "transfers", "memory", "assignors")
+    shown, results = run(tmp_path, *SMALL_PARTS)
     assert results["disk"]
     assert results["starts"]
     assert results["loads"]
@@ -65,6 +66,8 @@ def test_small_parts_tell_their_figures_and_end(tmp_path: Path) -> None:
     assert "kohort os, --cache-offsets 1000" in shown
     assert "Milliseconds for an assignment, unequal subscriptions" in shown
     assert all(cell["kohort"] > 0 and "kafka-python" in cell for cell in results["assignors"])
+    assert "The harness, median" in shown
+    assert all(each["kohort"] > 0 for each in results["harness"].values())
     assert results["memory"]["kohort os, --cache-offsets 1000"]["idle_mib"] > 0
 
 
