@@ -131,8 +131,8 @@ def test_print_config_tells_every_value_and_who_gave_it(tmp_path: Path) -> None:
             [],
             (
                 "kohort: give a command: serve (run a broker), health (ask a broker whether it is "
-                "well), groups (list, describe, reset, delete) or log (look into its files); "
-                "see `kohort --help`."
+                "well), groups (list, describe, reset, delete), assign (say who gets which "
+                "partition) or log (look into its files); see `kohort --help`."
             ),
         ),
         (
