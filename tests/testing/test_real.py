@@ -110,11 +110,18 @@ async def test_requests(async_kafka):
 def test_ask(kafka):
     assert kafka.ask(lambda broker: broker.port) > 0
 
-def test_crash(kafka):
-    kafka.crash()
-
-def test_disk(kafka):
-    kafka.disk.heal()
+@pytest.mark.parametrize("do", [
+    lambda kafka: kafka.crash(),
+    lambda kafka: kafka.snapshot(),
+    lambda kafka: kafka.stop_node(1),
+    lambda kafka: kafka.disk.heal(),
+    lambda kafka: kafka.group("billing").rebalance(),
+    lambda kafka: kafka.group("billing").hold_joins().release(),
+    lambda kafka: kafka.group("billing").move_to(1),
+    lambda kafka: kafka.group("billing").explain(),
+])
+def test_life(kafka, do):
+    do(kafka)
 
 def test_cluster(kafka_cluster):
     kafka_cluster(nodes=2)
@@ -126,7 +133,7 @@ def test_config(kafka):
 def test_records(kafka):
     kafka.topic("orders", partitions=1)
 """
-STEERED_TESTS = 10
+STEERED_TESTS = 16
 
 
 @pytest.fixture
@@ -166,7 +173,7 @@ def test_what_is_steered_is_skipped_in_a_sentence(
     result = run(pytester, STEERED)
     result.assert_outcomes(skipped=STEERED_TESTS, passed=1)
     ending = f"needs a broker that can be steered, and {VARIABLE} names a real cluster."
-    for what in ("kafka.clock", "kafka.history", "kafka.ask", "kafka.crash", "Kafka(nodes=2)"):
+    for what in ("kafka.clock", "kafka.history", "this test", "kafka.crash", "Kafka(nodes=2)"):
         result.stdout.fnmatch_lines([f"SKIPPED*{what} {ending}"])
     monkeypatch.delenv(VARIABLE)
     run(pytester, STEERED).assert_outcomes(passed=STEERED_TESTS + 1)
