@@ -19,7 +19,7 @@ from ..topics.admin import NewTopic, check_new_topic, plan_topic
 from ..topics.errors import Refused
 from .asked import Asked
 from .choreography import FastEviction
-from .clock import ClockControl, VirtualClock, turns
+from .clock import ClockControl, VirtualClock
 from .disk import Disk
 from .faults import Faults
 from .faulty_files import FaultyFiles
@@ -289,14 +289,12 @@ class Kafka(Life):
     async def settled(self) -> None:
         """Until nothing is under way in the broker but what waits for a client or for a time."""
         while True:
-            steps = self.puppets.steps
-            # A puppet's request is answered by the next turn but one, and heard of in another.
-            await turns(4)
+            await self.puppets.settled()
             idle = asyncio.Event()
             self.broker.node.rounds.when_idle(idle.set)
-            await idle.wait()
-            if not self.timers.is_slicing and self.puppets.steps == steps:
+            if idle.is_set() and not self.timers.is_slicing:
                 return
+            await idle.wait()
 
     def _new_broker(self) -> Broker:
         """Over the disk as it is. One that was there before is over: it is heard no more."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from ...assignors.finding import find
 from ...broker.groups.voice import Event, EventType
+from ..clock import turns
 from .asking import Identity
 from .consumer import Consumer
 from .member import Member
@@ -99,9 +100,16 @@ class Puppets:
         """When each of them has something to do next."""
         return (each.due_ms for each in self._members if each.due_ms is not None)
 
+    async def settled(self) -> None:
+        """Until nothing of them is under way but what waits for others, or for a time."""
+        steps = -1
+        while steps != self._steps:
+            steps = self._steps
+            # A request is answered by the next turn but one, and its answer heard in another.
+            await turns(4)
+
     @property
-    def steps(self) -> int:
-        """Grows as long as one of them, or what it asks, is under way."""
+    def _steps(self) -> int:
         return sum(each.steps for each in self._members)
 
     def _live(self, member: Member) -> None:

@@ -29,29 +29,29 @@ class Puppet:
         self.client_id = member.identity.client_id
         self.instance_id = member.identity.instance_id
 
-    # --- what it believes
+    # --- what it believes, once all that is under way has reached it
 
     @property
     def owned(self) -> list[TopicPartition]:
         """What it believes to own, sorted. Of a Connect worker (connector, task), with -1 for the
         connector itself."""
-        return self._ask(lambda: sorted(self._member.role.owned))
+        return self._look(lambda: sorted(self._member.role.owned))
 
     @property
     def generation(self) -> int:
         """The last that it was in; -1: none yet."""
-        return self._ask(lambda: self._member.generation)
+        return self._look(lambda: self._member.generation)
 
     @property
     def member_id(self) -> str:
         """The last that it was given; "": none yet, or it was told that it is no member."""
-        return self._ask(lambda: self._member.member_id)
+        return self._look(lambda: self._member.member_id)
 
     @property
     def errors(self) -> list[Refusal]:
         """Every error that it was answered: `("Heartbeat", "REBALANCE_IN_PROGRESS")`. (But
         MEMBER_ID_REQUIRED, which is half of a join.)"""
-        return self._ask(lambda: list(self._member.asking.errors))
+        return self._look(lambda: list(self._member.asking.errors))
 
     def wait_owned(
         self,
@@ -162,8 +162,15 @@ class Puppet:
         else:
             self.die()
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return f"puppet {self.client_id} of {self._member.identity.group_id}"
+
+    def _look(self, what: Callable[[], T]) -> T:
+        async def look() -> T:
+            await self._kafka.puppets.settled()
+            return what()
+
+        return self._kafka.run(look())
 
     def _ask(self, what: Callable[[], T]) -> T:
         return self._kafka.ask(lambda _broker: what())

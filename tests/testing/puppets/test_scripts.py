@@ -3,13 +3,15 @@
 import pytest
 from kohort.assignors.finding import AssignorNotFound
 from kohort.testing import BarrierTimeout, Kafka
+from kohort.testing.aio import AsyncKafka
 
 
 def test_puppets_share_out_a_topic(kafka: Kafka) -> None:
     kafka.topic("orders", partitions=5)
     first = kafka.puppet("billing", topics=["orders"])
     second = kafka.puppet("billing", topics=["orders"])
-    kafka.wait(lambda: sorted(len(each.owned) for each in (first, second)) == [2, 3])
+    kafka.group("billing").wait_stable(members=2)
+    assert sorted(len(each.owned) for each in (first, second)) == [2, 3]
     owned = sorted(first.owned + second.owned)
     assert owned == [("orders", index) for index in range(5)]
     member = kafka.group("billing").owner(*first.owned[0])
@@ -69,7 +71,8 @@ def test_a_slow_puppet_holds_the_round_open_and_the_story_names_it(kafka: Kafka)
     slow.slow()
     quick = kafka.puppet("billing", topics=["orders"], client_id="quick")
     group = kafka.group("billing")
-    kafka.wait(lambda: ("Heartbeat", "REBALANCE_IN_PROGRESS") in slow.errors)
+    assert quick.owned == []
+    assert ("Heartbeat", "REBALANCE_IN_PROGRESS") in slow.errors
     assert f"it waits for {slow.member_id}, 300.0 s more" in group.explain()
     with pytest.raises(BarrierTimeout, match=f"it waits for {slow.member_id}"):
         quick.wait_owned(timeout=0.01)
@@ -86,8 +89,6 @@ def test_a_puppet_that_is_slow_for_too_long_loses_its_place(kafka: Kafka) -> Non
     slow.wait_owned(2)
     slow.slow()
     quick = kafka.puppet("billing", topics=["orders"])
-    kafka.group("billing").wait_generation(1)
-    kafka.wait(lambda: len(kafka.group("billing").members) == 2)
     kafka.clock.advance(minutes=5)
     quick.wait_owned(2)
     assert slow.owned == quick.owned  # it does not know better yet
@@ -149,7 +150,7 @@ def test_the_older_of_two_with_one_instance_id_is_fenced(kafka: Kafka) -> None:
     older.wait_owned(1)
     newer = kafka.puppet("billing", topics=["orders"], instance_id="one")
     newer.wait_owned(1)
-    kafka.wait(lambda: ("Heartbeat", "FENCED_INSTANCE_ID") in older.errors)
+    assert older.errors[-1] == ("Heartbeat", "FENCED_INSTANCE_ID")
     assert older.owned == []
     with pytest.raises(Exception, match="FENCED_INSTANCE_ID"):
         older.wait_owned(1)
@@ -234,8 +235,7 @@ def test_a_hundred_puppets_are_one_group_within_few_rounds(kafka: Kafka) -> None
     kafka.topic("orders", partitions=100)
     puppets = [kafka.puppet("billing", topics=["orders"]) for _ in range(100)]
     group = kafka.group("billing").wait_stable(members=100)
-    for each in puppets:
-        each.wait_owned(1)
+    assert {len(each.owned) for each in puppets} == {1}
     assert group.generation < 20
     kafka.clock.advance(minutes=2)
     assert len(group.members) == 100
@@ -263,3 +263,19 @@ def test_a_worker_subscribes_to_nothing(kafka: Kafka) -> None:
     worker = kafka.puppet("connect-cluster", protocol_type="connect", connectors={"sink": 1})
     with pytest.raises(TypeError):
         worker.subscribe(["orders"])
+
+
+def test_a_dead_puppet_is_out_at_once_where_disconnected_members_are() -> None:
+    with Kafka(evict_disconnected=True) as kafka:
+        kafka.topic("orders", partitions=2)
+        dying = kafka.puppet("billing", topics=["orders"])
+        living = kafka.puppet("billing", topics=["orders"])
+        kafka.group("billing").wait_stable(members=2)
+        dying.die()
+        living.wait_owned(2)
+
+
+async def test_a_puppet_is_awaited(async_kafka: AsyncKafka) -> None:
+    async_kafka.topic("orders", partitions=2)
+    puppet = async_kafka.puppet("billing", topics=["orders"])
+    assert await puppet.wait_owned(2) == [("orders", 0), ("orders", 1)]
