@@ -14,6 +14,8 @@ Read kafka.py first: what a test holds in its hand. It is made of
     history        what happened: requests, commits, generations;  happened: what it is made of
     asked          one request as a test sees it, whatever its version
     report         what a failed test is told of all that
+    doctor         what the clients do wrong: findings, by their symptoms in the history, and by
+                   what was delivered to whom
     faults         what a test does to requests on their way, and that it must happen
     deeds          how that is done;  refusals: the answer of a broker that refuses
     puppets/       scripted members, so that one real consumer is enough
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from .aio import AsyncKafka
     from .container import KafkaContainer
     from .faults import UnusedFault
+    from .findings import DoctorWarning, Unhealthy
     from .kafka import Kafka
     from .waiting import BarrierTimeout
     from .where import kafka_for_test
@@ -49,8 +52,10 @@ if TYPE_CHECKING:
 __all__ = [
     "AsyncKafka",
     "BarrierTimeout",
+    "DoctorWarning",
     "Kafka",
     "KafkaContainer",
+    "Unhealthy",
     "UnusedFault",
     "kafka_for_test",
 ]
@@ -58,8 +63,10 @@ __all__ = [
 _WHERE = {
     "AsyncKafka": "aio",
     "BarrierTimeout": "waiting",
+    "DoctorWarning": "findings",
     "Kafka": "kafka",
     "KafkaContainer": "container",
+    "Unhealthy": "findings",
     "UnusedFault": "faults",
     "kafka_for_test": "where",
 }

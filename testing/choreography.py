@@ -143,14 +143,19 @@ def evict(group: "Group", member: "Member", reason: str) -> None:
 
     async def submit() -> None:
         left = asyncio.Event()
-        group.node.groups.submit(command, lambda _context, _left: left.set(), None)
-        await left.wait()
+        with group.kafka.history.by_test():
+            group.node.groups.submit(command, lambda _context, _left: left.set(), None)
+            await left.wait()
 
     group.kafka.run(submit())
 
 
 def _carry_out(group: "Group", decide: Callable[[Coordinator, int], Outcome]) -> None:
-    if not group.kafka.ask(lambda _broker: group.node.groups.carry_out(group.group_id, decide)):
+    def carry_out() -> bool:
+        with group.kafka.history.by_test():
+            return group.node.groups.carry_out(group.group_id, decide)
+
+    if not group.kafka.ask(lambda _broker: carry_out()):
         raise ValueError(f"{group.group_id} has no coordinator that serves it: {group.explain()}")
 
 
@@ -182,4 +187,5 @@ class FastEviction:
         def decide(coordinator: Coordinator, now: int) -> Outcome:
             return coordinator.expire(group_id, member_id, now)
 
-        group.node.groups.carry_out(group_id, decide)
+        with self._kafka.history.by_test():
+            group.node.groups.carry_out(group_id, decide)

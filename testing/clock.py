@@ -79,7 +79,8 @@ class ClockControl:
         def resume() -> None:
             self._clock.resume()
             self._moved("resumed")
-            self._kafka.timers.fire()
+            with self._kafka.history.by_test():
+                self._kafka.timers.fire()
 
         self._kafka.ask(lambda _broker: resume())
 
@@ -119,7 +120,8 @@ class ClockControl:
     async def _pass(self, condition: Callable[[], object], ms: int) -> bool:
         began_ms, began_wall_s = self._clock.now_ms(), self._kafka.history.wall_s
         try:
-            return await self._pass_until(condition, began_ms + ms)
+            with self._kafka.history.by_test():
+                return await self._pass_until(condition, began_ms + ms)
         finally:
             self._kafka.history.moved("advanced", began_ms, began_wall_s)
 

@@ -36,6 +36,8 @@ class Heard:
     event: Event
     wall_s: float = 0.0
     """Seconds of wall time since the broker was made."""
+    is_of_test: bool = False
+    """It was the test's doing: it moved the clock, or told the group to do so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +145,7 @@ class Exit:
     reason: str | None
     """What the client itself said of it (KIP-800)."""
     wall_s: float = 0.0
+    is_of_test: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +260,7 @@ def exits_in(heard: Iterable[Heard]) -> Iterator[Exit]:
             cause=str(event.cause),
             reason=event.reason,
             wall_s=each.wall_s,
+            is_of_test=each.is_of_test,
         )
 
 

@@ -7,7 +7,8 @@ that was started with the broker.
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from ..broker.groups.voice import Event
 from .asked import Asked
@@ -42,6 +43,7 @@ class History:
         self._now_ms = now_ms
         self._wall = wall
         self._began = wall()
+        self._hands = 0
         self._requests: deque[Asked] = deque(maxlen=REQUESTS_MAX)
         self._heard: deque[Heard] = deque(maxlen=EVENTS_MAX)
         self._moves: deque[ClockMove] = deque(maxlen=CLOCK_MOVES_MAX)
@@ -54,7 +56,17 @@ class History:
         self._requests.append(asked)
 
     def hear(self, node_id: int, event: Event) -> None:
-        self._heard.append(Heard(self._now_ms(), node_id, event, self.wall_s))
+        is_of_test = self._hands > 0
+        self._heard.append(Heard(self._now_ms(), node_id, event, self.wall_s, is_of_test))
+
+    @contextmanager
+    def by_test(self) -> Iterator[None]:
+        """What is heard meanwhile is the test's doing."""
+        self._hands += 1
+        try:
+            yield
+        finally:
+            self._hands -= 1
 
     def moved(self, what: str, since_ms: int, since_wall_s: float) -> None:
         """The clock was `frozen`, `resumed` or `advanced`; it began when it stood there."""

@@ -21,6 +21,7 @@ from .asked import Asked
 from .choreography import FastEviction
 from .clock import ClockControl, VirtualClock
 from .disk import Disk
+from .doctor import Doctor
 from .faults import Faults
 from .faulty_files import FaultyFiles
 from .group import Group
@@ -93,6 +94,7 @@ class Kafka(Life):
             self.steering.keepers.insert(0, FastEviction(self).meet)
         self.clock = ClockControl(self, clock)
         self.puppets = Puppets(self)
+        self.doctor = Doctor(self)
         self.disk = Disk(self, files)
         self.broker = self._new_broker()
 

@@ -1,6 +1,7 @@
 """The pytest plugin: the fixtures `kafka`, `async_kafka` and `kafka_cluster`. Nothing of the broker
 is imported before one of them is used."""
 
+import warnings
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -11,6 +12,7 @@ from . import settings, where
 
 if TYPE_CHECKING:
     from .aio import AsyncKafka
+    from .findings import Finding
     from .kafka import Kafka
     from .loop_thread import LoopThread
 
@@ -18,6 +20,7 @@ K = TypeVar("K", bound="Kafka")
 
 _BROKERS = pytest.StashKey[list["Kafka"]]()
 """Of a test: those that fixtures of ours have started for it, and that can be steered."""
+_HAS_PASSED = pytest.StashKey[bool]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -42,7 +45,7 @@ def kafka(request: pytest.FixtureRequest, _kafka_loop: "LoopThread") -> "Iterato
     test has forgotten to close does not come here. Or the real cluster (where.py)."""
     kafka = where.kafka_for_test(loop=_kafka_loop, **_settings(request))
     yield _started(request, kafka)
-    kafka.stop()
+    _stop(request, kafka)
 
 
 @pytest.fixture
@@ -53,7 +56,7 @@ def async_kafka(
     meanwhile. Another broker than `kafka` of the same test."""
     kafka = where.async_kafka_for_test(loop=_kafka_loop, **_settings(request))
     yield _started(request, kafka)
-    kafka.stop()
+    _stop(request, kafka)
 
 
 @pytest.fixture
@@ -68,7 +71,7 @@ def kafka_cluster(
         def make(**how: object) -> "Kafka":
             kafka = where.kafka_for_test(**settings.merged(given, how))
             _started(request, kafka)
-            closing.callback(kafka.stop)
+            closing.callback(_stop, request, kafka)
             return kafka
 
         yield make
@@ -85,12 +88,40 @@ def _started(request: pytest.FixtureRequest, kafka: K) -> K:
     return kafka
 
 
+def _stop(request: pytest.FixtureRequest, kafka: "Kafka") -> None:
+    item = request.node
+    try:
+        # A test that failed had no chance to close its clients.
+        if item.stash.get(_HAS_PASSED, False) and kafka in item.stash.get(_BROKERS, []):
+            _consult(item, lambda: kafka.doctor.left_open)
+    finally:
+        kafka.stop()
+
+
+def _consult(item: pytest.Item, find: "Callable[[], list[Finding]]") -> None:
+    """What the doctor finds: warnings at the test, or its failure."""
+    said = settings.doctor_of(item.config)
+    found = find() if said != "off" else []
+    if said == "error":
+        from .doctor import complain
+
+        complain(found)
+    for each in found:
+        from .findings import DoctorWarning
+
+        line = (item.location[1] or 0) + 1
+        warnings.warn_explicit(str(each), DoctorWarning, str(item.path), line)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """What a broker of the test has to say against it: a fault that never fired."""
+    """What a broker of the test has to say against it: a fault that never fired, a client that does
+    wrong."""
     yield
     for kafka in item.stash.get(_BROKERS, []):
         kafka.faults.check()
+    for kafka in item.stash.get(_BROKERS, []):
+        _consult(item, lambda kafka=kafka: kafka.doctor.findings)  # type: ignore[misc]
 
 
 @pytest.hookimpl(wrapper=True)
@@ -99,6 +130,8 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """What happened in the brokers of a test that failed."""
     report = yield
+    if call.when == "call":
+        item.stash[_HAS_PASSED] = report.passed
     if report.failed and call.when != "teardown":  # then they may be gone
         for kafka in item.stash.get(_BROKERS, []):
             from .report import report as told

@@ -45,6 +45,8 @@ def report(kafka: "Kafka") -> str:
     """Several lines; "" for a broker that nobody has asked for anything but its routine."""
     stories = [group.story() for group in kafka.groups[:GROUPS_MAX]]
     lines = timeline(kafka.history)
+    if found := kafka.doctor.findings:
+        stories.append("\n".join(["the doctor says", *(f"  {each}" for each in found)]))
     if not lines:
         return "\n\n".join(stories)
     omitted = len(lines) - LINES_MAX

@@ -16,6 +16,11 @@ PLAIN: Final = {
     "profile": "the Kafka whose versions of APIs they serve: kafka-2.8, kafka-3.9 or kafka-4.x",
 }
 """What is one word: `--kafka-preset`, `kafka_preset` in the ini file."""
+DOCTOR: Final = ("warn", "error", "off")
+DOCTOR_HELP: Final = (
+    "what comes of what consumers do wrong (findings.py): a warning (the default), a failure of "
+    "the test, or nothing"
+)
 CONFIG_HELP: Final = "one of Kafka's broker settings for the brokers of tests"
 
 
@@ -27,6 +32,8 @@ def add_options(parser: pytest.Parser) -> None:
     group.addoption(
         "--kafka-config", action="append", default=[], metavar="KEY=VALUE", help=CONFIG_HELP
     )
+    group.addoption("--kafka-doctor", choices=DOCTOR, help=DOCTOR_HELP)
+    parser.addini("kafka_doctor", f"{', '.join(DOCTOR)}: {DOCTOR_HELP}", default=DOCTOR[0])
     parser.addini("kafka_config", f"KEY=VALUE, each on a line: {CONFIG_HELP}", type="linelist")
 
 
@@ -46,6 +53,13 @@ def settings_of(item: pytest.Item, *, options: bool = True) -> dict[str, Any]:
             raise pytest.UsageError(f"{item.nodeid}: the marker kafka takes named arguments only")
         given = merged(given, marker.kwargs)
     return given
+
+
+def doctor_of(config: pytest.Config) -> str:
+    said = str(config.getoption("kafka_doctor") or config.getini("kafka_doctor"))
+    if said not in DOCTOR:
+        raise pytest.UsageError(f"kafka_doctor is {said!r}, not one of {', '.join(DOCTOR)}")
+    return said
 
 
 def merged(settings: Mapping[str, Any], stronger: Mapping[str, Any]) -> dict[str, Any]:

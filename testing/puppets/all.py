@@ -32,6 +32,8 @@ class Puppets:
     def __init__(self, kafka: "Kafka") -> None:
         self._kafka = kafka
         self._members: list[Member] = []
+        self.client_ids: set[str] = set()
+        """Of all that there ever were: what they do is in a script, and no mistake."""
         self._numbers = count(1)
         # It looks through all that is installed, which takes milliseconds.
         self._find = cache(find)
@@ -58,6 +60,7 @@ class Puppets:
         protocol_type `connect`: the number of tasks of each. Raises AssignorNotFound, and
         ValueError for what does not go together."""
         client_id = client_id or f"puppet-{next(self._numbers)}"
+        self.client_ids.add(client_id)
         role: Role
         if protocol_type == "consumer":
             if connectors is not None:
