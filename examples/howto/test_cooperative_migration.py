@@ -1,0 +1,34 @@
+"""Does a group come from eager to cooperative rebalancing in two rolling deploys?
+
+The first deploy adds `cooperative-sticky` to what members offer, the second takes the old strategy
+away. The group rebalances with what all of them have in common.
+"""
+
+
+def test_a_group_becomes_cooperative_while_it_runs(kafka):
+    kafka.topic("orders", partitions=4)
+    group = kafka.group("billing")
+
+    def deploy(*assignors):
+        members = [
+            kafka.puppet("billing", topics=["orders"], assignor=assignors, client_id=f"till-{number}")
+            for number in (1, 2)
+        ]
+        group.wait_stable()
+        return members
+
+    old = deploy("range")
+    group.wait_stable(members=2)
+    both = deploy("cooperative-sticky", "range")
+    for member in old:
+        member.leave()
+    group.wait_stable(members=2)
+    new = deploy("cooperative-sticky")
+    for member in both:
+        member.leave()
+    group.wait_stable(members=2)
+
+    assert group.generations[-1].protocol == "cooperative-sticky"
+    assert sorted(place for member in new for place in member.owned) == [
+        ("orders", number) for number in range(4)
+    ]
