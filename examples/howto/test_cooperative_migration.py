@@ -11,7 +11,9 @@ def test_a_group_becomes_cooperative_while_it_runs(kafka):
 
     def deploy(*assignors):
         members = [
-            kafka.puppet("billing", topics=["orders"], assignor=assignors, client_id=f"till-{number}")
+            kafka.puppet(
+                "billing", topics=["orders"], assignor=assignors, client_id=f"till-{number}"
+            )
             for number in (1, 2)
         ]
         group.wait_stable()
