@@ -102,6 +102,7 @@ class _Run:
         self, log: Log, first_uncleanable: int, terms: Terms, read: Callable[[int], None]
     ) -> None:
         self._log = log
+        self._openings = log.openings
         self._read = read
         self._upper = first_uncleanable
         self._key_bytes_max = terms.dedupe_buffer_bytes
@@ -192,8 +193,9 @@ class _Run:
         yield from log.finish_swap()
 
     def _discard(self, cleaned: Segment) -> None:
-        # Whoever has opened the folder meanwhile has dealt with what was left in it.
-        if not self._log.closed:
+        # Whoever has opened the folder meanwhile deals with what was left in it: a swap may be all
+        # that is there, if the disk refused to end it.
+        if not self._log.closed and self._log.openings == self._openings:
             with suppress(OSError):
                 self._log.files.remove(cleaned.path)
 

@@ -39,6 +39,8 @@ class Log(LogReader):
         self.synced_offset = 0
         self.closed = False
         self.files = files
+        self.openings = 0
+        """How often the files were read, which ends the swaps that were begun."""
         self._swap: Swap | None = None
         self._read_only = read_only
         self._folder_dirty = False
@@ -67,6 +69,7 @@ class Log(LogReader):
         return log
 
     def _load(self, recovery_point: int, *, sync: bool) -> None:
+        self.openings += 1
         self._swap = None  # recover() finishes it
         self._segments = recover(
             self.folder,

@@ -26,33 +26,44 @@ def filled() -> Log:
     return log
 
 
-def compacted_until_a_sync_fails(log: Log, at: int) -> bool:
-    """Fails a sync at a step of the compaction, and goes on with both. False: it ended before."""
+def compacted_until_a_sync_fails(log: Log, at: int, refused: str, after: int) -> bool:
+    """Fails a sync at a step of the compaction, perhaps the first recovery as well, and goes on
+    with the compaction. False: it ended before."""
+    files = log.files
+    assert isinstance(files, FaultyFiles)
     work = clean(log, 0, log.segments[-1].base_offset, TERMS)
     has_failed = False
     with suppress(CleaningStopped):
         for number, step in enumerate(work):
             if number == at:
                 put(log, [("refused", "x")], NOW_MS)
-                files = log.files
-                assert isinstance(files, FaultyFiles)
                 files.fail("sync")
                 with pytest.raises(OSError):
                     log.sync()
-                log.recover()
+                if refused:
+                    files.fail(refused, after=after)
+                with suppress(OSError):
+                    log.recover()
+                files.heal()
                 has_failed = True
             if step is not None:
                 step()
+    if log.failed is not None:
+        log.recover()
     return has_failed
 
 
-def test_a_sync_that_fails_at_any_step_of_a_compaction_costs_nothing_but_the_compaction() -> None:
+@pytest.mark.parametrize("after", range(3))
+@pytest.mark.parametrize("refused", ["", "remove", "rename", "sync_folder", "truncate", "sync"])
+def test_a_sync_that_fails_at_any_step_of_a_compaction_costs_nothing_but_the_compaction(
+    refused: str, after: int
+) -> None:
     before = newest(filled())
     at = 0
-    while compacted_until_a_sync_fails(log := filled(), at):
+    while compacted_until_a_sync_fails(log := filled(), at, refused, after):
         at += 1
         assert newest(log) == before
-        assert newest(Log.open(FOLDER, log.files)) == before, at
+        assert newest(Log.open(FOLDER, log.files)) == before
         put(log, [("after", "y")], NOW_MS)
         log.sync()
         assert newest(Log.open(FOLDER, log.files)).keys() - before.keys() == {"after"}
