@@ -191,6 +191,9 @@ class Log(LogReader):
             if self.end_offset < self.synced_offset:
                 raise LogFailed(f"{self.folder} lost synced bytes: it was changed under us")
             self.truncate_to(max(self.start_offset, self.synced_offset))
+            if self._segments:
+                # What an earlier try has cut and could not sync looks as if it had never been.
+                self._segments[-1].dirty = self._folder_dirty = True
             self.sync()
         except (OSError, LogError) as error:
             self.failed = error if isinstance(error, OSError) else LogFailed(str(error))

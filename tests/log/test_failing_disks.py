@@ -238,3 +238,34 @@ def test_bytes_lost_in_the_middle_end_the_log_there() -> None:
     content = files.contents[FOLDER / f"{0:020d}.log"]
     content[len(made[0]) : len(made[0]) + 200] = bytes(200)
     assert stored(Log.open(FOLDER, files)) == made
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("segment_bytes", [100, 1000])
+def test_what_was_refused_does_not_come_again_where_the_first_cut_was_not_durable(
+    segment_bytes: int, seed: int
+) -> None:
+    """Method: the cut is made, its sync fails, and power goes after the next try. With a survey,
+    and with a batch that had begun a segment of its own."""
+    files = FaultyFiles()
+    log = Log.open(FOLDER, files, LogConfig(segment_bytes=segment_bytes))
+    made = append(log, [1])
+    log.sync()
+    files.fail("append")
+    with pytest.raises(OSError, match="Input"):
+        append(log, [1])  # which has begun the next segment
+    log.sync()
+    log.survey()
+    append(log, [1])
+    assert len(log.segments) == (2 if segment_bytes == 100 else 1)
+    files.fail("sync")
+    with pytest.raises(OSError, match="Input"):
+        log.sync()
+    files.fail("sync")
+    files.fail("sync_folder")
+    with pytest.raises(OSError, match="Input"):
+        log.recover()
+    files.heal()
+    log.recover()
+    files.crash(random.Random(seed))
+    assert stored(Log.open(FOLDER, files)) == made
