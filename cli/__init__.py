@@ -2,10 +2,12 @@
 
 main.py     the commands and their flags; imports a command when it is called
 serve.py    `kohort serve`
+control.py  `kohort serve --control-port`
 health.py   `kohort health`
 groups/     `kohort groups`
 assign/     `kohort assign`
 log/        `kohort log`
+test/       `kohort test`
 logs.py     log lines in Kafka's shape, or JSON
 memory.py   what the C library may keep of freed memory
 errors.py   the sentence and the exit code

@@ -8,7 +8,7 @@ import argparse
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Never
@@ -19,6 +19,7 @@ from .assign import arguments as assign_arguments
 from .errors import EXIT_USER_ERROR, UserError
 from .groups import arguments as groups_arguments
 from .log import arguments as log_arguments
+from .test import arguments as test_arguments
 
 __all__ = ["main", "parser"]
 
@@ -26,6 +27,8 @@ SERVE = """\
 Run a broker until SIGTERM or SIGINT. When clients can connect, it prints one line:
 
     kohort VERSION listening on HOST:PORT (data DIR, durability fsync)
+
+With --control-port a second line follows: control http://HOST:PORT
 
 Settings are those of Kafka's server.properties. What is given twice is taken from the first of:
 a flag, -o, an environment variable (KAFKA_NUM_PARTITIONS=6), the --config file, the default."""
@@ -51,8 +54,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.command is None:
         top.error(
             "give a command: serve (run a broker), health (ask a broker whether it is well), "
-            "groups (list, describe, reset, delete), assign (say who gets which partition) or "
-            "log (look into its files)"
+            "groups (list, describe, reset, delete), assign (say who gets which partition), "
+            "log (look into its files) or test (steer a broker that a test has started)"
         )
     try:
         code: int = import_module(f".{args.command}", __package__).run(args)
@@ -85,6 +88,7 @@ def parser() -> argparse.ArgumentParser:
     _groups(commands)
     _assign(commands)
     _log(commands)
+    _test(commands)
     return top
 
 
@@ -116,6 +120,7 @@ def _serve(commands: "argparse._SubParsersAction[Parser]") -> None:
         help="what the event log in the data folder tells: nothing, why groups are rebalanced "
         "(default), every commit too",
     )
+    _controls(add)
     add("--config", metavar="FILE", type=Path, help="a server.properties")
     add(
         "-o",
@@ -134,6 +139,21 @@ def _serve(commands: "argparse._SubParsersAction[Parser]") -> None:
         help="from where on (default: info); debug tells of every request",
     )
     add("--log-format", choices=logs.FORMATS, default="kafka", help="(default: kafka)")
+
+
+def _controls(add: Callable[..., object]) -> None:
+    add(
+        "--control-port",
+        metavar="P",
+        help="let tests in any language ask and steer the broker, over HTTP at this port (0: any "
+        "free one): in memory, and without a password (docs/control.md)",
+    )
+    add("--control-host", metavar="H", help="address of the controls (default: 127.0.0.1)")
+    add(
+        "--control-preset",
+        choices=("kafka", "instant"),
+        help="with controls: Kafka's own times (default), or rebalances that wait for nobody",
+    )
 
 
 def _health(commands: "argparse._SubParsersAction[Parser]") -> None:
@@ -185,3 +205,15 @@ def _log(commands: "argparse._SubParsersAction[Parser]") -> None:
     )
     log.set_defaults(parser=log)
     log_arguments.add_commands(log)
+
+
+def _test(commands: "argparse._SubParsersAction[Parser]") -> None:
+    test = commands.add_parser(
+        "test",
+        help="ask and steer a broker that runs with --control-port",
+        description=test_arguments.HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    test.set_defaults(parser=test)
+    test_arguments.add_commands(test)

@@ -45,9 +45,18 @@ def run(args: argparse.Namespace) -> int:
     if args.print_config:
         print_config(config)
         return 0
+    if args.control_port is None and (args.control_host or args.control_preset):
+        raise UserError("--control-host and --control-preset are for --control-port: add that.")
     logs.set_up(args.log_level, args.log_format)
+    if args.control_port is not None:
+        from . import control
+
+        config = control.in_memory(config)
     for warning in config.warnings():
         log.warning(warning)
+    if args.control_port is not None:
+        control.serve(config, args)
+        return 0
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.run(serve(config))
     return 0
@@ -121,16 +130,7 @@ async def serve(config: BrokerConfig) -> None:
         ) from error
     except OSError as error:
         raise UserError(why_not_listening(error, listener, config.int("kohort.nodes"))) from error
-    where = "in memory" if data_dir is None else str(data_dir)
-    addresses = ",".join(
-        f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        for host, port in broker.addresses.values()
-    )
-    print(
-        f"kohort {__version__} listening on {addresses} "
-        f"(data {where}, durability {config.durability})",
-        flush=True,
-    )
+    say_listening(broker)
     # What is loaded by now stays: a full collection need not look at it again. Measured: without
     # this the collector takes a fifth of the time of a commit.
     gc.freeze()
@@ -144,6 +144,21 @@ async def serve(config: BrokerConfig) -> None:
             f"{data_dir} was removed or moved while it was in use: stop the broker before you do "
             "that, or choose another --data-dir."
         )
+
+
+def say_listening(broker: "Broker") -> None:
+    """The line on standard output that programs wait for."""
+    data_dir = broker.config.data_dir
+    where = "in memory" if data_dir is None else str(data_dir)
+    addresses = ",".join(
+        f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        for host, port in broker.addresses.values()
+    )
+    print(
+        f"kohort {__version__} listening on {addresses} "
+        f"(data {where}, durability {broker.config.durability})",
+        flush=True,
+    )
 
 
 def new_broker(config: BrokerConfig) -> "Broker":

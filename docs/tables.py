@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from kohort.broker.config_keys import BROKER_KEYS
+from kohort.console.endpoints import SECTIONS
 from kohort.protocol.apis import APIS
 from kohort.topics.config_def import ConfigKey, text_of
 from kohort.topics.config_keys import BROKER_SYNONYMS
@@ -49,6 +50,18 @@ def idle_table() -> str:
     return "\n".join(rows)
 
 
+def control_table() -> str:
+    rows = ["| endpoint | what it is given | what it does |", "|---|---|---|"]
+    for section, endpoints in SECTIONS.items():
+        rows.append(f"| **{section}** | | |")
+        rows += [
+            f"| `{each.method} {each.path}` | {quoted(field.name for field in each.others)} "
+            f"| {' '.join((each.summary, each.description)).strip()} |"
+            for each in endpoints
+        ]
+    return "\n".join(rows)
+
+
 def quoted(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
@@ -79,6 +92,7 @@ def main() -> int:
         ("docs/configuration.md", "keys", key_table()),
         ("docs/configuration.md", "idle", idle_table()),
         ("docs/howto.md", "howtos", howtos()),
+        ("docs/control.md", "endpoints", control_table()),
     ):
         page = (ROOT / file).read_text(encoding="utf-8")
         if (fresh := with_table(page, name, table)) != page:

@@ -80,6 +80,11 @@ class Group:
         return self._look(lambda: self._committed(topic, partition))
 
     @property
+    def offsets(self) -> dict[TopicPartition, int]:
+        """All that is committed."""
+        return self._look(self._offsets)
+
+    @property
     def commits(self) -> list[Commit]:
         """Every accepted commit since the broker was started."""
         return self.kafka.history.commits(self.group_id)
@@ -295,6 +300,13 @@ class Group:
             return None
         found = coordinator.table.get(self.group_id, topic, partition)
         return None if found is None else found.offset
+
+    def _offsets(self) -> dict[TopicPartition, int]:
+        coordinator = self._coordinator
+        topics = {} if coordinator is None else coordinator.table.of_group(self.group_id)
+        places = [(topic, index) for topic, indexes in topics.items() for index in indexes]
+        found = {place: self._committed(*place) for place in places}
+        return {place: offset for place, offset in found.items() if offset is not None}
 
     def _tell(self) -> str:
         requests = (each for each in self.kafka.history.requests if self.group_id in each.groups)

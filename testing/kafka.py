@@ -26,9 +26,9 @@ from .faults import Faults
 from .faulty_files import FaultyFiles
 from .group import Group
 from .history import History, matches
-from .life import Life
+from .life import HOST, Life
 from .loop_thread import PATIENCE_SECONDS, LoopThread
-from .presets import Preset, preset_named
+from .presets import Preset, with_preset
 from .puppets.all import Puppets
 from .puppets.puppet import Puppet
 from .steering import Steering
@@ -46,11 +46,11 @@ class Kafka(Life):
 
     `preset`: `instant` lets no rebalance wait for latecomers, `kafka` has Kafka's own times;
     `profile`: whose API versions it serves: `kafka-2.8`, `kafka-3.9`, `kafka-4.x`;
-    `config` are Kafka's keys (docs/configuration.md) and win over it. `evict_disconnected`:
-    a member whose connection dies is out at once, not after its session timeout. `durability`:
-    when the disk (`kafka.disk`, in memory) is synced, as in `kohort serve --durability`. `loop`: a
-    thread to share with others; without one it has its own. `port`: of the first node, 0 for free
-    ones.
+    `config` are Kafka's keys (docs/configuration.md) and win over it; or all settings, nodes
+    and profile with them. `evict_disconnected`: a member whose connection dies is out at once, not
+    after its session timeout. `durability`: when the disk (`kafka.disk`, in memory) is synced, as
+    in `kohort serve --durability`. `loop`: a thread to share with others; without one it has its
+    own. `port`: of the first node, 0 for free ones.
 
     Everything here is called from the test's thread. What is named as a wait takes a `timeout` in
     seconds of wall time."""
@@ -61,23 +61,22 @@ class Kafka(Life):
         nodes: int = 1,
         preset: Preset = "instant",
         profile: str = NEWEST,
-        config: Mapping[str, str] | None = None,
+        config: Mapping[str, str] | BrokerConfig | None = None,
         evict_disconnected: bool = False,
         durability: Durability = "none",
         loop: LoopThread | None = None,
+        host: str = HOST,
         port: int = 0,
     ) -> None:
-        self._config = BrokerConfig(
-            {
-                **preset_named(preset),
-                "kohort.nodes": str(nodes),
-                "kohort.profile": profile,
-                **(config or {}),
-            }
-        )
+        if not isinstance(config, BrokerConfig):
+            config = BrokerConfig(
+                {"kohort.nodes": str(nodes), "kohort.profile": profile, **(config or {})}
+            )
+        self._config = with_preset(config, preset)
         self._evict_disconnected = evict_disconnected
         self._loop = loop
         self._durability = durability
+        self._host = host
         self._ports: int | Sequence[int] = port
         self._closing = ExitStack()
         self._begin(VirtualClock(), FaultyFiles())

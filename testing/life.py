@@ -53,6 +53,7 @@ class Life:
     _closing: ExitStack
     _lives = 0
     """How many brokers there were and are: what one of before still does is of no account."""
+    _host = HOST
     _loop: "LoopThread | None"
     _ports: int | Sequence[int]
     _time: "VirtualClock"
@@ -186,7 +187,7 @@ class Life:
     # --- on the broker's loop
 
     async def _start(self) -> None:
-        await self.broker.start(HOST, self._ports)
+        await self.broker.start(self._host, self._ports)
         self._ports = [port for _, port in self.broker.addresses.values()]
 
     async def _die(self) -> FaultyFiles:

@@ -14,11 +14,9 @@ PATIENCE_SECONDS = 30
 class LoopThread:
     """`with LoopThread() as loop:`; all methods are called from other threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "kohort-broker") -> None:
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(
-            target=self._loop.run_forever, name="kohort-broker", daemon=True
-        )
+        self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()

@@ -2,7 +2,10 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
+
+if TYPE_CHECKING:
+    from ..broker.config import BrokerConfig
 
 Preset = Literal["instant", "kafka"]
 
@@ -31,3 +34,11 @@ def preset_named(name: str) -> Mapping[str, str]:
         if known == name:
             return settings
     raise ValueError(f"there is no preset {name}; there is: {', '.join(PRESETS)}")
+
+
+def with_preset(config: "BrokerConfig", preset: str) -> "BrokerConfig":
+    """The preset's values where nobody has given one. Raises ValueError."""
+    for key, value in preset_named(preset).items():
+        if config.origin(key) == "default":
+            config = config.changed(key, value, f"preset {preset}")
+    return config

@@ -13,6 +13,7 @@ from typing import Any, NoReturn, Self, TypeVar
 
 from ..log.records import Record
 from .aio import AsyncGroup, AsyncKafka, awaited
+from .asked import TopicPartition
 from .group import Group, Member
 from .kafka import Kafka
 from .life import Life
@@ -186,6 +187,9 @@ class RealGroup(Group):
 
     def _committed(self, topic: str, partition: int) -> int | None:
         return self.kafka.cluster.committed(self.group_id, topic, partition)
+
+    def _offsets(self) -> dict[TopicPartition, int]:
+        skip("all that a group has committed")
 
     def _tell(self) -> str:
         told = self._described()

@@ -45,3 +45,10 @@ def test_nothing_is_left_of_a_broker_that_was_reset(kafka: Kafka) -> None:
     assert kafka.bootstrap_servers == before
     assert kafka.topic("orders", partitions=3).records() == []
     assert kafka.groups == []
+
+
+def test_each_node_of_a_cluster_is_where_it_was_after_a_reset() -> None:
+    with Kafka(nodes=3) as kafka:
+        before = kafka.bootstrap_servers
+        kafka.reset()
+        assert kafka.bootstrap_servers == before

@@ -1,0 +1,80 @@
+"""`kohort serve --control-port`: a broker of the harness, and its controls over HTTP beside it."""
+
+import argparse
+import logging
+import signal
+import threading
+from contextlib import ExitStack
+from importlib.util import find_spec
+from typing import Final
+
+from ..broker.config import BrokerConfig
+from .errors import UserError
+from .serve import hypothesis_hidden, say_listening, why_not_listening
+
+log = logging.getLogger("kohort.serve")
+
+HOST: Final = "127.0.0.1"
+PRESET: Final = "kafka"
+LIBRARIES: Final = ("starlette", "uvicorn")
+
+
+def in_memory(config: BrokerConfig) -> BrokerConfig:
+    """The settings, with durability none where nobody has said which; raises UserError."""
+    if config.origin("kohort.durability") == "default":
+        config = config.changed("kohort.durability", "none", "--control-port")
+    if config.durability != "none":
+        raise UserError(
+            f"a broker with controls keeps everything in memory, and durability "
+            f"{config.durability} ({config.origin('kohort.durability')}) does not: leave one of "
+            "the two out."
+        )
+    return config
+
+
+def serve(config: BrokerConfig, args: argparse.Namespace) -> None:
+    """Until SIGTERM or SIGINT; raises UserError for what the user can mend."""
+    missing = [name for name in LIBRARIES if find_spec(name) is None]
+    if missing:
+        raise UserError(
+            f"--control-port needs {' and '.join(missing)}: pip install 'kohort[console]'."
+        )
+    port = args.control_port
+    if not port.isdecimal() or int(port) > 65535:
+        raise UserError(f"--control-port {port} is no port: give one from 0 to 65535.")
+    host = args.control_host or HOST
+    stopping = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopping.set())
+    with hypothesis_hidden():
+        from ..console.control import Control
+        from ..console.server import ControlServer
+        from ..testing.kafka import Kafka
+    listener = config.listener
+    kafka = Kafka(
+        config=config,
+        preset=args.control_preset or PRESET,
+        host=listener.host,
+        port=listener.port,
+    )
+    with ExitStack() as running:
+        try:
+            kafka.start()
+        except OSError as error:
+            raise UserError(
+                why_not_listening(error, listener, config.int("kohort.nodes"))
+            ) from error
+        # What a test has left undone is no failure of the broker: no check of its faults.
+        running.callback(kafka.stop)
+        try:
+            server = ControlServer(Control(kafka), host, int(port))
+        except OSError as error:
+            raise UserError(
+                f"the controls cannot listen on {host}:{port} ({error.strerror or error}): choose "
+                "another --control-port (0: any free one)."
+            ) from error
+        running.enter_context(server)
+        say_listening(kafka.broker)
+        print(f"control {server.url}", flush=True)
+        stopping.wait()
+        log.info("Shutting down")

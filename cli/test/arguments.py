@@ -1,0 +1,98 @@
+"""The flags of `kohort test`, made of the table of its commands."""
+
+import argparse
+import os
+import re
+
+from .commands import COMMANDS, Command
+
+HELP = """\
+Ask and steer a broker that was started with `kohort serve --control-port 9093`:
+
+    export KOHORT_CONTROL=http://127.0.0.1:9093
+    kohort test topic orders --partitions 3
+    kohort test produce orders a b c
+    kohort test wait billing stable --members 1
+    kohort test fault answer OffsetCommit --error NOT_COORDINATOR --group billing
+    kohort test advance --seconds 45
+    kohort test check-faults
+
+The answer is JSON on standard output. Exit code 0: done; 1: a barrier has waited in vain, or a
+fault has not fired, and standard error has the story; 2: something has to be mended."""
+
+VARIABLE = "KOHORT_CONTROL"
+
+_WHOLE = "total node_id hold fault partitions partition members generation offset ms nth seed"
+_WHOLE_NUMBERS = {*_WHOLE.split(), "limit", "after", "count", "node"}
+_NUMBERS = {"timeout", "days", "hours", "minutes", "seconds", "probability"}
+_SAID = {
+    "values": "values of the records",
+    "keys": "their keys: once for each value",
+    "config": "one of Kafka's topic configs, as often as you like",
+    "timeout": "seconds of wall time (default: 10)",
+    "times": "how often (default: 1; always: without end)",
+    "until": "stable, generation, owner, committed, empty or gone",
+    "deed": "answer, delay, delay_answer, never_answer, drop, lose_answer, apply_late, "
+    "close_mid_frame, trickle or corrupt",
+    "error": "Kafka's name of it: NOT_COORDINATOR",
+    "who": "a member id, an instance id or a client id",
+    "encoding": "text (default), or base64",
+}
+
+
+def add_commands(test: argparse.ArgumentParser) -> None:
+    test.add_argument(
+        "--control",
+        metavar="URL",
+        default=os.environ.get(VARIABLE),
+        help=f"where the controls are, as `kohort serve` prints it (default: ${VARIABLE})",
+    )
+    commands = test.add_subparsers(dest="test", metavar="COMMAND", required=True)
+    for command in COMMANDS:
+        one = commands.add_parser(
+            command.name, help=command.help, description=command.help, allow_abbrev=False
+        )
+        one.set_defaults(parser=one)
+        for name in in_path(command) + list(command.places):
+            count = "+" if name == "values" else None
+            one.add_argument(name, nargs=count, type=_type(name), help=_SAID.get(name))
+        for name in command.flags:
+            _add_flag(one, name)
+
+
+def in_path(command: Command) -> list[str]:
+    """What its path names."""
+    return re.findall(r"{(\w+)}", command.path)
+
+
+def times(text: str) -> int | None:
+    """None: always."""
+    return None if text == "always" else int(text)
+
+
+def pair(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise argparse.ArgumentTypeError(f"{text} is no KEY=VALUE")
+    return key, value
+
+
+def _add_flag(parser: argparse.ArgumentParser, name: str) -> None:
+    # SUPPRESS: what nobody has said is not sent, and null can be.
+    parser.add_argument(
+        f"--{name.replace('_', '-')}",
+        dest=name,
+        default=argparse.SUPPRESS,
+        type=_type(name),
+        action="append" if name in ("keys", "config") else "store",
+        metavar="KEY=VALUE" if name == "config" else name.upper(),
+        help=_SAID.get(name),
+    )
+
+
+def _type(name: str) -> "argparse._ActionType":
+    if name in _WHOLE_NUMBERS:
+        return int
+    if name in _NUMBERS:
+        return float
+    return {"times": times, "config": pair}.get(name, str)

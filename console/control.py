@@ -1,0 +1,44 @@
+"""What the endpoints work on: a Kafka of the harness, and what was begun by one request and is
+ended by another."""
+
+import threading
+from collections.abc import Mapping
+from itertools import count
+from typing import TypeVar
+
+from ..testing.choreography import Hold, Loading
+from ..testing.faults import Fault
+from ..testing.kafka import Kafka
+
+T = TypeVar("T")
+
+
+class Control:
+    """Used by many threads at once: each request has one."""
+
+    def __init__(self, kafka: Kafka) -> None:
+        self.kafka = kafka
+        self.faults: dict[int, Fault] = {}
+        self.holds: dict[int, Hold] = {}
+        self.loadings: dict[str, Loading] = {}
+        """By the group's id."""
+        self._numbers = count(1)
+        self._one_at_a_time = threading.Lock()
+
+    def number(self) -> int:
+        """One that no fault and no hold has had, before a reset or after it."""
+        return next(self._numbers)
+
+    def reset(self) -> None:
+        """What the old broker was made to do ends with it."""
+        with self._one_at_a_time:
+            self.kafka.reset()
+            self.faults, self.holds, self.loadings = {}, {}, {}
+
+
+def found(there: Mapping[int, T], number: int, what: str) -> T:
+    """Raises LookupError, with those that there are."""
+    if number not in there:
+        known = ", ".join(map(str, there)) or "none"
+        raise LookupError(f"there is no {what} {number}; there is: {known}")
+    return there[number]

@@ -1,0 +1,121 @@
+package example;
+
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.time.Duration;
+import java.util.Collection;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import org.apache.kafka.clients.consumer.CommitFailedException;
+import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.serialization.StringDeserializer;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+
+class BillingTest {
+    static Kohort kohort;
+
+    @BeforeAll
+    static void start() throws Exception {
+        kohort = new Kohort();
+    }
+
+    @AfterAll
+    static void stop() throws Exception {
+        kohort.close();
+    }
+
+    @BeforeEach
+    void reset() throws Exception {
+        kohort.post("/reset", "");
+    }
+
+    @Test
+    void aServiceCommitsThoughItsCoordinatorMovesAndComesBackWhenItsSessionHasEnded() throws Exception {
+        kohort.post("/topics/orders", "{\"partitions\": 2}");
+        kohort.post("/topics/orders/records", "{\"values\": [\"espresso\", \"tea\"], \"partition\": 0}");
+        kohort.post(
+                "/faults",
+                "{\"deed\": \"answer\", \"api\": \"OffsetCommit\", \"error\": \"NOT_COORDINATOR\","
+                        + " \"group\": \"billing\", \"times\": 2}");
+        try (Service service = new Service(kohort.bootstrapServers)) {
+            kohort.post("/groups/billing/wait", "{\"until\": \"stable\", \"members\": 1}");
+            kohort.post(
+                    "/groups/billing/wait",
+                    "{\"until\": \"committed\", \"topic\": \"orders\", \"partition\": 0, \"offset\": 2}");
+            kohort.post("/faults/check", ""); // both have fired, or this fails
+
+            kohort.post("/clock/advance", "{\"seconds\": 46}"); // its session has 45
+            kohort.post("/groups/billing/wait", "{\"until\": \"stable\", \"members\": 1}");
+            String generations = kohort.get("/groups/billing/generations");
+            assertTrue(generations.contains("\"cause\": \"session expired\""), generations);
+            assertTrue(service.hasLostPartitions.get());
+        }
+    }
+
+    /** What is tested: it reads, works and commits, on a thread of its own. */
+    static final class Service implements AutoCloseable, ConsumerRebalanceListener {
+        final AtomicBoolean hasLostPartitions = new AtomicBoolean();
+        private final AtomicBoolean isOver = new AtomicBoolean();
+        private final ExecutorService thread = Executors.newSingleThreadExecutor();
+        private final Future<?> work;
+
+        Service(String bootstrapServers) {
+            Map<String, Object> config = Map.of(
+                    "bootstrap.servers", bootstrapServers,
+                    "group.id", "billing",
+                    "auto.offset.reset", "earliest",
+                    "enable.auto.commit", false,
+                    "heartbeat.interval.ms", 100,
+                    "retry.backoff.ms", 10);
+            work = thread.submit(() -> run(config));
+        }
+
+        private void run(Map<String, Object> config) {
+            StringDeserializer text = new StringDeserializer();
+            try (KafkaConsumer<String, String> consumer = new KafkaConsumer<>(config, text, text)) {
+                consumer.subscribe(List.of("orders"), this);
+                while (!isOver.get()) {
+                    if (!consumer.poll(Duration.ofMillis(100)).isEmpty()) {
+                        commit(consumer);
+                    }
+                }
+            }
+        }
+
+        private static void commit(KafkaConsumer<String, String> consumer) {
+            try {
+                consumer.commitSync();
+            } catch (CommitFailedException othersHaveItNow) {
+                // Whoever got the partitions reads these records again.
+            }
+        }
+
+        @Override
+        public void onPartitionsAssigned(Collection<TopicPartition> partitions) {}
+
+        @Override
+        public void onPartitionsRevoked(Collection<TopicPartition> partitions) {}
+
+        @Override
+        public void onPartitionsLost(Collection<TopicPartition> partitions) {
+            hasLostPartitions.set(true);
+        }
+
+        @Override
+        public void close() throws Exception {
+            isOver.set(true);
+            work.get(10, TimeUnit.SECONDS);
+            thread.shutdown();
+        }
+    }
+}

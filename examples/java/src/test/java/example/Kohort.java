@@ -1,0 +1,63 @@
+package example;
+
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.net.URI;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpResponse;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/** A broker in a process of its own, and its controls: docs/control.md lists what can be asked. */
+final class Kohort implements AutoCloseable {
+    private final HttpClient http = HttpClient.newHttpClient();
+    private final Process process;
+    private final String control;
+    final String bootstrapServers;
+
+    Kohort() throws IOException {
+        String serve = "kohort serve --port 0 --control-port 0 --control-preset instant --log-level error";
+        process = new ProcessBuilder(serve.split(" "))
+                .redirectError(ProcessBuilder.Redirect.INHERIT)
+                .start();
+        BufferedReader lines = new BufferedReader(new InputStreamReader(process.getInputStream()));
+        bootstrapServers = after("listening on ", lines.readLine());
+        control = after("control ", lines.readLine());
+    }
+
+    /** Anything but 200 is a failure of the test, with the sentence that says why. */
+    String ask(String method, String path, String json) throws Exception {
+        HttpRequest request = HttpRequest.newBuilder(URI.create(control + path))
+                .method(method, HttpRequest.BodyPublishers.ofString(json))
+                .build();
+        HttpResponse<String> answer = http.send(request, HttpResponse.BodyHandlers.ofString());
+        if (answer.statusCode() != 200) {
+            throw new AssertionError(method + " " + path + ": " + answer.body());
+        }
+        return answer.body();
+    }
+
+    String post(String path, String json) throws Exception {
+        return ask("POST", path, json);
+    }
+
+    String get(String path) throws Exception {
+        return ask("GET", path, "");
+    }
+
+    @Override
+    public void close() throws Exception {
+        process.destroy();
+        process.waitFor();
+    }
+
+    private static String after(String words, String line) {
+        Matcher found = Pattern.compile(Pattern.quote(words) + "(\\S+)").matcher(String.valueOf(line));
+        if (!found.find()) {
+            throw new IllegalStateException("kohort did not start: " + line);
+        }
+        return found.group(1);
+    }
+}
