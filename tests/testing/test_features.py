@@ -137,6 +137,24 @@ def test_feature_12_history_as_data(orders: Kafka) -> None:
     )
 
 
+def test_feature_13_doctor(orders: Kafka) -> None:
+    with Raw(orders, client_id="zombie") as raw:
+        joined = raw.join("billing")
+        raw.ask("LeaveGroup", 2, group_id="billing", member_id=joined["member_id"])
+        assert commit(raw, "billing", **_committer(joined)) == "unknown_member_id"
+    (finding,) = orders.doctor.findings
+    assert (finding.kind, finding.client_id) == ("zombie commit", "zombie")
+    orders.doctor.ignore("zombie commit")
+    assert orders.doctor.findings == []
+
+
+def _committer(joined: dict[str, object]) -> dict[str, object]:
+    return {
+        "member_id": joined["member_id"],
+        "generation_id_or_member_epoch": joined["generation_id"],
+    }
+
+
 def test_feature_14_snapshot_fork_reset(orders: Kafka) -> None:
     with Raw(orders) as raw:
         commit(raw)
@@ -147,6 +165,14 @@ def test_feature_14_snapshot_fork_reset(orders: Kafka) -> None:
     assert orders.group("g").committed("orders", 0) is None
     orders.restore(point)
     assert orders.group("g").wait_committed("orders", 0) == 7
+
+
+def test_feature_15_version_profiles() -> None:
+    with Kafka(profile="kafka-2.8") as kafka, Raw(kafka) as raw:
+        served = {
+            each["api_key"]: each["max_version"] for each in raw.ask("ApiVersions", 0)["api_keys"]
+        }
+        assert served[9] == 7  # OffsetFetch of one group only
 
 
 def test_feature_17_words_not_wire_structs(orders: Kafka) -> None:
