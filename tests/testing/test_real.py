@@ -115,7 +115,7 @@ def test_ask(kafka):
     lambda kafka: kafka.snapshot(),
     lambda kafka: kafka.stop_node(1),
     lambda kafka: kafka.disk.heal(),
-    lambda kafka: kafka.group("billing").rebalance(),
+    lambda kafka: kafka.group("billing").hold_syncs().release(),
     lambda kafka: kafka.group("billing").hold_joins().release(),
     lambda kafka: kafka.group("billing").move_to(1),
     lambda kafka: kafka.group("billing").explain(),
