@@ -7,13 +7,14 @@ kafka-python come through, but for those that pass: they are waited out.
 import re
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import ExitStack, closing
 from functools import partial
 from typing import Any, TypeVar
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka import errors as kafka_errors
+from kafka.admin import MemberToRemove
 
 from ..log.records import Record
 
@@ -33,6 +34,7 @@ _GONE = ("OK", "GroupIdNotFoundError")
 # kafka-python is not typed as its callers need it.
 _ADMIN: Any = KafkaAdminClient
 _CONSUMER: Any = KafkaConsumer
+_LEAVER: Any = MemberToRemove
 _PRODUCER: Any = KafkaProducer
 
 
@@ -136,6 +138,14 @@ class RealCluster:
         told = found.get(group, {}).get(place)
         return None if told is None or told.offset < 0 else int(told.offset)
 
+    def is_left_over(self, group: str, topics: Set[str]) -> bool:
+        """Whether it has to do with these topics alone; or with none, and nobody is in it."""
+        told = self.describe(group)
+        offsets = self._ask(lambda: self._admin.list_group_offsets([group])).get(group, {})
+        used = {place.topic for place in offsets}
+        used |= {topic for member in told["members"] for topic, _ in partitions_of(member)}
+        return used <= topics and (bool(used) or told["group_state"] in ("Empty", "Dead"))
+
     def delete_groups(self, names: Iterable[str]) -> None:
         """Those that are there. Warns of one whose members stay."""
         for name in sorted(self.groups() & set(names)):
@@ -147,7 +157,14 @@ class RealCluster:
                 )
 
     def _is_deleted(self, group: str) -> bool:
-        return self._ask(lambda: self._admin.delete_groups([group])[group]) in _GONE
+        if self._ask(lambda: self._admin.delete_groups([group])[group]) in _GONE:
+            return True
+        # Static members do not leave when they are closed (KIP-345).
+        members = self.describe(group)["members"]
+        names = [name for each in members if (name := each["group_instance_id"]) is not None]
+        stayed = [_LEAVER(group_instance_id=name) for name in names]
+        self._ask(lambda: self._admin.remove_group_members(group, stayed))
+        return False
 
     def _ask(self, what: Callable[[], T]) -> T:
         deadline = time.monotonic() + PATIENCE_SECONDS
@@ -171,6 +188,15 @@ def until(check: Callable[[], T | None], seconds: float) -> T | None:
             return None
         time.sleep(POLL_SECONDS)
     return found
+
+
+def partitions_of(member: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    """What a member of `describe` was assigned."""
+    # Empty bytes while the group has no assignment, or where it is no ConsumerProtocol.
+    assignment = member["member_assignment"]
+    for topic in assignment["assigned_partitions"] if isinstance(assignment, dict) else ():
+        for index in topic["partitions"]:
+            yield topic["topic"], index
 
 
 def _record(each: Any) -> Record:

@@ -2,6 +2,9 @@
 another kohort, and Kafka itself."""
 
 import io
+import re
+import subprocess
+import sys
 import unittest
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +14,10 @@ from confluent_kafka import Consumer
 from kafka_process import KafkaFolder
 from kohort.testing import Kafka, kafka_for_test
 from kohort.testing.where import VARIABLE
+
+from .conftest import Committer
+
+ROOT = Path(__file__).parents[2]
 
 pytestmark = pytest.mark.clients
 pytest_plugins = ["pytester"]
@@ -23,8 +30,9 @@ from kohort.testing import BarrierTimeout
 
 
 @contextlib.contextmanager
-def consuming(kafka):
+def consuming(kafka, **config):
     consumer = Consumer({
+        **config,
         "bootstrap.servers": kafka.bootstrap_servers, "group.id": "billing", "client.id": "mine",
         "auto.offset.reset": "earliest", "enable.auto.commit": False,
     })
@@ -73,6 +81,14 @@ def test_a_group_in_a_clean_view(kafka, time):
             group.wait_stable(members=2, timeout=0.1)
     group.wait_empty()
     assert [each.group_id for each in kafka.groups] == ["billing"]
+
+
+@pytest.mark.parametrize("how", [{}, {"group.instance.id": "static"}, {}])
+def test_a_group_that_the_test_does_not_name(kafka, how):
+    kafka.topic("orders", partitions=1).produce([b"a"])
+    with consuming(kafka, **how) as consumer:
+        assert consumer.poll(20).value() == b"a"
+        consumer.commit(asynchronous=False)
 
 
 async def test_waits_are_awaited(async_kafka):
@@ -153,14 +169,20 @@ def run(pytester: pytest.Pytester, suite: str) -> pytest.RunResult:
     return pytester.runpytest_inprocess("-p", "no:randomly", "-rs")
 
 
+def commit(kafka: Kafka, group: str, topic: str) -> None:
+    committer = Committer(kafka, group)
+    committer.commit(1, topic)
+    committer.consumer.close()
+
+
 def test_the_suite_passes_on_brokers_of_its_own(pytester: pytest.Pytester) -> None:
-    run(pytester, SUITE).assert_outcomes(passed=5)
+    run(pytester, SUITE).assert_outcomes(passed=8)
 
 
 def test_the_suite_passes_on_another_broker_and_leaves_nothing_there(
     pytester: pytest.Pytester, elsewhere: Kafka
 ) -> None:
-    run(pytester, SUITE).assert_outcomes(passed=5)
+    run(pytester, SUITE).assert_outcomes(passed=8)
     came = elsewhere.history.requests
     assert "mine" in {each.client_id for each in came}
     assert elsewhere.groups == []
@@ -181,10 +203,16 @@ def test_what_is_steered_is_skipped_in_a_sentence(
 
 def test_what_was_there_before_is_neither_used_nor_deleted(elsewhere: Kafka) -> None:
     elsewhere.topic("orders", partitions=1).produce(["precious"])
+    commit(elsewhere, "before", "orders")
     with kafka_for_test() as kafka:
+        with pytest.raises(ValueError, match="group before was there before the test"):
+            kafka.group("before")
         with pytest.raises(ValueError, match="topic orders was there before the test"):
             kafka.topic("orders")
         kafka.topic("mine", partitions=1)
+        commit(elsewhere, "meanwhile", "orders")
+        commit(elsewhere, "ours", "mine")
+    assert [each.group_id for each in elsewhere.groups] == ["before", "meanwhile"]
     assert len(elsewhere.topic("orders").records()) == 1
 
 
@@ -234,5 +262,10 @@ def test_the_suite_passes_on_kafka_itself(
     folder.format()
     with folder.running(ends_well=False) as server:
         monkeypatch.setenv(VARIABLE, server)
-        run(pytester, SUITE).assert_outcomes(passed=5)
+        run(pytester, SUITE).assert_outcomes(passed=8)
         run(pytester, STEERED).assert_outcomes(skipped=STEERED_TESTS, passed=1)
+        # The tests of a sample service, as they are.
+        command = [sys.executable, "-m", "pytest", "-n", "0", "examples/billing"]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout
+        assert re.search(r"= \d+ passed, \d+ skipped in", done.stdout)
