@@ -64,13 +64,9 @@ class Asking:
         self._changed = changed
         self._lost = lost
         self._link: Link | None = None
-        self._steps = 0
-        self.errors: list[Refusal] = []
-
-    @property
-    def steps(self) -> int:
+        self.steps = 0
         """Grows whenever something is under way."""
-        return self._steps + (0 if self._link is None else self._link.steps)
+        self.errors: list[Refusal] = []
 
     async def ask(self, api: str, **fields: Any) -> Any:
         """Returns the answer. Raises Refused, and ConnectionError where it is to be asked again."""
@@ -149,7 +145,7 @@ class Asking:
         raise ConnectionRefusedError("no node is up")
 
     def _connect(self, broker: Broker, node_id: int) -> Link:
-        return Link(broker, node_id, self._identity.client_id, self._hung_up)
+        return Link(broker, node_id, self._identity.client_id, self._stepped, self._hung_up)
 
     def _note(self, api: str, error: ErrorCode) -> None:
         self.errors.append(Refusal(api, error.name.upper()))
@@ -161,8 +157,11 @@ class Asking:
             self._lost()
 
     def _drop(self, link: Link) -> None:
-        self._steps += link.steps + 1
+        self._stepped()
         link.cut()
+
+    def _stepped(self) -> None:
+        self.steps += 1
 
 
 def _error_of(answer: Any) -> ErrorCode:

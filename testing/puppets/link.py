@@ -27,15 +27,21 @@ _HEADER: Final = Struct(">hhih")  # key, version, correlation id, length of the 
 
 
 class Link(asyncio.Transport):
-    """`lost` is called once, when the broker has closed it. Raises ConnectionRefusedError where
-    the node is down."""
+    """`stepped` is called whenever one side has heard the other, `lost` once, when the broker has
+    closed it. Raises ConnectionRefusedError where the node is down."""
 
     def __init__(
-        self, broker: Broker, node_id: int, client_id: str, lost: Callable[[], None] = lambda: None
+        self,
+        broker: Broker,
+        node_id: int,
+        client_id: str,
+        stepped: Callable[[], None],
+        lost: Callable[[], None],
     ) -> None:
         super().__init__()
         self.node_id = node_id
         self._client_id = client_id.encode()
+        self._stepped = stepped
         self._lost = lost
         self._loop = asyncio.get_running_loop()
         self._asked: dict[int, tuple[_Speech, asyncio.Future[Any]]] = {}
@@ -44,8 +50,6 @@ class Link(asyncio.Transport):
         self._unsent = bytearray()  # to the broker, which does not read now
         self._is_read = True
         self._is_closing = False
-        self.steps = 0
-        """How often one side has heard the other."""
         self._connection = broker.attach(node_id, self)
 
     # --- the client's side
@@ -74,12 +78,12 @@ class Link(asyncio.Transport):
 
     def _send(self) -> None:
         if self._is_read and self._unsent and not self._is_closing:
-            self.steps += 1
+            self._stepped()
             sent, self._unsent = bytes(self._unsent), bytearray()
             self._connection.received(sent)
 
     def _hear(self) -> None:
-        self.steps += 1
+        self._stepped()
         unread = self._unread
         while len(unread) >= _IDS.size:
             size, correlation_id = _IDS.unpack_from(unread)
@@ -134,7 +138,7 @@ class Link(asyncio.Transport):
         return (_HOST, 0) if name == "peername" else default
 
     def _end(self) -> None:
-        self.steps += 1
+        self._stepped()
         self._connection.connection_lost(None)
         asked, self._asked = self._asked, {}
         for _, answer in asked.values():

@@ -192,7 +192,6 @@ class Member:
             due_ms = min(due_ms, self._join_at_ms)
         with self._alarm(due_ms):
             await self._nudged.wait()
-        self._steps += 1
         self._nudged.clear()
         if self._join_at_ms is not None and timers.now_ms() >= self._join_at_ms:
             self._must_join = True
@@ -302,6 +301,7 @@ class Member:
             yield
         finally:
             self.due_ms = None
+            self._steps += 1  # Who looks for deadlines just now must not take it for idle.
             timer.cancel()
 
 

@@ -67,15 +67,15 @@ async def test_a_wait_in_vain_tells_the_story_of_the_group(async_kafka: AsyncKaf
         await async_kafka.wait(lambda: False, "the moon", timeout=0.01)
 
 
-async def test_every_wait_of_a_group_and_of_a_broker_is_awaited() -> None:
+async def test_every_wait_of_a_broker_a_group_and_a_puppet_is_awaited() -> None:
     async with AsyncExitStack() as stack:
         kafka = await stack.enter_async_context(AsyncKafka())
         group = kafka.group("nobody")
         waits: list[Callable[..., Awaitable[object]]] = [
             getattr(each, name)
-            for each in (kafka, group)
+            for each in (kafka, group, kafka.puppet("billing"))
             for name in dir(each)
             if name.startswith("wait")
         ]
-        assert len(waits) >= 8
+        assert len(waits) >= 9
         assert [wait.__name__ for wait in waits if not asyncio.iscoroutinefunction(wait)] == []

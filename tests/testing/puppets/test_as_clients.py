@@ -146,3 +146,27 @@ def test_they_look_for_a_broker_that_is_down_until_it_is_up(kafka: Kafka) -> Non
     assert puppet.commit("orders", 0, 3) is None
     kafka.clock.advance(minutes=5)
     assert [g.cause for g in kafka.group("billing").generations] == ["member joined"]
+
+
+def test_errors_that_pass_cost_them_no_session(kafka: Kafka) -> None:
+    kafka.clock.freeze()
+    kafka.topic("orders", partitions=1)
+    puppet = kafka.puppet("billing", topics=["orders"])
+    puppet.wait_owned(1)
+    kafka.faults.answer("Heartbeat", error="NOT_COORDINATOR", times=20)
+    kafka.clock.advance(minutes=5)
+    assert len(puppet.errors) == 20
+    assert [g.cause for g in kafka.group("billing").generations] == ["member joined"]
+
+
+def test_an_error_that_does_not_pass_costs_them_their_session(kafka: Kafka) -> None:
+    kafka.clock.freeze()
+    kafka.topic("orders", partitions=1)
+    puppet = kafka.puppet("billing", topics=["orders"])
+    puppet.wait_owned(1)
+    fault = kafka.faults.answer("Heartbeat", error="NOT_COORDINATOR", times=None)
+    kafka.clock.advance(minutes=1)
+    assert kafka.group("billing").generations[-1].cause == "session expired"
+    fault.cancel()
+    puppet.wait_owned(1)
+    kafka.group("billing").wait_stable(members=1)
