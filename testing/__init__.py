@@ -16,6 +16,7 @@ Read kafka.py first: what a test holds in its hand. It is made of
     report         what a failed test is told of all that
     doctor         what the clients do wrong: findings, by their symptoms in the history, and by
                    what was delivered to whom
+    drawing        the history as a picture;  page: the file of a whole run (--kafka-timeline)
     faults         what a test does to requests on their way, and that it must happen
     deeds          how that is done;  refusals: the answer of a broker that refuses
     puppets/       scripted members, so that one real consumer is enough

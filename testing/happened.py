@@ -123,6 +123,8 @@ class Generation:
     until_ms: int | None = None
     """When the next round was opened; None: it is the group's generation still."""
     wall_s: float = 0.0
+    synced_wall_s: float | None = None
+    until_wall_s: float | None = None
 
     @property
     def lasted_ms(self) -> int | None:
@@ -215,13 +217,18 @@ def generations_in(
         if event.group_id != group:
             continue
         if event.type in _GENERATION_ENDS and found and found[-1].until_ms is None:
-            found[-1] = replace(found[-1], until_ms=each.at_ms)
+            found[-1] = replace(found[-1], until_ms=each.at_ms, until_wall_s=each.wall_s)
         if event.type in _ROUND_ENDS:
             found.append(_generation(each))
         elif event.type is EventType.SYNC_COMPLETED and found:
             given = (s for s in reversed(syncs) if s.wall_s <= each.wall_s and _is_of(s, event))
             partitions = next((sync.assignments for sync in given), {})
-            found[-1] = replace(found[-1], partitions=partitions, synced_ms=each.at_ms)
+            found[-1] = replace(
+                found[-1],
+                partitions=partitions,
+                synced_ms=each.at_ms,
+                synced_wall_s=each.wall_s,
+            )
     return found
 
 

@@ -29,6 +29,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     settings.add_marker(config)
+    path = settings.timeline_of(config)
+    if path is not None and not hasattr(config, "workerinput"):  # which xdist's workers have
+        from .page import TimelinePage
+
+        config.pluginmanager.register(TimelinePage(path))
 
 
 @pytest.fixture(scope="session")
@@ -132,6 +137,8 @@ def pytest_runtest_makereport(
     report = yield
     if call.when == "call":
         item.stash[_HAS_PASSED] = report.passed
+        if settings.timeline_of(item.config) is not None:
+            _draw(item, report)
     if report.failed and call.when != "teardown":  # then they may be gone
         for kafka in item.stash.get(_BROKERS, []):
             from .report import report as told
@@ -139,3 +146,12 @@ def pytest_runtest_makereport(
             if text := told(kafka):
                 report.sections.append(("kafka", text))
     return report
+
+
+def _draw(item: pytest.Item, report: pytest.TestReport) -> None:
+    for kafka in item.stash.get(_BROKERS, []):
+        from .drawing import draw
+        from .page import ATTRIBUTE
+
+        before = getattr(report, ATTRIBUTE, "")
+        setattr(report, ATTRIBUTE, before + draw(kafka.history))

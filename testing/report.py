@@ -78,9 +78,15 @@ def _merged(history: "History") -> Iterator[tuple[float, str]]:
         *((each.wall_s, text) for each in history.events if (text := of_event(each))),
         *((each.wall_s, of_assignments(each)) for each in history.requests if each.assignments),
         *((each.wall_s, of_move(each)) for each in history.clock_moves),
+        *((each.wall_s, f"  ~ {each.what}") for each in history.marks),
     ]
     entries.sort(key=lambda entry: entry[0])
-    yield from ((wall_s, _UUID.sub(r"-\1", text)) for wall_s, text in entries)
+    yield from ((wall_s, short(text)) for wall_s, text in entries)
+
+
+def short(text: str) -> str:
+    """With the first part of each UUID in it alone."""
+    return _UUID.sub(r"-\1", text)
 
 
 def of_request(asked: Asked) -> str:

@@ -7,6 +7,7 @@ takes what Kafka() takes. Imports nothing of the broker: pytest starts with it.
 """
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -21,6 +22,7 @@ DOCTOR_HELP: Final = (
     "what comes of what consumers do wrong (findings.py): a warning (the default), a failure of "
     "the test, or nothing"
 )
+TIMELINE_HELP: Final = "draw what happened in the brokers of all tests"
 CONFIG_HELP: Final = "one of Kafka's broker settings for the brokers of tests"
 
 
@@ -32,6 +34,8 @@ def add_options(parser: pytest.Parser) -> None:
     group.addoption(
         "--kafka-config", action="append", default=[], metavar="KEY=VALUE", help=CONFIG_HELP
     )
+    group.addoption("--kafka-timeline", metavar="FILE.html", help=TIMELINE_HELP)
+    parser.addini("kafka_timeline", TIMELINE_HELP)
     group.addoption("--kafka-doctor", choices=DOCTOR, help=DOCTOR_HELP)
     parser.addini("kafka_doctor", f"{', '.join(DOCTOR)}: {DOCTOR_HELP}", default=DOCTOR[0])
     parser.addini("kafka_config", f"KEY=VALUE, each on a line: {CONFIG_HELP}", type="linelist")
@@ -53,6 +57,14 @@ def settings_of(item: pytest.Item, *, options: bool = True) -> dict[str, Any]:
             raise pytest.UsageError(f"{item.nodeid}: the marker kafka takes named arguments only")
         given = merged(given, marker.kwargs)
     return given
+
+
+def timeline_of(config: pytest.Config) -> Path | None:
+    """Where it is to be written; of the ini file: from the folder of that."""
+    option, said = config.getoption("kafka_timeline"), config.getini("kafka_timeline")
+    if option:
+        return Path(config.invocation_params.dir, option)
+    return Path(config.rootpath, said) if said else None
 
 
 def doctor_of(config: pytest.Config) -> str:
