@@ -8,9 +8,9 @@ NOWHERE: frozenset[str] = frozenset()
 
 
 def member_racks(members: Mapping[str, Subscription]) -> dict[str, str]:
-    """Of those members that tell one; a blank one is none."""
+    """Of those members that tell one; an empty one is none, one of spaces is a rack like others."""
     told = ((member, subscription.rack) for member, subscription in members.items())
-    return {member: rack for member, rack in told if rack and not rack.isspace()}
+    return {member: rack for member, rack in told if rack}
 
 
 def partition_racks(topics: Topics, topic: str) -> list[frozenset[str]]:

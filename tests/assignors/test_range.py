@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pytest
 from kohort.assignors.model import Subscription, Topics
 
 from .groups import assigned, group, shares, spread
@@ -51,10 +52,17 @@ def test_racks_of_members_that_hold_no_partition_change_nothing() -> None:
     assert assigned("range", topics, members_of_three(THREE_RACKS)) == PLAIN
 
 
-def test_a_blank_rack_is_none() -> None:
+def test_an_empty_rack_is_none() -> None:
     topics = spread("abc", 1, t1=6, t2=7, t3=2)
-    blank = dict.fromkeys(THREE_RACKS, "")
-    assert assigned("range", topics, members_of_three(blank)) == PLAIN
+    empty = dict.fromkeys(THREE_RACKS, "")
+    assert assigned("range", topics, members_of_three(empty)) == PLAIN
+
+
+@pytest.mark.parametrize("rack", [" ", "\t", "\u00a0"])
+def test_a_rack_named_by_a_space_is_a_rack_as_for_java(rack: str) -> None:
+    members = group({"c0": rack}, c0="t", c1="t")
+    topics = Topics({"t": 2}, {"t": [["z"], [rack]]})
+    assert assigned("range", topics, members) == shares(c0="t-1", c1="t-0")
 
 
 def test_one_replica_in_three_racks_is_given_to_the_member_there() -> None:
