@@ -45,9 +45,9 @@ class _Dealer:
     def _keep(self, member: str, owned: list[TopicPartition]) -> list[TopicPartition]:
         if self._contested or self._near.matters:
             owned = [partition for partition in owned if partition not in self._contested]
-            far = [partition for partition in owned if self._near.far(member, partition)]
+            far = {partition: member for partition in owned if self._near.far(member, partition)}
             owned = [partition for partition in owned if partition not in far]
-            self._far.update(dict.fromkeys(far, member))
+            self._far |= far
         most = self._quota + (1 if self._want else 0)
         if len(owned) < self._quota:
             self._under.append(member)

@@ -23,22 +23,28 @@ def exchange(
     new = {member: _without(share, owned[member]) for member, share in given.items()}
     torn = [member for member in given if lost[member] and new[member]]
     owner = {partition: member for member, share in new.items() for partition in share}
+    # By member, who takes nothing that is new to it, and by how much its own is farther from it:
+    # asked once, not for each of many thousand partitions.
+    refused: dict[str, set[tuple[str, int]]] = {member: set() for member in torn}
 
     def swap(member: str, old: TopicPartition) -> bool:
         """Gets `old` back to `member` for something that is new to it, if there is such."""
         other = owner[old]
+        farther = near.far(member, old) - near.far(other, old)
+        if (other, farther) in refused[member]:
+            return False
         for fresh in new[member]:
-            if fresh[0] in members[other].topics and (
-                near.far(other, fresh) + near.far(member, old)
-                <= near.far(member, fresh) + near.far(other, old)
-            ):
+            nearer = near.far(member, fresh) - near.far(other, fresh)
+            if nearer >= farther and fresh[0] in members[other].topics:
                 del lost[member][old], new[other][old], new[member][fresh]
                 owner[fresh] = other
                 if fresh in lost[other]:
                     del lost[other][fresh]
                 else:
                     new[other][fresh] = None
+                    refused.get(other, set()).clear()
                 return True
+        refused[member].add((other, farther))
         return False
 
     swapped = True

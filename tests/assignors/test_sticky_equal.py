@@ -1,7 +1,8 @@
 """Members that all want the same topics: the numbers are those of AbstractStickyAssignorTest."""
 
 import pytest
-from kohort.assignors.model import Topics
+from kohort.assignors.model import TopicPartition, Topics
+from kohort.assignors.sticky.near import Near
 
 from .groups import assigned, group, having, rounds, shares, spread
 
@@ -91,6 +92,27 @@ def test_what_is_far_from_its_owner_moves_in_two_rounds() -> None:
     first, second = rounds("cooperative-sticky", spread("abc", 1, t1=6, t2=7, t3=2), members)
     assert first == shares(c0="t1-0,3", c1="t2-1", c2="t2-5 t3-1")
     assert second == shares(c0="t1-0,3 t2-0,3,6", c1="t1-1,4 t2-1,4 t3-0", c2="t1-2,5 t2-2,5 t3-1")
+
+
+@pytest.mark.parametrize("strategy", STICKY)
+def test_racks_that_are_changed_are_compared_a_few_times_a_partition_however_many_there_are(
+    strategy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared = 0
+
+    def far(near: Near, member: str, partition: TopicPartition) -> bool:
+        nonlocal compared
+        compared += 1
+        return whether(near, member, partition)
+
+    whether = Near.far
+    monkeypatch.setattr(Near, "far", far)
+    topics = spread("ab", 1, t=2_000)
+    racks = {"c0": "a", "c1": "b"}
+    given = assigned(strategy, topics, group(racks, c0="t", c1="t"))
+    turned = group({"c0": "b", "c1": "a"}, c0="t", c1="t")
+    assigned(strategy, topics, having(strategy, turned, given))
+    assert compared < 20 * 2_000
 
 
 @pytest.mark.parametrize("strategy", STICKY)
