@@ -9,6 +9,7 @@ to the second, and takes back at once what would be taken back then.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from ..model import Assignment, Assignor, Subscription, TopicPartition, Topics
 from .round import Round, sticky_round
@@ -29,6 +30,7 @@ class CooperativeSticky(Assignor):
 
     def assign(self, topics: Topics, members: Mapping[str, Subscription]) -> Assignment:
         told = {member: read_cooperative(subscription) for member, subscription in members.items()}
+        members = {name: _dated(member, told[name].generation) for name, member in members.items()}
         target = sticky_round(topics, members, told)
         kept = _without_moving(target)
         if target.final or not target.moving or _taken_next(topics, members, kept) == 0:
@@ -38,6 +40,13 @@ class CooperativeSticky(Assignor):
         while _taken_next(topics, members, kept, exchanging=False):
             pass
         return kept
+
+
+def _dated(member: Subscription, generation: int | None) -> Subscription:
+    """Disputes go by the generation in the subscription. Upstream finds none there of members that
+    speak version 1, lets an old claim win, and the partition has two owners.
+    """
+    return member if member.generation == generation else replace(member, generation=generation)
 
 
 def _without_moving(target: Round) -> Assignment:

@@ -46,12 +46,15 @@ def wishes(draw: st.DrawFn) -> dict[str, Subscription]:
 
 @st.composite
 def claiming(draw: st.DrawFn, strategy: str) -> dict[str, Subscription]:
-    """Members that say they own this or that, rightly or not, since now or some time ago."""
+    """Members that say they own this or that, rightly or not, since now or some time ago: in their
+    subscriptions, or as members of old versions in their user data alone."""
     partitions = st.lists(st.tuples(st.sampled_from(WISHES), st.integers(0, 6)), max_size=5)
-    return {
+    members = {
         name: _owning(strategy, member, draw(partitions), draw(st.none() | st.integers(-1, 3)))
         for name, member in draw(wishes()).items()
     }
+    old = draw(st.sets(st.sampled_from(sorted(members))))
+    return members | {name: replace(members[name], generation=None) for name in old}
 
 
 def _owning(

@@ -79,3 +79,11 @@ def test_a_dispute_is_settled_by_the_generation_of_the_subscription() -> None:
     members = {name: replace(member, generation=7) for name, member in members.items()}
     # Whoever is met first has it: 5 is less than 7.
     assert assigned("sticky", Topics({"t": 2}), members) == shares(a="t-0", b="t-1")
+
+
+def test_of_cooperative_members_that_speak_version_1_the_newest_claim_counts() -> None:
+    """Upstream lets the last one count that it meets, beside an owner that still reads."""
+    members = having("cooperative-sticky", group(a="t", b="t"), shares(a="t-0"), generation=5)
+    members |= having("cooperative-sticky", group(b="t"), shares(b="t-0"), generation=3)
+    members = {name: replace(member, generation=None) for name, member in members.items()}
+    assert assigned("cooperative-sticky", Topics({"t": 2}), members) == shares(a="t-0", b="t-1")
