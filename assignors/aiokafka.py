@@ -11,6 +11,7 @@ ids.
 
 from collections.abc import Iterable, Mapping
 from functools import partial
+from typing import NoReturn
 
 from aiokafka.cluster import ClusterMetadata
 from aiokafka.coordinator.assignors.abstract import AbstractPartitionAssignor
@@ -40,10 +41,20 @@ def as_aiokafka(assignor: Assignor, client_rack: str | None = None) -> AbstractP
     return _Strategy(assignor, client_rack)
 
 
-# aiokafka uses what it is given as it is, so each consumer gets one of its own: `[Sticky()]`.
-Range = partial(as_aiokafka, BUILTIN["range"])
-RoundRobin = partial(as_aiokafka, BUILTIN["roundrobin"])
-Sticky = partial(as_aiokafka, BUILTIN["sticky"])
+class _ToBeCalled(partial[AbstractPartitionAssignor]):
+    """aiokafka uses what it is given as it is, where its own strategies are classes: so each
+    consumer gets one of its own, `[Sticky()]`."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError(
+            f"no {name}: the strategy has to be called, as in partition_assignment_strategy="
+            "[Sticky()], since each consumer needs one of its own"
+        )
+
+
+Range = _ToBeCalled(as_aiokafka, BUILTIN["range"])
+RoundRobin = _ToBeCalled(as_aiokafka, BUILTIN["roundrobin"])
+Sticky = _ToBeCalled(as_aiokafka, BUILTIN["sticky"])
 
 
 class _SubscriptionV3(ConsumerProtocolMemberMetadata):

@@ -86,7 +86,8 @@ def _by_path(module_name: str, path: str) -> Assignor:
         if missing.name is None or not f"{module_name}.".startswith(f"{missing.name}."):
             raise  # the module is there, and itself misses another
         raise AssignorNotFound(
-            f"there is no module {missing.name} for {module_name}:{path}: {_what_there_is()}"
+            f"there is no module {missing.name} for {module_name}:{path}, neither installed nor "
+            f"in a folder of PYTHONPATH: {_what_there_is()}"
         ) from None
     found: object = module
     for part in path.split("."):
@@ -111,6 +112,8 @@ def _checked(found: object, path: str) -> Assignor:
             f"{path} is no assignor, it lacks {_and(lacking)}: see kohort.assignors.model.Assignor"
         )
     assignor: Assignor = found  # type: ignore[assignment]  # as far as names can tell
+    if not isinstance(assignor.name, str) or not assignor.name:
+        raise NotAnAssignor(f"{path} has no name, and members vote for names: give it one")
     return assignor
 
 

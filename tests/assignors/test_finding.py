@@ -38,6 +38,9 @@ class Impostor(ToTheFirst):
 class Inner:
     first = ToTheFirst()
 
+class Nameless(ToTheFirst):
+    name = None
+
 class Half:
     name = "half"
 
@@ -104,7 +107,10 @@ def test_connect_which_knows_no_partitions_is_said_to_be_elsewhere() -> None:
 
 
 def test_a_module_that_does_not_exist_is_named(site: Path) -> None:
-    with pytest.raises(AssignorNotFound, match=r"there is no module nowhere for nowhere\.at:All: "):
+    with pytest.raises(
+        AssignorNotFound,
+        match=r"no module nowhere for nowhere\.at:All, neither installed nor in a fol",
+    ):
         find("nowhere.at:All")
 
 
@@ -117,7 +123,7 @@ def test_a_module_that_misses_another_says_so_itself(site: Path) -> None:
 def test_a_name_that_a_module_does_not_have_is_answered_with_those_it_has(site: Path) -> None:
     with pytest.raises(
         AssignorNotFound,
-        match=r"^theirs has no ToTheLast: it has Impostor, Needy and ToTheFirst$",
+        match=r"^theirs has no ToTheLast: it has Impostor, Nameless, Needy and ToTheFirst$",
     ):
         find("theirs:ToTheLast")
     with pytest.raises(AssignorNotFound, match="it has no assignor at all"):
@@ -157,6 +163,7 @@ def test_one_must_be_installed_under_its_own_name(site: Path) -> None:
     [
         ("theirs:Needy", "cannot be made without arguments"),
         ("theirs:Half", "is no assignor, it lacks cooperative, user_data and assign"),
+        ("theirs:Nameless", "theirs:Nameless has no name, and members vote for names: give it one"),
         ("theirs:nothing", "is no assignor, it lacks name, cooperative, user_data and assign"),
     ],
 )

@@ -23,7 +23,7 @@ from kafka.protocol.consumer.metadata import (
 )
 from kafka.protocol.metadata import MetadataResponse
 from kafka.structs import TopicPartition
-from kohort.assignors.aiokafka import as_aiokafka
+from kohort.assignors.aiokafka import Sticky, as_aiokafka
 from kohort.assignors.builtin import BUILTIN
 from kohort.assignors.kafka_python import as_kafka_python
 from kohort.assignors.model import Assignment, Assignor, Subscription, Topics
@@ -153,6 +153,12 @@ def test_a_cooperative_strategy_beside_an_eager_one_claims_nothing() -> None:
     eager = Coordinator(RebalanceProtocol.EAGER, GENERATION, places)
     told = as_bytes(HEAD, MINE, NOTHING_OWNED, GENERATION_7, NO_RACK)
     assert eager.group_protocols(strategy) == told
+
+
+def test_a_strategy_of_aiokafka_that_was_not_called_says_so() -> None:
+    with pytest.raises(AttributeError, match=r"^no metadata: the strategy has to be called, as in"):
+        Sticky.metadata(["orders"])
+    assert Sticky().metadata(["orders"]).subscription == ["orders"]
 
 
 def test_aiokafka_is_refused_what_is_cooperative() -> None:
