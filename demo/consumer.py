@@ -14,7 +14,7 @@ from collections import Counter
 from typing import Any
 
 from kafka import ConsumerRebalanceListener, KafkaConsumer, OffsetAndMetadata, TopicPartition
-from kafka.errors import KafkaError
+from kafka.errors import KafkaError, RetriableError
 
 WORD = re.compile(r"[a-z']+")
 
@@ -56,7 +56,7 @@ def main() -> int:
         time.sleep(0.1)
     consumer.subscribe([args.topic], listener=Assignments())
     while not stopping:
-        batches = consumer.poll(timeout_ms=1000, max_records=50)
+        batches = polled(consumer)
         ends: dict[TopicPartition, int] = {}
         for partition, records in batches.items():
             for record in records:
@@ -69,6 +69,16 @@ def main() -> int:
     consumer.close()  # leaves the group, so that the others need not wait for a timeout
     say("left")
     return 0
+
+
+def polled(consumer: KafkaConsumer) -> dict[TopicPartition, Any]:
+    """What has come. kafka-python waits a second or two for a broker that is away, and then raises
+    what it goes on after."""
+    try:
+        return consumer.poll(timeout_ms=1000, max_records=50)
+    except RetriableError as error:
+        say("poll failed", why=type(error).__name__)
+        return {}
 
 
 def commit(consumer: KafkaConsumer, ends: dict[TopicPartition, int]) -> None:
