@@ -62,6 +62,8 @@ class OffsetCheckpoint:
 
     def _read(self) -> dict[str, int]:
         text = self._files.read_bytes(self._path).decode(errors="replace")
+        if not text:
+            return {}  # as Kafka makes it at its start, before the first entry
         try:
             version, count, *lines = text.splitlines()
             entries = [line.split(" ") for line in lines]
