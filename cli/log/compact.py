@@ -20,6 +20,7 @@ from ...log.lock import lock_folder
 from ...log.log import Log, LogConfig
 from ...log.work import in_place
 from ...topics.configs import Configs, TopicSettings
+from ...topics.damage import check_registry
 from ...topics.names import OFFSETS_TOPIC, REGISTRY_TOPIC
 from ...topics.records import (
     BrokerConfigsStored,
@@ -103,6 +104,8 @@ def settings_in(folder: Path, files: Files) -> Mapping[str, TopicSettings]:
     overrides: dict[str, Mapping[str, str]] = {OFFSETS_TOPIC: {"cleanup.policy": "compact"}}
     registry = folder / f"{REGISTRY_TOPIC}-0"
     if files.exists(registry):
+        # A topic that was compacted once may keep everything now: that would stand behind.
+        check_registry(folder, files)
         log = Log.open(registry, files, read_only=True)
         for record in stored_in(log):
             match record:

@@ -207,10 +207,12 @@ def _bad_bytes(source: Source, path: Path, flaw: Flaw, files: Files, *, is_tail:
     what = f"{_many(flaw.size, 'byte')} are no sound batch: {flaw.reason}"
     lost = _lost(source, path, flaw, files)
     if flaw.next_offset is not None:
-        advice = (
-            "a broker that starts here ends the log before them and puts all behind them aside. "
-            f"`kohort log repair {source.folder}` keeps what is sound behind them."
+        start = (
+            "no broker starts here."
+            if source.is_registry
+            else "a broker that starts here ends the log there and puts all behind it aside."
         )
+        advice = f"{start} `kohort log repair {source.folder}` keeps what is sound behind them."
     elif is_tail:
         advice = (
             "a crash leaves such an end: the next start of a broker cuts it off, and keeps it in "

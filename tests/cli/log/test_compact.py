@@ -153,6 +153,24 @@ def test_a_log_that_was_compacted_is_sound_and_can_be_compacted_again(
         assert out.splitlines()[1].split()[:3] == ["__consumer_offsets-7", before, "1"]
 
 
+def test_nothing_is_compacted_where_the_registry_is_damaged_in_the_middle(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    registry(data, "orders", cleanup_policy="compact")
+    registry(data, "others")
+    registry(data, "orders", cleanup_policy="delete")
+    for name in ("__consumer_offsets-0", "orders-0"):
+        written(data / name, 30)
+    segment = data / "__kohort_topics-0" / f"{0:020d}.log"
+    bend(segment, segment.stat().st_size // 2)
+    assert main(["log", "compact", str(data)]) == 2
+    assert "the registry of topics is damaged" in capsys.readouterr().err
+    for name in ("__consumer_offsets-0", "orders-0"):
+        assert len(list(Log.open(data / name, DiskFiles()).batches())) == 30
+
+
 def test_a_segment_alone_cannot_be_compacted(
     offsets_log: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
