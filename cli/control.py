@@ -20,15 +20,12 @@ LIBRARIES: Final = ("starlette", "uvicorn")
 
 
 def in_memory(config: BrokerConfig) -> BrokerConfig:
-    """The settings, with durability none where nobody has said which; raises UserError."""
+    """The settings, with durability none where nobody has said which: with another, the disk in
+    memory is synced as a real one would be. Raises UserError."""
+    if config.origin("log.dirs") == "--data-dir":
+        raise UserError("a broker with controls keeps everything in memory: leave --data-dir out.")
     if config.origin("kohort.durability") == "default":
         config = config.changed("kohort.durability", "none", "--control-port")
-    if config.durability != "none":
-        raise UserError(
-            f"a broker with controls keeps everything in memory, and durability "
-            f"{config.durability} ({config.origin('kohort.durability')}) does not: leave one of "
-            "the two out."
-        )
     return config
 
 
@@ -54,6 +51,7 @@ def serve(config: BrokerConfig, args: argparse.Namespace) -> None:
     kafka = Kafka(
         config=config,
         preset=args.control_preset or PRESET,
+        durability=config.durability,
         host=listener.host,
         port=listener.port,
     )
@@ -74,7 +72,7 @@ def serve(config: BrokerConfig, args: argparse.Namespace) -> None:
                 "another --control-port (0: any free one)."
             ) from error
         running.enter_context(server)
-        say_listening(kafka.broker)
+        say_listening(kafka.broker, None)
         print(f"control {server.url}", flush=True)
         stopping.wait()
         log.info("Shutting down")

@@ -7,6 +7,8 @@ Read endpoints first: the whole table, of which the document and the docs are ma
       topics       topics and their records
       groups       groups: what they are, barriers
       choreography what a test makes a group do
+      puppets      scripted members
+      life         nodes, crashes, snapshots
       faults       what a test does to requests
       history      what happened
     endpoint       one line of the table: a function, its docstring, its parameters

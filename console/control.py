@@ -9,6 +9,8 @@ from typing import TypeVar
 from ..testing.choreography import Hold, Loading
 from ..testing.faults import Fault
 from ..testing.kafka import Kafka
+from ..testing.life import Snapshot
+from ..testing.puppets.puppet import Puppet
 
 T = TypeVar("T")
 
@@ -22,8 +24,11 @@ class Control:
         self.holds: dict[int, Hold] = {}
         self.loadings: dict[str, Loading] = {}
         """By the group's id."""
+        self.puppets: dict[int, Puppet] = {}
+        self.snapshots: dict[int, Snapshot] = {}
         self._numbers = count(1)
-        self._one_at_a_time = threading.Lock()
+        self.alone = threading.Lock()
+        """Held by whoever stops or starts the broker, or a node of it."""
 
     def number(self) -> int:
         """One that no fault and no hold has had, before a reset or after it."""
@@ -31,9 +36,10 @@ class Control:
 
     def reset(self) -> None:
         """What the old broker was made to do ends with it."""
-        with self._one_at_a_time:
+        with self.alone:
             self.kafka.reset()
-            self.faults, self.holds, self.loadings = {}, {}, {}
+            for begun in (self.faults, self.holds, self.loadings, self.puppets, self.snapshots):
+                begun.clear()
 
 
 def found(there: Mapping[int, T], number: int, what: str) -> T:

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from . import choreography, cluster, faults, groups, history, topics
+from . import choreography, cluster, faults, groups, history, life, puppets, topics
 from .endpoint import Endpoint
 
 SECTIONS: Final[dict[str, tuple[Endpoint, ...]]] = {
@@ -10,6 +10,8 @@ SECTIONS: Final[dict[str, tuple[Endpoint, ...]]] = {
     "Topics": topics.ENDPOINTS,
     "Groups": groups.ENDPOINTS,
     "Choreography": choreography.ENDPOINTS,
+    "Puppets": puppets.ENDPOINTS,
+    "Nodes, crashes, snapshots": life.ENDPOINTS,
     "Faults": faults.ENDPOINTS,
     "History": history.ENDPOINTS,
 }

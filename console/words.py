@@ -2,6 +2,7 @@
 
 import base64
 import json
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any, Literal
 
@@ -12,6 +13,7 @@ from ..testing.choreography import Hold
 from ..testing.faults import Fault
 from ..testing.group import Group, Member
 from ..testing.happened import Generation, Heard
+from ..testing.puppets.puppet import Puppet
 
 Json = dict[str, Any]
 Encoding = Literal["text", "base64"]
@@ -114,5 +116,17 @@ def of_hold(number: int, hold: Hold) -> Json:
     return {"hold": number, "requests": [of_request(each) for each in hold.requests]}
 
 
-def _places(partitions: tuple[tuple[str, int], ...]) -> list[Json]:
+def of_puppet(number: int, puppet: Puppet) -> Json:
+    return {
+        "puppet": number,
+        "client_id": puppet.client_id,
+        "instance_id": puppet.instance_id,
+        "member_id": puppet.member_id,
+        "generation": puppet.generation,
+        "owned": _places(puppet.owned),
+        "errors": [{"api": each.api, "error": each.error} for each in puppet.errors],
+    }
+
+
+def _places(partitions: Iterable[tuple[str, int]]) -> list[Json]:
     return [{"topic": topic, "partition": partition} for topic, partition in partitions]

@@ -23,7 +23,8 @@ fault has not fired, and standard error has the story; 2: something has to be me
 VARIABLE = "KOHORT_CONTROL"
 
 _WHOLE = "total node_id hold fault partitions partition members generation offset ms nth seed"
-_WHOLE_NUMBERS = {*_WHOLE.split(), "limit", "after", "count", "node"}
+_MORE = "limit after count node snapshot puppet session_timeout_ms rebalance_timeout_ms"
+_WHOLE_NUMBERS = {*_WHOLE.split(), *_MORE.split()}
 _NUMBERS = {"timeout", "days", "hours", "minutes", "seconds", "probability"}
 _SAID = {
     "values": "values of the records",
@@ -32,8 +33,9 @@ _SAID = {
     "timeout": "seconds of wall time (default: 10)",
     "times": "how often (default: 1; always: without end)",
     "until": "stable, generation, owner, committed, empty or gone",
-    "deed": "answer, delay, delay_answer, never_answer, drop, lose_answer, apply_late, "
-    "close_mid_frame, trickle or corrupt",
+    "deed": "of a fault: answer, delay, delay_answer, never_answer, drop, lose_answer, "
+    "apply_late, close_mid_frame, trickle, corrupt; of a puppet: slow, quick, silence, speak, die, "
+    "leave, come_back, close",
     "error": "Kafka's name of it: NOT_COORDINATOR",
     "who": "a member id, an instance id or a client id",
     "encoding": "text (default), or base64",
@@ -54,7 +56,7 @@ def add_commands(test: argparse.ArgumentParser) -> None:
         )
         one.set_defaults(parser=one)
         for name in in_path(command) + list(command.places):
-            count = "+" if name == "values" else None
+            count = "+" if name in ("values", "topics") else None
             one.add_argument(name, nargs=count, type=_type(name), help=_SAID.get(name))
         for name in command.flags:
             _add_flag(one, name)
@@ -79,6 +81,9 @@ def pair(text: str) -> tuple[str, str]:
 
 def _add_flag(parser: argparse.ArgumentParser, name: str) -> None:
     # SUPPRESS: what nobody has said is not sent, and null can be.
+    if name == "power":
+        parser.add_argument("--power", default=argparse.SUPPRESS, action="store_true")
+        return
     parser.add_argument(
         f"--{name.replace('_', '-')}",
         dest=name,

@@ -21,6 +21,7 @@ _WHOM: Final = ("group", "member", "instance_id", "client_id", "topic", "partiti
 _WHEN: Final = ("nth", "times", "probability", "seed")
 _BARRIER: Final = ("members", "generation", "topic", "partition", "who", "offset", "timeout")
 _TIME: Final = ("days", "hours", "minutes", "seconds", "ms")
+_TIMEOUTS: Final = ("session_timeout_ms", "rebalance_timeout_ms")
 _REQUESTS: Final = ("group", "client_id", "after")
 
 COMMANDS: Final = (
@@ -89,6 +90,34 @@ COMMANDS: Final = (
     Command(
         *("hold", "POST", "/groups/{group}/holds", "keep its JoinGroup or SyncGroup at the door"),
         places=("api",),
+    ),
+    Command("stop-node", "POST", "/nodes/{node_id}/stop", "stop a node"),
+    Command("start-node", "POST", "/nodes/{node_id}/start", "let it come back"),
+    Command(
+        *("crash", "POST", "/crash", "let the process die, and another take its place"),
+        flags=("power", "seed"),
+    ),
+    Command("restart", "POST", "/restart", "stop it and start it again"),
+    Command("snapshot", "POST", "/snapshots", "remember what is on its disk"),
+    Command("restore", "POST", "/snapshots/{snapshot}/restore", "let it be as it was then"),
+    Command(
+        *("puppet", "POST", "/groups/{group}/puppets", "add a scripted member"),
+        places=("topics",),
+        flags=("assignor", "client_id", "instance_id", *_TIMEOUTS),
+    ),
+    Command("describe-puppet", "GET", "/puppets/{puppet}", "what it believes"),
+    Command(
+        *("wait-puppet", "POST", "/puppets/{puppet}/wait", "until it owns so many partitions"),
+        flags=("partitions", "timeout"),
+    ),
+    Command(
+        *("script", "POST", "/puppets/{puppet}/script", "let it be slow, silent, die, leave, …"),
+        places=("deed",),
+    ),
+    Command(
+        *("commit-puppet", "POST", "/puppets/{puppet}/commit", "let it commit"),
+        places=("topic", "partition", "offset"),
+        flags=("generation", "member_id"),
     ),
     Command("holds", "GET", "/holds", "what is held"),
     Command(

@@ -69,8 +69,7 @@ def in_use() -> tuple[socket.socket, int]:
 @pytest.mark.parametrize(
     ("args", "sentence"),
     [
-        (["--durability", "os"], "a broker with controls keeps everything in memory, and durabili"),
-        (["-o", "kohort.durability=fsync"], "a broker with controls keeps everything in memory, a"),
+        (["--data-dir", "data"], "a broker with controls keeps everything in memory: leave --data"),
         (["--control-port", "many"], "--control-port many is no port: give one from 0 to 65535."),
         (["--control-port", "65536"], "--control-port 65536 is no port: give one from 0 to 65535"),
         (["--control-host", "nowhere.invalid"], "the controls cannot listen on nowhere.invalid:0"),

@@ -196,3 +196,47 @@ def test_a_reset_forgets_all_and_stays_where_it_is(ask: Asker) -> None:
     assert ask("POST", "/reset").body == before
     assert ask("GET", "/topics").body == {"topics": []}
     assert ask("POST", "/faults/check").body == {"faults": []}
+
+
+def test_puppets_share_a_group_and_deviate_as_told(ask: Asker) -> None:
+    ask("POST", "/topics/orders", partitions=2)
+    first, second = (
+        ask("POST", "/groups/billing/puppets", topics=["orders"], client_id=name).body["puppet"]
+        for name in ("a", "b")
+    )
+    ask("POST", "/groups/billing/wait", until="stable", members=2)
+    owner = ask("POST", f"/puppets/{first}/wait", partitions=1).body
+    assert (owner["client_id"], len(owner["owned"])) == ("a", 1)
+    place = {"topic": "orders", "partition": owner["owned"][0]["partition"]}
+    commit = ask("POST", f"/puppets/{first}/commit", offset=1, **place)
+    assert commit.body == {"refused_with": None}
+    late = ask("POST", f"/puppets/{first}/commit", offset=2, generation=0, **place)
+    assert late.body == {"refused_with": "ILLEGAL_GENERATION"}
+    (refused,) = ask("GET", "/groups/billing/refused-commits").body["refused_commits"]
+    assert (refused["client_id"], refused["error"]) == ("a", "ILLEGAL_GENERATION")
+    assert ask("POST", f"/puppets/{second}/script", deed="leave").status == 200
+    assert len(ask("POST", f"/puppets/{first}/wait", partitions=2).body["owned"]) == 2
+    (out,) = ask("GET", "/groups/billing/exits").body["exits"]
+    assert (out["client_id"], out["cause"]) == ("b", "member left")
+    status, why = ask.refused("POST", f"/puppets/{second}/commit", offset=1, **place)
+    assert (status, why) == (400, "puppet b of billing is gone, and commits nothing")
+    status, why = ask.refused("POST", "/groups/g/puppets", topics=["orders"], assignor="rnage")
+    assert status == 400
+    assert "rnage" in why
+
+
+def test_nodes_stop_the_broker_crashes_and_goes_back_to_a_snapshot(ask: Asker) -> None:
+    up = [node["is_up"] for node in ask("POST", "/nodes/1/stop").body["nodes"]]
+    assert up == [False, True]
+    assert ask.refused("POST", "/nodes/1/stop") == (400, "node 1 is down already")
+    assert ask.refused("POST", "/nodes/7/start")[0] == 404
+    before = ask("POST", "/nodes/1/start").body
+    ask("POST", "/topics/orders", partitions=1)
+    snapshot = ask("POST", "/snapshots").body["snapshot"]
+    ask("POST", "/topics/more", partitions=1)
+    assert ask("POST", "/crash").body == before
+    assert ask("POST", "/restart").body == before
+    assert "more" in ask("GET", "/topics").body["topics"]
+    assert ask("POST", f"/snapshots/{snapshot}/restore").body == before
+    assert ask("GET", "/topics").body["topics"] == ["orders"]
+    assert ask.refused("POST", "/snapshots/99/restore")[0] == 404
