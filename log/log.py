@@ -124,7 +124,7 @@ class Log(LogReader):
             full.opened().truncate(full.size)  # gives back what was allocated ahead
             full.dirty = True
             if self.config.sync_at_open:
-                self.sync()
+                self.sync(raises=False)  # the round that it is in may still be refused
         else:
             self.files.make_folder(self.folder)
         segment = self._segment(self.end_offset)
@@ -150,8 +150,8 @@ class Log(LogReader):
             return LogFailed(f"{self.folder} was opened for reading only")
         return LogFailed(f"{self.folder} takes nothing after: {self.failed}")
 
-    def sync(self) -> None:
-        """Makes all that was appended before durable, and only then raises `synced_offset`.
+    def sync(self, *, raises: bool = True) -> None:
+        """Makes all that was appended before durable, and only then `raises` `synced_offset`.
 
         May run in another thread while append goes on. On OSError the log is `failed`: the
         system may have dropped what it could not write, so a second sync would prove nothing.
@@ -173,7 +173,8 @@ class Log(LogReader):
                 self._folder_dirty |= folder_dirty  # synced bytes without a name are lost
                 self.failed = error
                 raise
-            self.synced_offset = end_offset
+            if raises:
+                self.synced_offset = end_offset
 
     def recover(self) -> None:
         """After a failure: opens the files again and cuts off everything that was never synced.
