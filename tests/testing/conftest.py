@@ -117,6 +117,22 @@ def committer_of() -> Iterator[Callable[..., Committer]]:
 
 
 @pytest.fixture
+def service_of() -> Callable[[Kafka], contextlib.AbstractContextManager[Service]]:
+    """For brokers that a test makes itself."""
+
+    @contextlib.contextmanager
+    def serving(kafka: Kafka) -> Iterator[Service]:
+        kafka.topic("orders", partitions=1)
+        service = Service(kafka, "billing", "orders")
+        try:
+            yield service
+        finally:
+            service.close()
+
+    return serving
+
+
+@pytest.fixture
 def service(kafka: Kafka) -> Iterator[Service]:
     kafka.topic("orders", partitions=1).produce([b"a", b"b", b"c"])
     service = Service(kafka, "billing", "orders")

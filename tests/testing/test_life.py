@@ -205,6 +205,54 @@ def test_a_frozen_clock_stands_through_a_crash_and_sessions_end_after_it(
     assert [each.cause for each in group.generations] == ["member joined", "session expired"]
 
 
+@pytest.mark.parametrize("end", ["crash", "restart", "broker_down"])
+def test_a_broker_that_ends_evicts_nobody_whose_connection_it_takes_along(
+    end: str, service_of: Callable[..., Any]
+) -> None:
+    with Kafka(evict_disconnected=True) as kafka, service_of(kafka):
+        group = kafka.group("billing").wait_stable(members=1)
+        members = group.members
+        if end == "broker_down":
+            with kafka.broker_down():
+                pass
+        else:
+            getattr(kafka, end)()
+        group.wait_stable(members=1)
+        assert group.members == members
+        assert [each.cause for each in group.generations] == ["member joined"]
+
+
+def test_what_is_held_dies_with_the_broker_and_what_comes_after_is_held(
+    kafka: Kafka, service_of: Callable[..., Any]
+) -> None:
+    group = kafka.group("billing")
+    with group.hold_joins() as held, service_of(kafka):
+        held.wait()
+        kafka.crash()
+        held.wait(2)
+        assert group.members == []
+        held.release()
+        group.wait_stable(members=1)
+
+
+def test_a_coordinator_that_loads_while_the_broker_crashes_is_there_afterwards(
+    kafka: Kafka, committer: Any
+) -> None:
+    committer.commit(1)
+    with kafka.group("billing").loading():
+        kafka.crash()
+        assert committer.committed() == 1
+    assert committer.committed() == 1
+
+
+def test_a_cluster_that_was_reset_has_its_addresses(committer_of: NewCommitter) -> None:
+    with Kafka(nodes=3) as kafka:
+        before = kafka.nodes
+        kafka.reset()
+        assert kafka.nodes == before
+        committer_of(kafka).commit(1)
+
+
 # --- snapshot, restore, fork
 
 
