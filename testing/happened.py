@@ -38,6 +38,8 @@ class Heard:
     """Seconds of wall time since the broker was made."""
     is_of_test: bool = False
     """It was the test's doing: it moved the clock, or told the group to do so."""
+    handled: Asked | None = None
+    """The request that was being handled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,9 +169,13 @@ def commits_in(heard: Iterable[Heard]) -> Iterator[Commit]:
         event = each.event
         if event.type is not EventType.COMMIT_ACCEPTED:
             continue
+        # An event is told when it is decided: where it could not be written then, it was refused.
+        refused = {} if each.handled is None else each.handled.errors_of_partitions
         for name, offset in event.detail.items():
             topic, _, index = name.rpartition("-")
             key = event.group_id, (topic, int(index))
+            if (topic, int(index)) in refused:
+                continue
             yield Commit(
                 at_ms=each.at_ms,
                 group=event.group_id,

@@ -55,9 +55,9 @@ class History:
         asked.wall_s = self.wall_s
         self._requests.append(asked)
 
-    def hear(self, node_id: int, event: Event) -> None:
+    def hear(self, node_id: int, event: Event, handled: Asked | None = None) -> None:
         is_of_test = self._hands > 0
-        self._heard.append(Heard(self._now_ms(), node_id, event, self.wall_s, is_of_test))
+        self._heard.append(Heard(self._now_ms(), node_id, event, self.wall_s, is_of_test, handled))
 
     @contextmanager
     def by_test(self) -> Iterator[None]:

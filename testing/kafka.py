@@ -329,6 +329,6 @@ class Kafka(Life):
         self.changes.tell()
 
     def _hear(self, node_id: int, event: Event) -> None:
-        self.history.hear(node_id, event)
+        self.history.hear(node_id, event, self.steering.handled)
         self.puppets.hear(event)
         self.changes.tell()

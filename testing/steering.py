@@ -28,7 +28,7 @@ class Passage:
         call: Call,
         route: Route,
         node: Node,
-        told: "Told",
+        steering: "Steering",
         is_over: Callable[[], bool],
     ) -> None:
         self.asked = asked
@@ -39,7 +39,7 @@ class Passage:
         self.on_answer: Callable[[], None] | None = None
         """Called once the answer is there, which is then kept back until `deliver`."""
         self._route = route
-        self._told = told
+        self._steering = steering
         self._is_over = is_over
 
     # --- for who steers
@@ -58,12 +58,15 @@ class Passage:
         died."""
         if self._is_over():
             return
+        self._steering.handled = self.asked
         try:
             # What it returns is dropped: the next request shall come this way too.
             self._route.handle(self.call, self.node)
         except Exception:
             _log.exception("Handling %s failed", self.asked)
             self.cut()
+        finally:
+            self._steering.handled = None
 
     def reply(self, message: Any) -> None:
         """Answer with this, whatever was answered before."""
@@ -109,7 +112,7 @@ class Passage:
             call.answer = None
             self.connection.hold(call)
             self.on_answer()
-        self._told(self.asked)
+        self._steering.told(self.asked)
 
     def hold(self, call: Call) -> None:
         self.connection.hold(call)
@@ -128,7 +131,9 @@ class Steering:
 
     def __init__(self, told: Told) -> None:
         self.keepers: list[Keeper] = []
-        self._told = told
+        self.told = told
+        self.handled: Asked | None = None
+        """What is being handled just now: what is heard meanwhile is decided for it."""
         self._count = 0
         self._connections: WeakKeyDictionary[Connection, int] = WeakKeyDictionary()
         self._numbers = count(1)
@@ -155,9 +160,9 @@ class Steering:
             topic_names=lambda id_: _name_of(node, id_),
             connection=self._number_of(call),
         )
-        passage = Passage(asked, call, route, node, self._told, is_over)
+        passage = Passage(asked, call, route, node, self, is_over)
         call.origin = passage
-        self._told(asked)
+        self.told(asked)
         if not any(keeper(passage) for keeper in self.keepers):
             passage.go_on()
 
