@@ -134,12 +134,14 @@ class Asked:
         names = self.topic_names
         return (names(topic_id) if names is not None else None) or str(topic_id)
 
-    @cached_property
+    @property
     def response(self) -> Any:
         """kio's response; None while there is none."""
-        if not self.answer:
-            return None
-        return response_decoder(self.key, self.version)(self.answer)
+        return self._decoded if self.answer else None
+
+    @cached_property
+    def _decoded(self) -> Any:
+        return response_decoder(self.key, self.version)(self.answer or b"")
 
     @property
     def errors(self) -> tuple[str, ...]:
