@@ -3,7 +3,10 @@
 A wait runs in a thread of asyncio's own (`asyncio.to_thread`), so that the consumers of the test
 live on while it lasts, and nothing has to be written twice: a twin is its class with the waits
 `awaited`, typed as they were. What asks or steers stays a plain call: it takes less than a
-millisecond. A wait that is cancelled is given up, but its thread ends with its timeout only.
+millisecond. Waits of smaller things are put into a thread by hand:
+`await asyncio.to_thread(fault.wait)`.
+
+A wait that is cancelled is given up, but its thread ends with its timeout only.
 """
 
 import asyncio
