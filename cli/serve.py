@@ -21,6 +21,7 @@ from ..broker.config import BrokerConfig, ConfigError
 from ..broker.listeners import Listener
 from ..broker.settings import Settings
 from ..log.errors import FolderInUse, LogError
+from ..topics.damage import DamagedRegistry
 from ..topics.records import UnreadableRecord
 from . import logs, memory
 from .errors import UserError
@@ -123,6 +124,11 @@ async def serve(config: BrokerConfig) -> None:
         await broker.start(listener.host, listener.port)
     except FolderInUse as error:
         raise UserError(str(error)) from error
+    except DamagedRegistry as error:
+        raise UserError(
+            f"the data in {data_dir} cannot be read ({error}): "
+            f"`kohort log repair {data_dir}` keeps what is sound; or choose another --data-dir."
+        ) from error
     except (LogError, UnreadableRecord) as error:
         raise UserError(
             f"the data in {data_dir} cannot be read ({error}): "

@@ -132,7 +132,8 @@ def test_print_config_tells_every_value_and_who_gave_it(tmp_path: Path) -> None:
             (
                 "kohort: give a command: serve (run a broker), health (ask a broker whether it is "
                 "well), groups (list, describe, reset, delete), assign (say who gets which "
-                "partition) or log (look into its files); see `kohort --help`."
+                "partition), log (look into its files) or test (steer a broker that a test has "
+                "started); see `kohort --help`."
             ),
         ),
         (
@@ -287,6 +288,7 @@ def test_a_damaged_registry_is_left_alone_with_all_that_lies_beside_it(tmp_path:
         "kohort serve: the data in data cannot be read (the registry of topics is damaged, and the "
         f"topics behind that would be forgotten: __kohort_topics-0/{log.name}: checksum "
     )
+    assert "`kohort log repair data` keeps what is sound" in done.stderr
     assert done.stderr.count("\n") == 1
     assert log.read_bytes() == damaged
     assert {path.name for path in data.iterdir()} == {
