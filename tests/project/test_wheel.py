@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PARTS = ("assignors", "broker", "cli", "log", "offsets", "protocol", "testing", "topics")
+PARTS = ("assignors", "broker", "cli", "console", "log", "offsets", "protocol", "testing", "topics")
 
 
 def run(*command: str | Path, cwd: Path, **env: str) -> str:
