@@ -318,7 +318,7 @@ FAULTS = (
     Fault(
         "Kafka: it trusts its own files after us",
         "topics/takeover.py",
-        "if files.exists(folder / name)]\n    for name in misleading:",
-        "if not files.exists(folder)]\n    for name in misleading:",
+        "if files.exists(folder / name)]\n    is_new",
+        "if not files.exists(folder)]\n    is_new",
     ),
 )

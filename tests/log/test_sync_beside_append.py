@@ -21,7 +21,7 @@ class SlowFiles(FaultyFiles):
 
     def open(self, path: Path, *, create: bool = False, read_only: bool = False) -> FaultyFile:
         super().open(path, create=create, read_only=read_only)
-        return SlowFile(self, path.name, self.contents[path])
+        return SlowFile(self, path, self.contents[path])
 
 
 class SlowFile(FaultyFile):
