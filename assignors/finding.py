@@ -61,7 +61,8 @@ def find(name: str) -> Assignor:
         raise AssignorNotFound(f"{_ELSEWHERE.get(name, _NOWHERE).format(name)}: {_what_there_is()}")
     owners = ["kohort itself"] if name in BUILTIN else []
     owners += sorted(f"{_package(entry)} ({entry.value})" for entry in installed)
-    raise AssignorNameTaken(f"{name} is the name of {len(owners)} assignors: {_and(owners)}")
+    taken = f"{name} is the name of {len(owners)} assignors, {_and(owners)}"
+    raise AssignorNameTaken(f"{taken}: {_what_there_is()}")
 
 
 def _installed(entry: EntryPoint) -> Assignor:
