@@ -33,7 +33,7 @@ class CooperativeSticky(Assignor):
         members = {name: _dated(member, told[name].generation) for name, member in members.items()}
         target = sticky_round(topics, members, told)
         kept = _without_moving(target)
-        if target.final or not target.moving or _taken_next(topics, members, kept) == 0:
+        if target.final or not _gives_back(told, kept) or _taken_next(topics, members, kept) == 0:
             return kept
         # An exchange may be what spoils the next round; upstream's own shares are the other way.
         kept = _without_moving(sticky_round(topics, members, told, exchanging=False))
@@ -47,6 +47,12 @@ def _dated(member: Subscription, generation: int | None) -> Subscription:
     speak version 1, lets an old claim win, and the partition has two owners.
     """
     return member if member.generation == generation else replace(member, generation=generation)
+
+
+def _gives_back(told: Mapping[str, Owned], kept: Assignment) -> bool:
+    """Whether a second round follows, be it for what is of no use to others, as of a topic that is
+    gone."""
+    return any(set(owned.partitions).difference(kept[name]) for name, owned in told.items())
 
 
 def _without_moving(target: Round) -> Assignment:

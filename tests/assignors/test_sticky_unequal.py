@@ -74,3 +74,12 @@ def test_an_earlier_owner_that_wants_the_topic_no_more_is_of_no_account() -> Non
     members |= having("sticky", {"a": members["a"]}, shares(a="t-0"), generation=1)
     given = assigned("sticky", Topics({"t": 3, "u": 2}), members)
     assert given == shares(a="u-0,1", b="t-1,2", c="t-0")
+
+
+def test_a_partition_of_a_topic_that_is_gone_is_given_back_without_a_third_round() -> None:
+    """Near and far are weighed anew in the second round, in which nothing else may move then."""
+    topics = Topics({"t": 2, "u": 2}, {"t": [["b"], ["b"]], "u": [["b"], ["a"]]})
+    members = group({"c0": "a", "c1": "a", "c2": "b"}, c0="t", c1="t u", c2="t u")
+    owned = shares(c0="gone-0", c1="", c2="t-0 u-0")
+    played = rounds("cooperative-sticky", topics, having("cooperative-sticky", members, owned))
+    assert len(played) == 2
