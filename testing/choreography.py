@@ -27,7 +27,8 @@ _BY_ADMIN = "member was removed by an admin: "
 
 class Hold:
     """Requests of one API of a group that wait at the door until `release`; whatever their clients
-    send after them waits, too. `with group.hold_syncs() as held:` releases at its end."""
+    send after them waits, too. To the coordinator they have not arrived: sessions go on.
+    `with group.hold_syncs() as held:` releases at its end."""
 
     def __init__(self, kafka: "Kafka", api: str, group_id: str) -> None:
         self._kafka = kafka

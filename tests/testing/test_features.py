@@ -1,6 +1,11 @@
 """The features of the harness by name, each shown in a few lines. Other tests go into each."""
 
+import json
+import urllib.request
+
 import pytest
+from kohort.console.control import Control
+from kohort.console.server import ControlServer
 from kohort.testing import BarrierTimeout, Kafka, KafkaContainer, UnusedFault
 
 from .raw import Raw
@@ -173,6 +178,20 @@ def test_feature_15_version_profiles() -> None:
             each["api_key"]: each["max_version"] for each in raw.ask("ApiVersions", 0)["api_keys"]
         }
         assert served[9] == 7  # OffsetFetch of one group only
+
+
+def test_feature_16_any_language(orders: Kafka) -> None:
+    """Over HTTP, as tests/console goes into."""
+    with ControlServer(Control(orders), "127.0.0.1", 0) as server:
+
+        def ask(path: str, **given: object) -> object:
+            body = json.dumps(given).encode() if given else None
+            request = urllib.request.Request(f"{server.url}{path}", body)
+            with urllib.request.urlopen(request) as answer:
+                return json.load(answer)
+
+        ask("/topics/orders/records", values=["a"])
+        assert len(orders.topic("orders").records()) == 1
 
 
 def test_feature_17_words_not_wire_structs(orders: Kafka) -> None:
