@@ -79,12 +79,12 @@ class Kafka(Life):
         self._host = host
         self._ports: int | Sequence[int] = port
         self._closing = ExitStack()
+        self.changes = Changes()
         self._begin(VirtualClock(), FaultyFiles())
 
     def _begin(self, clock: VirtualClock, files: FaultyFiles) -> None:
         """A broker that knows nothing of what was, but for what these files hold."""
         self._time = clock
-        self.changes = Changes()
         self.history = History(clock.now_ms)
         self.steering = Steering(self._told)
         self.faults = Faults(self)
@@ -164,7 +164,8 @@ class Kafka(Life):
         try:
             self.change(make)
         except Refused as error:
-            raise ValueError(f"topic {name}: {error}") from error
+            why = "" if error.message is None else f": {error.message}"
+            raise ValueError(f"topic {name}: {error.error.name.upper()}{why}") from error
         return Topic(self, name)
 
     def group(self, group_id: str) -> Group:

@@ -26,7 +26,7 @@ from .conftest import Asker
         ("POST", "/topics/o", {"partitions": 10**9}, 400, "partitions is at most 10000, not 10000"),
         ("POST", "/topics/o", {"partitions": True}, 400, "partitions is a whole number or null, n"),
         ("POST", "/topics/o", {"config": {"a": 1}}, 400, "config.a is a text, not 1"),
-        ("POST", "/topics/o", {"config": {"retention.ms": "x"}}, 400, "topic o: invalid_config:"),
+        ("POST", "/topics/o", {"config": {"retention.ms": "x"}}, 400, "topic o: INVALID_CONFIG:"),
         ("POST", "/topics/o", {"topic": "p"}, 400, "topic stands in the path, and not in the body"),
         ("POST", "/topics/a%20b", {}, 400, "topic a b: invalid_topic"),
         ("POST", "/topics/o/records", {}, 400, "values is missing"),

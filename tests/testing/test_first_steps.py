@@ -1,5 +1,7 @@
 """What a test does first: topics, groups, waiting, the clock, and what it is told when it fails."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from kohort.testing import BarrierTimeout, Kafka
 
@@ -52,3 +54,17 @@ def test_each_node_of_a_cluster_is_where_it_was_after_a_reset() -> None:
         before = kafka.bootstrap_servers
         kafka.reset()
         assert kafka.bootstrap_servers == before
+
+
+def test_who_waits_while_a_broker_is_reset_waits_for_what_comes_then(kafka: Kafka) -> None:
+    with ThreadPoolExecutor() as threads:
+        waits = threads.submit(kafka.group("billing").wait_stable, 1)
+        kafka.reset()
+        kafka.topic("orders", partitions=1)
+        kafka.puppet("billing", topics=["orders"])
+        assert waits.result(10).state == "Stable"
+
+
+def test_a_topic_that_kafka_would_refuse_is_refused_in_its_words(kafka: Kafka) -> None:
+    with pytest.raises(ValueError, match=r"topic orders: INVALID_CONFIG: .*retention\.ms"):
+        kafka.topic("orders", config={"retention.ms": "for ever"})
