@@ -28,7 +28,7 @@ from .conftest import Asker
         ("POST", "/topics/o", {"config": {"a": 1}}, 400, "config.a is a text, not 1"),
         ("POST", "/topics/o", {"config": {"retention.ms": "x"}}, 400, "topic o: INVALID_CONFIG:"),
         ("POST", "/topics/o", {"topic": "p"}, 400, "topic stands in the path, and not in the body"),
-        ("POST", "/topics/a%20b", {}, 400, "topic a b: invalid_topic"),
+        ("POST", "/topics/a%20b", {}, 400, "topic a b: INVALID_TOPIC"),
         ("POST", "/topics/o/records", {}, 400, "values is missing"),
         ("POST", "/topics/o/records", {"values": ["a"]}, 404, "there is no topic o"),
         ("POST", "/topics/o/records", {"values": ["a"], "keys": []}, 400, "there are 0 keys for 1"),
