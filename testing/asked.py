@@ -51,6 +51,8 @@ class Asked:
     wall_s: float = 0.0
     """Seconds of wall time since the broker was made."""
     answered_wall_s: float | None = None
+    kept_bytes: int = 0
+    """What the history holds of it: its records, its answer."""
 
     @property
     def api(self) -> str:
@@ -104,6 +106,13 @@ class Asked:
             for topic, each, index in self.named(self.message)
             if hasattr(each, "committed_offset")
         }
+
+    @property
+    def records_bytes(self) -> int:
+        """What a Produce brings."""
+        if self.key != 0:
+            return 0
+        return sum(len(each.records or b"") for _, each, _ in self.named(self.message))
 
     @cached_property
     def assignments(self) -> dict[str, tuple[TopicPartition, ...]]:

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from .kafka import Kafka
 
 
+# A month with a puppet is 860,000 heartbeats, which take half a minute of wall time.
+PASSING_SECONDS = 600
+
+
 class VirtualClock:
     """Follows `wall` until it is frozen; what it was moved by stays. Never goes back."""
 
@@ -99,16 +103,16 @@ class ClockControl:
         total_ms = round((minutes * 60 + seconds) * 1000) + ms
         if total_ms < 0:
             raise ValueError("time does not go back")
-        self._kafka.run(self._pass(lambda: None, total_ms))
+        self._kafka.run(self._pass(lambda: None, total_ms), PASSING_SECONDS)
 
     def run_until(self, condition: Callable[[], object], *, within_days: float = 30) -> None:
         """Jump from one deadline to the next until `condition()` is true.
 
-        `condition` is asked from the broker's thread: it looks at `kafka.history` or at plain data
-        of the test, not at anything that waits. Raises AssertionError when nothing is left to fall
-        due, or would not `within_days` from now."""
+        `condition` is asked from the broker's thread: it looks at this broker's groups and history,
+        or at plain data of the test, not at anything that waits. Raises AssertionError when nothing
+        is left to fall due, or would not `within_days` from now."""
         limit_ms = round(within_days * 24 * 3600 * 1000)
-        if not self._kafka.run(self._pass(condition, limit_ms)):
+        if not self._kafka.run(self._pass(condition, limit_ms), PASSING_SECONDS):
             raise AssertionError(
                 f"the clock has gone {within_days:g} days ahead, and the condition is still false"
             )

@@ -64,6 +64,7 @@ def never_answer(passage: Passage) -> bool:
 
 def drop(passage: Passage) -> bool:
     """Break the connection before anything is done: the client cannot know that nothing was."""
+    passage.keep()  # Nor is what came on its heels done.
     passage.cut()
     return True
 

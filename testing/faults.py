@@ -120,17 +120,23 @@ class Fault:
         if asked.api != self.api or self.is_used_up:
             return False
         if misses := self.where.misses(asked):
-            self._near.append((asked, misses))
+            self._nearly(asked, misses)
             return False
         self._fitting += 1
         if self._fitting < self._nth:
-            self._near.append((asked, [f"number {self._fitting} of those that fit"]))
+            self._nearly(asked, [f"number {self._fitting} of those that fit"])
             return False
         if self._chance is not None and self._chance[1].random() >= self._chance[0]:
             return False
         self.fired.append(asked)
         asked.faults.append(self.what)
         return self._deed(passage)
+
+    def _nearly(self, asked: Asked, why: list[str]) -> None:
+        """The nearest are kept, of the same nearness the first."""
+        self._near.append((asked, why))
+        self._near.sort(key=lambda near: len(near[1]))
+        del self._near[NEAR_MISSES:]
 
     @property
     def is_used_up(self) -> bool:
@@ -146,8 +152,7 @@ class Fault:
         where = f" ({self.where})" if str(self.where) else ""
         times = "" if self.times in (None, 1) else f" of {self.times} times"
         lines = [f"{self.api}{where}: {self.what}, fired {len(self.fired)}{times}"]
-        nearest = sorted(self._near, key=lambda near: len(near[1]))[:NEAR_MISSES]
-        lines += [f"    nearly: {asked}, but it was {', '.join(why)}" for asked, why in nearest]
+        lines += [f"    nearly: {asked}, but it was {', '.join(why)}" for asked, why in self._near]
         if not self._near and not self.fired:
             came = sorted({each.api for each in kafka.history.requests})
             lines.append(

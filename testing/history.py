@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import takewhile
 
 from ..broker.groups.voice import Event
 from .asked import Asked
@@ -30,6 +31,9 @@ from .happened import (
 
 # A test that runs for minutes must not fill the memory; what is older is forgotten.
 REQUESTS_MAX = 100_000
+# Records that were produced and fetched, of the requests that are kept: some fifty full answers of
+# Kafka's fetch.max.bytes would be this much, and of the oldest nothing is kept beyond.
+BYTES_MAX = 256 * 1024 * 1024
 EVENTS_MAX = 100_000
 CLOCK_MOVES_MAX = 10_000
 
@@ -44,7 +48,8 @@ class History:
         self._wall = wall
         self._began = wall()
         self._hands = 0
-        self._requests: deque[Asked] = deque(maxlen=REQUESTS_MAX)
+        self._requests: deque[Asked] = deque()
+        self._bytes = 0
         self._heard: deque[Heard] = deque(maxlen=EVENTS_MAX)
         self._moves: deque[ClockMove] = deque(maxlen=CLOCK_MOVES_MAX)
         self._marks: list[Mark] = []
@@ -54,6 +59,22 @@ class History:
     def note(self, asked: Asked) -> None:
         asked.wall_s = self.wall_s
         self._requests.append(asked)
+        self._keep(asked, asked.records_bytes)
+
+    def note_answer(self, asked: Asked) -> None:
+        asked.answered_wall_s = self.wall_s
+        self._keep(asked, len(asked.answer or b""))
+
+    def _keep(self, asked: Asked, more_bytes: int) -> None:
+        """Forget the oldest requests that do not fit any more beside this one."""
+        if not self._requests or asked.number < self._requests[0].number:
+            return  # It is forgotten already.
+        asked.kept_bytes += more_bytes
+        self._bytes += more_bytes
+        while len(self._requests) > REQUESTS_MAX or (
+            self._bytes > BYTES_MAX and len(self._requests) > 1
+        ):
+            self._bytes -= self._requests.popleft().kept_bytes
 
     def hear(self, node_id: int, event: Event, handled: Asked | None = None) -> None:
         is_of_test = self._hands > 0
@@ -88,6 +109,11 @@ class History:
     def requests(self) -> list[Asked]:
         """In the order of their arrival."""
         return list(self._requests)
+
+    def requests_after(self, number: int) -> list[Asked]:
+        """Those that came after the one of this number."""
+        newest_first = takewhile(lambda each: each.number > number, reversed(self._requests))
+        return list(newest_first)[::-1]
 
     def requests_of(
         self, api: str, *, group: str | None = None, client_id: str | None = None

@@ -31,10 +31,16 @@ class LoopThread:
     def run(self, awaitable: Coroutine[Any, Any, T], seconds: float = PATIENCE_SECONDS) -> T:
         """Await it on the loop."""
         assert threading.current_thread() is not self._thread, "the loop cannot wait for itself"
-        return asyncio.run_coroutine_threadsafe(awaitable, self._loop).result(seconds)
+        awaited = asyncio.run_coroutine_threadsafe(awaitable, self._loop)
+        try:
+            return awaited.result(seconds)
+        finally:
+            awaited.cancel()  # Who gave up, or was interrupted, leaves nothing under way.
 
     def ask(self, what: Callable[[], T]) -> T:
-        """Call it on the loop, between two turns of the broker."""
+        """Call it on the loop, between two turns of the broker; at once, if we are there."""
+        if threading.current_thread() is self._thread:
+            return what()
 
         async def asked() -> T:
             return what()

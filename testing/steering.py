@@ -40,6 +40,7 @@ class Passage:
         """Called once the answer is there, which is then kept back until `deliver`."""
         self._route = route
         self._steering = steering
+        self._seen_by: list[Keeper] = []
         self._is_over = is_over
 
     # --- for who steers
@@ -49,9 +50,16 @@ class Passage:
         self.connection.hold(self.call)
 
     def go_on(self) -> None:
-        """Handle it. Nothing happens for a client that has gone meanwhile."""
-        if not self.is_gone:
-            self.handle()
+        """Handle it, unless somebody who has not seen it yet keeps it. Nothing happens for a client
+        that has gone meanwhile."""
+        if self.is_gone:
+            return
+        for keeper in list(self._steering.keepers):
+            if keeper not in self._seen_by:
+                self._seen_by.append(keeper)
+                if keeper(self):
+                    return
+        self.handle()
 
     def handle(self) -> None:
         """Handle it, whether or not anybody is there to be answered; not by a broker that has
@@ -163,8 +171,7 @@ class Steering:
         passage = Passage(asked, call, route, node, self, is_over)
         call.origin = passage
         self.told(asked)
-        if not any(keeper(passage) for keeper in self.keepers):
-            passage.go_on()
+        passage.go_on()
 
     def _number_of(self, call: Call) -> int:
         connection = cast("Connection", call.origin)

@@ -7,6 +7,7 @@ from confluent_kafka import TopicPartition
 from kohort.testing import BarrierTimeout, Kafka
 
 from .conftest import Committer, Service
+from .raw import Raw
 
 pytestmark = pytest.mark.clients
 
@@ -60,6 +61,23 @@ def test_a_round_is_held_open_while_members_wait_for_their_assignment(
     group.wait_stable(members=1)
     kafka.wait_request("OffsetFetch", group="billing")  # of what it was given
     assert service.assigned == [("orders", 0), ("orders", 1)]
+
+
+def test_who_was_delayed_or_held_before_waits_at_the_next_door_too(kafka: Kafka) -> None:
+    group = kafka.group("billing")
+    kafka.faults.delay("SyncGroup", ms=1)
+    first, second = group.hold_syncs(), group.hold_syncs()
+    with Raw(kafka) as raw:
+        joined = raw.join("billing")
+        who = {"member_id": joined["member_id"], "generation_id": joined["generation_id"]}
+        raw.send("SyncGroup", 3, group_id="billing", **who)
+        assert first.wait() == kafka.history.requests_of("SyncGroup")
+        first.release()
+        assert second.wait() == kafka.history.requests_of("SyncGroup")
+        assert group.state == "CompletingRebalance"
+        second.release()
+        assert raw.read()["error_code"] == "none"
+    group.wait_stable(members=1)
 
 
 def test_a_hold_that_nobody_reaches_tells_the_story(kafka: Kafka) -> None:

@@ -2,12 +2,16 @@
 fault which does not fire fails its test."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import KafkaException, TopicPartition
 from kohort.testing import Kafka, UnusedFault
+from kohort.testing.faults import NEAR_MISSES
 
 from .conftest import Committer
+from .raw import Raw
+from .test_mistakes import COMMIT, commit
 
 pytestmark = pytest.mark.clients
 
@@ -168,6 +172,31 @@ def test_a_fault_that_never_fired_tells_what_nearly_fitted(
         f"    no LeaveGroup has come since it was set; what came at all: {came}",
     ]
     kafka.faults.check()  # what was told once is forgotten
+
+
+def test_of_what_nearly_fitted_the_nearest_are_kept(kafka: Kafka) -> None:
+    fault = kafka.faults.drop("OffsetCommit", group="g", client_id="other")
+    with Raw(kafka) as raw:
+        for group in (*"abcdefgh", "g"):
+            commit(raw, group)
+    assert len(fault._near) == NEAR_MISSES
+    assert "OffsetCommit v7 g from raw" in fault.tell(kafka).splitlines()[1]
+    fault.cancel()
+
+
+def test_what_came_on_the_heels_of_a_dropped_request_is_not_done_either(kafka: Kafka) -> None:
+    kafka.topic("orders", partitions=1)
+    kafka.faults.drop("OffsetCommit")
+    with Raw(kafka) as raw:
+        connected, frames = raw.socket, list[bytes]()
+        raw.socket = SimpleNamespace(sendall=frames.append)  # type: ignore[assignment]
+        for _ in range(2):
+            raw.send("OffsetCommit", 7, group_id="g", **COMMIT)
+        raw.socket = connected
+        connected.sendall(b"".join(frames))
+        with pytest.raises(ConnectionError):
+            raw.read()
+    assert kafka.group("g").committed("orders", 0) is None
 
 
 def test_words_that_are_wrong_are_told_at_once(kafka: Kafka) -> None:

@@ -40,6 +40,33 @@ def test_a_barrier_that_fails_tells_the_story_of_the_group(kafka: Kafka) -> None
     )
 
 
+def test_time_passes_until_a_group_is_as_a_test_wants_it(kafka: Kafka) -> None:
+    kafka.topic("orders", partitions=1)
+    puppet = kafka.puppet("billing", topics=["orders"])
+    group = kafka.group("billing").wait_stable(members=1)
+    puppet.silence()
+    before = kafka.clock.now_ms
+    kafka.clock.run_until(lambda: group.state == "Empty")
+    assert 40_000 < kafka.clock.now_ms - before < 60_000
+
+
+def test_what_has_come_true_outside_the_broker_is_seen_when_time_is_up(kafka: Kafka) -> None:
+    asked: list[bool] = []
+
+    def is_asked_a_second_time() -> bool:
+        asked.append(True)
+        return len(asked) == 2
+
+    kafka.wait(is_asked_a_second_time, timeout=0.01)
+
+
+def test_a_broker_that_a_test_has_stopped_can_be_stopped_again_and_says_so_when_asked() -> None:
+    with Kafka() as kafka:
+        kafka.stop()
+        with pytest.raises(AssertionError, match="start it first"):
+            _ = kafka.group("billing").state
+
+
 def test_nothing_is_left_of_a_broker_that_was_reset(kafka: Kafka) -> None:
     kafka.topic("orders", partitions=2).produce([b"a"])
     before = kafka.bootstrap_servers

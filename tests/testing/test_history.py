@@ -7,6 +7,7 @@ from confluent_kafka import KafkaException
 from kohort.broker.groups.voice import Event, EventType
 from kohort.offsets.causes import Cause
 from kohort.testing import Kafka
+from kohort.testing.asked import Asked
 from kohort.testing.history import History
 from kohort.testing.report import LINE_CHARACTERS_MAX, LINES_MAX, duration, report, timeline
 
@@ -32,6 +33,27 @@ def stopwatch() -> Stopwatch:
 @pytest.fixture
 def history(stopwatch: Stopwatch) -> History:
     return History(lambda: int(stopwatch.seconds * 1000), stopwatch)
+
+
+def fetch(number: int, answer_bytes: int) -> Asked:
+    return Asked(number, 0, 1, 1, 4, "client", "/host", None, answer=bytes(answer_bytes))
+
+
+def test_records_are_kept_as_far_as_they_fit_into_memory(
+    history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kohort.testing.history.BYTES_MAX", 1000)
+    fetches = [fetch(1, 300), fetch(2, 600), fetch(3, 200), fetch(4, 5000)]
+    for each in fetches[:3]:
+        history.note(each)
+    for each in fetches[:3]:
+        history.note_answer(each)
+    assert history.requests == fetches[1:3]
+    assert history.requests_after(2) == fetches[2:3]
+    history.note_answer(fetches[0])  # forgotten already, and no matter
+    history.note(fetches[3])
+    history.note_answer(fetches[3])
+    assert history.requests == fetches[3:]
 
 
 def test_a_generation_lasts_until_the_next_round_is_opened(
