@@ -78,6 +78,8 @@ class Hold:
             return False  # It only comes for its id (KIP-394): nobody has joined yet.
         passage.keep()
         self._passages.append(passage)
+        # It may have been kept elsewhere before, and not come just now.
+        self._kafka.changes.tell()
         return True
 
 

@@ -60,6 +60,8 @@ class Doctor:
     # --- on the broker's loop
 
     def _connected(self) -> list[Finding]:
+        if not self._kafka.broker.is_running:
+            return []
         open_connections = self._kafka.steering.open_connections()
         last = {each.member_id: each for each in self._kafka.history.requests if each.member_id}
         wall_s = self._kafka.history.wall_s

@@ -141,11 +141,19 @@ def pytest_runtest_makereport(
             _draw(item, report)
     if report.failed and call.when != "teardown":  # then they may be gone
         for kafka in item.stash.get(_BROKERS, []):
-            from .report import report as told
-
-            if text := told(kafka):
+            if text := _told(kafka):
                 report.sections.append(("kafka", text))
     return report
+
+
+def _told(kafka: "Kafka") -> str:
+    from .report import report
+
+    try:
+        return report(kafka)
+    except Exception as error:
+        # pytest would end the whole run: a broker that is out of order fails its own test only.
+        return f"what happened cannot be told: {error!r}"
 
 
 def _draw(item: pytest.Item, report: pytest.TestReport) -> None:

@@ -42,8 +42,10 @@ _UNTOLD_EVENTS = frozenset(
 
 
 def report(kafka: "Kafka") -> str:
-    """Several lines; "" for a broker that nobody has asked for anything but its routine."""
-    stories = [group.story() for group in kafka.groups[:GROUPS_MAX]]
+    """Several lines; "" for a broker that nobody has asked for anything but its routine. One that
+    the test has stopped, or that could not start again, has its past only."""
+    groups = kafka.groups[:GROUPS_MAX] if kafka.broker.is_running else []
+    stories = [group.story() for group in groups]
     lines = timeline(kafka.history)
     if found := kafka.doctor.findings:
         stories.append("\n".join(["the doctor says", *(f"  {each}" for each in found)]))

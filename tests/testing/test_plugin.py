@@ -46,6 +46,38 @@ def test_a_test_that_fails_by_itself_is_not_blamed_for_its_faults(
     result.stdout.no_fnmatch_line("*UnusedFault*")
 
 
+def test_a_broker_that_a_test_has_stopped_or_that_cannot_start_ends_no_run(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makepyfile(
+        """
+        def test_that_stops_it(kafka):
+            kafka.stop()
+
+        def test_that_fails_without_it(kafka):
+            kafka.stop()
+            assert kafka is None
+
+        def test_whose_disk_fails(kafka):
+            kafka.topic("orders", partitions=1)
+            kafka.disk.fail("make_folder")
+            kafka.crash()
+
+        def test_that_breaks_it(kafka):
+            kafka.history = None
+            assert kafka is None
+
+        def test_after_them(kafka):
+            pass
+        """
+    )
+    result = run(pytester)
+    result.assert_outcomes(failed=3, passed=2)
+    result.stdout.fnmatch_lines(
+        ["E * assert * is None", "E *OSError:*", "what happened cannot be told: AttributeError*"]
+    )
+
+
 def test_each_test_has_a_broker_of_its_own(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
