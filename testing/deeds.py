@@ -13,6 +13,7 @@ from .steering import Passage
 
 Deed = Callable[[Passage], bool]
 
+PRODUCE = 0
 METADATA = 3
 # Size and correlation id: a client finds the answer of its request, and then nonsense in it.
 _FRONT_BYTES = 8
@@ -29,6 +30,9 @@ def answer(error: ErrorCode) -> Deed:
             # Without brokers in the answer a client would be told that there is no cluster.
             passage.on_answer = lambda: passage.reply(_with_error(asked.response, error))
             return False
+        if asked.key == PRODUCE and asked.message.acks == 0:
+            passage.call.no_reply_but_the_end(f"a fault of this test: {error.name.upper()}")
+            return True
         passage.reply(refusal(asked.key, asked.version, asked.message, error))
         return True
 

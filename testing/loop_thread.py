@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
+from concurrent.futures import CancelledError
 from typing import Any, Self, TypeVar
 
 T = TypeVar("T")
@@ -23,7 +24,7 @@ class LoopThread:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.run(_turns())
+        self.run(_end())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(PATIENCE_SECONDS)
         self._loop.close()
@@ -34,6 +35,8 @@ class LoopThread:
         awaited = asyncio.run_coroutine_threadsafe(awaitable, self._loop)
         try:
             return awaited.result(seconds)
+        except CancelledError:
+            raise RuntimeError("the broker was stopped while it was waited for") from None
         finally:
             awaited.cancel()  # Who gave up, or was interrupted, leaves nothing under way.
 
@@ -52,7 +55,10 @@ class LoopThread:
         self._loop.call_soon_threadsafe(what)
 
 
-async def _turns() -> None:
-    """What was aborted is closed in the next turn; a connection that came too late, after two."""
+async def _end() -> None:
+    """Who still waits is told. What was aborted is closed in the next turn; a connection that came
+    too late, after two."""
+    for task in asyncio.all_tasks() - {asyncio.current_task()}:
+        task.cancel()
     for _ in range(3):
         await asyncio.sleep(0)

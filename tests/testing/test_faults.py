@@ -174,6 +174,13 @@ def test_a_fault_that_never_fired_tells_what_nearly_fitted(
     kafka.faults.check()  # what was told once is forgotten
 
 
+def test_who_wants_no_answer_to_a_produce_learns_of_an_error_by_the_end(kafka: Kafka) -> None:
+    kafka.faults.answer("Produce", error="NOT_LEADER_OR_FOLLOWER")
+    with Raw(kafka) as raw:
+        raw.send("Produce", 9, transactional_id=None, acks=0, timeout=1000, topic_data=[])
+        assert raw.socket.recv(1) == b""
+
+
 def test_of_what_nearly_fitted_the_nearest_are_kept(kafka: Kafka) -> None:
     fault = kafka.faults.drop("OffsetCommit", group="g", client_id="other")
     with Raw(kafka) as raw:

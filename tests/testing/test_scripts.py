@@ -3,6 +3,7 @@
 import io
 import threading
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from confluent_kafka import Consumer
@@ -37,6 +38,16 @@ def test_a_script_is_told_of_a_fault_that_never_fired_and_no_thread_is_left() ->
 
 
 @pytest.mark.clients
+def test_who_waits_for_a_broker_that_is_stopped_is_told_at_once() -> None:
+    began = threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        with Kafka() as kafka:
+            waiting = pool.submit(kafka.run, kafka.changes.until(began.set, 30))
+            assert began.wait(10)
+        with pytest.raises(RuntimeError, match="the broker was stopped while it was waited for"):
+            waiting.result(10)
+
+
 def test_code_that_was_written_for_a_container_runs_as_it_is() -> None:
     container = (
         KafkaContainer("confluentinc/cp-kafka:7.6.0", port=9093, mem_limit="1g")
