@@ -4,12 +4,13 @@ kio's messages have Kafka's field names, and those are the same thing in nearly 
 is looked for is found by name. So a new version of an API breaks nobody's test.
 """
 
-from collections.abc import Iterator
+import difflib
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from ..protocol.apis import BY_KEY
+from ..protocol.apis import APIS, BY_KEY
 from ..protocol.consumer_protocol import read_assignment
 from ..protocol.errors import ErrorCode, ProtocolError
 from ..protocol.messages import response_decoder
@@ -22,6 +23,7 @@ _TOPICS = ("topics", "topic_data", "responses")
 _NAMES = ("name", "topic")
 _PARTITIONS = ("partitions", "partition_indexes", "partition_data", "partition_index")
 _INDEXES = ("partition_index", "partition", "index")
+_APIS = {api.name.lower(): api.name for api in APIS}
 
 
 @dataclass(eq=False)
@@ -44,6 +46,8 @@ class Asked:
     """The frame, or several of them; empty: it gets none (Produce with acks 0)."""
     faults: list[str] = field(default_factory=list)
     """What was done to it (faults.py)."""
+    is_held: bool = False
+    """It waits at the door until a test lets it in (choreography.py)."""
     topic_names: Any = None
     """Topic id -> name, as far as the broker knew when it arrived."""
     connection: int = 0
@@ -173,8 +177,23 @@ class Asked:
     def __str__(self) -> str:
         whose = f" {self.group}" if self.group else ""
         member = f" by {self.member_id}" if self.member_id else ""
-        said = "not answered" if self.answer is None else ", ".join(self.errors) or "ok"
+        waits = "held by the test" if self.is_held else "not answered"
+        said = waits if self.answer is None else ", ".join(self.errors) or "ok"
         return f"{self.api} v{self.version}{whose}{member} from {self.client_id or '?'}: {said}"
+
+
+def api_named(name: str) -> str:
+    """Kafka's spelling of an API's name, whatever its case. Raises ValueError for another name:
+    a test would wait in vain for its requests."""
+    found = _APIS.get(name.lower())
+    if found is None:
+        raise ValueError(f"there is no API called {name}{nearest(name, _APIS.values())}")
+    return found
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f": did you mean {near[0]}?" if near else "."
 
 
 def partitions_in(assignment: bytes) -> tuple[TopicPartition, ...]:

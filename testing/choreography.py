@@ -66,6 +66,7 @@ class Hold:
                 self._kafka.steering.keepers.remove(self._meet)
             passages, self._passages = self._passages, []
             for passage in passages:
+                passage.asked.is_held = False
                 passage.go_on()
 
         self._kafka.ask(lambda _broker: release())
@@ -77,6 +78,7 @@ class Hold:
         if self._api == "JoinGroup" and asked.member_id is None and asked.version >= 4:
             return False  # It only comes for its id (KIP-394): nobody has joined yet.
         passage.keep()
+        asked.is_held = True
         self._passages.append(passage)
         # It may have been kept elsewhere before, and not come just now.
         self._kafka.changes.tell()

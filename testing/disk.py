@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..broker.broker import MEMORY_FOLDER
-from .faults import nearest
+from .asked import nearest
 from .faulty_files import Fault, FaultyFiles
 
 if TYPE_CHECKING:

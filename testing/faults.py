@@ -4,16 +4,14 @@ A fault names an API and an error as Kafka does, and whom it is for. One that ne
 test, which would otherwise have tested nothing, and tells what nearly fitted.
 """
 
-import difflib
 import random
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..protocol.apis import APIS
 from ..protocol.errors import ErrorCode
 from . import deeds
-from .asked import Asked
+from .asked import Asked, api_named, nearest
 from .deeds import Deed
 from .refusals import can_refuse
 from .steering import Passage
@@ -24,8 +22,6 @@ if TYPE_CHECKING:
 
 # So many requests that nearly fitted are told.
 NEAR_MISSES = 5
-
-_APIS = {api.name.lower(): api.name for api in APIS}
 
 
 class UnusedFault(AssertionError):
@@ -178,7 +174,7 @@ class Faults:
     def answer(self, api: str, error: str, **how: object) -> Fault:
         """Answer with an error (`NOT_COORDINATOR`) and do nothing of what is asked."""
         code = _error_named(error)
-        name = _api_named(api)
+        name = api_named(api)
         if not can_refuse(*_newest(name)):
             raise ValueError(f"an answer to {name} has no room for an error")
         return self._add(f"answered with {code.name.upper()}", deeds.answer(code), name, how)
@@ -257,7 +253,7 @@ class Faults:
         return False
 
     def _add(self, what: str, deed: Deed, api: str, how: dict[str, object]) -> Fault:
-        fault = _fault(self._kafka, what, deed, _api_named(api), **how)  # type: ignore[arg-type]
+        fault = _fault(self._kafka, what, deed, api_named(api), **how)  # type: ignore[arg-type]
         self._kafka.ask(lambda _broker: self._set.append(fault))
         return fault
 
@@ -293,13 +289,6 @@ def _ms(seconds: float, ms: int) -> int:
     return total
 
 
-def _api_named(name: str) -> str:
-    found = _APIS.get(name.lower())
-    if found is None:
-        raise ValueError(f"there is no API called {name}{nearest(name, _APIS.values())}")
-    return found
-
-
 def _newest(name: str) -> tuple[int, int]:
     api = next(api for api in APIS if api.name == name)
     return api.key, api.max_version
@@ -311,8 +300,3 @@ def _error_named(name: str) -> ErrorCode:
         known = [each.upper() for each in names]
         raise ValueError(f"Kafka has no error called {name}{nearest(name.upper(), known)}")
     return ErrorCode[name.lower()]
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, list(known), n=1)
-    return f": did you mean {near[0]}?" if near else "."

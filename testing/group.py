@@ -1,5 +1,6 @@
 """One consumer group, as a test asks about it and waits for it."""
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self, TypeVar
@@ -9,7 +10,7 @@ from ..broker.groups.group import Group as Known
 from ..broker.groups.states import STABLE
 from ..broker.node import Node
 from ..topics.names import OFFSETS_TOPIC
-from .asked import TopicPartition, partitions_in
+from .asked import TopicPartition, nearest, partitions_in
 from .choreography import Hold, Loading, evict, expire, rebalance
 from .happened import Commit, Exit, Generation
 from .story import explain, tell
@@ -100,10 +101,14 @@ class Group:
         return self.kafka.history.exits(self.group_id)
 
     def explain(self) -> str:
-        """One sentence: what the group waits for, which timer runs, how long it still does."""
-        return self._look(
+        """One sentence: what the group waits for, which timer runs, how long it still does; and
+        one on requests of it that the test holds."""
+        said = self._look(
             lambda: explain(self._coordinator, self.group_id, self.kafka.clock.now_ms)
         )
+        requests = (each for each in self.kafka.history.requests if self.group_id in each.groups)
+        held = Counter(each.api for each in requests if each.is_held)
+        return said + "".join(f" The test holds {n} × {api} of it." for api, n in held.items())
 
     def story(self) -> str:
         """All that can be said of it, over several lines."""
@@ -140,7 +145,8 @@ class Group:
                     return member if who is None or member.is_called(who) else None
             return None
 
-        return self._wait(owner, f"to give {topic}-{partition} to {who or 'somebody'}", timeout)
+        what = f"to give {topic}-{partition} to {who or 'somebody'}"
+        return self._wait(owner, what, timeout, (topic, partition))
 
     def wait_committed(
         self,
@@ -156,7 +162,8 @@ class Group:
             return None if found is None or (offset is not None and found < offset) else (found,)
 
         what = "any offset" if offset is None else f"offset {offset}"
-        return self._wait(committed, f"to have {what} of {topic}-{partition} committed", timeout)[0]
+        what = f"to have {what} of {topic}-{partition} committed"
+        return self._wait(committed, what, timeout, (topic, partition))[0]
 
     def wait_empty(self, timeout: float = TIMEOUT_SECONDS) -> Self:
         """Until it has no members."""
@@ -218,12 +225,20 @@ class Group:
             )
         return found[0]
 
-    def _wait(self, check: Callable[[], T | None], what: str, timeout: float) -> T:
-        """`check` is asked on the broker's loop after whatever happens there."""
+    def _wait(
+        self,
+        check: Callable[[], T | None],
+        what: str,
+        timeout: float,
+        place: TopicPartition | None = None,
+    ) -> T:
+        """`check` is asked on the broker's loop after whatever happens there. `place`: what it is
+        about."""
         found, story = self.kafka.run(self._until(check, timeout), timeout + TIMEOUT_SECONDS)
         if found is None:
+            missing = "" if place is None else self._look(lambda: self._missing(*place))
             raise BarrierTimeout(
-                f"{self.group_id} was waited for {timeout:g} s {what}, in vain.\n{story}"
+                f"{self.group_id} was waited for {timeout:g} s {what}, in vain.{missing}\n{story}"
             )
         return found
 
@@ -307,6 +322,16 @@ class Group:
         places = [(topic, index) for topic, indexes in topics.items() for index in indexes]
         found = {place: self._committed(*place) for place in places}
         return {place: offset for place, offset in found.items() if offset is not None}
+
+    def _missing(self, topic: str, partition: int) -> str:
+        """A sentence where there is no such partition, and so nothing that could become of it."""
+        topics = self.kafka.broker.node.topics
+        found = topics.get(topic)
+        if found is None:
+            return f" There is no topic {topic}{nearest(topic, (each.name for each in topics))}"
+        if found.partition(partition) is None:
+            return f" There is no partition {topic}-{partition}: they count from 0."
+        return ""
 
     def _tell(self) -> str:
         requests = (each for each in self.kafka.history.requests if self.group_id in each.groups)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from itertools import takewhile
 
 from ..broker.groups.voice import Event
-from .asked import Asked
+from .asked import Asked, api_named
 from .happened import (
     ClockMove,
     Commit,
@@ -119,7 +119,8 @@ class History:
         self, api: str, *, group: str | None = None, client_id: str | None = None
     ) -> list[Asked]:
         """Those of one API by Kafka's name of it: `OffsetCommit`."""
-        return [each for each in self.requests if matches(each, api, group, client_id)]
+        name = api_named(api)
+        return [each for each in self.requests if matches(each, name, group, client_id)]
 
     @property
     def events(self) -> list[Heard]:

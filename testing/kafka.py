@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+import warnings
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -17,7 +18,7 @@ from ..log.rounds import Durability
 from ..protocol.profiles import NEWEST
 from ..topics.admin import NewTopic, check_new_topic, plan_topic
 from ..topics.errors import Refused
-from .asked import Asked
+from .asked import Asked, api_named
 from .choreography import FastEviction
 from .clock import ClockControl, VirtualClock
 from .disk import Disk
@@ -72,6 +73,8 @@ class Kafka(Life):
             config = BrokerConfig(
                 {"kohort.nodes": str(nodes), "kohort.profile": profile, **(config or {})}
             )
+            for sentence in config.warnings():  # of keys that nobody knows, or that change nothing
+                warnings.warn(sentence, stacklevel=2)
         self._config = with_preset(config, preset)
         self._evict_disconnected = evict_disconnected
         self._loop = loop
@@ -207,6 +210,7 @@ class Kafka(Life):
     ) -> Asked:
         """Until `count` requests of this API (`OffsetCommit`) have arrived since the start, or
         since the request number `after`; returns the last of them."""
+        api = api_named(api)
 
         found, looked_at = list[Asked](), after
 

@@ -56,21 +56,23 @@ class TimelinePage:
         self._path.write_text(page(self._sections), encoding="utf-8")
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        terminalreporter.write_line(f"timeline of {len(self._sections)} tests: {self._path}")
+        count = len(self._sections)
+        terminalreporter.write_line(f"timeline of {count} test{'s' * (count != 1)}: {self._path}")
 
 
 def page(sections: list[Section]) -> str:
     """The whole file. Failed tests first, and open."""
     ordered = sorted(sections, key=lambda each: each.outcome != "failed")
     failed = sum(each.outcome == "failed" for each in sections)
+    tests = f"{len(sections)} test{'s' * (len(sections) != 1)}"
     left_out = len(ordered) - TESTS_MAX
     more = f"<p>{left_out} more passed or were skipped.</p>" if left_out > 0 else ""
     return (
         "<!doctype html>\n<html lang=en><head><meta charset=utf-8>"
         '<meta name=viewport content="width=device-width, initial-scale=1">'
-        f"<title>Kafka timeline: {len(sections)} tests, {failed} failed</title>"
+        f"<title>Kafka timeline: {tests}, {failed} failed</title>"
         f"<style>{STYLE}</style></head><body>"
-        f"<h1>Kafka timeline</h1><p>{len(sections)} tests with a broker, {failed} failed. "
+        f"<h1>Kafka timeline</h1><p>{tests} with a broker, {failed} failed. "
         "Time is wall time since the broker of the test was started.</p>"
         f"{LEGEND}{''.join(map(_section, ordered[:TESTS_MAX]))}{more}</body></html>\n"
     )

@@ -168,7 +168,13 @@ class RealTopic(Topic):
 class RealGroup(Group):
     kafka: RealKafka
 
-    def _wait(self, check: Callable[[], T | None], what: str, timeout: float) -> T:
+    def _wait(
+        self,
+        check: Callable[[], T | None],
+        what: str,
+        timeout: float,
+        place: TopicPartition | None = None,  # noqa: ARG002
+    ) -> T:
         found = until(check, timeout)
         if found is None:
             raise BarrierTimeout(

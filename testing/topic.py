@@ -107,9 +107,15 @@ class Topic:
 
 
 def pairs_of(values: Values) -> list[tuple[Value, Value]]:
-    """(key, value) of each."""
+    """(key, value) of each. Raises TypeError for what is none: Kafka's records are bytes."""
+    if isinstance(values, str | bytes):  # whose items would each become a record
+        raise TypeError(f"produce takes a list of values, not one: produce([{values!r}])")
     return [each if isinstance(each, tuple) else (None, each) for each in values]
 
 
 def bytes_of(value: Value) -> bytes | None:
-    return value.encode() if isinstance(value, str) else value
+    if value is None or isinstance(value, bytes):
+        return value
+    if not isinstance(value, str):
+        raise TypeError(f"a key or a value is bytes, str or None, not {value!r}: serialize it")
+    return value.encode()

@@ -42,6 +42,9 @@ def test_a_session_ends_for_one_member_alone(kafka: Kafka, new_service: NewServi
         held.wait()
         assert [member.client_id for member in group.members] == ["quick"]
         assert group.state == "PreparingRebalance"
+        assert group.explain().endswith(" × JoinGroup of it.")  # of slow, soon of both
+        assert "held by the test" in group.story()
+    assert "The test holds" not in group.explain()
     group.wait_stable(members=2)
     causes = [g.cause for g in group.generations]
     assert "session expired" in causes

@@ -67,6 +67,36 @@ def test_a_broker_that_a_test_has_stopped_can_be_stopped_again_and_says_so_when_
             _ = kafka.group("billing").state
 
 
+def test_a_barrier_at_a_partition_that_is_not_there_says_so(kafka: Kafka) -> None:
+    kafka.topic("orders", partitions=1)
+    group = kafka.group("g")
+    with pytest.raises(BarrierTimeout, match=r"no topic order: did you mean orders\?"):
+        group.wait_committed("order", 0, timeout=0.01)
+    with pytest.raises(BarrierTimeout, match="no partition orders-1: they count from 0"):
+        group.wait_owner("orders", 1, timeout=0.01)
+
+
+def test_an_api_that_nobody_has_is_neither_waited_for_nor_found(kafka: Kafka) -> None:
+    with pytest.raises(ValueError, match=r"no API called OffsetComit: did you mean OffsetCommit\?"):
+        kafka.wait_request("OffsetComit")
+    with pytest.raises(ValueError, match="no API called OffsetComit"):
+        kafka.history.requests_of("OffsetComit")
+
+
+def test_what_is_no_list_of_bytes_is_not_produced(kafka: Kafka) -> None:
+    orders = kafka.topic("orders", partitions=1)
+    with pytest.raises(TypeError, match=r"a list of values, not one: produce\(\['tea'\]\)"):
+        orders.produce("tea")
+    with pytest.raises(TypeError, match=r"bytes, str or None, not \{'tea': 1\}: serialize it"):
+        orders.produce([{"tea": 1}])  # type: ignore[list-item]
+    assert orders.records() == []
+
+
+def test_a_key_that_no_broker_knows_is_warned_of() -> None:
+    with pytest.warns(UserWarning, match=r"no key that kohort .*: did you mean group.max.size\?"):
+        Kafka(config={"group.max.sise": "2"})
+
+
 def test_nothing_is_left_of_a_broker_that_was_reset(kafka: Kafka) -> None:
     kafka.topic("orders", partitions=2).produce([b"a"])
     before = kafka.bootstrap_servers
