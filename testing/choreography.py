@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Self
 
 from ..broker.groups.commands import LeaveGroup, LeavingMember
 from ..broker.groups.coordinator import Coordinator, Outcome
+from ..broker.groups.results import Left
 from ..broker.groups.voice import Why
 from ..offsets.causes import Cause
+from ..protocol.errors import ErrorCode
 from .asked import Asked
 from .steering import Passage
 from .waiting import TIMEOUT_SECONDS, BarrierTimeout
@@ -143,16 +145,20 @@ def expire(group: "Group", member: "Member") -> None:
 
 
 def evict(group: "Group", member: "Member", reason: str) -> None:
+    """Raises ValueError where its coordinator refuses."""
     leaving = LeavingMember(member.member_id, member.instance_id, _BY_ADMIN + reason)
     command = LeaveGroup(group.group_id, (leaving,))
 
-    async def submit() -> None:
-        left = asyncio.Event()
+    async def submit() -> Left:
+        left: asyncio.Future[Left] = asyncio.get_running_loop().create_future()
         with group.kafka.history.by_test():
-            group.node.groups.submit(command, lambda _context, _left: left.set(), None)
-            await left.wait()
+            group.node.groups.submit(command, lambda _context, said: left.set_result(said), None)
+            return await left
 
-    group.kafka.run(submit())
+    left = group.kafka.run(submit())
+    errors = {left.error, *(each.error for each in left.members)} - {ErrorCode.none}
+    if errors:
+        raise ValueError(f"{member.member_id} was not evicted: {errors.pop().name.upper()}")
 
 
 def _carry_out(group: "Group", decide: Callable[[Coordinator, int], Outcome]) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import TopicPartition
 from kohort.testing import BarrierTimeout, Kafka
+from kohort.testing.choreography import evict
 
 from .conftest import Committer, Service
 from .raw import Raw
@@ -110,6 +111,20 @@ def test_who_is_not_there_cannot_be_evicted(kafka: Kafka, service: Service) -> N
     group = kafka.group("billing").wait_stable(members=1)
     with pytest.raises(ValueError, match=r"billing has no member nobody; there is: service \("):
         group.evict("nobody")
+
+
+def test_a_coordinator_that_loads_evicts_nobody_and_says_so(kafka: Kafka) -> None:
+    kafka.topic("orders", partitions=1)
+    kafka.puppet("billing", topics=["orders"])
+    group = kafka.group("billing").wait_stable(members=1)
+    (member,) = group.members
+    with (
+        group.loading(),
+        pytest.raises(ValueError, match="not evicted: COORDINATOR_LOAD_IN_PROGRESS"),
+    ):
+        evict(group, member, "while nobody can be")
+    group.wait_stable(members=1)
+    assert group.exits == []
 
 
 def test_a_coordinator_that_loads_slowly_is_waited_for(kafka: Kafka, committer: Committer) -> None:
