@@ -50,7 +50,7 @@ class Unreadable(FaultyFiles):
                     raise OSError(errno.EIO, "bad sectors")
                 return super().read(position, size)
 
-        return BadSectors(self, path.name, self.contents[path])
+        return BadSectors(self, path, self.contents[path])
 
 
 @pytest.mark.parametrize(("unread", "opens"), [((0, 0), False), ((0, 9999), True), ((0, 20), True)])
