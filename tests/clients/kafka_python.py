@@ -19,7 +19,12 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from kafka.coordinator.base import MemberState
-from kafka.errors import BrokerResponseError, CommitFailedError, NodeNotReadyError
+from kafka.errors import (
+    BrokerResponseError,
+    CommitFailedError,
+    CoordinatorLoadInProgressError,
+    NodeNotReadyError,
+)
 from kafka.structs import OffsetAndMetadata
 
 from .adapter import (
@@ -168,6 +173,8 @@ class KafkaPythonAdmin(Admin):
                 answers.append(getattr(self._admin, method)(*args, **options))
             except NodeNotReadyError:
                 return False  # it does not ask a node that it could not reach a moment ago
+            except CoordinatorLoadInProgressError:
+                return False  # and does not ask again, as Java's admin client does
             except BrokerResponseError as error:
                 raise RefusedError(error.errno, str(error)) from error
             return True

@@ -38,6 +38,7 @@ from .adapter import (
     Record,
     RefusedError,
 )
+from .stories import until
 
 ANSWER_S = 20
 POLL_S = 0.05
@@ -216,10 +217,21 @@ class LibrdkafkaAdmin(Admin):
 
     def group_offsets(self, group_id: str) -> dict[Place, Committed]:
         asked = [ConsumerGroupTopicPartitions(group_id)]
-        answer = self._only(self._admin.list_consumer_group_offsets(asked))
+        answers = []
+
+        def is_answered() -> bool:
+            try:
+                answers.append(self._only(self._admin.list_consumer_group_offsets(asked)))
+            except RefusedError as error:
+                if error.code == KafkaError.COORDINATOR_LOAD_IN_PROGRESS:
+                    return False  # it does not ask again, as Java's admin client does
+                raise
+            return True
+
+        until(is_answered, f"librdkafka is told the offsets of {group_id}")
         return {
             Place(p.topic, p.partition): Committed(p.offset, p.metadata or "")
-            for p in answer.topic_partitions
+            for p in answers[0].topic_partitions
         }
 
     def brokers(self) -> list[tuple[str, int]]:

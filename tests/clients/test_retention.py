@@ -102,11 +102,13 @@ def remembered(steered: Steered, client: Client) -> Remembered:
     its own is told; the broker may have been restarted since."""
 
     def topics(group: str) -> set[str]:
-        admin = type(client)(steered.broker.bootstrap).admin()
+        other = type(client)(steered.broker.bootstrap)
+        admin = other.admin()
         try:
             return {place.topic for place, told in admin.group_offsets(group).items() if told}
         finally:
             admin.close()
+            other.close()
 
     return topics
 

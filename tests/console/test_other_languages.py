@@ -40,6 +40,7 @@ def example(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 @pytest.mark.java
 @pytest.mark.slow
+@pytest.mark.toolchain
 @pytest.mark.parametrize("example", ["java"], indirect=True)
 def test_the_example_in_java_runs_in_junit(example: Path) -> None:
     run(example, "mvn", "-q", "-B", "test")
@@ -50,6 +51,7 @@ def test_the_example_in_java_runs_in_junit(example: Path) -> None:
 @needs("go")
 @pytest.mark.clients
 @pytest.mark.slow
+@pytest.mark.toolchain
 @pytest.mark.parametrize("example", ["go"], indirect=True)
 def test_the_example_in_go_runs_in_go_test(example: Path) -> None:
     assert "--- PASS: TestAService" in run(example, "go", "test", "-count=1", "-v", "./...")
@@ -58,6 +60,7 @@ def test_the_example_in_go_runs_in_go_test(example: Path) -> None:
 @needs("node", "npm")
 @pytest.mark.clients
 @pytest.mark.slow
+@pytest.mark.toolchain
 @pytest.mark.parametrize("example", ["node"], indirect=True)
 def test_the_example_in_node_runs_in_node_test(example: Path) -> None:
     run(example, "npm", "ci", "--no-audit", "--no-fund", "--prefer-offline")

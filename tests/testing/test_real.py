@@ -252,6 +252,7 @@ def test_a_unittest_case_is_skipped_too(elsewhere: Kafka) -> None:
 
 @pytest.mark.java
 @pytest.mark.slow
+@pytest.mark.toolchain
 def test_the_suite_passes_on_kafka_itself(
     pytester: pytest.Pytester,
     kafka_jars: Path,
