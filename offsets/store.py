@@ -35,8 +35,9 @@ class StoredPartition(Protocol):
     def log(self) -> Log:
         """The log; opened, and so recovered, at first use. May raise OSError, LogError."""
 
-    def reopened(self) -> Log:
-        """The log, opened anew from what is on disk."""
+    def reopened(self, end_offset: int | None = None) -> Log:
+        """The log, opened anew from what is on disk, and cut to `end_offset` where one is given,
+        whatever fails: nobody sees what lies behind it."""
 
 
 class OffsetsStore:
@@ -82,13 +83,12 @@ class OffsetsStore:
             before.recover()
             return before
         # Nothing is ever synced here, so what the system holds is all there is.
-        log = self._partition(partition).reopened()
+        log = self._partition(partition).reopened(before.end_offset)
         if log.end_offset < before.end_offset:
             raise LogError(
                 f"{log.folder} ends at {log.end_offset}, and offsets up to {before.end_offset} "
                 "were acknowledged: it was changed under the broker"
             )
-        log.truncate_to(before.end_offset)
         return log
 
     def append(self, log: Log, records: Iterable[OffsetsRecord], now_ms: int) -> object:

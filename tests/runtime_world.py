@@ -79,10 +79,12 @@ class OnePartition:
             self._log = Log.open(FOLDER, self._files, self._config)
         return self._log
 
-    def reopened(self) -> Log:
+    def reopened(self, end_offset: int | None = None) -> Log:
         if self._log is not None:
             self._log.close()
         self._log = None
+        if end_offset is not None:
+            self.log.truncate_to(min(end_offset, self.log.end_offset))
         return self.log
 
 

@@ -24,6 +24,7 @@ class Partition:
 
     __slots__ = (
         "_aborted",
+        "_cut_to",
         "_files",
         "_folder",
         "_hides_undurable",
@@ -69,6 +70,7 @@ class Partition:
         self._start_offsets = start_offsets
         self._hides_undurable = hides_undurable
         self._log: Log | None = None
+        self._cut_to: int | None = None
         self._producers: Producers | None = None
         self._aborted: tuple[AbortedTransaction, ...] | None = None
 
@@ -93,7 +95,11 @@ class Partition:
         if self._log is None:
             start_offset = self._start_offsets.of(self.name)
             config = self._log_config()
-            self._log = Log.open(self._folder, self._files, config, start_offset=start_offset)
+            log = Log.open(self._folder, self._files, config, start_offset=start_offset)
+            if self._cut_to is not None:
+                log.truncate_to(min(self._cut_to, log.end_offset))
+                self._cut_to = None
+            self._log = log
             newest, _ = self._log.epochs()[-1]
             if newest > self.leader_epoch:
                 # Written under an election that a crash took back; the next one must not get the
@@ -101,8 +107,13 @@ class Partition:
                 self.lead(self.leader_id, newest + 1)
         return self._log
 
-    def reopened(self) -> Log:
-        """The log, opened anew from what is in its folder. Whoever else has it must let go."""
+    def reopened(self, end_offset: int | None = None) -> Log:
+        """The log, opened anew from what is in its folder. Whoever else has it must let go.
+
+        What lies behind `end_offset` was refused and is cut off. If that fails now, then by whoever
+        opens the log next: nobody may see it, and no compaction may count it."""
+        if end_offset is not None:
+            self._cut_to = end_offset
         self.close()
         return self.log
 

@@ -1,0 +1,21 @@
+"""One partition, and what becomes of bytes that its log was not to have."""
+
+import pytest
+from batches import append
+from kohort.log.errors import LogError
+from topic_world import World
+
+
+def test_what_was_refused_is_cut_off_by_whoever_opens_the_log_first() -> None:
+    world = World()
+    partition = world.topics.create("t", 1, {}).partition(0)
+    assert partition is not None
+    append(partition.log, [1])
+    end_offset = partition.log.end_offset
+    append(partition.log, [1])  # and refused, say
+    world.files.fail("open")
+    with pytest.raises((OSError, LogError)):
+        partition.reopened(end_offset)
+    world.files.heal()
+    assert partition.log.end_offset == end_offset  # of a Fetch, say
+    assert partition.reopened().end_offset == end_offset
