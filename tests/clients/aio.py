@@ -13,7 +13,7 @@ from aiokafka.admin.records_to_delete import RecordsToDelete
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
-from aiokafka.errors import BrokerResponseError, CommitFailedError
+from aiokafka.errors import BrokerResponseError, CommitFailedError, GroupLoadInProgressError
 
 from .adapter import (
     Admin,
@@ -27,6 +27,7 @@ from .adapter import (
     Record,
     RefusedError,
 )
+from .stories import until
 
 T = TypeVar("T")
 ANSWER_S = 30
@@ -221,8 +222,18 @@ class AioAdmin(Admin):
         return {entry[0]: entry[1] for entry in entries}
 
     def group_offsets(self, group_id: str) -> dict[Place, Committed]:
+        # Asked for offsets, aiokafka says nothing of an error: a coordinator that reads its log
+        # has none, to it. Listing groups it does.
+        until(self._is_loaded, "all coordinators have read their logs")
         offsets = self._loop.run(self._admin.list_consumer_group_offsets(group_id))
         return {Place(*place): Committed(o.offset, o.metadata) for place, o in offsets.items()}
+
+    def _is_loaded(self) -> bool:
+        try:
+            self._loop.run(self._admin.list_consumer_groups())
+        except GroupLoadInProgressError:
+            return False
+        return True
 
     def brokers(self) -> list[tuple[str, int]]:
         cluster = self._loop.run(self._admin.describe_cluster())
