@@ -137,8 +137,8 @@ FAULTS = (
     Fault(
         "what a failing disk was not to keep read back under durability os",
         "offsets/store.py",
-        "        log.truncate_to(before.end_offset)\n",
-        "",
+        ".reopened(before.end_offset)",
+        ".reopened()",
     ),
     Fault(
         "snapshot tells of more than the log has",
