@@ -29,7 +29,7 @@ demo: $(STAMP)
 # Side by side: much of what the tests do is wait for clients.
 # CI plays everything; here the minutes of JVMs and of other toolchains are left out.
 test: lint types
-	$(BIN)/pytest -q -n auto $(if $(filter true,$(CI)),,-m "not parity and not toolchain")
+	$(BIN)/pytest -q -n auto $(if $(filter true,$(CI)),,-m "not parity and not toolchain and not spark")
 
 # Each scenario of tests/parity on ours and on a real Kafka, side by side, and drawn groups shared out
 # by our assignors and by Kafka's; needs Java and Maven.

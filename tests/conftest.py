@@ -29,7 +29,11 @@ settings.register_profile(
 settings.register_profile("deep", max_examples=5_000, deadline=None)
 settings.load_profile(os.environ.get("KOHORT_HYPOTHESIS_PROFILE", "fast"))
 
-NEEDS_JAVA = "needs Kafka's own tools: a Java runtime and Maven (`java` and `mvn` on the PATH)"
+NEEDS = {
+    "java": ("needs Kafka's own tools: a Java runtime and Maven", ("java", "mvn")),
+    "spark": ("needs a Java runtime, 17 or newer", ("java",)),
+}
+"""What a marker asks for, and the programs by which it is there."""
 
 
 # For each core: half of the time of a run is waiting for clients, processes and sessions.
@@ -49,11 +53,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Where Java is missing its tests are skipped; in CI nothing may be skipped unnoticed."""
-    if item.get_closest_marker("java") is None or (shutil.which("java") and shutil.which("mvn")):
-        return
-    if os.environ.get("CI") == "true":
-        pytest.fail(f"{NEEDS_JAVA}, and CI must not skip it", pytrace=False)
-    pytest.skip(NEEDS_JAVA)
+    for marker, (says, programs) in NEEDS.items():
+        if item.get_closest_marker(marker) is None or all(map(shutil.which, programs)):
+            continue
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"{says}, and CI must not skip it", pytrace=False)
+        pytest.skip(says)
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,18 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PARTS = ("assignors", "broker", "cli", "console", "log", "offsets", "protocol", "testing", "topics")
+PARTS = (
+    "assignors",
+    "broker",
+    "cli",
+    "console",
+    "log",
+    "offsets",
+    "pipeline",
+    "protocol",
+    "testing",
+    "topics",
+)
 
 
 def run(*command: str | Path, cwd: Path, **env: str) -> str:

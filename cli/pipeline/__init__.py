@@ -1,0 +1,1 @@
+"""`kohort pipeline`, `why`, `timeline`, `lag`, `storms`, `report`."""

@@ -1,0 +1,9 @@
+"""PySpark over the offsets log: who lags, who was kicked out, and why a group rebalanced.
+
+tables.py   every table, its columns and what one row is. Start here.  columns.py: their pieces
+source      the log as Arrow batches, from a folder or from any Kafka
+layers      bronze, silver, gold: DataFrame -> DataFrame;  lake: where they lie
+diagnosis   why a group rebalanced, who is behind: pure functions
+answers     what people ask, from the lake, without Spark;  report: the same as a page
+session.py  the Spark session
+"""

@@ -1,0 +1,1 @@
+"""Questions to a lake, answered with pyarrow alone."""

@@ -1,0 +1,1 @@
+"""The lake: a folder of Parquet per table and batch, and the manifest that says which count."""

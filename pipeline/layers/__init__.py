@@ -1,0 +1,1 @@
+"""Bronze, silver and gold: functions from DataFrames to DataFrames."""

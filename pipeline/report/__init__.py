@@ -1,0 +1,1 @@
+"""The lake as one page of HTML."""

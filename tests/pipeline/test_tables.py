@@ -1,0 +1,30 @@
+"""The tables of the lake, before anything is in them."""
+
+import pytest
+from kohort.pipeline.columns import SOURCE
+from kohort.pipeline.tables import TABLES
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_no_table_says_a_column_twice(name: str) -> None:
+    names = TABLES[name].schema.names
+    assert len(names) == len(set(names))
+    assert "batch_id" not in names  # its folder says it
+
+
+def test_what_the_source_yields_is_what_bronze_keeps() -> None:
+    kept = {"bronze_commit", "bronze_group", "bronze_other"}
+    fields = {field.name: field.type for name in kept for field in TABLES[name].schema}
+    assert {field.name: field.type for field in SOURCE if field.name != "kind"} == {
+        name: type_ for name, type_ in fields.items() if name not in {"cluster", "source"}
+    }
+
+
+@pytest.mark.spark
+def test_spark_takes_every_column(spark) -> None:  # type: ignore[no-untyped-def]
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    for table in TABLES.values():
+        empty = spark.createDataFrame([], from_arrow_schema(table.schema))
+        assert empty.columns == table.schema.names
+        assert empty.count() == 0
