@@ -250,6 +250,8 @@ TABLES: Final[dict[str, Table]] = {
             pause_ms=LONG,
             sync_ms=LONG,
             join_ms=LONG,  # of the event log alone
+            wait_ms=LONG,  # how long the others waited for the last one to join
+            waited_for=STRING,  # that one's member id
             lost_generations=INT,
         ),
     ),
