@@ -223,127 +223,103 @@ async def test_with_all_nodes_stopped_nobody_leads_until_the_first_is_back(three
     assert (await three.ask_until_loaded(FETCH)).topics[0][1][0].offset == 3
 
 
-def test_leaders_and_their_epochs_survive_a_restart(tmp_path: Path) -> None:
-    async def told() -> None:
-        async with Three(tmp_path / "data", "fsync") as three:
-            await three.ask(commit(4))
-            moved_to = three.others[0]
-            three.move(moved_to)
-            await three.ask_until_loaded(FETCH)
-        async with Three(tmp_path / "data", "fsync") as three:
-            partition = three.topics.partition(OFFSETS_TOPIC, three.index)
-            assert partition is not None
-            assert (partition.leader_id, partition.leader_epoch) == (moved_to, 1)
-            assert (await three.ask_until_loaded(FETCH)).topics[0][1][0].offset == 4
-
-    asyncio.run(told())
+async def test_leaders_and_their_epochs_survive_a_restart(tmp_path: Path) -> None:
+    async with Three(tmp_path / "data", "fsync") as three:
+        await three.ask(commit(4))
+        moved_to = three.others[0]
+        three.move(moved_to)
+        await three.ask_until_loaded(FETCH)
+    async with Three(tmp_path / "data", "fsync") as three:
+        partition = three.topics.partition(OFFSETS_TOPIC, three.index)
+        assert partition is not None
+        assert (partition.leader_id, partition.leader_epoch) == (moved_to, 1)
+        assert (await three.ask_until_loaded(FETCH)).topics[0][1][0].offset == 4
 
 
-def test_a_sync_that_fails_after_a_move_refuses_the_commit_and_the_new_leader_reads_the_disk(
+async def test_a_sync_that_fails_after_a_move_refuses_the_commit_and_the_new_leader_reads_the_disk(
     tmp_path: Path,
 ) -> None:
     files = FaultyFiles()
-
-    async def told() -> None:
-        async with Three(tmp_path / "data", "fsync", files) as three:
-            await three.ask(commit(1))
-            under_way = three.begin(commit(2))
-            three.move(three.others[0])
-            files.fail("sync")
-            assert (await under_way).errors == (ErrorCode.not_coordinator,)
-            found = await three.ask_until_loaded(FETCH)
-            assert found.topics[0][1][0].offset == 1
-
-    asyncio.run(told())
+    async with Three(tmp_path / "data", "fsync", files) as three:
+        await three.ask(commit(1))
+        under_way = three.begin(commit(2))
+        three.move(three.others[0])
+        files.fail("sync")
+        assert (await under_way).errors == (ErrorCode.not_coordinator,)
+        found = await three.ask_until_loaded(FETCH)
+        assert found.topics[0][1][0].offset == 1
 
 
-def test_groups_stay_with_their_coordinator_when_its_move_cannot_be_written_down(
+async def test_groups_stay_with_their_coordinator_when_its_move_cannot_be_written_down(
     tmp_path: Path,
 ) -> None:
     files = FaultyFiles()
-
-    async def told() -> None:
-        async with Three(tmp_path / "data", "fsync", files) as three:
-            await three.ask(commit(1))
-            before, after = three.leader_id, three.others[0]
-            files.fail("append")
-            three.move(after)
-            settled = asyncio.get_running_loop().create_future()
-            three.topics.settled(settled.set_result)
-            assert isinstance(await settled, OSError)
-            assert three.leader_id == before
-            assert (await three.ask_until_loaded(FETCH)).topics[0][1][0].offset == 1
-            assert (await three.ask(commit(2))).errors == (ErrorCode.none,)
-            refused = await three.ask(commit(3), at=after)
-            assert refused.errors == (ErrorCode.not_coordinator,)
-        async with Three(tmp_path / "data", "fsync", files) as three:
-            assert three.leader_id == before
-            assert (await three.ask_until_loaded(FETCH)).topics[0][1][0].offset == 2
-
-    asyncio.run(told())
+    async with Three(tmp_path / "data", "fsync", files) as three:
+        await three.ask(commit(1))
+        before, after = three.leader_id, three.others[0]
+        files.fail("append")
+        three.move(after)
+        settled = asyncio.get_running_loop().create_future()
+        three.topics.settled(settled.set_result)
+        assert isinstance(await settled, OSError)
+        assert three.leader_id == before
+        assert (await three.ask_until_loaded(FETCH)).topics[0][1][0].offset == 1
+        assert (await three.ask(commit(2))).errors == (ErrorCode.none,)
+        refused = await three.ask(commit(3), at=after)
+        assert refused.errors == (ErrorCode.not_coordinator,)
+    async with Three(tmp_path / "data", "fsync", files) as three:
+        assert three.leader_id == before
+        assert (await three.ask_until_loaded(FETCH)).topics[0][1][0].offset == 2
 
 
-def test_each_node_tells_its_own_id(tmp_path: Path) -> None:
-    async def told() -> None:
-        async with Three(tmp_path / "data", "fsync") as three:
-            nodes = three.broker.cluster.nodes
-            assert [node.config.int("node.id") for node in nodes.values()] == [1, 2, 3]
-            (own, default) = nodes[2].configs.broker_synonyms("node.id")
-            assert (own.value, default.value) == (2, 1)
-
-    asyncio.run(told())
+async def test_each_node_tells_its_own_id(tmp_path: Path) -> None:
+    async with Three(tmp_path / "data", "fsync") as three:
+        nodes = three.broker.cluster.nodes
+        assert [node.config.int("node.id") for node in nodes.values()] == [1, 2, 3]
+        (own, default) = nodes[2].configs.broker_synonyms("node.id")
+        assert (own.value, default.value) == (2, 1)
 
 
-def test_who_leads_a_topic_that_was_made_while_a_node_was_down_survives_a_restart(
+async def test_who_leads_a_topic_that_was_made_while_a_node_was_down_survives_a_restart(
     tmp_path: Path,
 ) -> None:
-    async def told() -> None:
-        async with Three(tmp_path / "data", "fsync") as three:
-            await three.broker.stop_node(2)
-            made = three.topics.create("orders", 2, {})
-            three.topics.grow(made, 5)
-            leaders = [each.leader_id for each in made.partitions]
-            assert 2 not in leaders
-        async with Three(tmp_path / "data", "fsync") as three:
-            found = three.topics.get("orders")
-            assert found is not None
-            assert [each.leader_id for each in found.partitions] == leaders
-
-    asyncio.run(told())
+    async with Three(tmp_path / "data", "fsync") as three:
+        await three.broker.stop_node(2)
+        made = three.topics.create("orders", 2, {})
+        three.topics.grow(made, 5)
+        leaders = [each.leader_id for each in made.partitions]
+        assert 2 not in leaders
+    async with Three(tmp_path / "data", "fsync") as three:
+        found = three.topics.get("orders")
+        assert found is not None
+        assert [each.leader_id for each in found.partitions] == leaders
 
 
-def test_a_commit_refused_by_a_node_that_cannot_mend_the_log_is_not_shown_by_the_next_one(
+async def test_a_commit_refused_by_a_node_that_cannot_mend_the_log_is_not_shown_by_the_next_one(
     tmp_path: Path,
 ) -> None:
     files = FaultyFiles()
-
-    async def told() -> None:
-        async with Three(tmp_path / "data", "fsync", files) as three:
-            await three.ask(commit(1))
-            files.fail("sync")
-            files.fail("truncate", times=1_000)
-            assert (await three.ask(commit(2))).errors == (ErrorCode.not_coordinator,)
-            files.heal()
-            three.move(three.others[0])
-            found = await three.ask_until_loaded(FETCH)
-            assert found.topics[0][1][0].offset == 1
-
-    asyncio.run(told())
+    async with Three(tmp_path / "data", "fsync", files) as three:
+        await three.ask(commit(1))
+        files.fail("sync")
+        files.fail("truncate", times=1_000)
+        assert (await three.ask(commit(2))).errors == (ErrorCode.not_coordinator,)
+        files.heal()
+        three.move(three.others[0])
+        found = await three.ask_until_loaded(FETCH)
+        assert found.topics[0][1][0].offset == 1
 
 
-def test_a_move_is_in_the_log_in_kafkas_words(
+async def test_a_move_is_in_the_log_in_kafkas_words(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def told() -> None:
-        async with Three(tmp_path / "data", "fsync") as three:
-            await three.ask(commit(1))
-            before, after = three.leader_id, three.others[0]
-            place = f"{OFFSETS_TOPIC}-{three.index} with epoch 1"
-            with caplog.at_level("INFO", "kohort.coordinator"):
-                three.move(after)
-            assert [record.message for record in caplog.records] == [
-                f"[GroupCoordinator id={before}] Scheduling unloading of metadata for {place}",
-                f"[GroupCoordinator id={after}] Scheduling loading of metadata from {place}",
-            ]
-
-    asyncio.run(told())
+    async with Three(tmp_path / "data", "fsync") as three:
+        await three.ask(commit(1))
+        before, after = three.leader_id, three.others[0]
+        place = f"{OFFSETS_TOPIC}-{three.index} with epoch 1"
+        with caplog.at_level("INFO", "kohort.coordinator"):
+            three.move(after)
+        assert [record.message for record in caplog.records] == [
+            f"[GroupCoordinator id={before}] Scheduling unloading of metadata for {place}",
+            f"[GroupCoordinator id={after}] Scheduling loading of metadata from {place}",
+        ]

@@ -1,7 +1,6 @@
 """What a broker writes down while a client lives with it, over a real socket."""
 
 import asyncio
-import io
 import json
 import re
 from datetime import timedelta
@@ -9,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from frames import answer_in, framed
 from kio.schema.api_versions import v3 as api_versions
 from kio.schema.create_topics import v5 as create_topics
 from kio.schema.join_group import v9 as join_group
 from kio.schema.leave_group import v5 as leave_group
 from kio.schema.offset_commit import v8 as offset_commit
 from kio.schema.sync_group import v5 as sync_group
-from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import i32Timedelta
 from kohort.broker.broker import Broker
 from kohort.broker.config import BrokerConfig
@@ -53,20 +52,9 @@ class Client:
         request = getattr(api.request, f"{name}Request")(**fields)
         response = getattr(api.response, f"{name}Response")
         self._asked += 1
-        header = request.__header_schema__(
-            request_api_key=request.__api_key__,
-            request_api_version=request.__version__,
-            correlation_id=self._asked,
-            client_id="checkout",
-        )
-        frame = io.BytesIO()
-        entity_writer(type(header))(frame, header)
-        entity_writer(type(request))(frame, request)
-        self._writer.write(frame.tell().to_bytes(4, "big") + frame.getvalue())
+        self._writer.write(framed(request, correlation_id=self._asked, client_id="checkout"))
         size = int.from_bytes(await self._reader.readexactly(4), "big")
-        answer = await self._reader.readexactly(size)
-        _, read = entity_reader(response.__header_schema__)(answer, 0)
-        return entity_reader(response)(answer, read)[0]
+        return answer_in(await self._reader.readexactly(size), response)[1]
 
     async def join(self, reason: str) -> Any:
         protocol = join_group.request.JoinGroupRequestProtocol(name="range", metadata=b"")

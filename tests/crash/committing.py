@@ -8,7 +8,6 @@ same offset for three partitions: they must agree, for a request is written whol
 from __future__ import annotations
 
 import contextlib
-import io
 import itertools
 import random
 import signal
@@ -20,12 +19,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from frames import answer_in, framed
 from kio.schema.create_topics import v5 as create_topics
 from kio.schema.errors import ErrorCode
 from kio.schema.find_coordinator import v3 as find_coordinator
 from kio.schema.offset_commit import v8 as offset_commit
 from kio.schema.offset_fetch import v7 as offset_fetch
-from kio.serial import entity_reader, entity_writer
 from processes import PATIENCE_SECONDS, Served
 
 IN_FLIGHT = 8
@@ -80,25 +79,15 @@ class Connection:
 
     def encoded(self, request: Any) -> bytes:
         """The request as it is sent next."""
-        header_type = request.__header_schema__
-        header = header_type(
-            request_api_key=request.__api_key__,
-            request_api_version=request.__version__,
-            correlation_id=self._asked,
-            client_id="crash",
-        )
-        buffer = io.BytesIO()
-        entity_writer(header_type)(buffer, header)
-        entity_writer(type(request))(buffer, request)
-        return buffer.tell().to_bytes(4, "big") + buffer.getvalue()
+        return framed(request, correlation_id=self._asked, client_id="crash")
 
     def receive(self, response_type: Any) -> Any:
         """The next answer; raises EOFError or OSError when the broker is dead."""
         frame = self.receive_bytes()
         self._answered += 1
-        header, read = entity_reader(response_type.__header_schema__)(frame, 0)
-        assert header.correlation_id == self._answered
-        return entity_reader(response_type)(frame, read)[0]
+        correlation_id, answer = answer_in(frame, response_type)
+        assert correlation_id == self._answered
+        return answer
 
     def receive_bytes(self) -> bytes:
         size = int.from_bytes(self._exactly(4), "big")

@@ -3,13 +3,13 @@
 Real clients reconnect and try again without a word; this one does neither.
 """
 
-import io
 import socket
 import threading
 import time
 from datetime import timedelta
 from typing import Any
 
+from frames import answer_in, framed
 from kio.schema.create_topics import v5 as create_topics
 from kio.schema.errors import ErrorCode
 from kio.schema.fetch import v11 as fetch
@@ -20,7 +20,6 @@ from kio.schema.offset_commit import v8 as offset_commit
 from kio.schema.offset_fetch import v7 as offset_fetch
 from kio.schema.produce import v8 as produce
 from kio.schema.sync_group import v5 as sync_group
-from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import i32Timedelta
 from kohort.log.batch import NewRecord, build, records
 
@@ -62,22 +61,10 @@ class GoodClient:
 
     def _ask(self, request: Any, response_type: Any) -> Any:
         self._asked += 1
-        header_type = request.__header_schema__
-        header = header_type(
-            request_api_key=request.__api_key__,
-            request_api_version=request.__version__,
-            correlation_id=self._asked,
-            client_id="good",
-        )
-        buffer = io.BytesIO()
-        entity_writer(header_type)(buffer, header)
-        entity_writer(type(request))(buffer, request)
-        self._socket.sendall(buffer.tell().to_bytes(4, "big") + buffer.getvalue())
+        self._socket.sendall(framed(request, correlation_id=self._asked, client_id="good"))
         frame = self._exactly(int.from_bytes(self._exactly(4), "big"))
-        header, read = entity_reader(response_type.__header_schema__)(frame, 0)
-        assert header.correlation_id == self._asked
-        answer, size = entity_reader(response_type)(frame, read)
-        assert read + size == len(frame)
+        correlation_id, answer = answer_in(frame, response_type)
+        assert correlation_id == self._asked
         return answer
 
     def _exactly(self, size: int) -> bytes:

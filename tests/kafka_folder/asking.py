@@ -1,17 +1,14 @@
 """Requests as plain values to any API that kio knows, and what a cluster says of its groups."""
 
 import importlib
-import io
 import re
 import socket
-import struct
 import time
 import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kio.serial import entity_reader, entity_writer
-from kio_messages import kio_bytes
+from frames import answer_in, framed
 from parity.wire import entity_of, plain
 
 PATIENCE_SECONDS = 60
@@ -25,19 +22,13 @@ def ask(address: str, api: str, version: int, values: Mapping[str, Any]) -> Any:
     made = getattr(importlib.import_module(f"{schema}.request"), f"{api}Request")
     request = entity_of(made, values)
     response = getattr(importlib.import_module(f"{schema}.response"), f"{api}Response")
-    head = io.BytesIO()
-    header = request.__header_schema__
-    named = {"request_api_key": request.__api_key__, "request_api_version": version}
-    entity_writer(header)(head, header(**named, correlation_id=7, client_id="recorder"))
-    body = head.getvalue() + kio_bytes(request)
     host, _, port = address.rpartition(":")
     with socket.create_connection((host, int(port))) as client, client.makefile("rwb") as stream:
-        stream.write(struct.pack(">i", len(body)) + body)
+        stream.write(framed(request, correlation_id=7, client_id="recorder"))
         stream.flush()
         answer = stream.read(int.from_bytes(stream.read(4), "big"))
     assert answer, f"{api} v{version} was not answered"
-    start = 4 + (response.__header_schema__.__version__ >= 1)
-    return plain(entity_reader(response)(answer, start)[0])
+    return plain(answer_in(answer, response)[1])
 
 
 def ask_until_loaded(address: str, api: str, version: int, values: Mapping[str, Any]) -> Any:

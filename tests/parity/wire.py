@@ -5,16 +5,15 @@ Everything goes through kio: none of our own encoding takes part, so a mistake t
 
 import asyncio
 import dataclasses
-import io
 import struct
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+from frames import answer_in, framed
 from kio.schema.errors import ErrorCode
-from kio.serial import entity_reader, entity_writer
-from kio_messages import kio_bytes, shape, smallest
+from kio_messages import shape, smallest
 from kohort.protocol.apis import APIS
 from kohort.protocol.messages import request_module, response_module
 
@@ -111,17 +110,9 @@ class Connection(asyncio.Protocol):
         assert self.is_free
         key = BY_NAME[api].key
         entity = getattr(response_module(key, version), f"{api}Response")
-        header_length = 4 + (entity.__header_schema__.__version__ >= 1)  # no tagged fields yet
-        self._reader = lambda frame: entity_reader(entity)(frame, header_length)[0]
+        self._reader = lambda frame: answer_in(frame, entity)[1]
         self._done = done
-        head = io.BytesIO()
-        schema = request.__header_schema__
-        values = {"request_api_key": key, "request_api_version": version, "correlation_id": 7}
-        names = {field.name for field in dataclasses.fields(schema)}
-        header = schema(**{**values, **({"client_id": client_id} if "client_id" in names else {})})
-        entity_writer(schema)(head, header)
-        body = head.getvalue() + kio_bytes(request)
-        self._transport.write(struct.pack(">i", len(body)) + body)
+        self._transport.write(framed(request, correlation_id=7, client_id=client_id))
 
     def _finish(self, answer: Any) -> None:
         done, self._done = self._done, None

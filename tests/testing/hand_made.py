@@ -1,17 +1,16 @@
 """A member made by hand: one request at a time, and also those that no client would send."""
 
-import io
 import socket
 from datetime import timedelta
 from typing import Any, Self
 
+from frames import answer_in, framed
 from kio.schema.fetch import v11 as fetch
 from kio.schema.heartbeat import v4 as heartbeat
 from kio.schema.join_group import v5 as join_group
 from kio.schema.leave_group import v3 as leave_group
 from kio.schema.offset_commit import v8 as offset_commit
 from kio.schema.sync_group import v5 as sync_group
-from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import i32Timedelta
 from kohort.protocol.consumer_protocol import Assignment, TopicPartitions, write_assignment
 from kohort.testing import Kafka
@@ -44,21 +43,11 @@ class HandMade:
         """Send it; the answer is read by calling what this returns."""
         request = getattr(api.request, f"{name}Request")(**fields)
         response = getattr(api.response, f"{name}Response")
-        header = request.__header_schema__(
-            request_api_key=request.__api_key__,
-            request_api_version=request.__version__,
-            correlation_id=7,
-            client_id=self._client_id,
-        )
-        frame = io.BytesIO()
-        entity_writer(type(header))(frame, header)
-        entity_writer(type(request))(frame, request)
-        self._socket.sendall(frame.tell().to_bytes(4, "big") + frame.getvalue())
+        self._socket.sendall(framed(request, correlation_id=7, client_id=self._client_id))
 
         def read() -> Any:
             answer = self._stream.read(int.from_bytes(self._stream.read(4), "big"))
-            _, start = entity_reader(response.__header_schema__)(answer, 0)
-            return entity_reader(response)(answer, start)[0]
+            return answer_in(answer, response)[1]
 
         return read
 

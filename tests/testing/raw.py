@@ -1,13 +1,10 @@
 """A client without a library: one request after the other, in the version that a test wants."""
 
-import dataclasses
-import io
 import socket
 import struct
 from typing import Any, Self
 
-from kio.serial import entity_reader, entity_writer
-from kio_messages import kio_bytes
+from frames import answer_in, framed
 from kohort.protocol.messages import response_module
 from kohort.testing import Kafka
 from parity.wire import BY_NAME, plain, request_of
@@ -37,26 +34,15 @@ class Raw:
 
     def send(self, api: str, version: int, **values: Any) -> None:
         self._asked.append((api, version))
-        request, head = request_of(api, version, values), io.BytesIO()
-        schema = request.__header_schema__
-        header = {
-            "request_api_key": BY_NAME[api].key,
-            "request_api_version": version,
-            "correlation_id": 7,
-            "client_id": self._client_id,
-        }
-        names = {field.name for field in dataclasses.fields(schema)}
-        entity_writer(schema)(head, schema(**{k: v for k, v in header.items() if k in names}))
-        body = head.getvalue() + kio_bytes(request)
-        self.socket.sendall(struct.pack(">i", len(body)) + body)
+        request = request_of(api, version, values)
+        self.socket.sendall(framed(request, correlation_id=7, client_id=self._client_id))
 
     def read(self) -> Any:
         """The answer of the oldest request that was sent and not read."""
         api, version = self._asked.pop(0)
         entity = getattr(response_module(BY_NAME[api].key, version), f"{api}Response")
         (size,) = struct.unpack(">i", self._exactly(4))
-        start = 4 + (entity.__header_schema__.__version__ >= 1)  # no tagged fields yet
-        return plain(entity_reader(entity)(self._exactly(size), start)[0])
+        return plain(answer_in(self._exactly(size), entity)[1])
 
     def join(
         self, group: str, member_id: str = "", *, timeout_ms: int = 60_000, **more: Any
