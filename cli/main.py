@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Never
+from typing import Never, TypeAlias
 
 from .. import __version__
 from . import logs
@@ -41,6 +41,9 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> Never:
         self.exit(self.exit_code, f"{self.prog}: {message}; see `{self.prog} --help`.\n")
+
+
+Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -86,21 +89,17 @@ def parser() -> argparse.ArgumentParser:
     _serve(commands)
     _health(commands)
     _groups(commands)
-    _assign(commands)
-    _log(commands)
-    _test(commands)
+    says = "say who gets which partition, and why"
+    assign_arguments.add_flags(_added(commands, "assign", says, assign_arguments.HELP))
+    says = "look into the files of a log"
+    log_arguments.add_commands(_added(commands, "log", says, log_arguments.HELP))
+    says = "ask and steer a broker that runs with --control-port"
+    test_arguments.add_commands(_added(commands, "test", says, test_arguments.HELP))
     return top
 
 
-def _serve(commands: "argparse._SubParsersAction[Parser]") -> None:
-    serve = commands.add_parser(
-        "serve",
-        help="run a broker",
-        description=SERVE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    serve.set_defaults(parser=serve)
+def _serve(commands: Commands) -> None:
+    serve = _added(commands, "serve", "run a broker", SERVE)
     add = serve.add_argument
     add("--host", metavar="H", help="address to listen on (default: 127.0.0.1)")
     add("--port", metavar="P", help="port to listen on (default: 9092); 0: any free one")
@@ -156,7 +155,7 @@ def _controls(add: Callable[..., object]) -> None:
     )
 
 
-def _health(commands: "argparse._SubParsersAction[Parser]") -> None:
+def _health(commands: Commands) -> None:
     health = commands.add_parser(
         "health",
         help="ask a broker whether it is well; exit code 0 or 1",
@@ -171,49 +170,23 @@ def _health(commands: "argparse._SubParsersAction[Parser]") -> None:
     )
 
 
-def _groups(commands: "argparse._SubParsersAction[Parser]") -> None:
-    groups = commands.add_parser(
-        "groups",
-        help="list, describe, delete consumer groups and reset their offsets, in any Kafka",
-        description=groups_arguments.HELP,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def _groups(commands: Commands) -> None:
+    says = "list, describe, delete consumer groups and reset their offsets, in any Kafka"
+    groups = _added(commands, "groups", says, groups_arguments.HELP, allow_abbrev=True)
     groups.exit_code = 1  # as kafka-consumer-groups ends for wrong flags
-    groups.set_defaults(parser=groups)
     groups_arguments.add_flags(groups)
 
 
-def _assign(commands: "argparse._SubParsersAction[Parser]") -> None:
-    assign = commands.add_parser(
-        "assign",
-        help="say who gets which partition, and why",
-        description=assign_arguments.HELP,
+def _added(
+    commands: Commands, name: str, says: str, description: str, *, allow_abbrev: bool = False
+) -> Parser:
+    """A command whose description is set as it is written."""
+    command = commands.add_parser(
+        name,
+        help=says,
+        description=description,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+        allow_abbrev=allow_abbrev,
     )
-    assign.set_defaults(parser=assign)
-    assign_arguments.add_flags(assign)
-
-
-def _log(commands: "argparse._SubParsersAction[Parser]") -> None:
-    log = commands.add_parser(
-        "log",
-        help="look into the files of a log",
-        description=log_arguments.HELP,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    log.set_defaults(parser=log)
-    log_arguments.add_commands(log)
-
-
-def _test(commands: "argparse._SubParsersAction[Parser]") -> None:
-    test = commands.add_parser(
-        "test",
-        help="ask and steer a broker that runs with --control-port",
-        description=test_arguments.HELP,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    test.set_defaults(parser=test)
-    test_arguments.add_commands(test)
+    command.set_defaults(parser=command)
+    return command

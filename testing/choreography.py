@@ -51,8 +51,7 @@ class Hold:
 
     def wait(self, count: int = 1, timeout: float = TIMEOUT_SECONDS) -> list[Asked]:
         """Until so many requests wait; returns them."""
-        here = self._kafka.changes.until(lambda: len(self._passages) >= count, timeout)
-        if not self._kafka.run(here, timeout + TIMEOUT_SECONDS):
+        if not self._kafka.until(lambda: len(self._passages) >= count, timeout):
             raise BarrierTimeout(
                 f"{count} × {self._api} of {self._group_id} was waited for {timeout:g} s to be "
                 f"held, in vain: {len(self._passages)} came.\n"

@@ -44,8 +44,7 @@ class Doctor:
         found = self._kafka.ask(lambda _broker: self._connected())
         if found:
             # Its answer to LeaveGroup is on its way, or its connection's end.
-            gone = self._kafka.changes.until(lambda: not self._connected(), GOING_SECONDS)
-            self._kafka.run(gone)
+            self._kafka.until(lambda: not self._connected(), GOING_SECONDS)
             found = self._kafka.ask(lambda _broker: self._connected())
         return found
 

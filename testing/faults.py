@@ -101,8 +101,7 @@ class Fault:
 
     def wait(self, times: int = 1, timeout: float = TIMEOUT_SECONDS) -> "Fault":
         """Until it has fired so often."""
-        reached = self._kafka.changes.until(lambda: len(self.fired) >= times, timeout)
-        if not self._kafka.run(reached, timeout + TIMEOUT_SECONDS):
+        if not self._kafka.until(lambda: len(self.fired) >= times, timeout):
             raise BarrierTimeout(
                 f"a fault was waited for {timeout:g} s, in vain.\n{self.tell(self._kafka)}"
             )

@@ -211,7 +211,6 @@ class Kafka(Life):
         """Until `count` requests of this API (`OffsetCommit`) have arrived since the start, or
         since the request number `after`; returns the last of them."""
         api = api_named(api)
-
         found, looked_at = list[Asked](), after
 
         def arrived() -> Asked | None:
@@ -222,7 +221,7 @@ class Kafka(Life):
                     found.append(each)
             return found[count - 1] if len(found) >= count else None
 
-        last = self.run(self.changes.until(arrived, timeout), timeout + PATIENCE_SECONDS)
+        last = self.until(arrived, timeout)
         if last is None:
             seen = sorted({each.api for each in self.history.requests})
             of_group = "" if group is None else f" of group {group}"
@@ -250,8 +249,7 @@ class Kafka(Life):
             if left <= 0:
                 raise BarrierTimeout(f"{what} was waited for {timeout:g} s, in vain")
             # Asked once more when time is up: what it looks at may be no doing of the broker.
-            changed = self.changes.until(partial(self._has_changed, seen), left)
-            self.run(changed, timeout + PATIENCE_SECONDS)
+            self.until(partial(self._has_changed, seen), left)
 
     # --- for the parts of the harness, and for whoever needs more than they have
 
@@ -269,6 +267,11 @@ class Kafka(Life):
         """Do it on the broker's loop, before whatever is asked after it, without waiting."""
         assert self._loop is not None, "start it first: with Kafka() as kafka"
         self._loop.soon(what)
+
+    def until(self, check: Callable[[], T | None], timeout: float) -> T | None:
+        """The first answer of `check` that is neither None nor False; None when time is up. It is
+        asked on the broker's loop, whenever something has happened there."""
+        return self.run(self.changes.until(check, timeout), timeout + PATIENCE_SECONDS)
 
     def change(self, what: Callable[[], object]) -> None:
         """Change what topics there are, and wait until that is durable. Raises OSError."""

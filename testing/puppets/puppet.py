@@ -71,8 +71,7 @@ class Puppet:
                 return len(role.owned) == what
             return sorted(role.owned) == sorted(what)
 
-        reached = self._kafka.changes.until(is_owned, timeout)
-        if not self._kafka.run(reached, timeout + TIMEOUT_SECONDS):
+        if not self._kafka.until(is_owned, timeout):
             wanted = "anything" if what is None else what
             story = self._kafka.group(member.identity.group_id).story()
             raise BarrierTimeout(

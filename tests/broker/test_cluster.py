@@ -108,18 +108,15 @@ def sync(member_id: str, generation_id: int, assignment: bytes) -> SyncGroup:
 
 def of_three(
     story: Callable[[Three], Awaitable[None]],
-) -> Callable[[Path, Durability], None]:
+) -> Callable[[Path, Durability], Awaitable[None]]:
     """Run the story on a broker of three nodes, on disk and in memory."""
 
     @pytest.mark.parametrize("durability", ["fsync", "none"])
     @wraps(story)
-    def run(tmp_path: Path, durability: Durability) -> None:
-        async def told() -> None:
-            folder = None if durability == "none" else tmp_path / "data"
-            async with Three(folder, durability) as three:
-                await story(three)
-
-        asyncio.run(told())
+    async def run(tmp_path: Path, durability: Durability) -> None:
+        folder = None if durability == "none" else tmp_path / "data"
+        async with Three(folder, durability) as three:
+            await story(three)
 
     del run.__wrapped__  # type: ignore[attr-defined]  # pytest would ask for the story's arguments
     return run

@@ -3,6 +3,7 @@
 import contextlib
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -80,25 +81,14 @@ class Service:
 
 
 @pytest.fixture
-def committer(kafka: Kafka) -> Iterator[Committer]:
-    kafka.topic("orders", partitions=2)
-    committer = Committer(kafka)
-    yield committer
-    committer.consumer.close()
+def committer(kafka: Kafka, committer_of: Callable[..., Committer]) -> Committer:
+    return committer_of(kafka)
 
 
 @pytest.fixture
-def new_committer(kafka: Kafka) -> Iterator[Callable[..., Committer]]:
+def new_committer(kafka: Kafka, committer_of: Callable[..., Committer]) -> Callable[..., Committer]:
     kafka.topic("orders", partitions=2)
-    made: list[Committer] = []
-
-    def new(**how: str) -> Committer:
-        made.append(Committer(kafka, **how))
-        return made[-1]
-
-    yield new
-    for each in made:
-        each.consumer.close()
+    return partial(committer_of, kafka)
 
 
 @pytest.fixture
