@@ -37,6 +37,8 @@ class Billing:
             "enable_auto_commit": False,
             "heartbeat_interval_ms": 100,
             "retry_backoff_ms": 10,
+            # Who looks for a coordinator asks on the connection on which a fetch waits.
+            "fetch_max_wait_ms": 50,
             **settings,
         }
         self.refused_commits = 0
