@@ -1,0 +1,192 @@
+"""A record as a row of columns.SOURCE, one by one: what is rare, what is odd, and the measure that
+the fast decoder (lockstep.py) is compared with.
+
+A record that cannot be read is a row as well, of kind `other`, whose `flaw` says why.
+"""
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, Final
+
+from ...log.batch import BatchHeader, InvalidRecord, Record, read_header, records
+from ...offsets.errors import UndecodableRecord
+from ...offsets.fields import INT16
+from ...offsets.group_metadata import NO_TIMEOUT_MS, GroupMetadata, MemberMetadata
+from ...offsets.kinds import read_assignment, read_subscription
+from ...offsets.records import (
+    GroupForgotten,
+    GroupStored,
+    OffsetCommitted,
+    OffsetForgotten,
+    decode,
+    read_committed,
+)
+
+__all__ = ["TIMESTAMP_MS_MAX", "Row", "micros", "rows_of"]
+
+Row = dict[str, Any]
+
+# The last millisecond of the year 9999: what Python's datetime and Spark's SQL can show.
+TIMESTAMP_MS_MAX: Final = 253_402_300_799_999
+# Members say the same in each generation.
+BLOBS_REMEMBERED: Final = 4096
+CONSUMER: Final = "consumer"  # the protocol type whose blobs are Kafka's own
+
+
+def micros(timestamp_ms: int) -> int | None:
+    """None for a time that is none: -1, or beyond what can be shown."""
+    return timestamp_ms * 1000 if 0 <= timestamp_ms <= TIMESTAMP_MS_MAX else None
+
+
+def rows_of(batch: bytes, offsets_partition: int, next_offset: int) -> Iterator[Row]:
+    """The rows of a sound batch; `next_offset`: the one behind the last record before it.
+
+    A batch whose records are not what its header says is one row, at its first offset."""
+    header = read_header(batch)
+    place = {
+        "offsets_partition": offsets_partition,
+        "leader_epoch_batch": header.leader_epoch,
+        "producer_id": header.producer_id,
+        "txn": header.is_transactional,
+    }
+    try:
+        found = list(records(batch))
+    except InvalidRecord as error:
+        found = [Record(header.base_offset, header.max_timestamp, None, None)]
+        flaw = _other(found[0], flaw=str(error))
+        contents = [flaw]
+    else:
+        contents = [_content(record, header) for record in found]
+    for record, content in zip(found, contents, strict=True):
+        yield {
+            **place,
+            "log_offset": record.offset,
+            "append_ts": micros(record.timestamp),
+            "missing_before": max(0, record.offset - next_offset),
+            "tombstone": record.value is None,
+            "control": False,
+            **content,
+        }
+        next_offset = record.offset + 1
+
+
+def _content(record: Record, header: BatchHeader) -> Row:
+    if header.is_control:
+        return _control(record)
+    try:
+        return _decoded(record)
+    except UndecodableRecord as error:
+        return _other(record, flaw=str(error))
+
+
+def _decoded(record: Record) -> Row:
+    """Raises UndecodableRecord."""
+    found = decode(record.key, record.value)
+    version = None if record.value is None else int.from_bytes(record.value[:2], "big")
+    match found:
+        case OffsetCommitted(group, topic, partition, value):
+            committed = read_committed(value)
+            return {
+                **_commit(group, topic, partition),
+                "offset": committed.offset,
+                "leader_epoch": None if committed.leader_epoch == -1 else committed.leader_epoch,
+                "metadata": committed.metadata,
+                "commit_ts": micros(committed.commit_timestamp_ms),
+                "expire_ts": micros(committed.expire_timestamp_ms or -1),
+                "value_version": version,
+            }
+        case OffsetForgotten(group, topic, partition):
+            return _commit(group, topic, partition)
+        case GroupStored(group, stored):
+            return {**_group(group, stored), "value_version": version}
+        case GroupForgotten(group):
+            return {"kind": "group", "group": group}
+    return _other(record)
+
+
+def _commit(group: str, topic: str, partition: int) -> Row:
+    return {"kind": "commit", "group": group, "topic": topic, "partition": partition}
+
+
+def _group(group: str, stored: GroupMetadata) -> Row:
+    return {
+        "kind": "group",
+        "group": group,
+        "generation": stored.generation,
+        "protocol_type": stored.protocol_type,
+        "protocol": stored.protocol_name,
+        "leader": stored.leader,
+        "state_ts": micros(stored.state_timestamp_ms),
+        "members": [_member(each, stored.protocol_type) for each in stored.members],
+    }
+
+
+def _member(member: MemberMetadata, protocol_type: str) -> Row:
+    of_consumer = protocol_type == CONSUMER
+    wanted = _subscription(member.subscription) if of_consumer else None
+    unknown = member.rebalance_timeout_ms == NO_TIMEOUT_MS
+    generation = None if wanted is None else wanted.get("generationId")
+    return {
+        "member_id": member.member_id,
+        "instance_id": member.group_instance_id,
+        "client_id": member.client_id,
+        "client_host": member.client_host,
+        # As a broker does that loads a value of version 0.
+        "rebalance_timeout_ms": (
+            member.session_timeout_ms if unknown else member.rebalance_timeout_ms
+        ),
+        "session_timeout_ms": member.session_timeout_ms,
+        "topics": None if wanted is None else wanted["topics"],
+        "owned": None if wanted is None else _partitions(wanted.get("ownedPartitions")),
+        "sub_generation": None if generation == -1 else generation,
+        "rack": None if wanted is None else wanted.get("rackId"),
+        "assigned": _assigned(member.assignment) if of_consumer else None,
+        "raw_subscription": member.subscription if wanted is None else None,
+    }
+
+
+@lru_cache(BLOBS_REMEMBERED)
+def _subscription(blob: bytes) -> dict[str, Any] | None:
+    try:
+        return read_subscription(blob)
+    except UndecodableRecord:
+        return None
+
+
+@lru_cache(BLOBS_REMEMBERED)
+def _assigned(blob: bytes) -> list[Row] | None:
+    if not blob:
+        return []  # what a leader leaves out has nothing
+    try:
+        return _partitions(read_assignment(blob)["assignedPartitions"])
+    except UndecodableRecord:
+        return None
+
+
+def _partitions(owned: list[dict[str, Any]] | None) -> list[Row] | None:
+    if owned is None:
+        return None
+    return [
+        {"topic": each["topic"], "partition": partition}
+        for each in owned
+        for partition in each["partitions"]
+    ]
+
+
+def _control(record: Record) -> Row:
+    """A control record's key is a version and a type: 0 abort, 1 commit."""
+    key = record.key or b""
+    flaw = None if len(key) >= 4 else "a control record whose key has no type"
+    kind = None if flaw else INT16.unpack_from(key, 2)[0]
+    return {**_other(record, flaw=flaw), "key_version": kind, "tombstone": False, "control": True}
+
+
+def _other(record: Record, *, flaw: str | None = None) -> Row:
+    key = record.key
+    return {
+        "kind": "other",
+        "key": key,
+        "value": record.value,
+        "key_version": None if key is None or len(key) < 2 else INT16.unpack_from(key)[0],
+        "flaw": flaw,
+    }

@@ -1,0 +1,90 @@
+"""An offsets log in a folder, read as Arrow without Spark."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from kohort.log.batch import NewRecord, build
+from kohort.log.files import DiskFiles
+from kohort.log.log import Log, LogConfig
+from kohort.offsets.records import (
+    GroupMetadata,
+    GroupStored,
+    OffsetCommitted,
+    OffsetForgotten,
+    OffsetsRecord,
+    committed_value,
+    encode,
+)
+from kohort.pipeline.columns import SOURCE
+from kohort.pipeline.source.source import SourceError, open_source
+
+NOW_MS = 1_700_000_000_000
+
+
+def commit(offset: int, group: str = "orders") -> OffsetsRecord:
+    return OffsetCommitted(group, "clicks", 3, committed_value(offset, 7, "note", NOW_MS + offset))
+
+
+def batch_of(base_offset: int, *records: OffsetsRecord) -> bytes:
+    made = [NewRecord(*encode(record), NOW_MS) for record in records]
+    return build(made, base_offset=base_offset)
+
+
+def write(folder: Path, *batches: bytes, segment_bytes: int = 1024 * 1024) -> Log:
+    folder.mkdir(parents=True, exist_ok=True)
+    log = Log.open(folder, DiskFiles(), LogConfig(segment_bytes=segment_bytes))
+    for batch in batches:
+        log.append(batch)
+    return log
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    group = GroupMetadata("consumer", 4, "range", "m-1", NOW_MS, ())
+    first = batch_of(0, commit(1), commit(2), OffsetForgotten("orders", "clicks", 3))
+    second = batch_of(3, GroupStored("orders", group), commit(5, "other"))
+    log = write(tmp_path / "__consumer_offsets-12", first, second)
+    log.close()
+    return tmp_path
+
+
+def test_records_of_a_data_folder_come_as_rows_in_order(data: Path) -> None:
+    source = open_source({"path": str(data)})
+    assert source.starts() == {12: 0}
+    assert source.ends() == {12: 5}
+    (split,) = source.splits({}, source.ends())
+    rows = pa.Table.from_batches(source.read(split))
+    assert rows.schema == SOURCE
+    assert rows["log_offset"].to_pylist() == [0, 1, 2, 3, 4]
+    assert rows["kind"].to_pylist() == ["commit", "commit", "commit", "group", "commit"]
+    assert rows["offset"].to_pylist() == [1, 2, None, None, 5]
+    assert rows["tombstone"].to_pylist() == [False, False, True, False, False]
+    assert rows["group"].to_pylist() == ["orders"] * 4 + ["other"]
+    assert rows["missing_before"].to_pylist() == [0] * 5
+    assert rows["generation"].to_pylist()[3] == 4
+
+
+def test_a_split_has_the_records_from_its_start_up_to_its_end(data: Path) -> None:
+    source = open_source({"path": str(data)})
+    (split,) = source.splits({12: 1}, {12: 4})
+    rows = pa.Table.from_batches(source.read(split))
+    assert rows["log_offset"].to_pylist() == [1, 2, 3]
+    assert rows["missing_before"].to_pylist() == [0, 0, 0]
+
+
+def test_a_torn_tail_is_the_end_for_now(data: Path) -> None:
+    segment = data / "__consumer_offsets-12" / f"{0:020d}.log"
+    whole = segment.read_bytes()
+    for cut in (len(whole) - 1, len(whole) - 70):
+        segment.write_bytes(whole[:cut])
+        assert open_source({"path": str(data)}).ends() == {12: 3}
+    segment.write_bytes(whole + bytes(300))
+    assert open_source({"path": str(data)}).ends() == {12: 5}
+
+
+def test_a_folder_without_an_offsets_log_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="__consumer_offsets-N"):
+        open_source({"path": str(tmp_path)}).ends()
+    with pytest.raises(SourceError, match="option path"):
+        open_source({})
