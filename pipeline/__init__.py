@@ -5,5 +5,6 @@ source      the log as Arrow batches, from a folder or from any Kafka
 layers      bronze, silver, gold: DataFrame -> DataFrame;  lake: where they lie
 diagnosis   why a group rebalanced, who is behind: pure functions
 answers     what people ask, from the lake, without Spark;  report: the same as a page
+state_tables.py: what one batch hands to the next
 session.py  the Spark session
 """

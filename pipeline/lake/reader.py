@@ -1,0 +1,105 @@
+"""A lake without Spark: each table as Arrow, of the folders that the manifest lists and no others.
+
+A `Lake` is what it was when it was opened: batches that come later are not seen, and what they put
+aside stays for a grace (writer.py), so a question is answered from one state of the lake.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from .errors import WrongRows
+from .manifest import MANIFEST, Live, Manifest, load
+from .schemas import BATCH_ID, table_of
+
+__all__ = ["Lake", "batch_folder"]
+
+_HIVE = ds.partitioning(pa.schema([BATCH_ID]), flavor="hive")
+
+
+def batch_folder(lake: Path, table: str, batch_id: int) -> Path:
+    return lake / table / f"batch_id={batch_id}"
+
+
+class Lake:
+    """Raises NoLake, LakeTooNew, LakeError."""
+
+    def __init__(self, path: Path | str, manifest: Manifest | None = None) -> None:
+        self.path = Path(path)
+        self.manifest = manifest or load(self.path)
+
+    @staticmethod
+    def exists(path: Path | str) -> bool:
+        return (Path(path) / MANIFEST).exists()
+
+    @property
+    def as_of(self) -> datetime | None:
+        """The newest time that any input has told of, in UTC; null: nothing has been read."""
+        return self.manifest.as_of
+
+    @property
+    def batch_id(self) -> int:
+        return self.manifest.batch_id
+
+    @property
+    def cluster(self) -> str:
+        return self.manifest.cluster
+
+    @property
+    def positions(self) -> dict[int, int]:
+        """Offsets partition -> the log offset that is read next."""
+        return self.manifest.positions
+
+    def live(self, table: str) -> tuple[Live, ...]:
+        """The folders of a table that count; none: nothing has been written to it."""
+        table_of(table)
+        return self.manifest.tables.get(table, ())
+
+    def rows(self, table: str) -> int:
+        return sum(one.rows for one in self.live(table))
+
+    def folders(self, table: str) -> list[Path]:
+        return [batch_folder(self.path, table, one.batch_id) for one in self.live(table)]
+
+    def read(
+        self,
+        table: str,
+        columns: Sequence[str] | None = None,
+        filters: ds.Expression | None = None,
+    ) -> pa.Table:
+        """The rows of a table, in no order, with `batch_id` as the last column.
+
+        Raises WrongRows where the files are not of this version's schema; OSError.
+        """
+        schema = table_of(table).schema.append(BATCH_ID)
+        files = [str(file) for folder in self.folders(table) for file in _files(folder)]
+        if not files:
+            empty = schema.empty_table()
+            return empty if columns is None else empty.select(list(columns))
+        found = ds.dataset(
+            files,
+            schema=schema,
+            format="parquet",
+            partitioning=_HIVE,
+            partition_base_dir=str(self.path / table),
+        )
+        for fragment in found.get_fragments(filter=filters):
+            _check(table, fragment)
+        return found.to_table(columns=None if columns is None else list(columns), filter=filters)
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.parquet"))
+
+
+def _check(table: str, fragment: ds.ParquetFileFragment) -> None:
+    """Arrow itself would make up nulls for a column that a file lacks."""
+    lacking = set(table_of(table).schema.names) - set(fragment.physical_schema.names)
+    if lacking:
+        raise WrongRows(
+            f"{fragment.path} lacks {', '.join(sorted(lacking))}: another version of kohort wrote "
+            "this lake. Make it anew: remove it, and run the pipeline again."
+        )
