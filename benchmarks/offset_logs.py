@@ -1,0 +1,198 @@
+"""Offsets logs of any size, as a busy cluster leaves them, made by numpy at a million records/s.
+
+`python -m benchmarks.offset_logs FOLDER RECORDS` makes one. Every group has one topic and commits
+its partitions round by round, a batch for as many as `per_batch` says, and begins with the record
+of a generation whose two members share them.
+"""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from crc32c import crc32c
+from kohort.log.batch import NewRecord, build
+from kohort.log.header import CRC_START
+from kohort.log.segment import segment_name
+from kohort.offsets.partitioner import partition_for
+from kohort.offsets.records import (
+    GroupMetadata,
+    GroupStored,
+    MemberMetadata,
+    OffsetCommitted,
+    encode,
+)
+from kohort.protocol.consumer_protocol import (
+    Assignment,
+    Subscription,
+    TopicPartitions,
+    write_assignment,
+    write_subscription,
+)
+
+START_MS = 1_750_000_000_000
+# What a value says before it is patched; no other bytes of a template look like them.
+OFFSET, COMMIT_MS = 0x1F2E3D4C5B6A7988, 0x2A3B4C5D6E7F8091
+# As many at once: some 30 MB of batches of six records.
+BATCHES_AT_ONCE = 50_000
+
+
+def write_offsets_log(
+    folder: Path,
+    *,
+    records: int,
+    per_batch: int = 6,
+    groups: int = 250,
+    partitions: int = 8,
+    value_version: int = 4,
+    interval_ms: int = 5_000,
+    segment_bytes: int = 100 * 1024 * 1024,
+) -> int:
+    """How many records were written: about `records` commits, and one generation for each group.
+
+    `partitions` of the offsets topic; `interval_ms` between two commits of a partition; values of
+    version 4 are what Kafka 4.3 writes, of version 3 what older ones do, and kohort."""
+    names = [f"group-{number:06d}" for number in range(groups)]
+    chunks = -(-12 // per_batch)  # a topic has twelve partitions, or as many as fill a batch
+    written = 0
+    for number in range(partitions):
+        here = [name for name in names if partition_for(name, partitions) == number]
+        if not here:
+            continue
+        log = _Writer(folder / f"__consumer_offsets-{number}", segment_bytes)
+        for name in here:
+            log.write(_generation(name, chunks * per_batch, log.end_offset))
+        templates = [
+            _template(name, range(chunk * per_batch, (chunk + 1) * per_batch), value_version)
+            for chunk in range(chunks)
+            for name in here
+        ]
+        batches = max(1, round(records * len(here) / groups / per_batch))
+        for rows in _rows(templates, batches, interval_ms, log.end_offset, per_batch):
+            log.write_all(rows, per_batch)
+        log.close()
+        written += len(here) + batches * per_batch
+    return written
+
+
+def _template(group: str, of_topic: range, value_version: int) -> bytes:
+    value = value_version.to_bytes(2, "big") + OFFSET.to_bytes(8, "big")
+    value += (7).to_bytes(4, "big")
+    value += b"\x01" if value_version == 4 else b"\0\0"
+    value += COMMIT_MS.to_bytes(8, "big") + (b"\0" if value_version == 4 else b"")
+    commits = [OffsetCommitted(group, _topic_of(group), number, value) for number in of_topic]
+    return build([NewRecord(*encode(commit), START_MS) for commit in commits])
+
+
+def _rows(
+    templates: list[bytes], batches: int, interval_ms: int, base_offset: int, per_batch: int
+) -> Iterator[Any]:
+    """Batches as rows of bytes, all of one size, without their checksums."""
+    made = np.frombuffer(b"".join(templates), np.uint8).reshape(len(templates), -1)
+    offsets_at = _places(templates[0], OFFSET)
+    times_at = _places(templates[0], COMMIT_MS)
+    for first in range(0, batches, BATCHES_AT_ONCE):
+        number = np.arange(first, min(batches, first + BATCHES_AT_ONCE))
+        rounds, template = np.divmod(number, len(templates))
+        rows = made[template]
+        now_ms = START_MS + rounds * interval_ms + template * interval_ms // len(templates)
+        _patch(rows, 0, base_offset + number * per_batch)
+        for at in (27, 35, *times_at):  # base and max timestamp of the header
+            _patch(rows, at, now_ms)
+        for place, at in enumerate(offsets_at):
+            _patch(rows, at, 1_000 + rounds * (100 + (template + place) % 50))
+        yield rows
+
+
+def _places(template: bytes, number: int) -> list[int]:
+    wanted = number.to_bytes(8, "big")
+    found = [template.find(wanted)]
+    while found[-1] >= 0:
+        found.append(template.find(wanted, found[-1] + 8))
+    return found[:-1]
+
+
+def _patch(rows: Any, at: int, numbers: Any) -> None:
+    rows[:, at : at + 8] = numbers.astype(">i8").view(np.uint8).reshape(-1, 8)
+
+
+def _generation(group: str, partitions: int, base_offset: int) -> bytes:
+    topic = _topic_of(group)
+    members = [
+        MemberMetadata(
+            f"{group}-client-{number}-0a1b2c3d",
+            None,
+            f"{group}-client-{number}",
+            f"/10.0.0.{number}",
+            300_000,
+            45_000,
+            write_subscription(Subscription((topic,))),
+            write_assignment(
+                Assignment((TopicPartitions(topic, tuple(range(number, partitions, 2))),))
+            ),
+        )
+        for number in range(2)
+    ]
+    stored = GroupMetadata(
+        "consumer", 1, "range", members[0].member_id, START_MS - 1_000, tuple(members)
+    )
+    record = NewRecord(*encode(GroupStored(group, stored)), START_MS - 900)
+    return build([record], base_offset=base_offset)
+
+
+def _topic_of(group: str) -> str:
+    return f"topic-{int(group.rpartition('-')[2]) % 50:03d}"
+
+
+class _Writer:
+    """Segments of a partition, rolled as Kafka rolls them. No durability, no index."""
+
+    def __init__(self, folder: Path, segment_bytes: int) -> None:
+        folder.mkdir(parents=True)
+        self._folder = folder
+        self._segment_bytes = segment_bytes
+        self.end_offset = 0
+        self._roll()
+
+    def _roll(self) -> None:
+        self._file = (self._folder / segment_name(self.end_offset)).open("wb")
+        self._room = self._segment_bytes
+
+    def write(self, batch: bytes, records: int = 1) -> None:
+        if len(batch) > self._room:
+            self.close()
+            self._roll()
+        self._file.write(batch)
+        self._room -= len(batch)
+        self.end_offset += records
+
+    def write_all(self, rows: Any, per_batch: int) -> None:
+        size = rows.shape[1]
+        whole = memoryview(rows.reshape(-1))
+        crcs = [crc32c(whole[at + CRC_START : at + size]) for at in range(0, len(whole), size)]
+        rows[:, 17:21] = np.array(crcs, ">u4").view(np.uint8).reshape(-1, 4)
+        first = 0
+        while first < len(rows):
+            fit = self._room // size
+            if fit:
+                self._file.write(whole[first * size : (first + fit) * size])
+                written = min(fit, len(rows) - first)
+                self._room -= written * size
+                self.end_offset += written * per_batch
+                first += fit
+            else:
+                self.close()
+                self._roll()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def main() -> None:
+    folder, records = Path(sys.argv[1]), int(sys.argv[2])
+    print(f"{write_offsets_log(folder, records=records):,} records in {folder}")
+
+
+if __name__ == "__main__":
+    main()
