@@ -17,6 +17,9 @@ _ALWAYS = {
     "spark.sql.sources.partitionColumnTypeInference.enabled": "true",
     # Without it a data source that has pushFilters is refused.
     "spark.sql.python.filterPushdown.enabled": "true",
+    # The default, INT96, is read by few and has no statistics.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.parquet.compression.codec": "zstd",
     # One file of a window's rows per task; a mini cluster needs no two hundred.
     "spark.sql.shuffle.partitions": "4",
 }

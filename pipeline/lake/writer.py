@@ -23,6 +23,7 @@ from ...log.errors import FolderInUse
 from ...log.files import DiskFiles
 from ...log.lock import LOCK_NAME, lock_folder
 from .errors import LakeError, WrongRows
+from .footers import checked_rows
 from .manifest import Live, Manifest, Retired, load, save, sync_folder
 from .reader import Lake, batch_folder
 from .schemas import fitted, table_of
@@ -98,7 +99,7 @@ class Writer:
         rows = 0
         folder = batch_folder(self.path, table, self.batch_id)
         for file in folder.glob("*.parquet"):
-            rows += _checked(table, file)
+            rows += checked_rows(table, file)
             _sync_file(file)
         sync_folder(folder)
         sync_folder(folder.parent)
@@ -242,28 +243,6 @@ def _batch_folders(lake: Path) -> Iterator[tuple[str, int, Path]]:
             for folder in table.glob("batch_id=*"):
                 with suppress(ValueError):
                     yield table.name, int(folder.name.removeprefix("batch_id=")), folder
-
-
-def _checked(table: str, file: Path) -> int:
-    """A file's rows, if its columns and nulls are the table's; read from its footer alone."""
-    schema = table_of(table).schema
-    with pq.ParquetFile(file) as parquet:
-        names, meta = parquet.schema_arrow.names, parquet.metadata
-        if sorted(names) != sorted(schema.names):
-            raise WrongRows(
-                f"{table} was written with the columns {', '.join(names)} instead of "
-                f"{', '.join(schema.names)}."
-            )
-        never = {field.name for field in schema if not field.nullable}
-        for group in range(meta.num_row_groups):
-            for index in range(meta.num_columns):
-                column = meta.row_group(group).column(index)
-                statistics = column.statistics
-                if column.path_in_schema in never and statistics and statistics.null_count:
-                    raise WrongRows(
-                        f"{table}.{column.path_in_schema} is null in {statistics.null_count} rows."
-                    )
-        return int(meta.num_rows)
 
 
 def _sync_file(file: Path) -> None:

@@ -1,1 +1,4 @@
-"""Bronze, silver and gold: functions from DataFrames to DataFrames."""
+"""Bronze, silver, gold: functions from DataFrames to DataFrames, a module per kind of table.
+
+batch.py  what a layer is given, and how it answers. Start here
+"""

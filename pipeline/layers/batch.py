@@ -1,0 +1,125 @@
+"""What a layer is given: the rows of one batch, beside what the lake held before it.
+
+A layers module offers `tables(batch) -> {name of a table: DataFrame}`. The loop calls one after the
+other and writes what they return before it calls the next, which then reads Parquet: a record is
+decoded once, and no plan grows from layer to layer.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from ..lake.footers import newest
+from ..lake.frames import empty_frame, frame_of, frame_of_folders, write_frame
+from ..lake.reader import Lake, batch_folder
+from ..lake.schemas import BATCH_ID, table_of
+from ..lake.writer import Writer
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["Batch", "Layer"]
+
+# The columns by which the inputs tell the time; samples are looked at after the log that they
+# belong to has been read, or a log that is caught up with would seem older than it is.
+_RECORDS = (("bronze_commit", "append_ts"), ("bronze_group", "append_ts"), ("bronze_event", "ts"))
+_SAMPLES = (("bronze_log_end", "sampled_at"),)
+
+
+class Batch:
+    """`source`: new records, of schema columns.SOURCE; `log_ends`, `events`: new rows of
+    `bronze_log_end` and `bronze_event`. `caught_up`: the log held no more when it was planned.
+    """
+
+    def __init__(
+        self,
+        spark: "SparkSession",
+        writer: Writer,
+        cluster: str,
+        source: "DataFrame",
+        log_ends: "DataFrame",
+        events: "DataFrame",
+        *,
+        caught_up: bool = True,
+    ) -> None:
+        self.spark = spark
+        self.cluster = cluster
+        self.source, self.log_ends, self.events = source, log_ends, events
+        self.caught_up = caught_up
+        self._writer = writer
+        self._before = writer.lake
+        self._kept: list[DataFrame] = []
+
+    @property
+    def batch_id(self) -> int:
+        return self._writer.batch_id
+
+    @property
+    def now(self) -> datetime:
+        """The newest time that the inputs have told of, once bronze is written. Not the wall
+        clock: a batch that is done again gives the same rows."""
+        told = [self._before.as_of]
+        for table, column in (*_RECORDS, *(_SAMPLES if self.caught_up else ())):
+            if self.rows(table):
+                told.append(newest(batch_folder(self._before.path, table, self.batch_id), column))
+        known = [time for time in told if time is not None]
+        if not known:
+            raise LookupError("a batch with no rows in bronze has no time")
+        return max(known)
+
+    def rows(self, table: str) -> int:
+        """How many rows of a table this batch has written; costs nothing."""
+        live = self._writer.written().get(table)
+        return live.rows if live else 0
+
+    def new(self, table: str) -> "DataFrame":
+        """What this batch wrote: rows of an append table, a current table whole. Not written by
+        it: no rows, or the current table as it was."""
+        if table in self._writer.written():
+            base = self._before.path / table
+            folder = batch_folder(self._before.path, table, self.batch_id)
+            return frame_of_folders(self.spark, table, base, [folder])
+        if table_of(table).growth == "current":
+            return self.old(table)
+        return empty_frame(self.spark, table_of(table).schema.append(BATCH_ID))
+
+    def old(self, table: str) -> "DataFrame":
+        """What the lake held before this batch."""
+        return frame_of(self.spark, self._before, table)
+
+    def all(self, table: str) -> "DataFrame":
+        """Of an append table: what the lake held, and what this batch wrote."""
+        base = self._before.path / table
+        folders = self._before.folders(table)
+        if table in self._writer.written():
+            folders.append(batch_folder(self._before.path, table, self.batch_id))
+        return frame_of_folders(self.spark, table, base, folders)
+
+    def carried(self, table: str, touched: "DataFrame") -> "DataFrame":
+        """A current table as it was, without the groups in `touched` (cluster, group); its
+        columns are the table's alone."""
+        old = self.old(table).drop(BATCH_ID.name)
+        return old.join(touched.select("cluster", "group").distinct(), ["cluster", "group"], "anti")
+
+    def keep(self, rows: "DataFrame") -> "DataFrame":
+        """Computed once though used twice, until the layer's tables are written."""
+        self._kept.append(rows.persist())
+        return self._kept[-1]
+
+    def write(self, tables: "Mapping[str, DataFrame]") -> None:
+        """What a layer has returned. Raises WrongRows."""
+        try:
+            for name, rows in tables.items():
+                write_frame(self._writer, name, rows)
+        finally:
+            for rows in self._kept:
+                rows.unpersist()
+            self._kept.clear()
+
+    @property
+    def lake(self) -> Lake:
+        """Before this batch."""
+        return self._before
+
+
+Layer = Callable[[Batch], "Mapping[str, DataFrame]"]

@@ -1,0 +1,69 @@
+"""A layer sees the batch's own rows, and the lake as it was before."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kohort.pipeline.columns import SOURCE
+from kohort.pipeline.lake import WrongRows
+from kohort.pipeline.lake.frames import empty_frame, spark_schema
+from kohort.pipeline.lake.writer import Writer
+from kohort.pipeline.layers.batch import Batch
+from kohort.pipeline.tables import TABLES
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+CURRENT = "gold_group_lifecycle"
+APPEND = "bronze_log_end"
+
+
+def batch_of(spark: Any, writer: Writer) -> Batch:
+    schemas = (SOURCE, TABLES[APPEND].schema, TABLES["bronze_event"].schema)
+    return Batch(spark, writer, "c", *(empty_frame(spark, schema) for schema in schemas))
+
+
+def sample(topic: str, minute: int) -> dict[str, object]:
+    time = NOON.replace(minute=minute)
+    return {"cluster": "c", "topic": topic, "partition": 0, "log_end": 1, "sampled_at": time}
+
+
+def group(name: str) -> dict[str, object]:
+    return {"cluster": "c", "group": name, "first_seen": NOON}
+
+
+def frame(spark: Any, table: str, *rows: dict[str, object]) -> Any:
+    schema = spark_schema(TABLES[table].schema)
+    return spark.createDataFrame([tuple(row.get(n) for n in schema.names) for row in rows], schema)
+
+
+def values(rows: Any, column: str) -> list[str]:
+    return sorted(row[column] for row in rows.collect())
+
+
+@pytest.mark.spark
+def test_what_a_batch_wrote_is_new_and_what_it_found_is_old(spark: Any, tmp_path: Path) -> None:
+    # A lake's path is no pattern to Spark.
+    with Writer(tmp_path / "a lake [1]") as writer:
+        first = batch_of(spark, writer)
+        first.write({APPEND: frame(spark, APPEND, sample("a", 1))})
+        first.write({CURRENT: frame(spark, CURRENT, group("x"), group("y"))})
+        assert values(first.new(APPEND), "topic") == ["a"]
+        assert values(first.old(APPEND), "topic") == []
+        assert (first.now, first.rows(APPEND)) == (NOON.replace(minute=1), 1)
+        writer.commit(cluster="c", positions={}, inputs={}, as_of=first.now)
+
+        second = batch_of(spark, writer)
+        assert values(second.new(APPEND), "topic") == []
+        second.write({APPEND: frame(spark, APPEND, sample("b", 2))})
+        assert values(second.new(APPEND), "topic") == ["b"]
+        assert values(second.old(APPEND), "topic") == ["a"]
+        assert values(second.all(APPEND), "topic") == ["a", "b"]
+        # Nobody has written it in this batch: it is what it was.
+        assert values(second.new(CURRENT), "group") == ["x", "y"]
+        assert values(second.carried(CURRENT, frame(spark, CURRENT, group("x"))), "group") == ["y"]
+
+        other = second.old(APPEND).drop("batch_id")
+        with pytest.raises(WrongRows, match=r"log_end is lacking, more is not of it"):
+            second.write({APPEND: other.withColumnRenamed("log_end", "more")})
+        with pytest.raises(WrongRows, match=r"bronze_log_end.cluster is null in 1 rows"):
+            second.write({APPEND: other.replace("c", None, "cluster")})
