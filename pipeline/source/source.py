@@ -61,9 +61,17 @@ class Source(Protocol):
 
 def open_source(options: Mapping[str, str]) -> Source:
     """By `path` a folder of segments, by `bootstrapServers` any Kafka. Raises SourceError."""
-    path = options.get("path")
-    if path is None:
-        raise SourceError("Give the option path: a data folder with an offsets log.")
+    path, bootstrap = options.get("path"), options.get("bootstrapServers")
+    if (path is None) == (bootstrap is None):
+        raise SourceError(
+            "Give the option path: a data folder with an offsets log; or bootstrapServers:"
+            " HOST:PORT of a broker; not both."
+        )
+    if bootstrap is not None:
+        from .wire import WireSource
+
+        return WireSource(bootstrap)
+    assert path is not None
     from .folder import FolderSource
 
     return FolderSource(Path(path))

@@ -1,0 +1,264 @@
+"""An offsets log read over the wire from a broker in this process, without Spark."""
+
+import pickle
+import shutil
+import socket
+import tarfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from broker_thread import BrokerThread
+from confluent_kafka import Consumer, TopicPartition
+from kohort.pipeline.columns import SOURCE
+from kohort.pipeline.source import wire
+from kohort.pipeline.source.folder import FolderSource
+from kohort.pipeline.source.source import Source, SourceError, open_source
+from kohort.pipeline.source.wire import WireSource
+from kohort.protocol.profiles import PROFILES
+from kohort.testing import Kafka
+
+KAFKAS = Path(__file__).parents[2] / "kafka_folder" / "kafka-4.3.tar.gz"
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[Kafka]:
+    """Three nodes, one group with some commits."""
+    with Kafka(nodes=3) as kafka:
+        commit(kafka, range(1, 40))
+        yield kafka
+        kafka.faults.clear()
+
+
+def commit(kafka: Kafka, offsets: range, group: str = "billing") -> None:
+    kafka.topic("orders", partitions=1)
+    puppet = kafka.puppet(group, topics=["orders"])
+    puppet.wait_owned(1)
+    for offset in offsets:
+        assert puppet.commit("orders", 0, offset) is None
+    puppet.leave()
+
+
+def source_of(kafka: Kafka, patience_seconds: float = 10) -> WireSource:
+    return WireSource(kafka.bootstrap_servers, patience_seconds=patience_seconds)
+
+
+def read(source: Source, split_bytes: int = 1 << 20) -> pa.Table:
+    ends = source.ends()
+    splits = pickle.loads(pickle.dumps(source.splits({}, ends, split_bytes)))
+    batches = [batch for split in splits for batch in source.read(split)]
+    return pa.Table.from_batches(batches, SOURCE)
+
+
+def committed(rows: pa.Table) -> list[int]:
+    return [offset for offset in rows["offset"].to_pylist() if offset is not None]
+
+
+def test_what_was_committed_is_read(kafka: Kafka) -> None:
+    rows = read(source_of(kafka))
+    assert committed(rows) == list(range(1, 40))
+    assert set(rows["group"].to_pylist()) == {"billing"}
+    assert rows["missing_before"].to_pylist() == [0] * len(rows)
+    assert rows["kind"].to_pylist().count("group") >= 2
+
+
+def test_splits_part_a_log_and_lose_nothing(kafka: Kafka) -> None:
+    source = source_of(kafka)
+    splits = source.splits({}, source.ends(), 10 * wire.RECORD_BYTES)
+    assert len(splits) > 2
+    assert read(source, 10 * wire.RECORD_BYTES).equals(read(source))
+
+
+@pytest.mark.clients
+@pytest.mark.parametrize("profile", PROFILES)
+def test_brokers_of_any_age_are_read(profile: str) -> None:
+    with Kafka(profile=profile) as kafka:
+        kafka.topic("orders", partitions=1)
+        servers = {"bootstrap.servers": kafka.bootstrap_servers}
+        consumer = Consumer({**servers, "group.id": "billing"})
+        consumer.commit(offsets=[TopicPartition("orders", 0, 7)], asynchronous=False)
+        consumer.close()
+        assert committed(read(source_of(kafka))) == [7]
+        assert "Fetch" in [each.api for each in kafka.history.requests]
+
+
+@pytest.mark.parametrize("start", [0, 1, 17, 30])
+def test_a_split_has_the_records_from_its_start_up_to_its_end(kafka: Kafka, start: int) -> None:
+    source = source_of(kafka)
+    ((partition, _),) = source.ends().items()
+    (split,) = source.splits({partition: start}, {partition: 31})
+    (rows,) = source.read(split)
+    assert rows["log_offset"].to_pylist() == list(range(start, 31))
+
+
+def test_only_what_is_new_is_read_the_next_time() -> None:
+    with Kafka() as kafka:
+        commit(kafka, range(5))
+        source = source_of(kafka)
+        before = source.ends()
+        assert source.splits(before, source.ends()) == []
+        commit(kafka, range(5, 8))
+        (split,) = source.splits(before, source.ends())
+        assert committed(pa.Table.from_batches(source.read(split))) == [5, 6, 7]
+
+
+def test_a_limit_is_shared_by_the_partitions(kafka: Kafka) -> None:
+    source = source_of(kafka)
+    ends = source.ends()
+    assert source.limited({}, ends, records_max=None, bytes_max=None) == ends
+    assert source.limited({}, ends, records_max=1000, bytes_max=None) == ends
+    (partition,) = ends
+    assert source.limited({}, ends, records_max=7, bytes_max=None) == {partition: 7}
+    assert source.limited({}, ends, records_max=7, bytes_max=1) == {partition: 1}
+    begun = {partition: 30}
+    assert source.limited(begun, ends, records_max=7, bytes_max=None) == {partition: 37}
+
+
+def test_small_partitions_leave_their_share_to_the_others() -> None:
+    assert wire._shares({0: 2, 1: 100, 2: 100}, 12) == {0: 2, 1: 5, 2: 5}
+    assert wire._shares({0: 5}, 12) == {0: 5}
+
+
+# --- what may happen meanwhile
+
+
+def test_a_leader_that_moves_is_followed(kafka: Kafka) -> None:
+    group = kafka.group("billing")
+    others = [node.node_id for node in kafka.nodes if node.node_id != group.node_id]
+    expected = read(source_of(kafka))
+    source = source_of(kafka)
+    splits = source.splits({}, source.ends())
+    for node_id in others:
+        with kafka_between(kafka, splits, source) as rows:
+            group.move_to(node_id)
+        assert pa.Table.from_batches(rows, SOURCE).equals(expected)
+
+
+@contextmanager
+def kafka_between(kafka: Kafka, splits: list, source: WireSource) -> Iterator[list]:
+    """The reader knows its leader before what happens here."""
+    rows: list[pa.RecordBatch] = []
+    fault = kafka.faults.delay("Fetch", ms=300)
+    thread = threading.Thread(
+        target=lambda: rows.extend(each for split in splits for each in source.read(split))
+    )
+    thread.start()
+    fault.wait()
+    yield rows
+    thread.join(20)
+
+
+@pytest.mark.parametrize(
+    "error", ["NOT_LEADER_OR_FOLLOWER", "KAFKA_STORAGE_ERROR", "UNKNOWN_TOPIC_OR_PARTITION"]
+)
+def test_what_passes_is_waited_for(kafka: Kafka, error: str) -> None:
+    kafka.faults.answer("Fetch", error=error, times=2)
+    kafka.faults.answer("ListOffsets", error=error)
+    assert committed(read(source_of(kafka))) == list(range(1, 40))
+    kafka.faults.check()
+
+
+@pytest.mark.parametrize("deed", ["drop", "lose_answer", "close_mid_frame", "trickle"])
+@pytest.mark.parametrize("api", ["Fetch", "ListOffsets"])
+def test_a_connection_that_breaks_is_made_anew(kafka: Kafka, deed: str, api: str) -> None:
+    getattr(kafka.faults, deed)(api)
+    assert committed(read(source_of(kafka))) == list(range(1, 40))
+    kafka.faults.check()
+
+
+def test_a_node_that_stops_is_read_at_another() -> None:
+    with Kafka(nodes=2) as kafka:
+        commit(kafka, range(5))
+        kafka.stop_node(kafka.group("billing").node_id)
+        assert committed(read(source_of(kafka))) == list(range(5))
+
+
+def test_patience_ends(kafka: Kafka) -> None:
+    kafka.faults.answer("ListOffsets", error="NOT_LEADER_OR_FOLLOWER", times=None)
+    try:
+        with pytest.raises(SourceError, match=r"finds no leader.*asked again for 0.2 s"):
+            source_of(kafka, patience_seconds=0.2).ends()
+    finally:
+        kafka.faults.clear()
+
+
+# --- what a user can mend
+
+
+def test_an_address_where_nobody_listens_is_said() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = "{}:{}".format(*free.getsockname())
+        with pytest.raises(SourceError, match=f"nobody listens at {address}"):
+            open_source({"bootstrapServers": address}).ends()
+
+
+@pytest.mark.parametrize("address", ["", "localhost:x", "localhost:0", ","])
+def test_an_address_that_is_none_is_said(address: str) -> None:
+    with pytest.raises(SourceError, match="HOST:PORT"):
+        open_source({"bootstrapServers": address}).ends()
+
+
+def test_a_broker_without_groups_is_said() -> None:
+    with Kafka() as kafka, pytest.raises(SourceError, match="no __consumer_offsets yet"):
+        source_of(kafka).ends()
+
+
+@pytest.mark.parametrize("api", ["Metadata", "ListOffsets"])
+def test_who_may_not_read_is_told_so(kafka: Kafka, api: str) -> None:
+    kafka.faults.answer(api, error="TOPIC_AUTHORIZATION_FAILED")
+    with pytest.raises(SourceError, match="does not let us"):
+        read(source_of(kafka))
+
+
+@pytest.mark.parametrize(
+    ("said", "complaint"),
+    [
+        (b"", "TLS"),
+        (bytes.fromhex("15030300020246"), "TLS"),  # an alert
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "Kafka's protocol"),
+    ],
+)
+def test_a_listener_that_speaks_otherwise_is_told_from_a_broker(
+    said: bytes, complaint: str
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(1000)
+                connection.sendall(said)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        with pytest.raises(SourceError, match=complaint):
+            WireSource("{}:{}".format(*listener.getsockname())).ends()
+        thread.join()
+
+
+def test_a_broker_that_wants_to_know_who_asks_is_said(kafka: Kafka) -> None:
+    kafka.faults.drop("Metadata", times=3)
+    with pytest.raises(SourceError, match="SASL"):
+        source_of(kafka).ends()
+
+
+# --- Kafka's own bytes
+
+
+def test_kafkas_own_batches_are_the_same_over_the_wire_and_from_their_folder(
+    tmp_path: Path,
+) -> None:
+    """All codecs, transactions, records of other kinds of groups."""
+    with tarfile.open(KAFKAS) as tar:
+        tar.extractall(tmp_path, filter="data")
+    data = tmp_path / "data"
+    with BrokerThread({}, data_dir=data, durability="os") as broker:
+        over_the_wire = read(WireSource(broker.bootstrap))
+    shutil.rmtree(data / "events", ignore_errors=True)
+    from_the_folder = read(FolderSource(data))
+    assert set(from_the_folder["kind"].to_pylist()) == {"commit", "group", "other"}
+    assert over_the_wire.equals(from_the_folder)
