@@ -19,6 +19,7 @@ from .assign import arguments as assign_arguments
 from .errors import EXIT_USER_ERROR, UserError
 from .groups import arguments as groups_arguments
 from .log import arguments as log_arguments
+from .pipeline import questions
 from .test import arguments as test_arguments
 
 __all__ = ["main", "parser"]
@@ -58,10 +59,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         top.error(
             "give a command: serve (run a broker), health (ask a broker whether it is well), "
             "groups (list, describe, reset, delete), assign (say who gets which partition), "
-            "log (look into its files) or test (steer a broker that a test has started)"
+            "log (look into its files), why, timeline, lag, storms (ask what happened) "
+            "or test (steer a broker that a test has started)"
         )
     try:
-        code: int = import_module(f".{args.command}", __package__).run(args)
+        module = getattr(args, "module", args.command)
+        code: int = import_module(f".{module}", __package__).run(args)
         sys.stdout.flush()
     except UserError as error:
         print(f"kohort {args.command}: {error}", file=sys.stderr)
@@ -77,7 +80,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """All commands with all flags. `args.command` names the module that runs it."""
+    """All commands with all flags. `args.module`, or else `args.command`, names the module that
+    runs it."""
     top = Parser(
         prog="kohort",
         description="A Kafka group coordinator broker, wire-compatible, made for tests.",
@@ -93,6 +97,8 @@ def parser() -> argparse.ArgumentParser:
     assign_arguments.add_flags(_added(commands, "assign", says, assign_arguments.HELP))
     says = "look into the files of a log"
     log_arguments.add_commands(_added(commands, "log", says, log_arguments.HELP))
+    for name, question in questions.QUESTIONS.items():
+        questions.add_flags(_added(commands, name, question.says, question.description), name)
     says = "ask and steer a broker that runs with --control-port"
     test_arguments.add_commands(_added(commands, "test", says, test_arguments.HELP))
     return top

@@ -1,0 +1,48 @@
+"""Tables and paragraphs for people, as wide as their terminal."""
+
+import shutil
+import textwrap
+from collections.abc import Container, Iterator, Sequence
+
+from ...pipeline.answers.words import printable
+
+__all__ = ["bullets", "paragraph", "table", "width"]
+
+# Longer lines are hard to read; shorter ones leave no room beside the columns.
+WIDEST, NARROWEST = 110, 60
+
+
+def width() -> int:
+    return min(max(shutil.get_terminal_size((80, 24)).columns, NARROWEST), WIDEST)
+
+
+def paragraph(text: str, first: str = "", rest: str | None = None) -> str:
+    """`first`: what stands before its first line, `rest`: before the others (default: blanks)."""
+    return "\n".join(
+        textwrap.wrap(
+            printable(text),
+            width(),
+            initial_indent=first,
+            subsequent_indent=" " * len(first) if rest is None else rest,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+    )
+
+
+def bullets(title: str, items: Sequence[str]) -> Iterator[str]:
+    if items:
+        yield f"\n{title}"
+        yield from (paragraph(item, "  - ") for item in items)
+
+
+def table(lines: Sequence[Sequence[str]], right: Container[str]) -> Iterator[str]:
+    """The first line is the header. `right`: the columns of numbers, by name."""
+    shown = [[printable(cell) for cell in line] for line in lines]
+    widths = [max(len(line[column]) for line in shown) for column in range(len(shown[0]))]
+    for line in shown:
+        cells = [
+            cell.rjust(wide) if name in right else cell.ljust(wide)
+            for name, cell, wide in zip(lines[0], line, widths, strict=True)
+        ]
+        yield "  ".join(cells).rstrip()
