@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, Final
 
-from ...log.batch import BatchHeader, InvalidRecord, Record, read_header, records
+from ...log.batch import InvalidRecord, Record, read_header, records
 from ...offsets.errors import UndecodableRecord
 from ...offsets.fields import INT16
 from ...offsets.group_metadata import NO_TIMEOUT_MS, GroupMetadata, MemberMetadata
@@ -22,7 +22,7 @@ from ...offsets.records import (
     read_committed,
 )
 
-__all__ = ["TIMESTAMP_MS_MAX", "Row", "micros", "rows_of"]
+__all__ = ["TIMESTAMP_MS_MAX", "Row", "content_of", "micros", "rows_of"]
 
 Row = dict[str, Any]
 
@@ -53,30 +53,31 @@ def rows_of(batch: bytes, offsets_partition: int, next_offset: int) -> Iterator[
         found = list(records(batch))
     except InvalidRecord as error:
         found = [Record(header.base_offset, header.max_timestamp, None, None)]
-        flaw = _other(found[0], flaw=str(error))
-        contents = [flaw]
+        contents = [
+            {**_other(found[0], flaw=str(error)), "tombstone": False, "control": header.is_control}
+        ]
     else:
-        contents = [_content(record, header) for record in found]
+        contents = [content_of(record, control=header.is_control) for record in found]
     for record, content in zip(found, contents, strict=True):
         yield {
             **place,
             "log_offset": record.offset,
             "append_ts": micros(record.timestamp),
             "missing_before": max(0, record.offset - next_offset),
-            "tombstone": record.value is None,
-            "control": False,
             **content,
         }
         next_offset = record.offset + 1
 
 
-def _content(record: Record, header: BatchHeader) -> Row:
-    if header.is_control:
+def content_of(record: Record, *, control: bool) -> Row:
+    """All but where it stands."""
+    if control:
         return _control(record)
     try:
-        return _decoded(record)
+        found = _decoded(record)
     except UndecodableRecord as error:
-        return _other(record, flaw=str(error))
+        found = _other(record, flaw=str(error))
+    return {"tombstone": record.value is None, "control": False, **found}
 
 
 def _decoded(record: Record) -> Row:
@@ -86,13 +87,14 @@ def _decoded(record: Record) -> Row:
     match found:
         case OffsetCommitted(group, topic, partition, value):
             committed = read_committed(value)
+            expire_ms = committed.expire_timestamp_ms
             return {
                 **_commit(group, topic, partition),
                 "offset": committed.offset,
                 "leader_epoch": None if committed.leader_epoch == -1 else committed.leader_epoch,
                 "metadata": committed.metadata,
                 "commit_ts": micros(committed.commit_timestamp_ms),
-                "expire_ts": micros(committed.expire_timestamp_ms or -1),
+                "expire_ts": None if expire_ms is None else micros(expire_ms),
                 "value_version": version,
             }
         case OffsetForgotten(group, topic, partition):

@@ -1,0 +1,113 @@
+"""Whole batches, back to back in memory: where they begin, and their headers as columns."""
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from crc32c import crc32c
+
+from ...log.codecs import decompress
+from ...log.errors import InvalidRecord
+from ...log.header import CODEC_MASK, CRC_START, HEADER, HEADER_BYTES, LENGTH_END, MAGIC
+from .lockstep import PAD_BYTES, RECORD_BYTES_MIN
+
+__all__ = ["Chunk", "Sections", "sections_of", "walk"]
+
+# log/header.py's fields, for numpy.
+HEADER_TYPE: Final = np.dtype(
+    [
+        ("base_offset", ">i8"),
+        ("batch_length", ">i4"),
+        ("leader_epoch", ">i4"),
+        ("magic", "i1"),
+        ("crc", ">u4"),
+        ("attributes", ">i2"),
+        ("last_offset_delta", ">i4"),
+        ("base_timestamp", ">i8"),
+        ("max_timestamp", ">i8"),
+        ("producer_id", ">i8"),
+        ("producer_epoch", ">i2"),
+        ("base_sequence", ">i4"),
+        ("count", ">i4"),
+    ]
+)
+assert HEADER_TYPE.itemsize == HEADER.size
+
+
+# Each may grow to 128 MiB, and their places are counted in 31 bits.
+SECTIONS_BYTES_MAX: Final = 64 * 1024 * 1024
+
+
+class Chunk(NamedTuple):
+    """Sound batches: `starts` are their places in `data`, ascending."""
+
+    data: bytes
+    starts: list[int]
+
+
+class Sections(NamedTuple):
+    """The records of batches, decompressed: those of each lie from `begins` to `ends` in `data`,
+    which has PAD_BYTES behind the last. `readable` is false for one that does not decompress, or
+    says to hold more records than it has bytes for."""
+
+    headers: Any
+    data: bytes
+    begins: Any
+    ends: Any
+    readable: Any
+
+
+def walk(data: bytes, at: int = 0) -> tuple[Chunk, int]:
+    """The sound batches from `at` on, and where the first bytes are that are none, or no whole
+    one. Two looks at a batch of Python's, as there may be one for each record."""
+    starts = []
+    view = memoryview(data)
+    unpack = HEADER.unpack_from
+    last = len(data) - HEADER_BYTES
+    while at <= last:
+        _, length, _, magic, crc, _, last_delta, *_, count = unpack(data, at)
+        end = at + LENGTH_END + length
+        if magic != MAGIC or length < HEADER_BYTES - LENGTH_END or end > len(data):
+            break
+        if last_delta < 0 or count < 0 or crc32c(view[at + CRC_START : end]) != crc:
+            break
+        starts.append(at)
+        at = end
+    return Chunk(data, starts), at
+
+
+def sections_of(chunk: Chunk) -> Sections:
+    """Of the first batches of the chunk, as many as decompress to SECTIONS_BYTES_MAX."""
+    shape = (len(chunk.data) - HEADER_BYTES + 1,)
+    starts = np.array(chunk.starts, np.int64)
+    headers = np.ndarray(shape, HEADER_TYPE, chunk.data, 0, (1,))[starts]
+    begins = starts + HEADER_BYTES
+    ends = starts + LENGTH_END + headers["batch_length"]
+    codecs = headers["attributes"] & CODEC_MASK
+    if not codecs.any():
+        return _sections(headers, [chunk.data], begins, ends, np.ones(len(starts), bool))
+    parts: list[bytes | None] = []
+    size = 0
+    for codec, begin, end in zip(codecs.tolist(), begins.tolist(), ends.tolist(), strict=True):
+        if size > SECTIONS_BYTES_MAX:
+            break
+        parts.append(_decompressed(chunk.data, codec, begin, end))
+        size += len(parts[-1] or b"")
+    sizes = np.array([len(part or b"") for part in parts], np.int64)
+    ends = np.cumsum(sizes)
+    readable = np.array([part is not None for part in parts])
+    found = [part for part in parts if part]
+    return _sections(headers[: len(parts)], found, ends - sizes, ends, readable)
+
+
+def _sections(headers: Any, parts: list[bytes], begins: Any, ends: Any, readable: Any) -> Sections:
+    readable &= headers["count"] <= (ends - begins) // RECORD_BYTES_MIN
+    return Sections(headers, b"".join([*parts, bytes(PAD_BYTES)]), begins, ends, readable)
+
+
+def _decompressed(data: bytes, codec: int, begin: int, end: int) -> bytes | None:
+    if not codec:
+        return data[begin:end]
+    try:
+        return decompress(codec, memoryview(data)[begin:end])
+    except InvalidRecord:
+        return None
