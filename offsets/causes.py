@@ -44,6 +44,7 @@ class Cause(StrEnum):
     TOPIC_DELETED = "topic deleted"
 
     # --- of the log alone: a broker is never in doubt
+    FIRST_SEEN = "first seen, what was before is not known"
     GROUP_DELETED_OR_EXPIRED = "group deleted or expired"
     RESTARTED = "member restarted"
     PARTITIONS_ADDED = "partitions added"  # to a broker: the leader asked for a new assignment

@@ -253,6 +253,7 @@ TABLES: Final[dict[str, Table]] = {
             wait_ms=LONG,  # how long the others waited for the last one to join
             waited_for=STRING,  # that one's member id
             lost_generations=INT,
+            rejected_commits=INT,  # of the event log alone
         ),
     ),
     "gold_rebalance_storm": current(
@@ -285,6 +286,7 @@ TABLES: Final[dict[str, Table]] = {
             session_timeout_ms_=INT,
             rebalance_timeout_ms_=INT,
             came_back_after_ms=LONG,
+            heartbeat_ms_est=LONG,  # of the event log alone: by how members hear of rounds
         ),
     ),
     "gold_skew": current(

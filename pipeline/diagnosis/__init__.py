@@ -1,4 +1,9 @@
 """What a group's records and events add up to: pure functions, without Spark and files.
 
-story.py   what is known of one group; rows.py: what the rules answer, as the gold tables have it
+story.py       what is known of one group; rows.py: answers, as the gold tables have them
+rebalances.py  why each rebalance was, why each member went. Start here.
+  causes.py    the fifteen rules; leaving.py: those of members that went; silence.py: for how long
+  events.py    what the coordinator's event log adds
+  moves.py     who got whose partitions; pauses.py: how long nothing was read
+  history.py   a story with its indexes; words.py: how evidence is put into words
 """

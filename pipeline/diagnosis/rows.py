@@ -45,6 +45,7 @@ class Rebalance(NamedTuple):
     wait_ms: int | None
     waited_for: str | None
     lost_generations: int | None
+    rejected_commits: int | None
 
 
 class MemberExit(NamedTuple):
@@ -66,6 +67,7 @@ class MemberExit(NamedTuple):
     session_timeout_ms: int
     rebalance_timeout_ms: int
     came_back_after_ms: int | None
+    heartbeat_ms_est: int | None
 
 
 class Storm(NamedTuple):

@@ -1,0 +1,199 @@
+"""Why a member went, from the log alone: rules 6 to 10, in their order, for one member.
+
+A rule looks at how long the member had been silent, against its two timeouts, and at whether the
+same client came back in the very record that it is missing in.
+"""
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from ...offsets.causes import Cause
+from .silence import Silence
+from .story import Member
+from .words import span, who
+
+__all__ = ["EXIT_RULES", "Finding", "Leaving", "why_left"]
+
+
+class Finding(NamedTuple):
+    """What a rule answers."""
+
+    cause: Cause
+    confidence: str  # exact, high, medium, low
+    evidence: str
+    member: Member | None = None  # whom it is about
+    rule: int = 0  # of docs/diagnosis.md; 0: of the event log
+
+
+class Leaving(NamedTuple):
+    """A member that is out: what the rules of this file are asked about."""
+
+    silence: Silence
+    is_back: bool  # a client like it joined in the same record
+    came_back_after_ms: int | None  # there, or in a later record
+
+    @property
+    def member(self) -> Member:
+        return self.silence.member
+
+
+# A silence is measured from a commit, a little after the poll before it, to the end of the round, a
+# little after the deadline: it may be this much shorter than the timeout, not more.
+SLOW_POLL_SHARE: Final = 0.98
+SESSION_SHARE: Final = 0.9
+AMBIGUOUS_SHARE: Final = 1.5
+"""Timeouts nearer to each other than this cannot be told apart by a silence."""
+
+
+def _slow_poll(leaving: Leaving) -> Finding | None:
+    member, silence = leaving.member, leaving.silence
+    rebalance_ms = member.rebalance_timeout_ms
+    if not silence.proves or silence.ms is None or _is_ambiguous(member):
+        return None
+    if silence.ms < SLOW_POLL_SHARE * rebalance_ms:
+        return None
+    sure = silence.had_work is True and leaving.came_back_after_ms is not None
+    text = (
+        f"{who(member)} {_since(silence)} {span(silence.ms)}, its max.poll.interval.ms is "
+        f"{span(rebalance_ms)}{_work(silence)}"
+    )
+    if member.instance_id is not None:
+        text += "; a static member says no goodbye, it is out when its session ends as well"
+    return Finding(Cause.SLOW_POLL, _confidence(silence, sure), text, member, 6)
+
+
+def _ambiguous(leaving: Leaving) -> Finding | None:
+    member, silence = leaving.member, leaving.silence
+    if not silence.proves or not _is_ambiguous(member) or silence.ms is None:
+        return None
+    if _at_its_end(silence) < SESSION_SHARE * min(
+        member.session_timeout_ms, member.rebalance_timeout_ms
+    ):
+        return None
+    text = (
+        f"{who(member)} {_since(silence)} {span(silence.ms)}; its rebalance timeout, "
+        f"{span(member.rebalance_timeout_ms)}, and its session timeout, "
+        f"{span(member.session_timeout_ms)}, do not tell a slow poll from a crash (aiokafka gives "
+        f"both the same value){_work(silence)}"
+    )
+    if silence.ms > 2 * member.session_timeout_ms:
+        text += "; it must have sent heartbeats meanwhile, which speaks for a slow poll"
+    return Finding(Cause.TIMEOUT_AMBIGUOUS, "low", text, member, 6)
+
+
+def _session_timeout(leaving: Leaving) -> Finding | None:
+    member, silence = leaving.member, leaving.silence
+    if not silence.proves or silence.ms is None:
+        return None
+    if _at_its_end(silence) < SESSION_SHARE * member.session_timeout_ms:
+        return None
+    text = (
+        f"{who(member)} {_since(silence)} {span(silence.ms)}, its session.timeout.ms is "
+        f"{span(member.session_timeout_ms)}: a crash, a long pause of its process, or the network"
+        f"{_work(silence)}"
+    )
+    if member.instance_id is not None:
+        text += "; a static member that is closed, or polls too slowly, looks the same"
+    return Finding(Cause.SESSION_TIMEOUT, _confidence(silence, sure=False), text, member, 7)
+
+
+def _restarted(leaving: Leaving) -> Finding | None:
+    if not leaving.is_back or not _short(leaving.silence):
+        return None
+    text = f"{who(leaving.member)} {_lately(leaving)} and was back under a new id in the same round"
+    return Finding(Cause.RESTARTED, "medium", text, leaving.member, 8)
+
+
+def _left_cleanly(leaving: Leaving) -> Finding | None:
+    if leaving.is_back or not _short(leaving.silence):
+        return None
+    text = f"{who(leaving.member)} {_lately(leaving)}: it was closed, or has unsubscribed"
+    return Finding(Cause.LEFT_CLEANLY, "medium", text, leaving.member, 9)
+
+
+def _left_unknown(leaving: Leaving) -> Finding:
+    member, silence = leaving.member, leaving.silence
+    if member.assigned is None:
+        why = "its assignment cannot be read"
+    elif not member.assigned:
+        why = "it had no partitions, so it never committed"
+    elif silence.ms is None:
+        why = "the log does not say when"
+    elif silence.had_work is False:
+        why = f"its partitions were idle for {span(silence.ms)}, and idle silence proves nothing"
+    elif silence.committed:
+        why = f"a silence of {span(silence.ms)} is not unusual for it"
+    else:
+        why = "none of its commits is in the log"
+    back = "; a client like it was back in the same round" if leaving.is_back else ""
+    return Finding(Cause.LEFT_UNKNOWN, "low", f"{who(member)} went: {why}{back}", member, 10)
+
+
+EXIT_RULES: Final[tuple[Callable[[Leaving], Finding | None], ...]] = (
+    _slow_poll,
+    _ambiguous,
+    _session_timeout,
+    _restarted,
+    _left_cleanly,
+)
+
+
+def why_left(leaving: Leaving) -> Finding:
+    """The first rule that holds."""
+    for rule in EXIT_RULES:
+        if (finding := rule(leaving)) is not None:
+            return finding
+    return _left_unknown(leaving)
+
+
+def _is_ambiguous(member: Member) -> bool:
+    return member.rebalance_timeout_ms <= AMBIGUOUS_SHARE * member.session_timeout_ms
+
+
+def _at_its_end(silence: Silence) -> int:
+    """The silence that a session's end must explain: until the round began, or, when everybody
+    waited for this very member, until it was over."""
+    assert silence.ms is not None
+    return silence.ms if silence.held or silence.at_start_ms is None else silence.at_start_ms
+
+
+def _short(silence: Silence) -> bool:
+    """Too short for a session to have ended: by its commits, or as the generation was too young."""
+    limit = SESSION_SHARE * silence.member.session_timeout_ms
+    if silence.age_ms is not None and silence.age_ms < limit:
+        return True
+    return silence.committed and silence.ms is not None and _at_its_end(silence) < limit
+
+
+def _confidence(silence: Silence, sure: bool) -> str:
+    if sure and silence.committed:
+        return "high"
+    return "medium" if silence.committed or silence.had_work else "low"
+
+
+def _since(silence: Silence) -> str:
+    if silence.committed:
+        return "had committed nothing for"
+    return "committed nothing in this generation, for"
+
+
+def _work(silence: Silence) -> str:
+    if silence.had_work is True:
+        return "; there were records for it to read meanwhile"
+    if silence.had_work is None:
+        return "; no sample of the log's end says whether there was anything to read"
+    return "; it commits by the clock, though there was nothing to read"
+
+
+def _lately(leaving: Leaving) -> str:
+    silence = leaving.silence
+    limit = span(silence.member.session_timeout_ms)
+    if silence.committed and silence.ms is not None:
+        return (
+            f"committed {span(_at_its_end(silence))} before it went, session.timeout.ms is {limit},"
+        )
+    assert silence.age_ms is not None
+    return (
+        f"went {span(silence.age_ms)} after the generation was complete, session.timeout.ms is "
+        f"{limit},"
+    )

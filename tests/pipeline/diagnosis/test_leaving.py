@@ -1,0 +1,179 @@
+"""Why members went, from the log alone: just under and just over each limit, among their
+neighbours."""
+
+import pytest
+from group_stories import (
+    A_ALONE,
+    MINUTE,
+    WAS_AT_MS,
+    A,
+    B,
+    Tale,
+    last,
+    member,
+    parts,
+    told,
+    without_b,
+)
+from kohort.pipeline.diagnosis.rebalances import exits, rebalances
+
+# --- 6 and 7: silent for a timeout
+
+
+@pytest.mark.parametrize(
+    ("silence_ms", "cause"),
+    [
+        (310_000, "SLOW_POLL"),
+        (294_000, "SLOW_POLL"),  # 0.98 of max.poll.interval.ms
+        (293_999, "SESSION_TIMEOUT"),
+        (45_000, "SESSION_TIMEOUT"),
+        (43_500, "SESSION_TIMEOUT"),  # 0.9 of the session, and 3 s in which a has heard of it
+        (37_000, "LEFT_CLEANLY"),
+        (1_000, "LEFT_CLEANLY"),
+    ],
+)
+def test_how_long_a_member_was_silent_says_how_it_went(silence_ms: int, cause: str) -> None:
+    assert told(without_b(silence_ms)) == (cause, "medium")
+
+
+@pytest.mark.parametrize(
+    ("ahead", "came_back", "confidence"),
+    [(500, True, "high"), (500, False, "medium"), (None, True, "medium")],
+)
+def test_a_slow_poll_is_sure_if_there_was_work_and_the_member_came_back(
+    ahead: int | None, came_back: bool, confidence: str
+) -> None:
+    tale = without_b(310_000, ahead=ahead)
+    if came_back:
+        tale.generation(A, B._replace(member_id="b-2"), at=WAS_AT_MS + MINUTE)
+    row = rebalances(tale.story())[1]
+    assert (row.cause, row.confidence, row.client_id) == ("SLOW_POLL", confidence, "b")
+
+
+@pytest.mark.parametrize("silence_ms", [310_000, 60_000])
+def test_an_idle_member_is_silent_too_and_that_proves_nothing(silence_ms: int) -> None:
+    assert told(without_b(silence_ms, ahead=0)) == ("LEFT_UNKNOWN", "low")
+
+
+def test_an_idle_member_that_commits_by_the_clock_is_missed_all_the_same() -> None:
+    tale = Tale()
+    tale.generation(A, B)
+    tale.commits(A, until=WAS_AT_MS - 3_000)
+    tale.commits(B, until=WAS_AT_MS - 310_000, idle=True)
+    tale.log_end(WAS_AT_MS - 100_000, 0, 1)
+    tale.generation(A_ALONE, at=WAS_AT_MS)
+    assert told(tale) == ("SLOW_POLL", "medium")
+
+
+@pytest.mark.parametrize(
+    ("rebalance_ms", "cause"),
+    [
+        (45_000, "TIMEOUT_AMBIGUOUS"),  # aiokafka
+        (67_500, "TIMEOUT_AMBIGUOUS"),  # 1.5 sessions
+        (67_501, "SESSION_TIMEOUT"),
+    ],
+)
+def test_timeouts_that_are_too_near_each_other_are_not_told_apart(
+    rebalance_ms: int, cause: str
+) -> None:
+    assert told(without_b(50_000, B._replace(rebalance_timeout_ms=rebalance_ms)))[0] == cause
+
+
+def test_ambiguous_timeouts_do_not_make_a_clean_leave_ambiguous() -> None:
+    assert told(without_b(2_000, B._replace(rebalance_timeout_ms=45_000)))[0] == "LEFT_CLEANLY"
+
+
+def test_a_silence_that_is_usual_for_a_member_proves_nothing() -> None:
+    tale = Tale()
+    tale.generation(A, B)
+    tale.commits(A, until=WAS_AT_MS - 3_000)
+    tale.commits(B, until=WAS_AT_MS - 55_000, every=MINUTE)
+    tale.generation(A_ALONE, at=WAS_AT_MS)
+    assert told(tale) == ("LEFT_UNKNOWN", "low")
+
+
+def test_a_member_that_commits_nothing_since_the_generation_began_was_slow_from_the_start() -> None:
+    tale = Tale()
+    tale.generation(A, B)
+    tale.commits(A, until=MINUTE)
+    tale.commits(B, until=MINUTE)
+    tale.generation(A, B, at=MINUTE + 100)
+    tale.commits(A, until=6 * MINUTE)
+    tale.generation(A_ALONE, at=MINUTE + 305_000)
+    assert told(tale) == ("SLOW_POLL", "low")
+    tale.log_end(3 * MINUTE, 50, 1)
+    assert told(tale) == ("SLOW_POLL", "medium")
+
+
+def test_a_crash_whose_client_is_back_in_the_same_round_is_a_crash() -> None:
+    tale = without_b(50_000, back=True)
+    assert told(tale)[0] == "SESSION_TIMEOUT"
+    assert "SESSION_TIMEOUT_REJOINED" in last(tale).evidence
+
+
+def test_who_left_cleanly_is_not_blamed_for_a_round_that_waited_for_another() -> None:
+    """c leaves; a has heard of it after 3 s, b is processing for another two minutes, and commits
+    right before it joins."""
+    c = member("c", 2)
+    tale = Tale()
+    tale.generation(A, B, c)
+    tale.commits(c, until=5 * MINUTE)
+    tale.commits(A, until=5 * MINUTE + 2_000)
+    tale.commits(B, until=7 * MINUTE - 100)
+    for at in range(4, 8):
+        tale.log_end(at * MINUTE, 300, 0, 1, 2)
+    tale.generation(A_ALONE, B, at=7 * MINUTE)
+    row = last(tale)
+    assert (row.cause, row.client_id) == ("LEFT_CLEANLY", "c")
+    assert row.waited_for == "b-1"
+    assert row.wait_ms == 2 * MINUTE - 7_000  # a's usual 5 s after its last commit
+    assert "the others waited" in row.evidence
+
+
+def test_a_member_that_dies_while_others_wait_for_it_has_not_left_cleanly() -> None:
+    c = member("c", 2)
+    tale = Tale()
+    tale.generation(A, B)
+    tale.commits(A, until=5 * MINUTE)
+    tale.commits(B, until=5 * MINUTE)
+    for at in range(4, 7):
+        tale.log_end(at * MINUTE, 300, 0, 1)
+    tale.generation(A, c._replace(assigned=parts(1)), at=5 * MINUTE + 50_000)
+    assert (last(tale).cause, last(tale).waited_for) == ("SESSION_TIMEOUT", "b-1")
+
+
+# --- 8 to 10: went with its silence short, or unknown
+
+
+def test_a_member_that_is_back_at_once_was_restarted() -> None:
+    row = last(without_b(1_000, back=True))
+    assert (row.cause, row.confidence, row.moved) == ("RESTARTED", "medium", 0)
+
+
+def test_clients_of_one_name_on_one_host_are_paired_one_by_one() -> None:
+    one, two = (
+        member("rdkafka", number, id_=f"rdkafka-{number}")._replace(client_host="/10.0.0.1")
+        for number in (0, 1)
+    )
+    tale = Tale()
+    tale.generation(one, two)
+    tale.commits(one, until=MINUTE)
+    tale.commits(two, until=MINUTE)
+    tale.generation(one._replace(member_id="rdkafka-9"), at=MINUTE + 500)
+    found = {row.member_id: row.cause for row in exits(tale.story())}
+    assert found == {"rdkafka-0": "RESTARTED", "rdkafka-1": "LEFT_CLEANLY"}
+
+
+def test_a_generation_younger_than_the_session_has_lost_nobody_to_a_timeout() -> None:
+    tale = Tale()
+    tale.generation(A, B)
+    tale.generation(A_ALONE, at=40_000)  # b has not committed anything
+    assert told(tale) == ("LEFT_CLEANLY", "medium")
+
+
+@pytest.mark.parametrize("assigned", [(), None])
+def test_of_a_member_without_partitions_the_log_says_nothing(assigned: tuple[()] | None) -> None:
+    tale = Tale()
+    tale.generation(A_ALONE, B._replace(assigned=assigned))
+    tale.generation(A_ALONE, at=MINUTE)
+    assert told(tale) == ("LEFT_UNKNOWN", "low")
