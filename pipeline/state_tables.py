@@ -6,8 +6,28 @@ answers are always of one moment.
 
 from typing import Final
 
-from .columns import Table
+from .columns import INT, LONG, STRING, Table, columns, current
+from .tables import TABLES
 
 __all__ = ["STATE"]
 
-STATE: Final[dict[str, Table]] = {}
+STATE: Final[dict[str, Table]] = {
+    # --- of commits
+    "state_place": current(
+        "a partition of the offsets topic",
+        columns(
+            cluster_=STRING,
+            offsets_partition_=INT,
+            last_gap_=LONG,  # the last record that offsets are missing before; -1: none
+        ),
+    ),
+    "state_log_end": current(
+        "a sample of a partition's log, of its last week, ever fewer the older they are",
+        list(TABLES["bronze_log_end"].schema),
+    ),
+    # --- of groups
+    "state_generation": current(
+        "one of a group's newest records: its last hour, and the one before the next batch",
+        list(TABLES["silver_generation"].schema),
+    ),
+}

@@ -1,4 +1,5 @@
 """Bronze, silver, gold: functions from DataFrames to DataFrames, a module per kind of table.
 
 batch.py  what a layer is given, and how it answers. Start here
+generations.py, ownership.py  a group's records beside what came before; who owned what
 """

@@ -1,0 +1,149 @@
+"""Records of groups beside what came before them, and who owned what meanwhile."""
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from hand_made_log import HandMadeLog, M
+from kohort.pipeline.tables import TABLES
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+def frame(spark: "SparkSession", name: str, rows: list[dict[str, Any]]) -> "DataFrame":
+    return spark.createDataFrame(pa.Table.from_pylist(rows, schema=TABLES[name].schema))
+
+
+def log_of_many_kinds() -> HandMadeLog:
+    log = HandMadeLog()
+    log.generation("new", 0, 0)
+    log.generation("new", 3, 1, M(1, [0, 1]))
+    log.generation("new", 60, 2, M(1, [0]), M(2, [1]))
+    log.generation("new", 90, 5, M(2, [0, 1]))
+    log.generation("new", 95, 6)
+    log.tombstone("new", 100)
+    log.generation("new", 200, 2, M(3, [0, 1]))
+    log.generation("static", 0, 1, M(1, [0], static=True), M(2, [1]))
+    log.generation("static", 9, 1, M(1, [0], static=True, life=2), M(2, [1]))
+    log.generation("static", 20, 2, M(1, [0], static=True, life=2), M(2, [1], life=2))
+    log.generation("holes", 300, 1, M(1, [0]))
+    log.commit("holes", 301, {0: 1})
+    log.commits[-1]["missing_before"] = 1
+    log.generation("holes", 310, 4, M(1, [0]))
+    log.generation("holes", 320, 6, M(1, [0]))
+    return log
+
+
+def played(spark: "SparkSession", log: HandMadeLog, cuts: list[int]) -> dict[str, "DataFrame"]:
+    """The log in batches that end at `cuts`."""
+    from kohort.pipeline.layers.generations import gaps_of, generations, remembered
+    from kohort.pipeline.layers.ownership import ownership
+
+    state = owned = None
+    parts = []
+    for start, end in zip([0, *cuts], [*cuts, log.next_offset], strict=True):
+        bronze = log.bronze(start, end)
+        records = frame(spark, "bronze_group", bronze["bronze_group"])
+        so_far = log.bronze(0, end)["bronze_commit"]
+        gaps = gaps_of(records, frame(spark, "bronze_commit", so_far))
+        new = generations(records, state, gaps).localCheckpoint()
+        owned = ownership(new, state, owned).localCheckpoint()
+        state = remembered(state, new).localCheckpoint()
+        parts.append(new)
+    whole = parts[0]
+    for part in parts[1:]:
+        whole = whole.unionByName(part)
+    assert owned is not None
+    return {"silver_generation": whole, "silver_ownership": owned}
+
+
+def rows(table: "DataFrame", *order: str) -> list[dict[str, Any]]:
+    return table.orderBy(*order).toArrow().to_pylist()  # type: ignore[no-any-return]
+
+
+TOLD = [
+    # group, kind, generation, the one before; joined, left, replaced, kept; lost generations
+    ("new", "FIRST_SEEN", 0, None, [], [], [], [], 0),
+    ("new", "GENERATION", 1, 0, ["m1-1"], [], [], [], 0),
+    ("new", "GENERATION", 2, 1, ["m2-1"], [], [], ["m1-1"], 0),
+    ("new", "GENERATION", 5, 2, [], ["m1-1"], [], ["m2-1"], 2),
+    ("new", "EMPTY", 6, 5, [], ["m2-1"], [], [], 0),
+    ("new", "TOMBSTONE", None, 6, [], [], [], [], None),
+    ("new", "GENERATION", 2, None, ["m3-1"], [], [], [], 1),
+    ("static", "GENERATION", 1, None, ["m1-1", "m2-1"], [], [], [], 0),
+    ("static", "STATIC_REPLACED", 1, 1, [], [], ["m1-2"], ["m2-1"], 0),
+    ("static", "GENERATION", 2, 1, ["m2-2"], ["m2-1"], [], ["m1-2"], 0),
+    ("holes", "GENERATION", 1, None, ["m1-1"], [], [], [], 0),
+    ("holes", "GENERATION", 4, 1, [], [], [], ["m1-1"], None),  # a gap: two lost, or compacted
+    ("holes", "GENERATION", 6, 4, [], [], [], ["m1-1"], 1),
+]
+
+
+def test_each_record_says_what_changed_since_the_one_before(spark: "SparkSession") -> None:
+    log = log_of_many_kinds()
+    tables = played(spark, log, [])
+    told = [
+        (
+            *(r["group"], r["record_kind"], r["generation"], r["prev_generation"]),
+            *(r["joined"], r["left"], r["replaced"], r["kept"], r["lost_generations"]),
+        )
+        for r in rows(tables["silver_generation"], "log_offset")
+    ]
+    assert told == TOLD
+    complete = {
+        r["log_offset"]: r["history_complete"]
+        for r in rows(tables["silver_generation"], "log_offset")
+    }
+    assert [place for place, whole in complete.items() if not whole] == [12]
+    owned = [
+        (r["group"], r["partition"], r["member_id"], r["from_log_offset"], r["to_log_offset"])
+        for r in rows(tables["silver_ownership"], "group", "partition", "from_log_offset")
+    ]
+    assert owned == [
+        ("holes", 0, "m1-1", 10, None),
+        ("new", 0, "m1-1", 1, 3),
+        ("new", 0, "m2-1", 3, 4),
+        ("new", 0, "m3-1", 6, None),
+        ("new", 1, "m1-1", 1, 2),
+        ("new", 1, "m2-1", 2, 4),
+        ("new", 1, "m3-1", 6, None),
+        ("static", 0, "m1-1", 7, None),  # its instance is the same
+        ("static", 1, "m2-1", 7, None),  # its client and host are: restarted, not moved
+    ]
+
+    # Cut anywhere, the batches' rows are the same.
+    cut = played(spark, log, [3, 8, 12])
+    for name, order in (
+        ("silver_generation", ["log_offset"]),
+        ("silver_ownership", ["group", "partition", "from_log_offset"]),
+    ):
+        names = TABLES[name].schema.names
+        assert rows(cut[name].select(*names), *order) == rows(tables[name].select(*names), *order)
+
+
+def test_what_is_remembered_of_a_group_is_its_last_hour_and_the_last_three(
+    spark: "SparkSession",
+) -> None:
+    from kohort.pipeline.layers.generations import generations, remembered
+
+    log = HandMadeLog()
+    for number in range(1, 6):  # a rebalance in two hours
+        log.generation("calm", number * 7200, number, M(1, [0]))
+    for number in range(1, 301):  # one in ten seconds
+        log.generation("storm", number * 10, number, M(number, [0]))
+    for number in range(1, 31):  # one in a minute, of 1,000 members
+        log.generation("large", number * 60, number, *(M(who) for who in range(1000)))
+    records = frame(spark, "bronze_group", log.groups)
+    kept = remembered(None, generations(records, None))
+    assert {
+        row["group"]: (row["count"], row["oldest"])
+        for row in rows(
+            kept.groupBy("group")
+            .agg({"generation": "min", "*": "count"})
+            .toDF("group", "oldest", "count"),
+            "group",
+        )
+    } == {"calm": (3, 3), "large": (20, 11), "storm": (200, 101)}
