@@ -1,14 +1,19 @@
 """A Spark session for the pipeline: on this machine, or on the cluster that `master` names."""
 
 import os
+import shutil
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
-__all__ = ["new_session"]
+__all__ = ["NoSpark", "new_session"]
+
+JAVA_WANTED: Final = 17
 
 _ALWAYS = {
     "spark.ui.enabled": "false",
@@ -23,22 +28,82 @@ _ALWAYS = {
     # One file of a window's rows per task; a mini cluster needs no two hundred.
     "spark.sql.shuffle.partitions": "4",
 }
-# What a job on this machine adds: nobody else is to reach it.
-_HERE = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+# What a job on this machine adds: nobody else is to reach it, and a batch of a million records with
+# the windows over it fits into twice the default heap.
+_HERE = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": "2g",
+}
 
 
-def new_session(master: str | None = None, more: Mapping[str, str] | None = None) -> "SparkSession":
-    """`master` null: what `spark-submit` says, else all cores of this machine."""
-    from pyspark.sql import SparkSession
+class NoSpark(Exception):
+    """There is no Spark to be had; one sentence that says what to install."""
+
+
+def new_session(
+    master: str | None = None, more: Mapping[str, str] | None = None, log: Path | None = None
+) -> "SparkSession":
+    """`master` null: what `spark-submit` says, else all cores of this machine. `log`: a file for
+    what Spark, its JVM and its workers say; null: standard error.
+
+    Raises NoSpark.
+    """
+    try:
+        from pyspark import SparkConf
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise NoSpark("Spark is not installed: pip install 'kohort[pipeline]'.") from error
 
     # Otherwise workers run whatever `python3` is in their PATH, and die without a word about it.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.appName("kohort")
-    submitted = "SPARK_ENV_LOADED" in os.environ or master is not None
-    for key, value in {**_ALWAYS, **({} if submitted else _HERE), **(more or {})}.items():
-        builder = builder.config(key, value)
+    submitted = "SPARK_ENV_LOADED" in os.environ
+    here = not submitted and (master or "local").startswith("local")
+    if here:
+        # Or Spark looks for a name of this machine, and complains of what it finds.
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    conf = SparkConf().setAppName("kohort")
+    conf.setAll([*_ALWAYS.items(), *(_HERE.items() if here else ()), *(more or {}).items()])
     if master is not None or not submitted:
-        builder = builder.master(master or "local[*]")
-    session = builder.getOrCreate()
+        conf.setMaster(master or "local[*]")
+    if not submitted and SparkSession.getActiveSession() is None:
+        _start_jvm(conf, log)
+    session = SparkSession.builder.config(conf=conf).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def _start_jvm(conf: "SparkConf", log: Path | None) -> None:
+    """As Spark itself would, but that all of it is written to `log`. Raises NoSpark."""
+    from pyspark import SparkContext
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.java_gateway import launch_gateway
+
+    if SparkContext._gateway is not None:
+        return
+    home = os.environ.get("JAVA_HOME")
+    if home is not None and not (Path(home) / "bin" / "java").exists():
+        raise NoSpark(f"JAVA_HOME is {home}, and there is no bin/java in it: correct or unset it.")
+    if home is None and shutil.which("java") is None:
+        raise NoSpark(
+            f"Spark needs Java {JAVA_WANTED} or later, and there is no `java`: install one (apt "
+            "install default-jre-headless, brew install openjdk), or set JAVA_HOME."
+        )
+    with (log or Path(os.devnull)).open("wb") as file:
+        said = {"stdout": file, "stderr": file} if log else {}
+        try:
+            gateway = launch_gateway(conf, said)  # type: ignore[no-untyped-call]
+            SparkContext._ensure_initialized(gateway=gateway, conf=conf)
+        except PySparkRuntimeError as error:
+            raise NoSpark(_why_not(log)) from error
+
+
+def _why_not(log: Path | None) -> str:
+    """Of a JVM that ended before it was there."""
+    told = log.read_text(errors="replace").splitlines() if log else []
+    # The class files of Spark 4 are of Java 17; an older one says so, or knows none of the flags.
+    if any("UnsupportedClassVersion" in line or "Unrecognized" in line for line in told):
+        return f"This Java is too old: Spark needs {JAVA_WANTED} or later; set JAVA_HOME to one."
+    lines = (line.strip() for line in told if not line.startswith("WARNING"))
+    said = next(filter(None, lines), "it said nothing")
+    return f"Java could not start Spark, which needs Java {JAVA_WANTED} or later: {said}"

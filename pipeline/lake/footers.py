@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 from .errors import WrongRows
 from .schemas import table_of
 
-__all__ = ["checked_rows", "newest"]
+__all__ = ["checked_rows", "span"]
 
 
 def checked_rows(table: str, file: Path) -> int:
@@ -32,16 +32,16 @@ def checked_rows(table: str, file: Path) -> int:
     return int(meta.num_rows)
 
 
-def newest(folder: Path, column: str) -> datetime | None:
-    """The latest time in a column of a batch's folder; null where there is none."""
-    latest: datetime | None = None
+def span(folder: Path, column: str) -> tuple[datetime, datetime] | None:
+    """The first and the last time in a column of a batch's folder; null where there is none."""
+    bounds: list[datetime] = []
     for file in folder.glob("*.parquet"):
         with pq.ParquetFile(file) as parquet:
             meta = parquet.metadata
         for chunk in _columns(meta):
             if chunk.path_in_schema == column and chunk.statistics and chunk.statistics.has_min_max:
-                latest = max(latest or chunk.statistics.max, chunk.statistics.max)
-    return latest
+                bounds += [chunk.statistics.min, chunk.statistics.max]
+    return (min(bounds), max(bounds)) if bounds else None
 
 
 def _columns(meta: pq.FileMetaData) -> Iterator[pq.ColumnChunkMetaData]:

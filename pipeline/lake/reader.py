@@ -4,7 +4,7 @@ A `Lake` is what it was when it was opened: batches that come later are not seen
 aside stays for a grace (writer.py), so a question is answered from one state of the lake.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -74,25 +74,25 @@ class Lake:
 
         Raises WrongRows where the files are not of this version's schema; OSError.
         """
-        schema = table_of(table).schema.append(BATCH_ID)
-        files = [str(file) for folder in self.folders(table) for file in _files(folder)]
-        if not files:
-            empty = schema.empty_table()
-            return empty if columns is None else empty.select(list(columns))
-        found = ds.dataset(
-            files,
-            schema=schema,
-            format="parquet",
-            partitioning=_HIVE,
-            partition_base_dir=str(self.path / table),
-        )
+        found = self.dataset(table, None)
         for fragment in found.get_fragments(filter=filters):
             _check(table, fragment)
         return found.to_table(columns=None if columns is None else list(columns), filter=filters)
 
-
-def _files(folder: Path) -> list[Path]:
-    return sorted(folder.glob("*.parquet"))
+    def dataset(self, table: str, batch_ids: Collection[int] | None) -> ds.Dataset:
+        """For those who read a table in pieces; `batch_ids`: of some batches alone."""
+        folders = [
+            batch_folder(self.path, table, one.batch_id)
+            for one in self.live(table)
+            if batch_ids is None or one.batch_id in batch_ids
+        ]
+        return ds.dataset(
+            [str(file) for folder in folders for file in sorted(folder.glob("*.parquet"))],
+            schema=table_of(table).schema.append(BATCH_ID),
+            format="parquet",
+            partitioning=_HIVE,
+            partition_base_dir=str(self.path / table),
+        )
 
 
 def _check(table: str, fragment: ds.ParquetFileFragment) -> None:

@@ -9,7 +9,7 @@ when the lake is opened for writing.
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -107,14 +107,27 @@ class Writer:
         self._passing(f"after {table}")
         return rows
 
-    def write(self, table: str, rows: pa.Table) -> int:
-        """Rows that are in memory. Raises WrongRows."""
-        rows = fitted(table, rows)
+    def write(self, table: str, rows: pa.Table | Iterable[pa.RecordBatch]) -> int:
+        """Rows of this process; of batches, one after the other. Raises WrongRows."""
+        schema = table_of(table).schema
         folder = self.folder(table)
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        pq.write_table(rows, folder / "part-0.parquet", compression="zstd")
+        pieces = [rows] if isinstance(rows, pa.Table) else map(_as_table, rows)
+        with pq.ParquetWriter(folder / "part-0.parquet", schema, compression="zstd") as file:
+            for piece in pieces:
+                file.write_table(fitted(table, piece))
         return self.finish(table)
+
+    def write_rows(self, table: str, rows: Sequence[Mapping[str, Any]]) -> int:
+        """Rows by column; those that lack a column have null in it. Raises WrongRows."""
+        schema = table_of(table).schema
+        unknown = {name for row in rows for name in row} - set(schema.names)
+        if unknown:
+            raise WrongRows(f"{table} has no column {', '.join(sorted(unknown))}.")
+        # Arrow itself takes a null for any column; `write` does not.
+        loose = pa.schema([field.with_nullable(True) for field in schema])
+        return self.write(table, pa.Table.from_pylist(list(rows), schema=loose))
 
     def written(self) -> dict[str, Live]:
         """The tables that are finished in this batch."""
@@ -202,7 +215,10 @@ def write_batch(
     """A batch of rows that are in memory, into a lake that need not be there yet; its batch_id."""
     with Writer(path) as writer:
         for name, rows in tables.items():
-            writer.write(name, _of_rows(name, rows) if isinstance(rows, list) else rows)
+            if isinstance(rows, list):
+                writer.write_rows(name, rows)
+            else:
+                writer.write(name, rows)
         before = writer.manifest
         return writer.commit(
             cluster=cluster,
@@ -212,14 +228,8 @@ def write_batch(
         ).batch_id
 
 
-def _of_rows(name: str, rows: list[dict[str, Any]]) -> pa.Table:
-    schema = table_of(name).schema
-    unknown = {key for row in rows for key in row} - set(schema.names)
-    if unknown:
-        raise WrongRows(f"{name} has no column {', '.join(sorted(unknown))}.")
-    # Arrow itself takes a null for any column; `fitted` does not.
-    loose = pa.schema([field.with_nullable(True) for field in schema])
-    return pa.Table.from_pylist(rows, schema=loose)
+def _as_table(rows: pa.RecordBatch) -> pa.Table:
+    return pa.Table.from_batches([rows])
 
 
 def _foreign(folder: Path) -> Iterator[Path]:

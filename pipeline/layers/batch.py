@@ -6,10 +6,12 @@ decoded once, and no plan grows from layer to layer.
 """
 
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from ..lake.footers import newest
+import pyarrow.dataset as ds
+
+from ..lake.footers import span
 from ..lake.frames import empty_frame, frame_of, frame_of_folders, write_frame
 from ..lake.reader import Lake, batch_folder
 from ..lake.schemas import BATCH_ID, table_of
@@ -20,15 +22,17 @@ if TYPE_CHECKING:
 
 __all__ = ["Batch", "Layer"]
 
-# The columns by which the inputs tell the time; samples are looked at after the log that they
-# belong to has been read, or a log that is caught up with would seem older than it is.
-_RECORDS = (("bronze_commit", "append_ts"), ("bronze_group", "append_ts"), ("bronze_event", "ts"))
-_SAMPLES = (("bronze_log_end", "sampled_at"),)
+# The columns by which the inputs tell the time. Samples and events are ahead of a log that has not
+# been read to its end: what it tells next would be older than the batch before.
+_RECORDS = ("bronze_commit", "bronze_group", "bronze_other")
+_AHEAD = (("bronze_log_end", "sampled_at"), ("bronze_event", "ts"))
+_NO_TIME = datetime.fromtimestamp(0, UTC)
 
 
 class Batch:
-    """`source`: new records, of schema columns.SOURCE; `log_ends`, `events`: new rows of
-    `bronze_log_end` and `bronze_event`. `caught_up`: the log held no more when it was planned.
+    """`source`: new records, of schema columns.SOURCE; `bronze_log_end` and `bronze_event` have
+    been written before the first layer. `origin`: what was read, the folder or the
+    servers. `caught_up`: the log held no more when it was planned.
     """
 
     def __init__(
@@ -37,14 +41,14 @@ class Batch:
         writer: Writer,
         cluster: str,
         source: "DataFrame",
-        log_ends: "DataFrame",
-        events: "DataFrame",
         *,
+        origin: str = "",
         caught_up: bool = True,
     ) -> None:
         self.spark = spark
         self.cluster = cluster
-        self.source, self.log_ends, self.events = source, log_ends, events
+        self.source = source
+        self.origin = origin
         self.caught_up = caught_up
         self._writer = writer
         self._before = writer.lake
@@ -58,14 +62,33 @@ class Batch:
     def now(self) -> datetime:
         """The newest time that the inputs have told of, once bronze is written. Not the wall
         clock: a batch that is done again gives the same rows."""
-        told = [self._before.as_of]
-        for table, column in (*_RECORDS, *(_SAMPLES if self.caught_up else ())):
-            if self.rows(table):
-                told.append(newest(batch_folder(self._before.path, table, self.batch_id), column))
-        known = [time for time in told if time is not None]
-        if not known:
-            raise LookupError("a batch with no rows in bronze has no time")
-        return max(known)
+        records = self.span()
+        told = [self._before.as_of, records and records[1]]
+        if self.caught_up:
+            spans = [self._span(table, column) for table, column in _AHEAD]
+            told += [span[1] for span in spans if span]
+        return max((time for time in told if time is not None), default=_NO_TIME)
+
+    def span(self) -> tuple[datetime, datetime] | None:
+        """When the oldest and the newest record of this batch were appended, once bronze is
+        written; null: it has none."""
+        spans = [span for table in _RECORDS if (span := self._span(table, "append_ts"))]
+        if not spans:
+            return None
+        return min(span[0] for span in spans), max(span[1] for span in spans)
+
+    def topics(self) -> set[str]:
+        """Which topics the commits of this batch are of."""
+        if not self.rows("bronze_commit"):
+            return set()
+        folder = batch_folder(self._before.path, "bronze_commit", self.batch_id)
+        topics = ds.dataset(folder, format="parquet").to_table(columns=["topic"])["topic"]
+        return set(topics.unique().to_pylist()) - {None}
+
+    def _span(self, table: str, column: str) -> tuple[datetime, datetime] | None:
+        if not self.rows(table):
+            return None
+        return span(batch_folder(self._before.path, table, self.batch_id), column)
 
     def rows(self, table: str) -> int:
         """How many rows of a table this batch has written; costs nothing."""

@@ -18,8 +18,7 @@ APPEND = "bronze_log_end"
 
 
 def batch_of(spark: Any, writer: Writer) -> Batch:
-    schemas = (SOURCE, TABLES[APPEND].schema, TABLES["bronze_event"].schema)
-    return Batch(spark, writer, "c", *(empty_frame(spark, schema) for schema in schemas))
+    return Batch(spark, writer, "c", empty_frame(spark, SOURCE))
 
 
 def sample(topic: str, minute: int) -> dict[str, object]:
