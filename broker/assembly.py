@@ -13,6 +13,7 @@ from ..log.rounds import Durability, Rounds
 from ..offsets.cold import new_spill
 from ..offsets.store import OffsetsStore
 from ..topics.configs import Configs
+from ..topics.mirror import Mirror
 from ..topics.names import OFFSETS_TOPIC
 from ..topics.nodes import Nodes
 from ..topics.partition import Partition
@@ -20,7 +21,7 @@ from ..topics.registry import Topics
 from .cache import Cache
 from .clock import Clock, SystemClock
 from .cluster import Cluster
-from .config import BrokerConfig
+from .config import BrokerConfig, ConfigError
 from .connection import Outbox
 from .events import EventLog
 from .groups.config import GroupConfig
@@ -87,6 +88,12 @@ class Assembly:
         if keeps_events:
             self._events = self._event_log(cluster_id)
         cluster = Cluster(cluster_id, topics)
+        mirror = Mirror(config.str("kohort.offsets.mirror"), topics)
+        if topics.get(mirror.name) is not None:
+            raise ConfigError(
+                f"kohort.offsets.mirror: there is a topic {mirror.name} already; choose a name "
+                "that no topic has."
+            )
         for node_id in self._addresses:
             own = config if node_id == config.node_id else config.of_node(node_id)
             groups = self._group_runtime(node_id, topics, timers, cluster)
@@ -102,6 +109,7 @@ class Assembly:
                 waits=waits,
                 rounds=rounds,
                 topics=topics,
+                mirror=mirror,
                 groups=groups,
             )
         topics.on_deleted = cluster.topic_deleted

@@ -22,6 +22,7 @@ from ..topics.config_def import (
     one_of,
     some_of,
 )
+from ..topics.names import topic_name
 
 
 def _int(
@@ -80,6 +81,13 @@ OWN = (
         "committed offsets that are kept in memory, of all groups together, some 100 bytes each "
         "where a group has ten, 340 where it has one, and their metadata; others are read from "
         "files beside the log when they are asked for, and take 210 bytes for each group. 0: all",
+    ),
+    _text(
+        "kohort.offsets.mirror",
+        "",
+        "a second name for `__consumer_offsets`, under which it is no internal topic and can only "
+        "be read: for readers that pass internal topics over, as Spark's Kafka connector does",
+        topic_name,
     ),
     _int(
         "kohort.nodes",

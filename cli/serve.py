@@ -122,7 +122,7 @@ async def serve(config: BrokerConfig) -> None:
     broker.on_folder_lost = stopping.set
     try:
         await broker.start(listener.host, listener.port)
-    except FolderInUse as error:
+    except (ConfigError, FolderInUse) as error:
         raise UserError(str(error)) from error
     except DamagedRegistry as error:
         raise UserError(

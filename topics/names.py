@@ -3,7 +3,16 @@
 import re
 from typing import Final
 
-__all__ = ["OFFSETS_TOPIC", "REGISTRY_TOPIC", "collision_key", "invalid_name", "is_internal"]
+from .config_def import InvalidConfigValue, Value
+
+__all__ = [
+    "OFFSETS_TOPIC",
+    "REGISTRY_TOPIC",
+    "collision_key",
+    "invalid_name",
+    "is_internal",
+    "topic_name",
+]
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 # The folder of the registry's own log lies beside those of the topics and would clash.
@@ -31,6 +40,14 @@ def invalid_name(name: str) -> str | None:
     else:
         return None
     return f"Topic name is invalid: {complaint}"
+
+
+def topic_name(name: str, value: Value) -> None:
+    """Of a key whose value names a topic of its own; "" names none. Raises InvalidConfigValue."""
+    if value and (complaint := invalid_name(str(value))):
+        raise InvalidConfigValue.of(name, value, complaint)
+    if value == OFFSETS_TOPIC:
+        raise InvalidConfigValue.of(name, value, "is kept by the broker itself")
 
 
 def collision_key(name: str) -> str:

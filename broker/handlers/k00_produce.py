@@ -86,10 +86,12 @@ def handle(call: Call, node: Node) -> None:
     replies = []
     for key, asked in _once(call).items():
         if call.version >= 13:
-            topic, unknown = node.topics.by_id(key), ErrorCode.unknown_topic_id
+            topic = node.topics.by_id(key) or node.mirror.by_id(key)
+            unknown = ErrorCode.unknown_topic_id
             name, topic_id = "", key
         else:
-            topic, unknown = node.topics.get(key), ErrorCode.unknown_topic_or_partition
+            topic = node.topics.get(key) or node.mirror.get(key)
+            unknown = ErrorCode.unknown_topic_or_partition
             name, topic_id = key, None
         partitions = [_produce(work, request.acks, topic, unknown, each) for each in asked]
         replies.append(TopicReply(name, topic_id, partitions))
@@ -124,7 +126,7 @@ def _produce(
             raise Refused(ErrorCode.unknown_topic_or_partition)
         if acks not in ACKS:
             raise Refused(ErrorCode.invalid_required_acks)
-        if topic.is_internal:
+        if topic.is_internal or topic is work.node.mirror.topic:
             raise Refused(
                 ErrorCode.invalid_topic_exception,
                 f"{topic.name} is written by the broker itself.",

@@ -191,9 +191,11 @@ class _Fetch:
 
 def _wanted(call: Call, node: Node, asked: Any) -> list[Wanted]:
     if call.version >= 13:
-        topic, unknown = node.topics.by_id(asked.topic_id), UNKNOWN_TOPIC_ID
+        id_ = asked.topic_id
+        topic, unknown = node.topics.by_id(id_) or node.mirror.by_id(id_), UNKNOWN_TOPIC_ID
     else:
-        topic, unknown = node.topics.get(asked.topic), UNKNOWN_PARTITION
+        name = asked.topic
+        topic, unknown = node.topics.get(name) or node.mirror.get(name), UNKNOWN_PARTITION
     replica_id = _replica_id(call)
     follows = replica_id > CONSUMER
     # Since v11 consumers may read from followers (KIP-392; upstream: FetchParams).

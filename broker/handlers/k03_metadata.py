@@ -91,12 +91,16 @@ def _settled(call: Call, node: Node, reply: MetadataReply, error: OSError | None
     if error is not None:
         topics = [
             TopicReply(ErrorCode.leader_not_available, each.name, None, False, [], NOT_ASKED)
-            if each.error_code is ErrorCode.none and node.topics.by_id(each.topic_id) is None
+            if each.error_code is ErrorCode.none and _is_gone(node, each.topic_id)
             else each
             for each in reply.topics
         ]
         reply = reply._replace(topics=topics)
     call.reply(reply)
+
+
+def _is_gone(node: Node, topic_id: UUID | None) -> bool:
+    return (node.topics.by_id(topic_id) or node.mirror.by_id(topic_id)) is None
 
 
 def _misplaced(call: Call) -> ErrorCode | None:
@@ -121,7 +125,9 @@ def _refusal(wanted: Iterable[Any], error: ErrorCode) -> MetadataReply:
 
 
 def _all_topics(call: Call, node: Node) -> list[TopicReply]:
-    return [_found(call, node, topic) for topic in node.topics]
+    mirror = node.mirror.topic
+    there = (*node.topics, mirror) if mirror else node.topics
+    return [_found(call, node, topic) for topic in there]
 
 
 def _once(call: Call) -> Iterable[Any]:
@@ -135,11 +141,11 @@ def _find(call: Call, node: Node, wanted: Any) -> TopicReply:
     # Where there is an id, it counts and a name beside it does not.
     topic_id = getattr(wanted, "topic_id", None)
     if topic_id is not None:
-        topic = node.topics.by_id(topic_id)
+        topic = node.topics.by_id(topic_id) or node.mirror.by_id(topic_id)
         if topic is None:
             return TopicReply(ErrorCode.unknown_topic_id, None, topic_id, False, [], NOT_ASKED)
         return _found(call, node, topic)
-    topic = node.topics.get(wanted.name)
+    topic = node.topics.get(wanted.name) or node.mirror.get(wanted.name)
     if topic is None:
         try:
             topic = _create(call, node, wanted.name)
@@ -165,6 +171,7 @@ def _create(call: Call, node: Node, name: str) -> Topic:
         return node.topics.ensure_offsets_topic()
     if node.topics.is_leaving(name):
         raise Refused(ErrorCode.leader_not_available, "its deletion is not over")
+    node.mirror.check_new_topic(name)
     check_new_topic(node.topics, name)
     try:
         return node.topics.create(name, default_partitions(node.topics), {})

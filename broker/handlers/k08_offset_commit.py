@@ -125,9 +125,11 @@ class Commit:
         for topic in request.topics:
             names = getattr(topic, "name", None), getattr(topic, "topic_id", None)
             if version >= 10:
-                found, missing = topics.by_id(topic.topic_id), ErrorCode.unknown_topic_id
+                found = topics.by_id(topic.topic_id) or node.mirror.by_id(topic.topic_id)
+                missing = ErrorCode.unknown_topic_id
             else:
-                found, missing = topics.get(topic.name), UNKNOWN_PARTITION
+                found = topics.get(topic.name) or node.mirror.get(topic.name)
+                missing = UNKNOWN_PARTITION
             name, count = ("", 0) if found is None else (found.name, len(found.partitions))
             there: list[int] = []
             absent: list[PartitionReply] = []

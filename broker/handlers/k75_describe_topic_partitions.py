@@ -63,7 +63,7 @@ def _names(call: Call, node: Node) -> list[str]:
     """The topics that the page is about: those asked for, or all, from the cursor's on."""
     request = call.request
     cursor = request.cursor
-    asked = [topic.name for topic in request.topics] or [topic.name for topic in node.topics]
+    asked = [topic.name for topic in request.topics] or _all_names(node)
     first = "" if cursor is None else cursor.topic_name
     names = sorted({name for name in asked if name >= first})
     if cursor is not None and request.topics and first not in names:
@@ -76,6 +76,11 @@ def _names(call: Call, node: Node) -> list[str]:
     return names
 
 
+def _all_names(node: Node) -> list[str]:
+    mirror = node.mirror.topic
+    return [topic.name for topic in (*node.topics, *((mirror,) if mirror else ()))]
+
+
 def _page(call: Call, node: Node, names: Sequence[str]) -> DescribeTopicPartitionsReply:
     request = call.request
     limit = node.config.int("max.request.partition.size.limit")
@@ -84,7 +89,7 @@ def _page(call: Call, node: Node, names: Sequence[str]) -> DescribeTopicPartitio
     for name in names:
         if room == 0:
             return DescribeTopicPartitionsReply(topics, CursorReply(name, 0))
-        topic = node.topics.get(name)
+        topic = node.topics.get(name) or node.mirror.get(name)
         if topic is None:
             invalid = invalid_name(name) is not None
             error = (

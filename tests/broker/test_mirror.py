@@ -1,0 +1,142 @@
+"""The offsets topic under a second name: to be read by whom internal topics are kept from."""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from aiokafka import AIOKafkaConsumer
+from broker_thread import BrokerThread
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
+from kafka import KafkaConsumer
+from kafka import TopicPartition as KafkaPythonPartition
+from kohort.broker.config import BrokerConfig, ConfigError
+from kohort.testing import Kafka
+
+pytestmark = pytest.mark.clients
+MIRROR = "offsets-log"
+PARTITIONS = 2
+
+
+@pytest.fixture
+def kafka() -> Iterator[Kafka]:
+    config = {"kohort.offsets.mirror": MIRROR, "offsets.topic.num.partitions": str(PARTITIONS)}
+    with Kafka(config=config) as kafka:
+        orders = kafka.topic("orders", partitions=1)
+        orders.produce(["one", "two"])
+        consumer = KafkaConsumer(
+            "orders",
+            bootstrap_servers=kafka.bootstrap_servers,
+            group_id="billing",
+            auto_offset_reset="earliest",
+        )
+        with contextlib.closing(consumer):
+            next(consumer)
+            consumer.commit()
+        yield kafka
+
+
+def records_of(kafka: Kafka, topic: str) -> list[tuple[int, int, bytes]]:
+    """(partition, offset, key), as a client sees them that may see internal topics."""
+    consumer = KafkaConsumer(
+        bootstrap_servers=kafka.bootstrap_servers, exclude_internal_topics=False
+    )
+    with contextlib.closing(consumer):
+        places = [KafkaPythonPartition(topic, number) for number in range(PARTITIONS)]
+        consumer.assign(places)
+        consumer.seek_to_beginning(*places)
+        found: list[tuple[int, int, bytes]] = []
+        ends = sum(consumer.end_offsets(places).values())
+        while len(found) < ends:
+            for batch in consumer.poll(100).values():
+                found += [(each.partition, each.offset, each.key) for each in batch]
+    return sorted(found)
+
+
+def test_what_is_read_is_the_log_of_the_offsets(kafka: Kafka) -> None:
+    records = records_of(kafka, MIRROR)
+    assert len(records) > 2
+    assert records == records_of(kafka, "__consumer_offsets")
+
+
+async def test_consumers_that_subscribe_to_all_topics_get_it_and_commit_in_it(
+    kafka: Kafka,
+) -> None:
+    expected = records_of(kafka, MIRROR)
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=kafka.bootstrap_servers,
+        auto_offset_reset="earliest",
+    )
+    await consumer.start()
+    try:
+        consumer.subscribe([MIRROR])
+        found = []
+        while len(found) < len(expected):
+            for batch in (await consumer.getmany(timeout_ms=100)).values():
+                found += [(each.partition, each.offset, each.key) for each in batch]
+        assert sorted(found)[: len(expected)] == expected
+    finally:
+        await consumer.stop()
+
+    reader = Consumer(
+        {
+            "bootstrap.servers": kafka.bootstrap_servers,
+            "group.id": "reader",
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+        }
+    )
+    with contextlib.closing(reader):
+        reader.subscribe([MIRROR])
+        record = None
+        while record is None:
+            record = reader.poll(0.1)
+        (stored,) = reader.commit(record, asynchronous=False)
+        assert (stored.topic, stored.error) == (MIRROR, None)
+    assert kafka.group("reader").committed(MIRROR, record.partition()) == record.offset() + 1
+
+
+def test_it_is_listed_as_a_topic_that_is_not_internal(kafka: Kafka) -> None:
+    consumer = KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers)
+    with contextlib.closing(consumer):
+        assert consumer.topics() == {"orders", MIRROR}
+        assert consumer.partitions_for_topic(MIRROR) == set(range(PARTITIONS))
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    resource = ConfigResource(ConfigResource.Type.TOPIC, MIRROR)
+    (described,) = admin.describe_configs([resource]).values()
+    assert described.result(10)["cleanup.policy"].value == "compact"
+
+
+def test_nobody_writes_to_it_makes_it_or_deletes_it(kafka: Kafka) -> None:
+    said: list[KafkaError] = []
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+    producer.produce(MIRROR, b"x", on_delivery=lambda error, _: said.append(error))
+    producer.flush(10)
+    assert said[0].code() == KafkaError.TOPIC_EXCEPTION
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    with pytest.raises(KafkaException) as made:
+        admin.create_topics([NewTopic(MIRROR, 1)])[MIRROR].result(10)
+    assert made.value.args[0].code() == KafkaError.TOPIC_EXCEPTION
+    with pytest.raises(KafkaException) as deleted:
+        admin.delete_topics([MIRROR])[MIRROR].result(10)
+    assert deleted.value.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART
+    assert len(records_of(kafka, MIRROR)) > 2
+
+
+def test_a_name_that_is_no_topics_or_the_offsets_topics_own_is_refused() -> None:
+    for name in ("a b", "__consumer_offsets"):
+        with pytest.raises(ConfigError, match=r"kohort\.offsets\.mirror"):
+            BrokerConfig({"kohort.offsets.mirror": name})
+
+
+def test_a_name_that_a_topic_has_is_refused_at_the_start(tmp_path: Path) -> None:
+    with BrokerThread({}, data_dir=tmp_path / "data", durability="os") as broker:
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        admin.create_topics([NewTopic("orders", 1)])["orders"].result(10)
+    config = {"kohort.offsets.mirror": "orders"}
+    with (
+        pytest.raises(ConfigError, match="there is a topic orders already"),
+        BrokerThread(config, data_dir=tmp_path / "data", durability="os"),
+    ):
+        pass
