@@ -88,12 +88,7 @@ class Assembly:
         if keeps_events:
             self._events = self._event_log(cluster_id)
         cluster = Cluster(cluster_id, topics)
-        mirror = Mirror(config.str("kohort.offsets.mirror"), topics)
-        if topics.get(mirror.name) is not None:
-            raise ConfigError(
-                f"kohort.offsets.mirror: there is a topic {mirror.name} already; choose a name "
-                "that no topic has."
-            )
+        mirror = self._mirror(topics)
         for node_id in self._addresses:
             own = config if node_id == config.node_id else config.of_node(node_id)
             groups = self._group_runtime(node_id, topics, timers, cluster)
@@ -126,6 +121,15 @@ class Assembly:
             now_ms=self._clock.now_ms,
             in_turn=timers.in_turn,
         )
+
+    def _mirror(self, topics: Topics) -> Mirror:
+        name = self._config.str("kohort.offsets.mirror")
+        if topics.get(name) is not None:
+            raise ConfigError(
+                f"kohort.offsets.mirror: there is a topic {name} already; choose a name that no "
+                "topic has."
+            )
+        return Mirror(name, topics)
 
     def _advertised(self, node_id: int) -> tuple[str, int]:
         """What clients are told; an advertised port is the first node's."""

@@ -1,7 +1,5 @@
 """What all tests share: Hypothesis profiles, Kafka's own tools, and when they may be missing."""
 
-import fcntl
-import hashlib
 import os
 import shutil
 import subprocess
@@ -10,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
-from jvm import java
+from jvm import fetched_jars, java
 
 # `fast` draws the same few examples in every run; `unshrunk` too, for those who only want to know
 # whether one fails; `deep` goes looking, for hours if need be.
@@ -63,23 +61,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.fixture(scope="session")
 def kafka_jars() -> Path:
-    """Folder with the jars of Kafka's distribution; by Maven, once per machine (about 55 MB)."""
-    pom = Path(__file__).parent / "kafka" / "pom.xml"
-    cache = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "kohort"
-    jars = cache / f"kafka-{hashlib.sha256(pom.read_bytes()).hexdigest()[:12]}"
-    cache.mkdir(parents=True, exist_ok=True)
-    with (cache / "kafka.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # test processes side by side fetch them only once
-        if not jars.exists():
-            partial = jars.with_suffix(".partial")
-            shutil.rmtree(partial, ignore_errors=True)
-            command = ["mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies"]
-            done = subprocess.run(
-                [*command, f"-DoutputDirectory={partial}"], capture_output=True, text=True
-            )
-            assert done.returncode == 0, f"Maven could not fetch Kafka's jars:\n{done.stdout}"
-            partial.rename(jars)
-    return jars
+    """Folder with the jars of Kafka's distribution (about 55 MB)."""
+    return fetched_jars(Path(__file__).parent / "kafka" / "pom.xml", "kafka")
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,5 @@
-"""Java programs that start quickly: most of the time of a short one is the start of its JVM.
+"""Java programs: where their jars are from, and how they start quickly, for most of the time of a
+short one is the start of its JVM.
 
 A JVM keeps the classes that a program has loaded in an archive, which halves its next start. There
 is one for each kind of program, beside the jars; the first that runs on a machine makes it.
@@ -7,13 +8,36 @@ is one for each kind of program, beside the jars; the first that runs on a machi
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import hashlib
 import os
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 # The quick compiler and the small collector suit short lives. Its own log, which may complain of
 # the archive, would get among what the programs say.
 FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xlog:disable")
+
+
+def fetched_jars(pom: Path, name: str) -> Path:
+    """Folder with the jars of a pom; by Maven, once per machine."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "kohort"
+    jars = cache / f"{name}-{hashlib.sha256(pom.read_bytes()).hexdigest()[:12]}"
+    cache.mkdir(parents=True, exist_ok=True)
+    with (cache / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # test processes side by side fetch them only once
+        if not jars.exists():
+            partial = jars.with_suffix(".partial")
+            shutil.rmtree(partial, ignore_errors=True)
+            command = ["mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies"]
+            done = subprocess.run(
+                [*command, f"-DoutputDirectory={partial}"], capture_output=True, text=True
+            )
+            assert done.returncode == 0, f"Maven could not fetch {name}'s jars:\n{done.stdout}"
+            partial.rename(jars)
+    return jars
 
 
 def archive(jars: Path, kind: str) -> Path:
