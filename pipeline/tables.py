@@ -327,7 +327,8 @@ TABLES: Final[dict[str, Table]] = {
             last_commit=TIME,
             emptied_at=TIME,
             deleted_at=TIME,
-            end_kind=STRING,  # EXPIRED, DELETED, OFFSETS_DELETED, TOPIC_DELETED; null: it is there
+            # EXPIRED, DELETED, DELETED_OR_EXPIRED, OFFSETS_DELETED, TOPIC_DELETED; null: it lives
+            end_kind=STRING,
             expires_at_est=TIME,
         ),
     ),

@@ -6,4 +6,6 @@ rebalances.py  why each rebalance was, why each member went. Start here.
   events.py    what the coordinator's event log adds
   moves.py     who got whose partitions; pauses.py: how long nothing was read
   history.py   a story with its indexes; words.py: how evidence is put into words
+storms.py      rebalances that follow each other; skew.py: shares; lifecycle.py: beginning and end
+status.py      what partitions and groups are in; burrow.py: in Burrow's words; lag.py: lag in time
 """

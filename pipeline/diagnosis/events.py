@@ -162,6 +162,11 @@ class Witness:
             return round_._replace(waited_for=last, wait_ms=joins[-1].ts_ms - started)
         return round_
 
+    def offsets_went(self, at_ms: int) -> Cause | None:
+        """Why offsets were deleted at that time."""
+        event = self._near("offsets_deleted", at_ms)
+        return None if event is None else _cause(event)
+
     # --- a member
 
     def exit_of(self, step: Step, leaving: Leaving, inferred: Finding) -> Finding | None:

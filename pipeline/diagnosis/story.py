@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 __all__ = [
     "Activity",
+    "Commit",
     "Event",
     "Generation",
     "LogEnd",
@@ -16,6 +17,7 @@ __all__ = [
     "Removal",
     "Story",
     "TopicPartition",
+    "Window",
 ]
 
 TopicPartition = tuple[str, int]
@@ -91,6 +93,24 @@ class LogEnd(NamedTuple):
     log_start: int | None
     log_end: int
     sampled_ms: int
+
+
+class Commit(NamedTuple):
+    """A commit of a partition's window."""
+
+    offset: int
+    commit_ms: int
+    lag: int | None = None  # against the newest sample of the log's end that was older
+
+
+class Window(NamedTuple):
+    """A partition of a group now: its last commits and the last samples of its log."""
+
+    topic: str
+    partition: int
+    commits: tuple[Commit, ...]  # in the order of the log
+    log_ends: tuple[LogEnd, ...] = ()  # by time, those of the last minutes
+    owner: Member | None = None  # who is assigned it in the newest generation
 
 
 class Event(NamedTuple):

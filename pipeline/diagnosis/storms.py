@@ -1,0 +1,78 @@
+"""Storms: rebalances that follow each other so fast that a group hardly gets to read.
+
+Three within five minutes are one, with those that came to no assignment; storms less than five
+minutes apart are the same one. The second phase of a cooperative rebalance is no rebalance of its
+own here.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+from .rows import MemberExit, Rebalance, Storm
+
+__all__ = ["storms"]
+
+WITHIN_MS: Final = 5 * 60_000
+REBALANCES_MIN: Final = 3
+
+
+def storms(rebalances: Sequence[Rebalance], exits: Sequence[MemberExit] = ()) -> list[Storm]:
+    """Of one group, by time."""
+    timed = sorted(
+        (
+            (_time(row), row)
+            for row in rebalances
+            if row.is_rebalance and row.cause != "COOPERATIVE_FOLLOWUP" and _time(row)
+        ),
+        key=lambda timed: (timed[0], timed[1].log_offset),
+    )
+    found: list[list[Rebalance]] = []
+    ended_ms = 0
+    first, count = 0, 0
+    for last, (at_ms, row) in enumerate(timed):
+        count += _weight(row)
+        while at_ms - timed[first][0] > WITHIN_MS:
+            count -= _weight(timed[first][1])
+            first += 1
+        if count < REBALANCES_MIN:
+            continue
+        window = [row for _, row in timed[first : last + 1]]
+        if found and timed[first][0] - ended_ms < WITHIN_MS:
+            found[-1] += [row for row in window if row not in found[-1]]
+        else:
+            found.append(window)
+        ended_ms = at_ms
+    return [_storm(rows, exits) for rows in found]
+
+
+def _storm(rows: list[Rebalance], exits: Sequence[MemberExit]) -> Storm:
+    offsets = {row.log_offset for row in rows}
+    clients = {
+        row.instance_id or f"{row.client_id} {row.client_host}"
+        for row in exits
+        if row.log_offset in offsets
+    }
+    gone = {row.client_id for row in exits if row.log_offset in offsets}
+    clients |= {row.client_id for row in rows if row.client_id} - gone
+    pauses = [row.pause_ms for row in rows if row.pause_ms is not None]
+    causes = Counter(row.cause for row in rows)
+    return Storm(
+        cluster=rows[0].cluster,
+        group=rows[0].group,
+        from_ts=_time(rows[0]),
+        to_ts=max(_time(rows[-1]), rows[-1].synced_at or 0),
+        rebalances=sum(_weight(row) for row in rows),
+        distinct_members=len(clients),
+        pause_ms_total=sum(pauses) if pauses else None,
+        # Of causes that are as frequent, what made somebody go comes before who came back.
+        dominant_cause=max(causes, key=lambda cause: (causes[cause], cause != "MEMBER_JOINED")),
+    )
+
+
+def _time(row: Rebalance) -> int:
+    return row.joined_at if row.joined_at is not None else row.synced_at or 0
+
+
+def _weight(row: Rebalance) -> int:
+    return 1 + (row.lost_generations or 0)

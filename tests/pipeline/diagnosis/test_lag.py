@@ -1,0 +1,70 @@
+"""Lag in time and where it goes."""
+
+import pytest
+from kohort.pipeline.diagnosis.lag import consume_rate, produce_rate, time_lag_ms, trend
+from kohort.pipeline.diagnosis.story import Commit, LogEnd
+
+
+def samples(*ends: tuple[int, int]) -> list[LogEnd]:
+    return [LogEnd("orders", 0, 0, end, at) for at, end in ends]
+
+
+TEN_A_SECOND = samples((0, 0), (30_000, 300), (60_000, 600))
+
+
+@pytest.mark.parametrize(
+    ("committed", "lag_ms"),
+    [(600, 0), (700, 0), (599, 100), (450, 15_000), (300, 30_000), (0, 60_000)],
+)
+def test_time_lag_is_how_long_ago_the_end_was_where_the_consumer_is(
+    committed: int, lag_ms: int
+) -> None:
+    assert time_lag_ms(committed, TEN_A_SECOND, 60_000) == lag_ms
+
+
+def test_what_is_older_than_all_samples_is_reckoned_by_their_rate_with_a_bound() -> None:
+    late = samples((60_000, 600), (90_000, 900))
+    assert time_lag_ms(300, late, 90_000) == 60_000
+    slow = samples((0, 1_000_000_000), (30_000, 1_000_000_001))
+    assert time_lag_ms(0, slow, 30_000) == 7 * 24 * 3_600_000
+
+
+def test_a_log_that_stood_still_at_first_is_reckoned_from_where_it_moved() -> None:
+    assert time_lag_ms(50, samples((0, 100), (10_000, 100), (20_000, 200)), 20_000) == 30_000
+
+
+@pytest.mark.parametrize("known", [samples(), samples((0, 100)), samples((0, 100), (1, 100))])
+def test_without_samples_that_tell_there_is_no_time_lag(known: list[LogEnd]) -> None:
+    assert time_lag_ms(50, known, 1_000) is None
+
+
+@pytest.mark.parametrize(
+    ("lags", "says"),
+    [
+        ((100, 110, 120, 130), "GROWING"),
+        ((130, 120, 110, 100), "SHRINKING"),
+        ((100, 100, 100, 100), "FLAT"),
+        ((0, 0, 0, 0), "FLAT"),
+        ((100, 101, 102, 105), "FLAT"),  # less than 5 % of the median
+        ((100, 102, 104, 107), "GROWING"),
+        ((100, 110, 9_000, 120, 130), "GROWING"),  # an outlier
+        ((500, 500, 0, 500, 500), "FLAT"),
+        ((1, 2), None),
+    ],
+)
+def test_the_trend_is_the_median_of_slopes_beyond_a_dead_band(
+    lags: tuple[int, ...], says: str | None
+) -> None:
+    assert trend([(60_000 * at, lag) for at, lag in enumerate(lags)]) == says
+
+
+def test_samples_of_one_moment_have_no_trend() -> None:
+    assert trend([(0, 1), (0, 5), (0, 9)]) is None
+
+
+def test_rates_are_records_per_second_and_a_rewind_consumes_nothing() -> None:
+    assert produce_rate(TEN_A_SECOND) == 10
+    assert produce_rate(TEN_A_SECOND[:1]) is None
+    commits = [Commit(0, 0), Commit(100, 1_000), Commit(50, 2_000), Commit(150, 4_000)]
+    assert consume_rate(commits) == 50
+    assert consume_rate(commits[:1]) is None

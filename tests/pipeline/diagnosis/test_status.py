@@ -1,0 +1,144 @@
+"""What partitions and groups are in, in our words."""
+
+import pytest
+from group_stories import A, B, Tale, member, parts
+from kohort.pipeline.diagnosis.rows import PartitionStatus
+from kohort.pipeline.diagnosis.status import group_status, partition_statuses, state_of, told
+from kohort.pipeline.diagnosis.story import Commit, Generation, LogEnd, Window
+
+NOW = 1_000_000
+
+
+def window(
+    number: int = 0,
+    *,
+    lag: int = 50,
+    silent_ms: int = 2_000,
+    owner: object = A,
+    log_start: int | None = 0,
+    moves: bool = True,
+    sampled: bool = True,
+) -> Window:
+    commits = tuple(
+        Commit(1_000 + (n * 10 if moves else 0), NOW - silent_ms - 5_000 * (9 - n), lag)
+        for n in range(10)
+    )
+    end = LogEnd("orders", number, log_start, commits[-1].offset + lag, NOW)
+    return Window("orders", number, commits, (end,) if sampled else (), owner)  # type: ignore[arg-type]
+
+
+def generation(*members: object) -> Generation:
+    return Tale().generation(*members, number=3)  # type: ignore[arg-type]
+
+
+STABLE = generation(A, B)
+
+
+def one(
+    of: Window, record: Generation | None = STABLE, state: str | None = None
+) -> PartitionStatus:
+    [row] = partition_statuses("test", "payments", [of], record, NOW, state)
+    return row
+
+
+@pytest.mark.parametrize(
+    ("of", "status", "burrow"),
+    [
+        (window(), "WARN", "WARN"),
+        (window(lag=0), "OK", "OK"),
+        (window(sampled=False), "UNKNOWN", "UNKNOWN"),
+        (window(log_start=1_091), "DATA_LOST", "WARN"),
+        (window(log_start=1_090), "WARN", "WARN"),
+        (window(owner=None), "NO_OWNER", "WARN"),
+        (window(owner=None, lag=0), "OK", "OK"),
+        (window(silent_ms=46_000), "STOP", "STOP"),
+        (window(moves=False), "STALL", "STALL"),
+        (Window("orders", 0, ()), "UNKNOWN", "UNKNOWN"),
+    ],
+)
+def test_a_partition_has_burrows_word_and_ours(of: Window, status: str, burrow: str) -> None:
+    row = one(of)
+    assert (row.status, row.status_burrow) == (status, burrow)
+    assert row.status_reason
+
+
+def test_a_lag_without_a_sample_is_not_known() -> None:
+    row = one(window(sampled=False))
+    assert (row.lag, row.lag_ms, row.log_end) == (None, None, None)
+    assert row.committed == 1_090
+
+
+def test_figures_of_a_partition() -> None:
+    row = one(window())
+    assert (row.committed, row.log_end, row.lag) == (1_090, 1_140, 50)
+    assert (row.complete, row.client_id, row.trend, row.consume_rate) == (1.0, "a", "FLAT", 2.0)
+    assert row.last_commit_ts == row.window_end == NOW - 2_000
+
+
+def test_a_consumer_that_is_faster_than_its_producers_will_have_caught_up() -> None:
+    ends = (LogEnd("orders", 0, 0, 1_130, NOW - 10_000), LogEnd("orders", 0, 0, 1_140, NOW))
+    row = one(window()._replace(log_ends=ends))
+    assert (row.produce_rate, row.catch_up_ms) == (1.0, 50_000)
+
+
+@pytest.mark.parametrize("record", [None, Tale().generation(number=0)])
+def test_consumers_without_membership_need_no_owner(record: Generation | None) -> None:
+    assert one(window(owner=None), record).status == "WARN"
+
+
+def test_the_event_log_knows_of_a_rebalance() -> None:
+    row = one(window(silent_ms=46_000), state="PreparingRebalance")
+    assert (row.status, row.status_burrow) == ("REBALANCING", "STOP")
+
+
+@pytest.mark.parametrize(
+    ("silences", "state"),
+    [
+        ((20_000, 20_000), "PreparingRebalance"),
+        ((15_000, 15_000), "Stable"),  # no more than three of their usual gaps
+        ((20_000, 1_000), "Stable"),  # one goes on
+    ],
+)
+def test_a_group_that_stands_still_as_a_whole_is_taken_to_rebalance(
+    silences: tuple[int, int], state: str
+) -> None:
+    windows = [
+        window(0, owner=A, silent_ms=silences[0]),
+        window(1, owner=B, silent_ms=silences[1]),
+    ]
+    assert state_of(STABLE, windows, NOW) == state
+
+
+def test_one_member_alone_that_stands_still_is_no_rebalance() -> None:
+    both = [window(n, owner=A, silent_ms=20_000) for n in (0, 1)]
+    assert state_of(STABLE, both, NOW) == "Stable"
+
+
+def test_states_that_records_say() -> None:
+    assert state_of(None, [], NOW) == "Empty"
+    assert state_of(generation(), [], NOW) == "Empty"
+    assert state_of(Generation(1, tombstone=True), [], NOW) == "Dead"
+
+
+def test_a_group_is_summed_up_from_its_partitions() -> None:
+    c = member("c")
+    record = generation(A._replace(assigned=parts(0)), B, c)
+    windows = [
+        window(0, lag=70),
+        window(1, lag=0, owner=B),
+        window(2, owner=None, lag=20),
+        window(3, sampled=False),
+    ]
+    rows = partition_statuses("test", "payments", windows, record, NOW)
+    row = group_status("test", "payments", record, rows, [], NOW, "Stable")
+    assert (row.status, row.status_burrow) == ("NO_OWNER", "WARN")
+    assert (row.total_lag, row.max_lag, row.max_lag_partition) == (90, 70, 0)
+    assert (row.members, row.partitions, row.unassigned) == (3, 4, 1)
+    assert (row.rebalances_1h, row.pause_share_1h) == (0, 0.0)
+    assert told(rows).startswith("orders-2 (lag 20, NO_OWNER), orders-0 (lag 70, WARN)")
+
+
+def test_of_a_group_without_samples_no_lag_is_known() -> None:
+    rows = partition_statuses("test", "payments", [window(sampled=False)], STABLE, NOW)
+    row = group_status("test", "payments", STABLE, rows, [], NOW, "Stable")
+    assert (row.status, row.total_lag, row.max_lag, row.max_lag_topic) == ("UNKNOWN", *[None] * 3)
