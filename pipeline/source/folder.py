@@ -13,7 +13,7 @@ from ...log.files import DiskFiles
 from ...log.segment import base_offset_of, check_place, last_offset, walk
 from ...topics.names import OFFSETS_TOPIC
 from .decoding import decode
-from .source import SPLIT_BYTES, Positions, SourceError, Split
+from .source import SPLIT_BYTES, Positions, SourceError, Split, shares
 
 __all__ = ["FolderSource"]
 
@@ -44,20 +44,26 @@ class FolderSource:
     def limited(
         self, start: Positions, end: Positions, *, records_max: int | None, bytes_max: int | None
     ) -> dict[int, int]:
-        found = {}
-        for partition, upto in end.items():
-            begin = start.get(partition, 0)
-            records = size = 0
-            for base, batch, behind in self._batches(self._folders()[partition]):
+        begins = {**self.starts(), **start}
+        waiting = {
+            partition: upto - begins[partition]
+            for partition, upto in end.items()
+            if upto > begins.get(partition, upto)
+        }
+        found = {partition: upto for partition, upto in end.items() if partition not in waiting}
+        records_of = shares(waiting, records_max or sum(waiting.values()))
+        for partition, wanted in waiting.items():
+            begin, size = begins[partition], 0
+            for _, batch, behind in self._batches(self._folders()[partition]):
                 if behind <= begin:
                     continue
-                if begin < base and behind > upto:
-                    break
-                records, size = records + behind - base, size + len(batch)
-                over = records > (records_max or records) or size > (bytes_max or size)
+                size += len(batch)
+                over = behind - begin > max(1, records_of[partition]) or (
+                    bytes_max is not None and size > bytes_max // len(waiting)
+                )
                 if over and partition in found:
                     break
-                found[partition] = min(behind, upto)
+                found[partition] = min(behind, begin + wanted)
         return found
 
     def splits(

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 import pyarrow as pa
 
-__all__ = ["SPLIT_BYTES", "Positions", "Source", "SourceError", "Split", "open_source"]
+__all__ = ["SPLIT_BYTES", "Positions", "Source", "SourceError", "Split", "open_source", "shares"]
 
 Positions = Mapping[int, int]
 
@@ -75,3 +75,13 @@ def open_source(options: Mapping[str, str]) -> Source:
     from .folder import FolderSource
 
     return FolderSource(Path(path))
+
+
+def shares(waiting: Mapping[int, int], limit: int) -> dict[int, int]:
+    """What each partition may have of `limit`: small ones all they want, the others as much as
+    each other."""
+    found = {}
+    for count, partition in enumerate(sorted(waiting, key=lambda each: waiting[each])):
+        found[partition] = min(waiting[partition], limit // (len(waiting) - count))
+        limit -= found[partition]
+    return found

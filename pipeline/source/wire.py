@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from ...log.batch import HEADER_BYTES, check_extent
 from ...topics.names import OFFSETS_TOPIC
 from .decoding import decode
-from .source import SPLIT_BYTES, Positions, SourceError, Split
+from .source import SPLIT_BYTES, Positions, SourceError, Split, shares
 from .wire_cluster import (
     EARLIEST,
     LATEST,
@@ -83,7 +83,7 @@ class WireSource:
             return dict(end)
         found = {partition: upto for partition, upto in end.items() if partition not in waiting}
         with self._cluster() as cluster:
-            for partition, share in _shares(waiting, records).items():
+            for partition, share in shares(waiting, records).items():
                 last = begins[partition] + max(share, 1) - 1
                 found[partition] = min(_behind(cluster, partition, last), end[partition])
         return found
@@ -153,16 +153,6 @@ def chunks_of(
         elif time.monotonic() > deadline:
             # A leader that has just been elected may know of less than the one before it.
             raise _cut(split, fetched.high_watermark)
-
-
-def _shares(waiting: Mapping[int, int], records: int) -> dict[int, int]:
-    """What each may have of `records`: small ones all they want, the others as much as each
-    other."""
-    found = {}
-    for count, partition in enumerate(sorted(waiting, key=lambda each: waiting[each])):
-        found[partition] = min(waiting[partition], records // (len(waiting) - count))
-        records -= found[partition]
-    return found
 
 
 def _behind(cluster: Reader, partition: int, offset: int) -> int:

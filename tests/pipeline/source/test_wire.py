@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, TopicPartition
 from kohort.pipeline.columns import SOURCE
 from kohort.pipeline.source import wire
 from kohort.pipeline.source.folder import FolderSource
-from kohort.pipeline.source.source import Source, SourceError, open_source
+from kohort.pipeline.source.source import Source, SourceError, open_source, shares
 from kohort.pipeline.source.wire import WireSource
 from kohort.protocol.profiles import PROFILES
 from kohort.testing import Kafka
@@ -118,8 +118,8 @@ def test_a_limit_is_shared_by_the_partitions(kafka: Kafka) -> None:
 
 
 def test_small_partitions_leave_their_share_to_the_others() -> None:
-    assert wire._shares({0: 2, 1: 100, 2: 100}, 12) == {0: 2, 1: 5, 2: 5}
-    assert wire._shares({0: 5}, 12) == {0: 5}
+    assert shares({0: 2, 1: 100, 2: 100}, 12) == {0: 2, 1: 5, 2: 5}
+    assert shares({0: 5}, 12) == {0: 5}
 
 
 # --- what may happen meanwhile

@@ -1,0 +1,156 @@
+"""The log through Spark, as a batch and as a stream."""
+
+import json
+import pickle
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from kohort.pipeline.source.datasource import Reader, StreamReader, register
+from kohort.pipeline.source.source import SourceError
+from offset_logs import batch_of, commit, write
+from pyspark.sql.datasource import EqualTo, GreaterThan, In, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def extend(folder: Path, partition: int, batches: int) -> None:
+    """Two commits each, of a group of its own for each partition."""
+    log = write(folder / f"__consumer_offsets-{partition}")
+    for _ in range(batches):
+        end = log.end_offset
+        log.append(batch_of(end, *(commit(end + n, f"group-{partition}") for n in range(2))))
+    log.close()
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    for partition in (3, 12):
+        extend(tmp_path, partition, 4)
+    return tmp_path
+
+
+def offsets(reader: Any, pieces: Any) -> list[tuple[int, int]]:
+    return [
+        place
+        for piece in pieces
+        for rows in reader.read(piece)
+        for place in zip(
+            rows["offsets_partition"].to_pylist(), rows["log_offset"].to_pylist(), strict=True
+        )
+    ]
+
+
+def test_a_batch_reads_what_starting_and_ending_offsets_say(data: Path) -> None:
+    options = {
+        "path": str(data),
+        "startingOffsets": '{"3": 5}',
+        "endingOffsets": '{"3": 8, "12": 2}',
+    }
+    reader = Reader(options)
+    assert offsets(reader, reader.partitions()) == [(3, 5), (3, 6), (3, 7), (12, 0), (12, 1)]
+
+
+def test_filters_leave_out_partitions_and_rows_and_others_are_spark_s(data: Path) -> None:
+    reader = Reader({"path": str(data)})
+    not_ours = GreaterThan(("log_offset",), 3)
+    mine = [EqualTo(("offsets_partition",), 12), In(("kind",), ("commit", "group"))]
+    assert list(reader.pushFilters([*mine, not_ours])) == [not_ours]
+    (piece,) = reader.partitions()
+    assert offsets(reader, [piece]) == [(12, number) for number in range(8)]
+    reader = Reader({"path": str(data)})
+    assert (
+        list(reader.pushFilters([EqualTo(("group",), "group-3"), EqualTo(("kind",), "commit")]))
+        == []
+    )
+    assert {partition for partition, _ in offsets(reader, reader.partitions())} == {3}
+
+
+def test_readers_and_pieces_travel(data: Path) -> None:
+    reader = Reader({"path": str(data)})
+    pieces = reader.partitions()
+    there = pickle.loads(pickle.dumps((reader, pieces)))
+    assert offsets(*there) == offsets(reader, pieces)
+    assert list(reader.read(InputPartition(None))) == []
+
+
+def test_a_stream_goes_on_in_bounded_batches_up_to_what_was_there_when_it_was_prepared(
+    data: Path,
+) -> None:
+    reader = StreamReader({"path": str(data), "maxRecordsPerTrigger": "8"})
+    reader.prepareForTriggerAvailableNow()
+    extend(data, 12, 1)
+    limit = reader.getDefaultReadLimit()
+    assert limit == ReadMaxRows(8)
+    place = reader.initialOffset()
+    assert place == {"12": 0, "3": 0}
+    read = []
+    while (end := reader.latestOffset(place, limit)) != place:
+        found = offsets(reader, reader.partitions(place, end))
+        assert 0 < len(found) <= 8
+        read += found
+        place = end
+    assert sorted(read) == [(partition, n) for partition in (3, 12) for n in range(8)]
+    assert reader.reportLatestOffset() == {"12": 10, "3": 8}
+    later = StreamReader({"path": str(data)})
+    end = later.latestOffset(place, ReadAllAvailable())
+    assert offsets(later, later.partitions(place, end)) == [(12, 8), (12, 9)]
+
+
+def test_a_partition_that_is_new_is_read_from_its_beginning(data: Path) -> None:
+    reader = StreamReader({"path": str(data)})
+    place = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    extend(data, 40, 1)
+    end = reader.latestOffset(place, ReadAllAvailable())
+    assert offsets(reader, reader.partitions(place, end)) == [(40, 0), (40, 1)]
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"startingOffsets": "latest"},
+        {"startingOffsets": "[1]"},
+        {"splitBytes": "-1"},
+        {"splitBytes": "x"},
+    ],
+)
+def test_an_option_that_means_nothing_is_refused_by_name(option: dict[str, str]) -> None:
+    with pytest.raises(SourceError, match=next(iter(option))):
+        Reader({"path": "/", **option})
+
+
+@pytest.mark.spark
+def test_spark_reads_batches_and_streams_with_filters_and_a_checkpoint(
+    spark: "SparkSession", data: Path, tmp_path: Path
+) -> None:
+    register(spark)
+    everything = spark.read.format("kohort").option("path", str(data)).load()
+    assert everything.count() == 16
+    one = everything.where("offsets_partition = 12 and kind = 'commit' and log_offset > 5")
+    assert one.rdd.getNumPartitions() == 1
+    rows = one.select("group", "topic", "offset", "members", "commit_ts").collect()
+    assert [row["offset"] for row in rows] == [6, 7]
+    assert everything.where("offsets_partition = 99").count() == 0
+
+    def run() -> list[int]:
+        stream = spark.readStream.format("kohort").option("path", str(data))
+        query = (
+            stream.option("maxRecordsPerTrigger", "8")
+            .load()
+            .writeStream.format("parquet")
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start(str(tmp_path / "out"))
+        )
+        query.awaitTermination()
+        return [progress["numInputRows"] for progress in query.recentProgress]
+
+    assert run() == [8, 8]
+    extend(data, 12, 1)
+    assert run() == [2]
+    read = spark.read.parquet(str(tmp_path / "out"))
+    assert read.count() == read.distinct().count() == 18
+    offsets_of = sorted((tmp_path / "checkpoint" / "offsets").glob("[0-9]*"))[-1].read_text()
+    assert json.loads(offsets_of.splitlines()[-1]) == {"12": 10, "3": 8}
