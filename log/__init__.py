@@ -11,6 +11,7 @@ dirtiness.py     whether it pays;  key_map.py: where a key was last;  writers.py
 raw_records.py   records as compaction sees them;  rebuilding.py: the batch that is left
 derived.py        what compaction takes along: files made from a log's records
 swapping.py      a new segment in the place of old ones;  work.py: long work in short steps
+listing.py       a log's segments, whoever is using it;  sweep.py: what is bad in one of them
 retention.py     which segments are too old or too many;  checkpoint.py: offsets in Kafka's files
 codecs.py        gzip, snappy, lz4, zstd;  epochs.py: which leader wrote what
 files.py         every file call;  memory_files.py: the same in memory;  chunked_files.py: much

@@ -4,7 +4,6 @@ Only `repair` and `compact` write. A folder may be Kafka's.
 
 arguments.py   the commands and their flags
 sources.py     what a path names: a segment, a partition's folder, a data folder
-sweep.py       the batches of a segment, and what is bad between them
 cursor.py      a reader's place in a partition that others write, compact and cut
 decoding.py    what a record says
 wreck.py       what can still be read of bad bytes

@@ -18,6 +18,7 @@ from ...log.files import DiskFiles, Files
 from ...log.filtering import Terms
 from ...log.lock import lock_folder
 from ...log.log import Log, LogConfig
+from ...log.sweep import Sound, sweep
 from ...log.work import in_place
 from ...topics.configs import Configs, TopicSettings
 from ...topics.damage import check_registry
@@ -32,7 +33,6 @@ from ...topics.records import (
 from ...topics.start_offsets import StartOffsets
 from ..errors import UserError
 from .sources import Source, sources
-from .sweep import Sound, sweep
 
 PROGRESS_SECONDS: Final = 0.2
 

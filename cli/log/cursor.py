@@ -11,8 +11,8 @@ from typing import Final, NamedTuple, TypeAlias
 
 from ...log.files import Files
 from ...log.header import HEADER_BYTES
+from ...log.sweep import Flaw, Sound, sweep
 from .sources import Source
-from .sweep import Flaw, Sound, sweep
 
 __all__ = ["Cursor", "Tail"]
 

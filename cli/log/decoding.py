@@ -10,12 +10,12 @@ from struct import error as struct_error
 from typing import Any, Final, NamedTuple
 
 from ...log.batch import CODECS, Record, records
+from ...log.sweep import Sound
 from ...offsets.errors import UndecodableRecord
 from ...offsets.kinds import read_assignment, read_entry, read_subscription
 from ...topics.records import UnreadableRecord
 from ...topics.records import decode as decode_registry
 from .sources import Source
-from .sweep import Sound
 
 __all__ = ["Content", "Decoded", "content_of", "decoded", "shown"]
 

@@ -12,12 +12,12 @@ from typing import Final
 
 from ...log.errors import InvalidRecord
 from ...log.files import DiskFiles
+from ...log.sweep import Flaw, Sound
 from ...topics.names import OFFSETS_TOPIC
 from ..errors import UserError
 from .cursor import Cursor
 from .decoding import UNDECODABLE, Decoded, decoded
 from .sources import Source, sources
-from .sweep import Flaw, Sound
 from .text import json_text, line_of, say
 
 # How long --follow waits before it looks again: a person does not notice it, and to look at the 50

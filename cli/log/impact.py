@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from ...log.batch import Record, records
 from ...log.errors import InvalidRecord
+from ...log.sweep import Sound
 from .decoding import content_of
 from .sources import Source
-from .sweep import Sound
 from .text import key_text
 
 __all__ = ["impact"]

@@ -22,12 +22,12 @@ from ...log.files import DiskFiles, File, Files
 from ...log.lock import LOCK_NAME, lock_folder
 from ...log.segment import CHUNK_BYTES, base_offset_of
 from ...log.swapping import SIDECARS, finish_swaps, leftovers_in
+from ...log.sweep import Flaw, Sound, extent, sweep
 from ...log.work import in_place
 from ..errors import UserError
 from .impact import impact
 from .progress import bytes_of, progress
 from .sources import Source, sources
-from .sweep import Flaw, Sound, extent, sweep
 from .wreck import readable
 
 # A segment that is being written anew. Nothing else has this name: a broker leaves it alone.

@@ -9,14 +9,11 @@ from os.path import normpath
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from ...log.config import LogConfig
-from ...log.files import DiskFiles
-from ...log.segment import base_offset_of
-from ...log.swapping import SWAP, leftovers_in, replaced_by
+from ...log.listing import segments_of
 from ...topics.names import OFFSETS_TOPIC, REGISTRY_TOPIC
 from ..errors import UserError
 
-__all__ = ["Source", "segments_of", "sources"]
+__all__ = ["Source", "sources"]
 
 # A segment, or one that was put aside: by a compaction, a deletion, a recovery, a repair.
 SEGMENT: Final = re.compile(
@@ -64,29 +61,6 @@ class Source(NamedTuple):
         match = SEGMENT.fullmatch(self.segment.name)
         assert match is not None
         return {int(match[1]): self.segment} if self.segment.exists() else {}
-
-
-def segments_of(folder: Path) -> dict[int, Path]:
-    """The segments in a folder, by base offset, in order. Raises OSError.
-
-    What a compaction is just swapping in counts, and what it replaces does not.
-    """
-    while True:
-        try:
-            return _segments_of(folder)
-        except FileNotFoundError:
-            if not folder.exists():
-                raise  # else the swap came to its end while it was looked at
-
-
-def _segments_of(folder: Path) -> dict[int, Path]:
-    files = DiskFiles()
-    names = [path.name for path in folder.iterdir()]
-    swaps = leftovers_in(folder, files).swaps if any(n.endswith(SWAP) for n in names) else []
-    replaced = replaced_by(folder, files, swaps, LogConfig().index_interval_bytes)
-    found = {base_offset_of(name): name for name in names if name not in replaced}
-    found |= {base_offset_of(name.removesuffix(SWAP)): name for name in swaps}
-    return {base: folder / found[base] for base in sorted(b for b in found if b is not None)}
 
 
 def sources(path: Path, *, topic: str | None = None, may_be_empty: bool = False) -> list[Source]:

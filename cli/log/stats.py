@@ -15,13 +15,13 @@ from ...log.errors import InvalidRecord
 from ...log.files import DiskFiles
 from ...log.header import HEADER_BYTES
 from ...log.raw_records import raw_records
+from ...log.sweep import Flaw, Sound
 from ...offsets.fields import INT16
 from ...topics.start_offsets import CLEANED_FILE
 from ..errors import UserError
 from .cursor import Cursor
 from .progress import bytes_of, progress
 from .sources import Source, sources
-from .sweep import Flaw, Sound
 from .text import say, time_text
 
 # What lies before a record's offset: its length, attributes and timestamp, of one byte each mostly.

@@ -13,6 +13,7 @@ from ...log.batch import records
 from ...log.derived import SUFFIX
 from ...log.errors import InvalidRecord, UnsupportedMagic
 from ...log.files import DiskFiles, Files
+from ...log.sweep import Flaw, Sound
 from ...offsets.cold import SPILL_NAME
 from ...offsets.errors import UndecodableRecord
 from ...offsets.kinds import read_entry
@@ -24,7 +25,6 @@ from ..errors import UserError
 from .cursor import Cursor, Tail
 from .progress import bytes_of, progress
 from .sources import BESIDE, SEGMENT, Source, sources
-from .sweep import Flaw, Sound
 from .text import key_text, say
 from .wreck import readable
 

@@ -6,7 +6,7 @@ from struct import error as struct_error
 from ...log.batch import Record, records
 from ...log.errors import InvalidRecord
 from ...log.files import File
-from .sweep import Flaw, extent
+from ...log.sweep import Flaw, extent
 
 __all__ = ["readable"]
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from kohort.cli.log.cursor import Cursor, Tail
 from kohort.cli.log.sources import Source
-from kohort.cli.log.sweep import Flaw, Sound
 from kohort.log.batch import read_header
 from kohort.log.files import DiskFiles
 from kohort.log.log import Log, LogConfig
+from kohort.log.sweep import Flaw, Sound
 
 from .conftest import batch_of, bend, commit
 

@@ -2,10 +2,10 @@
 
 import random
 
-from kohort.cli.log.sweep import Flaw, Sound, sweep
 from kohort.log.batch import NewRecord, build
 from kohort.log.memory_files import MemoryFile
 from kohort.log.segment import CHUNK_BYTES
+from kohort.log.sweep import Flaw, Sound, sweep
 
 BATCHES = [build([NewRecord(b"k", b"v" * 50 * n, 1)] * n, base_offset=10 * n) for n in range(1, 7)]
 STARTS = [sum(map(len, BATCHES[:n])) for n in range(len(BATCHES) + 1)]

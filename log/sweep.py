@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from struct import error as struct_error
 from typing import Final, NamedTuple
 
-from ...log.batch import BatchHeader, check_crc, check_extent, read_header
-from ...log.errors import CorruptBatch, UnsupportedMagic
-from ...log.files import File
-from ...log.header import HEADER_BYTES
-from ...log.recovery import is_zero
-from ...log.segment import CHUNK_BYTES, check_place, walk
+from .batch import BatchHeader, check_crc, check_extent, read_header
+from .errors import CorruptBatch, UnsupportedMagic
+from .files import File
+from .header import HEADER_BYTES
+from .recovery import is_zero
+from .segment import CHUNK_BYTES, check_place, walk
 
 __all__ = ["Flaw", "Sound", "extent", "sweep"]
 
