@@ -1,0 +1,318 @@
+"""What may be wrong with a group, one complaint a function; verdict.py picks the worst.
+
+Each looks at rows that stand in the lake (`Findings`), and answers None where it has nothing to
+say. The slow consumer has a file of its own: slow.py.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from ...offsets.causes import Cause
+from .rows import (
+    GroupLifecycle,
+    GroupStatus,
+    MemberExit,
+    PartitionStatus,
+    Rebalance,
+    Skew,
+    Storm,
+)
+from .status import told
+from .story import Generation
+from .words import clock, listed, span, times
+
+__all__ = ["COMPLAINTS", "ERROR", "KNOWN", "WARNING", "Complaint", "Findings", "cooperative"]
+
+KNOWN, WARNING, ERROR = 1, 2, 3
+"""Severities: to be known; watch it; act. 0 is a group that nothing is wrong with."""
+
+HOUR_MS: Final = 3_600_000
+
+SESSION_PER_HEARTBEAT: Final = 3
+"""Kafka's own rule of thumb: two heartbeats may be lost before a session ends."""
+
+REFUSED_MIN: Final = 1
+
+
+class Findings(NamedTuple):
+    """All that is known of a group: rows of the last day at most, in the order of the log."""
+
+    group: str
+    as_of_ms: int
+    generation: Generation | None = None  # the newest record
+    status: GroupStatus | None = None
+    partitions: Sequence[PartitionStatus] = ()
+    rebalances: Sequence[Rebalance] = ()
+    exits: Sequence[MemberExit] = ()
+    storms: Sequence[Storm] = ()
+    skews: Sequence[Skew] = ()
+    lifecycle: GroupLifecycle | None = None
+
+    def is_lately(self, at_ms: int | None) -> bool:
+        """Within the last hour: what is older is to be known, and no reason to get up for."""
+        return at_ms is not None and at_ms > self.as_of_ms - HOUR_MS
+
+
+class Complaint(NamedTuple):
+    severity: int
+    verdict: str
+    text: str  # sentences, for the paragraph
+    evidence: tuple[str, ...] = ()
+    advice: tuple[str, ...] = ()
+
+
+# --- what is lost, or not being read
+
+
+def data_lost(known: Findings) -> Complaint | None:
+    lost = [row for row in known.partitions if row.status == "DATA_LOST"]
+    if not lost:
+        return None
+    count = sum((row.log_start or 0) - (row.committed or 0) for row in lost)
+    where = listed(f"{row.topic}-{row.partition}" for row in lost)
+    return Complaint(
+        ERROR,
+        "DATA_LOST",
+        f"{count} records of {where} were deleted before the group had read them.",
+        tuple(f"{row.topic}-{row.partition}: {row.status_reason}" for row in lost),
+        (
+            (
+                "Lengthen retention.ms (or retention.bytes) of the topic until the group reads "
+                "faster than records are deleted."
+            ),
+        ),
+    )
+
+
+def stuck(known: Findings) -> Complaint | None:
+    """Nobody reads, or somebody repeats himself: Burrow's STOP and STALL."""
+    rows = [row for row in known.partitions if row.status in ("STOP", "STALL")]
+    if not rows:
+        return None
+    owners = Counter(f"{r.client_id} on {(r.client_host or '').strip('/')}" for r in rows)
+    of = f", which {listed(owners)} should read" if all(r.client_id for r in rows) else ""
+    return Complaint(
+        ERROR,
+        "STUCK_PARTITION",
+        f"{len(rows)} of {len(known.partitions)} partitions stand still{of}: {told(rows)}.",
+        tuple(f"{row.topic}-{row.partition}: {row.status_reason}" for row in rows),
+        (
+            (
+                "Look at what the consumer does with the record at the committed offset: one that "
+                "it cannot process, and tries again and again, stops a partition."
+            ),
+        ),
+    )
+
+
+def no_owner(known: Findings) -> Complaint | None:
+    rows = [row for row in known.partitions if row.status == "NO_OWNER"]
+    if not rows:
+        return None
+    lag = sum(row.lag or 0 for row in rows)
+    if known.generation is None or not known.generation.members:
+        since = known.lifecycle.emptied_at if known.lifecycle is not None else None
+        when = f" since {clock(since)}" if since is not None else ""
+        return Complaint(
+            ERROR,
+            "NO_MEMBERS",
+            f"The group has had no members{when}, and {lag} records wait.",
+            (told(rows),),
+            ("Start its consumers; see the exits for why the last ones went.",),
+        )
+    return Complaint(
+        ERROR,
+        "NO_OWNER",
+        f"{len(rows)} partitions are assigned to nobody, and {lag} records wait there.",
+        (told(rows),),
+        ("Let the members subscribe to all topics that the group has committed to.",),
+    )
+
+
+def storm(known: Findings) -> Complaint | None:
+    if not known.storms:
+        return None
+    last = known.storms[-1]
+    pause = f", and nothing was read for {span(last.pause_ms_total)}" if last.pause_ms_total else ""
+    cause = Cause.__members__.get(last.dominant_cause)
+    why = cause.value if cause is not None else last.dominant_cause
+    text = (
+        f"The group was rebalanced {last.rebalances} times within "
+        f"{span(last.to_ts - last.from_ts)} from {clock(last.from_ts)}{pause}; mostly: {why}."
+    )
+    more = len(known.storms) - 1
+    if more:
+        text += f" There {'was' if more == 1 else 'were'} {times(more)} such a storm before."
+    return Complaint(
+        ERROR if known.is_lately(last.to_ts) else WARNING,
+        "REBALANCE_STORM",
+        text,
+        (f"storm of {last.rebalances} rebalances from {clock(last.from_ts)}",),
+        (static(known), *cooperative(known)),
+    )
+
+
+# --- who goes
+
+
+def crashes(known: Findings) -> Complaint | None:
+    rows = [row for row in known.exits if row.cause in ("SESSION_TIMEOUT", "SYNC_TIMEOUT")]
+    if not rows:
+        return None
+    clients = Counter(f"{row.client_id} on {row.client_host.strip('/')}" for row in rows)
+    named = listed(f"{client} {times(count)}" for client, count in clients.most_common())
+    back = [row for row in rows if row.came_back_after_ms is not None]
+    text = f"Sessions ended without a word: {named}."
+    if len(back) == len(rows):
+        text += " Each came back: its process was alive, or was started again at once."
+    session = max(row.session_timeout_ms for row in rows)
+    heartbeat = next((row.heartbeat_ms_est for row in rows if row.heartbeat_ms_est), None)
+    rule = (
+        f"Keep session.timeout.ms, {span(session)}, at least {SESSION_PER_HEARTBEAT} × "
+        "heartbeat.interval.ms, so that one lost heartbeat does no harm"
+    )
+    if heartbeat is not None and session < SESSION_PER_HEARTBEAT * heartbeat:
+        rule += f": members seem to send one each {span(heartbeat)}, which is too seldom for it"
+    lately = any(known.is_lately(row.left_at) for row in rows)
+    return Complaint(
+        WARNING if lately else KNOWN,
+        "MEMBERS_CRASH",
+        text,
+        tuple(row.evidence for row in rows[-3:]),
+        ("Look for crashes, full memory and long pauses of these processes.", f"{rule}."),
+    )
+
+
+def comings_and_goings(known: Findings) -> Complaint | None:
+    """Deploys: nothing is wrong, but each costs rebalances."""
+    rows = [
+        row
+        for row in known.rebalances
+        if row.cause in ("RESTARTED", "LEFT_CLEANLY") and known.is_lately(row.joined_at)
+    ]
+    if len(rows) < 3:
+        return None
+    return Complaint(
+        KNOWN,
+        "RESTARTS",
+        f"Members were restarted or closed {times(len(rows))} within the last hour.",
+        tuple(row.evidence for row in rows[-3:]),
+        (static(known), *cooperative(known)),
+    )
+
+
+def refused_commits(known: Findings) -> Complaint | None:
+    count = sum(row.rejected_commits or 0 for row in known.rebalances)
+    if count < REFUSED_MIN:
+        return None
+    return Complaint(
+        KNOWN,
+        "COMMITS_REFUSED",
+        f"{count} commits came too late and were refused: what they stood for was done again.",
+        (),
+        (
+            (
+                "Commit before partitions are taken away (onPartitionsRevoked), and process in a "
+                "way that stands a repetition."
+            ),
+        ),
+    )
+
+
+# --- how it is spread
+
+
+def falls_behind(known: Findings) -> Complaint | None:
+    rows = [r for r in known.partitions if r.trend == "GROWING" and r.status in ("WARN", "OK")]
+    rows = [r for r in rows if r.lag and r.consume_rate is not None and r.catch_up_ms is None]
+    if not rows:
+        return None
+    return Complaint(
+        WARNING,
+        "FALLS_BEHIND",
+        f"The lag of {len(rows)} of {len(known.partitions)} partitions grows: {told(rows)}.",
+        tuple(f"{row.topic}-{row.partition}: {row.status_reason}" for row in rows[:3]),
+        ("Process faster, or add members, up to one for each partition.",),
+    )
+
+
+def rewound(known: Findings) -> Complaint | None:
+    rows = [row for row in known.partitions if row.status == "REWIND"]
+    if not rows:
+        return None
+    return Complaint(
+        WARNING,
+        "REWOUND",
+        f"Commits of {told(rows)} went back: records are read again.",
+        tuple(f"{row.topic}-{row.partition}: {row.status_reason}" for row in rows),
+    )
+
+
+def idle_members(known: Findings) -> Complaint | None:
+    newest = [row for row in known.skews if row.topic is None][-1:]
+    if not newest or not newest[0].idle_members or known.generation is None:
+        return None
+    if newest[0].log_offset != known.generation.log_offset:
+        return None
+    idle, members = newest[0].idle_members, len(known.generation.members)
+    return Complaint(
+        KNOWN,
+        "IDLE_MEMBERS",
+        f"{idle} of {members} members have no partition.",
+        (),
+        ("Members beyond the number of partitions only wait for others to fail.",),
+    )
+
+
+def nobody(known: Findings) -> Complaint | None:
+    life = known.lifecycle
+    if life is not None and life.end_kind is not None and life.deleted_at is not None:
+        ended = life.end_kind.lower().replace("_", " ")
+        text = f"The group is gone since {clock(life.deleted_at)}: {ended}."
+        return Complaint(KNOWN, "GONE", text)
+    if known.generation is None or known.generation.members or not known.generation.generation:
+        return None
+    text = "The group has no members, and nothing waits for it."
+    if life is not None and life.expires_at_est is not None:
+        text += f" Its offsets expire at {clock(life.expires_at_est)}."
+    return Complaint(KNOWN, "NO_MEMBERS", text)
+
+
+def static(known: Findings) -> str:
+    """Advice, by what the members are now."""
+    members = known.generation.members if known.generation is not None else ()
+    if members and all(member.instance_id is not None for member in members):
+        return "All members are static: a restart within session.timeout.ms costs no rebalance."
+    return (
+        "Give members a group.instance.id (static membership): a restart within "
+        "session.timeout.ms then costs no rebalance."
+    )
+
+
+def cooperative(known: Findings) -> tuple[str, ...]:
+    protocol = known.generation.protocol if known.generation is not None else None
+    if protocol is not None and "cooperative" in protocol:
+        return ()
+    return (
+        (
+            "Rebalance cooperatively (partition.assignment.strategy=CooperativeStickyAssignor, in "
+            "two rolling restarts): partitions that stay where they are go on being read meanwhile."
+        ),
+    )
+
+
+COMPLAINTS: Final = (
+    data_lost,
+    storm,
+    stuck,
+    no_owner,
+    crashes,
+    falls_behind,
+    rewound,
+    comings_and_goings,
+    refused_commits,
+    idle_members,
+    nobody,
+)
+"""In the order in which complaints of the same severity are told."""
