@@ -28,9 +28,9 @@ from .wire_cluster import (
 
 __all__ = ["WireSource", "chunks_of"]
 
-# What an answer may hold: enough batches for the decoder to be at its best, of some 500 bytes each,
-# and with the rows made of it still a few ten MB.
-FETCH_BYTES: Final = 4 * 1024 * 1024
+# What an answer may hold: enough batches, of some 500 bytes, for the decoder to be at its best.
+# Larger answers are no faster, and their rows take ten times as much memory.
+FETCH_BYTES: Final = 2 * 1024 * 1024
 # A record of a commit with its share of a batch, as measured; brokers tell offsets, not bytes.
 RECORD_BYTES: Final = 87
 # How often a broker says that nothing is left before it is believed: compaction may have taken the

@@ -1,0 +1,190 @@
+"""A real Kafka 4.3 with real consumers of three libraries, read over the wire."""
+
+import contextlib
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from kafka_process import KafkaFolder
+from kohort.pipeline.columns import SOURCE
+from kohort.pipeline.source.ends import Span, log_ends
+from kohort.pipeline.source.folder import FolderSource
+from kohort.pipeline.source.source import Source
+from kohort.pipeline.source.wire import WireSource
+from kohort.pipeline.tables import TABLES
+
+from ...clients.adapter import ConsumerSettings, Message, Place
+from ...clients.member import LIBRARIES, load
+from ...clients.stories import until
+
+pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.toolchain]
+
+SETTINGS = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "3"}
+# Of offsets.topic.compression.codec: one start for each costs seconds; the folder that was recorded
+# for test_wire.py has all of them.
+CODECS = {"none": "0", "zstd": "4"}
+TOPIC, PARTITIONS, RECORDS = "orders", 3, 30
+HISTORY = "history"
+
+
+class Story(NamedTuple):
+    bootstrap: str
+    data: Path
+    committed: dict[str, dict[int, int]]
+    """Group -> partition -> offset, as Kafka itself tells."""
+
+
+@pytest.fixture(scope="module")
+def kafka(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
+    folder = KafkaFolder(kafka_jars, tmp_path_factory.mktemp("kafka"), SETTINGS)
+    folder.format()
+    groups: list[str] = []
+    for codec, number in CODECS.items():
+        is_last = codec == list(CODECS)[-1]
+        settings = {"offsets.topic.compression.codec": number}
+        with folder.running(settings, ends_well=not is_last) as bootstrap:
+            for library in LIBRARIES:
+                groups.append(f"{library}-{codec}")
+                consume(bootstrap, library, groups[-1])
+            groups += transactions(bootstrap, codec)
+            if is_last:
+                told = {group: committed(bootstrap, group) for group in groups}
+                yield Story(bootstrap, folder.data, told)
+
+
+def consume(bootstrap: str, library: str, group: str) -> None:
+    """A member reads all, commits it, and leaves."""
+    client = load(library)(bootstrap)
+    with contextlib.closing(client):
+        admin = client.admin()
+        if TOPIC not in admin.topics():
+            admin.create_topic(TOPIC, PARTITIONS)
+            until(lambda: TOPIC in admin.topics(), "the topic is there")
+        admin.close()
+        client.produce(
+            TOPIC, [Message(b"v", partition=number % PARTITIONS) for number in range(RECORDS)]
+        )
+        consumer = client.consumer(ConsumerSettings(group_id=group))
+        consumer.subscribe(TOPIC)
+        got = 0
+
+        def read() -> bool:
+            nonlocal got
+            got += len(consumer.poll())
+            return got >= RECORDS
+
+        until(read, f"{RECORDS} records came")
+        consumer.commit()
+        consumer.close()
+
+
+def transactions(bootstrap: str, codec: str) -> list[str]:
+    """One is committed, one aborted, one open."""
+    servers = {"bootstrap.servers": bootstrap}
+    groups = []
+    for end in ("committed", "aborted", "open"):
+        group = f"txn-{end}-{codec}"
+        producer = Producer({**servers, "transactional.id": group})
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        consumer = Consumer({**servers, "group.id": group})
+        producer.send_offsets_to_transaction(
+            [TopicPartition(TOPIC, 0, 5)], consumer.consumer_group_metadata(), 30
+        )
+        if end == "committed":
+            producer.commit_transaction(30)
+        elif end == "aborted":
+            producer.abort_transaction(30)
+        consumer.close()
+        groups.append(group)
+    return groups
+
+
+def committed(bootstrap: str, group: str) -> dict[int, int]:
+    client = load("kafka-python")(bootstrap)
+    with contextlib.closing(client):
+        consumer = client.consumer(ConsumerSettings(group_id=group))
+        with contextlib.closing(consumer):
+            offsets = {
+                index: consumer.committed(Place(TOPIC, index)) for index in range(PARTITIONS)
+            }
+    return {index: offset for index, offset in offsets.items() if offset is not None}
+
+
+def read(source: Source) -> pa.Table:
+    ends = source.ends()
+    batches = [rows for split in source.splits({}, ends) for rows in source.read(split)]
+    return pa.Table.from_batches(batches, SOURCE).combine_chunks()
+
+
+def test_what_is_read_is_what_lies_in_kafkas_folder(kafka: Story) -> None:
+    over_the_wire = read(WireSource(kafka.bootstrap))
+    assert over_the_wire.equals(read(FolderSource(kafka.data)))
+    assert over_the_wire["flaw"].null_count == len(over_the_wire)
+    assert set(over_the_wire["missing_before"].to_pylist()) == {0}
+
+
+def test_every_commit_is_there_of_transactions_too(kafka: Story) -> None:
+    rows = read(WireSource(kafka.bootstrap)).to_pylist()
+    commits = [row for row in rows if row["kind"] == "commit"]
+    for group, offsets in kafka.committed.items():
+        last = {row["partition"]: row["offset"] for row in commits if row["group"] == group}
+        outcome = group.split("-")[1]
+        if outcome in ("aborted", "open"):
+            # What Kafka does not count is in its log all the same.
+            assert (offsets, last) == ({}, {0: 5})
+        else:
+            assert last == offsets, group
+    assert {row["group"] for row in commits if row["txn"]} == {
+        f"txn-{end}-{codec}" for codec in CODECS for end in ("committed", "aborted", "open")
+    }
+    ends = Counter(row["key_version"] for row in rows if row["control"])
+    assert min(ends[0], ends[1]) >= len(CODECS)  # markers of aborts and of commits
+
+
+def test_members_are_told_with_what_they_were_given(kafka: Story) -> None:
+    rows = read(WireSource(kafka.bootstrap)).to_pylist()
+    for library in LIBRARIES:
+        for codec in CODECS:
+            group = f"{library}-{codec}"
+            shares = [
+                sorted(place["partition"] for place in member["assigned"])
+                for row in rows
+                if row["kind"] == "group" and row["group"] == group
+                for member in row["members"] or ()
+            ]
+            assert shares == [[0, 1, 2]], group
+
+
+def test_a_history_of_ends_is_what_lies_in_kafkas_folder(kafka: Story) -> None:
+    half_an_hour_ago = time.time_ns() // 1_000_000 - 1_800_000
+    producer = Producer({"bootstrap.servers": kafka.bootstrap, "linger.ms": 0})
+    for number in range(20):
+        at_ms = half_an_hour_ago + 70_000 * number
+        producer.produce(HISTORY, b"v", partition=0, timestamp=at_ms)
+        producer.flush()
+    past = Span(half_an_hour_ago - 60_000, half_an_hour_ago + 1_800_000)
+    schema = TABLES["bronze_log_end"].schema
+    wire, folder = (
+        pa.Table.from_batches(log_ends(options, [HISTORY, TOPIC], "here", past), schema)
+        for options in ({"bootstrapServers": kafka.bootstrap}, {"path": str(kafka.data)})
+    )
+    rows = {key(row): row["log_end"] for row in folder.to_pylist()}
+    sampled = [row for row in wire.to_pylist() if row["log_start"] is None]
+    assert [row["log_end"] for row in sampled] == [rows[key(row)] for row in sampled]
+    ends = [row["log_end"] for row in sampled if row["topic"] == HISTORY]
+    assert set(ends) == set(range(21))
+    now = [row for row in wire.to_pylist() if row["log_start"] is not None]
+    assert [(row["topic"], row["log_end"]) for row in now] == [
+        (HISTORY, 20),
+        *[(TOPIC, RECORDS * len(LIBRARIES) * len(CODECS) // PARTITIONS)] * PARTITIONS,
+    ]
+
+
+def key(row: dict[str, object]) -> tuple[object, ...]:
+    return row["topic"], row["partition"], row["sampled_at"]
