@@ -1,0 +1,325 @@
+"""One consumer process of a world, and how it lives: a poll loop, a heartbeat thread, and commits
+where its library has them (libraries.py)."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from kohort.assignors.model import Assignor
+from kohort.broker.groups.commands import (
+    CommitEntry,
+    Heartbeat,
+    JoinGroup,
+    OffsetCommit,
+    SyncGroup,
+)
+from kohort.offsets.causes import Cause
+from kohort.protocol.errors import ErrorCode as E
+from kohort.testing.puppets.consumer import Consumer
+from kohort.testing.puppets.role import Round
+
+from truth.ledger import Place
+from truth.libraries import JAVA_SAYS, WHY, Library
+
+if TYPE_CHECKING:
+    from truth.world import World
+
+HEARTBEAT_MS = 3_000
+COMMIT_MS = 5_000
+BACKOFF_MS = 100
+_ELSEWHERE = (E.not_coordinator, E.coordinator_not_available, E.coordinator_load_in_progress)
+
+
+class Client:
+    """`place`: its host and client id. `metadata_ms`: how often it asks for topics' partitions."""
+
+    def __init__(
+        self,
+        world: "World",
+        group_id: str,
+        library: Library,
+        place: Place,
+        *,
+        topics: Sequence[str],
+        assignors: Sequence[Assignor],
+        instance_id: str | None = None,
+        session_ms: int,
+        max_poll_ms: int,
+        poll_ms: int,
+        metadata_ms: int = 300_000,
+    ) -> None:
+        self.world, self.group_id, self.library, self.place = world, group_id, library, place
+        self.instance_id = instance_id
+        self.session_ms, self.max_poll_ms, self.poll_ms = session_ms, max_poll_ms, poll_ms
+        self.metadata_ms = metadata_ms
+        self.role = Consumer(assignors, topics)
+        self.member_id, self.generation = "", -1
+        self.leads = False
+        self.is_dead = False
+        self.slow_ms = self.lead_ms = 0  # how long its next records, its next assignment take
+        self._stalled_until_ms = 0
+        self._polled_ms = world.now_ms()
+        self._must_join, self._why = True, None  # why of its own accord
+        self._completed = -1
+        self._positions: dict[tuple[str, int], int] = {}
+        self._committed: dict[tuple[str, int], int] = {}
+        self._counted: dict[str, int] = {}
+        self._commit_at_ms = self._look_at_ms = 0
+        self.node_id = world.broker.coordinator_of(group_id)
+        self.parked: tuple[int, int] | None = None
+        """The node and the ticket of a request that waits there for others."""
+        self._is_joining = False
+        self._tasks = [world.tasks.begin(self._poll()), world.tasks.begin(self._beat())]
+        if library.commits != "polls":
+            self._tasks.append(world.tasks.begin(self._commit_in_background()))
+
+    def __repr__(self) -> str:
+        return f"{self.library.name} {self.place[0]} {self.member_id or 'no member'}"
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it is a member that has nothing to do but consume."""
+        return self.generation >= 0 and not self._must_join and not self.slow_ms
+
+    @property
+    def rebalance_ms(self) -> int:
+        return self.max_poll_ms if self.library.tells_poll_interval else self.session_ms
+
+    # --- what is done to it
+
+    def die(self) -> None:
+        """Its process is no more."""
+        self.is_dead = True
+        for task in self._tasks:
+            task.kill()
+        if self.parked is not None:
+            self.world.broker.forget(*self.parked)
+
+    def stall(self, ms: int) -> None:
+        """It stands still: a collector's pause, a machine that sleeps, a network that is cut."""
+        self._stalled_until_ms = self.world.now_ms() + ms
+
+    async def close(self) -> None:
+        """As a program that ends well."""
+        await self._commit()
+        member_id = self.member_id
+        self.die()
+        if self.instance_id is None and member_id:
+            self.world.send_leave(self.group_id, member_id, self._says("close"))
+
+    def subscribe(self, topics: Sequence[str]) -> None:
+        self.role.topics = tuple(topics)
+        self._rejoin(Cause.SUBSCRIPTION_CHANGED)
+
+    def enforce_rebalance(self) -> None:
+        self._rejoin(Cause.LEADER_REJOINED)
+
+    # --- how it lives
+
+    def _rejoin(self, why: Cause | None = None) -> None:
+        self._must_join, self._why = True, why or self._why
+
+    def _says(self, what: str) -> str | None:
+        return JAVA_SAYS[what] if self.library.says_why else None
+
+    async def _awake(self) -> None:
+        while (left_ms := self._stalled_until_ms - self.world.now_ms()) > 0:
+            await self.world.tasks.sleep(left_ms)
+
+    async def _poll(self) -> None:
+        while True:
+            await self._awake()
+            self._polled_ms = self.world.now_ms()
+            if not self._must_join:
+                self._look_at_topics()
+            if self._must_join:
+                self._is_joining = True
+                await self._join()
+                self._is_joining = False
+                continue
+            if self.library.commits == "polls" and self.world.now_ms() >= self._commit_at_ms:
+                self._commit_at_ms = self.world.now_ms() + COMMIT_MS
+                await self._commit()
+            for place in self.role.owned:
+                self._positions[place] = self.world.end(place)
+            slow_ms, busy, member_id = self.slow_ms, self.slow_ms > 0, self.member_id
+            await self.world.tasks.sleep(slow_ms if busy else self.poll_ms)
+            if busy:
+                self.slow_ms = 0
+                if self.member_id == member_id:
+                    self.world.ledger(self.group_id).stays(member_id)
+
+    async def _beat(self) -> None:
+        while True:
+            await self.world.tasks.sleep(HEARTBEAT_MS)
+            await self._awake()
+            if self.generation < 0 or self._is_joining:
+                continue
+            if self.world.now_ms() - self._polled_ms > self.max_poll_ms:
+                self._leave_for_slowness()
+                continue
+            generation = self.generation
+            beat = Heartbeat(self.group_id, generation, self.member_id, self.instance_id)
+            done = await self._ask(beat)
+            if generation == self.generation and not self._is_joining:
+                self._learn(done.error)
+
+    def _leave_for_slowness(self) -> None:
+        member_id = self.member_id
+        self._forget_membership()
+        if self.instance_id is None:
+            self.world.send_leave(self.group_id, member_id, self._says("slow"))
+
+    def _forget_membership(self) -> None:
+        self.member_id, self.generation = "", -1
+        self._must_join = True
+
+    def _look_at_topics(self) -> None:
+        """Have any of its topics grown?"""
+        now_ms = self.world.now_ms()
+        if now_ms < self._look_at_ms:
+            return
+        self._look_at_ms = now_ms + self.metadata_ms
+        counted = self.world.count_partitions(self.role.topics)
+        if self.leads or self.library.watches_partitions == "all":
+            if counted != self._counted:
+                self._rejoin(Cause.PARTITIONS_ADDED)
+
+    # --- the group
+
+    async def _join(self) -> None:
+        if self.generation >= 0:
+            await self._commit()
+        if self.generation < 0 or not self.role.keeps:
+            self.role.give_up()
+        self._must_join = False
+        why, self._why = self._why, None
+        joined = await self._ask(self._join_group(why), why)
+        if joined.error is E.member_id_required:
+            self.member_id = joined.member_id
+            joined = await self._ask(self._join_group(why), why)
+        if joined.error is not E.none:
+            self._must_join, self._why = True, why
+            await self._recover(joined.error)
+            return
+        self.member_id, self.generation = joined.member_id, joined.generation_id
+        self.leads = joined.leader == joined.member_id
+        self._polled_ms = self.world.now_ms()
+        round_ = Round(
+            generation=joined.generation_id,
+            completed_generation=self._completed,
+            protocol=joined.protocol_name,
+            leader=joined.leader,
+            members=joined.members,
+            now_ms=self.world.now_ms(),
+        )
+        synced = await self._sync(round_, leads=self.leads and not joined.skip_assignment)
+        if synced.error is not E.none:
+            self._must_join = True
+            await self._recover(synced.error)
+            return
+        self._completed = round_.generation
+        if self.role.take(round_, synced.assignment) is not None:
+            self._rejoin(Cause.COOPERATIVE_FOLLOWUP)
+        await self._fetch_committed()
+
+    def _join_group(self, why: Cause | None) -> JoinGroup:
+        said = WHY.get(why) if why is not None else None
+        return JoinGroup(
+            self.group_id,
+            self.member_id,
+            self.instance_id,
+            self.place[1],
+            self.place[0],
+            self.session_ms,
+            self.rebalance_ms,
+            "consumer",
+            tuple(self.role.protocols()),
+            True,
+            True,
+            None if said is None else self._says(said),
+            self.library.software,
+        )
+
+    async def _sync(self, round_: Round, *, leads: bool) -> Any:
+        given: dict[str, bytes] = {}
+        self._counted = self.world.count_partitions(self.role.topics)
+        if leads:
+            if self.lead_ms:
+                await self.world.tasks.sleep(self.lead_ms)
+            given = self.role.lead(round_, self.world.broker.topics)
+        return await self._ask(
+            SyncGroup(
+                self.group_id,
+                round_.generation,
+                self.member_id,
+                self.instance_id,
+                "consumer",
+                round_.protocol,
+                tuple(given.items()),
+            )
+        )
+
+    async def _recover(self, error: E) -> None:
+        self._learn(error)
+        await self.world.tasks.sleep(BACKOFF_MS)
+
+    def _learn(self, error: E) -> None:
+        """What a client makes of an error (Java's AbstractCoordinator)."""
+        if error is E.none or error in _ELSEWHERE:
+            return
+        if error in (E.unknown_member_id, E.fenced_instance_id):
+            self._forget_membership()
+        elif error in (E.rebalance_in_progress, E.illegal_generation):
+            self._must_join = True
+        else:
+            raise AssertionError(f"{self} never asked for {error.name}")
+
+    # --- commits
+
+    async def _commit_in_background(self) -> None:
+        while True:
+            await self.world.tasks.sleep(COMMIT_MS)
+            await self._awake()
+            if not self._is_joining:
+                await self._commit()
+
+    async def _commit(self) -> None:
+        if self.generation < 0:
+            return
+        place_of = [place for place in self.role.owned if place in self._positions]
+        if self.library.commits == "background-changes":
+            place_of = [p for p in place_of if self._committed.get(p) != self._positions[p]]
+        if not place_of:
+            return
+        generation = self.generation
+        entries = [CommitEntry(*p, self._positions[p], -1, "", None) for p in place_of]
+        done = await self._ask(
+            OffsetCommit(
+                self.group_id,
+                generation,
+                self.member_id,
+                self.instance_id,
+                entries,
+                None,
+                E.illegal_generation,
+            )
+        )
+        if done.errors[0] is E.none:
+            self._committed.update((p, self._positions[p]) for p in place_of)
+        elif done.errors[0] is not E.rebalance_in_progress and generation == self.generation:
+            self._learn(done.errors[0])
+
+    async def _fetch_committed(self) -> None:
+        """Where others have stopped; a partition without a commit is read from its start."""
+        self._positions = {p: self.world.committed(self.group_id, p) for p in self.role.owned}
+        self._committed = dict(self._positions)
+
+    async def _ask(self, command: Any, why: Cause | None = None) -> Any:
+        while True:
+            await self._awake()
+            answer = await self.world.ask(self, command, why)
+            error = getattr(answer, "error", None) or getattr(answer, "errors", (E.none,))[0]
+            if error not in _ELSEWHERE:
+                return answer
+            await self.world.tasks.sleep(BACKOFF_MS)
+            self.node_id = self.world.broker.coordinator_of(self.group_id)

@@ -1,0 +1,305 @@
+"""What is done to a group, one deed after another; each writes into the ledger what it causes."""
+
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from kohort.assignors.builtin import BUILTIN
+from kohort.broker.groups.commands import DeleteGroup
+from kohort.broker.groups.states import State
+from kohort.offsets.causes import Cause
+
+from truth.client import Client
+from truth.libraries import BY_ADMIN
+from truth.setting import GroupSetting
+
+if TYPE_CHECKING:
+    from truth.world import World
+
+Deed = Callable[[], Coroutine[Any, Any, None]]
+
+# How long a group may need until it is at rest: a round that waits for the slowest poll.
+PATIENCE_MS = 30 * 60_000
+# How often the next deed comes before the one before has had its effect.
+HASTE = 0.12
+
+
+class Seat:
+    """A place in a group: which host, as what; and the process that runs there, if any."""
+
+    def __init__(self, number: int, client_id: str, host: str, instance_id: str | None) -> None:
+        self.number = number
+        self.place = (host, client_id)
+        self.instance_id = instance_id
+        self.client: Client | None = None
+
+
+class GroupScript:
+    def __init__(self, world: "World", setting: GroupSetting) -> None:
+        self.world, self.setting = world, setting
+        self.group_id = setting.group_id
+        self.ledger = world.ledger(self.group_id)
+        self.chance = Random(f"{world.seed} {self.group_id}")
+        self.topics = setting.topics
+        self.assignors = setting.assignors
+        self._seats: list[Seat] = []
+        self.done: list[str] = []
+        """The names of its deeds so far."""
+
+    # --- the whole
+
+    async def run(self) -> None:
+        for _ in range(self.setting.size):
+            await self._pause(0, 5)
+            self._start(self._new_seat())
+        await self._settled()
+        for _ in range(self.setting.deeds):
+            await self._pause(15, 90)
+            deed = self.chance.choice(self._possible())
+            self.done.append(deed.__name__)
+            await deed()
+            if self.chance.random() < HASTE:
+                await self._pause(0, 5)
+            else:
+                await self._settled()
+        await self._settled()
+        await self._pause(15, 90)
+
+    async def go_home(self) -> None:
+        for seat in self._running():
+            await self._close(seat)
+            await self._pause(0, 5)
+
+    def _possible(self) -> list[Deed]:
+        running = len(self._running())
+        if not running:
+            return [self.come_back]
+        deeds = [self.slow_poll, self.crash, self.grow, self.scale_out, self.stall]
+        deeds += [self.subscribe, self.enforce, self.all_leave, self.roll_protocol]
+        if self.setting.is_static:
+            deeds += [self.static_restart, self.static_restart, self.static_restart]
+        else:
+            deeds += [self.leave, self.leave, self.restart, self.restart, self.deploy]
+            deeds += [self.remove, self.crash_and_back, self.storm, self.slow_poll]
+        if self.world.setting.nodes > 1:
+            deeds.append(self.move)
+        return deeds
+
+    # --- deeds
+
+    async def slow_poll(self) -> None:
+        """Records that take longer than max.poll.interval.ms."""
+        client = self._client(self._one())
+        ms = round(client.max_poll_ms * self.chance.uniform(1.05, 2.0)) + 5_000
+        client.slow_ms = ms
+        # Whoever is slow while others rebalance is not waited for longer than that.
+        causes = {Cause.SLOW_POLL, Cause.REBALANCE_TIMEOUT}
+        if client.instance_id is not None:  # it says nothing, and its heartbeats end
+            causes.add(Cause.SESSION_TIMEOUT)
+        self.ledger.gone(client.member_id, client.place, causes)
+
+    async def crash(self) -> None:
+        self._kill(self._one())
+
+    async def crash_and_back(self) -> None:
+        seat = self._one()
+        self._kill(seat)
+        await self._pause(1, 20)
+        self._start(seat)
+
+    async def stall(self) -> None:
+        client = self._client(self._one())
+        self.ledger.gone(client.member_id, client.place, {Cause.SESSION_TIMEOUT})
+        client.stall(round(client.session_ms * self.chance.uniform(1.5, 3)))
+
+    async def leave(self) -> None:
+        await self._close(self._one())
+
+    async def restart(self) -> None:
+        seat = self._one()
+        await self._close(seat)
+        await self._pause(0.2, 12)
+        self._start(seat)
+
+    async def deploy(self) -> None:
+        for seat in self._running():
+            await self._close(seat)
+            await self._pause(0.2, 8)
+            self._start(seat)
+            await self._pause(3, 25)
+
+    async def static_restart(self) -> None:
+        """In time: no rebalance."""
+        seat = self._one()
+        if self.chance.random() < 0.5:
+            await self._close(seat)
+        else:
+            self._kill(seat)
+        await self._pause(0.2, self.setting.session_ms / 1_000 / 2)
+        self._start(seat)
+
+    async def scale_out(self) -> None:
+        for _ in range(self.chance.choice((1, 1, 2))):
+            self._start(self._new_seat())
+
+    async def subscribe(self) -> None:
+        """A new version of the program wants other topics, in one process."""
+        names = [each.name for each in self.world.setting.topics]
+        client = self._client(self._one())
+        topics = sorted(self.chance.sample(names, self.chance.randint(1, len(names))))
+        if set(topics) != set(client.role.topics):
+            client.subscribe(topics)
+
+    async def grow(self) -> None:
+        topic = self.world.broker.topics.get(self.chance.choice(self.topics))
+        assert topic is not None
+        self.world.broker.topics.grow(topic, len(topic.partitions) + self.chance.randint(1, 3))
+        await self.world.tasks.sleep(self.setting.metadata_ms + 10_000)
+
+    async def enforce(self) -> None:
+        """The leader asks for a rebalance, for reasons of its own."""
+        for seat in self._running():
+            if self._client(seat).leads:
+                self._client(seat).enforce_rebalance()
+
+    async def remove(self) -> None:
+        """An administrator puts a member out; it joins again at once."""
+        client = self._client(self._one())
+        self.ledger.gone(client.member_id, client.place, {Cause.REMOVED_BY_ADMIN})
+        self.world.send_leave(self.group_id, client.member_id, BY_ADMIN)
+
+    async def storm(self) -> None:
+        """A leader that is slow to assign, and members that come and go meanwhile."""
+        for seat in self._running():
+            self._client(seat).lead_ms = self.chance.randint(1_000, 4_000)
+        for _ in range(self.chance.randint(3, 6)):
+            seat = self._new_seat()
+            self._start(seat)
+            await self._pause(2, 9)
+            await self._close(seat)
+            await self._pause(0, 3)
+        for seat in self._running():
+            self._client(seat).lead_ms = 0
+
+    async def all_leave(self) -> None:
+        for seat in self._running():
+            await self._close(seat)
+            await self._pause(0, 2)
+        await self._settled()
+        await self._pause(5, 60)
+        if self.chance.random() < 0.4:
+            self.world.deleting.add(self.group_id)
+            node_id = self.world.broker.coordinator_of(self.group_id)
+            self.world.broker.submit(node_id, DeleteGroup(self.group_id), lambda _result: None)
+            await self._pause(5, 60)
+
+    async def come_back(self) -> None:
+        for _ in range(self.setting.size):
+            self._start(self._new_seat())
+            await self._pause(0, 3)
+
+    async def roll_protocol(self) -> None:
+        """One process after another is started with another assignor before the old one."""
+        new = self.chance.choice(("range", "roundrobin", "sticky"))
+        if self.setting.is_cooperative or new in self.assignors:
+            return await self.scale_out()
+        self.assignors = (new, *self.assignors)
+        for seat in self._running():
+            await self._close(seat)
+            await self._pause(0.2, 8)
+            self._start(seat)
+            await self._pause(3, 25)
+        return None
+
+    async def move(self) -> None:
+        """Another node is the coordinator: nothing is to come of it."""
+        self.world.broker.move_coordinator(self.group_id)
+
+    # --- its processes
+
+    def _new_seat(self) -> Seat:
+        number = len(self._seats) + 1
+        group = sum(self.group_id.encode()) % 200
+        instance_id = f"{self.group_id}-i{number}" if self.setting.is_static else None
+        client_id = self.setting.client_id.format(number)
+        seat = Seat(number, client_id, f"/10.0.{group}.{number}", instance_id)
+        self._seats.append(seat)
+        return seat
+
+    def _start(self, seat: Seat) -> None:
+        setting = self.setting
+        seat.client = Client(
+            self.world,
+            self.group_id,
+            setting.library,
+            seat.place,
+            topics=self.topics,
+            assignors=[BUILTIN[name] for name in self.assignors],
+            instance_id=seat.instance_id,
+            session_ms=setting.session_ms,
+            max_poll_ms=setting.max_poll_ms,
+            poll_ms=setting.poll_ms,
+            metadata_ms=setting.metadata_ms,
+        )
+
+    def _running(self) -> list[Seat]:
+        return [seat for seat in self._seats if seat.client is not None]
+
+    def _one(self) -> Seat:
+        return self.chance.choice(self._running())
+
+    def _client(self, seat: Seat) -> Client:
+        assert seat.client is not None
+        return seat.client
+
+    def _kill(self, seat: Seat) -> None:
+        client, seat.client = self._client(seat), None
+        timeout, back = {Cause.SESSION_TIMEOUT}, {Cause.SESSION_TIMEOUT, Cause.RESTARTED}
+        if client.instance_id is not None:
+            back.add(Cause.STATIC_REPLACED)
+        client.die()
+        self._gone(client, client.member_id, timeout, back)
+
+    async def _close(self, seat: Seat) -> None:
+        """A static member does not say that it goes: its session ends."""
+        client, seat.client = self._client(seat), None
+        if client.instance_id is None:
+            gone, back = {Cause.LEFT_CLEANLY}, {Cause.RESTARTED}
+        else:
+            gone = {Cause.SESSION_TIMEOUT}
+            back = {Cause.SESSION_TIMEOUT, Cause.RESTARTED, Cause.STATIC_REPLACED}
+        member_id = client.member_id
+        await client.close()
+        self._gone(client, member_id, gone, back)
+
+    def _gone(self, client: Client, member_id: str, causes: set[Cause], back: set[Cause]) -> None:
+        group = self.world.broker.group(self.group_id)
+        if group is not None and member_id in group.members:
+            self.ledger.gone(member_id, client.place, causes, back)
+        else:
+            self.ledger.gave_up(client.place)
+
+    # --- time
+
+    async def _pause(self, least_s: float, most_s: float) -> None:
+        await self.world.tasks.sleep(self.chance.uniform(least_s, most_s) * 1_000)
+
+    async def _settled(self) -> None:
+        """Until all that was done has had its effect, and all members are at rest."""
+        limit_ms = self.world.now_ms() + PATIENCE_MS
+        while (unrest := self._unrest()) is not None:
+            assert self.world.now_ms() < limit_ms, f"{self.group_id}, {self.done}: {unrest}"
+            await self.world.tasks.sleep(1_000)
+
+    def _unrest(self) -> str | None:
+        if self.ledger.owes is not None:
+            return self.ledger.owes
+        group = self.world.broker.group(self.group_id)
+        if group is not None and group.state not in (State.STABLE, State.EMPTY):
+            return f"it is {group.state}"
+        for seat in self._running():
+            client = self._client(seat)
+            if not client.is_settled or group is None or client.generation != group.generation:
+                return f"{client} is at {client.generation}"
+        return None
