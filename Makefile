@@ -11,7 +11,7 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; \
 	done)
 
-.PHONY: help demo test parity soak crash planted lint types format docs serve bench clean
+.PHONY: help demo test parity soak truth crash planted lint types format docs serve bench clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -44,6 +44,12 @@ SEEDS ?= 10000
 FIRST ?= 0
 soak: $(STAMP)
 	@PYTHONPATH=tests $(BIN)/python -m simulation.explore --seeds $(SEEDS) --first $(FIRST)
+
+# Groups whose every rebalance is brought about: how often does the pipeline know why?
+WORLDS ?= 200
+truth: $(STAMP)
+	@PYTHONPATH=tests:tests/pipeline $(BIN)/python -m truth.explore \
+		--worlds $(WORLDS) --first $(FIRST)
 
 # Commits at full speed while the broker compacts all the time and is killed.
 LONG ?= 600

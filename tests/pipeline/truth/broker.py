@@ -28,6 +28,7 @@ from kohort.log.rounds import Rounds
 from kohort.offsets.partitioner import partition_for
 from kohort.offsets.store import OffsetsStore
 from kohort.topics.configs import Configs
+from kohort.topics.mirror import Mirror
 from kohort.topics.names import OFFSETS_TOPIC
 from kohort.topics.nodes import Nodes
 from kohort.topics.registry import Topics
@@ -143,9 +144,7 @@ class TruthBroker:
         return 0 if found is None else found.log.end_offset
 
     def _offsets(self, group_id: str) -> Any:
-        return self.topics.partition(
-            OFFSETS_TOPIC, partition_for(group_id, OFFSETS_PARTITIONS)
-        )
+        return self.topics.partition(OFFSETS_TOPIC, partition_for(group_id, OFFSETS_PARTITIONS))
 
     def _node(self, node_id: int) -> Node:
         def partition(index: int) -> Any:
@@ -163,6 +162,7 @@ class TruthBroker:
             waits=timers,
             rounds=self._rounds,
             topics=self.topics,
+            mirror=Mirror("", self.topics),
             groups=GroupRuntime(
                 store=OffsetsStore(
                     partitions=OFFSETS_PARTITIONS,

@@ -16,7 +16,6 @@ from kohort.offsets.causes import Cause
 from kohort.protocol.errors import ErrorCode as E
 from kohort.testing.puppets.consumer import Consumer
 from kohort.testing.puppets.role import Round
-
 from truth.ledger import Place
 from truth.libraries import JAVA_SAYS, WHY, Library
 
@@ -180,9 +179,9 @@ class Client:
             return
         self._look_at_ms = now_ms + self.metadata_ms
         counted = self.world.count_partitions(self.role.topics)
-        if self.leads or self.library.watches_partitions == "all":
-            if counted != self._counted:
-                self._rejoin(Cause.PARTITIONS_ADDED)
+        watches = self.leads or self.library.watches_partitions == "all"
+        if watches and counted != self._counted:
+            self._rejoin(Cause.PARTITIONS_ADDED)
 
     # --- the group
 

@@ -1,7 +1,6 @@
 """What is done to a group, one deed after another; each writes into the ledger what it causes."""
 
 from collections.abc import Callable, Coroutine
-from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +8,6 @@ from kohort.assignors.builtin import BUILTIN
 from kohort.broker.groups.commands import DeleteGroup
 from kohort.broker.groups.states import State
 from kohort.offsets.causes import Cause
-
 from truth.client import Client
 from truth.libraries import BY_ADMIN
 from truth.setting import GroupSetting
@@ -54,12 +52,12 @@ class GroupScript:
             await self._pause(0, 5)
             self._start(self._new_seat())
         await self._settled()
-        for _ in range(self.setting.deeds):
+        for name in self.setting.plan or [None] * self.setting.deeds:
             await self._pause(15, 90)
-            deed = self.chance.choice(self._possible())
+            deed = self.chance.choice(self._possible()) if name is None else getattr(self, name)
             self.done.append(deed.__name__)
             await deed()
-            if self.chance.random() < HASTE:
+            if not self.setting.plan and self.chance.random() < HASTE:
                 await self._pause(0, 5)
             else:
                 await self._settled()
@@ -75,7 +73,7 @@ class GroupScript:
         running = len(self._running())
         if not running:
             return [self.come_back]
-        deeds = [self.slow_poll, self.crash, self.grow, self.scale_out, self.stall]
+        deeds = 2 * [self.slow_poll, self.crash, self.stall] + [self.grow, self.scale_out]
         deeds += [self.subscribe, self.enforce, self.all_leave, self.roll_protocol]
         if self.setting.is_static:
             deeds += [self.static_restart, self.static_restart, self.static_restart]
@@ -110,7 +108,8 @@ class GroupScript:
 
     async def stall(self) -> None:
         client = self._client(self._one())
-        self.ledger.gone(client.member_id, client.place, {Cause.SESSION_TIMEOUT})
+        timeout = {Cause.SESSION_TIMEOUT, Cause.REBALANCE_TIMEOUT}
+        self.ledger.gone(client.member_id, client.place, timeout)
         client.stall(round(client.session_ms * self.chance.uniform(1.5, 3)))
 
     async def leave(self) -> None:
@@ -255,7 +254,9 @@ class GroupScript:
 
     def _kill(self, seat: Seat) -> None:
         client, seat.client = self._client(seat), None
-        timeout, back = {Cause.SESSION_TIMEOUT}, {Cause.SESSION_TIMEOUT, Cause.RESTARTED}
+        # Others may rebalance meanwhile, and wait for it until that timeout is over.
+        timeout = {Cause.SESSION_TIMEOUT, Cause.REBALANCE_TIMEOUT}
+        back = {*timeout, Cause.RESTARTED}
         if client.instance_id is not None:
             back.add(Cause.STATIC_REPLACED)
         client.die()

@@ -32,9 +32,10 @@ class Ledger:
     """Of one group."""
 
     def __init__(self) -> None:
-        self.generations: dict[int, Generation] = {}
-        self.replaced: list[int] = []
-        """The generation of each record that says a static member took its old one's place."""
+        self.generations: dict[tuple[int, int], Generation] = {}
+        """By life of the group (0 until it was forgotten for the first time) and number."""
+        self.replaced: set[tuple[int, int]] = set()
+        """Life and generation of each record that says a static member took its old one's place."""
         self.ends: list[Cause] = []
         """Why the group was forgotten, each time that it was."""
         self._gone: list[Gone] = []
@@ -43,7 +44,7 @@ class Ledger:
         # What opens a round, and may leave no trace: counts where there is no other cause.
         self._in_vain: Cause | None = None
         self._members: frozenset[str] = frozenset()
-        self._is_new = True
+        self._protocol: str | None = None
 
     @property
     def owes(self) -> str | None:
@@ -90,7 +91,7 @@ class Ledger:
     def took_place(self, generation: int, old_id: str, new_id: str, place: Place) -> None:
         """A static member's successor was let in. If that brings a rebalance about, it is known
         once it is over."""
-        self.replaced.append(generation)
+        self.replaced.add((len(self.ends), generation))
         self._members = self._members - {old_id} | {new_id}
         self._gone = [each for each in self._gone if each.member_id != old_id]
         self._came = [each for each in self._came if each != place]
@@ -99,9 +100,11 @@ class Ledger:
     def ended(self, cause: Cause) -> None:
         """The group was forgotten."""
         self.ends.append(cause)
-        self._members, self._is_new = frozenset(), True
+        self._members = frozenset()
 
-    def completed(self, generation: int, members: Iterable[tuple[str, Place]]) -> None:
+    def completed(
+        self, generation: int, protocol: str | None, members: Iterable[tuple[str, Place]]
+    ) -> None:
         """The round closed, with these in it."""
         places = dict(members)
         new = {place for member_id, place in places.items() if member_id not in self._members}
@@ -118,14 +121,14 @@ class Ledger:
             causes.add(Cause.MEMBER_JOINED)
         self._came = [place for place in self._came if place not in new]
         causes |= self._asked
+        if protocol and self._protocol and protocol != self._protocol:
+            causes.add(Cause.PROTOCOL_CHANGED)
+        self._protocol = protocol
         if self._in_vain is not None and not causes:
             causes.add(self._in_vain)
         self._asked.clear()
         self._in_vain = None
         if not places:
             causes = {Cause.GROUP_EMPTIED}
-        elif self._is_new:
-            causes.add(Cause.GROUP_CREATED)
-        self._is_new = False
-        self.generations[generation] = Generation(frozenset(causes), not places)
+        self.generations[len(self.ends), generation] = Generation(frozenset(causes), not places)
         self._members = frozenset(places)

@@ -7,8 +7,8 @@ from typing import Literal
 from kohort.offsets.causes import Cause
 
 Commits = Literal["polls", "background-changes", "background"]
-"""Java and kafka-python commit within poll(), all that they own, again and again; librdkafka's timer
-commits what has changed; aiokafka's task commits everything, even while its user is busy."""
+"""Java and kafka-python commit within poll(), all that they own, again and again; librdkafka's
+timer commits what has changed; aiokafka's task commits everything, even while its user is busy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,13 @@ LIBRDKAFKA = Library(
     "librdkafka", "librdkafka/2.12.1", 45_000, "background-changes", False, True, "all", "rdkafka"
 )
 KAFKA_PYTHON = Library(
-    "kafka-python", "kafka-python/3.0.12", 45_000, "polls", False, True, "leader",
+    "kafka-python",
+    "kafka-python/3.0.12",
+    45_000,
+    "polls",
+    False,
+    True,
+    "leader",
     "kafka-python-3.0.12",
 )
 AIOKAFKA = Library(

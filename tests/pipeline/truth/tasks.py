@@ -1,4 +1,4 @@
-"""Coroutines in a time that jumps: what a client or a script does, written one step after another."""
+"""Coroutines in a time that jumps: what a client or a script does, one step after another."""
 
 import types
 from collections.abc import Callable, Coroutine, Generator

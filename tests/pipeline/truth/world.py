@@ -11,7 +11,6 @@ from kohort.broker.groups.voice import Event, EventType
 from kohort.offsets.causes import Cause
 from kohort.protocol.errors import ErrorCode as E
 from simulation.schedule import Schedule
-
 from truth.broker import TruthBroker
 from truth.client import Client
 from truth.deeds import GroupScript
@@ -43,9 +42,9 @@ class World:
         self.deleting: set[str] = set()  # groups that somebody asked to delete
         self._offsets: dict[tuple[str, tuple[str, int]], int] = {}
         self._is_night = False
+        self.scripts = [GroupScript(self, each) for each in self.setting.groups]
         for topic in self.setting.topics:
             self.broker.topics.create(topic.name, topic.partitions, {})
-            self.tasks.begin(self._produce(topic.name, topic.busy))
 
     def __enter__(self) -> "World":
         return self
@@ -61,11 +60,12 @@ class World:
 
     def run(self) -> None:
         """All scripts to their ends. Raises what a client or a script does."""
-        scripts = [GroupScript(self, each) for each in self.setting.groups]
-        running = [self.tasks.begin(script.run()) for script in scripts]
+        for topic in self.setting.topics:
+            self.tasks.begin(self._produce(topic.name, topic.busy))
+        running = [self.tasks.begin(script.run()) for script in self.scripts]
         self._go_on(lambda: all(task.is_over for task in running))
         if self.setting.has_night:
-            for script in scripts:
+            for script in self.scripts:
                 self.tasks.begin(script.go_home())
             self._is_night = True
             until_ms = self.now_ms() + NIGHT_MS
@@ -112,9 +112,7 @@ class World:
         await self.tasks.sleep(self._latency_ms())
         return answer
 
-    def send_leave(
-        self, group_id: str, member_id: str, reason: str | None
-    ) -> None:
+    def send_leave(self, group_id: str, member_id: str, reason: str | None) -> None:
         """By the member or by an administrator, without waiting for the answer."""
         leaving = LeaveGroup(group_id, (LeavingMember(member_id, None, reason),))
 
@@ -181,7 +179,7 @@ class World:
                 (each.member_id, (each.client_host, each.client_id))
                 for each in group.members.values()
             ]
-            ledger.completed(group.generation, members)
+            ledger.completed(group.generation, group.protocol_name, members)
         elif event.type is EventType.MEMBER_REPLACED:
             place = str(event.client_host), str(event.client_id)
             successor = event.detail["successor"]

@@ -1,0 +1,227 @@
+"""What the diagnosis says of a world, beside what is true of it.
+
+From the log alone means: the offsets log, and where the ends of the topics' logs were. With events:
+the coordinator's event log, too.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+from kohort.log.header import HEADER_BYTES, read_header
+from kohort.offsets.causes import Cause
+from kohort.pipeline.diagnosis.reading import event, stories
+from kohort.pipeline.diagnosis.rebalances import account
+from kohort.pipeline.diagnosis.story import Event, Generation, LogEnd, Story
+from kohort.pipeline.source.decoding import decode
+from kohort.topics.names import OFFSETS_TOPIC
+from truth.doubts import DOUBTS, LOOKS_LIKE, doubt
+from truth.ledger import Ledger
+from truth.world import World
+
+# What a broker samples: one every 30 s is what exporters of lag do.
+SAMPLE_MS = 30_000
+
+
+class Verdict(NamedTuple):
+    """Of one record of a group's metadata. `truth`: any of these is right; `doubt`: why the log
+    alone cannot tell (None: it can)."""
+
+    group: str
+    log_offset: int
+    generation: int | None
+    truth: frozenset[str]
+    said: str
+    evidence: str
+    doubt: str | None = None
+
+    @property
+    def is_right(self) -> bool:
+        return self.said in self.truth or self.is_modest
+
+    @property
+    def is_modest(self) -> bool:
+        """It owns to not knowing what cannot be known."""
+        return self.doubt is not None and self.said in _DOUBTS
+
+    @property
+    def row(self) -> str:
+        """What the matrix calls the truth."""
+        return " + ".join(sorted(self.truth))
+
+
+_DOUBTS = frozenset(cause.name for cause in DOUBTS)
+
+
+def judge(world: World) -> list[tuple[bool, Verdict]]:
+    """Of all records of a world that has been run: without events (False), and with them."""
+    return [
+        (with_events, verdict)
+        for with_events in (False, True)
+        for story in read_stories(world.folder, world.now_ms(), with_events=with_events)
+        for verdict in judged(story, world.ledger(story.group))
+    ]
+
+
+def read_stories(folder: Path, as_of_ms: int, *, with_events: bool) -> list[Story]:
+    return stories(
+        chain.from_iterable(map(_rows, sorted(folder.glob(f"{OFFSETS_TOPIC}-*")))),
+        cluster="truth",
+        as_of_ms=as_of_ms,
+        log_ends=read_log_ends(folder),
+        events=read_events(folder) if with_events else None,
+    )
+
+
+def _rows(partition: Path) -> Iterator[pa.RecordBatch]:
+    """In one piece: there are few records in a batch."""
+    segments = [path.read_bytes() for path in sorted(partition.glob("*.log"))]
+    index = int(partition.name.rpartition("-")[2])
+    return decode([b"".join(segments)], index, 0)
+
+
+def read_events(folder: Path) -> dict[str, list[Event]]:
+    found: dict[str, list[Event]] = {}
+    for path in sorted((folder / "events").glob("*.jsonl")):
+        for line in path.read_text().splitlines():
+            told = json.loads(line)
+            found.setdefault(told["group"], []).append(event(told))
+    return found
+
+
+def read_log_ends(folder: Path) -> list[LogEnd]:
+    """From the topics' segments: a batch says when it was written, and where the log then ended."""
+    found = list[LogEnd]()
+    for path in folder.glob("topic-*/*.log"):
+        topic, _, index = path.parent.name.rpartition("-")
+        sampled_ms = 0
+        for ms, end in _batches(path.read_bytes()):
+            if ms >= sampled_ms + SAMPLE_MS:
+                sampled_ms = ms
+                found.append(LogEnd(topic, int(index), 0, end, ms))
+    return sorted(found, key=lambda each: each.sampled_ms)
+
+
+def _batches(data: bytes) -> Iterator[tuple[int, int]]:
+    at = 0
+    while at + HEADER_BYTES <= len(data):
+        header = read_header(data, at)
+        at += header.size
+        yield header.max_timestamp, header.next_offset
+
+
+def judged(story: Story, ledger: Ledger) -> Iterator[Verdict]:
+    """Of each record of the group, as its story is known: from the log alone, or with events."""
+    true = truths(story, ledger)
+    said = {row.log_offset: row for row in account(story).rebalances}
+    before: Generation | None = None
+    for record in story.generations:
+        causes, why = true[record.log_offset], None
+        if not story.events:
+            why = doubt(story, before, record)
+            causes |= {like for name in causes for like in _LOOKS_LIKE.get(name, ())}
+        row = said.get(record.log_offset)
+        yield Verdict(
+            story.group,
+            record.log_offset,
+            record.generation,
+            causes,
+            "nothing" if row is None else row.cause,
+            "" if row is None else row.evidence,
+            why,
+        )
+        before = None if record.tombstone else record
+
+
+_LOOKS_LIKE = {
+    cause.name: frozenset(like.name for like in likes) for cause, likes in LOOKS_LIKE.items()
+}
+
+
+def truths(story: Story, ledger: Ledger) -> dict[int, frozenset[str]]:
+    """By log offset: why each record of the group came to be."""
+    found = dict[int, frozenset[str]]()
+    life = 0
+    before: Generation | None = None
+    for record in story.generations:
+        causes: frozenset[Cause]
+        if record.tombstone:
+            causes = frozenset({ledger.ends[life]})
+            life += 1
+        elif record.generation == 0:  # a new group is written down before anybody is in it
+            causes = frozenset({Cause.GROUP_CREATED})
+        elif before is not None and before.generation == record.generation and record.members:
+            assert (life, record.generation) in ledger.replaced, f"{story.group}: who came back?"
+            causes = frozenset({Cause.STATIC_REPLACED})
+        else:
+            causes = _between(ledger, life, before, record)
+        found[record.log_offset] = frozenset(cause.name for cause in causes)
+        before = None if record.tombstone else record
+    return found
+
+
+def _between(
+    ledger: Ledger, life: int, before: Generation | None, record: Generation
+) -> frozenset[Cause]:
+    """Of all rounds since the record before: those that were never synced left none."""
+    last = record.generation or 0
+    first = last if before is None else (before.generation or 0) + 1
+    causes = set[Cause]()
+    for generation in range(first, last + 1):
+        causes |= ledger.generations[life, generation].causes
+    if record.members and before is not None:
+        causes.discard(Cause.GROUP_EMPTIED)
+    return frozenset(causes)
+
+
+class Matrix:
+    """Counts of truth × what was said."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[tuple[str, str, bool, str | None]] = Counter()
+
+    def add(self, verdict: Verdict) -> None:
+        self.counts[verdict.row, verdict.said, verdict.is_right, verdict.doubt] += 1
+
+    def add_all(self, other: "Matrix") -> None:
+        self.counts.update(other.counts)
+
+    @property
+    def total(self) -> int:
+        return sum(self.counts.values())
+
+    @property
+    def right(self) -> int:
+        return sum(n for (_, _, is_right, _), n in self.counts.items() if is_right)
+
+    @property
+    def share(self) -> float:
+        return self.right / self.total if self.total else 1.0
+
+    @property
+    def doubts(self) -> Mapping[str, int]:
+        """Where the log could not tell and did not, by reason."""
+        found = Counter[str]()
+        for (_, said, _, why), count in self.counts.items():
+            if why is not None and said in _DOUBTS:
+                found[why] += count
+        return found
+
+    def lines(self) -> list[str]:
+        rows = Counter[str]()
+        for (row, *_), count in self.counts.items():
+            rows[row] += count
+        said = [f"{self.right} of {self.total} right, {100 * self.share:.2f} %"]
+        for row, count in rows.most_common():
+            answers = Counter[str]()
+            for (of, answer, is_right, _), n in self.counts.items():
+                if of == row:
+                    answers[f"{answer}{'' if is_right else ' (wrong)'}"] += n
+            listed = ", ".join(f"{answer} {n}" for answer, n in answers.most_common())
+            said.append(f"{count:>6}  {row}: {listed}")
+        said += [f"{count:>6}  the log cannot tell: {why}" for why, count in self.doubts.items()]
+        return said
