@@ -25,10 +25,16 @@ def cause_of_rejoin(group: Group, member: Member, command: JoinGroup) -> Cause:
         return Cause.METADATA_CHANGED
     if set(was.topics) != set(now.topics):
         return Cause.SUBSCRIPTION_CHANGED
-    if set(was.owned_partitions) != set(now.owned_partitions):
+    if _owned(was) - _owned(now):
         # It tells what it still owns once it has given up what another is to have (KIP-429).
         return Cause.COOPERATIVE_FOLLOWUP
-    return Cause.METADATA_CHANGED
+    # What else a subscription says changes by itself: it has the generation in it, and what its
+    # member was given meanwhile. (Followers that ask anew are to Kafka a change of metadata.)
+    return Cause.LEADER_REJOINED if member.member_id == group.leader else Cause.METADATA_CHANGED
+
+
+def _owned(subscription: Subscription) -> set[tuple[str, int]]:
+    return {(topic, index) for topic, indexes in subscription.owned_partitions for index in indexes}
 
 
 def _subscription(group: Group, metadata: bytes) -> Subscription | None:

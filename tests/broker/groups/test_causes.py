@@ -69,15 +69,24 @@ def test_a_leader_that_joins_again_unchanged_asks_for_a_new_assignment(w: World)
         ((("roundrobin", b""), ("range", b"x")), Cause.METADATA_CHANGED),
         (says("t", "u"), Cause.SUBSCRIPTION_CHANGED),
         (says("t", owned=(1,)), Cause.COOPERATIVE_FOLLOWUP),
-        ((*says("t"), ("roundrobin", b"")), Cause.METADATA_CHANGED),
+        (says("t", owned=(1, 2, 3)), Cause.METADATA_CHANGED),
+        ((*says("t", owned=(1, 2)), ("roundrobin", b"")), Cause.METADATA_CHANGED),
     ],
 )
 def test_a_follower_that_changed_is_told_apart_by_what_it_changed(
     w: World, again: tuple[tuple[str, bytes], ...], cause: Cause
 ) -> None:
-    _, b = w.stable(None, None, protocols=says("t"))
+    _, b = w.stable(None, None, protocols=says("t", owned=(1, 2)))
     w.join(b, protocols=again)
     assert w.causes()[-1] == cause
+
+
+def test_a_leader_whose_subscription_tells_of_its_new_partitions_has_changed_nothing(
+    w: World,
+) -> None:
+    a, _ = w.stable(None, None, protocols=says("t"))
+    w.join(a, protocols=says("t", owned=(1, 2)))
+    assert w.causes()[-1] == Cause.LEADER_REJOINED
 
 
 def test_who_gives_up_the_elected_protocol_changes_the_protocol(w: World) -> None:
