@@ -59,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         top.error(
             "give a command: serve (run a broker), health (ask a broker whether it is well), "
             "groups (list, describe, reset, delete), assign (say who gets which partition), "
-            "log (look into its files), why, timeline, lag, storms (ask what happened) "
+            "log (look into its files), why, timeline, lag, storms, report (ask what happened) "
             "or test (steer a broker that a test has started)"
         )
     try:

@@ -45,6 +45,11 @@ QUESTIONS: Final = {
         "A storm: three rebalances and more within five minutes.",
         "?",
     ),
+    "report": Question(
+        "write all of it as one page of HTML",
+        "The page needs no network and no server.",
+        None,
+    ),
 }
 """By command, in the order of `kohort --help`."""
 
@@ -64,6 +69,9 @@ def add_flags(command: argparse.ArgumentParser, name: str) -> None:
         required=True,
         help="what `kohort pipeline run` has written",
     )
+    if name == "report":
+        add("--out", metavar="FILE", type=Path, required=True, help="the page to write")
+        return
     if name == "timeline":
         add("--last", metavar="N", type=_count, help="only the newest N changes")
     add("--format", choices=FORMATS, default="table", help="(default: table)")

@@ -31,6 +31,10 @@ def show_rows(fields: Iterable[str], rows: Iterable[tuple[Any, ...]], shape: str
     sys.stdout.write("\n]\n")
 
 
+# What most values are: of half a million partitions there are ten million.
+_SIMPLE = frozenset((str, int, float, bool))
+
+
 def _cell(value: Any) -> Any:
     plain = _plain(value)
     return _json(plain) if isinstance(plain, list | dict) else plain
@@ -41,6 +45,8 @@ def _json(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
+    if value is None or type(value) in _SIMPLE:
+        return value
     if isinstance(value, datetime):
         return f"{value.astimezone(UTC):%Y-%m-%dT%H:%M:%S}.{value.microsecond // 1000:03}Z"
     if isinstance(value, tuple) and hasattr(value, "_asdict"):

@@ -4,6 +4,7 @@ Nothing here judges: causes, verdicts and their sentences are read as the pipeli
 """
 
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ import pyarrow.compute as pc
 from ..lake import Lake
 from .names import nearest
 from .rows import Change, Diagnosis, Exit, GroupStatus, Jump, Lag, Owned, Storm
+from .series import Point, lag_series
 
 __all__ = ["Answers", "NoSuchGroup"]
 
@@ -25,8 +27,17 @@ class NoSuchGroup(Exception):
 
 
 class Answers:
-    def __init__(self, lake: Lake) -> None:
+    """`among`: groups that many questions will be about; their rows are read once, and kept."""
+
+    def __init__(self, lake: Lake, among: Iterable[str] = ()) -> None:
         self._lake = lake
+        self._among = frozenset(among)
+        self._held: dict[tuple[str, tuple[str, ...]], pa.Table] = {}
+        self.cluster = lake.cluster
+        self.as_of = lake.as_of
+
+    def among(self, groups: Iterable[str]) -> "Answers":
+        return Answers(self._lake, groups)
 
     # --- which groups there are
 
@@ -87,6 +98,23 @@ class Answers:
             made.append(Change(**{name: row[name] for name in Change._fields}))
         return made
 
+    def last_rebalances(self) -> dict[str, tuple[datetime | None, str]]:
+        """By group: when, and its cause."""
+        columns = ["group", "log_offset", "synced_at", "joined_at", "cause"]
+        found = self._lake.read("gold_rebalance", columns, pc.field("is_rebalance"))
+        rows = found.sort_by("log_offset").to_pylist()
+        return {row["group"]: (row["synced_at"] or row["joined_at"], row["cause"]) for row in rows}
+
+    def lag_series(self, group: str, begin: datetime, end: datetime, points: int) -> list[Point]:
+        return lag_series(self._lake, group, begin, end, points)
+
+    def began(self) -> datetime | None:
+        """When the first commit was made, or the first generation: in whole minutes."""
+        commits = self._lake.read("gold_partition_minute", ["minute"]).column("minute")
+        rounds = self._lake.read("gold_rebalance", ["synced_at"]).column("synced_at")
+        found = [first for first in (pc.min(commits).as_py(), pc.min(rounds).as_py()) if first]
+        return min(found).replace(second=0, microsecond=0) if found else None
+
     def exits(self, group: str | None = None) -> list[Exit]:
         return self._rows(Exit, "gold_member_exit", group, "log_offset")
 
@@ -102,8 +130,17 @@ class Answers:
     # --- reading
 
     def _table(self, table: str, group: str | None, columns: list[str] | None = None) -> pa.Table:
-        chosen = None if group is None else pc.field("group") == group
-        return self._lake.read(table, columns, chosen)
+        if group is None:
+            return self._lake.read(table, columns)
+        if group not in self._among:
+            return self._lake.read(table, columns, pc.field("group") == group)
+        key = table, tuple(columns or ())
+        if key not in self._held:
+            wanted = None if columns is None else list({*columns, "group"})
+            chosen = pc.field("group").isin(list(self._among))
+            self._held[key] = self._lake.read(table, wanted, chosen)
+        held = self._held[key]
+        return held.filter(pc.equal(held.column("group"), group))
 
     def _rows(self, row: type[Row], table: str, group: str | None, *order: str) -> list[Row]:
         fields: tuple[str, ...] = row._fields  # type: ignore[attr-defined]
@@ -124,6 +161,6 @@ def _ascending(columns: Iterable[str]) -> list[tuple[str, str]]:
     return [(name, "ascending") for name in columns]
 
 
-_GROUPS = ("gold_group_status", "gold_group_lifecycle")
+_GROUPS = ("gold_group_status", "gold_group_lifecycle", "gold_diagnosis")
 # Of a rebalance whose record is not in the lake (any more).
 _NO_RECORD: dict[str, Any] = {**dict.fromkeys(_OF_RECORD), "record_kind": ""}

@@ -54,6 +54,14 @@ def count(number: int | None) -> str:
     return NOT_KNOWN if number is None else f"{number:,}"
 
 
+def compact(number: float) -> str:
+    """Three digits at most: `940`, `12k`, `1.2M`."""
+    for size, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= size * 0.9995:
+            return f"{number / size:.3g}{unit}"
+    return f"{number:.3g}"
+
+
 def counted(number: int, noun: str) -> str:
     """`1 member`, `1,200 members`."""
     return f"{number:,} {noun}{'s' * (number != 1)}"

@@ -53,12 +53,14 @@ class Out(NamedTuple):
 
 
 def client_of(who: str) -> str:
-    return who.partition("/")[0]
+    client, _, life = who.rpartition("/")
+    return client if life.isdigit() else who
 
 
 def member_of(who: str) -> str:
-    client, _, life = who.partition("/")
-    return f"{client}-{int(life or 1):08x}-5f3e-4a7b-9c1d-2b8e6f40a913"
+    client = client_of(who)
+    life = int(who[len(client) + 1 :] or 1)
+    return f"{client}-{life:08x}-5f3e-4a7b-9c1d-2b8e6f40a913"
 
 
 def of(group: str, **more: Any) -> dict[str, Any]:
