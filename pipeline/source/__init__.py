@@ -8,5 +8,5 @@ lockstep.py  where records lie;  commits.py: what commits say, all at once
 records.py   any record, one by one;  assembling.py: both as rows
 ends.py      where topics' logs end, and ended: ends_wire.py of a broker, ends_folder.py of a folder
 events.py    the coordinator's event log
-datasource.py  the format `kohort` for Spark
+datasource.py  the format `kohort` for Spark;  side_tables.py: ends and events in it
 """

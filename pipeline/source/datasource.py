@@ -3,6 +3,8 @@ each record, one task for each offsets partition and range of its log.
 
 Options are those of `open_source`, and
 
+table                  log, or what side_tables.py has: ends, events (no streams of them)
+
 startingOffsets        JSON {"12": 345}; partitions that are left out begin where their logs do
 endingOffsets          the same; only these partitions, up to there. Without it all, to their ends
 splitBytes             what one task reads, about (64 MiB)
@@ -39,6 +41,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from ..columns import SOURCE
+from .side_tables import SCHEMAS, reader_of
 from .source import SPLIT_BYTES, Positions, Source, SourceError, Split, open_source
 
 if TYPE_CHECKING:
@@ -46,6 +49,7 @@ if TYPE_CHECKING:
 
 __all__ = ["KohortSource", "register"]
 
+LOG: Final = "log"
 # By these columns rows are left out before they go to Spark.
 FILTERED: Final = ("offsets_partition", "kind", "group")
 
@@ -63,13 +67,25 @@ class KohortSource(DataSource):
         return "kohort"
 
     def schema(self) -> StructType:
-        return from_arrow_schema(SOURCE)
+        table = self._table()
+        return from_arrow_schema(SOURCE if table == LOG else SCHEMAS[table])
 
-    def reader(self, schema: StructType) -> "Reader":  # noqa: ARG002 - it is ours
-        return Reader(self.options)
+    def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 - it is ours
+        table = self._table()
+        return Reader(self.options) if table == LOG else reader_of(table, self.options)
 
     def streamReader(self, schema: StructType) -> "StreamReader":  # noqa: ARG002, N802 - as Spark has it
+        if self._table() != LOG:
+            raise SourceError(
+                "A stream has the log alone: read table ends or events by spark.read."
+            )
         return StreamReader(self.options)
+
+    def _table(self) -> str:
+        table: str = self.options.get("table", LOG)
+        if table not in {LOG, *SCHEMAS}:
+            raise SourceError(f"table is log, ends or events, not {table!r}.")
+        return table
 
 
 class Piece(InputPartition):

@@ -5,12 +5,22 @@ each worker makes one of its own from the same options.
 """
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
 import pyarrow as pa
 
-__all__ = ["SPLIT_BYTES", "Positions", "Source", "SourceError", "Split", "open_source", "shares"]
+__all__ = [
+    "SPLIT_BYTES",
+    "Positions",
+    "Source",
+    "SourceError",
+    "Split",
+    "cluster_id",
+    "open_source",
+    "shares",
+]
 
 Positions = Mapping[int, int]
 
@@ -75,6 +85,24 @@ def open_source(options: Mapping[str, str]) -> Source:
     from .folder import FolderSource
 
     return FolderSource(Path(path))
+
+
+def cluster_id(options: Mapping[str, str]) -> str:
+    """Of what the options name: as brokers tell it, or as Kafka's own file in a data folder; a copy
+    of some partitions has none, and is called as its folder is. Raises SourceError, OSError."""
+    path, bootstrap = options.get("path"), options.get("bootstrapServers")
+    if bootstrap is not None:
+        from .wire_cluster import Cluster
+
+        with Cluster(bootstrap) as cluster:
+            return cluster.cluster_id
+    folder = Path(path or ".").resolve()
+    with suppress(FileNotFoundError):
+        for line in (folder / "meta.properties").read_text(errors="replace").splitlines():
+            key, _, value = line.partition("=")
+            if key.strip() == "cluster.id" and value.strip():
+                return value.strip()
+    return folder.name
 
 
 def shares(waiting: Mapping[int, int], limit: int) -> dict[int, int]:

@@ -58,10 +58,6 @@ class WireSource:
         self._bootstrap = bootstrap
         self._patience_seconds = patience_seconds
 
-    def cluster_id(self) -> str:
-        with self._cluster() as cluster:
-            return cluster.cluster_id
-
     def starts(self) -> dict[int, int]:
         return self._offsets(EARLIEST)
 

@@ -1,0 +1,115 @@
+"""Samples of log ends and the event log through the data source."""
+
+import pickle
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from broker_thread import BrokerThread
+from confluent_kafka import Consumer, Producer, TopicPartition
+from kohort.pipeline.source.datasource import KohortSource, register
+from kohort.pipeline.source.source import SourceError, cluster_id
+from kohort.testing import Kafka
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[BrokerThread]:
+    """Twelve records, a commit, and its folder is `tmp_path / "data"`."""
+    config = {"kohort.events": "all"}
+    with BrokerThread(config, data_dir=tmp_path / "data", durability="os") as broker:
+        broker.ask(lambda each: each.node.topics.create("orders", 2, {}))
+        producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 0})
+        for number in range(12):
+            producer.produce("orders", b"v", partition=number % 2)
+        producer.flush()
+        consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "billing"})
+        consumer.commit(offsets=[TopicPartition("orders", 0, 5)], asynchronous=False)
+        consumer.close()
+        yield broker
+
+
+def rows(**options: str) -> list[dict[str, Any]]:
+    source = KohortSource(options)
+    reader = source.reader(source.schema())
+    pieces = pickle.loads(pickle.dumps(list(reader.partitions())))
+    reader = pickle.loads(pickle.dumps(reader))
+    return [row for piece in pieces for batch in reader.read(piece) for row in batch.to_pylist()]
+
+
+@pytest.mark.clients
+def test_ends_are_sampled_where_the_log_is_read(tmp_path: Path, broker: BrokerThread) -> None:
+    places = {"bootstrapServers": broker.bootstrap}, {"path": str(tmp_path / "data")}
+    for place in places:
+        found = rows(table="ends", topics="orders, gone", **place)
+        assert [(row["partition"], row["log_end"]) for row in found] == [(0, 6), (1, 6)]
+        assert {row["cluster"] for row in found} == {cluster_id(place)}
+        (named, _) = rows(table="ends", topics="orders", cluster="mine", **place)
+        assert named["cluster"] == "mine"
+        an_hour_ago = str(time.time_ns() // 1_000_000 - 3_600_000)
+        past = rows(table="ends", topics="orders", sinceTimestamp=an_hour_ago, **place)
+        assert len(past) >= 2 * 120
+    assert cluster_id(places[0]) == cluster_id(places[1])
+
+
+@pytest.mark.clients
+def test_events_are_read_from_where_the_last_reader_was(
+    tmp_path: Path, broker: BrokerThread
+) -> None:
+    broker.ask(lambda each: each.node.groups)  # what was told before is written by now
+    path = {"path": str(tmp_path / "data"), "table": "events"}
+    found = rows(**path)
+    assert "commit_accepted" in [row["type"] for row in found]
+    (file,) = (tmp_path / "data" / "events").iterdir()
+    first = len(file.read_bytes().splitlines(keepends=True)[0])
+    assert rows(**path, startingOffsets=f'{{"{file.name}": {first}}}') == found[1:]
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"table": "weather"}, "table is log, ends or events"),
+        ({"table": "ends", "path": "."}, "option topics"),
+        ({"table": "ends", "topics": " , ", "path": "."}, "option topics"),
+        ({"table": "ends", "topics": "a", "path": ".", "sinceTimestamp": "x"}, "milliseconds"),
+        ({"table": "events"}, "option path"),
+        ({"table": "events", "path": ".", "startingOffsets": "[]"}, "startingOffsets is JSON"),
+    ],
+)
+def test_options_that_make_no_sense_are_told(options: dict[str, str], complaint: str) -> None:
+    with pytest.raises(SourceError, match=complaint):
+        rows(**options)
+
+
+def test_a_stream_has_the_log_alone() -> None:
+    source = KohortSource({"table": "ends"})
+    with pytest.raises(SourceError, match="A stream has the log alone"):
+        source.streamReader(source.schema())
+
+
+def test_a_copy_of_some_partitions_is_called_as_its_folder(tmp_path: Path) -> None:
+    assert cluster_id({"path": str(tmp_path)}) == tmp_path.name
+    (tmp_path / "meta.properties").write_text("version=1\ncluster.id=abc\n")
+    assert cluster_id({"path": str(tmp_path)}) == "abc"
+
+
+@pytest.mark.spark
+def test_spark_reads_all_three_over_the_wire(spark: "SparkSession", tmp_path: Path) -> None:
+    register(spark)
+    with Kafka() as kafka:
+        kafka.topic("orders", partitions=2).produce([b"v"] * 10)
+        puppet = kafka.puppet("billing", topics=["orders"])
+        puppet.wait_owned(2)
+        for offset in range(5):
+            assert puppet.commit("orders", 0, offset) is None
+        read = spark.read.format("kohort").option("bootstrapServers", kafka.bootstrap_servers)
+        log = read.load().where("kind = 'commit'").select("group", "topic", "offset")
+        assert [tuple(row) for row in log.orderBy("offset").collect()] == [
+            ("billing", "orders", offset) for offset in range(5)
+        ]
+        ends = read.option("table", "ends").option("topics", "orders").load()
+        assert sum(row["log_end"] for row in ends.collect()) == 10
