@@ -6,7 +6,7 @@ the coordinator's event log, too.
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -187,8 +187,13 @@ class Matrix:
     def add(self, verdict: Verdict) -> None:
         self.counts[verdict.row, verdict.said, verdict.is_right, verdict.doubt] += 1
 
-    def add_all(self, other: "Matrix") -> None:
-        self.counts.update(other.counts)
+    def only(self, causes: Set[str]) -> "Matrix":
+        """What was true of any of these."""
+        found = Matrix()
+        for (row, *rest), count in self.counts.items():
+            if causes & set(row.split(" + ")):
+                found.counts[row, *rest] = count
+        return found
 
     @property
     def total(self) -> int:

@@ -1,0 +1,45 @@
+"""How often the diagnosis knows why: from the log alone, and with the event log beside it.
+
+`make truth` asks the same of as many worlds as one likes.
+"""
+
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from kohort.offsets.causes import Cause
+from truth.judge import Matrix, judge
+from truth.world import World
+
+# Some four hundred records, of all kinds of groups.
+SEEDS = range(1_000, 1_014)
+
+# What is hard: a member is gone, and the log does not say why.
+DEPARTURES = {Cause.SLOW_POLL, Cause.SESSION_TIMEOUT, Cause.LEFT_CLEANLY, Cause.RESTARTED}
+
+
+@cache
+def matrices() -> dict[bool, Matrix]:
+    found = {False: Matrix(), True: Matrix()}
+    for seed in SEEDS:
+        with TemporaryDirectory() as folder, World(seed, Path(folder)) as world:
+            world.run()
+            for with_events, verdict in judge(world):
+                found[with_events].add(verdict)
+    return found
+
+
+@pytest.mark.parametrize(("with_events", "least"), [(False, 0.9), (True, 0.99)])
+def test_of_all_that_happens_to_groups_most_is_told_right(with_events: bool, least: float) -> None:
+    matrix = matrices()[with_events]
+    assert matrix.total >= 300
+    assert matrix.share >= least, "\n".join(matrix.lines())
+
+
+@pytest.mark.parametrize(("with_events", "least"), [(False, 0.85), (True, 0.98)])
+def test_why_members_went_is_told_as_well_where_it_is_hard(with_events: bool, least: float) -> None:
+    """Groups are made, joined and emptied more often than members go: those do not count here."""
+    matrix = matrices()[with_events].only({cause.name for cause in DEPARTURES})
+    assert matrix.total >= 80
+    assert matrix.share >= least, "\n".join(matrix.lines())
