@@ -6,7 +6,9 @@ answers are always of one moment.
 
 from typing import Final
 
-from .columns import INT, LONG, STRING, Table, columns, current
+import pyarrow as pa
+
+from .columns import INT, LONG, OF_PARTITION, STRING, TIME, Table, columns, current
 from .tables import TABLES
 
 __all__ = ["STATE"]
@@ -29,5 +31,32 @@ STATE: Final[dict[str, Table]] = {
     "state_generation": current(
         "one of a group's newest records: its last hour, and the one before the next batch",
         list(TABLES["silver_generation"].schema),
+    ),
+    "state_activity": current(
+        "commits of a partition under a generation that state_generation has, or under none",
+        list(TABLES["silver_activity"].schema),
+    ),
+    "state_removal": current(
+        "a tombstone of a commit, of the last hour",
+        OF_PARTITION,
+        columns(log_offset_=LONG, removed_at_=TIME),
+    ),
+    "state_window": current(
+        "the last ten commits of a partition, those of one second as one",
+        OF_PARTITION,
+        columns(
+            points_=pa.list_(
+                pa.struct(
+                    columns(
+                        log_offset=LONG,
+                        second=LONG,
+                        at_ms=LONG,
+                        offset=LONG,
+                        lag=LONG,
+                        last_ms=LONG,
+                    )
+                )
+            )
+        ),
     ),
 }

@@ -148,13 +148,45 @@ class HandMadeLog:
                 )
             at += every
 
+    def by_time(self) -> "HandMadeLog":
+        """Groups written down one after the other as a broker would have: by the clock."""
+        records = sorted([*self.groups, *self.commits], key=lambda row: row["append_ts"])
+        for place, row in enumerate(records):
+            row["log_offset"] = place
+        self.groups.sort(key=lambda row: row["log_offset"])
+        self.commits.sort(key=lambda row: row["log_offset"])
+        return self
+
+    def place_at(self, at: float) -> int:
+        """The offset of the first record from then on."""
+        time = START + timedelta(seconds=at)
+        rows = [*self.groups, *self.commits]
+        return min(row["log_offset"] for row in rows if row["append_ts"] >= time)
+
     def bronze(
         self, from_offset: int = 0, to_offset: int | None = None
     ) -> dict[str, list[dict[str, Any]]]:
-        """The rows of bronze between two log offsets."""
+        """The rows of bronze between two log offsets, and samples of their time."""
         end = self.next_offset if to_offset is None else to_offset
 
         def within(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
             return [row for row in rows if from_offset <= row["log_offset"] < end]
 
-        return {"bronze_group": within(self.groups), "bronze_commit": within(self.commits)}
+        def time_of(offset: int) -> datetime:
+            rows = [*self.groups, *self.commits]
+            return max(
+                (row["append_ts"] for row in rows if row["log_offset"] < offset), default=START
+            )
+
+        since, until = time_of(from_offset), time_of(end)
+        ends = [
+            row
+            for row in self.ends
+            if (row["sampled_at"] > since or not from_offset)
+            and (row["sampled_at"] <= until or end == self.next_offset)
+        ]
+        return {
+            "bronze_group": within(self.groups),
+            "bronze_commit": within(self.commits),
+            "bronze_log_end": ends,
+        }

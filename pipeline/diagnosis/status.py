@@ -124,7 +124,8 @@ def _partition(
     rebalancing: bool,
 ) -> PartitionStatus:
     commits, samples = burrow.merged(window.commits)[-burrow.INTERVALS :], window.log_ends
-    ends = [sample.log_end for sample in samples]
+    # Older samples tell how far back in time it is, not what was lately.
+    ends = [sample.log_end for sample in samples[-burrow.INTERVALS :]]
     committed = commits[-1].offset if commits else None
     lag = _lag(window)
     of_burrow = burrow.partition_status(commits, ends, now_ms) if samples else "UNKNOWN"

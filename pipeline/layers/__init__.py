@@ -2,4 +2,6 @@
 
 batch.py  what a layer is given, and how it answers. Start here
 generations.py, ownership.py  a group's records beside what came before; who owned what
+gathering.py, story_rows.py, stories.py  a group's story, and what the rules make of it
+windows.py, status_rows.py, status.py  how groups are now
 """

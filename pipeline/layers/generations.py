@@ -4,6 +4,7 @@ The order is the log's. What a batch needs of earlier ones is in `state_generati
 of each group, the last of which is the record before the batch's first.
 """
 
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import Window
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from .batch import Batch
 
-__all__ = ["gaps_of", "generations", "remembered", "tables"]
+__all__ = ["gaps_of", "generations", "newest", "remembered", "settled", "tables"]
 
 # What later batches look back on. An hour: `rebalances_1h`; rules look back 15 minutes, storms 5.
 # The last ones always: the record before, and a cooperative rebalance's two phases.
@@ -27,6 +28,7 @@ REMEMBERED_MS: Final = 3_600_000
 REMEMBERED_MIN: Final = 3
 REMEMBERED_MAX: Final = 200
 REMEMBERED_MEMBERS_MAX: Final = 20_000
+FORGOTTEN_AFTER: Final = timedelta(days=1)
 
 _GROUP: Final = ["cluster", "group"]
 _TOPICS: Final = """array_sort(array_distinct(flatten(
@@ -97,32 +99,65 @@ def newest(state: "DataFrame") -> "DataFrame":
     return state.withColumn("n", F.row_number().over(last)).where("n = 1").drop("n")
 
 
-def remembered(state: "DataFrame | None", new: "DataFrame") -> "DataFrame":
+def remembered(
+    state: "DataFrame | None", new: "DataFrame", now: datetime | None = None
+) -> "DataFrame":
     """state_generation with the rows `new` of silver_generation: what the next batch starts from.
-
-    A group whose tombstone is older than an hour is remembered by that alone.
-    """
+    Groups that were gone a day before `now` are forgotten: consumers of one evening are many."""
     names = STATE["state_generation"].schema.names
     rows = (
         new.select(*names)
         if state is None
         else state.select(*names).unionByName(new.select(*names))
     )
-    down = Window.partitionBy(*_GROUP).orderBy(F.desc("log_offset"))
-    at = F.coalesce("synced_at", "joined_at")
+    lately = (
+        (F.col("n") <= REMEMBERED_MAX)
+        & (F.col("members_so_far") <= REMEMBERED_MEMBERS_MAX)
+        & (F.col("age_ms") <= REMEMBERED_MS)
+    )
+    rows = _by_age(rows).where(lately | (F.col("n") <= REMEMBERED_MIN))
+    if now is not None:
+        gone = "newest_kind = 'TOMBSTONE'"
+        rows = rows.where(~F.expr(gone) | (F.col("newest_at") > F.lit(now - FORGOTTEN_AFTER)))
+    return rows.select(*names)
+
+
+def settled(state: "DataFrame") -> "DataFrame":
+    """Of each group in `state`: the newest record of which all that can be told has been
+    (`log_offset`, -1: none), and its time (`settled_at`).
+
+    That is half of what is remembered: the other half lies between such a record and the oldest
+    that a rule may look back to from the next.
+    """
+    old = (
+        (F.col("n") > REMEMBERED_MAX // 2)
+        | (F.col("members_so_far") > REMEMBERED_MEMBERS_MAX // 2)
+        | (F.col("age_ms") > REMEMBERED_MS // 2)
+    ) & (F.col("n") > 1)
+    # The oldest that is remembered, of a group that is older: what came before it is forgotten.
+    oldest = F.col("n") == F.max("n").over(Window.partitionBy(*_GROUP))
+    told = F.when(old | (oldest & F.col("prev_log_offset").isNotNull()), F.col("log_offset"))
     return (
-        rows.withColumn("n", F.row_number().over(down))
-        .withColumn("members_so_far", F.sum(F.greatest("members", F.lit(1))).over(down))
-        .withColumn("age_ms", F.unix_millis(F.first(at).over(down)) - F.unix_millis(at))
-        .where(
-            (F.col("n") <= REMEMBERED_MIN)
-            | (
-                (F.col("n") <= REMEMBERED_MAX)
-                & (F.col("members_so_far") <= REMEMBERED_MEMBERS_MAX)
-                & (F.col("age_ms") <= REMEMBERED_MS)
-            )
+        _by_age(state)
+        .withColumn("told", told)
+        .groupBy(*_GROUP)
+        .agg(
+            F.coalesce(F.max("told"), F.lit(-1)).alias("log_offset"),
+            F.max_by("at", "told").alias("settled_at"),
         )
-        .select(*names)
+    )
+
+
+def _by_age(rows: "DataFrame") -> "DataFrame":
+    """Records with their place from the newest on (`n`), the members up to there, their age."""
+    down = Window.partitionBy(*_GROUP).orderBy(F.desc("log_offset"))
+    return (
+        rows.withColumn("at", F.coalesce("synced_at", "joined_at"))
+        .withColumn("n", F.row_number().over(down))
+        .withColumn("members_so_far", F.sum(F.greatest("members", F.lit(1))).over(down))
+        .withColumn("newest_kind", F.first("record_kind").over(down))
+        .withColumn("newest_at", F.first("at").over(down))
+        .withColumn("age_ms", F.unix_millis("newest_at") - F.unix_millis("at"))
     )
 
 
@@ -137,7 +172,7 @@ def tables(batch: "Batch") -> "dict[str, DataFrame]":
         .select("cluster", "offsets_partition", F.col("last_gap").alias("log_offset"))
     )
     new = batch.keep(generations(records, state, gaps))
-    return {"silver_generation": new, "state_generation": remembered(state, new)}
+    return {"silver_generation": new, "state_generation": remembered(state, new, batch.now)}
 
 
 def _as_read(records: "DataFrame") -> "DataFrame":

@@ -1,0 +1,171 @@
+"""From Arrow to a group's Story, and from the rules' rows back to Arrow. Without Spark.
+
+A story comes as one Arrow table: each row is a part of it, in the column of the part's name, in no
+order. Times are milliseconds in it, as the rules have them; in gold they are timestamps.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..columns import STRING, TIME, columns
+from ..diagnosis.lifecycle import lifecycle
+from ..diagnosis.rebalances import account
+from ..diagnosis.rows import GroupLifecycle, MemberExit, Rebalance
+from ..diagnosis.skew import skews
+from ..diagnosis.storms import storms
+from ..diagnosis.story import (
+    Activity,
+    Event,
+    Generation,
+    LogEnd,
+    Member,
+    Removal,
+    Story,
+    TopicPartition,
+)
+from ..tables import TABLES
+
+__all__ = ["TOLD", "generation_of", "list_of", "parts_of", "rows_of", "story_of", "told"]
+
+
+def list_of(table: str) -> pa.DataType:
+    """A column that holds a group's rows of a gold table."""
+    return pa.list_(pa.struct(list(TABLES[table].schema)))
+
+
+_GOLD: Final = (
+    "gold_rebalance",
+    "gold_rebalance_storm",
+    "gold_member_exit",
+    "gold_skew",
+    "gold_group_lifecycle",
+)
+TOLD: Final = pa.schema(
+    [
+        *columns(cluster_=STRING, group_=STRING),
+        # The first rebalance that storms were looked for from: what began earlier stays as it was.
+        *columns(storms_since=TIME),
+        *[pa.field(name, list_of(name)) for name in _GOLD],
+    ]
+)
+"""What is told of a group: a row with its rows of each table."""
+
+
+def told(parts: pa.Table, as_of_ms: int) -> pa.Table:
+    """The rules' answers for the group that `parts` are of."""
+    story = story_of(parts, as_of_ms)
+    settled = max((row["log_offset"] for row in parts_of(parts, "settled")), default=-1)
+    account_ = account(story)
+    rebalances = [row for row in account_.rebalances if row.log_offset > settled]
+    exits = [row for row in account_.exits if row.log_offset > settled]
+    earlier = [Rebalance(**row) for row in parts_of(parts, "gold_rebalance")]
+    earlier_exits = [MemberExit(**row) for row in parts_of(parts, "gold_member_exit")]
+    all_rebalances = sorted([*earlier, *rebalances], key=lambda row: row.log_offset)
+    all_exits = sorted([*earlier_exits, *exits], key=lambda row: row.log_offset)
+    times = [row.synced_at if row.joined_at is None else row.joined_at for row in all_rebalances]
+    known = [time for time in times if time is not None]
+    answers: dict[str, Sequence[NamedTuple]] = {
+        "gold_rebalance": rebalances,
+        "gold_rebalance_storm": storms(all_rebalances, all_exits),
+        "gold_member_exit": exits,
+        "gold_skew": [row for row in skews(story) if row.log_offset > settled],
+        "gold_group_lifecycle": [_grown(lifecycle(story), parts)],
+    }
+    row = {
+        "cluster": story.cluster,
+        "group": story.group,
+        "storms_since": min(known) * 1000 if known else None,
+    }
+    return pa.Table.from_pylist(
+        [row | {name: rows_of(name, rows) for name, rows in answers.items()}], schema=TOLD
+    )
+
+
+def _grown(life: GroupLifecycle, parts: pa.Table) -> GroupLifecycle:
+    """The story may begin long after the group did."""
+    for row in parts_of(parts, "gold_group_lifecycle"):
+        last = [time for time in (row["last_commit"], life.last_commit) if time is not None]
+        life = life._replace(
+            first_seen=min(life.first_seen, row["first_seen"]),
+            last_commit=max(last, default=None),
+        )
+    return life
+
+
+def story_of(parts: pa.Table, as_of_ms: int) -> Story:
+    """Of one group; `parts` has its `cluster` and `group` too."""
+    return Story(
+        cluster=parts["cluster"][0].as_py(),
+        group=parts["group"][0].as_py(),
+        as_of_ms=as_of_ms,
+        generations=tuple(
+            sorted(
+                map(generation_of, parts_of(parts, "generation")),
+                key=lambda record: record.log_offset,
+            )
+        ),
+        activities=tuple(Activity(**row) for row in parts_of(parts, "activity")),
+        removals=tuple(
+            sorted(
+                (Removal(**row) for row in parts_of(parts, "removal")),
+                key=lambda removal: removal.log_offset,
+            )
+        ),
+        log_ends=tuple(
+            sorted(
+                (LogEnd(**row) for row in parts_of(parts, "log_end")),
+                key=lambda end: end.sampled_ms,
+            )
+        ),
+        events=tuple(
+            sorted(
+                (
+                    Event(**row | {"detail": dict(row["detail"] or ())})
+                    for row in parts_of(parts, "event")
+                ),
+                key=lambda event: event.seq,
+            )
+        ),
+    )
+
+
+def generation_of(row: dict[str, Any]) -> Generation:
+    return Generation(**row | {"members": tuple(map(_member, row["members"]))})
+
+
+def rows_of(table: str, rows: Iterable[NamedTuple]) -> list[dict[str, Any]]:
+    """As Arrow takes them: milliseconds become the microseconds of timestamps."""
+    schema = TABLES[table].schema
+    times = [field.name for field in schema if pa.types.is_timestamp(field.type)]
+    told = []
+    for row in rows:
+        values = row._asdict()
+        for name in times:
+            if values[name] is not None:
+                values[name] *= 1000
+        told.append(values)
+    return told
+
+
+def parts_of(parts: pa.Table, part: str) -> list[dict[str, Any]]:
+    """The parts of one name."""
+    column = parts[part]
+    return column.filter(pc.is_valid(column)).to_pylist()  # type: ignore[no-any-return]
+
+
+def _member(row: dict[str, Any]) -> Member:
+    return Member(
+        **row
+        | {
+            "topics": None if row["topics"] is None else tuple(row["topics"]),
+            "owned": _pairs(row["owned"]),
+            "assigned": _pairs(row["assigned"]),
+        }
+    )
+
+
+def _pairs(of: Sequence[dict[str, Any]] | None) -> tuple[TopicPartition, ...] | None:
+    return None if of is None else tuple((at["topic"], at["partition"]) for at in of)
