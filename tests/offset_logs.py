@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from kohort.log.batch import NewRecord, build
+from kohort.log.batch import NewRecord, build, read_header
 from kohort.log.files import DiskFiles
 from kohort.log.log import Log, LogConfig
 from kohort.offsets.records import OffsetCommitted, OffsetsRecord, committed_value, encode
@@ -25,3 +25,19 @@ def write(folder: Path, *batches: bytes, segment_bytes: int = 1024 * 1024) -> Lo
     for batch in batches:
         log.append(batch)
     return log
+
+
+def index_of(log: Log, every: int = 3) -> None:
+    """Kafka's .index beside each segment: the last offset of an append, and where it begins; with
+    room at its end, as that of a live segment has."""
+    for segment in log.segments:
+        entries, position = [], 0
+        data = segment.path.read_bytes()
+        while position + 61 <= len(data) and data[position + 16] == 2:
+            header = read_header(data, position)
+            entries.append((header.last_offset - segment.base_offset, position))
+            position += header.size
+        raw = b"".join(
+            offset.to_bytes(4, "big") + at.to_bytes(4, "big") for offset, at in entries[1::every]
+        )
+        segment.path.with_suffix(".index").write_bytes(raw + bytes(80))

@@ -10,7 +10,7 @@ from ...log.errors import InvalidRecord
 from ...log.header import CODEC_MASK, CRC_START, HEADER, HEADER_BYTES, LENGTH_END, MAGIC
 from .lockstep import PAD_BYTES, RECORD_BYTES_MIN
 
-__all__ = ["Chunk", "Sections", "sections_of", "walk"]
+__all__ = ["Chunk", "Sections", "headers_of", "sections_of", "walk"]
 
 # log/header.py's fields, for numpy.
 HEADER_TYPE: Final = np.dtype(
@@ -75,11 +75,17 @@ def walk(data: bytes, at: int = 0) -> tuple[Chunk, int]:
     return Chunk(data, starts), at
 
 
+def headers_of(chunk: Chunk) -> Any:
+    """A row of HEADER_TYPE for each batch."""
+    shape = (max(0, len(chunk.data) - HEADER_BYTES + 1),)
+    every = np.ndarray(shape, HEADER_TYPE, chunk.data, 0, (1,))
+    return every[np.array(chunk.starts, np.int64)]
+
+
 def sections_of(chunk: Chunk) -> Sections:
     """Of the first batches of the chunk, as many as decompress to SECTIONS_BYTES_MAX."""
-    shape = (len(chunk.data) - HEADER_BYTES + 1,)
+    headers = headers_of(chunk)
     starts = np.array(chunk.starts, np.int64)
-    headers = np.ndarray(shape, HEADER_TYPE, chunk.data, 0, (1,))[starts]
     begins = starts + HEADER_BYTES
     ends = starts + LENGTH_END + headers["batch_length"]
     codecs = headers["attributes"] & CODEC_MASK

@@ -9,6 +9,7 @@ from itertools import groupby
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ...log.batch import check, read_header
 from ..columns import SOURCE
@@ -18,7 +19,7 @@ from .commits import read_commits
 from .lockstep import find_records
 from .records import rows_of
 
-__all__ = ["decode", "decode_chunks"]
+__all__ = ["decode", "decode_chunks", "within"]
 
 
 def decode(
@@ -56,6 +57,14 @@ def decode_chunks(
                 if len(rows):
                     next_offset = rows["log_offset"][-1].as_py() + 1
                     yield rows
+
+
+def within(rows: pa.RecordBatch, start: int, end: int) -> pa.RecordBatch:
+    """Without what batches hold beyond the borders of a split."""
+    offsets = rows["log_offset"]
+    if not len(offsets) or start <= offsets[0].as_py() <= offsets[-1].as_py() < end:
+        return rows
+    return rows.filter(pc.and_(pc.greater_equal(offsets, start), pc.less(offsets, end)))
 
 
 def _decoded(

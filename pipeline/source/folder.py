@@ -6,18 +6,17 @@ from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from ...log.errors import CorruptBatch
 from ...log.files import DiskFiles
-from ...log.segment import base_offset_of, check_place, last_offset, walk
 from ...topics.names import OFFSETS_TOPIC
-from .decoding import decode
+from .decoding import decode_chunks, within
+from .partition_log import PartitionLog
 from .source import SPLIT_BYTES, Positions, SourceError, Split, shares
 
 __all__ = ["FolderSource"]
 
 PARTITION: Final = re.compile(re.escape(OFFSETS_TOPIC) + r"-(\d+)", re.ASCII)
+NO_LIMIT: Final = 1 << 62
 
 
 class FolderSource:
@@ -25,107 +24,85 @@ class FolderSource:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._files = DiskFiles()
+        self._known: dict[int, PartitionLog] = {}
 
     def starts(self) -> dict[int, int]:
-        return {
-            partition: min(segments)
-            for partition, folder in self._folders().items()
-            if (segments := _segments(folder))
-        }
+        starts = {partition: log.start() for partition, log in self._logs().items()}
+        return {partition: start for partition, start in starts.items() if start is not None}
 
     def ends(self) -> dict[int, int]:
-        found = {}
-        for partition, folder in self._folders().items():
-            for _, _, end in self._batches(folder):
-                found[partition] = end
-        return found
+        ends = {partition: log.end() for partition, log in self._logs().items()}
+        return {partition: end for partition, end in ends.items() if end is not None}
 
     def limited(
         self, start: Positions, end: Positions, *, records_max: int | None, bytes_max: int | None
     ) -> dict[int, int]:
+        if records_max is None and bytes_max is None:
+            return dict(end)
         begins = {**self.starts(), **start}
         waiting = {
             partition: upto - begins[partition]
             for partition, upto in end.items()
             if upto > begins.get(partition, upto)
         }
-        found = {partition: upto for partition, upto in end.items() if partition not in waiting}
-        records_of = shares(waiting, records_max or sum(waiting.values()))
-        for partition, wanted in waiting.items():
-            begin, size = begins[partition], 0
-            for _, batch, behind in self._batches(self._folders()[partition]):
-                if behind <= begin:
-                    continue
-                size += len(batch)
-                over = behind - begin > max(1, records_of[partition]) or (
-                    bytes_max is not None and size > bytes_max // len(waiting)
+        logs = self._logs()
+        sizes = {
+            partition: logs[partition].bytes_between(begins[partition], end[partition])
+            for partition in waiting
+        }
+        records = shares(waiting, NO_LIMIT if records_max is None else records_max)
+        size = shares(sizes, NO_LIMIT if bytes_max is None else bytes_max)
+        return {
+            partition: (
+                logs[partition].border(
+                    begins[partition],
+                    upto,
+                    records_max=records[partition],
+                    bytes_max=size[partition],
                 )
-                if over and partition in found:
-                    break
-                found[partition] = min(behind, begin + wanted)
-        return found
+                if partition in waiting
+                else upto
+            )
+            for partition, upto in end.items()
+        }
 
     def splits(
         self, start: Positions, end: Positions, split_bytes: int = SPLIT_BYTES
     ) -> list[Split]:
         begins = {**self.starts(), **start}
-        found = []
-        for partition, upto in end.items():
-            begin, size = begins.get(partition, upto), 0
-            for _, batch, behind in self._batches(self._folders()[partition]):
-                size += len(batch) if behind > begin else 0
-                if size >= split_bytes and behind < upto:
-                    found.append(Split(partition, begin, behind))
-                    begin, size = behind, 0
-            if begin < upto:
-                found.append(Split(partition, begin, upto))
-        return found
+        logs = self._logs()
+        return [
+            split
+            for partition, upto in end.items()
+            if begins.get(partition, upto) < upto
+            for split in logs[partition].splits(begins[partition], upto, split_bytes)
+        ]
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
-        folder = self._folders()[split.offsets_partition]
-        chunks = (
-            batch
-            for base, batch, behind in self._batches(folder)
-            if behind > split.start and base < split.end
-        )
-        for rows in decode(chunks, split.offsets_partition, split.start):
-            inside = pc.and_(
-                pc.greater_equal(rows["log_offset"], split.start),
-                pc.less(rows["log_offset"], split.end),
-            )
-            yield rows.filter(inside)
+        partition = split.offsets_partition
+        log = self._logs().get(partition)
+        if log is None:
+            raise SourceError(f"{self.path} has no folder {OFFSETS_TOPIC}-{partition} any more.")
+        for rows in decode_chunks(log.chunks(split), partition, split.start):
+            yield within(rows, split.start, split.end)
 
-    def _folders(self) -> dict[int, Path]:
+    def _logs(self) -> dict[int, PartitionLog]:
         """Of each offsets partition. Raises SourceError, OSError."""
         match = PARTITION.fullmatch(self.path.name)
-        if match:
-            return {int(match[1]): self.path}
-        found = {
-            int(match[1]): folder
-            for folder in self.path.iterdir()
-            if (match := PARTITION.fullmatch(folder.name))
-        }
+        found = {int(match[1]): self.path} if match else _folders(self.path)
         if not found:
             raise SourceError(f"{self.path} has no folder {OFFSETS_TOPIC}-N: name a data folder.")
-        return dict(sorted(found.items()))
-
-    def _batches(self, folder: Path) -> Iterator[tuple[int, bytes, int]]:
-        """(first offset, batch, the offset behind it); what is not sound ends a segment."""
-        for _, path in sorted(_segments(folder).items()):
-            file = self._files.open(path, read_only=True)
-            try:
-                for place in walk(file, 0, file.size):
-                    check_place(file, place)
-                    batch = file.read(place.position, place.size)
-                    yield int.from_bytes(batch[:8], "big"), batch, last_offset(place) + 1
-            except CorruptBatch:
-                continue
-            finally:
-                file.close()
+        for partition, folder in found.items():
+            if partition not in self._known:
+                self._known[partition] = PartitionLog(folder, DiskFiles(), partition)
+        return {partition: self._known[partition] for partition in sorted(found)}
 
 
-def _segments(folder: Path) -> dict[int, Path]:
+def _folders(data: Path) -> dict[int, Path]:
+    if not data.is_dir():
+        raise SourceError(f"{data} is no folder: name a data folder with an offsets log.")
     return {
-        base: path for path in folder.iterdir() if (base := base_offset_of(path.name)) is not None
+        int(match[1]): folder
+        for folder in data.iterdir()
+        if (match := PARTITION.fullmatch(folder.name))
     }

@@ -10,11 +10,10 @@ from struct import Struct
 from typing import Final, Protocol
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ...log.batch import HEADER_BYTES, check_extent
 from ...topics.names import OFFSETS_TOPIC
-from .decoding import decode
+from .decoding import decode, within
 from .source import SPLIT_BYTES, Positions, SourceError, Split, shares
 from .wire_cluster import (
     EARLIEST,
@@ -105,7 +104,7 @@ class WireSource:
         with self._cluster() as cluster:
             chunks = chunks_of(cluster, split, self._patience_seconds)
             for rows in decode(chunks, split.offsets_partition, split.start):
-                yield _inside(rows, split)
+                yield within(rows, split.start, split.end)
 
     def _cluster(self) -> Cluster:
         return Cluster(self._bootstrap, patience_seconds=self._patience_seconds)
@@ -197,11 +196,3 @@ def _cut(split: Split, end: int | None) -> SourceError:
         f"Partition {split.offsets_partition} of {OFFSETS_TOPIC} ends at offset {end or 0}, and was"
         f" to be read up to {split.end}: it was cut off or made anew; read it into a new lake."
     )
-
-
-def _inside(rows: pa.RecordBatch, split: Split) -> pa.RecordBatch:
-    """Without what batches hold beyond the split's borders."""
-    offsets = rows["log_offset"]
-    if not len(offsets) or split.start <= offsets[0].as_py() <= offsets[-1].as_py() < split.end:
-        return rows
-    return rows.filter(pc.and_(pc.greater_equal(offsets, split.start), pc.less(offsets, split.end)))

@@ -1,0 +1,174 @@
+"""A segment that others may be writing: its sound batches in blocks, and where one is in it.
+
+Two ways through it. `blocks` looks at each byte, and steps over what is bad as `kohort log` does;
+`hops` looks at headers alone, to find a place: what it says is taken at its word by nobody.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from struct import Struct
+from struct import error as struct_error
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from ...log.batch import check_crc, check_extent, read_header
+from ...log.codecs import decompress
+from ...log.errors import CorruptBatch, InvalidRecord
+from ...log.files import File
+from ...log.header import HEADER_BYTES, LENGTH_END, MAGIC
+from ...log.raw_records import raw_records
+from ...log.sweep import Sound, extent, sweep
+from .batches import Chunk, headers_of, walk
+
+__all__ = ["Block", "Hop", "blocks", "first_offset_at", "hops", "indexed", "records_end"]
+
+# Some ten thousand batches of six commits: enough for each step of the decoder to pay.
+BLOCK_BYTES: Final = 4 * 1024 * 1024
+# Base offset, length, magic, last offset delta.
+_EXTENT: Final = Struct(">qi4xb6xi")
+# Kafka's .index: offsets relative to the segment's, and positions; both only grow.
+_INDEX_ENTRY: Final = np.dtype([("offset", ">u4"), ("position", ">u4")])
+
+
+class Block(NamedTuple):
+    """Sound batches, one behind the other, whose offsets only grow. Of each: where in the file it
+    begins, its first offset, the one behind its last, and its bytes."""
+
+    chunk: Chunk
+    positions: Any
+    bases: Any
+    nexts: Any
+    sizes: Any
+
+    def cut(self, first: int, end: int) -> "Block":
+        chunk = self.chunk._replace(starts=self.chunk.starts[first:end])
+        return Block(chunk, *(column[first:end] for column in self[1:]))
+
+    def last(self) -> "Hop":
+        return Hop(*(int(column[-1]) for column in self[1:]))
+
+
+class Hop(NamedTuple):
+    """A batch by its header."""
+
+    position: int
+    base_offset: int
+    next_offset: int
+    size: int
+
+    @property
+    def end(self) -> int:
+        return self.position + self.size
+
+
+def blocks(file: File, position: int, lowest: int) -> Iterator[Block]:
+    """From the batch at `position` on, up to where nothing sound follows; `lowest`: the offset that
+    it may have at least. Raises OSError, and UnsupportedMagic for what brokers before Kafka 0.11
+    wrote."""
+    while position < file.size:
+        block = _block(file, position, lowest)
+        if not len(block.sizes):
+            flawed = next(sweep(file, lowest, position=position, offset=lowest), None)
+            if flawed is None:
+                return  # zeros: room that was allocated ahead
+            if not isinstance(flawed, Sound):
+                if flawed.next_offset is None:
+                    return
+                position, lowest = flawed.end, flawed.next_offset
+                continue
+            # It is contradicted by the one behind it, and that one is wrong.
+            block = _of(Chunk(flawed.batch, [0]), position)
+        yield block
+        position, lowest = block.last().end, block.last().next_offset
+
+
+def _block(file: File, position: int, lowest: int) -> Block:
+    """The batches that are sound for sure."""
+    data = file.read(position, BLOCK_BYTES)
+    chunk, _ = walk(data)
+    if not chunk.starts:
+        header = extent(file, position)
+        if header is not None and header.size > len(data):
+            chunk, _ = walk(file.read(position, header.size))
+    block = _of(chunk, position)
+    wrong = np.flatnonzero(block.bases < np.concatenate(([lowest], block.nexts[:-1])))
+    # Where two contradict each other either may be wrong: the checksum leaves out the offset.
+    return block.cut(0, max(int(wrong[0]) - 1, 0)) if len(wrong) else block
+
+
+def _of(chunk: Chunk, position: int) -> Block:
+    headers = headers_of(chunk)
+    bases = headers["base_offset"].astype(np.int64)
+    return Block(
+        chunk,
+        position + np.array(chunk.starts, np.int64),
+        bases,
+        bases + headers["last_offset_delta"] + 1,
+        headers["batch_length"].astype(np.int64) + LENGTH_END,
+    )
+
+
+def hops(file: File, position: int) -> Iterator[Hop]:
+    """Batches as their headers have them, up to the first that cannot be one."""
+    unpack = _EXTENT.unpack_from
+    while file.size - position >= HEADER_BYTES:
+        data = file.read(position, BLOCK_BYTES)
+        at, last = 0, len(data) - HEADER_BYTES
+        while at <= last:
+            base_offset, length, magic, delta = unpack(data, at)
+            size = length + LENGTH_END
+            if magic != MAGIC or size < HEADER_BYTES or delta < 0 or position + size > file.size:
+                return
+            yield Hop(position, base_offset, base_offset + delta + 1, size)
+            at += size
+            position += size
+
+
+def first_offset_at(file: File, position: int) -> int | None:
+    """Of the whole, sound batch that begins there, if one does."""
+    try:
+        header = read_header(file.read(position, HEADER_BYTES))
+        batch = file.read(position, min(header.size, file.size - position))
+        check_crc(batch, 0, check_extent(batch, 0, len(batch)))
+    except (CorruptBatch, struct_error):
+        return None
+    return header.base_offset
+
+
+def records_end(file: File, hop: Hop) -> int:
+    """The offset behind the last record of a batch. Compaction may have taken those that came
+    behind it, and who goes on reading there is to know."""
+    batch = file.read(hop.position, hop.size)
+    header = read_header(batch)
+    if header.count == header.last_offset_delta + 1:
+        return hop.next_offset
+    try:
+        data = batch[HEADER_BYTES:]
+        if header.codec:
+            data = decompress(header.codec, memoryview(data))
+        deltas = [record.offset_delta for record in raw_records(data, header.count)]
+    except InvalidRecord:
+        deltas = [0]  # where the row that tells of it stands
+    return hop.base_offset + (deltas[-1] + 1 if deltas else 0)
+
+
+def indexed(path: Path, file: File, *, offset: int = 0, position: int = 0) -> int:
+    """By Kafka's index beside a segment: where a batch begins that is shortly before `offset`,
+    relative to the segment's first one, or at or shortly before `position`. 0 where it does not
+    help."""
+    try:
+        data = path.with_suffix(".index").read_bytes()
+    except OSError:
+        return 0
+    entries = np.frombuffer(data, _INDEX_ENTRY, len(data) // _INDEX_ENTRY.itemsize)
+    positions = entries["position"].astype(np.int64)
+    # A live segment's index has room at its end, which is zeros.
+    back = np.flatnonzero(np.diff(positions) <= 0)
+    used = int(back[0]) + 1 if len(back) else len(positions)
+    # An entry has the last offset of what begins at its position.
+    before = np.searchsorted(entries["offset"][:used].astype(np.int64), offset)
+    at_or_before = np.searchsorted(positions[:used], position, side="right")
+    number = max(int(before), int(at_or_before)) - 1
+    found = int(positions[number]) if number >= 0 else 0
+    return found if found and first_offset_at(file, found) is not None else 0
