@@ -7,14 +7,23 @@ import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from kohort.broker.config_keys import BROKER_KEYS
 from kohort.console.endpoints import SECTIONS
+from kohort.pipeline.answers.rows import Change, Diagnosis, Lag, Storm
 from kohort.protocol.apis import APIS
 from kohort.topics.config_def import ConfigKey, text_of
 from kohort.topics.config_keys import BROKER_SYNONYMS
 
 ROOT = Path(__file__).parents[1]
+# Of each command the type of its rows, and what it adds.
+ANSWERS: dict[str, tuple[Any, ...]] = {
+    "why": (Diagnosis, "rebalances"),
+    "timeline": (Change,),
+    "lag": (Lag,),
+    "storms": (Storm,),
+}
 
 
 def api_table() -> str:
@@ -62,6 +71,15 @@ def control_table() -> str:
     return "\n".join(rows)
 
 
+def answer_table() -> str:
+    """What the commands that ask a lake answer to scripts."""
+    rows = ["| command | a row is | fields |", "|---|---|---|"]
+    for command, (row, *more) in ANSWERS.items():
+        fields = quoted((*row._fields, *more))
+        rows.append(f"| `{command}` | {(row.__doc__ or '').rstrip('.')} | {fields} |")
+    return "\n".join(rows)
+
+
 def quoted(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
@@ -93,6 +111,7 @@ def main() -> int:
         ("docs/configuration.md", "idle", idle_table()),
         ("docs/howto.md", "howtos", howtos()),
         ("docs/control.md", "endpoints", control_table()),
+        ("docs/pipeline.md", "fields", answer_table()),
     ):
         page = (ROOT / file).read_text(encoding="utf-8")
         if (fresh := with_table(page, name, table)) != page:

@@ -32,9 +32,10 @@ class MemberNames:
                 shared[name] = max(shared[name], times)
         self._shared = {name for name, times in shared.items() if times > 1}
 
-    def of(self, member_id: str) -> str:
-        name = self._known.get(member_id, member_id)
-        if name not in self._shared:
+    def of(self, member_id: str, client_id: str | None = None) -> str:
+        """`client_id`: of one that may be in no generation that is known."""
+        name = self._known.get(member_id, client_id or member_id)
+        if name not in self._shared or member_id not in self._clients:
             return name
         tail = member_id.removeprefix(f"{self._clients[member_id]}-")
         return f"{name}-{tail[:_TAIL]}"

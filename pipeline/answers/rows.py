@@ -86,6 +86,7 @@ class Exit(NamedTuple):
     session_timeout_ms: int
     rebalance_timeout_ms: int
     came_back_after_ms: int | None
+    heartbeat_ms_est: int | None
     log_offset: int
 
 
@@ -118,6 +119,7 @@ class Change(NamedTuple):
     wait_ms: int | None
     waited_for: str | None
     lost_generations: int | None
+    rejected_commits: int | None
     protocol: str | None
     log_offset: int
     member_list: list[dict[str, Any]]

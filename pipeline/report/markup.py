@@ -24,7 +24,9 @@ class Html(str):
 def h(text: object) -> Html:
     """Fit for an element and for an attribute in quotes. Signs that nobody sees are written out: a
     name could turn the text around it."""
-    return text if isinstance(text, Html) else Html(escape(printable(str(text)), quote=True))
+    if isinstance(text, Html):
+        return text
+    return Html(escape("\n".join(map(printable, str(text).split("\n"))), quote=True))
 
 
 def cut(text: str, characters: int) -> str:

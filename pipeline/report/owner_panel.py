@@ -41,7 +41,7 @@ def owner_rows(scale: Scale, owned: Sequence[Owned], names: MemberNames) -> list
         for each in times:
             if not scale.shows(each.from_ts, each.to_ts):
                 continue
-            name = names.of(each.member_id)
+            name = names.of(each.member_id, each.client_id)
             if spans and spans[-1].name == name and spans[-1].end == each.from_ts:
                 spans[-1] = spans[-1]._replace(end=each.to_ts)
             else:

@@ -87,7 +87,7 @@ def _exits(exits: Sequence[Exit], names: MemberNames) -> str:
     rows = [
         (
             when(gone.left_at),
-            name(names.of(gone.member_id)),
+            name(names.of(gone.member_id, gone.client_id)),
             name(gone.client_host.lstrip("/")),
             cause_text(gone.cause),
             gone.confidence,
@@ -143,7 +143,7 @@ def _rebalances(changes: Sequence[Change]) -> str:
     numbers = ("generation", "stood still", "moved / kept")
     made = table((*names, "evidence"), rows, numbers=numbers, wide=("evidence",))
     left_out = more(len(changes) - len(newest), "{} earlier ones: kohort timeline GROUP.")
-    title = counted(len(changes), "change of the group").replace("change of the groups", "changes")
+    title = f"{counted(len(changes), 'change')} of the group"
     return _folded(title, made + left_out, bool(changes), False)
 
 

@@ -95,7 +95,10 @@ def _mouse(browser: Browser) -> None:
     assert not browser.evaluate("document.querySelector('#tip').checkVisibility()")
     browser.hover("#g0 .exit")
     tip = browser.visible("#tip")
-    assert tip.startswith("checkout-2 out at 09:14:10: member polled too slowly, silent 5 min")
+    assert tip.splitlines() == [
+        "checkout-2 out at 09:14:10: member polled too slowly, silent 5 min",
+        "checkout-2 committed nothing for 300.2 s; its max.poll.interval.ms is 300000.",
+    ]
     browser.hover("#g0 .bar")
     assert "checkout-1 in generation" in browser.visible("#tip")
     browser.hover("h1")
