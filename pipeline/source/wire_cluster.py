@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, Self, TypeVar
 
 from ...protocol.errors import ErrorCode
 from .source import SourceError
-from .wire_connection import Address, Connection, Lost, addresses
+from .wire_connection import ANSWER_SECONDS, Address, Connection, Lost, addresses
 
 __all__ = ["EARLIEST", "LATEST", "Cluster", "Fetched", "OutOfRange", "TopicPartition"]
 
@@ -293,7 +293,9 @@ class Cluster:
     def _connected(self, address: Address) -> Connection:
         connection = self._connections.get(address)
         if connection is None:
-            connection = self._connections[address] = Connection(address)
+            connection = self._connections[address] = Connection(
+                address, min(ANSWER_SECONDS, self._patience_seconds / 2)
+            )
         return connection
 
     def _persist(self, attempt: Callable[[], T]) -> T:

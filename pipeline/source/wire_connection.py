@@ -17,7 +17,7 @@ from ...protocol.lenient import read_leniently
 from ...protocol.messages import request_module, response_module
 from ...protocol.writers import BodyWriter, body_writer
 
-__all__ = ["Address", "Connection", "Lost", "addresses"]
+__all__ = ["ANSWER_SECONDS", "Address", "Connection", "Lost", "addresses"]
 
 CLIENT_ID: Final = "kohort-pipeline"
 PORT: Final = 9092
@@ -95,13 +95,13 @@ class Connection:
     """`ask` is `send` and `receive`; answers come in the order of the questions. All raise Lost,
     and then the connection is closed."""
 
-    def __init__(self, address: Address, answer_seconds: float = ANSWER_SECONDS) -> None:
+    def __init__(self, address: Address, answer_seconds: float) -> None:
         self.address = address
         self._asked: list[tuple[int, _Speech]] = []
         self._count = 0
         self._versions = {"ApiVersions": 0}
         try:
-            self._socket = socket.create_connection(address, CONNECT_SECONDS)
+            self._socket = socket.create_connection(address, min(CONNECT_SECONDS, answer_seconds))
         except ConnectionRefusedError:
             raise Lost(f"nobody listens at {address}") from None
         except socket.gaierror as error:

@@ -169,6 +169,23 @@ def test_a_connection_that_breaks_is_made_anew(kafka: Kafka, deed: str, api: str
     kafka.faults.check()
 
 
+@pytest.mark.parametrize("api", ["Fetch", "ListOffsets"])
+def test_an_answer_that_never_comes_is_asked_for_again(kafka: Kafka, api: str) -> None:
+    expected = read(source_of(kafka))
+    kafka.faults.never_answer(api)
+    assert read(source_of(kafka, patience_seconds=1)).equals(expected)
+    kafka.faults.check()
+
+
+# None of these seeds turns one error code into another, which would be believed.
+@pytest.mark.parametrize("seed", range(8))
+def test_an_answer_in_which_bits_were_turned_gives_no_wrong_rows(kafka: Kafka, seed: int) -> None:
+    expected = read(source_of(kafka))
+    kafka.faults.corrupt("Fetch", seed=seed)
+    assert read(source_of(kafka)).equals(expected)
+    kafka.faults.check()
+
+
 def test_a_node_that_stops_is_read_at_another() -> None:
     with Kafka(nodes=2) as kafka:
         commit(kafka, range(5))

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import pytest
 from kohort.log.batch import NewRecord, build
-from kohort.log.errors import CorruptBatch
+from kohort.pipeline.source.batches import Chunk
 from kohort.pipeline.source.source import SourceError, Split
-from kohort.pipeline.source.wire import chunks_of
+from kohort.pipeline.source.wire_batches import chunks_of
 from kohort.pipeline.source.wire_cluster import EARLIEST, Fetched, OutOfRange, TopicPartition
 
 
@@ -44,16 +44,21 @@ class Log:
         return {place: self.start if when == EARLIEST else self.end}
 
 
+def bytes_of(chunk: Chunk) -> bytes:
+    """Batches have one size or another here, and lie back to back."""
+    sizes = [12 + int.from_bytes(chunk.data[at + 8 : at + 12], "big") for at in chunk.starts]
+    return b"".join(chunk.data[at : at + n] for at, n in zip(chunk.starts, sizes, strict=True))
+
+
 def chunks(log: Log, start: int, end: int) -> bytes:
-    return b"".join(chunks_of(log, Split(3, start, end), 0.0))
+    return b"".join(map(bytes_of, chunks_of(log, Split(3, start, end), 0.0)))
 
 
 def test_each_answer_is_a_chunk_and_the_next_is_asked_for_before_it_is_used() -> None:
     log = Log((0, 2), (2, 2), (4, 2), (6, 2))
     log.batches_per_answer = 2
-    assert [len(chunk) for chunk in chunks_of(log, Split(3, 0, 8), 0.0)] == [
-        2 * len(batch(0, 2))
-    ] * 2
+    found = [len(chunk.starts) for chunk in chunks_of(log, Split(3, 0, 8), 0.0)]
+    assert found == [2, 2]
     assert (log.asked, log.ahead) == ([0, 4], [4])
 
 
@@ -103,8 +108,39 @@ def test_a_log_that_was_cut_off_is_said() -> None:
         chunks(Log((0, 4)), 0, 9)
 
 
-def test_an_answer_that_is_no_batch_is_refused() -> None:
+def test_a_batch_that_a_network_harmed_is_asked_for_again() -> None:
+    harmed = iter([True, False])
+
+    class Harming(Log):
+        def fetch(self, topic: str, partition: int, offset: int, max_bytes: int) -> Fetched:
+            answer = super().fetch(topic, partition, offset, max_bytes)
+            if offset == 0 and next(harmed, False):
+                return answer._replace(records=turned(answer.records, 90))
+            return answer
+
+    log = Harming((0, 2), (2, 2))
+    assert chunks(log, 0, 4) == batch(0, 2) + batch(2, 2)
+
+
+def turned(data: bytes, at: int) -> bytes:
+    return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+
+
+@pytest.mark.parametrize("at", [20, 30, 90])  # checksum, timestamp, record
+def test_a_batch_that_is_bad_for_good_is_left_out_and_said(
+    at: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = Log((0, 2), (2, 2), (4, 2))
+    log.batches[1] = (3, turned(batch(2, 2), at))
+    assert chunks(log, 0, 6) == batch(0, 2) + batch(4, 2)
+    assert "Partition 3 of __consumer_offsets: the batch at offset 2 is left out" in caplog.text
+
+
+def test_what_is_no_batch_at_all_ends_the_reading_with_a_sentence() -> None:
     log = Log((0, 2))
     log.batches[0] = (1, b"\0" * 100)
-    with pytest.raises(CorruptBatch):
+    with pytest.raises(SourceError, match="has no batch at offset 0: a batch of length 0"):
+        chunks(log, 0, 2)
+    log.batches[0] = (1, batch(0, 2)[:80])
+    with pytest.raises(SourceError, match="but 80 are left"):
         chunks(log, 0, 2)
