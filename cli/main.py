@@ -19,6 +19,7 @@ from .assign import arguments as assign_arguments
 from .errors import EXIT_USER_ERROR, UserError
 from .groups import arguments as groups_arguments
 from .log import arguments as log_arguments
+from .pipeline import arguments as pipeline_arguments
 from .pipeline import questions
 from .test import arguments as test_arguments
 
@@ -59,8 +60,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         top.error(
             "give a command: serve (run a broker), health (ask a broker whether it is well), "
             "groups (list, describe, reset, delete), assign (say who gets which partition), "
-            "log (look into its files), why, timeline, lag, storms, report (ask what happened) "
-            "or test (steer a broker that a test has started)"
+            "log (look into its files), pipeline (read its log into a lake), why, timeline, lag, "
+            "storms, report (ask what happened) or test (steer a broker that a test has started)"
         )
     try:
         module = getattr(args, "module", args.command)
@@ -97,6 +98,8 @@ def parser() -> argparse.ArgumentParser:
     assign_arguments.add_flags(_added(commands, "assign", says, assign_arguments.HELP))
     says = "look into the files of a log"
     log_arguments.add_commands(_added(commands, "log", says, log_arguments.HELP))
+    says = "read an offsets log into a lake of tables, with Spark"
+    pipeline_arguments.add_commands(_added(commands, "pipeline", says, pipeline_arguments.HELP))
     for name, question in questions.QUESTIONS.items():
         questions.add_flags(_added(commands, name, question.says, question.description), name)
     says = "ask and steer a broker that runs with --control-port"

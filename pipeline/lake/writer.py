@@ -85,6 +85,10 @@ class Writer:
         """Of the batch that is being written."""
         return self.manifest.batch_id + 1
 
+    def begin(self) -> None:
+        """A batch from its start, whatever has been written of it before."""
+        self._written = {}
+
     def folder(self, table: str) -> Path:
         """Where the batch's rows of a table belong; whatever lies there is to be overwritten."""
         table_of(table)
@@ -235,7 +239,7 @@ def _as_table(rows: pa.RecordBatch) -> pa.Table:
 def _foreign(folder: Path) -> Iterator[Path]:
     """What a run that was killed before its first commit cannot have left."""
     for path in folder.iterdir():
-        if path.name != LOCK_NAME and not path.name.startswith("_manifest.") and not _ours(path):
+        if path.name != LOCK_NAME and not path.name.startswith("_") and not _ours(path):
             yield path
 
 

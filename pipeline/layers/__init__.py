@@ -1,6 +1,7 @@
 """Bronze, silver, gold: functions from DataFrames to DataFrames, a module per kind of table.
 
 batch.py  what a layer is given, and how it answers. Start here
+bronze.py  what was read, parted by kind
 generations.py, ownership.py  a group's records beside what came before; who owned what
 gathering.py, story_rows.py, stories.py  a group's story, and what the rules make of it
 windows.py, status_rows.py, status.py  how groups are now

@@ -30,9 +30,10 @@ _NO_TIME = datetime.fromtimestamp(0, UTC)
 
 
 class Batch:
-    """`source`: new records, of schema columns.SOURCE; `bronze_log_end` and `bronze_event` have
-    been written before the first layer. `origin`: what was read, the folder or the
-    servers. `caught_up`: the log held no more when it was planned.
+    """`source` makes a DataFrame of the new records, of schema columns.SOURCE; `origin`: what it
+    reads, a folder or servers. `caught_up`: the log held no more when it was planned.
+
+    `bronze_event` has been written before the first layer, `bronze_log_end` before the second.
     """
 
     def __init__(
@@ -40,19 +41,25 @@ class Batch:
         spark: "SparkSession",
         writer: Writer,
         cluster: str,
-        source: "DataFrame",
+        source: "Callable[[], DataFrame]",
         *,
         origin: str = "",
         caught_up: bool = True,
     ) -> None:
         self.spark = spark
         self.cluster = cluster
-        self.source = source
+        self._source = source
         self.origin = origin
         self.caught_up = caught_up
         self._writer = writer
         self._before = writer.lake
         self._kept: list[DataFrame] = []
+
+    @property
+    def source(self) -> "DataFrame":
+        """A DataFrame of its own each time. Of one that stands in two plans Spark gives both the
+        filters of the first (it keeps what a Python data source has said)."""
+        return self._source()
 
     @property
     def batch_id(self) -> int:

@@ -18,7 +18,7 @@ APPEND = "bronze_log_end"
 
 
 def batch_of(spark: Any, writer: Writer) -> Batch:
-    return Batch(spark, writer, "c", empty_frame(spark, SOURCE))
+    return Batch(spark, writer, "c", lambda: empty_frame(spark, SOURCE))
 
 
 def sample(topic: str, minute: int) -> dict[str, object]:

@@ -1,0 +1,35 @@
+"""Ctrl-C and SIGTERM: the batch that is being read is finished, unless one asks twice."""
+
+import signal
+import sys
+import threading
+
+__all__ = ["Stopping"]
+
+
+class Stopping:
+    """`in_batch`: whether there is something to finish; otherwise the first signal ends at once."""
+
+    def __init__(self) -> None:
+        self.in_batch = False
+        self._asked = threading.Event()
+
+    @property
+    def asked(self) -> bool:
+        return self._asked.is_set()
+
+    def listen(self) -> None:
+        """Spark puts a handler of its own in place when it starts: call it again then."""
+        signal.signal(signal.SIGINT, self._on_signal)
+        signal.signal(signal.SIGTERM, self._on_signal)
+
+    def wait(self, seconds: float) -> bool:
+        """Whether to end, as soon as that is known."""
+        return self._asked.wait(seconds)
+
+    def _on_signal(self, *_: object) -> None:
+        if self._asked.is_set() or not self.in_batch:
+            self._asked.set()
+            raise KeyboardInterrupt
+        self._asked.set()
+        print("ends after this batch; at once with another Ctrl-C", file=sys.stderr)

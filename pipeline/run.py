@@ -1,0 +1,174 @@
+"""The loop: plan a batch, read it, have each layer make its tables of it, commit.
+
+A batch counts once the lake's manifest says so, and all of it then. What ends a run before that, at
+whatever point, leaves the lake as it was, and the same records are read again.
+"""
+
+import time
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+from .inputs import Inputs
+from .lake.compaction import AT_FOLDERS, Merged, compact
+from .lake.writer import Writer
+from .layers.batch import Batch, Layer
+from .samples import Samples
+from .source.source import SourceError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = [
+    "RECORDS_MAX",
+    "Began",
+    "Done",
+    "Entered",
+    "Retrying",
+    "Told",
+    "layers",
+    "run",
+    "run_batch",
+]
+
+# A batch is what Ctrl-C waits for and what a kill throws away, and what has to fit into memory with
+# the windows over it: some ten seconds and 2 GB for a million records.
+RECORDS_MAX: Final = 1_000_000
+
+# In the order in which one builds upon the other.
+LAYERS: Final = ("bronze", "generations", "ownership")
+# Behind these the samples are read: they say which topics have been committed to, and when.
+BRONZE: Final = "bronze"
+
+
+class Began(NamedTuple):
+    """A batch of at most `records`, after which so many are `left`."""
+
+    batch_id: int
+    records: int
+    left: int
+
+
+class Entered(NamedTuple):
+    """The layer that the batch is in."""
+
+    layer: str
+
+
+class Done(NamedTuple):
+    """A batch is committed. `records`: so many were in it; `left`: as planned."""
+
+    batch_id: int
+    records: int
+    left: int
+    seconds: float
+    merged: tuple[Merged, ...] = ()
+
+
+class Retrying(NamedTuple):
+    """The log could not be read; it is tried again, since the run is to follow it."""
+
+    error: str
+
+
+Told: TypeAlias = Began | Entered | Done | Retrying
+Tell: TypeAlias = Callable[[Told], None]
+
+
+def layers() -> dict[str, Layer]:
+    return {name: import_module(f".layers.{name}", __package__).tables for name in LAYERS}
+
+
+def run(
+    spark: "Callable[[], SparkSession]",
+    writer: Writer,
+    inputs: Inputs,
+    *,
+    records_max: int = RECORDS_MAX,
+    every_s: float | None = None,
+    once: bool = False,
+    tell: Tell = lambda _told: None,
+    wait: Callable[[float], bool] = lambda _seconds: False,
+) -> bool:
+    """Batch after batch until the log holds no more; with `every_s` it is looked at time and again.
+    Returns whether the lake has all that the log held.
+
+    `spark` is called when there is something to do. `wait(seconds)` returns early, and True, when
+    the run is to end. Raises LakeError, SourceError, OSError, NoSpark, and what Spark raises.
+    """
+    while True:
+        begun = time.monotonic()
+        try:
+            done = run_batch(spark, writer, inputs, records_max=records_max, tell=tell)
+        except Exception as error:
+            said = source_error(error)
+            if every_s is None or said is None:
+                raise
+            tell(Retrying(said))
+            done = None
+        if done is not None:
+            tell(done._replace(merged=tuple(compact(writer, AT_FOLDERS))))
+        left = done is not None and done.left > 0
+        if once or (every_s is None and not left):
+            return not left
+        pause = 0 if left else (every_s or 0) - (time.monotonic() - begun)
+        if wait(max(pause, 0)):
+            return not left
+
+
+def run_batch(
+    spark: "Callable[[], SparkSession]",
+    writer: Writer,
+    inputs: Inputs,
+    *,
+    records_max: int = RECORDS_MAX,
+    tell: Tell = lambda _told: None,
+    through: dict[str, Layer] | None = None,
+) -> Done | None:
+    """One batch; null: nothing is new. Raises LakeError, SourceError, OSError, and what Spark
+    raises."""
+    before = writer.manifest
+    plan = inputs.plan(before, records_max)
+    event_ends = inputs.event_ends()
+    samples = Samples(inputs, writer.lake)
+    quiet = not plan.records and event_ends == before.inputs.get("events", {})
+    if quiet and not samples.of_now().num_rows:
+        return None
+    session = spark()
+    begun = time.monotonic()
+    writer.begin()
+    tell(Began(writer.batch_id, plan.records, plan.left))
+    events = inputs.events(before.inputs.get("events", {}), event_ends)
+    writer.write("bronze_event", events)
+    batch = Batch(
+        session,
+        writer,
+        inputs.cluster,
+        lambda: inputs.records(session, plan),
+        origin=inputs.origin,
+        caught_up=plan.caught_up,
+    )
+    for name, layer in (through or layers()).items():
+        tell(Entered(name))
+        if plan.records or name != BRONZE:
+            batch.write(layer(batch))
+        if name == BRONZE:
+            writer.write("bronze_log_end", samples.of(batch))
+    records = sum(batch.rows(f"bronze_{kind}") for kind in ("commit", "group", "other"))
+    committed = writer.commit(
+        cluster=inputs.cluster,
+        positions={**before.positions, **plan.end},
+        inputs={"events": event_ends, "samples": samples.position()},
+        as_of=batch.now,
+    )
+    return Done(committed.batch_id, records, plan.left, time.monotonic() - begun)
+
+
+def source_error(error: Exception) -> str | None:
+    """What a source has to say, if it was its error: here, or in one of Spark's tasks, which hands
+    on a traceback with the sentence as one of its lines."""
+    if isinstance(error, SourceError):
+        return str(error)
+    name = f"{SourceError.__module__}.{SourceError.__qualname__}: "
+    _, found, after = str(error).partition(name)
+    return after.splitlines()[0] if found and after else None

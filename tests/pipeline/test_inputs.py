@@ -1,0 +1,80 @@
+"""What a batch reads, and of which log it may be."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kohort.offsets.records import OffsetCommitted, committed_value
+from kohort.pipeline.inputs import Inputs, OtherLog, shared
+from kohort.pipeline.lake.manifest import Manifest
+from kohort.pipeline.source.source import SourceError
+
+NOON_MS = 1_700_000_000_000
+ALL = 1_000_000
+
+
+def commit(offset: int) -> OffsetCommitted:
+    return OffsetCommitted("orders", "clicks", 3, committed_value(offset, -1, "", NOON_MS + offset))
+
+
+@pytest.fixture
+def data(offsets_log: Any) -> Path:
+    offsets_log.append(3, *map(commit, range(30)), at_ms=NOON_MS)
+    offsets_log.append(7, *map(commit, range(10)), at_ms=NOON_MS)
+    return offsets_log.path
+
+
+def test_a_batch_goes_on_where_the_lake_is_and_up_to_the_end(data: Path) -> None:
+    inputs = Inputs({"path": str(data)})
+    plan = inputs.plan(Manifest(), ALL)
+    assert (plan.end, plan.records, plan.left, plan.caught_up) == ({3: 30, 7: 10}, 40, 0, True)
+    plan = inputs.plan(Manifest(cluster=inputs.cluster, positions={3: 25, 7: 10}), ALL)
+    assert (plan.start[3], plan.end, plan.records) == (25, {3: 30}, 5)
+    plan = inputs.plan(Manifest(positions={3: 30, 7: 10}), ALL)
+    assert (plan.end, plan.records, plan.caught_up) == ({}, 0, True)
+
+
+def test_partitions_come_to_the_same_time_together(data: Path) -> None:
+    plan = Inputs({"path": str(data)}).plan(Manifest(), 20)
+    assert (plan.end, plan.records, plan.left, plan.caught_up) == ({3: 15, 7: 5}, 20, 20, False)
+
+
+@given(
+    st.dictionaries(st.integers(0, 49), st.tuples(st.integers(0, 99), st.integers(0, 99))),
+    st.integers(1, 200),
+)
+def test_shares_are_as_large_as_is_allowed_and_each_moves(
+    spans: dict[int, tuple[int, int]], records_max: int
+) -> None:
+    waiting = {at: (begin, begin + count) for at, (begin, count) in spans.items()}
+    plan = shared(waiting, records_max)
+    total = sum(count for _, count in spans.values())
+    assert plan.records + plan.left == total
+    # A record more per partition at most, since each that has some takes one.
+    assert min(total, records_max) <= plan.records <= min(total, records_max + len(spans))
+    for at, (begin, end) in waiting.items():
+        assert (at in plan.end) == (end > begin)
+        assert begin <= plan.end.get(at, begin) <= end
+
+
+def test_a_lake_of_another_log_is_refused(data: Path) -> None:
+    inputs = Inputs({"path": str(data)}, cluster="east")
+    for positions in ({3: 31}, {4: 1}):
+        with pytest.raises(OtherLog, match=r"this log ends at \d+: it is another log, or was made"):
+            inputs.plan(Manifest(cluster="east", positions=positions), ALL)
+    with pytest.raises(OtherLog, match=r"is of cluster west, and this is east: .*--cluster west"):
+        inputs.plan(Manifest(cluster="west"), ALL)
+
+
+def test_a_cluster_is_called_what_its_folder_says(data: Path) -> None:
+    assert Inputs({"path": str(data)}).cluster == "data"
+    (data / "meta.properties").write_text("version=1\ncluster.id=abc-DEF\nnode.id=0\n")
+    assert Inputs({"path": str(data)}).cluster == "abc-DEF"
+    assert Inputs({"path": str(data)}, cluster="east").cluster == "east"
+
+
+def test_a_folder_that_is_no_log_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="name a data folder"):
+        Inputs({"path": str(tmp_path)}).plan(Manifest(), ALL)
