@@ -34,6 +34,17 @@ ERRORS: Final = {
     82: "FENCED_INSTANCE_ID",
 }
 
+EXIT_CAUSES: Final = frozenset(
+    {
+        Cause.LEFT_CLEANLY,
+        Cause.SLOW_POLL,
+        Cause.REMOVED_BY_ADMIN,
+        Cause.SESSION_TIMEOUT,
+        Cause.SYNC_TIMEOUT,
+    }
+)
+"""Of these a round is opened on account of members that are out."""
+
 EXITS: Final = frozenset(
     {
         "leave_received",
@@ -169,13 +180,15 @@ class Witness:
 
     # --- a member
 
-    def exit_of(self, step: Step, leaving: Leaving, inferred: Finding) -> Finding | None:
+    def exit_of(
+        self, step: Step, leaving: Leaving, inferred: Finding, seen: WitnessedRound | None
+    ) -> Finding | None:
         """How a member of `step.left` went. `inferred`: what the rules make of it."""
         member = leaving.member
         event = self._exit_event(step, member)
         cause = None if event is None else _cause(event)
         if event is None or cause is None:
-            return None
+            return _by_its_round(member, inferred, seen)
         text = f"{who(member)} {_deed(event)}"
         if slow := _slow_after_all(event, leaving, inferred):
             return Finding(Cause.SLOW_POLL, "high", f"{text}; {slow}", member)
@@ -243,6 +256,17 @@ class Witness:
                 if join.member_id is not None and join.member_id not in asked | new
             ]
         return int(2 * median(delays)) if len(delays) >= DELAYS_MIN else None
+
+
+def _by_its_round(member: Member, inferred: Finding, seen: WitnessedRound | None) -> Finding | None:
+    """Where the line of its exit is lost, the round that was opened for it tells as much."""
+    if seen is None or member.member_id not in seen.on_account_of:
+        return None
+    if seen.cause not in EXIT_CAUSES:
+        return None
+    if seen.cause is Cause.LEFT_CLEANLY and inferred.cause in (Cause.RESTARTED, Cause.SLOW_POLL):
+        return inferred._replace(confidence="high")
+    return Finding(seen.cause, "exact", f"{who(member)}: {seen.cause.value}", member)
 
 
 def _cause(event: Event) -> Cause | None:

@@ -57,7 +57,7 @@ def account(story: Story) -> Account:
                 None if back is None else back.after_ms,
             )
             inferred = why_left(leaving)
-            finding = witness.exit_of(step, leaving, inferred) or inferred
+            finding = witness.exit_of(step, leaving, inferred, seen) or inferred
             causes_of_exits[exit_] = finding.cause
             found.append(finding)
             told.exits.append(_exit_row(story, step, leaving, finding, witness))
