@@ -58,7 +58,8 @@ def assembled(
         ],
         schema=SOURCE,
     )
-    order = np.argsort(np.concatenate((rows, rest)))
+    order = np.empty(len(plain), np.int64)
+    order[rows], order[rest] = np.arange(len(rows)), np.arange(len(rows), len(plain))
     columns = [
         pa.concat_arrays(pair).take(pa.array(order))
         for pair in zip(fast, slow.columns, strict=True)

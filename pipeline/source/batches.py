@@ -1,5 +1,6 @@
 """Whole batches, back to back in memory: where they begin, and their headers as columns."""
 
+from struct import Struct
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -33,6 +34,9 @@ HEADER_TYPE: Final = np.dtype(
 assert HEADER_TYPE.itemsize == HEADER.size
 
 
+# What says whether a batch is whole: length, magic, checksum, last offset delta, count.
+_LOOK: Final = Struct(">8xi4xbI2xi30xi")
+LENGTH_MIN: Final = HEADER_BYTES - LENGTH_END
 # Each may grow to 128 MiB, and their places are counted in 31 bits.
 SECTIONS_BYTES_MAX: Final = 64 * 1024 * 1024
 
@@ -61,14 +65,15 @@ def walk(data: bytes, at: int = 0) -> tuple[Chunk, int]:
     one. Two looks at a batch of Python's, as there may be one for each record."""
     starts = []
     view = memoryview(data)
-    unpack = HEADER.unpack_from
-    last = len(data) - HEADER_BYTES
+    unpack, crc_of = _LOOK.unpack_from, crc32c
+    size = len(data)
+    last = size - HEADER_BYTES
     while at <= last:
-        _, length, _, magic, crc, _, last_delta, *_, count = unpack(data, at)
+        length, magic, crc, last_delta, count = unpack(data, at)
         end = at + LENGTH_END + length
-        if magic != MAGIC or length < HEADER_BYTES - LENGTH_END or end > len(data):
+        if magic != MAGIC or length < LENGTH_MIN or end > size or last_delta < 0 or count < 0:
             break
-        if last_delta < 0 or count < 0 or crc32c(view[at + CRC_START : end]) != crc:
+        if crc_of(view[at + CRC_START : end]) != crc:
             break
         starts.append(at)
         at = end

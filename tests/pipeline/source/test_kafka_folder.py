@@ -1,0 +1,36 @@
+"""The folder that a real Kafka wrote, with its indexes: all rows, whatever the splits."""
+
+import tarfile
+from pathlib import Path
+
+import pyarrow as pa
+from kohort.log.batch import split
+from kohort.log.listing import segments_of
+from kohort.pipeline.columns import SOURCE
+from kohort.pipeline.source.folder import FolderSource
+from kohort.pipeline.source.records import rows_of
+
+RECORDED = Path(__file__).parents[2] / "kafka_folder" / "kafka-4.3.tar.gz"
+
+
+def test_a_folder_of_kafka_is_read_to_its_last_record(tmp_path: Path) -> None:
+    with tarfile.open(RECORDED) as tar:
+        tar.extractall(tmp_path, filter="data")
+    data = tmp_path / "data"
+    source = FolderSource(data)
+    ends = source.ends()
+    assert ends
+    for partition, end in ends.items():
+        rows = []
+        for path in segments_of(data / f"__consumer_offsets-{partition}").values():
+            content = path.read_bytes()
+            for position, header in split(
+                content.rstrip(b"\0") if not content.strip(b"\0") else content
+            ):
+                whole = content[position : position + header.size]
+                rows += rows_of(whole, partition, rows[-1]["log_offset"] + 1 if rows else 0)
+        expected = pa.Table.from_pylist(rows, schema=SOURCE)
+        for split_bytes in (1, 1 << 20):
+            splits = source.splits({}, {partition: end}, split_bytes)
+            found = [batch for each in splits for batch in source.read(each)]
+            assert pa.Table.from_batches(found, SOURCE).to_pylist() == expected.to_pylist()
