@@ -36,7 +36,15 @@ __all__ = [
 RECORDS_MAX: Final = 1_000_000
 
 # In the order in which one builds upon the other.
-LAYERS: Final = ("bronze", "generations", "ownership")
+LAYERS: Final = (
+    "bronze",
+    "generations",
+    "ownership",
+    "commits",
+    "activity",
+    "minutes",
+    "jumps",
+)
 # Behind these the samples are read: they say which topics have been committed to, and when.
 BRONZE: Final = "bronze"
 

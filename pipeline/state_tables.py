@@ -8,7 +8,18 @@ from typing import Final
 
 import pyarrow as pa
 
-from .columns import INT, LONG, OF_PARTITION, STRING, TIME, Table, columns, current
+from .columns import (
+    BOOL,
+    INT,
+    LONG,
+    OF_PARTITION,
+    OWNER,
+    STRING,
+    TIME,
+    Table,
+    columns,
+    current,
+)
 from .tables import TABLES
 
 __all__ = ["STATE"]
@@ -22,6 +33,37 @@ STATE: Final[dict[str, Table]] = {
             offsets_partition_=INT,
             last_gap_=LONG,  # the last record that offsets are missing before; -1: none
         ),
+    ),
+    "state_commit": current(
+        "a partition's last commit; none where that is a tombstone",
+        OF_PARTITION,
+        columns(
+            offsets_partition_=INT,
+            log_offset_=LONG,
+            commit_ts_=TIME,
+            offset_=LONG,
+        ),
+    ),
+    "state_open_txn": current(
+        "a commit whose transaction has not ended",
+        OF_PARTITION,
+        columns(
+            offsets_partition_=INT,
+            log_offset_=LONG,
+            producer_id_=LONG,
+            commit_ts=TIME,
+            offset=LONG,
+            leader_epoch=INT,
+            last_gap_=LONG,
+            generation=INT,
+            generation_log_offset=LONG,
+            group_empty_=BOOL,
+        ),
+        OWNER,
+    ),
+    "state_delta": current(
+        "how many deltas of a group and topic are of one magnitude: below 2 ** magnitude",
+        columns(cluster_=STRING, group_=STRING, topic_=STRING, magnitude_=INT, deltas_=LONG),
     ),
     "state_log_end": current(
         "a sample of a partition's log, of its last week, ever fewer the older they are",

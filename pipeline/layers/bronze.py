@@ -1,4 +1,9 @@
-"""Bronze: what the source yields, parted by kind, with where it is from."""
+"""Bronze: what the source yields, parted by kind, with where it is from.
+
+Commits go from the source to Parquet as they come. The few records of other kinds are read for
+themselves: the source leaves commits out before they reach Spark, and to decode a million of them
+once more costs less than Spark takes to keep them.
+"""
 
 from typing import TYPE_CHECKING, Final
 
@@ -17,10 +22,15 @@ _KINDS: Final = {"bronze_commit": "commit", "bronze_group": "group", "bronze_oth
 
 
 def tables(batch: "Batch") -> "dict[str, DataFrame]":
-    records = batch.keep(batch.source)
+    few = batch.keep(batch.source.where(F.col("kind").isin("group", "other")))
     return {
-        table: of_kind(records, table, cluster=batch.cluster, source=batch.origin)
-        for table in _KINDS
+        table: of_kind(
+            batch.source if kind == "commit" else few,
+            table,
+            cluster=batch.cluster,
+            source=batch.origin,
+        )
+        for table, kind in _KINDS.items()
     }
 
 

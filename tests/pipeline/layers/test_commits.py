@@ -1,0 +1,136 @@
+"""Silver's commits, in one batch and in several, beside a log that is read record by record."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from kohort.pipeline.columns import SOURCE
+from kohort.pipeline.lake import Lake
+from kohort.pipeline.lake.frames import empty_frame
+from kohort.pipeline.lake.writer import Writer
+from kohort.pipeline.layers import activity, bronze, commits, generations, minutes
+from kohort.pipeline.layers.batch import Batch
+from offsets_world import CLUSTER, TOPIC, World, draw, read
+
+Row = dict[str, Any]
+LAYERS = (bronze, generations, commits, activity, minutes)
+
+
+@pytest.fixture(scope="module")
+def world() -> World:
+    return draw(7, offsets_partitions=40, records=60)
+
+
+@pytest.fixture(scope="module")
+def whole(spark: Any, world: World, tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    return lake_of(spark, tmp_path_factory.mktemp("whole"), world, [world.records])
+
+
+@pytest.fixture(scope="module")
+def parted(spark: Any, world: World, tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """Each partition of the offsets topic is cut anywhere."""
+    rng = random.Random(1)
+    numbers = {row["offsets_partition"] for row in world.records}
+    logs = [
+        [row for row in world.records if row["offsets_partition"] == number] for number in numbers
+    ]
+    cuts = [sorted(rng.randrange(len(log) + 1) for _ in range(2)) for log in logs]
+    spans = [[(0, one), (one, two), (two, None)] for one, two in cuts]
+    batches = [
+        [row for log, span in zip(logs, spans, strict=True) for row in log[slice(*span[number])]]
+        for number in range(3)
+    ]
+    return lake_of(spark, tmp_path_factory.mktemp("parted"), world, batches)
+
+
+def lake_of(spark: Any, path: Path, world: World, batches: list[list[Row]]) -> Lake:
+    samples = [
+        {"cluster": CLUSTER, "topic": TOPIC, "partition": of, "log_end": end, "sampled_at": time}
+        for of, each in world.samples.items()
+        for time, end in each
+    ]
+    with Writer(path) as writer:
+        for number, records in enumerate(batches):
+            rows = pa.Table.from_pylist(records, schema=SOURCE)
+            source = spark.createDataFrame(rows) if records else empty_frame(spark, SOURCE)
+            batch = Batch(spark, writer, CLUSTER, lambda source=source: source)
+            if not number:
+                writer.write("bronze_log_end", pa.Table.from_pylist(samples))
+            for layer in LAYERS:
+                batch.write(layer.tables(batch))
+            writer.commit(cluster=CLUSTER, positions={}, inputs={}, as_of=batch.now)
+    return Lake(path)
+
+
+def rows_of(lake: Lake, table: str, *, by: tuple[str, ...]) -> dict[tuple[Any, ...], Row]:
+    rows = lake.read(table).to_pylist()
+    found = {tuple(row[name] for name in by): row for row in rows}
+    assert len(found) == len(rows)
+    return found
+
+
+PLACE = ("offsets_partition", "log_offset")
+
+
+@pytest.mark.spark
+def test_every_commit_is_told_as_by_who_reads_record_by_record(world: World, whole: Lake) -> None:
+    assert_silver(world, whole)
+
+
+@pytest.mark.spark
+def test_a_log_cut_into_batches_anywhere_is_told_as_in_one(world: World, parted: Lake) -> None:
+    assert_silver(world, parted)
+
+
+def assert_silver(world: World, lake: Lake) -> None:
+    told = read(world)
+    found = rows_of(lake, "silver_commit", by=PLACE)
+    expected = {(row["offsets_partition"], row["log_offset"]): row for row in told.silver}
+    assert len(expected) > 1_000
+    assert found.keys() == expected.keys()
+    for place, row in expected.items():
+        lag_ms, want_ms = found[place].pop("lag_ms"), row.pop("lag_ms")
+        assert (lag_ms is None) == (want_ms is None), place
+        assert abs((lag_ms or 0) - (want_ms or 0)) <= 1, place  # rounded at two places
+        assert {name: found[place][name] for name in row} == row, place
+
+    latest = rows_of(lake, "state_commit", by=("offsets_partition", "group", "partition"))
+    assert {key: row["offset"] for key, row in latest.items()} == told.latest
+    assert lake.read("state_open_txn").num_rows == told.still_open
+
+
+@pytest.mark.spark
+def test_minutes_and_activity_add_up_to_the_same_however_the_log_was_cut(
+    world: World, whole: Lake, parted: Lake
+) -> None:
+    rows = [row for row in read(world).silver if row["kind"] != "TOMBSTONE"]
+    totals = {
+        "commits": len(rows),
+        "advanced": sum(row["kind"] == "ADVANCE" for row in rows),
+        "repeats": sum(row["kind"] == "REPEAT" for row in rows),
+        "rewinds": sum(row["kind"] == "REWIND" for row in rows),
+        "consumed": sum(max(row["delta"] or 0, 0) for row in rows),
+    }
+    for lake in (whole, parted):
+        found = lake.read("gold_partition_minute")
+        assert {name: pc.sum(found[name]).as_py() for name in totals} == totals
+        found = lake.read("silver_activity")
+        assert {n: pc.sum(found[n]).as_py() for n in ("commits", "advanced")} == {
+            name: totals[name] for name in ("commits", "advanced")
+        }
+        for row in found.to_pylist():
+            assert row["first_commit_ts"] <= row["last_commit_ts"]
+
+    one = rows_of(whole, "gold_partition_minute", by=("group", "partition", "minute"))
+    last: dict[tuple[Any, ...], Row] = {}
+    for row in sorted(rows, key=lambda row: (row["offsets_partition"], row["log_offset"])):
+        last[row["group"], row["partition"], row["commit_ts"].replace(second=0, microsecond=0)] = (
+            row
+        )
+    assert one.keys() == last.keys()
+    for key, row in last.items():
+        told = (row["offset"], row["lag"], row["commit_ts"])
+        assert (one[key]["last_offset"], one[key]["end_lag"], one[key]["last_commit_ts"]) == told
