@@ -22,6 +22,7 @@ from . import (
     loads,
     machine,
     memory,
+    pipeline,
     starts,
     table,
     transfers,
@@ -41,6 +42,7 @@ PARTS = {
     "harness": harness.measure,
     "wake": wake.measure,
     "compaction": compaction.measure,
+    "pipeline": pipeline.measure,
 }
 
 

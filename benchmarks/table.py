@@ -234,6 +234,21 @@ def show_harness(results: dict[str, Any]) -> None:
     table("The harness, median", ("", "kohort, ms", "beside, ms"), rows)
 
 
+def show_pipeline(results: dict[str, Any]) -> None:
+    rows = [
+        (
+            f"{per_batch} a batch, {of['bytes_per_record']:.0f} bytes each",
+            f"{of['records_s']:,.0f}",
+            f"{of['megabytes_s']:,.0f}",
+            f"{of['walk_records_s']:,.0f}",
+            _ratio(of["records_s"], of["walk_records_s"]),
+        )
+        for per_batch, of in results["pipeline"]["source"].items()
+    ]
+    columns = ("", "records/s", "MB/s", "found and checked only, records/s", "÷ that")
+    table("An offsets log to Arrow, per second of one core", columns, rows)
+
+
 SHOWN: dict[str, Callable[[dict[str, Any]], None]] = {
     "disk": show_disk,
     "starts": show_starts,
@@ -244,4 +259,5 @@ SHOWN: dict[str, Callable[[dict[str, Any]], None]] = {
     "compaction": show_compaction,
     "assignors": show_assignors,
     "harness": show_harness,
+    "pipeline": show_pipeline,
 }

@@ -107,6 +107,8 @@ class Inputs:
 
         register(spark)
         limits = {"startingOffsets": _json(plan.start), "endingOffsets": _json(plan.end)}
+        # Whoever takes the records makes one query of them (layers/batch.py).
+        limits["pushFilters"] = "true"
         return spark.read.format("kohort").options(**self.options, **limits).load()
 
     def samples(self, topics: Iterable[str], past: Span | None) -> pa.Table:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[1]
-SMALL_PARTS = ("disk", "starts", "loads", "transfers", "memory", "assignors", "harness")
-PARTS = (*SMALL_PARTS, "wake", "compaction")
+SMALL_PARTS = ("disk", "starts", "loads", "transfers", "memory", "assignors", "harness", "pipeline")
+PARTS = (*SMALL_PARTS[:-1], "wake", "compaction", "pipeline")
 # A hundred times smaller. Compaction only shows at some size, and after some time.
 SCALES = {"wake": 0.007, "compaction": 0.05}
 SECONDS = {"compaction": 0.2}
@@ -68,6 +68,8 @@ def test_small_parts_tell_their_figures_and_end(tmp_path: Path) -> None:
     assert all(cell["kohort"] > 0 and "kafka-python" in cell for cell in results["assignors"])
     assert "The harness, median" in shown
     assert all(each["kohort"] > 0 for each in results["harness"].values())
+    assert "An offsets log to Arrow" in shown
+    assert all(of["records_s"] > 0 for of in results["pipeline"]["source"].values())
     assert results["memory"]["kohort os, --cache-offsets 1000"]["idle_mib"] > 0
 
 

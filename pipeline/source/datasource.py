@@ -7,6 +7,10 @@ table                  log, or what side_tables.py has: ends, events (no streams
 
 startingOffsets        JSON {"12": 345}; partitions that are left out begin where their logs do
 endingOffsets          the same; only these partitions, up to there. Without it all, to their ends
+pushFilters            true: rows that a query does not want are left out before they go to Spark,
+                       if it says so of offsets_partition, kind or group. For a DataFrame of which
+                       only one query is made: Spark 4.3 answers all those of one DataFrame by the
+                       filters of one of them, without a word
 splitBytes             what one task reads, about (64 MiB)
 maxRecordsPerTrigger   what a batch of a stream has, about; one batch of each log it has at least
 maxBytesPerTrigger
@@ -121,10 +125,14 @@ class Reader(DataSourceReader):
         self._options = _Options(options)
         self._start = _positions(options, "startingOffsets") or {}
         self._end = _positions(options, "endingOffsets")
+        self._pushes = options.get("pushFilters", "false").lower() == "true"
         self._wanted: dict[str, set[Any]] = {}
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
         for each in filters:
+            if not self._pushes:
+                yield each
+                continue
             match each:
                 case EqualTo((name,), value) if name in FILTERED:
                     self._want(name, {value})

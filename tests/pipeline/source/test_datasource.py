@@ -54,18 +54,27 @@ def test_a_batch_reads_what_starting_and_ending_offsets_say(data: Path) -> None:
 
 
 def test_filters_leave_out_partitions_and_rows_and_others_are_spark_s(data: Path) -> None:
-    reader = Reader({"path": str(data)})
+    options = {"path": str(data), "pushFilters": "true"}
+    reader = Reader(options)
     not_ours = GreaterThan(("log_offset",), 3)
     mine = [EqualTo(("offsets_partition",), 12), In(("kind",), ("commit", "group"))]
     assert list(reader.pushFilters([*mine, not_ours])) == [not_ours]
     (piece,) = reader.partitions()
     assert offsets(reader, [piece]) == [(12, number) for number in range(8)]
-    reader = Reader({"path": str(data)})
+    reader = Reader(options)
     assert (
         list(reader.pushFilters([EqualTo(("group",), "group-3"), EqualTo(("kind",), "commit")]))
         == []
     )
     assert {partition for partition, _ in offsets(reader, reader.partitions())} == {3}
+
+
+def test_filters_are_all_spark_s_where_nobody_said_otherwise(data: Path) -> None:
+    """It answers every query of a DataFrame by what one of them has pushed."""
+    reader = Reader({"path": str(data)})
+    mine = [EqualTo(("offsets_partition",), 12)]
+    assert list(reader.pushFilters(mine)) == mine
+    assert len(offsets(reader, reader.partitions())) == 16
 
 
 def test_readers_and_pieces_travel(data: Path) -> None:
@@ -128,11 +137,14 @@ def test_spark_reads_batches_and_streams_with_filters_and_a_checkpoint(
     register(spark)
     everything = spark.read.format("kohort").option("path", str(data)).load()
     assert everything.count() == 16
-    one = everything.where("offsets_partition = 12 and kind = 'commit' and log_offset > 5")
+    parts = [everything.where(f"offsets_partition = {number}") for number in (3, 12, 99)]
+    assert [part.count() for part in parts] == [8, 8, 0]
+    assert parts[0].union(parts[1]).count() == everything.count() == 16
+    wanted = spark.read.format("kohort").option("path", str(data)).option("pushFilters", "true")
+    one = wanted.load().where("offsets_partition = 12 and kind = 'commit' and log_offset > 5")
     assert one.rdd.getNumPartitions() == 1
     rows = one.select("group", "topic", "offset", "members", "commit_ts").collect()
     assert [row["offset"] for row in rows] == [6, 7]
-    assert everything.where("offsets_partition = 99").count() == 0
 
     def run() -> list[int]:
         stream = spark.readStream.format("kohort").option("path", str(data))
