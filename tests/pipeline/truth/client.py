@@ -61,7 +61,9 @@ class Client:
         self._completed = -1
         self._positions: dict[tuple[str, int], int] = {}
         self._committed: dict[tuple[str, int], int] = {}
+        # Partitions of its topics, when it was last given some; when it last looked.
         self._counted: dict[str, int] = {}
+        self._seen: dict[str, int] = {}
         self._commit_at_ms = self._look_at_ms = 0
         self.node_id = world.broker.coordinator_of(group_id)
         self.parked: tuple[int, int] | None = None
@@ -106,7 +108,7 @@ class Client:
             self.world.send_leave(self.group_id, member_id, self._says("close"))
 
     def subscribe(self, topics: Sequence[str]) -> None:
-        self.role.topics = tuple(topics)
+        self.role.topics, self._seen = tuple(topics), {}
         self._rejoin(Cause.SUBSCRIPTION_CHANGED)
 
     def enforce_rebalance(self) -> None:
@@ -179,8 +181,13 @@ class Client:
             return
         self._look_at_ms = now_ms + self.metadata_ms
         counted = self.world.count_partitions(self.role.topics)
-        watches = self.leads or self.library.watches_partitions == "all"
-        if watches and counted != self._counted:
+        if self.library.watches_partitions == "all":
+            before, self._seen = self._seen or counted, counted
+            if counted != before:
+                # Whether or not its group knows it by now.
+                is_news = counted != self._counted
+                self._rejoin(Cause.PARTITIONS_ADDED if is_news else Cause.METADATA_CHANGED)
+        elif self.leads and counted != self._counted:
             self._rejoin(Cause.PARTITIONS_ADDED)
 
     # --- the group

@@ -22,6 +22,7 @@ DOUBTS = frozenset(
 LOOKS_LIKE = {
     Cause.REMOVED_BY_ADMIN: {Cause.LEFT_CLEANLY, Cause.RESTARTED},
     Cause.LEADER_REJOINED: {Cause.SAME_MEMBERS_UNKNOWN},
+    Cause.METADATA_CHANGED: {Cause.SAME_MEMBERS_UNKNOWN},
 }
 
 CAME_AND_WENT = "came and went between two records"

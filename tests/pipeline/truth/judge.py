@@ -25,6 +25,7 @@ from truth.world import World
 
 # What a broker samples: one every 30 s is what exporters of lag do.
 SAMPLE_MS = 30_000
+LIVE_SAMPLE_MS = 500  # where all timeouts are a tenth of the usual
 
 
 class Verdict(NamedTuple):
@@ -57,6 +58,21 @@ class Verdict(NamedTuple):
 _DOUBTS = frozenset(cause.name for cause in DOUBTS)
 
 
+def judge_live(
+    data: Path, as_of_ms: int, known: Mapping[str, tuple[Ledger, int]]
+) -> Iterator[tuple[bool, Verdict]]:
+    """As `judge`, of a folder: each group's ledger, and the last log offset that it tells of."""
+    for with_events in (False, True) if (data / "events").exists() else (False,):
+        for story in read_stories(
+            data, as_of_ms, with_events=with_events, sample_ms=LIVE_SAMPLE_MS
+        ):
+            if story.group in known:
+                ledger, last = known[story.group]
+                kept = tuple(each for each in story.generations if each.log_offset <= last)
+                for verdict in judged(story._replace(generations=kept), ledger):
+                    yield with_events, verdict
+
+
 def judge(world: World) -> list[tuple[bool, Verdict]]:
     """Of all records of a world that has been run: without events (False), and with them."""
     return [
@@ -67,14 +83,21 @@ def judge(world: World) -> list[tuple[bool, Verdict]]:
     ]
 
 
-def read_stories(folder: Path, as_of_ms: int, *, with_events: bool) -> list[Story]:
+def read_stories(
+    folder: Path, as_of_ms: int, *, with_events: bool, sample_ms: int = SAMPLE_MS
+) -> list[Story]:
     return stories(
-        chain.from_iterable(map(_rows, sorted(folder.glob(f"{OFFSETS_TOPIC}-*")))),
+        read_log(folder),
         cluster="truth",
         as_of_ms=as_of_ms,
-        log_ends=read_log_ends(folder),
+        log_ends=read_log_ends(folder, sample_ms),
         events=read_events(folder) if with_events else None,
     )
+
+
+def read_log(folder: Path) -> Iterator[pa.RecordBatch]:
+    """Raises CorruptBatch where somebody is just writing to it."""
+    return chain.from_iterable(map(_rows, sorted(folder.glob(f"{OFFSETS_TOPIC}-*"))))
 
 
 def _rows(partition: Path) -> Iterator[pa.RecordBatch]:
@@ -93,15 +116,15 @@ def read_events(folder: Path) -> dict[str, list[Event]]:
     return found
 
 
-def read_log_ends(folder: Path) -> list[LogEnd]:
+def read_log_ends(folder: Path, sample_ms: int) -> list[LogEnd]:
     """From the topics' segments: a batch says when it was written, and where the log then ended."""
     found = list[LogEnd]()
     for path in folder.glob("topic-*/*.log"):
         topic, _, index = path.parent.name.rpartition("-")
-        sampled_ms = 0
+        due_ms = 0
         for ms, end in _batches(path.read_bytes()):
-            if ms >= sampled_ms + SAMPLE_MS:
-                sampled_ms = ms
+            if ms >= due_ms:
+                due_ms = ms + sample_ms
                 found.append(LogEnd(topic, int(index), 0, end, ms))
     return sorted(found, key=lambda each: each.sampled_ms)
 
@@ -172,7 +195,9 @@ def _between(
     first = last if before is None else (before.generation or 0) + 1
     causes = set[Cause]()
     for generation in range(first, last + 1):
-        causes |= ledger.generations[life, generation].causes
+        known = ledger.generations.get((life, generation))
+        assert known is not None or generation < last, f"generation {last} is nobody's doing"
+        causes |= frozenset() if known is None else known.causes
     if record.members and before is not None:
         causes.discard(Cause.GROUP_EMPTIED)
     return frozenset(causes)

@@ -80,13 +80,13 @@ class Ledger:
             self._came.remove(place)
             self._in_vain = Cause.MEMBER_JOINED
 
-    def asked(self, cause: Cause) -> None:
-        """A member that is in it has asked for a rebalance."""
-        self._asked.add(cause)
+    def asked(self, *causes: Cause) -> None:
+        """A member that is in it has asked for a rebalance: any of these is true of it."""
+        self._asked.update(causes)
 
-    def unasked(self, cause: Cause) -> None:
+    def unasked(self, *causes: Cause) -> None:
         """It was given what it had already."""
-        self._asked.discard(cause)
+        self._asked.difference_update(causes)
 
     def took_place(self, generation: int, old_id: str, new_id: str, place: Place) -> None:
         """A static member's successor was let in. If that brings a rebalance about, it is known

@@ -144,11 +144,14 @@ class World:
 
     def _join(self, client: Client, command: JoinGroup, why: Cause | None, respond: Any) -> None:
         ledger, group = self.ledger(command.group_id), self.broker.group(command.group_id)
+        asked = {why} if why is not None else set()
+        if why is Cause.METADATA_CHANGED:  # as Kafka says of followers; of its leader otherwise
+            asked.add(Cause.LEADER_REJOINED)
         is_in = group is not None and command.member_id in group.members
         if not is_in:
             ledger.came(client.place)
         elif why is not None:
-            ledger.asked(why)
+            ledger.asked(*asked)
         generation = group.generation if group is not None else -1
         answers: list[Any] = []
         client.parked = None
@@ -162,7 +165,7 @@ class World:
             client.parked = client.node_id, ticket
         is_unmoved = group is not None and group.state is State.STABLE
         if is_in and why is not None and is_unmoved and group.generation == generation:
-            ledger.unasked(why)
+            ledger.unasked(*asked)
 
     def _latency_ms(self) -> int:
         return self.chance.randint(1, self.setting.latency_ms)

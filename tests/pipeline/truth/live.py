@@ -1,0 +1,187 @@
+"""What worlds.py does in a time that jumps, done by real consumers in real time, to any broker.
+
+A group is told what to do, deed by deed; after each the log of its coordinator is read until it
+shows the group at rest. So the ledger hears of generations from the log itself.
+"""
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from kafka import KafkaAdminClient, KafkaProducer
+from kafka.admin import NewPartitions, NewTopic
+from kohort.log.errors import CorruptBatch
+from kohort.offsets.causes import Cause
+from kohort.pipeline.diagnosis.reading import stories
+from kohort.pipeline.diagnosis.story import Generation
+from truth.judge import read_log
+from truth.ledger import Ledger, Place
+from truth.process import Process
+
+PATIENCE_SECONDS = 40
+# A group at rest writes commits, and no record of its own, for that long.
+REST_SECONDS = 1.5
+WRITE_SECONDS = 0.1
+
+
+class Writer:
+    """`with Writer(bootstrap, "orders"):` a record for each partition, ten times a second."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._producer = KafkaProducer(bootstrap_servers=bootstrap)
+        self._topic = topic
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._write)
+
+    def __enter__(self) -> "Writer":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        self._thread.join()
+        self._producer.close()
+
+    def _write(self) -> None:
+        while not self._is_over.wait(WRITE_SECONDS):
+            for partition in self._producer.partitions_for(self._topic):
+                self._producer.send(self._topic, b"v", partition=partition)
+
+
+def make_topic(bootstrap: str, topic: str, partitions: int) -> None:
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+    admin.create_topics([NewTopic(topic, partitions, 1)])
+    admin.close()
+
+
+class LiveGroup:
+    """`data`: the folder of the broker that coordinates it. `how`: of its consumers
+    (process.py)."""
+
+    def __init__(self, data: Path, group_id: str, library: str, **how: Any) -> None:
+        self.data, self.group_id, self.library = data, group_id, library
+        self.ledger = Ledger()
+        self._how = {"group": group_id, "topic": f"topic-{group_id}", **how}
+        self._running: dict[str, Process] = {}
+        self._echoes: set[Cause] = set()
+        self.heard = -1  # the log offset of the newest record that the ledger knows
+
+    def close(self) -> None:
+        for process in self._running.values():
+            process.kill()
+
+    # --- deeds
+
+    def start(self, *names: str) -> None:
+        for name in names:
+            self.ledger.came(self._place(name))
+            client_id = f"{self.group_id}-{name}"
+            self._running[name] = Process(self.library, client_id=client_id, **self._how)
+        self.settle()
+
+    def slow(self, name: str, seconds: float) -> None:
+        """Longer than max.poll.interval.ms; it comes back by itself."""
+        self._gone(name, {Cause.SLOW_POLL, Cause.REBALANCE_TIMEOUT})
+        self.ledger.came(self._place(name))
+        self._running[name].slow(seconds)
+        self._wait_for(lambda last: self._member(last, name) is None, f"{name} is out")
+        self.settle()
+
+    def crash(self, name: str) -> None:
+        self._gone(name, {Cause.SESSION_TIMEOUT})
+        self._running.pop(name).kill()
+        self.settle()
+
+    def leave(self, name: str) -> None:
+        self._gone(name, {Cause.LEFT_CLEANLY})
+        self._running.pop(name).close()
+        self.settle()
+
+    def restart(self, name: str) -> None:
+        """Closed, and started again at once."""
+        self._gone(name, {Cause.LEFT_CLEANLY}, {Cause.RESTARTED})
+        self._running.pop(name).close()
+        self.start(name)
+
+    def grow(self, partitions: int) -> None:
+        self.ledger.asked(Cause.PARTITIONS_ADDED)
+        # Each member of librdkafka looks for itself, and asks when the group knows already.
+        self._echoes = {Cause.LEADER_REJOINED, Cause.METADATA_CHANGED}
+        admin = KafkaAdminClient(bootstrap_servers=self._how["bootstrap"])
+        admin.create_partitions({self._how["topic"]: NewPartitions(partitions)})
+        admin.close()
+        self._wait_for(lambda last: _assigned(last) == partitions, "new partitions are assigned")
+        self.settle()
+        self._echoes = set()
+
+    # --- what the log shows
+
+    def settle(self) -> None:
+        """Until all that was done has had its effect, all who run are members, and it has been so
+        for a while."""
+        self._wait_for(self._is_at_rest, "the group is at rest")
+
+    def _hear(self, record: Generation) -> None:
+        members = [(each.member_id, (each.client_host, each.client_id)) for each in record.members]
+        number = record.generation or 0
+        self.ledger.completed(number, record.protocol, members)
+        truth = self.ledger.generations[0, number]
+        if not truth.causes and record.protocol == "cooperative-sticky":
+            # Nobody has done anything else: what was given up waited for its new owner.
+            causes = frozenset({Cause.COOPERATIVE_FOLLOWUP} | self._echoes)
+            self.ledger.generations[0, number] = truth._replace(causes=causes)
+        self.heard = record.log_offset
+
+    def _is_at_rest(self, last: Generation | None) -> bool:
+        if last is None or self.ledger.owes is not None:
+            return False
+        there = {each.client_id for each in last.members}
+        is_quiet = time.time() - (last.append_ms or 0) / 1_000 > REST_SECONDS
+        return is_quiet and there == {each.client_id for each in self._running.values()}
+
+    def _wait_for(self, holds: Callable[[Generation | None], bool], what: str) -> None:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            records = self._records()
+            for record in records:
+                if record.log_offset > self.heard and record.generation:
+                    self._hear(record)
+            if holds(records[-1] if records else None):
+                return
+            assert time.monotonic() < deadline, (
+                f"{what}: in vain, {self.ledger.owes}, {records[-1:]}"
+            )
+            time.sleep(0.3)  # a folder tells nobody that it has grown
+
+    def _records(self) -> list[Generation]:
+        while True:
+            with contextlib.suppress(CorruptBatch):  # half of a batch: the rest comes just now
+                found = stories(read_log(self.data), cluster="", as_of_ms=0)
+                break
+        return [
+            record
+            for story in found
+            if story.group == self.group_id
+            for record in story.generations
+        ]
+
+    def _member(self, record: Generation | None, name: str) -> str | None:
+        members = () if record is None else record.members
+        wanted = self._place(name)[1]
+        return next((each.member_id for each in members if each.client_id == wanted), None)
+
+    def _gone(self, name: str, causes: set[Cause], back: set[Cause] | None = None) -> None:
+        member_id = self._member(self._records()[-1], name)
+        assert member_id is not None, f"{name} is no member"
+        self.ledger.gone(member_id, self._place(name), causes, back)
+
+    def _place(self, name: str) -> Place:
+        return "/127.0.0.1", f"{self.group_id}-{name}"
+
+
+def _assigned(record: Generation | None) -> int:
+    members = () if record is None else record.members
+    return sum(len(each.assigned or ()) for each in members)

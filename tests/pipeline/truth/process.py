@@ -1,0 +1,162 @@
+"""A real consumer in a process of its own, so that it can be slow, end or be killed.
+
+    python -m truth.process LIBRARY SETTINGS      settings as JSON
+
+On its standard input: `slow SECONDS` (its next records take so long), `close`. It says nothing.
+"""
+
+import asyncio
+import json
+import queue
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+POLL_SECONDS = 0.2
+
+
+class Process:
+    """The parent's side."""
+
+    def __init__(self, library: str, **settings: Any) -> None:
+        self.client_id: str = settings["client_id"]
+        self._process = subprocess.Popen(
+            [sys.executable, HERE / "process.py", library, json.dumps(settings)],
+            stdin=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def slow(self, seconds: float) -> None:
+        self._say(f"slow {seconds}")
+
+    def close(self) -> None:
+        self._say("close")
+        self._process.wait(60)
+        self._stdin.close()
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait(60)
+        self._stdin.close()
+
+    @property
+    def _stdin(self) -> Any:
+        assert self._process.stdin is not None
+        return self._process.stdin
+
+    def _say(self, line: str) -> None:
+        self._stdin.write(line + "\n")
+        self._stdin.flush()
+
+
+class Orders:
+    """What the parent says, heard in a thread."""
+
+    def __init__(self) -> None:
+        self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self.is_over = False
+        threading.Thread(target=self._hear, daemon=True).start()
+
+    def _hear(self) -> None:
+        for line in sys.stdin:
+            self._lines.put(line)
+        self._lines.put("close")
+
+    def slow_seconds(self) -> float:
+        """How long what came just now takes."""
+        if self._lines.empty():
+            return 0
+        what, *more = self._lines.get().split()
+        self.is_over = what == "close"
+        return float(more[0]) if more else 0
+
+
+def kafka_python(s: dict[str, Any]) -> None:
+    from kafka import KafkaConsumer
+    from kafka.coordinator.assignors.range import RangePartitionAssignor
+
+    consumer = KafkaConsumer(
+        s["topic"],
+        bootstrap_servers=s["bootstrap"],
+        group_id=s["group"],
+        client_id=s["client_id"],
+        group_instance_id=s.get("instance_id"),
+        session_timeout_ms=s["session_ms"],
+        heartbeat_interval_ms=s["session_ms"] // 5,
+        max_poll_interval_ms=s["max_poll_ms"],
+        auto_commit_interval_ms=s["commit_ms"],
+        auto_offset_reset="earliest",
+        metadata_max_age_ms=1_000,
+        partition_assignment_strategy=[RangePartitionAssignor],
+    )
+    orders = Orders()
+    while not orders.is_over:
+        consumer.poll(timeout_ms=int(POLL_SECONDS * 1_000))
+        time.sleep(orders.slow_seconds())
+    consumer.close()
+
+
+def librdkafka(s: dict[str, Any]) -> None:
+    from confluent_kafka import Consumer
+
+    instance = {"group.instance.id": s["instance_id"]} if s.get("instance_id") else {}
+    consumer = Consumer(
+        {
+            "bootstrap.servers": s["bootstrap"],
+            "group.id": s["group"],
+            "client.id": s["client_id"],
+            "session.timeout.ms": s["session_ms"],
+            "heartbeat.interval.ms": s["session_ms"] // 5,
+            "max.poll.interval.ms": s["max_poll_ms"],
+            "auto.commit.interval.ms": s["commit_ms"],
+            "auto.offset.reset": "earliest",
+            "topic.metadata.refresh.interval.ms": 1_000,
+            "partition.assignment.strategy": "cooperative-sticky",
+            **instance,
+        }
+    )
+    consumer.subscribe([s["topic"]])
+    orders = Orders()
+    while not orders.is_over:
+        consumer.poll(POLL_SECONDS)
+        time.sleep(orders.slow_seconds())
+    consumer.close()
+
+
+def aiokafka(s: dict[str, Any]) -> None:
+    asyncio.run(_aiokafka(s))
+
+
+async def _aiokafka(s: dict[str, Any]) -> None:
+    from aiokafka import AIOKafkaConsumer
+
+    consumer = AIOKafkaConsumer(
+        s["topic"],
+        bootstrap_servers=s["bootstrap"],
+        group_id=s["group"],
+        client_id=s["client_id"],
+        group_instance_id=s.get("instance_id"),
+        session_timeout_ms=s["session_ms"],
+        heartbeat_interval_ms=s["session_ms"] // 5,
+        max_poll_interval_ms=s["max_poll_ms"],
+        auto_commit_interval_ms=s["commit_ms"],
+        auto_offset_reset="earliest",
+        metadata_max_age_ms=1_000,
+    )
+    await consumer.start()
+    orders = Orders()
+    while not orders.is_over:
+        await consumer.getmany(timeout_ms=int(POLL_SECONDS * 1_000))
+        await asyncio.sleep(orders.slow_seconds())
+    await consumer.stop()
+
+
+LIBRARIES = {"kafka-python": kafka_python, "librdkafka": librdkafka, "aiokafka": aiokafka}
+
+if __name__ == "__main__":
+    LIBRARIES[sys.argv[1]](json.loads(sys.argv[2]))

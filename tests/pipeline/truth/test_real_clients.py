@@ -1,0 +1,86 @@
+"""The same deeds by real consumers of three libraries, on our broker and on a real Kafka."""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka_process import KafkaFolder
+from processes import overrides, serving
+from truth.judge import Matrix, judge_live
+from truth.live import LiveGroup, Writer, make_topic
+from truth.process import LIBRARIES
+
+SETTINGS = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "1000",
+    "offsets.topic.num.partitions": "3",
+}
+QUICK = {"session_ms": 2_500, "max_poll_ms": 5_000, "commit_ms": 500}
+AS_ALLOWED = {"session_ms": 6_000, "max_poll_ms": 10_000, "commit_ms": 1_000}
+
+
+def play(data: Path, bootstrap: str, library: str, how: dict[str, Any]) -> LiveGroup:
+    group = LiveGroup(data, f"of-{library}", library, bootstrap=bootstrap, **how)
+    topic = f"topic-of-{library}"
+    make_topic(bootstrap, topic, 4)
+    try:
+        with Writer(bootstrap, topic):
+            group.start("a", "b")
+            group.slow("b", how["max_poll_ms"] / 1_000 * 1.6)
+            group.crash("b")
+            group.start("b")
+            group.leave("a")
+            group.start("c")
+            group.restart("c")
+            group.grow(6)
+            group.crash("b")
+    finally:
+        group.close()
+    return group
+
+
+def play_all(data: Path, bootstrap: str, how: dict[str, Any]) -> list[LiveGroup]:
+    """Side by side: much of it is waiting."""
+    with ThreadPoolExecutor(len(LIBRARIES)) as pool:
+        played = [pool.submit(play, data, bootstrap, library, how) for library in LIBRARIES]
+        return [each.result() for each in played]
+
+
+def matrices(data: Path, groups: list[LiveGroup]) -> dict[bool, Matrix]:
+    found = {False: Matrix(), True: Matrix()}
+    known = {group.group_id: (group.ledger, group.heard) for group in groups}
+    for with_events, verdict in judge_live(data, round(time.time() * 1_000), known):
+        found[with_events].add(verdict)
+    return found
+
+
+@pytest.mark.clients
+@pytest.mark.toolchain  # a minute, most of which is waiting for sessions to end
+@pytest.mark.slow
+def test_what_real_consumers_do_to_our_broker_is_told_right(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    options = overrides(f"{key}={value}" for key, value in SETTINGS.items())
+    where = ("--port", "0", "--durability", "os", "--data-dir", data)
+    with serving(tmp_path, *where, *options) as broker:
+        groups = play_all(data, broker.bootstrap, QUICK)
+        assert broker.stop() == 0
+    of_log, of_events = matrices(data, groups).values()
+    assert of_log.total >= 30
+    assert of_log.share >= 0.9, "\n".join(of_log.lines())
+    assert of_events.share >= 0.99, "\n".join(of_events.lines())
+
+
+@pytest.mark.toolchain
+@pytest.mark.slow
+def test_what_real_consumers_do_to_a_real_kafka_is_told_right(
+    kafka_jars: Path, tmp_path: Path
+) -> None:
+    kafka = KafkaFolder(kafka_jars, tmp_path, SETTINGS)
+    kafka.format()
+    with kafka.running() as bootstrap:
+        groups = play_all(kafka.data, bootstrap, AS_ALLOWED)
+    of_log = matrices(kafka.data, groups)[False]
+    assert of_log.total >= 30
+    assert of_log.share >= 0.9, "\n".join(of_log.lines())
