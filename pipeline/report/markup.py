@@ -42,13 +42,15 @@ def name(text: str | None) -> Html:
 
 
 def table(
+    label: str,
     names: Sequence[str],
     rows: Iterable[Sequence[object]],
     *,
     numbers: Container[str] = (),
     wide: Container[str] = (),
 ) -> Html:
-    """`numbers`: columns that are set to the right; `wide`: those that hold sentences."""
+    """`label`: what it is, for who does not see it; `numbers`: columns that are set to the right;
+    `wide`: those that hold sentences."""
 
     def marked(name: str) -> str:
         return " class=n" if name in numbers else " class=w" if name in wide else ""
@@ -61,7 +63,8 @@ def table(
         for row in rows
     )
     return Html(
-        f"<div class=scroll tabindex=0><table><thead><tr>{head}</tr></thead>\n"
+        f'<div class=scroll tabindex=0 role=region aria-label="{h(label)}"><table>'
+        f"<thead><tr>{head}</tr></thead>\n"
         f"<tbody>{body}</tbody></table></div>"
     )
 

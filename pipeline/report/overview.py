@@ -2,10 +2,10 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TypeAlias
 
-from ..answers.rows import Storm
+from ..answers.rows import GroupStatus, Storm
 from ..answers.words import NOT_KNOWN, cause_text, clock, count, span, when
 from .markup import SEVERITIES, Html, h, name, pill, table
 from .section import Shown
@@ -52,9 +52,19 @@ def groups_table(groups: Sequence[Shown], rebalances: Rebalances, *, has_section
         row += [sparkline(group.points)] * has_sections
         row.append(NOT_KNOWN if status is None else count(status.rebalances_1h))
         at, cause = rebalances.get(group.name, (None, ""))
-        row.append(Html(f"{h(clock(at))} <small>{h(cause_text(cause))}</small>") if cause else "-")
+        row.append(
+            Html(f"{h(_moment(at, status))} <small>{h(cause_text(cause))}</small>")
+            if cause
+            else "-"
+        )
         rows.append(row)
-    return table(names, rows, numbers=_NUMBERS)
+    return table("groups", names, rows, numbers=_NUMBERS)
+
+
+def _moment(at: datetime | None, status: GroupStatus | None) -> str:
+    """The time of the day, where that says enough."""
+    is_old = at is not None and status is not None and status.as_of - at > timedelta(hours=24)
+    return when(at) if is_old else clock(at)
 
 
 def storms_table(storms: Sequence[Storm], anchors: Mapping[str, str]) -> Html:
@@ -74,4 +84,4 @@ def storms_table(storms: Sequence[Storm], anchors: Mapping[str, str]) -> Html:
         for storm in storms
     ]
     names = ("group", "from (UTC)", "lasted", "rebalances", "members", "stood still", "mostly")
-    return table(names, rows, numbers=("lasted", "rebalances", "members", "stood still"))
+    return table("storms", names, rows, numbers=("lasted", "rebalances", "members", "stood still"))

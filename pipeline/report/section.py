@@ -98,7 +98,9 @@ def _exits(exits: Sequence[Exit], names: MemberNames) -> str:
         for gone in newest
     ]
     columns = ("when (UTC)", "member", "host", "why", "sure", "silent", "back after", "evidence")
-    made = table(columns, rows, numbers=("silent", "back after"), wide=("evidence",))
+    made = table(
+        "exits of members", columns, rows, numbers=("silent", "back after"), wide=("evidence",)
+    )
     left_out = more(len(exits) - len(newest), "{} earlier ones are not shown.")
     return _folded(f"{counted(len(exits), 'exit')} of members", made + left_out, bool(exits), True)
 
@@ -119,7 +121,7 @@ def _partitions(lag: Sequence[Lag]) -> str:
         for each in worst
     ]
     names = ("partition", "status", "lag", "time lag", "trend", "owner", "last commit", "why")
-    made = table(names, rows, numbers=("lag", "time lag"), wide=("why",))
+    made = table("partitions", names, rows, numbers=("lag", "time lag"), wide=("why",))
     left_out = more(len(lag) - len(worst), "{} more, with less lag: kohort lag GROUP.")
     return _folded(counted(len(lag), "partition"), made + left_out, bool(lag), False)
 
@@ -141,7 +143,9 @@ def _rebalances(changes: Sequence[Change]) -> str:
     ]
     names = ("when (UTC)", "generation", "members", "why", "sure", "stood still", "moved / kept")
     numbers = ("generation", "stood still", "moved / kept")
-    made = table((*names, "evidence"), rows, numbers=numbers, wide=("evidence",))
+    made = table(
+        "changes of the group", (*names, "evidence"), rows, numbers=numbers, wide=("evidence",)
+    )
     left_out = more(len(changes) - len(newest), "{} earlier ones: kohort timeline GROUP.")
     title = f"{counted(len(changes), 'change')} of the group"
     return _folded(title, made + left_out, bool(changes), False)
@@ -162,7 +166,7 @@ def _jumps(jumps: Sequence[Jump]) -> str:
         for jump in newest
     ]
     names = ("when (UTC)", "partition", "from", "to", "jump", "what it was", "by")
-    made = table(names, rows, numbers=("from", "to", "jump"))
+    made = table("jumps of offsets", names, rows, numbers=("from", "to", "jump"))
     left_out = more(len(jumps) - len(newest), "{} earlier ones are not shown.")
     title = f"{counted(len(jumps), 'jump')} of offsets"
     return _folded(title, made + left_out, bool(jumps), False)
