@@ -77,14 +77,17 @@ def _about(change: Change, names: MemberNames) -> Iterator[tuple[str, str]]:
         yield "= ", ", ".join(names.of(member) for member in change.replaced) + " came back"
     if change.lost_generations:
         yield "", f"{counted(change.lost_generations, 'generation')} before it never synced."
-    yield "", f"{change.evidence} {_of_moves(change)}".strip()
+    yield "", _with_moves(change)
 
 
-def _of_moves(change: Change) -> str:
+def _with_moves(change: Change) -> str:
     if not change.moved:
-        return ""
+        return change.evidence
     had = change.moved + (change.kept or 0)
-    return f"{change.moved} of {counted(had, 'partition')} moved."
+    moved = f"{change.moved} of {counted(had, 'partition')} moved"
+    if not change.evidence:
+        return moved
+    return change.evidence + (f" {moved}." if change.evidence.endswith(".") else f"; {moved}")
 
 
 def _of_exit(gone: Exit) -> str:

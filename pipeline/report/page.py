@@ -26,7 +26,7 @@ STORMS_MAX: Final = 50
 # So far back go charts: what woke somebody up at three has not begun the day before.
 WINDOW: Final = timedelta(hours=24)
 POINTS: Final = 120  # of a lag chart: one each eight pixels
-LEAST: Final = timedelta(minutes=5)
+LEAST: Final = timedelta(seconds=30)
 
 
 def page(answers: Answers) -> Iterator[str]:
