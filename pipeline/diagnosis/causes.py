@@ -15,7 +15,7 @@ from .silence import Round
 from .story import Generation, Member, TopicPartition
 from .words import listed, partitions, span, who
 
-__all__ = ["RULES", "Case", "Return", "Rule", "why_rebalanced"]
+__all__ = ["RULES", "Case", "Return", "Rule", "partitions_added", "why_rebalanced"]
 
 
 class Return(NamedTuple):
@@ -172,7 +172,7 @@ def _subscription_changed(case: Case) -> Finding | None:
     return None
 
 
-def _partitions_added(case: Case) -> Finding | None:
+def partitions_added(case: Case) -> Finding | None:
     new = _new_partitions(case)
     if not new or case.step.is_same_generation:
         return None
@@ -186,15 +186,19 @@ def _cooperative_followup(case: Case) -> Finding | None:
         return None
     if not (is_cooperative(before) or is_cooperative(case.step.after)):
         return None
+    # Who has to give something up says what it owns, and joins again when it has.
+    revoked = {at for m in before.members for at in m.owned or () if at not in (m.assigned or ())}
     waiting = case.history.known_partitions(before) - _assigned(before)
     # Of a topic that nobody reads any more, or that is gone, nothing waits to be assigned.
     waiting = {at for at in waiting if at[0] in {topic for topic, _ in _assigned(before)}} or (
         waiting & _assigned(case.step.after)
     )
-    if not waiting:
+    if not waiting and not revoked:
         return None
-    text = f"the round before had taken {partitions(waiting)} from their owners; now they are given"
-    return Finding(Cause.COOPERATIVE_FOLLOWUP, "high", f"{text} away")
+    text = (
+        f"the round before had taken {partitions(revoked or waiting)} from their owners; this one"
+    )
+    return Finding(Cause.COOPERATIVE_FOLLOWUP, "high", f"{text} gives them away")
 
 
 def _same_members(case: Case) -> Finding:
@@ -257,7 +261,7 @@ RULES: Final = (
     ),
     Rule(11, "somebody came", _joined),
     Rule(12, "same members, other topics", _subscription_changed),
-    Rule(13, "same members, new partitions", _partitions_added),
+    Rule(13, "same members, new partitions", partitions_added),
     Rule(14, "same members, partitions that waited for an owner", _cooperative_followup),
     Rule(15, "same members, nothing to be seen", _same_members),
 )

@@ -111,6 +111,7 @@ class Owned(NamedTuple):
     commits: int
     repeats: int  # commits that moved nothing: the client commits by the clock
     last_commit_ms: int | None
+    last_advance_ms: int | None
     median_gap_ms: int | None
 
 
@@ -169,6 +170,7 @@ class History:
             sum(a.commits for a in mine),
             sum(a.commits - a.advanced for a in mine),
             max((a.last_commit_ms for a in mine), default=None),
+            max((a.last_advance_ms for a in mine if a.last_advance_ms is not None), default=None),
             int(median(gaps)) if gaps else None,
         )
 

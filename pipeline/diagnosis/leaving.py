@@ -41,43 +41,66 @@ class Leaving(NamedTuple):
 # little after the deadline: it may be this much shorter than the timeout, not more.
 SLOW_POLL_SHARE: Final = 0.98
 SESSION_SHARE: Final = 0.9
+
 AMBIGUOUS_SHARE: Final = 1.5
-"""Timeouts nearer to each other than this cannot be told apart by a silence."""
+"""Timeouts nearer to each other than this may explain the same silence."""
+
+LATE_MS: Final = 5_000
+"""How late a timeout may show, beyond the member's usual gap between commits: the others hear of it
+with their next heartbeat (3 s), and join."""
+
+GAP_MS: Final = 5_000
+"""The gap of a member that has none to be seen: auto.commit.interval.ms."""
+
+STUCK_MS: Final = 25_000
+"""Nobody is taken to be stuck for less, whatever its timeouts: aiokafka's max.poll.interval.ms is
+not in its JoinGroup."""
 
 
 def _slow_poll(leaving: Leaving) -> Finding | None:
     member, silence = leaving.member, leaving.silence
-    rebalance_ms = member.rebalance_timeout_ms
-    if not silence.proves or silence.ms is None or _is_ambiguous(member):
+    if not silence.proves or silence.ms is None or not _fits_slow_poll(silence):
         return None
-    if silence.ms < SLOW_POLL_SHARE * rebalance_ms:
+    if _is_near(member) and _fits_session(silence):
         return None
     sure = silence.had_work is True and leaving.came_back_after_ms is not None
-    text = (
-        f"{who(member)} {_since(silence)} {span(silence.ms)}, its max.poll.interval.ms is "
-        f"{span(rebalance_ms)}{_work(silence)}"
-    )
+    text = f"{who(member)} {_since(silence)} {span(silence.ms)}, "
+    if _rebalance_ms(member) == member.session_timeout_ms:
+        text += f"longer than its session of {span(member.session_timeout_ms)}: it sent heartbeats"
+    else:
+        text += f"its max.poll.interval.ms is {span(_rebalance_ms(member))}"
+    text += _work(silence)
     if member.instance_id is not None:
         text += "; a static member says no goodbye, it is out when its session ends as well"
     return Finding(Cause.SLOW_POLL, _confidence(silence, sure), text, member, 6)
 
 
+def _stuck(leaving: Leaving) -> Finding | None:
+    """A client that commits by the clock, in the background, does so while its user is busy."""
+    member, silence = leaving.member, leaving.silence
+    if silence.stuck_ms is None or not silence.repeats or not _short(silence):
+        return None
+    if silence.stuck_ms < max(SLOW_POLL_SHARE * _slow_poll_ms(member), STUCK_MS):
+        return None
+    text = (
+        f"{who(member)} repeated the same offsets for {span(silence.stuck_ms)}, though there were "
+        f"records for it to read; its rebalance timeout is {span(_rebalance_ms(member))}"
+    )
+    return Finding(Cause.SLOW_POLL, "medium", text, member, 6)
+
+
 def _ambiguous(leaving: Leaving) -> Finding | None:
     member, silence = leaving.member, leaving.silence
-    if not silence.proves or not _is_ambiguous(member) or silence.ms is None:
+    if not silence.proves or silence.ms is None or not _is_near(member):
         return None
-    if _at_its_end(silence) < SESSION_SHARE * min(
-        member.session_timeout_ms, member.rebalance_timeout_ms
-    ):
+    if not (_fits_slow_poll(silence) and _fits_session(silence)):
         return None
     text = (
         f"{who(member)} {_since(silence)} {span(silence.ms)}; its rebalance timeout, "
-        f"{span(member.rebalance_timeout_ms)}, and its session timeout, "
-        f"{span(member.session_timeout_ms)}, do not tell a slow poll from a crash (aiokafka gives "
-        f"both the same value){_work(silence)}"
+        f"{span(_rebalance_ms(member))}, and its session timeout, "
+        f"{span(member.session_timeout_ms)}, explain that equally well (aiokafka gives both the "
+        f"same value){_work(silence)}"
     )
-    if silence.ms > 2 * member.session_timeout_ms:
-        text += "; it must have sent heartbeats meanwhile, which speaks for a slow poll"
     return Finding(Cause.TIMEOUT_AMBIGUOUS, "low", text, member, 6)
 
 
@@ -93,14 +116,16 @@ def _session_timeout(leaving: Leaving) -> Finding | None:
         f"{_work(silence)}"
     )
     if member.instance_id is not None:
-        text += "; a static member that is closed, or polls too slowly, looks the same"
+        text += "; a static member that is closed looks the same"
     return Finding(Cause.SESSION_TIMEOUT, _confidence(silence, sure=False), text, member, 7)
 
 
 def _restarted(leaving: Leaving) -> Finding | None:
     if not leaving.is_back or not _short(leaving.silence):
         return None
-    text = f"{who(leaving.member)} {_lately(leaving)} and was back under a new id in the same round"
+    text = (
+        f"{who(leaving.member)} {_lately(leaving)}, and was back under a new id in the same round"
+    )
     return Finding(Cause.RESTARTED, "medium", text, leaving.member, 8)
 
 
@@ -131,6 +156,7 @@ def _left_unknown(leaving: Leaving) -> Finding:
 
 EXIT_RULES: Final[tuple[Callable[[Leaving], Finding | None], ...]] = (
     _slow_poll,
+    _stuck,
     _ambiguous,
     _session_timeout,
     _restarted,
@@ -146,8 +172,43 @@ def why_left(leaving: Leaving) -> Finding:
     return _left_unknown(leaving)
 
 
-def _is_ambiguous(member: Member) -> bool:
-    return member.rebalance_timeout_ms <= AMBIGUOUS_SHARE * member.session_timeout_ms
+def _rebalance_ms(member: Member) -> int:
+    """Records of version 0 have none: coordinators take the session's."""
+    ms = member.rebalance_timeout_ms
+    return ms if ms >= 0 else member.session_timeout_ms
+
+
+def _slow_poll_ms(member: Member) -> int:
+    """How long a member is silent that polls too slowly. A static one sends no LeaveGroup then, but
+    no heartbeats either: its session has to end as well."""
+    static = member.session_timeout_ms if member.instance_id is not None else 0
+    return _rebalance_ms(member) + static
+
+
+def _is_near(member: Member) -> bool:
+    return _slow_poll_ms(member) <= AMBIGUOUS_SHARE * member.session_timeout_ms
+
+
+def _fits_slow_poll(silence: Silence) -> bool:
+    """For as long as the rebalance timeout; or, where that is near the session's, for longer than
+    any session lasts: heartbeats must have kept it in."""
+    assert silence.ms is not None
+    member = silence.member
+    if silence.ms < SLOW_POLL_SHARE * _slow_poll_ms(member):
+        return False
+    late = _late_ms(silence)
+    is_session = silence.ms <= member.session_timeout_ms + late
+    return silence.ms <= _slow_poll_ms(member) + late or not is_session or not _is_near(member)
+
+
+def _fits_session(silence: Silence) -> bool:
+    assert silence.ms is not None
+    session_ms = silence.member.session_timeout_ms
+    return SESSION_SHARE * session_ms <= _at_its_end(silence) <= session_ms + _late_ms(silence)
+
+
+def _late_ms(silence: Silence) -> int:
+    return LATE_MS + (GAP_MS if silence.gap_ms is None else silence.gap_ms)
 
 
 def _at_its_end(silence: Silence) -> int:
@@ -158,11 +219,14 @@ def _at_its_end(silence: Silence) -> int:
 
 
 def _short(silence: Silence) -> bool:
-    """Too short for a session to have ended: by its commits, or as the generation was too young."""
-    limit = SESSION_SHARE * silence.member.session_timeout_ms
-    if silence.age_ms is not None and silence.age_ms < limit:
+    """Too short for a session to have ended: by its commits, each of which is a sign of life, or as
+    the generation was too young."""
+    session_ms = silence.member.session_timeout_ms
+    if silence.age_ms is not None and silence.age_ms < session_ms:
         return True
-    return silence.committed and silence.ms is not None and _at_its_end(silence) < limit
+    if not silence.committed or silence.ms is None:
+        return False
+    return silence.ms < session_ms or _at_its_end(silence) < SESSION_SHARE * session_ms
 
 
 def _confidence(silence: Silence, sure: bool) -> str:
@@ -193,7 +257,5 @@ def _lately(leaving: Leaving) -> str:
             f"committed {span(_at_its_end(silence))} before it went, session.timeout.ms is {limit},"
         )
     assert silence.age_ms is not None
-    return (
-        f"went {span(silence.age_ms)} after the generation was complete, session.timeout.ms is "
-        f"{limit},"
-    )
+    age = span(silence.age_ms)
+    return f"went {age} after the generation was complete, session.timeout.ms is {limit}"

@@ -6,7 +6,7 @@ The rules answer from the log alone; then the event log, where there is one, is 
 from typing import Final, NamedTuple
 
 from ...offsets.causes import Cause
-from .causes import Case, Return, why_rebalanced
+from .causes import Case, Return, partitions_added, why_rebalanced
 from .events import Witness, WitnessedRound, told_rejected
 from .history import REJOIN_WITHIN_MS, History, Step, identity
 from .leaving import Finding, Leaving, why_left
@@ -157,6 +157,8 @@ def _exactly(
     if (exit_ := _exit_behind(case, seen)) is not None:
         return exit_
     cause = seen.cause
+    if cause in _OF_SAME_MEMBERS and (added := partitions_added(case)) is not None:
+        return added._replace(confidence="exact")  # whoever went meanwhile
     if cause in _OF_SAME_MEMBERS and 12 <= inferred.rule <= 14:
         return inferred._replace(confidence="exact")
     if cause is Cause.COOPERATIVE_FOLLOWUP and inferred.rule == 15:

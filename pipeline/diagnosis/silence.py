@@ -33,6 +33,8 @@ class Silence(NamedTuple):
     repeats: bool  # it commits by the clock, whether there is something to read or not
     was_active: bool  # its partitions were read on under generations before
     held: bool  # the round was open for so long because of it
+    # Since it last went ahead, though there was something to read; None: it went on, or was idle.
+    stuck_ms: int | None = None
 
     @property
     def proves(self) -> bool:
@@ -77,7 +79,22 @@ def silence_of(history: History, step: Step, member: Member, round_: Round) -> S
         repeats=owned.repeats >= REPEATS_MIN,
         was_active=history.was_active(before, member),
         held=round_.waited_for is member,
+        stuck_ms=_stuck_ms(history, before, member, owned, began, ended),
     )
+
+
+def _stuck_ms(
+    history: History,
+    before: Generation,
+    member: Member,
+    owned: Owned,
+    began: int | None,
+    ended: int,
+) -> int | None:
+    since = began if owned.last_advance_ms is None else owned.last_advance_ms
+    if since is None or not owned.commits:
+        return None
+    return max(ended - since, 0) if history.had_work(before, member, since, ended) else None
 
 
 def round_of(history: History, step: Step) -> Round:

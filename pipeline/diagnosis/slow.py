@@ -151,10 +151,9 @@ def _why(slow: Slow) -> str:
         )
     exact = sum(row.confidence == "exact" for row in slow.outs)
     known = "as the coordinator's events say" if exact else "as its silence shows"
-    text = (
-        f"It did not poll within its max.poll.interval.ms of {limit}, {known}: it had committed "
-        f"nothing{longest}."
-    )
+    # aiokafka does not tell its coordinator how long it may take.
+    within = "in time" if _is_untold(last) else f"within its max.poll.interval.ms of {limit}"
+    text = f"It did not poll {within}, {known}: it had committed nothing{longest}."
     back = [r.came_back_after_ms for r in slow.outs if r.came_back_after_ms is not None]
     if silences:
         text += f" For {span(sum(silences))} in all nobody read its partitions."
@@ -208,7 +207,7 @@ def _others(others: list[Slow]) -> str:
 
 def _advice(slow: Slow, known: Findings) -> tuple[str, ...]:
     limit = max(
-        [row.rebalance_timeout_ms for row in slow.outs]
+        [0 if _is_untold(row) else row.rebalance_timeout_ms for row in slow.outs]
         or [m.rebalance_timeout_ms for m in (known.generation.members if known.generation else ())]
         or [0]
     )
@@ -235,6 +234,10 @@ def _advice(slow: Slow, known: Findings) -> tuple[str, ...]:
         rule += f" (with {span(session)}: heartbeats each {span(session // 3)} or oftener)"
     advice.append(f"{rule}; a longer session does not help a slow poll.")
     return tuple(advice)
+
+
+def _is_untold(row: MemberExit) -> bool:
+    return row.rebalance_timeout_ms == row.session_timeout_ms
 
 
 def _took_ms(slow: Slow) -> int | None:

@@ -11,7 +11,7 @@ from typing import Final
 from . import burrow
 from .lag import consume_rate, produce_rate, time_lag_ms, trend
 from .rows import GroupStatus, PartitionStatus, Rebalance
-from .story import Generation, Window
+from .story import Commit, Generation, LogEnd, Window
 from .words import listed, span
 
 __all__ = ["WORST_FIRST", "group_status", "partition_statuses"]
@@ -145,7 +145,7 @@ def _partition(
         log_end=ends[-1] if ends else None,
         lag=lag,
         lag_ms=None if committed is None else time_lag_ms(committed, samples, now_ms),
-        trend=trend([(c.commit_ms, c.lag) for c in commits if c.lag is not None]),
+        trend=trend(_lags(commits, window.log_ends)),
         consume_rate=consumed,
         produce_rate=produced,
         catch_up_ms=_catch_up_ms(lag, consumed, produced),
@@ -197,6 +197,17 @@ def _lag(window: Window) -> int | None:
     if not window.commits or not window.log_ends:
         return None
     return max(window.log_ends[-1].log_end - window.commits[-1].offset, 0)
+
+
+def _lags(commits: list[Commit], samples: Sequence[LogEnd]) -> list[tuple[int, int]]:
+    """Lags by time: of each commit, and since the last one by each sample."""
+    lags = [(commit.commit_ms, commit.lag) for commit in commits if commit.lag is not None]
+    last = commits[-1] if commits else None
+    return lags + [
+        (end.sampled_ms, max(end.log_end - last.offset, 0))
+        for end in samples
+        if last is not None and end.sampled_ms > last.commit_ms
+    ]
 
 
 def _log_start(window: Window) -> int | None:

@@ -261,3 +261,14 @@ def test_generations_that_are_missing_never_came_to_an_assignment(
 
 def test_the_rules_are_fifteen_and_numbered_in_their_order() -> None:
     assert [rule.number for rule in RULES] == list(range(1, 16))
+
+
+def test_what_was_given_up_and_nobody_wants_is_followed_up_all_the_same() -> None:
+    tale = Tale()
+    coop = "cooperative-sticky"
+    old = (*parts(0), ("refunds", 0))
+    tale.generation(A._replace(assigned=old, topics=("orders", "refunds")), protocol=coop)
+    tale.generation(A._replace(owned=old), at=MINUTE, protocol=coop)
+    tale.generation(A._replace(owned=parts(0)), at=MINUTE + 100, protocol=coop)
+    told_ = [row.cause for row in rebalances(tale.story())[1:]]
+    assert told_ == ["SUBSCRIPTION_CHANGED", "COOPERATIVE_FOLLOWUP"]

@@ -223,6 +223,13 @@ def test_what_the_same_members_wanted_is_refined_by_what_they_were_given(
     assert exact(last(tale)) == (told, "exact")
 
 
+def test_partitions_that_are_added_are_the_cause_though_somebody_goes_in_their_round() -> None:
+    tale = without_b(60_000)
+    tale.records[-1] = tale.records[-1]._replace(members=(A._replace(assigned=parts(0, 1, 2)),))
+    round_of(tale, "LEADER_REJOINED", A, took=44_000)
+    assert exact(last(tale)) == ("PARTITIONS_ADDED", "exact")
+
+
 def test_facts_of_the_records_stand_and_are_exact_with_their_round() -> None:
     tale = Tale()
     tale.generation(A, B, protocol="range")

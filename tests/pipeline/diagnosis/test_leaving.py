@@ -66,17 +66,75 @@ def test_an_idle_member_that_commits_by_the_clock_is_missed_all_the_same() -> No
 
 
 @pytest.mark.parametrize(
-    ("rebalance_ms", "cause"),
+    ("rebalance_ms", "silence_ms", "cause"),
     [
-        (45_000, "TIMEOUT_AMBIGUOUS"),  # aiokafka
-        (67_500, "TIMEOUT_AMBIGUOUS"),  # 1.5 sessions
-        (67_501, "SESSION_TIMEOUT"),
+        # A session of 45 s shows after 40.5 s, and up to 55 s: a gap of 5 s, and 5 s to hear of it.
+        (45_000, 44_500, "TIMEOUT_AMBIGUOUS"),  # aiokafka
+        (45_000, 55_000, "TIMEOUT_AMBIGUOUS"),
+        (45_000, 55_001, "SLOW_POLL"),
+        (51_020, 50_000, "TIMEOUT_AMBIGUOUS"),
+        (51_021, 50_000, "SESSION_TIMEOUT"),
+        (60_000, 59_000, "SLOW_POLL"),
+        (67_500, 50_000, "SESSION_TIMEOUT"),
+        # Java allows a max.poll.interval.ms below the session.
+        (30_000, 35_000, "SLOW_POLL"),
+        (30_000, 50_000, "SESSION_TIMEOUT"),
+        (30_000, 56_000, "SLOW_POLL"),
+        # Of records of version 0 the session's is taken.
+        (-1, 50_000, "TIMEOUT_AMBIGUOUS"),
     ],
 )
-def test_timeouts_that_are_too_near_each_other_are_not_told_apart(
-    rebalance_ms: int, cause: str
+def test_timeouts_near_each_other_are_told_apart_where_only_one_explains_the_silence(
+    rebalance_ms: int, silence_ms: int, cause: str
 ) -> None:
-    assert told(without_b(50_000, B._replace(rebalance_timeout_ms=rebalance_ms)))[0] == cause
+    assert told(without_b(silence_ms, B._replace(rebalance_timeout_ms=rebalance_ms)))[0] == cause
+
+
+@pytest.mark.parametrize(
+    ("silence_ms", "cause"),
+    [(345_000, "SLOW_POLL"), (338_000, "SESSION_TIMEOUT"), (310_000, "SESSION_TIMEOUT")],
+)
+def test_a_static_member_that_polls_too_slowly_is_out_when_its_session_has_ended_too(
+    silence_ms: int, cause: str
+) -> None:
+    assert told(without_b(silence_ms, member("b", 1, instance="b-1")))[0] == cause
+
+
+def background_commits(ahead: int, stuck_ms: int) -> Tale:
+    """b commits by the clock until it goes, and has not gone ahead for `stuck_ms`."""
+    b = B._replace(rebalance_timeout_ms=10_000, session_timeout_ms=10_000)
+    tale = Tale()
+    tale.generation(A, b)
+    tale.commits(A, until=WAS_AT_MS - 3_000)
+    tale.commits(b, until=WAS_AT_MS - 1_000)
+    tale.activities[-1] = tale.activities[-1]._replace(
+        advanced=tale.activities[-1].commits - 9,
+        last_advance_ms=tale.activities[-1].last_commit_ms + 1_000 - stuck_ms,
+    )
+    tale.log_end(WAS_AT_MS - stuck_ms, ahead, 1)
+    tale.generation(A_ALONE, at=WAS_AT_MS)
+    return tale
+
+
+def test_who_was_stuck_and_then_fell_silent_for_a_session_has_crashed() -> None:
+    tale = background_commits(50, 60_000)
+    shift = 12_000
+    last_one = tale.activities[-1]
+    tale.activities[-1] = last_one._replace(last_commit_ms=last_one.last_commit_ms - shift)
+    tale.records[0] = tale.records[0]._replace(
+        members=tuple(m._replace(rebalance_timeout_ms=30_000) for m in tale.records[0].members)
+    )
+    assert told(tale)[0] == "SESSION_TIMEOUT"
+
+
+@pytest.mark.parametrize(
+    ("ahead", "stuck_ms", "cause"),
+    [(50, 25_000, "SLOW_POLL"), (50, 24_999, "LEFT_CLEANLY"), (0, 90_000, "LEFT_CLEANLY")],
+)
+def test_who_commits_in_the_background_and_goes_ahead_no_more_is_busy(
+    ahead: int, stuck_ms: int, cause: str
+) -> None:
+    assert told(background_commits(ahead, stuck_ms))[0] == cause
 
 
 def test_ambiguous_timeouts_do_not_make_a_clean_leave_ambiguous() -> None:

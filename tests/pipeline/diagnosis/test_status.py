@@ -81,6 +81,14 @@ def test_a_consumer_that_is_faster_than_its_producers_will_have_caught_up() -> N
     assert (row.produce_rate, row.catch_up_ms) == (1.0, 50_000)
 
 
+def test_the_trend_goes_on_after_the_last_commit() -> None:
+    ends = tuple(
+        LogEnd("orders", 0, 0, 1_140 + 100 * n, NOW - 60_000 + 10_000 * n) for n in range(7)
+    )
+    row = one(window(silent_ms=90_000)._replace(log_ends=ends))
+    assert (row.status, row.trend) == ("STOP", "GROWING")
+
+
 @pytest.mark.parametrize("record", [None, Tale().generation(number=0)])
 def test_consumers_without_membership_need_no_owner(record: Generation | None) -> None:
     assert one(window(owner=None), record).status == "WARN"

@@ -139,7 +139,7 @@ def test_timeouts_that_the_log_cannot_tell_apart_are_told_as_such() -> None:
     b = B._replace(rebalance_timeout_ms=45_000)
     tale.generation(A, b)
     tale.commits(A, until=5 * MINUTE)
-    tale.commits(b, until=4 * MINUTE)
+    tale.commits(b, until=4 * MINUTE + 10_000)
     tale.generation(A_ALONE, at=5 * MINUTE)
     assert "with its timeouts the log cannot tell" in said(tale).text
 
