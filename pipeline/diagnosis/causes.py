@@ -133,7 +133,8 @@ def _somebody_went(*causes: Cause) -> Callable[[Case], Finding | None]:
             others = (who(finding.member) for finding in found[1:] if finding.member is not None)
             text += f"; likewise {listed(others)}"
         member = first.member
-        if member is not None and member.member_id in case.step.back:
+        is_back = member is not None and member.member_id in case.step.back
+        if is_back and first.cause is not Cause.RESTARTED:
             text += f"; it was back in the same round ({first.cause.name}_REJOINED)"
         return first._replace(evidence=text)
 
@@ -195,10 +196,8 @@ def _cooperative_followup(case: Case) -> Finding | None:
     )
     if not waiting and not revoked:
         return None
-    text = (
-        f"the round before had taken {partitions(revoked or waiting)} from their owners; this one"
-    )
-    return Finding(Cause.COOPERATIVE_FOLLOWUP, "high", f"{text} gives them away")
+    text = f"the second phase of the round before, which took away {partitions(revoked or waiting)}"
+    return Finding(Cause.COOPERATIVE_FOLLOWUP, "high", text)
 
 
 def _same_members(case: Case) -> Finding:

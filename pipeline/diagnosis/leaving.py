@@ -251,11 +251,9 @@ def _work(silence: Silence) -> str:
 
 def _lately(leaving: Leaving) -> str:
     silence = leaving.silence
-    limit = span(silence.member.session_timeout_ms)
+    session = span(silence.member.session_timeout_ms)
     if silence.committed and silence.ms is not None:
-        return (
-            f"committed {span(_at_its_end(silence))} before it went, session.timeout.ms is {limit},"
-        )
+        silent = span(_at_its_end(silence))
+        return f"committed {silent} before it went, within its session of {session}"
     assert silence.age_ms is not None
-    age = span(silence.age_ms)
-    return f"went {age} after the generation was complete, session.timeout.ms is {limit}"
+    return f"was in a generation of {span(silence.age_ms)}, less than its session of {session}"
