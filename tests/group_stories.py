@@ -12,8 +12,8 @@ Times are milliseconds since the tale began; the log's offsets count by themselv
 
 from typing import Any
 
-from kohort.pipeline.diagnosis.rebalances import rebalances
-from kohort.pipeline.diagnosis.rows import Rebalance
+from kohort.pipeline.diagnosis.rebalances import exits, rebalances
+from kohort.pipeline.diagnosis.rows import MemberExit, Rebalance
 from kohort.pipeline.diagnosis.story import (
     Activity,
     Event,
@@ -205,3 +205,36 @@ def last(tale: Tale) -> Rebalance:
 def told(tale: Tale) -> tuple[str, str]:
     row = last(tale)
     return row.cause, row.confidence
+
+
+def round_of(
+    tale: Tale, cause: str, *about: Member, at: int = WAS_AT_MS, took: int = 3_000, **fields: object
+) -> None:
+    """The events of the round that led to the newest record."""
+    generation = tale.records[-1].generation
+    ids = ",".join(member.member_id for member in about)
+    reason = fields.pop("reason", f"because of {ids}")
+    for type_, when, ms in (
+        ("rebalance_started", at - took, None),
+        ("join_completed" if tale.records[-1].members else "group_emptied", at, took),
+        ("sync_completed", at + 20, 20),
+    ):
+        tale.event(
+            type_,
+            when,
+            generation=generation,
+            duration_ms=ms,
+            cause=cause,
+            on_account_of=ids,
+            reason=reason,
+            **fields,
+        )
+
+
+def exact(row: Rebalance | MemberExit) -> tuple[str, str]:
+    return row.cause, row.confidence
+
+
+def one_exit(tale: Tale) -> MemberExit:
+    [row] = exits(tale.story())
+    return row

@@ -1,146 +1,24 @@
 """Where the coordinator's event log covers a rebalance, its cause is exact; docs/events.md."""
 
 import pytest
-from group_stories import A_ALONE, MINUTE, WAS_AT_MS, A, B, Tale, last, member, parts, without_b
-from kohort.pipeline.diagnosis.rebalances import exits, rebalances
-from kohort.pipeline.diagnosis.rows import MemberExit, Rebalance
-from kohort.pipeline.diagnosis.story import Member
+from group_stories import (
+    A_ALONE,
+    MINUTE,
+    WAS_AT_MS,
+    A,
+    B,
+    Tale,
+    exact,
+    last,
+    member,
+    one_exit,
+    parts,
+    round_of,
+    without_b,
+)
+from kohort.pipeline.diagnosis.rebalances import rebalances
 
-TIMED_OUT = "consumer poll timeout has expired."
 CLOSED = "the consumer is being closed"
-
-
-def round_of(
-    tale: Tale, cause: str, *about: Member, at: int = WAS_AT_MS, took: int = 3_000, **fields: object
-) -> None:
-    """The events of the round that led to the newest record."""
-    generation = tale.records[-1].generation
-    ids = ",".join(member.member_id for member in about)
-    reason = fields.pop("reason", f"because of {ids}")
-    for type_, when, ms in (
-        ("rebalance_started", at - took, None),
-        ("join_completed" if tale.records[-1].members else "group_emptied", at, took),
-        ("sync_completed", at + 20, 20),
-    ):
-        tale.event(
-            type_,
-            when,
-            generation=generation,
-            duration_ms=ms,
-            cause=cause,
-            on_account_of=ids,
-            reason=reason,
-            **fields,
-        )
-
-
-def exact(row: Rebalance | MemberExit) -> tuple[str, str]:
-    return row.cause, row.confidence
-
-
-def one_exit(tale: Tale) -> MemberExit:
-    [row] = exits(tale.story())
-    return row
-
-
-# --- how a member went
-
-
-@pytest.mark.parametrize(
-    ("event", "fields", "cause"),
-    [
-        ("leave_received", {"cause": "SLOW_POLL", "reason": TIMED_OUT}, "SLOW_POLL"),
-        ("leave_received", {"cause": "LEFT_CLEANLY", "reason": CLOSED}, "LEFT_CLEANLY"),
-        ("leave_received", {"cause": "LEFT_CLEANLY"}, "LEFT_CLEANLY"),
-        ("leave_received", {"cause": "REMOVED_BY_ADMIN"}, "REMOVED_BY_ADMIN"),
-        ("member_expired", {"cause": "SESSION_TIMEOUT", "duration_ms": 45_001}, "SESSION_TIMEOUT"),
-        ("member_never_joined", {"cause": "REBALANCE_TIMEOUT"}, "REBALANCE_TIMEOUT"),
-        ("member_never_synced", {"cause": "SYNC_TIMEOUT"}, "SYNC_TIMEOUT"),
-        ("join_refused", {"cause": "GROUP_FULL", "error_code": 81}, "GROUP_FULL"),
-    ],
-)
-@pytest.mark.parametrize("covered", [True, False])
-def test_how_a_member_went_is_what_its_event_says(
-    event: str, fields: dict[str, object], cause: str, covered: bool
-) -> None:
-    tale = without_b(60_000)  # of the log alone: a session that ended
-    tale.event(event, WAS_AT_MS - 3_000, B, **fields)
-    if covered:
-        round_of(tale, cause, B)
-    row = one_exit(tale)
-    assert exact(row) == (cause, "exact")
-    assert row.left_at == tale.events[0].ts_ms
-    assert exact(last(tale)) == (cause, "exact")
-    assert last(tale).join_ms == (3_000 if covered else None)
-
-
-def test_a_leave_without_a_reason_after_the_whole_interval_was_a_slow_poll() -> None:
-    """librdkafka and kafka-python say nothing: the coordinator cannot know."""
-    tale = without_b(303_000)
-    tale.event("leave_received", WAS_AT_MS - 3_000, B, cause="LEFT_CLEANLY")
-    round_of(tale, "LEFT_CLEANLY", B)
-    assert exact(last(tale)) == ("SLOW_POLL", "high")
-    assert "without a reason" in last(tale).evidence
-
-
-def test_a_leave_with_a_reason_is_what_it_says_however_long_the_silence() -> None:
-    tale = without_b(303_000)
-    tale.event("leave_received", WAS_AT_MS - 3_000, B, cause="LEFT_CLEANLY", reason=CLOSED)
-    round_of(tale, "LEFT_CLEANLY", B)
-    assert exact(last(tale)) == ("LEFT_CLEANLY", "exact")
-
-
-@pytest.mark.parametrize(
-    ("event", "cause", "told"),
-    [
-        ("leave_received", "LEFT_CLEANLY", ("SLOW_POLL", "high")),
-        ("member_expired", "SESSION_TIMEOUT", ("SESSION_TIMEOUT", "exact")),
-    ],
-)
-def test_events_tell_apart_what_equal_timeouts_do_not(
-    event: str, cause: str, told: tuple[str, str]
-) -> None:
-    b = B._replace(rebalance_timeout_ms=45_000)
-    tale = without_b(70_000, b)
-    tale.event(event, WAS_AT_MS - 3_000, b, cause=cause)
-    round_of(tale, cause, b)
-    assert exact(last(tale)) == told
-
-
-@pytest.mark.parametrize(
-    ("silence_ms", "told"),
-    [(345_000, ("SLOW_POLL", "high")), (340_000, ("SESSION_TIMEOUT", "exact"))],
-)
-def test_a_static_member_that_polls_too_slowly_is_seen_as_a_session_that_ended(
-    silence_ms: int, told: tuple[str, str]
-) -> None:
-    b = member("b", 1, instance="b-1")
-    tale = without_b(silence_ms, b)
-    tale.event("member_expired", WAS_AT_MS - 3_000, b, cause="SESSION_TIMEOUT")
-    round_of(tale, "SESSION_TIMEOUT", b)
-    assert exact(last(tale)) == told
-
-
-def test_a_restart_is_a_leave_and_a_join_in_one_round() -> None:
-    tale = without_b(1_000, back=True)
-    tale.event("leave_received", WAS_AT_MS - 3_000, B, cause="LEFT_CLEANLY", reason=CLOSED)
-    round_of(tale, "LEFT_CLEANLY", B)
-    assert exact(last(tale)) == ("RESTARTED", "exact")
-
-
-def test_a_crash_is_the_cause_though_its_successor_opened_the_round() -> None:
-    tale = without_b(50_000, back=True)
-    tale.event("member_expired", WAS_AT_MS, B, cause="SESSION_TIMEOUT")
-    round_of(tale, "MEMBER_JOINED", B._replace(member_id="b-2"), took=44_000)
-    assert exact(last(tale)) == ("SESSION_TIMEOUT", "exact")
-    assert (last(tale).waited_for, last(tale).wait_ms) == ("b-1", 44_000)
-
-
-def test_an_exit_of_an_earlier_life_of_the_id_is_not_this_one() -> None:
-    tale = without_b(1_000)
-    tale.event("member_expired", -10_000, B, cause="SESSION_TIMEOUT")
-    assert exact(one_exit(tale)) == ("LEFT_CLEANLY", "medium")
-
 
 # --- why a round was
 
