@@ -152,9 +152,8 @@ def _joined(case: Case) -> Finding | None:
     again = [(m, case.returns[m.member_id]) for m in step.joined if m.member_id in case.returns]
     if again:
         member, was = again[0]
-        text += (
-            f"; {who(member)} had gone {span(was.after_ms)} before (REJOIN_AFTER_{was.cause.name})"
-        )
+        whose = "" if len(step.joined) == 1 else f" {who(member)}"
+        text += f",{whose} {span(was.after_ms)} after it had gone (REJOIN_AFTER_{was.cause.name})"
     return Finding(Cause.MEMBER_JOINED, "high", text, (again[0][0] if again else step.joined[0]))
 
 

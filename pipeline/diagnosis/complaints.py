@@ -22,7 +22,16 @@ from .status import told
 from .story import Generation
 from .words import clock, listed, span, times
 
-__all__ = ["COMPLAINTS", "ERROR", "KNOWN", "WARNING", "Complaint", "Findings", "cooperative"]
+__all__ = [
+    "COMPLAINTS",
+    "ERROR",
+    "KNOWN",
+    "SLOW",
+    "WARNING",
+    "Complaint",
+    "Findings",
+    "cooperative",
+]
 
 KNOWN, WARNING, ERROR = 1, 2, 3
 """Severities: to be known; watch it; act. 0 is a group that nothing is wrong with."""
@@ -32,7 +41,10 @@ HOUR_MS: Final = 3_600_000
 SESSION_PER_HEARTBEAT: Final = 3
 """Kafka's own rule of thumb: two heartbeats may be lost before a session ends."""
 
-REFUSED_MIN: Final = 1
+SLOW: Final = frozenset(
+    {Cause.SLOW_POLL.name, Cause.REBALANCE_TIMEOUT.name, Cause.TIMEOUT_AMBIGUOUS.name}
+)
+"""Exits of members that took too long."""
 
 
 class Findings(NamedTuple):
@@ -134,7 +146,8 @@ def storm(known: Findings) -> Complaint | None:
     if not known.storms:
         return None
     last = known.storms[-1]
-    pause = f", and nothing was read for {span(last.pause_ms_total)}" if last.pause_ms_total else ""
+    stood_ms = last.pause_ms_total or 0  # less than a second commits do not tell
+    pause = f", and nothing was read for {span(stood_ms)}" if stood_ms >= 1_000 else ""
     cause = Cause.__members__.get(last.dominant_cause)
     why = cause.value if cause is not None else last.dominant_cause
     text = (
@@ -149,7 +162,7 @@ def storm(known: Findings) -> Complaint | None:
         "REBALANCE_STORM",
         text,
         (f"storm of {last.rebalances} rebalances from {clock(last.from_ts)}",),
-        (static(known), *cooperative(known)),
+        () if last.dominant_cause in SLOW else (static(known), *cooperative(known)),
     )
 
 
@@ -204,7 +217,7 @@ def comings_and_goings(known: Findings) -> Complaint | None:
 
 def refused_commits(known: Findings) -> Complaint | None:
     count = sum(row.rejected_commits or 0 for row in known.rebalances)
-    if count < REFUSED_MIN:
+    if not count:
         return None
     return Complaint(
         KNOWN,

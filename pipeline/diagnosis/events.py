@@ -297,7 +297,7 @@ def _slow_after_all(event: Event, leaving: Leaving, inferred: Finding) -> str | 
         return None
     if event.type == "leave_received" and not event.reason:
         if _cause(event) is Cause.LEFT_CLEANLY and inferred.confidence != "low":
-            return inferred.evidence
+            return inferred.evidence.replace(who(member), "it", 1)
         if inferred.cause is Cause.TIMEOUT_AMBIGUOUS and silence.proves:
             return f"its session had not ended, yet it had committed nothing for {_ms(silence.ms)}"
     if event.type == "member_expired" and member.instance_id is not None and silence.proves:

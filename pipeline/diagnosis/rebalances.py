@@ -15,7 +15,7 @@ from .pauses import pause_ms
 from .rows import MemberExit, Rebalance
 from .silence import round_of, silence_of
 from .story import Member, Story
-from .words import listed, span
+from .words import listed, span, without_uuids
 
 __all__ = ["Account", "account", "exits", "rebalances"]
 
@@ -125,7 +125,7 @@ def _with_events(
     finding = _exactly(case, inferred, witness, seen)
     text = finding.evidence
     if seen is not None:
-        text += f'; the coordinator\'s reason: "{seen.reason}"'
+        text += f'; the coordinator\'s reason: "{without_uuids(seen.reason)}"'
     lost = witness.lost_rounds(case.step)
     if lost:
         rounds = listed(f"{generation} ({cause.name})" for generation, cause in lost)
@@ -152,7 +152,7 @@ def _exactly(
         if exact and inferred.rule > _FACTS and inferred.confidence != "exact":
             return exact[0]
         return inferred
-    if inferred.rule <= _FACTS and inferred.cause is not Cause.FIRST_SEEN:
+    if inferred.rule <= _FACTS and inferred.cause not in (Cause.FIRST_SEEN, Cause.STATIC_REPLACED):
         return inferred._replace(confidence="exact")
     if (exit_ := _exit_behind(case, seen)) is not None:
         return exit_

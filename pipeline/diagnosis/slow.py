@@ -9,18 +9,18 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from ...offsets.causes import Cause
-from .complaints import ERROR, HOUR_MS, KNOWN, WARNING, Complaint, Findings, cooperative
+from .complaints import ERROR, HOUR_MS, KNOWN, SLOW, WARNING, Complaint, Findings, cooperative
 from .rows import MemberExit, Rebalance
 from .words import clock, listed, share, span, times
 
 __all__ = ["slow_consumer"]
 
-SLOW: Final = frozenset(
-    {Cause.SLOW_POLL.name, Cause.REBALANCE_TIMEOUT.name, Cause.TIMEOUT_AMBIGUOUS.name}
-)
-
 RESERVE: Final = 1.5
 """A batch that took so long once may take longer the next time."""
+
+
+PAUSE_WORTH_TELLING_MS: Final = 1_000
+"""Commits are no finer a measure of when a group read."""
 
 
 class Slow(NamedTuple):
@@ -152,7 +152,11 @@ def _why(slow: Slow) -> str:
     exact = sum(row.confidence == "exact" for row in slow.outs)
     known = "as the coordinator's events say" if exact else "as its silence shows"
     # aiokafka does not tell its coordinator how long it may take.
-    within = "in time" if _is_untold(last) else f"within its max.poll.interval.ms of {limit}"
+    within = (
+        f"in time (rebalance timeout {limit})"
+        if _is_untold(last)
+        else f"within its max.poll.interval.ms of {limit}"
+    )
     text = f"It did not poll {within}, {known}: it had committed nothing{longest}."
     back = [r.came_back_after_ms for r in slow.outs if r.came_back_after_ms is not None]
     if silences:
@@ -170,12 +174,16 @@ def _standstill(rebalances: list[Rebalance], known: Findings) -> str:
     pauses = [row.pause_ms for row in rebalances if row.pause_ms is not None]
     if not pauses:
         return f"{text}; how long consumption stood still is not known."
+    if sum(pauses) < PAUSE_WORTH_TELLING_MS:
+        text += "; each was over before the group's next commits were due"
+        rounds = [row.join_ms + (row.sync_ms or 0) for row in rebalances if row.join_ms is not None]
+        return f"{text}, after {span(max(rounds))} at the latest." if rounds else f"{text}."
     text += f", in which the consumption of the group stood still for {span(sum(pauses))} in all"
     if len(pauses) > 1:
         text += f", {span(max(pauses))} at the longest"
     began = [row.joined_at for row in rebalances if row.joined_at is not None]
     passed = known.as_of_ms - min(began) if began else 0
-    if len(pauses) > 1 and sum(pauses) < passed <= HOUR_MS:
+    if len(pauses) > 1 and 0.01 * passed <= sum(pauses) < passed <= HOUR_MS:
         text += f" ({share(sum(pauses) / passed)} of the time since)"
     return f"{text}."
 

@@ -5,6 +5,7 @@ minutes apart are the same one. The second phase of a cooperative rebalance is n
 own here.
 """
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Final
@@ -56,7 +57,7 @@ def _storm(rows: list[Rebalance], exits: Sequence[MemberExit]) -> Storm:
     gone = {row.client_id for row in exits if row.log_offset in offsets}
     clients |= {row.client_id for row in rows if row.client_id} - gone
     pauses = [row.pause_ms for row in rows if row.pause_ms is not None]
-    causes = Counter(row.cause for row in rows)
+    causes = Counter(_cause(row) for row in rows)
     return Storm(
         cluster=rows[0].cluster,
         group=rows[0].group,
@@ -68,6 +69,12 @@ def _storm(rows: list[Rebalance], exits: Sequence[MemberExit]) -> Storm:
         # Of causes that are as frequent, what made somebody go comes before who came back.
         dominant_cause=max(causes, key=lambda cause: (causes[cause], cause != "MEMBER_JOINED")),
     )
+
+
+def _cause(row: Rebalance) -> str:
+    """Who comes back is there for the same reason as he went."""
+    back = re.search(r"\(REJOIN_AFTER_(\w+)\)", row.evidence)
+    return row.cause if back is None else back[1]
 
 
 def _time(row: Rebalance) -> int:

@@ -1,11 +1,12 @@
 """How evidence is put into words: spans of time, members, lists."""
 
+import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from .story import Member, TopicPartition
 
-__all__ = ["clock", "listed", "partitions", "share", "span", "times", "who"]
+__all__ = ["clock", "listed", "partitions", "share", "span", "times", "who", "without_uuids"]
 
 
 def span(ms: float) -> str:
@@ -36,6 +37,14 @@ def who(member: Member) -> str:
     host = member.client_host.removeprefix("/")
     static = f" (instance {member.instance_id})" if member.instance_id is not None else ""
     return f"{member.client_id}{static} on {host}"
+
+
+_UUID = re.compile(r"-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
+
+
+def without_uuids(text: str) -> str:
+    """Member ids are a client's id and a UUID, which tells people nothing."""
+    return _UUID.sub("", text)
 
 
 def listed(texts: Iterable[str], most: int = 4) -> str:

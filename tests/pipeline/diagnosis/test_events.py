@@ -117,6 +117,15 @@ def test_facts_of_the_records_stand_and_are_exact_with_their_round() -> None:
     assert 'the coordinator\'s reason: "because of b-1"' in last(tale).evidence
 
 
+def test_a_round_in_which_a_static_member_was_replaced_may_have_been_opened_for_another() -> None:
+    tale = Tale()
+    s = member("s", 1, instance="s-1")
+    tale.generation(A, s)
+    tale.generation(A, s._replace(member_id="s-2"), at=WAS_AT_MS)
+    round_of(tale, "SESSION_TIMEOUT", s)
+    assert exact(last(tale)) == ("SESSION_TIMEOUT", "exact")
+
+
 def test_a_group_that_is_emptied_is_so_exactly() -> None:
     tale = Tale()
     tale.generation(A)

@@ -39,22 +39,24 @@ def said(tale: Tale, *windows: Window, as_of: int | None = None) -> Diagnosis:
     return diagnose("test", findings(tale, *windows, as_of=as_of))
 
 
-def slow_consumer(outs: int, *, protocol: str = "range", rests_ms: int = 4 * MINUTE) -> Tale:
+def slow_consumer(
+    outs: int, *, protocol: str = "range", limit_ms: int = 300_000, rests_ms: int = 4 * MINUTE
+) -> Tale:
     """Three members, a record a second; each time billing-3 works for a minute, gets a batch that
-    takes it 340 s, is out after 300 s, comes back, and works again."""
+    takes it 40 s longer than it may, is out, comes back, and works again."""
     tale = Tale()
-    a, b, c = A, B, C
+    a, b, c = A, B, C._replace(rebalance_timeout_ms=limit_ms)
     tale.generation(a, b, c, protocol=protocol)
     now = 0
     for count in range(1, outs + 1):
         for each in (a, b):
-            tale.commits(each, until=now + MINUTE + 300_000, since=now + 5_000)
+            tale.commits(each, until=now + MINUTE + limit_ms, since=now + 5_000)
         tale.commits(c, until=now + MINUTE, since=now + 5_000)
-        now += MINUTE + 303_000
+        now += MINUTE + limit_ms + 3_000
         tale.generation(A._replace(assigned=parts(0, 2)), B, at=now, protocol=protocol)
         tale.commits(A._replace(assigned=parts(0, 2)), until=now + 37_000, since=now + 6_000)
         now += 40_000
-        a, b, c = A, B, C._replace(member_id=f"billing-3-{count + 1}")
+        c = c._replace(member_id=f"billing-3-{count + 1}")
         tale.generation(a, b, c, at=now, protocol=protocol)
         for each in (a, b, c):
             tale.commits(each, until=now + rests_ms, since=now + 8_000)
@@ -104,6 +106,21 @@ def test_consumption_stood_still_for_as_long_as_nobody_committed() -> None:
     # Out: silent from 6:00 to 6:10. Back: from 6:40 to 6:53. A gap of 5 s is usual.
     assert pauses == [5_000, 8_000, 5_000, 8_000]
     assert "stood still for 26.0 s in all, 8.0 s at the longest" in said(tale).text
+
+
+def test_pauses_finer_than_commits_are_not_given_in_figures() -> None:
+    tale = slow_consumer(1)
+    tale.activities = [a._replace(median_gap_ms=20_000) for a in tale.activities]
+    text = said(tale).text
+    assert "each was over before the group's next commits were due" in text
+    assert "stood still" not in text
+
+
+def test_a_storm_of_one_slow_consumer_is_told_after_it() -> None:
+    row = said(slow_consumer(4, limit_ms=75_000, rests_ms=30_000))
+    assert row.verdict == "SLOW_CONSUMER"
+    assert "mostly: member polled too slowly" in row.text
+    assert len(row.advice) == 5
 
 
 def test_once_is_a_warning_and_long_ago_is_to_be_known() -> None:
