@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from .inputs import Inputs
 from .lake.compaction import AT_FOLDERS, Merged, compact
 from .lake.writer import Writer
-from .layers.batch import Batch, Layer
+from .layers.batch import Batch, Broken, Layer
 from .samples import Samples
 from .source.source import SourceError
 
@@ -70,6 +70,7 @@ class Done(NamedTuple):
     records: int
     left: int
     seconds: float
+    broken: tuple[Broken, ...] = ()
     merged: tuple[Merged, ...] = ()
 
 
@@ -169,7 +170,8 @@ def run_batch(
         inputs={"events": event_ends, "samples": samples.position()},
         as_of=batch.now,
     )
-    return Done(committed.batch_id, records, plan.left, time.monotonic() - begun)
+    seconds = time.monotonic() - begun
+    return Done(committed.batch_id, records, plan.left, seconds, tuple(batch.broken))
 
 
 def source_error(error: Exception) -> str | None:

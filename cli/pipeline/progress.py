@@ -52,6 +52,7 @@ def _lines(told: Told) -> list[str]:
     done = f"batch {told.batch_id}: {told.records:,} records in {told.seconds:.1f} s"
     return [
         f"{done} ({rate:,.0f} records/s){behind}",
+        *(f"{one.table}: {one.rows:,} not as expected ({one.expectation})" for one in told.broken),
         *(f"{one.table}: {one.folders} folders merged into one" for one in told.merged),
     ]
 

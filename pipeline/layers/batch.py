@@ -7,7 +7,7 @@ decoded once, and no plan grows from layer to layer.
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow.dataset as ds
 
@@ -20,13 +20,21 @@ from ..lake.writer import Writer
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Batch", "Layer"]
+__all__ = ["Batch", "Broken", "Layer"]
 
 # The columns by which the inputs tell the time. Samples and events are ahead of a log that has not
 # been read to its end: what it tells next would be older than the batch before.
 _RECORDS = ("bronze_commit", "bronze_group", "bronze_other")
 _AHEAD = (("bronze_log_end", "sampled_at"), ("bronze_event", "ts"))
 _NO_TIME = datetime.fromtimestamp(0, UTC)
+
+
+class Broken(NamedTuple):
+    """So many rows of a table were not as expected (expectations.py)."""
+
+    table: str
+    expectation: str
+    rows: int
 
 
 class Batch:
@@ -53,6 +61,7 @@ class Batch:
         self.caught_up = caught_up
         self._writer = writer
         self._before = writer.lake
+        self.broken: list[Broken] = []
         self._kept: list[DataFrame] = []
 
     @property
@@ -137,10 +146,16 @@ class Batch:
         return self._kept[-1]
 
     def write(self, tables: "Mapping[str, DataFrame]") -> None:
-        """What a layer has returned. Raises WrongRows."""
+        """What a layer has returned, but for rows that break an expectation that drops; `broken`
+        then says how many break which. Raises WrongRows."""
+        from .expectations import counts, watched
+
         try:
             for name, rows in tables.items():
-                write_frame(self._writer, name, rows)
+                seen, observation = watched(name, rows)
+                write_frame(self._writer, name, seen)
+                if observation is not None:
+                    self.broken += [Broken(name, *each) for each in counts(observation).items()]
         finally:
             for rows in self._kept:
                 rows.unpersist()

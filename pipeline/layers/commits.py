@@ -38,7 +38,9 @@ def _in_order() -> "WindowSpec":
 def tables(batch: "Batch") -> dict[str, DataFrame]:
     commits, groups, others = (batch.new(f"bronze_{kind}") for kind in ("commit", "group", "other"))
     samples = batch.old("state_log_end").unionByName(batch.new("bronze_log_end"))
-    found = {"state_log_end": log_ends.remembered(samples, batch.now)}
+    found = {}
+    if batch.rows("bronze_log_end"):
+        found["state_log_end"] = log_ends.remembered(samples, batch.now)
     place, pending = batch.old("state_place"), batch.old("state_open_txn")
     reach = places.reach_of([commits, groups, others], place)
     if reach is None:

@@ -61,6 +61,7 @@ def lake_of(spark: Any, path: Path, world: World, batches: list[list[Row]]) -> L
                 writer.write("bronze_log_end", pa.Table.from_pylist(samples))
             for layer in LAYERS:
                 batch.write(layer.tables(batch))
+            assert batch.broken == []
             writer.commit(cluster=CLUSTER, positions={}, inputs={}, as_of=batch.now)
     return Lake(path)
 
