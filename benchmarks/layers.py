@@ -90,7 +90,9 @@ def measure(records: int, folder: Path) -> dict[str, Any]:
                 "startingOffsets": json.dumps({str(number): at for number, at in start.items()}),
                 "endingOffsets": json.dumps({str(number): at for number, at in upto.items()}),
             }
-            reader = spark.read.format("kohort").options(path=str(log), **limits)
+            reader = spark.read.format("kohort").options(
+                path=str(log), pushFilters="true", **limits
+            )
             writer.begin()
             batch = Batch(spark, writer, "bench", reader.load, origin=str(log))
             batches.append(spent_on(batch, jvm))
