@@ -151,7 +151,10 @@ class Client:
 
     async def _beat(self) -> None:
         while True:
-            await self.world.tasks.sleep(HEARTBEAT_MS)
+            # Whether the user still polls is looked at between heartbeats, too.
+            until_slow_ms = self._polled_ms + self.max_poll_ms + BACKOFF_MS - self.world.now_ms()
+            looks_early = self.generation >= 0 and 0 < until_slow_ms < HEARTBEAT_MS
+            await self.world.tasks.sleep(until_slow_ms if looks_early else HEARTBEAT_MS)
             await self._awake()
             if self.generation < 0 or self._is_joining:
                 continue

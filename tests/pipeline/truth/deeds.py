@@ -89,8 +89,9 @@ class GroupScript:
     async def slow_poll(self) -> None:
         """Records that take longer than max.poll.interval.ms."""
         client = self._client(self._one())
-        ms = round(client.max_poll_ms * self.chance.uniform(1.05, 2.0)) + 5_000
-        client.slow_ms = ms
+        # Often just a little longer: then it is back before the others have joined the round.
+        longer = self.chance.choice((1.0, 1.05, self.chance.uniform(1.05, 2.0)))
+        client.slow_ms = round(client.max_poll_ms * longer) + self.chance.randint(1_000, 5_000)
         # Whoever is slow while others rebalance is not waited for longer than that.
         causes = {Cause.SLOW_POLL, Cause.REBALANCE_TIMEOUT}
         if client.instance_id is not None:  # it says nothing, and its heartbeats end

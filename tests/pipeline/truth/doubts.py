@@ -31,6 +31,14 @@ OWNED_NOTHING = "went and had owned nothing"
 CAUGHT_UP = "went when there was nothing to commit"
 SAME_TIMEOUTS = "went after a silence that either of its timeouts explains"
 NO_OFFSETS = "an empty group without offsets is forgotten at the next sweep"
+REASONS = (
+    CAME_AND_WENT,
+    NEVER_COMMITTED,
+    OWNED_NOTHING,
+    CAUGHT_UP,
+    SAME_TIMEOUTS,
+    NO_OFFSETS,
+)
 
 # How long after a timeout its end shows: commits come every 5 s, heartbeats every 3 s.
 SLACK_MS = 10_000

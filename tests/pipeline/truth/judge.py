@@ -119,7 +119,7 @@ def read_events(folder: Path) -> dict[str, list[Event]]:
 def read_log_ends(folder: Path, sample_ms: int) -> list[LogEnd]:
     """From the topics' segments: a batch says when it was written, and where the log then ended."""
     found = list[LogEnd]()
-    for path in folder.glob("topic-*/*.log"):
+    for path in folder.glob("[!_]*-*/*.log"):
         topic, _, index = path.parent.name.rpartition("-")
         due_ms = 0
         for ms, end in _batches(path.read_bytes()):

@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 from kohort.offsets.causes import Cause
+from truth.doubts import REASONS
 from truth.judge import Matrix, judge
 from truth.world import World
 
@@ -17,6 +18,9 @@ SEEDS = range(1_000, 1_014)
 
 # What is hard: a member is gone, and the log does not say why.
 DEPARTURES = {Cause.SLOW_POLL, Cause.SESSION_TIMEOUT, Cause.LEFT_CLEANLY, Cause.RESTARTED}
+
+
+DOCS = Path(__file__).parents[3] / "docs" / "diagnosis.md"
 
 
 @cache
@@ -43,3 +47,14 @@ def test_why_members_went_is_told_as_well_where_it_is_hard(with_events: bool, le
     matrix = matrices()[with_events].only({cause.name for cause in DEPARTURES})
     assert matrix.total >= 80
     assert matrix.share >= least, "\n".join(matrix.lines())
+
+
+def test_the_docs_name_every_doubt_that_counts_as_right() -> None:
+    table = DOCS.read_text().split("## What cannot be told from the log")[1].split("\n## ")[0]
+    named = [line.split("|")[1].strip() for line in table.splitlines() if line.startswith("| ")]
+    assert set(REASONS) <= set(named)
+    # What it looks like in the log is right there, too (doubts.LOOKS_LIKE).
+    assert set(named[1:]) - set(REASONS) == {
+        "removed by an administrator",
+        "the leader asked for a new assignment",
+    }
