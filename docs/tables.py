@@ -12,6 +12,7 @@ from typing import Any
 from kohort.broker.config_keys import BROKER_KEYS
 from kohort.console.endpoints import SECTIONS
 from kohort.pipeline.answers.rows import Change, Diagnosis, Lag, Storm
+from kohort.pipeline.tables import TABLES
 from kohort.protocol.apis import APIS
 from kohort.topics.config_def import ConfigKey, text_of
 from kohort.topics.config_keys import BROKER_SYNONYMS
@@ -80,6 +81,15 @@ def answer_table() -> str:
     return "\n".join(rows)
 
 
+def lake_table() -> str:
+    rows = ["| table | a row is | it grows | columns |", "|---|---|---|---|"]
+    rows += [
+        f"| `{name}` | {table.grain} | {table.growth} | {quoted(table.schema.names)} |"
+        for name, table in TABLES.items()
+    ]
+    return "\n".join(rows)
+
+
 def quoted(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
@@ -112,6 +122,7 @@ def main() -> int:
         ("docs/howto.md", "howtos", howtos()),
         ("docs/control.md", "endpoints", control_table()),
         ("docs/pipeline.md", "fields", answer_table()),
+        ("docs/pipeline.md", "lake", lake_table()),
     ):
         page = (ROOT / file).read_text(encoding="utf-8")
         if (fresh := with_table(page, name, table)) != page:
