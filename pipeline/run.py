@@ -44,6 +44,8 @@ LAYERS: Final = (
     "activity",
     "minutes",
     "jumps",
+    "stories",
+    "status",
 )
 # Behind these the samples are read: they say which topics have been committed to, and when.
 BRONZE: Final = "bronze"

@@ -12,7 +12,6 @@ from .inputs import Inputs
 from .lake.reader import Lake
 from .layers.batch import Batch
 from .source.ends import Span
-from .state_tables import STATE
 
 __all__ = ["Samples"]
 
@@ -29,9 +28,7 @@ class Samples:
         told = lake.manifest.inputs.get("samples", {})
         self._looked_to = _time(told.get("looked_to"))
         self._newest = _time(told.get("newest"))
-        self._known: set[str] = set()
-        if "state_commit" in STATE:
-            self._known.update(lake.read("state_commit", ["topic"])["topic"].unique().to_pylist())
+        self._known = set(lake.read("state_commit", ["topic"])["topic"].unique().to_pylist())
 
     def of_now(self) -> pa.Table:
         """What has become known of topics that groups have committed to since it was last asked;
