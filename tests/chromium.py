@@ -50,6 +50,9 @@ def opened(page: Path, profile: Path, width: int = 1240, height: int = 900) -> I
     with os.fdopen(command_out, "wb", 0) as to_browser, os.fdopen(answer_in, "rb") as from_browser:
         try:
             browser = Browser(to_browser, from_browser)
+            # A window is never narrower than 500; a view may be.
+            view = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+            browser.ask("Emulation.setDeviceMetricsOverride", **view)
             browser.show(page)
             yield browser
         finally:
