@@ -140,6 +140,11 @@ class History:
             _step(before, after) for before, after in zip([None, *records], records, strict=False)
         ]
 
+    @property
+    def _begins_with_the_group(self) -> bool:
+        """Nothing was committed before."""
+        return any(record.tombstone or (record.generation or 0) <= 1 for record in self.records[:1])
+
     def activity(self, generation: Generation | None) -> list[Activity]:
         """Commits under a record of the group; of None: those before any."""
         return self._of_generation.get(generation.log_offset if generation else None, [])
@@ -185,17 +190,23 @@ class History:
         """Was there a record that the member had not committed yet, at any time between? None: no
         sample says so. An idle member is silent too, and that proves nothing."""
         committed = self._committed_up_to(generation, member)
-        answer: bool | None = None
+        idle: list[bool] = []
         for at in member.assigned or ():
-            times = self._end_times.get(at, [])
-            # One sample before counts: what was there already is there still.
-            first = max(bisect_right(times, since) - 1, 0)
-            for end in self._ends.get(at, [])[first : bisect_right(times, until)]:
-                position = committed.get(at, end.log_start or 0)
-                if end.log_end > position:
-                    return True
-                answer = False
-        return answer
+            times, ends = self._end_times.get(at, []), self._ends.get(at, [])
+            first, last = bisect_right(times, since), bisect_right(times, until)
+            position = committed.get(at)
+            if position is None and self._begins_with_the_group:
+                position = next((end.log_start for end in ends if end.log_start is not None), 0)
+            if position is None:
+                idle.append(False)  # committed before the story begins, and who knows where
+                continue
+            # A log only grows: what was there before is there still, and what is not there in the
+            # second half, or later, was not there before.
+            if last and ends[last - 1].log_end > position:
+                return True
+            late = bisect_right(times, (since + until) // 2)
+            idle.append(any(end.log_end <= position for end in ends[max(first, late) :]))
+        return False if idle and all(idle) else None
 
     def _committed_up_to(self, generation: Generation, member: Member) -> dict[TopicPartition, int]:
         mine = set(member.assigned or ())

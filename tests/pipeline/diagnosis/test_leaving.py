@@ -55,6 +55,25 @@ def test_an_idle_member_is_silent_too_and_that_proves_nothing(silence_ms: int) -
     assert told(without_b(silence_ms, ahead=0)) == ("LEFT_UNKNOWN", "low")
 
 
+@pytest.mark.parametrize(
+    ("sampled_ms", "ahead", "cause"),
+    [
+        (WAS_AT_MS - 200_000, 0, "SLOW_POLL"),  # before the silence, or early in it: says nothing
+        (WAS_AT_MS - 40_000, 0, "SLOW_POLL"),
+        (WAS_AT_MS - 20_000, 0, "LEFT_UNKNOWN"),
+        (WAS_AT_MS + 600_000, 0, "LEFT_UNKNOWN"),  # a log only grows
+        (WAS_AT_MS + 600_000, 9, "SLOW_POLL"),  # when they came is not known
+        (WAS_AT_MS - 200_000, 9, "SLOW_POLL"),
+    ],
+)
+def test_only_a_sample_from_late_in_a_silence_says_that_nothing_was_to_be_read(
+    sampled_ms: int, ahead: int, cause: str
+) -> None:
+    tale = without_b(76_000, B._replace(rebalance_timeout_ms=76_000))
+    tale.log_end(sampled_ms, ahead, 1)
+    assert told(tale)[0] == cause
+
+
 def test_an_idle_member_that_commits_by_the_clock_is_missed_all_the_same() -> None:
     tale = Tale()
     tale.generation(A, B)
@@ -161,6 +180,20 @@ def test_a_member_that_commits_nothing_since_the_generation_began_was_slow_from_
     assert told(tale) == ("SLOW_POLL", "low")
     tale.log_end(3 * MINUTE, 50, 1)
     assert told(tale) == ("SLOW_POLL", "medium")
+
+
+@pytest.mark.parametrize(("number", "cause"), [(1, "SLOW_POLL"), (2, "LEFT_UNKNOWN")])
+def test_who_has_never_committed_had_work_only_if_the_story_begins_with_the_group(
+    number: int, cause: str
+) -> None:
+    """In a story that begins later its partitions may have been idle ever since."""
+    tale = Tale()
+    tale.generation(A, B, number=number)
+    tale.commits(A, until=305_000)
+    for at in range(0, 310_000, 30_000):
+        tale.log_end(at, 50, 1)
+    tale.generation(A_ALONE, at=305_000)
+    assert told(tale)[0] == cause
 
 
 def test_a_crash_whose_client_is_back_in_the_same_round_is_a_crash() -> None:
