@@ -2,11 +2,11 @@
 
 batch.py  what a layer is given, and how it answers. Start here
 bronze.py  what was read, parted by kind
-generations.py, ownership.py  a group's records beside what came before; who owned what
+generations.py, ownership.py, limits.py  a group's records beside what came before; who owned what
 gathering.py, story_rows.py, stories.py  a group's story, and what the rules make of it
+windows.py, status_rows.py, status.py  how groups are now
 commits.py  each commit beside the one before it; places.py: where the log has gaps
     as_of.py: what was in force; transactions.py: what is held back; log_ends.py: lag
 activity.py, minutes.py, jumps.py  what commits add up to, and offsets that went astray
 expectations.py  what rows have to be, and how many are not
-windows.py, status_rows.py, status.py  how groups are now
 """

@@ -12,22 +12,15 @@ from pyspark.sql import functions as F
 
 from ..state_tables import STATE
 from ..tables import TABLES
+from .limits import REMEMBERED_MAX, REMEMBERED_MEMBERS_MAX, REMEMBERED_MIN, REMEMBERED_MS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from .batch import Batch
 
-__all__ = ["gaps_of", "generations", "newest", "remembered", "settled", "tables"]
+__all__ = ["gaps_of", "generations", "newest", "remembered", "tables"]
 
-# What later batches look back on. An hour: `rebalances_1h`; rules look back 15 minutes, storms 5.
-# The last ones always: the record before, and a cooperative rebalance's two phases.
-# Never more than 200 rows of a group, nor 20,000 members in them (some 10 MB as Python objects, in
-# the memory of one task): with 100 members 200 generations, with 1,000 twenty.
-REMEMBERED_MS: Final = 3_600_000
-REMEMBERED_MIN: Final = 3
-REMEMBERED_MAX: Final = 200
-REMEMBERED_MEMBERS_MAX: Final = 20_000
 FORGOTTEN_AFTER: Final = timedelta(days=1)
 
 _GROUP: Final = ["cluster", "group"]
@@ -120,32 +113,6 @@ def remembered(
         gone = "newest_kind = 'TOMBSTONE'"
         rows = rows.where(~F.expr(gone) | (F.col("newest_at") > F.lit(now - FORGOTTEN_AFTER)))
     return rows.select(*names)
-
-
-def settled(state: "DataFrame") -> "DataFrame":
-    """Of each group in `state`: the newest record of which all that can be told has been
-    (`log_offset`, -1: none), and its time (`settled_at`).
-
-    That is half of what is remembered: the other half lies between such a record and the oldest
-    that a rule may look back to from the next.
-    """
-    old = (
-        (F.col("n") > REMEMBERED_MAX // 2)
-        | (F.col("members_so_far") > REMEMBERED_MEMBERS_MAX // 2)
-        | (F.col("age_ms") > REMEMBERED_MS // 2)
-    ) & (F.col("n") > 1)
-    # The oldest that is remembered, of a group that is older: what came before it is forgotten.
-    oldest = F.col("n") == F.max("n").over(Window.partitionBy(*_GROUP))
-    told = F.when(old | (oldest & F.col("prev_log_offset").isNotNull()), F.col("log_offset"))
-    return (
-        _by_age(state)
-        .withColumn("told", told)
-        .groupBy(*_GROUP)
-        .agg(
-            F.coalesce(F.max("told"), F.lit(-1)).alias("log_offset"),
-            F.max_by("at", "told").alias("settled_at"),
-        )
-    )
 
 
 def _by_age(rows: "DataFrame") -> "DataFrame":

@@ -12,7 +12,6 @@ from ..lake.frames import spark_schema
 from ..state_tables import STATE
 from ..tables import TABLES
 from .gathering import gathered, removals, touched
-from .generations import settled
 from .story_rows import TOLD, told
 
 if TYPE_CHECKING:
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["activities", "tables"]
 
 _GROUP: Final = ["cluster", "group"]
+_LIVES: Final = "gold_group_lifecycle"
 _KEY: Final = [*_GROUP, "topic", "partition"]
 # Tombstones that a later batch may need: a group's own follows those of its offsets at once, and a
 # topic is deleted from all groups within a minute.
@@ -34,6 +34,9 @@ def tables(batch: "Batch") -> "dict[str, DataFrame]":
     if not any(map(batch.rows, ("silver_generation", "silver_commit", "bronze_event"))):
         return found
     groups = batch.keep(touched(batch))
+    if groups.isEmpty():  # most batches of calm groups: they have only committed again
+        lives = _went_on(batch.old(_LIVES), batch.new("silver_activity"))
+        return found | {_LIVES: lives.select(*TABLES[_LIVES].schema.names)}
     as_of_ms = int(batch.now.timestamp() * 1000)
     rows = batch.keep(
         gathered(batch, groups)
@@ -43,28 +46,26 @@ def tables(batch: "Batch") -> "dict[str, DataFrame]":
     for name in TOLD.names:
         if name in TABLES:
             fresh = rows.selectExpr(f"inline({name})")
-            found[name] = _carried(batch, name, groups, rows).unionByName(fresh)
+            found[name] = _carried(batch, name, rows).unionByName(fresh)
     return found
 
 
-def _carried(batch: "Batch", table: str, groups: "DataFrame", rows: "DataFrame") -> "DataFrame":
+# Which rows of a group stay as they are although it is told anew.
+_SETTLED: Final = {
+    "gold_rebalance_storm": "coalesce(from_ts < storms_since, true)",
+    _LIVES: "false",
+}
+
+
+def _carried(batch: "Batch", table: str, rows: "DataFrame") -> "DataFrame":
     """The rows of a gold table that stay as they are."""
-    names = TABLES[table].schema.names
-    others = batch.carried(table, groups).select(*names)
-    if table == "gold_group_lifecycle":
-        return _went_on(others, batch.new("silver_activity")).select(*names)
-    theirs = batch.old(table).join(groups, _GROUP, "left_semi")
-    if table == "gold_rebalance_storm":
-        since = rows.select(*_GROUP, "storms_since")
-        theirs = theirs.join(since, _GROUP, "left").where("coalesce(from_ts < storms_since, true)")
-    else:
-        known = settled(batch.old("state_generation"))
-        known = known.select(*_GROUP, F.col("log_offset").alias("settled"))
-        # A group that is forgotten has come back: nothing of its old times changes.
-        theirs = theirs.join(known, _GROUP, "left").where(
-            "settled IS NULL OR log_offset <= settled"
-        )
-    return others.unionByName(theirs.select(*names))
+    told_anew = rows.select(*_GROUP, "settled", "storms_since", F.lit(True).alias("told_anew"))
+    stays = _SETTLED.get(table, "settled IS NULL OR log_offset <= settled")
+    others = batch.old(table).join(F.broadcast(told_anew), _GROUP, "left")
+    others = others.where(f"told_anew IS NULL OR ({stays})")
+    if table == _LIVES:
+        others = _went_on(others, batch.new("silver_activity"))
+    return others.select(*TABLES[table].schema.names)
 
 
 def _went_on(lives: "DataFrame", activity: "DataFrame") -> "DataFrame":

@@ -5,12 +5,12 @@ order. Times are milliseconds in it, as the rules have them; in gold they are ti
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..columns import STRING, TIME, columns
+from ..columns import LONG, STRING, TIME, columns
 from ..diagnosis.lifecycle import lifecycle
 from ..diagnosis.rebalances import account
 from ..diagnosis.rows import GroupLifecycle, MemberExit, Rebalance
@@ -27,6 +27,7 @@ from ..diagnosis.story import (
     TopicPartition,
 )
 from ..tables import TABLES
+from .limits import REMEMBERED_MAX, REMEMBERED_MEMBERS_MAX, REMEMBERED_MS
 
 __all__ = ["TOLD", "generation_of", "list_of", "parts_of", "rows_of", "story_of", "told"]
 
@@ -46,6 +47,8 @@ _GOLD: Final = (
 TOLD: Final = pa.schema(
     [
         *columns(cluster_=STRING, group_=STRING),
+        # Rows of records up to there stay as they are; null: all that there are.
+        *columns(settled=LONG),
         # The first rebalance that storms were looked for from: what began earlier stays as it was.
         *columns(storms_since=TIME),
         *[pa.field(name, list_of(name)) for name in _GOLD],
@@ -57,12 +60,13 @@ TOLD: Final = pa.schema(
 def told(parts: pa.Table, as_of_ms: int) -> pa.Table:
     """The rules' answers for the group that `parts` are of."""
     story = story_of(parts, as_of_ms)
-    settled = max((row["log_offset"] for row in parts_of(parts, "settled")), default=-1)
+    until = settled(parts)
+    after = -1 if until is None else until
     account_ = account(story)
-    rebalances = [row for row in account_.rebalances if row.log_offset > settled]
-    exits = [row for row in account_.exits if row.log_offset > settled]
-    earlier = [Rebalance(**row) for row in parts_of(parts, "gold_rebalance")]
-    earlier_exits = [MemberExit(**row) for row in parts_of(parts, "gold_member_exit")]
+    rebalances = [row for row in account_.rebalances if row.log_offset > after]
+    exits = [row for row in account_.exits if row.log_offset > after]
+    earlier = _settled_rows(Rebalance, parts, "gold_rebalance", until)
+    earlier_exits = _settled_rows(MemberExit, parts, "gold_member_exit", until)
     all_rebalances = sorted([*earlier, *rebalances], key=lambda row: row.log_offset)
     all_exits = sorted([*earlier_exits, *exits], key=lambda row: row.log_offset)
     times = [row.synced_at if row.joined_at is None else row.joined_at for row in all_rebalances]
@@ -71,17 +75,54 @@ def told(parts: pa.Table, as_of_ms: int) -> pa.Table:
         "gold_rebalance": rebalances,
         "gold_rebalance_storm": storms(all_rebalances, all_exits),
         "gold_member_exit": exits,
-        "gold_skew": [row for row in skews(story) if row.log_offset > settled],
+        "gold_skew": [row for row in skews(story) if row.log_offset > after],
         "gold_group_lifecycle": [_grown(lifecycle(story), parts)],
     }
     row = {
         "cluster": story.cluster,
         "group": story.group,
+        "settled": until,
         "storms_since": min(known) * 1000 if known else None,
     }
     return pa.Table.from_pylist(
         [row | {name: rows_of(name, rows) for name, rows in answers.items()}], schema=TOLD
     )
+
+
+def settled(parts: pa.Table) -> int | None:
+    """The newest record of which all that can be told has been told: of what is remembered the
+    older half, as the other half lies between it and the oldest that a rule may look back to from
+    the next. -1: none; None: nothing is remembered of the group, and nothing of then changes.
+    """
+    rows = [row for row in parts_of(parts, "generation") if row["remembered"]]
+    if not rows:
+        return None
+    rows.sort(key=lambda row: -row["log_offset"])
+    newest_ms, members = _time(rows[0]), 0
+    for place, row in enumerate(rows):
+        members += max(len(row["members"]), 1)
+        is_old = (
+            place >= REMEMBERED_MAX // 2
+            or members > REMEMBERED_MEMBERS_MAX // 2
+            or newest_ms - _time(row) > REMEMBERED_MS // 2
+        )
+        if place and is_old:
+            return int(row["log_offset"])
+    # The oldest that is remembered, of a group that is older: what was before it is forgotten.
+    return -1 if rows[-1]["is_first"] else int(rows[-1]["log_offset"])
+
+
+def _time(row: dict[str, Any]) -> int:
+    return row["append_ms"] or row["state_ms"] or 0
+
+
+Row = TypeVar("Row", Rebalance, MemberExit)
+
+
+def _settled_rows(kind: type[Row], parts: pa.Table, table: str, until: int | None) -> list[Row]:
+    """Rows of gold that storms may go back to."""
+    rows = parts_of(parts, table)
+    return [kind(**row) for row in rows if until is None or row["log_offset"] <= until]
 
 
 def _grown(life: GroupLifecycle, parts: pa.Table) -> GroupLifecycle:
@@ -133,7 +174,8 @@ def story_of(parts: pa.Table, as_of_ms: int) -> Story:
 
 
 def generation_of(row: dict[str, Any]) -> Generation:
-    return Generation(**row | {"members": tuple(map(_member, row["members"]))})
+    fields = {name: row[name] for name in Generation._fields}
+    return Generation(**fields | {"members": tuple(map(_member, row["members"]))})
 
 
 def rows_of(table: str, rows: Iterable[NamedTuple]) -> list[dict[str, Any]]:
@@ -151,7 +193,9 @@ def rows_of(table: str, rows: Iterable[NamedTuple]) -> list[dict[str, Any]]:
 
 
 def parts_of(parts: pa.Table, part: str) -> list[dict[str, Any]]:
-    """The parts of one name."""
+    """The parts of one name; none where the lake has no events, or no samples."""
+    if part not in parts.column_names:
+        return []
     column = parts[part]
     return column.filter(pc.is_valid(column)).to_pylist()  # type: ignore[no-any-return]
 

@@ -10,7 +10,7 @@ from kohort.pipeline.tables import TABLES
 T0 = 1_800_000_000_000
 MINUTE = 60_000
 NAMES = (
-    *("generation", "activity", "removal", "log_end", "event", "settled", "window"),
+    *("generation", "activity", "removal", "log_end", "event", "window"),
     *(name for name in TABLES if name.startswith("gold_")),
 )
 
@@ -47,6 +47,8 @@ def record(log_offset: int, at_ms: int, *members: dict[str, Any]) -> dict[str, A
         "append_ms": at_ms,
         "members": list(members),
         "history_complete": True,
+        "is_first": log_offset == 1,
+        "remembered": False,
     }
 
 
@@ -68,8 +70,10 @@ def test_rows_that_are_settled_are_not_told_again_but_count_in_storms() -> None:
     life = whole["gold_group_lifecycle"][0]
     later = story_rows.told(
         parts(
-            generation=[*records[2:], record(6, T0 + 6 * MINUTE, member(1, 0, 1))],
-            settled=[{"log_offset": 3}],
+            generation=[
+                *(r | {"remembered": True} for r in records[2:]),
+                record(6, T0 + 6 * MINUTE, member(1, 0, 1)),
+            ],
             gold_rebalance=[in_ms(row) for row in whole["gold_rebalance"][:3]],
             gold_member_exit=[in_ms(row) for row in whole["gold_member_exit"][:2]],
             gold_group_lifecycle=[in_ms(life) | {"last_commit": T0}],
