@@ -96,7 +96,9 @@ class GroupScript:
         causes = {Cause.SLOW_POLL, Cause.REBALANCE_TIMEOUT}
         if client.instance_id is not None:  # it says nothing, and its heartbeats end
             causes.add(Cause.SESSION_TIMEOUT)
-        self.ledger.gone(client.member_id, client.place, causes)
+        # A static one that is back in time takes its own place, under a new id.
+        back = {Cause.STATIC_REPLACED} if client.instance_id is not None else set()
+        self.ledger.gone(client.member_id, client.place, causes, causes | back)
 
     async def crash(self) -> None:
         self._kill(self._one())
