@@ -5,7 +5,7 @@ whatever point, leaves the lake as it was, and the same records are read again.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
@@ -100,17 +100,21 @@ def run(
     once: bool = False,
     tell: Tell = lambda _told: None,
     wait: Callable[[float], bool] = lambda _seconds: False,
+    through: Mapping[str, Layer] | None = None,
 ) -> bool:
     """Batch after batch until the log holds no more; with `every_s` it is looked at time and again.
     Returns whether the lake has all that the log held.
 
     `spark` is called when there is something to do. `wait(seconds)` returns early, and True, when
-    the run is to end. Raises LakeError, SourceError, OSError, NoSpark, and what Spark raises.
+    the run is to end. `through`: other layers than all. Raises LakeError, SourceError, OSError,
+    NoSpark, and what Spark raises.
     """
     while True:
         begun = time.monotonic()
         try:
-            done = run_batch(spark, writer, inputs, records_max=records_max, tell=tell)
+            done = run_batch(
+                spark, writer, inputs, records_max=records_max, tell=tell, through=through
+            )
         except Exception as error:
             said = source_error(error)
             if every_s is None or said is None:
@@ -134,7 +138,7 @@ def run_batch(
     *,
     records_max: int = RECORDS_MAX,
     tell: Tell = lambda _told: None,
-    through: dict[str, Layer] | None = None,
+    through: Mapping[str, Layer] | None = None,
 ) -> Done | None:
     """One batch; null: nothing is new. Raises LakeError, SourceError, OSError, and what Spark
     raises."""
