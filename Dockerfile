@@ -1,5 +1,5 @@
-# kohort as an image, in two targets: `broker` (the default) and `demo`, whose producer and
-# consumers are ordinary kafka-python programs.
+# kohort as an image, in three targets: `broker` (the default), `pipeline`, which has Spark and a Java
+# to run it, and `demo`, whose producer and consumers are ordinary kafka-python programs.
 FROM python:3.13-slim AS wheel
 WORKDIR /src
 COPY . .
@@ -11,6 +11,19 @@ RUN pip install --no-cache-dir /wheels/*.whl
 COPY demo /demo
 WORKDIR /demo
 USER nobody
+
+FROM python:3.13-slim AS pipeline
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends default-jre-headless \
+    && rm -rf /var/lib/apt/lists/*
+COPY --from=wheel /wheels /wheels
+RUN pip install --no-cache-dir "$(ls /wheels/*.whl)[pipeline]" \
+    && useradd --system --create-home kohort \
+    && install --directory --owner kohort /lake
+USER kohort
+VOLUME /lake
+ENTRYPOINT ["kohort"]
+CMD ["pipeline", "run", "--log", "/data", "--lake", "/lake", "--follow"]
 
 FROM python:3.13-slim AS broker
 COPY --from=wheel /wheels /wheels

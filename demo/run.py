@@ -23,6 +23,7 @@ from kafka import KafkaAdminClient
 from kafka.admin import NewTopic
 from rich.console import Console
 from rich.table import Table
+from why import say_why
 
 HERE = Path(__file__).parent
 TOPIC, GROUP, PARTITIONS = "lines", "word-count", 6
@@ -279,7 +280,8 @@ def main() -> int:
                 done = len(demo.lines)
                 demo.until(lambda: len(demo.words) == done and bool(demo.sent), "the last lines")
                 demo.until(lambda: sum(demo.acknowledged.values()) >= done, "the last commits")
-            return 0 if show(demo, before, after, demo.committed()) else 1
+            held = show(demo, before, after, demo.committed())
+            return 0 if say_why(console, demo.folder, GROUP) and held else 1
         except Failed as failure:
             console.print(f"[red]FAILED[/]: {failure}; {shares(demo) or 'nobody has anything'}")
             show_logs(demo)
