@@ -1,17 +1,15 @@
 """The wheel: nothing of it lands beside `kohort`, and projects with folders like ours live on."""
 
 import os
-import shutil
 import site
-import subprocess
 import sys
 import venv
 import zipfile
 from pathlib import Path
 
 import pytest
+from wheels import built_wheel, run
 
-ROOT = Path(__file__).parents[2]
 PARTS = (
     "assignors",
     "broker",
@@ -26,24 +24,9 @@ PARTS = (
 )
 
 
-def run(*command: str | Path, cwd: Path, **env: str) -> str:
-    done = subprocess.run(
-        list(map(str, command)), cwd=cwd, env={**os.environ, **env}, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built from a copy, so that the tree that is tested stays as it is."""
-    folder = tmp_path_factory.mktemp("wheel")
-    ignored = shutil.ignore_patterns(".*", "build", "dist", "*.egg-info", "__pycache__", "results")
-    source = shutil.copytree(ROOT, folder / "source", ignore=ignored)
-    build = (sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder)
-    run(*build, cwd=source, PYTHONWARNINGS="ignore")
-    (built,) = folder.glob("*.whl")
-    return built
+    return built_wheel(tmp_path_factory.mktemp("wheel"))
 
 
 def test_the_wheel_holds_one_package_and_its_metadata(wheel: Path) -> None:

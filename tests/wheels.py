@@ -1,0 +1,28 @@
+"""The project as a wheel: what users install, and what a cluster of Spark's is handed."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+
+def run(*command: str | Path, cwd: Path, **env: str) -> str:
+    """What it prints; it has to succeed."""
+    done = subprocess.run(
+        list(map(str, command)), cwd=cwd, env={**os.environ, **env}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def built_wheel(folder: Path) -> Path:
+    """Built from a copy, so that the tree that is tested stays as it is."""
+    ignored = shutil.ignore_patterns(".*", "build", "dist", "*.egg-info", "__pycache__", "results")
+    source = shutil.copytree(ROOT, folder / "source", ignore=ignored)
+    build = (sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder)
+    run(*build, cwd=source, PYTHONWARNINGS="ignore")
+    (built,) = folder.glob("*.whl")
+    return built
