@@ -10,8 +10,8 @@ from rich.console import Console
 
 SECONDS_MAX = 180  # Spark starts in seven seconds on a quiet machine, and in sixty on a busy one
 WITHOUT_JAVA = (
-    "With Java 17 or newer (apt install default-jre-headless, brew install openjdk) Spark would now "
-    "read the broker's log and say why the group was rebalanced."
+    "With Java 17 or newer (apt install default-jre-headless, brew install openjdk) Spark would "
+    "now read the broker's log and say why the group was rebalanced."
 )
 
 

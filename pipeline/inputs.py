@@ -13,8 +13,9 @@ import pyarrow as pa
 
 from .columns import SOURCE
 from .lake.errors import LakeError
-from .lake.frames import empty_frame
+from .lake.frames import empty_frame, spark_schema
 from .lake.manifest import Manifest
+from .session import FEW_RECORDS
 from .source.ends import Span, log_ends
 from .source.events import event_ends, read_events
 from .source.source import cluster_id, open_source
@@ -100,9 +101,15 @@ class Inputs:
         return shared({at: (start[at], end) for at, end in ends.items()}, records_max)
 
     def records(self, spark: "SparkSession", plan: Plan) -> "DataFrame":
-        """What is planned, of schema columns.SOURCE; read when Spark needs it."""
+        """What is planned, of schema columns.SOURCE; much of it is read when Spark needs it."""
         if not plan.records:
             return empty_frame(spark, SOURCE)
+        if plan.records <= FEW_RECORDS:
+            # Each Python that Spark starts takes longer to come up than these take to be read.
+            splits = self.source.splits(plan.start, plan.end)
+            batches = [batch for split in splits for batch in self.source.read(split)]
+            rows = pa.Table.from_batches(batches, schema=SOURCE)
+            return spark.createDataFrame(rows, spark_schema(SOURCE))
         from .source.datasource import register
 
         register(spark)

@@ -14,6 +14,7 @@ from .lake.compaction import AT_FOLDERS, Merged, compact
 from .lake.writer import Writer
 from .layers.batch import Batch, Broken, Layer
 from .samples import Samples
+from .session import tune
 from .source.source import SourceError
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def layers() -> dict[str, Layer]:
 
 
 def run(
-    spark: "Callable[[], SparkSession]",
+    spark: "Callable[[int], SparkSession]",
     writer: Writer,
     inputs: Inputs,
     *,
@@ -105,9 +106,9 @@ def run(
     """Batch after batch until the log holds no more; with `every_s` it is looked at time and again.
     Returns whether the lake has all that the log held.
 
-    `spark` is called when there is something to do. `wait(seconds)` returns early, and True, when
-    the run is to end. `through`: other layers than all. Raises LakeError, SourceError, OSError,
-    NoSpark, and what Spark raises.
+    `spark` is called when there is something to do, with how many records that is. `wait(seconds)`
+    returns early, and True, when the run is to end. `through`: other layers than all. Raises
+    LakeError, SourceError, OSError, NoSpark, and what Spark raises.
     """
     while True:
         begun = time.monotonic()
@@ -132,7 +133,7 @@ def run(
 
 
 def run_batch(
-    spark: "Callable[[], SparkSession]",
+    spark: "Callable[[int], SparkSession]",
     writer: Writer,
     inputs: Inputs,
     *,
@@ -149,7 +150,8 @@ def run_batch(
     quiet = not plan.records and event_ends == before.inputs.get("events", {})
     if quiet and not samples.of_now().num_rows:
         return None
-    session = spark()
+    session = spark(plan.records + plan.left)
+    tune(session, plan.records)
     begun = time.monotonic()
     writer.begin()
     tell(Began(writer.batch_id, plan.records, plan.left))

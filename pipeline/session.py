@@ -11,7 +11,11 @@ if TYPE_CHECKING:
     from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
-__all__ = ["NoSpark", "new_session"]
+__all__ = ["FEW_RECORDS", "NoSpark", "new_session", "tune"]
+
+# So many records are read and told in less time than Spark takes to compile programs for them, to
+# start Python for them, and to watch how their tasks do: all of that is left out. Above it pays.
+FEW_RECORDS: Final = 100_000
 
 JAVA_WANTED: Final = 17
 
@@ -37,15 +41,29 @@ _HERE = {
 }
 
 
+_FOR_FEW = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+}
+# The same of the JVM: what runs for half a minute is over before its best compiler is.
+_JVM_FOR_FEW = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
 class NoSpark(Exception):
     """There is no Spark to be had; one sentence that says what to install."""
 
 
 def new_session(
-    master: str | None = None, more: Mapping[str, str] | None = None, log: Path | None = None
+    master: str | None = None,
+    more: Mapping[str, str] | None = None,
+    log: Path | None = None,
+    records: int | None = None,
 ) -> "SparkSession":
     """`master` null: what `spark-submit` says, else all cores of this machine. `log`: a file for
-    what Spark, its JVM and its workers say; null: standard error.
+    what Spark, its JVM and its workers say; null: standard error. `records`: how many it will have
+    to do with at first.
 
     Raises NoSpark.
     """
@@ -63,7 +81,10 @@ def new_session(
         # Or Spark looks for a name of this machine, and complains of what it finds.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     conf = SparkConf().setAppName("kohort")
-    conf.setAll([*_ALWAYS.items(), *(_HERE.items() if here else ()), *(more or {}).items()])
+    conf.setAll([*_ALWAYS.items(), *(_HERE.items() if here else ())])
+    if records is not None and records <= FEW_RECORDS:
+        conf.set("spark.driver.extraJavaOptions", _JVM_FOR_FEW)
+    conf.setAll(list((more or {}).items()))
     if master is not None or not submitted:
         conf.setMaster(master or "local[*]")
     if not submitted and SparkSession.getActiveSession() is None:
@@ -71,6 +92,21 @@ def new_session(
     session = SparkSession.builder.config(conf=conf).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def tune(session: "SparkSession", records: int) -> None:
+    """For a batch of so many; what the user has set stays as it is."""
+    conf = session.sparkContext.getConf()
+    for key, value in _FOR_FEW.items():
+        given = conf.get(key)
+        if given is not None and given != _ALWAYS.get(key):
+            continue
+        if records <= FEW_RECORDS:
+            session.conf.set(key, value)
+        elif given is None:
+            session.conf.unset(key)
+        else:
+            session.conf.set(key, given)
 
 
 def _start_jvm(conf: "SparkConf", log: Path | None) -> None:

@@ -79,13 +79,14 @@ class _Session:
         self._args, self._log, self._progress = args, log, progress
         self._spark: SparkSession | None = None
 
-    def get(self) -> "SparkSession":
+    def get(self, records: int) -> "SparkSession":
         from ...pipeline.session import new_session
 
         if self._spark is None:
             self.stopping.in_batch = False
             with self._progress.starting("Spark starts"):
-                self._spark = new_session(self._args.master, dict(self._args.conf), self._log)
+                more = dict(self._args.conf)
+                self._spark = new_session(self._args.master, more, self._log, records)
             self.stopping.listen()
             self.stopping.in_batch = True
         return self._spark

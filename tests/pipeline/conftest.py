@@ -13,19 +13,17 @@ from kohort.offsets.records import OffsetsRecord, encode
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# The quick compiler and the small collector suit short lives; two tasks show what one hides.
-SMALL = {
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    "spark.driver.memory": "1g",
-    "spark.sql.shuffle.partitions": "2",
-}
+# Two tasks show what one hides.
+SMALL = {"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "2"}
+FEW = 1_000  # records, as tests have
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator["SparkSession"]:
-    from kohort.pipeline.session import new_session
+    from kohort.pipeline.session import new_session, tune
 
-    session = new_session("local[2]", SMALL)
+    session = new_session("local[2]", SMALL, records=FEW)
+    tune(session, FEW)
     yield session
     session.stop()
 

@@ -91,7 +91,7 @@ def pipeline(
     with Writer(lake, passing=passing) as writer:
         inputs = Inputs({"path": str(log)}, cluster="east")
         run(
-            lambda: spark,
+            lambda _records: spark,
             writer,
             inputs,
             records_max=records_max,
@@ -170,9 +170,9 @@ def passing(point):
 
 with Writer(lake, passing=passing) as writer:
     inputs = Inputs({"path": log}, cluster="east")
-    session = new_session("local[1]", log=Path(lake) / "_spark.log")
+    session = new_session("local[1]", records=1_000, log=Path(lake) / "_spark.log")
     through = {name: layer for name, layer in layers().items() if name in names}
-    run(lambda: session, writer, inputs, through=through)
+    run(lambda _records: session, writer, inputs, through=through)
 """
 
 
