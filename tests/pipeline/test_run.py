@@ -195,7 +195,7 @@ def test_a_process_that_is_killed_leaves_a_lake_that_the_next_one_completes(
     ended = subprocess.run(
         [sys.executable, "-c", KILLED, str(log), str(struck), point, *names],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        timeout=900,  # half a minute; on a machine with nine others at work it was four
+        timeout=900,  # half a minute where the machine has nothing else to do
         check=False,
     )
     assert ended.returncode == -signal.SIGKILL
