@@ -37,12 +37,10 @@ def parted(spark: Any, world: World, tmp_path_factory: pytest.TempPathFactory) -
     logs = [
         [row for row in world.records if row["offsets_partition"] == number] for number in numbers
     ]
-    cuts = [sorted(rng.randrange(len(log) + 1) for _ in range(2)) for log in logs]
-    spans = [[(0, one), (one, two), (two, None)] for one, two in cuts]
-    batches = [
-        [row for log, span in zip(logs, spans, strict=True) for row in log[slice(*span[number])]]
-        for number in range(3)
-    ]
+    cuts = [rng.randrange(len(log) + 1) for log in logs]
+    first = [row for log, cut in zip(logs, cuts, strict=True) for row in log[:cut]]
+    then = [row for log, cut in zip(logs, cuts, strict=True) for row in log[cut:]]
+    batches = [first, then]
     return lake_of(spark, tmp_path_factory.mktemp("parted"), world, batches)
 
 
