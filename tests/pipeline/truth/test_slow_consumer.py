@@ -1,0 +1,53 @@
+"""The slow consumer, from end to end: real consumers on `kohort serve`, the pipeline, and what
+`kohort why` then says to whoever was woken up by it."""
+
+import json
+from pathlib import Path
+
+import pytest
+from processes import overrides, serving
+from truth.commands import kohort
+from truth.live import LiveGroup, Writer, make_topic
+
+pytestmark = [pytest.mark.spark, pytest.mark.clients, pytest.mark.slow]
+
+SETTINGS = ("group.initial.rebalance.delay.ms=0", "group.min.session.timeout.ms=1000")
+HOW = {"session_ms": 2_500, "max_poll_ms": 5_000, "commit_ms": 500}
+TIMES = 3
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of a broker on which one of three consumers was too slow, three times."""
+    folder = tmp_path_factory.mktemp("slow")
+    data, topic = folder / "data", "topic-orders"
+    where = ("--port", "0", "--durability", "os", "--data-dir", data)
+    with serving(folder, *where, *overrides(SETTINGS)) as broker:
+        make_topic(broker.bootstrap, topic, 6)
+        group = LiveGroup(data, "orders", "kafka-python", bootstrap=broker.bootstrap, **HOW)
+        try:
+            with Writer(broker.bootstrap, topic):
+                group.start("quick", "steady", "slow")
+                for _ in range(TIMES):
+                    group.slow("slow", HOW["max_poll_ms"] / 1_000 * 1.6)
+                kohort("pipeline", "run", "--log", data, "--lake", folder / "lake")
+        finally:
+            group.close()
+    return folder / "lake"
+
+
+def test_the_slow_consumer_is_named_with_what_it_cost_and_what_to_do(lake: Path) -> None:
+    said = kohort("why", "orders", "--lake", lake)
+    text = " ".join(said.split()).lower()
+    assert "orders-slow" in text
+    assert "orders-quick went" not in text
+    assert "max.poll.interval.ms" in text
+    assert "static" in text
+    assert "cooperative" in text
+
+
+def test_each_time_that_it_was_slow_is_a_rebalance_with_that_cause(lake: Path) -> None:
+    (told,) = json.loads(kohort("why", "orders", "--lake", lake, "--format", "json"))
+    assert told["verdict"] == "SLOW_CONSUMER"
+    slow = [each for each in told["rebalances"] if each["cause"] == "SLOW_POLL"]
+    assert [each["client_id"] for each in slow] == ["orders-slow"] * TIMES
