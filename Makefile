@@ -11,7 +11,7 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; \
 	done)
 
-.PHONY: help demo test parity soak truth crash planted lint types format docs serve bench clean
+.PHONY: help demo test cluster parity soak truth crash planted lint types format docs serve bench clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -29,7 +29,11 @@ demo: $(STAMP)
 # Side by side: much of what the tests do is wait for clients.
 # CI plays everything; here the minutes of JVMs and of other toolchains are left out.
 test: lint types
-	$(BIN)/pytest -q -n auto $(if $(filter true,$(CI)),,-m "not parity and not toolchain and not spark")
+	$(BIN)/pytest -q -n auto -m "not cluster$(if $(filter true,$(CI)),, and not parity and not toolchain and not spark)"
+
+# The pipeline on a cluster of Spark's own: three minutes of seven JVMs.
+cluster: $(STAMP)
+	$(BIN)/pytest -q -m cluster tests/pipeline/cluster
 
 # Each scenario of tests/parity on ours and on a real Kafka, side by side, and drawn groups shared out
 # by our assignors and by Kafka's; needs Java and Maven.

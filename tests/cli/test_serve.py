@@ -132,8 +132,9 @@ def test_print_config_tells_every_value_and_who_gave_it(tmp_path: Path) -> None:
             (
                 "kohort: give a command: serve (run a broker), health (ask a broker whether it is "
                 "well), groups (list, describe, reset, delete), assign (say who gets which "
-                "partition), log (look into its files) or test (steer a broker that a test has "
-                "started); see `kohort --help`."
+                "partition), log (look into its files), pipeline (read its log into a lake), why, "
+                "timeline, lag, storms, report (ask what happened) or test (steer a broker that a "
+                "test has started); see `kohort --help`."
             ),
         ),
         (

@@ -14,7 +14,7 @@ from kohort.pipeline.source.source import SourceError
 NOON_MS = 1_700_000_000_000
 
 
-def no_spark() -> Any:
+def no_spark(_records: int) -> Any:
     raise AssertionError("there is nothing to do")
 
 
@@ -64,7 +64,7 @@ def test_a_log_that_cannot_be_read_is_tried_again_if_it_is_followed(
         (tmp_path / "away").rename(tmp_path / "data" / "__consumer_offsets-3")
         return False
 
-    def give_up() -> Any:
+    def give_up(_records: int) -> Any:
         raise KeyboardInterrupt
 
     write_batch(lake, {}, positions={3: 0}, cluster="east")

@@ -20,11 +20,12 @@ class Stopwatch:
 
     def __init__(self, kafka: Kafka) -> None:
         self.seconds = 0.0
+        self.step = 1e-6  # no two things happen at once
         kafka.history._wall = self
         kafka.history._began = 0.0
 
     def __call__(self) -> float:
-        self.seconds += 1e-6  # no two things happen at once
+        self.seconds += self.step
         return self.seconds
 
 
@@ -113,10 +114,10 @@ def test_heartbeats_come_three_times_in_a_session(
 
 @pytest.mark.clients
 def test_a_real_client_that_beats_too_slowly_is_found(kafka: Kafka) -> None:
-    """Its sessions stand still and its seconds are ours: no stall of this machine counts."""
+    """Its sessions stand still and four seconds pass with each request: no stall counts."""
     kafka.topic("orders", partitions=1)
     kafka.clock.freeze()
-    watch = Stopwatch(kafka)
+    Stopwatch(kafka).step = 4.0
     consumer = KafkaConsumer(
         "orders",
         bootstrap_servers=kafka.bootstrap_servers,
@@ -125,13 +126,10 @@ def test_a_real_client_that_beats_too_slowly_is_found(kafka: Kafka) -> None:
         session_timeout_ms=9_000,
         heartbeat_interval_ms=20,
     )
-    beats = 0
     with contextlib.closing(consumer):
-        while beats < 4:
-            consumer.poll(10)
-            if len(kafka.history.requests_of("Heartbeat")) > beats:
-                beats = len(kafka.history.requests_of("Heartbeat"))
-                watch.seconds += 4
+        # At length: kafka-python 3.0.12 may lose a SyncGroup if a poll ends within a rebalance.
+        while len(kafka.history.requests_of("Heartbeat")) < 3:
+            consumer.poll(1_000)
         (finding,) = found(kafka)
     assert finding.startswith("slow heartbeat: slow-")
 

@@ -13,7 +13,7 @@ from wheels import built_wheel, run
 
 from .standalone import WORKERS, environment, spark_command, standalone_cluster
 
-pytestmark = [pytest.mark.spark, pytest.mark.toolchain, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 
 # What a user hands to spark-submit beside the wheel.
 DRIVER = """\
