@@ -16,6 +16,9 @@ log = logging.getLogger("kohort.serve")
 
 HOST: Final = "127.0.0.1"
 PRESET: Final = "kafka"
+# A signal may reach a thread that is not this one: Python then remembers it for this thread, but
+# wakes it from no lock.
+NOTICED_SECONDS: Final = 0.2
 LIBRARIES: Final = ("starlette", "uvicorn")
 
 
@@ -74,5 +77,6 @@ def serve(config: BrokerConfig, args: argparse.Namespace) -> None:
         running.enter_context(server)
         say_listening(kafka.broker, None)
         print(f"control {server.url}", flush=True)
-        stopping.wait()
+        while not stopping.wait(NOTICED_SECONDS):
+            pass
         log.info("Shutting down")

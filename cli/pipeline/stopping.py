@@ -3,8 +3,14 @@
 import signal
 import sys
 import threading
+import time
+from typing import Final
 
 __all__ = ["Stopping"]
+
+# A signal may reach a thread that is not this one: Python then remembers it for this thread, but
+# wakes it from no lock.
+NOTICED_SECONDS: Final = 0.2
 
 
 class Stopping:
@@ -25,7 +31,10 @@ class Stopping:
 
     def wait(self, seconds: float) -> bool:
         """Whether to end, as soon as that is known."""
-        return self._asked.wait(seconds)
+        until = time.monotonic() + seconds
+        while not self.asked and (left := until - time.monotonic()) > 0:
+            self._asked.wait(min(left, NOTICED_SECONDS))
+        return self.asked
 
     def _on_signal(self, *_: object) -> None:
         if self._asked.is_set() or not self.in_batch:
