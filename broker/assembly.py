@@ -13,10 +13,10 @@ from ..log.rounds import Durability, Rounds
 from ..offsets.cold import new_spill
 from ..offsets.store import OffsetsStore
 from ..topics.configs import Configs
-from ..topics.mirror import Mirror
 from ..topics.names import OFFSETS_TOPIC
 from ..topics.nodes import Nodes
 from ..topics.partition import Partition
+from ..topics.readable import Readable
 from ..topics.registry import Topics
 from .cache import Cache
 from .clock import Clock, SystemClock
@@ -88,7 +88,7 @@ class Assembly:
         if keeps_events:
             self._events = self._event_log(cluster_id)
         cluster = Cluster(cluster_id, topics)
-        mirror = self._mirror(topics)
+        readable = self._readable(topics)
         for node_id in self._addresses:
             own = config if node_id == config.node_id else config.of_node(node_id)
             groups = self._group_runtime(node_id, topics, timers, cluster)
@@ -104,7 +104,7 @@ class Assembly:
                 waits=waits,
                 rounds=rounds,
                 topics=topics,
-                mirror=mirror,
+                readable=readable,
                 groups=groups,
             )
         topics.on_deleted = cluster.topic_deleted
@@ -122,14 +122,14 @@ class Assembly:
             in_turn=timers.in_turn,
         )
 
-    def _mirror(self, topics: Topics) -> Mirror:
+    def _readable(self, topics: Topics) -> Readable:
         name = self._config.str("kohort.offsets.mirror")
         if topics.get(name) is not None:
             raise ConfigError(
                 f"kohort.offsets.mirror: there is a topic {name} already; choose a name that no "
                 "topic has."
             )
-        return Mirror(name, topics)
+        return Readable(topics, name)
 
     def _advertised(self, node_id: int) -> tuple[str, int]:
         """What clients are told; an advertised port is the first node's."""

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from ..log.rounds import Rounds
 from ..topics.configs import Configs
-from ..topics.mirror import Mirror
+from ..topics.readable import Readable
 from ..topics.registry import Topics
 from .clock import Clock
 from .config import BrokerConfig
@@ -32,7 +32,7 @@ class Node:
     does to the broker's."""
     rounds: Rounds
     topics: Topics
-    mirror: Mirror
-    """For who reads: what `topics` does not have may be here."""
+    readable: Readable
+    """What clients may read: `topics`, and the mirror of the offsets topic."""
     groups: GroupRuntime
     """Of the offsets partitions that this node leads."""

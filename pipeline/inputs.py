@@ -5,7 +5,7 @@ events are so few that they are read right here.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -118,11 +118,12 @@ class Inputs:
         limits["pushFilters"] = "true"
         return spark.read.format("kohort").options(**self.options, **limits).load()
 
-    def samples(self, topics: Iterable[str], past: Span | None) -> pa.Table:
-        """Of the ends of these topics' logs: of the present, and of the ticks in `past`; as rows of
-        bronze_log_end. Raises SourceError, OSError."""
-        wanted = list(topics)
-        found = log_ends(self.options, wanted, self.cluster, past) if wanted else ()
+    def samples(self, topics: Collection[str] | None, past: Span | None) -> pa.Table:
+        """Of the ends of these topics' logs (None: of all): of the present, and of the ticks in
+        `past`; as rows of bronze_log_end. Raises SourceError, OSError."""
+        if topics is not None and not topics:
+            return _SAMPLES.empty_table()
+        found = log_ends(self.options, topics, self.cluster, past)
         return pa.Table.from_batches(found, schema=_SAMPLES)
 
     def event_ends(self) -> dict[str, int]:

@@ -87,8 +87,13 @@ Told: TypeAlias = Began | Entered | Done | Retrying
 Tell: TypeAlias = Callable[[Told], None]
 
 
-def layers() -> dict[str, Layer]:
-    return {name: import_module(f".layers.{name}", __package__).tables for name in LAYERS}
+def layers(*names: str) -> dict[str, Layer]:
+    """In their order; without names all of them."""
+    return {
+        name: import_module(f".layers.{name}", __package__).tables
+        for name in LAYERS
+        if not names or name in names
+    }
 
 
 def run(
@@ -144,11 +149,11 @@ def run_batch(
     """One batch; null: nothing is new. Raises LakeError, SourceError, OSError, and what Spark
     raises."""
     before = writer.manifest
+    samples = Samples(inputs, writer.lake)
     plan = inputs.plan(before, records_max)
     event_ends = inputs.event_ends()
-    samples = Samples(inputs, writer.lake)
     quiet = not plan.records and event_ends == before.inputs.get("events", {})
-    if quiet and not samples.of_now().num_rows:
+    if quiet and not samples.has_news:
         return None
     session = spark(plan.records + plan.left)
     tune(session, plan.records)

@@ -33,9 +33,6 @@ NEEDS = {
 }
 """What a marker asks for, and the programs by which it is there."""
 
-
-LONG = ("spark", "slow")
-
 # For each core: half of the time of a run is waiting for clients, processes and sessions.
 WORKERS_PER_CORE = 2
 
@@ -47,10 +44,8 @@ def pytest_xdist_auto_num_workers() -> int:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest tests come first, so that the run does not end with one worker busy alone. Those
-    of Spark stand together before them: a worker begins with its share in this order, so that one
-    of them starts a session, and not each."""
-    items.sort(key=lambda item: [item.get_closest_marker(name) is None for name in LONG])
+    """The longest tests come first, so that the run does not end with one worker busy alone."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

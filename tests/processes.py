@@ -87,14 +87,17 @@ def cluster_under_test(folder: Path, options: Iterable[str]) -> Iterator[str]:
 
 
 def kohort(
-    *args: str | Path, cwd: Path | None = None, env: Mapping[str, str] | None = None
+    *args: str | Path,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    seconds: float = PATIENCE_SECONDS,
 ) -> subprocess.CompletedProcess[str]:
-    """`kohort ARGS` to its end."""
+    """`kohort ARGS` to its end, which is waited for so long."""
     return subprocess.run(
         [sys.executable, "-m", "kohort", *map(str, args)],
         cwd=cwd,
         env={**QUIET, **(env or {})},
         capture_output=True,
         text=True,
-        timeout=PATIENCE_SECONDS,
+        timeout=seconds,
     )

@@ -21,8 +21,8 @@ from kohort.protocol.apis import APIS, Api
 from kohort.protocol.messages import request_module, response_module
 from kohort.testing.faulty_files import FaultyFiles
 from kohort.topics.configs import Configs
-from kohort.topics.mirror import Mirror
 from kohort.topics.nodes import Nodes
+from kohort.topics.readable import Readable
 from kohort.topics.registry import Topics
 from kohort.topics.topic import Topic
 from runtime_world import HandTimer
@@ -124,7 +124,7 @@ class World:
             waits=SimpleNamespace(call_at=self._call_at, now_ms=lambda: self.now_ms),
             rounds=self.rounds,
             topics=self.topics,
-            mirror=Mirror("", self.topics),
+            readable=Readable(self.topics),
         )
         cluster.up = [self.node]
 

@@ -86,11 +86,11 @@ def handle(call: Call, node: Node) -> None:
     replies = []
     for key, asked in _once(call).items():
         if call.version >= 13:
-            topic = node.topics.by_id(key) or node.mirror.by_id(key)
+            topic = node.readable.by_id(key)
             unknown = ErrorCode.unknown_topic_id
             name, topic_id = "", key
         else:
-            topic = node.topics.get(key) or node.mirror.get(key)
+            topic = node.readable.get(key)
             unknown = ErrorCode.unknown_topic_or_partition
             name, topic_id = key, None
         partitions = [_produce(work, request.acks, topic, unknown, each) for each in asked]
@@ -126,7 +126,7 @@ def _produce(
             raise Refused(ErrorCode.unknown_topic_or_partition)
         if acks not in ACKS:
             raise Refused(ErrorCode.invalid_required_acks)
-        if topic.is_internal or topic is work.node.mirror.topic:
+        if topic.is_internal or topic is work.node.readable.mirror:
             raise Refused(
                 ErrorCode.invalid_topic_exception,
                 f"{topic.name} is written by the broker itself.",

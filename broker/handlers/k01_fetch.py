@@ -192,10 +192,10 @@ class _Fetch:
 def _wanted(call: Call, node: Node, asked: Any) -> list[Wanted]:
     if call.version >= 13:
         id_ = asked.topic_id
-        topic, unknown = node.topics.by_id(id_) or node.mirror.by_id(id_), UNKNOWN_TOPIC_ID
+        topic, unknown = node.readable.by_id(id_), UNKNOWN_TOPIC_ID
     else:
         name = asked.topic
-        topic, unknown = node.topics.get(name) or node.mirror.get(name), UNKNOWN_PARTITION
+        topic, unknown = node.readable.get(name), UNKNOWN_PARTITION
     replica_id = _replica_id(call)
     follows = replica_id > CONSUMER
     # Since v11 consumers may read from followers (KIP-392; upstream: FetchParams).

@@ -85,7 +85,7 @@ def handle(call: Call, node: Node) -> None:
 
 def _partition(node: Node, topic: str, asked: Any, must_lead: bool) -> Partition:
     where = topic, asked.partition_index
-    partition = node.topics.partition(*where) or node.mirror.partition_of(*where)
+    partition = node.readable.partition(*where)
     if partition is None:
         raise Refused(ErrorCode.unknown_topic_or_partition)
     epoch = getattr(asked, "current_leader_epoch", -1)

@@ -100,7 +100,7 @@ def _settled(call: Call, node: Node, reply: MetadataReply, error: OSError | None
 
 
 def _is_gone(node: Node, topic_id: UUID | None) -> bool:
-    return (node.topics.by_id(topic_id) or node.mirror.by_id(topic_id)) is None
+    return node.readable.by_id(topic_id) is None
 
 
 def _misplaced(call: Call) -> ErrorCode | None:
@@ -125,9 +125,7 @@ def _refusal(wanted: Iterable[Any], error: ErrorCode) -> MetadataReply:
 
 
 def _all_topics(call: Call, node: Node) -> list[TopicReply]:
-    mirror = node.mirror.topic
-    there = (*node.topics, mirror) if mirror else node.topics
-    return [_found(call, node, topic) for topic in there]
+    return [_found(call, node, topic) for topic in node.readable]
 
 
 def _once(call: Call) -> Iterable[Any]:
@@ -141,11 +139,11 @@ def _find(call: Call, node: Node, wanted: Any) -> TopicReply:
     # Where there is an id, it counts and a name beside it does not.
     topic_id = getattr(wanted, "topic_id", None)
     if topic_id is not None:
-        topic = node.topics.by_id(topic_id) or node.mirror.by_id(topic_id)
+        topic = node.readable.by_id(topic_id)
         if topic is None:
             return TopicReply(ErrorCode.unknown_topic_id, None, topic_id, False, [], NOT_ASKED)
         return _found(call, node, topic)
-    topic = node.topics.get(wanted.name) or node.mirror.get(wanted.name)
+    topic = node.readable.get(wanted.name)
     if topic is None:
         try:
             topic = _create(call, node, wanted.name)
@@ -171,7 +169,7 @@ def _create(call: Call, node: Node, name: str) -> Topic:
         return node.topics.ensure_offsets_topic()
     if node.topics.is_leaving(name):
         raise Refused(ErrorCode.leader_not_available, "its deletion is not over")
-    node.mirror.check_new_topic(name)
+    node.readable.check_new_topic(name)
     check_new_topic(node.topics, name)
     try:
         return node.topics.create(name, default_partitions(node.topics), {})

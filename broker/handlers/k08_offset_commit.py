@@ -118,17 +118,17 @@ class Commit:
 
     def _sort_out(self, version: int, node: Node) -> None:
         """Part the partitions that exist from those that do not; the latter are ours to refuse."""
-        request, topics = self._request, node.topics
+        request = self._request
         entries: list[tuple[str, int, int, int, str | None]] = []
         self._sorted = refused, known = Sorted([], [])
         place = 0
         for topic in request.topics:
             names = getattr(topic, "name", None), getattr(topic, "topic_id", None)
             if version >= 10:
-                found = topics.by_id(topic.topic_id) or node.mirror.by_id(topic.topic_id)
+                found = node.readable.by_id(topic.topic_id)
                 missing = ErrorCode.unknown_topic_id
             else:
-                found = topics.get(topic.name) or node.mirror.get(topic.name)
+                found = node.readable.get(topic.name)
                 missing = UNKNOWN_PARTITION
             name, count = ("", 0) if found is None else (found.name, len(found.partitions))
             there: list[int] = []
@@ -148,7 +148,7 @@ class Commit:
             if there:
                 known.append((*names, there))
         retention_ms = milliseconds(request.retention_time) if version <= 4 else -1
-        self._topics_version = topics.version
+        self._topics_version = node.topics.version
         self._entries = entries
         self._who = (
             request.group_id,

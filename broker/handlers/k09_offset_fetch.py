@@ -159,7 +159,7 @@ def _resolve(topics: Iterable[Any], node: Node) -> tuple[list[_Named], list[Topi
     named: list[_Named] = []
     unknown: list[TopicReply] = []
     for topic in topics:
-        found = node.topics.by_id(topic.topic_id) or node.mirror.by_id(topic.topic_id)
+        found = node.readable.by_id(topic.topic_id)
         if found is not None:
             named.append(_Named(found.name, topic.partition_indexes))
             continue
@@ -175,10 +175,7 @@ def _respond_with_ids(
     groups = []
     for asked, strange, result in zip(call.request.groups, unknown, results, strict=True):
         # A topic that is gone has no id to be named by.
-        known = (
-            (reply, node.topics.get(reply.name) or node.mirror.get(reply.name))
-            for reply in _topics(result)
-        )
+        known = ((reply, node.readable.get(reply.name)) for reply in _topics(result))
         topics = [reply._replace(topic_id=topic.id) for reply, topic in known if topic]
         if not result.error:
             topics += strange

@@ -58,7 +58,7 @@ def handle(call: Call, node: Node) -> None:
         try:
             if times[wanted.name] > 1:
                 raise Refused(ErrorCode.invalid_request, "Duplicate topic name.")
-            node.mirror.check_new_topic(wanted.name)
+            node.readable.check_new_topic(wanted.name)
             planned = plan_topic(node.topics, _new_topic(wanted))
             check_partitions_in_request(partitions + planned.partitions)
             replies.append(_make(node, wanted.name, planned, request.validate_only))

@@ -44,7 +44,7 @@ def handle(call: Call, node: Node) -> None:
 
 def _reply(node: Node, topic: str, asked: Any) -> PartitionReply:
     index = asked.partition
-    partition = node.topics.partition(topic, index) or node.mirror.partition_of(topic, index)
+    partition = node.readable.partition(topic, index)
     if partition is None:
         return PartitionReply(ErrorCode.unknown_topic_or_partition, index)
     error = check_leader(partition, node.node_id, asked.current_leader_epoch)

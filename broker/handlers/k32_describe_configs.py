@@ -93,7 +93,7 @@ def _describe_topic(call: Call, node: Node, resource: Any) -> list[ConfigReply]:
     name = resource.resource_name
     if complaint := invalid_name(name):
         raise Refused(ErrorCode.invalid_topic_exception, complaint)
-    topic = node.topics.get(name) or node.mirror.get(name)
+    topic = node.readable.get(name)
     if topic is None:
         raise Refused(ErrorCode.unknown_topic_or_partition)
     replies = []

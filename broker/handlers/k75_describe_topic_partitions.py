@@ -77,8 +77,7 @@ def _names(call: Call, node: Node) -> list[str]:
 
 
 def _all_names(node: Node) -> list[str]:
-    mirror = node.mirror.topic
-    return [topic.name for topic in (*node.topics, *((mirror,) if mirror else ()))]
+    return [topic.name for topic in node.readable]
 
 
 def _page(call: Call, node: Node, names: Sequence[str]) -> DescribeTopicPartitionsReply:
@@ -89,7 +88,7 @@ def _page(call: Call, node: Node, names: Sequence[str]) -> DescribeTopicPartitio
     for name in names:
         if room == 0:
             return DescribeTopicPartitionsReply(topics, CursorReply(name, 0))
-        topic = node.topics.get(name) or node.mirror.get(name)
+        topic = node.readable.get(name)
         if topic is None:
             invalid = invalid_name(name) is not None
             error = (

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 
 from ...offsets.causes import Cause
+from ..diagnosis import words
 
 __all__ = [
     "NOT_KNOWN",
@@ -30,12 +31,7 @@ def span(milliseconds: int | None) -> str:
     seconds = round(milliseconds / 1000)
     if seconds < 60:
         return f"{seconds} s"
-    for unit, length, small, part in (("min", 60, "s", 1), ("h", 3600, "min", 60)):
-        if seconds < length * (60 if unit == "min" else 24):
-            rest = seconds % length // part
-            return f"{seconds // length} {unit}" + (f" {rest} {small}" if rest else "")
-    days, hours = seconds // 86_400, seconds % 86_400 // 3600
-    return f"{days} d" + (f" {hours} h" if hours else "")
+    return words.span(seconds * 1000)
 
 
 def when(time: datetime | None) -> str:

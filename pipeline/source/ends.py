@@ -69,11 +69,12 @@ class Ticks(NamedTuple):
 
 def log_ends(
     options: Mapping[str, str],
-    topics: Iterable[str],
+    topics: Iterable[str] | None,
     cluster: str,
     past: Span | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Samples of all partitions of these topics, as bronze_log_end; topics that are gone have none.
+    """Samples of all partitions of these topics (None: of all), as bronze_log_end; topics that are
+    gone have none.
 
     Each partition's newest sample is of the present: of now by this machine's clock where a broker
     was asked; of its last batch or the end of `past`, whichever is later, in a folder, which may
@@ -82,7 +83,7 @@ def log_ends(
     `options`: `path` of a data folder, or `bootstrapServers`. Raises SourceError, OSError.
     """
     path, bootstrap = options.get("path"), options.get("bootstrapServers")
-    wanted = sorted(set(topics))
+    wanted = None if topics is None else sorted(set(topics))
     if bootstrap is not None:
         from .ends_wire import samples_of_broker
 

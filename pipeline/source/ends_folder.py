@@ -22,13 +22,16 @@ VANISHED_MAX: Final = 10
 _FILES: Final = DiskFiles()
 
 
-def samples_of_folder(path: Path, topics: Sequence[str], past: Span | None) -> Iterator[Sample]:
+def samples_of_folder(
+    path: Path, topics: Sequence[str] | None, past: Span | None
+) -> Iterator[Sample]:
     """Of the ticks of `past`, and of the end. Raises OSError."""
-    wanted = set(topics)
+    wanted = None if topics is None else set(topics)
     places = []
     for name in _FILES.list(path):
         topic, _, index = name.rpartition("-")
-        if topic in wanted and index.isascii() and index.isdigit():
+        is_wanted = wanted is None or topic in wanted
+        if is_wanted and topic and index.isascii() and index.isdigit():
             places.append((topic, int(index)))
     starts = StartOffsets(path, _FILES)
     for topic, partition in places:

@@ -21,7 +21,9 @@ class Asked(Protocol):
     def offsets(self, wanted: dict[TopicPartition, int]) -> dict[TopicPartition, int | None]: ...
 
 
-def samples_of_broker(bootstrap: str, topics: Sequence[str], past: Span | None) -> Iterator[Sample]:
+def samples_of_broker(
+    bootstrap: str, topics: Sequence[str] | None, past: Span | None
+) -> Iterator[Sample]:
     """Of the ticks of `past`, and of now. Raises SourceError."""
     with Cluster(bootstrap) as cluster:
         found = cluster.topics(topics)

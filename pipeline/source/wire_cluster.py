@@ -99,9 +99,9 @@ class Cluster:
             self.topics([])
         return self._cluster_id or ""
 
-    def topics(self, names: Iterable[str]) -> dict[str, list[int]]:
-        """The partitions of those topics that there are; none of one that may not be seen."""
-        wanted = list(names)
+    def topics(self, names: Iterable[str] | None) -> dict[str, list[int]]:
+        """The partitions of those topics that there are; None: of all."""
+        wanted = None if names is None else list(names)
         return self._persist(lambda: self._refresh(wanted))
 
     def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
@@ -150,10 +150,10 @@ class Cluster:
 
     # --- one question
 
-    def _refresh(self, names: Iterable[str]) -> dict[str, list[int]]:
+    def _refresh(self, names: Iterable[str] | None) -> dict[str, list[int]]:
         answer = self._of_anybody(
             "Metadata",
-            topics=[SimpleNamespace(name=name) for name in names],
+            topics=None if names is None else [SimpleNamespace(name=name) for name in names],
             allow_auto_topic_creation=False,
             include_cluster_authorized_operations=False,
             include_topic_authorized_operations=False,
@@ -161,9 +161,10 @@ class Cluster:
         self._cluster_id = answer.cluster_id
         self._nodes = {each.node_id: Address(each.host, each.port) for each in answer.brokers}
         found: dict[str, list[int]] = {}
+        told = {topic.name for topic in answer.topics}
+        for place in [each for each in self._leaders if each[0] in told]:
+            del self._leaders[place]
         for topic in answer.topics:
-            for place in [each for each in self._leaders if each[0] == topic.name]:
-                del self._leaders[place]
             if topic.error_code is ErrorCode.topic_authorization_failed:
                 raise SourceError(
                     f"the broker does not let us see the topic {topic.name}: it must allow Describe"

@@ -242,7 +242,9 @@ def test_a_member_that_was_expelled_claims_nothing(group: Group) -> None:
     group.expel_leader()
     until(lambda: expelled.rebalances > told, "it is back")
     group.until_shared()
-    assert noted.rounds[rounds:] == [([0], [PARTITIONS])]
+    # On a busy machine kafka-python may lose the answer to its SyncGroup, and joins once more.
+    again = noted.rounds[rounds:]
+    assert again == [([0], [PARTITIONS])] * len(again) != []
 
 
 @pytest.fixture

@@ -96,7 +96,7 @@ def pipeline(
             inputs,
             records_max=records_max,
             tell=lambda told: done.append(told) if isinstance(told, Done) else None,
-            through={name: layer for name, layer in layers().items() if name in names},
+            through=layers(*names),
         )
     return done
 
@@ -171,8 +171,7 @@ def passing(point):
 with Writer(lake, passing=passing) as writer:
     inputs = Inputs({"path": log}, cluster="east")
     session = new_session("local[1]", records=1_000, log=Path(lake) / "_spark.log")
-    through = {name: layer for name, layer in layers().items() if name in names}
-    run(lambda _records: session, writer, inputs, through=through)
+    run(lambda _records: session, writer, inputs, through=layers(*names))
 """
 
 

@@ -23,10 +23,10 @@ from kohort.log.log import Log
 from kohort.log.rounds import Rounds
 from kohort.offsets.store import OffsetsStore
 from kohort.topics.configs import BrokerSettings, Configs, TopicSettings
-from kohort.topics.mirror import Mirror
 from kohort.topics.names import OFFSETS_TOPIC
 from kohort.topics.nodes import Nodes
 from kohort.topics.partition import Partition
+from kohort.topics.readable import Readable
 from kohort.topics.registry import Topics
 from kohort.topics.topic import Topic
 
@@ -143,7 +143,7 @@ class Life:
             waits=self,  # type: ignore[arg-type]
             rounds=self.rounds,
             topics=self.topics,
-            mirror=Mirror("", self.topics),
+            readable=Readable(self.topics),
             groups=GroupRuntime(
                 store=OffsetsStore(
                     partitions=world.setting.offsets_partitions,

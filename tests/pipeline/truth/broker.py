@@ -28,9 +28,9 @@ from kohort.log.rounds import Rounds
 from kohort.offsets.partitioner import partition_for
 from kohort.offsets.store import OffsetsStore
 from kohort.topics.configs import Configs
-from kohort.topics.mirror import Mirror
 from kohort.topics.names import OFFSETS_TOPIC
 from kohort.topics.nodes import Nodes
+from kohort.topics.readable import Readable
 from kohort.topics.registry import Topics
 from simulation.schedule import Schedule
 
@@ -162,7 +162,7 @@ class TruthBroker:
             waits=timers,
             rounds=self._rounds,
             topics=self.topics,
-            mirror=Mirror("", self.topics),
+            readable=Readable(self.topics),
             groups=GroupRuntime(
                 store=OffsetsStore(
                     partitions=OFFSETS_PARTITIONS,

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -76,29 +77,38 @@ class Orders:
         return float(more[0]) if more else 0
 
 
+def settings(s: dict[str, Any]) -> dict[str, Any]:
+    """By the names that kafka-python and aiokafka share."""
+    return {
+        "bootstrap_servers": s["bootstrap"],
+        "group_id": s["group"],
+        "client_id": s["client_id"],
+        "group_instance_id": s.get("instance_id"),
+        "session_timeout_ms": s["session_ms"],
+        "heartbeat_interval_ms": s["session_ms"] // 5,
+        "max_poll_interval_ms": s["max_poll_ms"],
+        "auto_commit_interval_ms": s["commit_ms"],
+        "auto_offset_reset": "earliest",
+        "metadata_max_age_ms": 1_000,
+    }
+
+
+def consume(poll: Callable[[], object], close: Callable[[], object]) -> None:
+    orders = Orders()
+    while not orders.is_over:
+        poll()
+        time.sleep(orders.slow_seconds())
+    close()
+
+
 def kafka_python(s: dict[str, Any]) -> None:
     from kafka import KafkaConsumer
     from kafka.coordinator.assignors.range import RangePartitionAssignor
 
     consumer = KafkaConsumer(
-        s["topic"],
-        bootstrap_servers=s["bootstrap"],
-        group_id=s["group"],
-        client_id=s["client_id"],
-        group_instance_id=s.get("instance_id"),
-        session_timeout_ms=s["session_ms"],
-        heartbeat_interval_ms=s["session_ms"] // 5,
-        max_poll_interval_ms=s["max_poll_ms"],
-        auto_commit_interval_ms=s["commit_ms"],
-        auto_offset_reset="earliest",
-        metadata_max_age_ms=1_000,
-        partition_assignment_strategy=[RangePartitionAssignor],
+        s["topic"], partition_assignment_strategy=[RangePartitionAssignor], **settings(s)
     )
-    orders = Orders()
-    while not orders.is_over:
-        consumer.poll(timeout_ms=int(POLL_SECONDS * 1_000))
-        time.sleep(orders.slow_seconds())
-    consumer.close()
+    consume(lambda: consumer.poll(timeout_ms=int(POLL_SECONDS * 1_000)), consumer.close)
 
 
 def librdkafka(s: dict[str, Any]) -> None:
@@ -121,11 +131,7 @@ def librdkafka(s: dict[str, Any]) -> None:
         }
     )
     consumer.subscribe([s["topic"]])
-    orders = Orders()
-    while not orders.is_over:
-        consumer.poll(POLL_SECONDS)
-        time.sleep(orders.slow_seconds())
-    consumer.close()
+    consume(lambda: consumer.poll(POLL_SECONDS), consumer.close)
 
 
 def aiokafka(s: dict[str, Any]) -> None:
@@ -135,19 +141,7 @@ def aiokafka(s: dict[str, Any]) -> None:
 async def _aiokafka(s: dict[str, Any]) -> None:
     from aiokafka import AIOKafkaConsumer
 
-    consumer = AIOKafkaConsumer(
-        s["topic"],
-        bootstrap_servers=s["bootstrap"],
-        group_id=s["group"],
-        client_id=s["client_id"],
-        group_instance_id=s.get("instance_id"),
-        session_timeout_ms=s["session_ms"],
-        heartbeat_interval_ms=s["session_ms"] // 5,
-        max_poll_interval_ms=s["max_poll_ms"],
-        auto_commit_interval_ms=s["commit_ms"],
-        auto_offset_reset="earliest",
-        metadata_max_age_ms=1_000,
-    )
+    consumer = AIOKafkaConsumer(s["topic"], **settings(s))
     await consumer.start()
     orders = Orders()
     while not orders.is_over:
