@@ -10,6 +10,8 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +19,13 @@ from kohort.pipeline.lake.writer import Writer
 from kohort.pipeline.layers import activity, bronze, commits, generations, jumps, minutes
 from kohort.pipeline.layers.batch import Batch
 from kohort.pipeline.session import new_session
-from kohort.pipeline.source.datasource import register
 from kohort.pipeline.source.source import open_source
 
 from .offset_logs import write_offsets_log
 
 RECORDS_MAX = 1_000_000
-LAYERS = (bronze, generations, commits, activity, minutes, jumps)
+LAYERS = (generations, commits, activity, minutes, jumps)
+ORIGIN = bronze.Origin("bench", "log")
 TICKS_S = os.sysconf("SC_CLK_TCK")
 
 
@@ -31,12 +33,15 @@ Spent = dict[str, tuple[float, float]]
 """Wall and CPU seconds by layer."""
 
 
-def spent_on(batch: Batch, jvm: int) -> Spent:
-    spent = {}
+def spent_on(batch: Batch, read: Callable[[], object], jvm: int) -> Spent:
+    steps: dict[str, Callable[[], object]] = {"bronze": read}
     for layer in LAYERS:
-        wall, cpu = time.monotonic(), cpu_s(jvm)
-        batch.write(layer.tables(batch))
         name = layer.__name__.rpartition(".")[2]
+        steps[name] = partial(lambda layer: batch.write(layer.tables(batch)), layer)
+    spent = {}
+    for name, step in steps.items():
+        wall, cpu = time.monotonic(), cpu_s(jvm)
+        step()
         spent[name] = (time.monotonic() - wall, cpu_s(jvm) - cpu)
     return spent
 
@@ -78,24 +83,19 @@ def measure(records: int, folder: Path) -> dict[str, Any]:
     log, lake = folder / "log", folder / "lake"
     written = write_offsets_log(log, records=records)
     spark = new_session("local[2]", {"spark.driver.memory": "3g"})
-    register(spark)
     jvm = spark.sparkContext._gateway.proc.pid
-    source = open_source({"path": str(log)})
+    options = {"path": str(log)}
+    source = open_source(options)
     start, ends = source.starts(), source.ends()
     batches: list[Spent] = []
     with Writer(lake) as writer:
         while start != ends:
             upto = source.limited(start, ends, records_max=RECORDS_MAX, bytes_max=None)
-            limits = {
-                "startingOffsets": json.dumps({str(number): at for number, at in start.items()}),
-                "endingOffsets": json.dumps({str(number): at for number, at in upto.items()}),
-            }
-            reader = spark.read.format("kohort").options(
-                path=str(log), pushFilters="true", **limits
-            )
             writer.begin()
-            batch = Batch(spark, writer, "bench", reader.load, origin=str(log))
-            batches.append(spent_on(batch, jvm))
+            batch = Batch(spark, writer, "bench")
+            splits = source.splits(start, upto)
+            read = partial(bronze.write_by_tasks, writer, spark, options, splits, ORIGIN)
+            batches.append(spent_on(batch, read, jvm))
             writer.commit(cluster="bench", positions=upto, inputs={}, as_of=batch.now)
             start = {**start, **upto}
     found = {

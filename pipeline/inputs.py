@@ -1,28 +1,21 @@
 """What the pipeline reads: the offsets log, the ends of topics' logs, and the coordinator's events.
 
-Everything is planned here, on the driver; records are then read by Spark's tasks, while samples and
-events are so few that they are read right here.
+Everything is planned here, on the driver; many records are then read by Spark's tasks, while few of
+them, samples and events are read right here.
 """
 
-import json
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from .columns import SOURCE
 from .lake.errors import LakeError
-from .lake.frames import empty_frame, spark_schema
 from .lake.manifest import Manifest
-from .session import FEW_RECORDS
 from .source.ends import Span, log_ends
 from .source.events import event_ends, read_events
-from .source.source import cluster_id, open_source
+from .source.source import Split, cluster_id, open_source
 from .tables import TABLES
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["Inputs", "OtherLog", "Plan"]
 
@@ -100,23 +93,14 @@ class Inputs:
         start = {at: max(lake.positions.get(at, 0), starts.get(at, 0)) for at in ends}
         return shared({at: (start[at], end) for at, end in ends.items()}, records_max)
 
-    def records(self, spark: "SparkSession", plan: Plan) -> "DataFrame":
-        """What is planned, of schema columns.SOURCE; much of it is read when Spark needs it."""
-        if not plan.records:
-            return empty_frame(spark, SOURCE)
-        if plan.records <= FEW_RECORDS:
-            # Each Python that Spark starts takes longer to come up than these take to be read.
-            splits = self.source.splits(plan.start, plan.end)
-            batches = [batch for split in splits for batch in self.source.read(split)]
-            rows = pa.Table.from_batches(batches, schema=SOURCE)
-            return spark.createDataFrame(rows, spark_schema(SOURCE))
-        from .source.datasource import register
+    def splits(self, plan: Plan) -> list[Split]:
+        """What is planned, in pieces for tasks. Raises SourceError, OSError."""
+        return self.source.splits(plan.start, plan.end)
 
-        register(spark)
-        limits = {"startingOffsets": _json(plan.start), "endingOffsets": _json(plan.end)}
-        # Whoever takes the records makes one query of them (layers/batch.py).
-        limits["pushFilters"] = "true"
-        return spark.read.format("kohort").options(**self.options, **limits).load()
+    def records(self, plan: Plan) -> Iterator[pa.RecordBatch]:
+        """What is planned, of schema columns.SOURCE. Raises SourceError, OSError."""
+        for split in self.splits(plan):
+            yield from self.source.read(split)
 
     def samples(self, topics: Collection[str] | None, past: Span | None) -> pa.Table:
         """Of the ends of these topics' logs (None: of all): of the present, and of the ticks in
@@ -134,7 +118,3 @@ class Inputs:
         """As rows of bronze_event. Raises OSError."""
         if self._events is not None:
             yield from read_events(self._events, start, end, self.cluster)
-
-
-def _json(positions: Mapping[int, int]) -> str:
-    return json.dumps({str(partition): offset for partition, offset in positions.items()})

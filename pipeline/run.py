@@ -9,12 +9,13 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from .inputs import Inputs
+from .inputs import Inputs, Plan
 from .lake.compaction import AT_FOLDERS, Merged, compact
 from .lake.writer import Writer
+from .layers import bronze
 from .layers.batch import Batch, Broken, Layer
 from .samples import Samples
-from .session import tune
+from .session import FEW_RECORDS, tune
 from .source.source import SourceError
 
 if TYPE_CHECKING:
@@ -38,7 +39,6 @@ RECORDS_MAX: Final = 1_000_000
 
 # In the order in which one builds upon the other.
 LAYERS: Final = (
-    "bronze",
     "generations",
     "ownership",
     "commits",
@@ -48,8 +48,6 @@ LAYERS: Final = (
     "stories",
     "status",
 )
-# Behind these the samples are read: they say which topics have been committed to, and when.
-BRONZE: Final = "bronze"
 
 
 class Began(NamedTuple):
@@ -162,20 +160,14 @@ def run_batch(
     tell(Began(writer.batch_id, plan.records, plan.left))
     events = inputs.events(before.inputs.get("events", {}), event_ends)
     writer.write("bronze_event", events)
-    batch = Batch(
-        session,
-        writer,
-        inputs.cluster,
-        lambda: inputs.records(session, plan),
-        origin=inputs.origin,
-        caught_up=plan.caught_up,
-    )
-    for name, layer in (through or layers()).items():
+    batch = Batch(session, writer, inputs.cluster, caught_up=plan.caught_up)
+    if plan.records:
+        tell(Entered("bronze"))
+        batch.broken += _read(session, writer, inputs, plan)
+    writer.write("bronze_log_end", samples.of(batch))
+    for name, layer in (layers() if through is None else through).items():
         tell(Entered(name))
-        if plan.records or name != BRONZE:
-            batch.write(layer(batch))
-        if name == BRONZE:
-            writer.write("bronze_log_end", samples.of(batch))
+        batch.write(layer(batch))
     records = sum(batch.rows(f"bronze_{kind}") for kind in ("commit", "group", "other"))
     committed = writer.commit(
         cluster=inputs.cluster,
@@ -185,6 +177,15 @@ def run_batch(
     )
     seconds = time.monotonic() - begun
     return Done(committed.batch_id, records, plan.left, seconds, tuple(batch.broken))
+
+
+def _read(session: "SparkSession", writer: Writer, inputs: Inputs, plan: Plan) -> list[Broken]:
+    """Bronze. Each Python that Spark starts takes longer to come up than few records to be read."""
+    origin = bronze.Origin(inputs.cluster, inputs.origin)
+    if plan.records <= FEW_RECORDS:
+        return bronze.write_here(writer, inputs.records(plan), origin)
+    splits = inputs.splits(plan)
+    return bronze.write_by_tasks(writer, session, inputs.options, splits, origin)
 
 
 def source_error(error: Exception) -> str | None:

@@ -25,8 +25,6 @@ def make_lake(
 ) -> None:
     """In batches that end at the log offsets `cuts`, and where the log ends. Samples and events
     come with the batch in whose time they were taken."""
-    from kohort.pipeline.columns import SOURCE
-    from kohort.pipeline.lake.frames import empty_frame
     from kohort.pipeline.layers.batch import Batch
 
     modules = [import_module(f"kohort.pipeline.layers.{name}") for name in layers]
@@ -34,13 +32,7 @@ def make_lake(
         for start, end in zip([0, *cuts], [*cuts, log.next_offset], strict=True):
             for table, rows in log.bronze(start, end).items():
                 writer.write(table, pa.Table.from_pylist(rows, schema=TABLES[table].schema))
-            batch = Batch(
-                spark,
-                writer,
-                log.cluster,
-                lambda: empty_frame(spark, SOURCE),
-                caught_up=end == log.next_offset,
-            )
+            batch = Batch(spark, writer, log.cluster, caught_up=end == log.next_offset)
             for module in modules:
                 batch.write(module.tables(batch))
             writer.commit(cluster=log.cluster, positions={0: end}, inputs={}, as_of=batch.now)

@@ -41,7 +41,9 @@ def frame_of_folders(
 
 
 def empty_frame(spark: "SparkSession", schema: pa.Schema) -> "DataFrame":
-    return spark.createDataFrame([], spark_schema(schema))
+    """By Arrow, so that Spark knows that it is empty: what is joined or sorted with it then falls out
+    of a plan, where rows of Python's might come from anywhere."""
+    return spark.createDataFrame(schema.empty_table(), spark_schema(schema))
 
 
 def write_frame(writer: Writer, table: str, rows: "DataFrame") -> int:

@@ -28,7 +28,10 @@ from .manifest import Live, Manifest, Retired, load, save, sync_folder
 from .reader import Lake, batch_folder
 from .schemas import fitted, table_of
 
-__all__ = ["GRACE_S", "Writer", "write_batch"]
+__all__ = ["COMPRESSION", "GRACE_S", "Writer", "write_batch"]
+
+# As Spark is told too (session.py).
+COMPRESSION: Final = "zstd"
 
 # The report of a large lake is made in seconds; who holds a folder for longer than five minutes
 # has most likely opened it in a notebook, and can open the lake anew.
@@ -95,6 +98,13 @@ class Writer:
         self._passing(f"before {table}")
         return batch_folder(self.path, table, self.batch_id)
 
+    def fresh_folder(self, table: str) -> Path:
+        """The same, and there is nothing in it."""
+        folder = self.folder(table)
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        return folder
+
     def finish(self, table: str) -> int:
         """Checks and makes durable what was written into `folder(table)`; how many rows.
 
@@ -114,11 +124,9 @@ class Writer:
     def write(self, table: str, rows: pa.Table | Iterable[pa.RecordBatch]) -> int:
         """Rows of this process; of batches, one after the other. Raises WrongRows."""
         schema = table_of(table).schema
-        folder = self.folder(table)
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
+        folder = self.fresh_folder(table)
         pieces = [rows] if isinstance(rows, pa.Table) else map(_as_table, rows)
-        with pq.ParquetWriter(folder / "part-0.parquet", schema, compression="zstd") as file:
+        with pq.ParquetWriter(folder / "part-0.parquet", schema, compression=COMPRESSION) as file:
             for piece in pieces:
                 file.write_table(fitted(table, piece))
         return self.finish(table)

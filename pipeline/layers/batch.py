@@ -38,37 +38,24 @@ class Broken(NamedTuple):
 
 
 class Batch:
-    """`source` makes a DataFrame of the new records, of schema columns.SOURCE; `origin`: what it
-    reads, a folder or servers. `caught_up`: the log held no more when it was planned.
-
-    `bronze_event` has been written before the first layer, `bronze_log_end` before the second.
-    """
+    """`caught_up`: the log held no more when it was planned. Bronze has been written before the
+    first layer is called."""
 
     def __init__(
         self,
         spark: "SparkSession",
         writer: Writer,
         cluster: str,
-        source: "Callable[[], DataFrame]",
         *,
-        origin: str = "",
         caught_up: bool = True,
     ) -> None:
         self.spark = spark
         self.cluster = cluster
-        self._source = source
-        self.origin = origin
         self.caught_up = caught_up
         self._writer = writer
         self._before = writer.lake
         self.broken: list[Broken] = []
         self._kept: list[DataFrame] = []
-
-    @property
-    def source(self) -> "DataFrame":
-        """A DataFrame of its own each time. Of one that stands in two plans Spark gives both the
-        filters of the first (it keeps what a Python data source has said)."""
-        return self._source()
 
     @property
     def batch_id(self) -> int:
@@ -114,11 +101,11 @@ class Batch:
     def new(self, table: str) -> "DataFrame":
         """What this batch wrote: rows of an append table, a current table whole. Not written by
         it: no rows, or the current table as it was."""
-        if table in self._writer.written():
+        if self.rows(table):
             base = self._before.path / table
             folder = batch_folder(self._before.path, table, self.batch_id)
             return frame_of_folders(self.spark, table, base, [folder])
-        if table_of(table).growth == "current":
+        if table_of(table).growth == "current" and table not in self._writer.written():
             return self.old(table)
         return empty_frame(self.spark, table_of(table).schema.append(BATCH_ID))
 
@@ -130,7 +117,7 @@ class Batch:
         """Of an append table: what the lake held, and what this batch wrote."""
         base = self._before.path / table
         folders = self._before.folders(table)
-        if table in self._writer.written():
+        if self.rows(table):
             folders.append(batch_folder(self._before.path, table, self.batch_id))
         return frame_of_folders(self.spark, table, base, folders)
 
@@ -146,8 +133,8 @@ class Batch:
         return self._kept[-1]
 
     def write(self, tables: "Mapping[str, DataFrame]") -> None:
-        """What a layer has returned, but for rows that break an expectation that drops; `broken`
-        then says how many break which. Raises WrongRows."""
+        """What a layer has returned; `broken` then says how many rows break which expectation.
+        Raises WrongRows."""
         from .expectations import counts, watched
 
         try:

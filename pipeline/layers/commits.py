@@ -69,8 +69,8 @@ def entries(
     commits: DataFrame, generations: DataFrame, latest: DataFrame, pending: DataFrame
 ) -> DataFrame:
     """Commits, what is known of their partitions from before, and who was given them, as rows of
-    one frame. `counts`: a commit; `is_new`: not written down before; `held`: what is known of a
-    commit of an earlier batch whose transaction was open then.
+    one frame. `counts`: a commit, and then `commit` says which; `is_new`: not written down before;
+    `held`: what is known of a commit of an earlier batch whose transaction was open then.
     """
     rows = commits.select(
         *_KEY,
@@ -103,10 +103,15 @@ def entries(
         F.struct("generation", "generation_log_offset", "group_empty", *_OWNER).alias("held"),
     )
     so_far = _in_order().rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    return reduce(
-        lambda one, more: one.unionByName(more, allowMissingColumns=True),
-        [rows, before, _assignments(generations), held],
-    ).withColumn("owner", F.last("owner", True).over(so_far))
+    commit = F.when(F.col("counts"), F.struct("log_offset", "offset", "commit_ts", "tombstone"))
+    return (
+        reduce(
+            lambda one, more: one.unionByName(more, allowMissingColumns=True),
+            [rows, before, _assignments(generations), held],
+        )
+        .withColumn("commit", commit)
+        .withColumn("owner", F.last("owner", True).over(so_far))
+    )
 
 
 def _assignments(generations: DataFrame) -> DataFrame:
@@ -135,11 +140,17 @@ def _assignments(generations: DataFrame) -> DataFrame:
 
 
 def beside_previous(rows: DataFrame) -> DataFrame:
-    """New commits, each with `prev`, the one that it followed; null after a tombstone."""
-    prev = F.lag(F.when(~F.col("tombstone"), F.struct("log_offset", "offset", "commit_ts"))).over(
-        _in_order()
+    """New commits, each with `prev`, the one that it followed; null after a tombstone.
+
+    In the order in which owners were looked for, and with nothing computed in between: so Spark
+    does both at once.
+    """
+    before = _in_order().rowsBetween(Window.unboundedPreceding, -1)
+    return (
+        rows.withColumn("prev", F.last("commit", True).over(before))
+        .where("is_new")
+        .withColumn("prev", F.when(~F.col("prev.tombstone"), F.col("prev")))
     )
-    return rows.where("counts").withColumn("prev", prev).where("is_new")
 
 
 def under_generations(rows: DataFrame, generations: DataFrame, reach: "Reach") -> DataFrame:

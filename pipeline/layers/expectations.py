@@ -1,8 +1,8 @@
 """What is expected of the tables' rows, by name, and how many rows break it.
 
-An expectation that drops leaves such rows out: nothing could be made of them. One that warns leaves
-them in: they say that the log is odd, or that we are wrong. Both are counted as the rows are
-written, so no row is read twice for it.
+Such rows stay: they say that the log is odd, or that we are wrong. They are counted as the rows are
+written, so no row is read twice for it. Expectations of bronze, where rows of which nothing could
+be made are left out, are in bronze.py.
 """
 
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -21,27 +21,9 @@ class Expectation(NamedTuple):
 
     name: str
     condition: str
-    drops: bool = False
 
 
 EXPECTATIONS: Final[dict[str, tuple[Expectation, ...]]] = {
-    "bronze_commit": (
-        Expectation(
-            "a commit has a group, a topic and a partition",
-            "`group` IS NOT NULL AND topic IS NOT NULL AND partition IS NOT NULL",
-            drops=True,
-        ),
-        # Without any there is no minute, gap or lag; only a broken producer writes -1 twice.
-        Expectation("a commit has a time", "coalesce(commit_ts, append_ts) IS NOT NULL", True),
-        Expectation("a commit has an offset, a tombstone none", "(offset IS NULL) = tombstone"),
-        Expectation("an offset is no negative number", "coalesce(offset, 0) >= 0"),
-    ),
-    "bronze_group": (
-        Expectation("a record of a group has its name", "`group` IS NOT NULL", drops=True),
-        Expectation(
-            "a generation has a number, a tombstone none", "(generation IS NULL) = tombstone"
-        ),
-    ),
     "silver_commit": (
         Expectation(
             "only a first commit, or a tombstone, follows none",
@@ -81,9 +63,6 @@ def watched(table: str, rows: "DataFrame") -> "tuple[DataFrame, Observation | No
         observation,
         *[F.count_if(_broken(each)).alias(each.name) for each in expected],
     )
-    for each in expected:
-        if each.drops:
-            seen = seen.where(~_broken(each))
     return seen, observation
 
 

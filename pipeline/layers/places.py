@@ -8,6 +8,7 @@ counted or timed across a gap is not known: of each partition the last gap is re
 from functools import reduce
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
@@ -59,10 +60,10 @@ def reach_of(records: "list[DataFrame]", known: "DataFrame") -> Reach | None:
     for number, first, last, gap, _, last_gap in rows:
         before = last_gap if last_gap is not None else (first if first > 0 else NO_GAP)
         places.append(Place(number, first, last, before, before if gap is None else gap))
+    columns = zip(*places, strict=True)
     frame = known.sparkSession.createDataFrame(
-        places,
-        "offsets_partition int, first long, last long, gap_before long, gap long",
-    )
+        pa.table([pa.array(values, pa.int64()) for values in columns], names=Place._fields)
+    ).withColumn("offsets_partition", F.col("offsets_partition").cast("int"))
     return Reach(tuple(places), frame, any(row.producer_id >= 0 for row in rows))
 
 

@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kohort.pipeline.columns import SOURCE
 from kohort.pipeline.lake import WrongRows
-from kohort.pipeline.lake.frames import empty_frame, spark_schema
+from kohort.pipeline.lake.frames import spark_schema
 from kohort.pipeline.lake.writer import Writer
 from kohort.pipeline.layers.batch import Batch
 from kohort.pipeline.tables import TABLES
@@ -18,7 +17,7 @@ APPEND = "bronze_log_end"
 
 
 def batch_of(spark: Any, writer: Writer) -> Batch:
-    return Batch(spark, writer, "c", lambda: empty_frame(spark, SOURCE))
+    return Batch(spark, writer, "c")
 
 
 def sample(topic: str, minute: int) -> dict[str, object]:

@@ -9,14 +9,13 @@ import pyarrow.compute as pc
 import pytest
 from kohort.pipeline.columns import SOURCE
 from kohort.pipeline.lake import Lake
-from kohort.pipeline.lake.frames import empty_frame
 from kohort.pipeline.lake.writer import Writer
 from kohort.pipeline.layers import activity, bronze, commits, generations, minutes
 from kohort.pipeline.layers.batch import Batch
 from offsets_world import CLUSTER, TOPIC, World, draw, read
 
 Row = dict[str, Any]
-LAYERS = (bronze, generations, commits, activity, minutes)
+LAYERS = (generations, commits, activity, minutes)
 
 
 @pytest.fixture(scope="module")
@@ -52,9 +51,9 @@ def lake_of(spark: Any, path: Path, world: World, batches: list[list[Row]]) -> L
     ]
     with Writer(path) as writer:
         for number, records in enumerate(batches):
-            rows = pa.Table.from_pylist(records, schema=SOURCE)
-            source = spark.createDataFrame(rows) if records else empty_frame(spark, SOURCE)
-            batch = Batch(spark, writer, CLUSTER, lambda source=source: source)
+            rows = pa.Table.from_pylist(records, schema=SOURCE).to_batches()
+            assert bronze.write_here(writer, rows, bronze.Origin(CLUSTER, "here")) == []
+            batch = Batch(spark, writer, CLUSTER)
             if not number:
                 writer.write("bronze_log_end", pa.Table.from_pylist(samples))
             for layer in LAYERS:

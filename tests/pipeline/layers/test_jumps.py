@@ -106,25 +106,29 @@ def test_each_jump_says_who_moved_the_offset_and_how(spark: Any) -> None:
 
 
 @pytest.mark.spark
-def test_rows_that_break_what_is_expected_are_counted_and_some_left_out(spark: Any) -> None:
+def test_rows_that_are_not_as_expected_are_counted(spark: Any) -> None:
     good: Row = {
         "cluster": "c",
-        "offsets_partition": 0,
-        "source": "here",
         "group": "g",
         "topic": "t",
         "partition": 0,
-        "offset": 1,
+        "offsets_partition": 0,
+        "log_offset": 1,
         "commit_ts": NOON,
-        "tombstone": False,
+        "kind": "ADVANCE",
+        "offset": 7,
+        "prev_offset": 5,
+        "delta": 2,
+        "gap_ms": 1,
+        "group_empty": False,
+        "history_complete": True,
     }
-    rows = [good, {**good, "offset": -1}, {**good, "topic": None}, {**good, "commit_ts": None}]
-    seen, observation = expectations.watched("bronze_commit", frame(spark, "bronze_commit", rows))
-    assert seen.select("offset").collect() == [(1,), (-1,)]
+    rows = [good, {**good, "delta": 3}, {**good, "gap_ms": -1}, {**good, "delta": None}]
+    seen, observation = expectations.watched("silver_commit", frame(spark, "silver_commit", rows))
+    assert seen.count() == len(rows)
     assert observation is not None
     assert expectations.counts(observation) == {
-        "a commit has a group, a topic and a partition": 1,
-        "a commit has a time": 1,
-        "an offset is no negative number": 1,
+        "a delta is the offset less the one before": 2,
+        "time does not run backwards": 1,
     }
     assert expectations.watched("gold_skew", seen) == (seen, None)

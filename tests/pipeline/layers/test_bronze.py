@@ -1,0 +1,148 @@
+"""Bronze: records parted by kind, each file whole or not there."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from kohort.offsets.records import OffsetCommitted, committed_value
+from kohort.pipeline.columns import SOURCE
+from kohort.pipeline.inputs import Inputs
+from kohort.pipeline.lake import Lake
+from kohort.pipeline.lake.writer import Writer
+from kohort.pipeline.layers import bronze
+from kohort.pipeline.layers.batch import Broken
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+NOON_MS = 1_767_268_800_000
+ORIGIN = bronze.Origin("east", "here")
+Row = dict[str, Any]
+
+PLACE: Row = {
+    "offsets_partition": 0,
+    "leader_epoch_batch": 0,
+    "producer_id": -1,
+    "txn": False,
+    "missing_before": 0,
+    "append_ts": NOON,
+    "tombstone": False,
+    "control": False,
+}
+COMMIT: Row = {
+    **PLACE,
+    "kind": "commit",
+    "group": "g",
+    "topic": "t",
+    "partition": 0,
+    "offset": 1,
+    "commit_ts": NOON,
+}
+GROUP: Row = {**PLACE, "kind": "group", "group": "g", "generation": 1, "members": []}
+OTHER: Row = {**PLACE, "kind": "other", "key": b"k", "key_version": 9}
+
+
+def batches(*rows: Row) -> list[pa.RecordBatch]:
+    placed = [{"log_offset": offset, **row} for offset, row in enumerate(rows)]
+    return pa.Table.from_pylist(placed, schema=SOURCE).to_batches()
+
+
+def written(lake: Path, rows: Iterator[pa.RecordBatch] | list[pa.RecordBatch]) -> list[Broken]:
+    with Writer(lake) as writer:
+        broken = bronze.write_here(writer, rows, ORIGIN)
+        writer.commit(cluster="east", positions={}, inputs={}, as_of=NOON)
+    return broken
+
+
+def test_records_are_parted_by_their_kind(tmp_path: Path) -> None:
+    assert written(tmp_path / "lake", batches(COMMIT, GROUP, COMMIT, OTHER)) == []
+    lake = Lake(tmp_path / "lake")
+    found = {table: lake.read(table).to_pylist() for table in bronze.KINDS}
+    assert {table: [row["log_offset"] for row in rows] for table, rows in found.items()} == {
+        "bronze_commit": [0, 2],
+        "bronze_group": [1],
+        "bronze_other": [3],
+    }
+    assert {(row["cluster"], row["source"]) for rows in found.values() for row in rows} == {ORIGIN}
+    assert found["bronze_commit"][0]["commit_ts"] == NOON
+    assert found["bronze_group"][0]["members"] == []
+    assert found["bronze_other"][0]["key"] == b"k"
+
+
+def test_a_kind_of_which_there_is_no_record_has_no_rows(tmp_path: Path) -> None:
+    written(tmp_path / "lake", batches(COMMIT))
+    assert Lake(tmp_path / "lake").rows("bronze_group") == 0
+
+
+def test_rows_that_break_what_is_expected_are_counted_and_some_left_out(tmp_path: Path) -> None:
+    rows = [
+        COMMIT,
+        {**COMMIT, "offset": -1},
+        {**COMMIT, "topic": None},
+        {**COMMIT, "commit_ts": None, "append_ts": None},
+        {**COMMIT, "offset": None},
+        {**COMMIT, "offset": None, "tombstone": True},
+        {**GROUP, "group": None},
+        {**GROUP, "generation": None},
+    ]
+    assert set(written(tmp_path / "lake", batches(*rows))) == {
+        Broken("bronze_commit", "a commit has a group, a topic and a partition", 1),
+        Broken("bronze_commit", "a commit has a time", 1),
+        Broken("bronze_commit", "a commit has an offset, a tombstone none", 1),
+        Broken("bronze_commit", "an offset is no negative number", 1),
+        Broken("bronze_group", "a record of a group has its name", 1),
+        Broken("bronze_group", "a generation has a number, a tombstone none", 1),
+    }
+    lake = Lake(tmp_path / "lake")
+    assert sorted(lake.read("bronze_commit")["log_offset"].to_pylist()) == [0, 1, 4, 5]
+    assert lake.read("bronze_group")["log_offset"].to_pylist() == [7]
+
+
+def test_what_ends_in_the_middle_leaves_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bronze, "ROWS_AT_ONCE", 1)
+
+    def torn() -> Iterator[pa.RecordBatch]:
+        yield from batches(COMMIT)
+        raise OSError("the disk is gone")
+
+    with Writer(tmp_path / "lake") as writer, pytest.raises(OSError, match="gone"):
+        bronze.write_here(writer, torn(), ORIGIN)
+    assert list((tmp_path / "lake").glob("bronze_*/*/*.parquet")) == []
+
+
+def test_tasks_have_about_as_many_records_each() -> None:
+    splits = [bronze.Split(0, 0, size) for size in (50, 10, 20, 30, 1)]
+    shares = bronze._shares(splits, 2)
+    assert sorted(sum(split.end for split in share) for share in shares) == [51, 60]
+    assert len(bronze._shares(splits, 99)) == len(splits)
+
+
+@pytest.mark.spark
+def test_tasks_write_what_this_process_would(spark: Any, offsets_log: Any, tmp_path: Path) -> None:
+    for partition in range(5):
+        for round_ in range(3):
+            commits = [
+                OffsetCommitted("g", "t", at, committed_value(round_, -1, "", NOON_MS))
+                for at in range(4)
+            ]
+            offsets_log.append(partition, *commits, at_ms=NOON_MS + round_)
+    inputs = Inputs({"path": str(offsets_log.path)}, cluster="east")
+    splits = inputs.source.splits({}, inputs.source.ends())
+    rows = [batch for split in splits for batch in inputs.source.read(split)]
+    written(tmp_path / "here", rows)
+    with Writer(tmp_path / "tasks") as writer:
+        assert bronze.write_by_tasks(writer, spark, inputs.options, splits, ORIGIN) == []
+        writer.commit(cluster="east", positions={}, inputs={}, as_of=NOON)
+    lakes = [Lake(tmp_path / name) for name in ("here", "tasks")]
+    for table in bronze.KINDS:
+        here, tasks = (
+            lake.read(table).sort_by(
+                [("offsets_partition", "ascending"), ("log_offset", "ascending")]
+            )
+            for lake in lakes
+        )
+        assert here.equals(tasks)
+    assert lakes[1].rows("bronze_commit") == 60
