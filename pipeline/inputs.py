@@ -34,6 +34,7 @@ class Plan(NamedTuple):
     end: dict[int, int]
     records: int
     left: int
+    log_id: str | None = None
 
     @property
     def caught_up(self) -> bool:
@@ -81,17 +82,24 @@ class Inputs:
                 f"the lake is of cluster {lake.cluster}, and this is {self.cluster}: choose "
                 f"another --lake, or say --cluster {lake.cluster} if they are one."
             )
+        log_id = self.source.log_id()
+        if None not in (log_id, known := lake.inputs.get("log")) and log_id != known:
+            raise OtherLog(
+                f"the lake is of a log whose topic has the id {known}, and this one's is {log_id}: "
+                "it was made anew; choose another --lake."
+            )
         starts, ends = self.source.starts(), self.source.ends()
         for partition, position in lake.positions.items():
             if position > ends.get(partition, 0):
                 raise OtherLog(
                     f"the lake has read partition {partition} up to offset {position}, and this "
-                    f"log ends at {ends.get(partition, 0)}: it is another log, or was made anew; "
-                    "choose another --lake."
+                    f"log ends at {ends.get(partition, 0)}: it is another log, was made anew, or "
+                    "lost its end; choose another --lake."
                 )
         # A log whose beginning was deleted goes on at its start.
         start = {at: max(lake.positions.get(at, 0), starts.get(at, 0)) for at in ends}
-        return shared({at: (start[at], end) for at, end in ends.items()}, records_max)
+        plan = shared({at: (start[at], end) for at, end in ends.items()}, records_max)
+        return plan._replace(log_id=log_id or known)
 
     def splits(self, plan: Plan) -> list[Split]:
         """What is planned, in pieces for tasks. Raises SourceError, OSError."""

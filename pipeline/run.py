@@ -172,7 +172,7 @@ def run_batch(
     committed = writer.commit(
         cluster=inputs.cluster,
         positions={**before.positions, **plan.end},
-        inputs={"events": event_ends, "samples": samples.position()},
+        inputs={"events": event_ends, "samples": samples.position(), "log": plan.log_id},
         as_of=batch.now,
     )
     seconds = time.monotonic() - begun

@@ -8,6 +8,7 @@ fetch.py        batches on their way out;  waiters.py: long polls
 aborted.py      what those who read committed records only are to pass over
 removal.py      the end of a deleted topic: its folders
 takeover.py     a data folder of Kafka's becomes ours;  kafka_metadata.py: what its controller knew
+partition_metadata.py  of which topic a folder is
 offsets_topic.py   how the offsets topic is made;  readable.py: what clients may read
 start_offsets.py   where partitions begin, and up to where they were compacted
 damage.py       may the registry be opened?

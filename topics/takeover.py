@@ -7,7 +7,6 @@ indexes and producer snapshots that fit what is written from now on. Where these
 Kafka has been here meanwhile, and what stands beside the logs (log/derived.py) may mislead us.
 """
 
-import base64
 import logging
 import re
 import uuid
@@ -28,6 +27,7 @@ from .kafka_metadata import KafkaMetadata, KafkaTopic, metadata_in
 from .names import OFFSETS_TOPIC, REGISTRY_TOPIC, invalid_name
 from .nodes import NO_LEADER
 from .offsets_topic import offsets_topic
+from .partition_metadata import topic_id_in
 from .records import LeaderElected, ProducerIdsReserved, RegistryRecord, TopicStored, encode
 
 __all__ = ["take_over"]
@@ -148,25 +148,13 @@ def _topic_id(
     name: str, indexes: list[int], known: KafkaTopic | None, folder: Path, files: Files
 ) -> uuid.UUID | None:
     """Told by the metadata and by each partition; None where nobody does."""
-    told = [_id_in(folder / f"{name}-{index}" / "partition.metadata", files) for index in indexes]
+    told = [topic_id_in(folder / f"{name}-{index}", files) for index in indexes]
     if known is not None:
         told.append(known.id)
     ids = {each for each in told if each is not None}
     if len(ids) > 1:
         raise LogError(f"the folders {name}-… belong to several topics: {sorted(map(str, ids))}")
     return ids.pop() if ids else None
-
-
-def _id_in(path: Path, files: Files) -> uuid.UUID | None:
-    if not files.exists(path):
-        return None
-    try:
-        lines = files.read_bytes(path).decode("ascii", errors="replace").splitlines()
-        fields = dict(line.split(": ", 1) for line in lines)
-        return uuid.UUID(bytes=base64.urlsafe_b64decode(fields["topic_id"].strip() + "=="))
-    except (KeyError, ValueError) as error:  # binascii.Error is a ValueError
-        _log.warning("%s names no topic id: %r", path, error)
-        return None
 
 
 def _overrides(name: str, known: KafkaTopic | None, configs: Configs) -> dict[str, str]:

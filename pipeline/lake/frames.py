@@ -41,8 +41,8 @@ def frame_of_folders(
 
 
 def empty_frame(spark: "SparkSession", schema: pa.Schema) -> "DataFrame":
-    """By Arrow, so that Spark knows that it is empty: what is joined or sorted with it then falls out
-    of a plan, where rows of Python's might come from anywhere."""
+    """By Arrow, so that Spark knows that it is empty: what is joined or sorted with it then falls
+    out of a plan, where rows of Python's might come from anywhere."""
     return spark.createDataFrame(schema.empty_table(), spark_schema(schema))
 
 

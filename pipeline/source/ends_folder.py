@@ -4,6 +4,7 @@ Nothing of a batch is read but its header, so that an offset may be that of a ba
 where a broker would name one in its middle.
 """
 
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -59,7 +60,11 @@ def _of_log(
     if past is not None:
         ticks = Ticks.between(*past, FOLDER_PERIOD_MS, partitions)
     newest_ms, end, number = -1, start, 0
-    for base, behind, at_ms in _batches(folder, ticks.first_ms if ticks.total else None):
+    now_ms = max(time.time_ns() // 1_000_000, past.until_ms if past is not None else 0)
+    for base, behind, told_ms in _batches(folder, ticks.first_ms if ticks.total else None):
+        # Producers say when, and brokers believe them: a time that is still to come is as good as
+        # none, and what comes from it would outlast all that is true.
+        at_ms = told_ms if told_ms <= now_ms else newest_ms
         while number < ticks.total and ticks.at(number) <= at_ms:
             # At a time before all that retention left the log ended there, or earlier.
             if base > start or not start:

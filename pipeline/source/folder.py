@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from ...log.files import DiskFiles
 from ...topics.names import OFFSETS_TOPIC
+from ...topics.partition_metadata import topic_id_in
 from .decoding import decode_chunks, within
 from .partition_log import PartitionLog
 from .source import SPLIT_BYTES, Positions, SourceError, Split, shares
@@ -25,6 +26,12 @@ class FolderSource:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._known: dict[int, PartitionLog] = {}
+
+    def log_id(self) -> str | None:
+        for log in self._logs().values():
+            if (topic_id := topic_id_in(log.folder, DiskFiles())) is not None:
+                return str(topic_id)
+        return None
 
     def starts(self) -> dict[int, int]:
         starts = {partition: log.start() for partition, log in self._logs().items()}

@@ -45,7 +45,7 @@ class Anchor(NamedTuple):
 
 class PartitionLog:
     def __init__(self, folder: Path, files: Files, partition: int) -> None:
-        self._folder = folder
+        self.folder = folder
         self._files = files
         self._partition = partition
         self._places: dict[int, Place] = {}
@@ -182,7 +182,7 @@ class PartitionLog:
 
     def _segments(self) -> dict[int, Path]:
         try:
-            return segments_of(self._folder)
+            return segments_of(self.folder)
         except FileNotFoundError:
             return {}
 
@@ -226,11 +226,11 @@ class PartitionLog:
             del self._places[next(iter(self._places))]
 
     def _path(self, base: int) -> Path:
-        return self._folder / segment_name(base)
+        return self.folder / segment_name(base)
 
     def _cut(self, split: Split, end: int) -> SourceError:
         return SourceError(
-            f"{self._folder} ends at offset {end}, and was to be read up to {split.end}: it was"
+            f"{self.folder} ends at offset {end}, and was to be read up to {split.end}: it was"
             " cut off or made anew; read it into a new lake."
         )
 

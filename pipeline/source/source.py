@@ -45,6 +45,9 @@ class Split(NamedTuple):
 class Source(Protocol):
     """Only committed facts come out: sound, whole batches. Raises OSError, SourceError."""
 
+    def log_id(self) -> str | None:
+        """The offsets topic's id, which another log under the same name has not; None: not told."""
+
     def starts(self) -> dict[int, int]:
         """Where each partition's log begins."""
 

@@ -28,6 +28,10 @@ class WireSource:
         self._bootstrap = bootstrap
         self._patience_seconds = patience_seconds
 
+    def log_id(self) -> str | None:
+        with self._cluster() as cluster:
+            return cluster.topic_id(OFFSETS_TOPIC)
+
     def starts(self) -> dict[int, int]:
         return self._offsets(EARLIEST)
 

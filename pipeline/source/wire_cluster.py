@@ -75,6 +75,7 @@ class Cluster:
             raise SourceError(str(error)) from None
         self._patience_seconds = patience_seconds
         self._cluster_id: str | None = None
+        self._topic_ids: dict[str, str] = {}
         self._nodes: dict[int, Address] = {}
         self._connections: dict[Address, Connection] = {}
         self._leaders: dict[TopicPartition, int] = {}
@@ -91,6 +92,11 @@ class Cluster:
         for connection in self._connections.values():
             connection.close()
         self._connections.clear()
+
+    def topic_id(self, name: str) -> str | None:
+        """None: there is no such topic, or the brokers are older than Kafka 2.8."""
+        self.topics([name])
+        return self._topic_ids.get(name)
 
     @property
     def cluster_id(self) -> str:
@@ -153,7 +159,9 @@ class Cluster:
     def _refresh(self, names: Iterable[str] | None) -> dict[str, list[int]]:
         answer = self._of_anybody(
             "Metadata",
-            topics=None if names is None else [SimpleNamespace(name=name) for name in names],
+            topics=None
+            if names is None
+            else [SimpleNamespace(name=name, topic_id=None) for name in names],
             allow_auto_topic_creation=False,
             include_cluster_authorized_operations=False,
             include_topic_authorized_operations=False,
@@ -177,6 +185,8 @@ class Cluster:
                     f"the broker refuses to tell of the topic {topic.name}:"
                     f" {topic.error_code.name.upper()}"
                 )
+            if (topic_id := getattr(topic, "topic_id", None)) is not None:
+                self._topic_ids[topic.name] = str(topic_id)
             found[topic.name] = sorted(each.partition_index for each in topic.partitions)
             for each in topic.partitions:
                 self._leaders[topic.name, each.partition_index] = each.leader_id

@@ -31,12 +31,12 @@ ANSWER_BYTES_MAX: Final = 2 * FRAME_BYTES_MAX
 RECEIVE_BYTES: Final = 1024 * 1024
 
 # What is asked: from what Kafka 0.11 has, which brought the batches that are read here, up to the
-# last version that names topics and not their ids.
+# last version that names topics and not their ids; of Metadata the one that tells those as well.
 VERSIONS: Final = {
     "ApiVersions": (0, 0),
     "Fetch": (4, 12),
     "ListOffsets": (1, 6),
-    "Metadata": (4, 9),
+    "Metadata": (4, 12),
 }
 _HEADER: Final = Struct(">hhih")  # key, version, correlation id, length of the client id
 _SIZE: Final = Struct(">i")

@@ -62,10 +62,28 @@ def test_shares_are_as_large_as_is_allowed_and_each_moves(
 def test_a_lake_of_another_log_is_refused(data: Path) -> None:
     inputs = Inputs({"path": str(data)}, cluster="east")
     for positions in ({3: 31}, {4: 1}):
-        with pytest.raises(OtherLog, match=r"this log ends at \d+: it is another log, or was made"):
+        with pytest.raises(OtherLog, match=r"this log ends at \d+: it is another log, was made"):
             inputs.plan(Manifest(cluster="east", positions=positions), ALL)
     with pytest.raises(OtherLog, match=r"is of cluster west, and this is east: .*--cluster west"):
         inputs.plan(Manifest(cluster="west"), ALL)
+
+
+def test_a_log_that_was_made_anew_is_told_by_its_topics_id(data: Path) -> None:
+    inputs = Inputs({"path": str(data)}, cluster="east")
+
+    def made(topic_id: str) -> str | None:
+        said = f"version: 0\ntopic_id: {topic_id}\n"
+        (data / "__consumer_offsets-7" / "partition.metadata").write_text(said)
+        return inputs.source.log_id()
+
+    assert inputs.plan(Manifest(cluster="east"), ALL).log_id is None
+    before = made("7Q6p7h4vRkC6m3mY1q3YbA")
+    lake = Manifest(cluster="east", positions={3: 10}, inputs={"log": before})
+    assert inputs.plan(lake, ALL).log_id == before
+    assert inputs.plan(Manifest(cluster="east", inputs={"log": None}), ALL).log_id == before
+    after = made("AAAAAAAAAAAAAAAAAAAAAQ")
+    with pytest.raises(OtherLog, match=rf"has the id {before}, and this one's is {after}: it was"):
+        inputs.plan(lake, ALL)
 
 
 def test_a_cluster_is_called_what_its_folder_says(data: Path) -> None:

@@ -1,5 +1,6 @@
 """Samples of where topics' logs end: of now, and of times that lie in the past."""
 
+import time
 from bisect import bisect_left
 from collections.abc import Iterator
 from pathlib import Path
@@ -92,6 +93,22 @@ def test_a_folder_says_where_its_logs_end(tmp_path: Path) -> None:
     write(tmp_path / "other-0", 6)
     options = {"path": str(tmp_path)}
     assert rows(options, "orders", "gone") == [("orders", 0, 0, 3, 3), ("orders", 1, 0, 1, 4)]
+
+
+def test_a_time_that_is_still_to_come_is_none(tmp_path: Path) -> None:
+    ahead = time.time() + HOUR_MS / 1000 - NOON_MS / 1000
+    write(tmp_path / "orders-0", 1, ahead, 16)
+    write(tmp_path / "orders-1", ahead)
+    found = rows({"path": str(tmp_path)}, "orders", past=seconds(0, 35))
+    assert [(index, end, at) for _, index, _, end, at in found] == [
+        (0, 2, 15),
+        (0, 3, 30),
+        (0, 3, 35),
+        (1, 1, 15),
+        (1, 1, 30),
+        (1, 1, 35),
+    ]
+    assert [row[3:] for row in rows({"path": str(tmp_path)}, "orders")] == [(3, 16)]
 
 
 def test_the_past_of_a_folder_is_sampled_by_its_batches(tmp_path: Path) -> None:
