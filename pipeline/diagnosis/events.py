@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from ...offsets.causes import Cause
 from .history import Step
-from .leaving import Finding, Leaving
+from .leaving import Finding, Leaving, slow_poll_least_ms
 from .silence import Round, worth_telling
 from .story import Event, Member, Story
 from .words import listed, span, who
@@ -300,14 +300,19 @@ def _slow_after_all(event: Event, leaving: Leaving, inferred: Finding) -> str | 
             return inferred.evidence.replace(who(member), "it", 1)
         if inferred.cause is Cause.TIMEOUT_AMBIGUOUS and silence.proves:
             return f"its session had not ended, yet it had committed nothing for {_ms(silence.ms)}"
-    if event.type == "member_expired" and member.instance_id is not None and silence.proves:
-        both = member.rebalance_timeout_ms + 0.9 * member.session_timeout_ms
-        if silence.ms is not None and silence.ms >= both:
-            return (
-                f"it had committed nothing for {span(silence.ms)}, its max.poll.interval.ms and "
-                "its session together: a static member that polls too slowly sends no LeaveGroup, "
-                "its heartbeats end"
-            )
+    if (
+        event.type == "member_expired"
+        and member.instance_id is not None
+        and inferred.cause is Cause.SLOW_POLL
+        and silence.proves
+        and silence.ms is not None
+        and silence.ms >= slow_poll_least_ms(member)
+    ):
+        return (
+            f"it had committed nothing for {span(silence.ms)}, its max.poll.interval.ms and "
+            "its session together: a static member that polls too slowly sends no LeaveGroup, "
+            "its heartbeats end"
+        )
     return None
 
 

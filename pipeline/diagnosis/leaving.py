@@ -12,7 +12,7 @@ from .silence import Silence
 from .story import Member
 from .words import span, who
 
-__all__ = ["EXIT_RULES", "Finding", "Leaving", "why_left"]
+__all__ = ["EXIT_RULES", "Finding", "Leaving", "slow_poll_least_ms", "why_left"]
 
 
 class Finding(NamedTuple):
@@ -41,6 +41,10 @@ class Leaving(NamedTuple):
 # little after the deadline: it may be this much shorter than the timeout, not more.
 SLOW_POLL_SHARE: Final = 0.98
 SESSION_SHARE: Final = 0.9
+
+HEARTBEAT_SHARE: Final = 1 / 3
+"""heartbeat.interval.ms is at most this share of the session, by Kafka's rule: a session counts
+from the last heartbeat, which may have been so long before heartbeats ended."""
 
 AMBIGUOUS_SHARE: Final = 1.5
 """Timeouts nearer to each other than this may explain the same silence."""
@@ -80,7 +84,7 @@ def _stuck(leaving: Leaving) -> Finding | None:
     member, silence = leaving.member, leaving.silence
     if silence.stuck_ms is None or not silence.repeats or not _short(silence):
         return None
-    if silence.stuck_ms < max(SLOW_POLL_SHARE * _slow_poll_ms(member), STUCK_MS):
+    if silence.stuck_ms < max(slow_poll_least_ms(member), STUCK_MS):
         return None
     text = (
         f"{who(member)} repeated the same offsets for {span(silence.stuck_ms)}, though there were "
@@ -178,15 +182,25 @@ def _rebalance_ms(member: Member) -> int:
     return ms if ms >= 0 else member.session_timeout_ms
 
 
+def _session_after_ms(member: Member) -> int:
+    """A static member that polls too slowly sends no LeaveGroup, but no heartbeats either: its
+    session has to end as well."""
+    return member.session_timeout_ms if member.instance_id is not None else 0
+
+
 def _slow_poll_ms(member: Member) -> int:
-    """How long a member is silent that polls too slowly. A static one sends no LeaveGroup then, but
-    no heartbeats either: its session has to end as well."""
-    static = member.session_timeout_ms if member.instance_id is not None else 0
-    return _rebalance_ms(member) + static
+    """How long a member is silent that polls too slowly, at the most."""
+    return _rebalance_ms(member) + _session_after_ms(member)
+
+
+def slow_poll_least_ms(member: Member) -> float:
+    """How long it is silent at the least."""
+    after_ms = (1 - HEARTBEAT_SHARE) * _session_after_ms(member)
+    return SLOW_POLL_SHARE * _rebalance_ms(member) + after_ms
 
 
 def _is_near(member: Member) -> bool:
-    return _slow_poll_ms(member) <= AMBIGUOUS_SHARE * member.session_timeout_ms
+    return _rebalance_ms(member) <= AMBIGUOUS_SHARE * member.session_timeout_ms
 
 
 def _fits_slow_poll(silence: Silence) -> bool:
@@ -194,7 +208,7 @@ def _fits_slow_poll(silence: Silence) -> bool:
     any session lasts: heartbeats must have kept it in."""
     assert silence.ms is not None
     member = silence.member
-    if silence.ms < SLOW_POLL_SHARE * _slow_poll_ms(member):
+    if silence.ms < slow_poll_least_ms(member):
         return False
     late = _late_ms(silence)
     is_session = silence.ms <= member.session_timeout_ms + late

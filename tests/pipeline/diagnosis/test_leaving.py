@@ -111,12 +111,45 @@ def test_timeouts_near_each_other_are_told_apart_where_only_one_explains_the_sil
 
 @pytest.mark.parametrize(
     ("silence_ms", "cause"),
-    [(345_000, "SLOW_POLL"), (338_000, "SESSION_TIMEOUT"), (310_000, "SESSION_TIMEOUT")],
+    [(345_000, "SLOW_POLL"), (324_000, "SLOW_POLL"), (323_999, "SESSION_TIMEOUT")],
 )
 def test_a_static_member_that_polls_too_slowly_is_out_when_its_session_has_ended_too(
     silence_ms: int, cause: str
 ) -> None:
     assert told(without_b(silence_ms, member("b", 1, instance="b-1")))[0] == cause
+
+
+@pytest.mark.parametrize(
+    ("max_poll_s", "session_s", "heartbeat_s"),
+    [(60, 10, 3), (30, 10, 3), (300, 45, 15), (300, 45, 3)],
+)
+def test_a_static_members_session_counts_from_its_last_heartbeat(
+    max_poll_s: int, session_s: int, heartbeat_s: int
+) -> None:
+    """The last one was sent so long before max.poll.interval.ms was over."""
+    times = {"rebalance_ms": 1_000 * max_poll_s, "session_ms": 1_000 * session_s}
+    b = member("b", 1, instance="b-1", **times)  # type: ignore[arg-type]
+    slow = without_b(1_000 * (max_poll_s - heartbeat_s + session_s), b)
+    assert told(slow)[0] == "SLOW_POLL"
+    # It has crashed: its commits, each 5 s, and the others' heartbeats make it seem longer.
+    for more_s in (0, 5, 8):
+        crash = without_b(1_000 * (session_s + more_s), b)
+        assert told(crash)[0] == "SESSION_TIMEOUT"
+
+
+@pytest.mark.parametrize(
+    ("silence_ms", "cause"),
+    [
+        (16_400, "SESSION_TIMEOUT"),
+        (18_000, "TIMEOUT_AMBIGUOUS"),
+        (20_001, "SLOW_POLL"),  # no session of 10 s shows later than a gap and 5 s after its end
+    ],
+)
+def test_timeouts_of_a_static_member_may_be_near_each_other_too(
+    silence_ms: int, cause: str
+) -> None:
+    b = member("b", 1, instance="b-1", rebalance_ms=10_000, session_ms=10_000)
+    assert told(without_b(silence_ms, b))[0] == cause
 
 
 def background_commits(ahead: int, stuck_ms: int) -> Tale:
