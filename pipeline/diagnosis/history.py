@@ -2,7 +2,7 @@
 silent since when, and was there anything to read meanwhile?
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable
 from functools import cached_property
@@ -122,8 +122,14 @@ class History:
         self.story = story
         self.activities = _merged(story.activities)
         self._of_generation: dict[int | None, list[Activity]] = defaultdict(list)
+        self._of_partition: dict[TopicPartition, list[Activity]] = defaultdict(list)
+        self._first_advance: dict[TopicPartition, int] = {}
         for activity in self.activities:
+            at = activity.topic, activity.partition
             self._of_generation[activity.generation_log_offset].append(activity)
+            self._of_partition[at].append(activity)
+            if activity.advanced:
+                self._first_advance.setdefault(at, activity.generation_log_offset or 0)
         self._ends: dict[TopicPartition, list[LogEnd]] = defaultdict(list)
         for end in sorted(story.log_ends, key=lambda end: end.sampled_ms):
             self._ends[end.topic, end.partition].append(end)
@@ -163,12 +169,12 @@ class History:
 
     def owned(self, generation: Generation, member: Member) -> Owned:
         """What was committed of a member's partitions under a generation of its."""
-        partitions = set(member.assigned or ())
+        written = self.written(generation)
+        since = written[-1].log_offset if written else generation.log_offset + 1
         mine = [
             activity
-            for record in self.written(generation)
-            for activity in self.activity(record)
-            if (activity.topic, activity.partition) in partitions
+            for at in dict.fromkeys(member.assigned or ())
+            for activity in self._up_to(generation, at, since=since)
         ]
         gaps = [a.median_gap_ms for a in mine if a.median_gap_ms is not None]
         return Owned(
@@ -189,12 +195,11 @@ class History:
     ) -> bool | None:
         """Was there a record that the member had not committed yet, at any time between? None: no
         sample says so. An idle member is silent too, and that proves nothing."""
-        committed = self._committed_up_to(generation, member)
         idle: list[bool] = []
         for at in member.assigned or ():
             times, ends = self._end_times.get(at, []), self._ends.get(at, [])
             first, last = bisect_right(times, since), bisect_right(times, until)
-            position = committed.get(at)
+            position = self._committed_up_to(generation, at)
             if position is None and self._begins_with_the_group:
                 position = next((end.log_start for end in ends if end.log_start is not None), 0)
             if position is None:
@@ -208,24 +213,24 @@ class History:
             idle.append(any(end.log_end <= position for end in ends[max(first, late) :]))
         return False if idle and all(idle) else None
 
-    def _committed_up_to(self, generation: Generation, member: Member) -> dict[TopicPartition, int]:
-        mine = set(member.assigned or ())
-        return {
-            (a.topic, a.partition): a.last_offset
-            for a in self.activities
-            if (a.topic, a.partition) in mine
-            and a.last_offset is not None
-            and (a.generation_log_offset or 0) <= generation.log_offset
-        }
+    def _up_to(
+        self, generation: Generation, at: TopicPartition, *, since: int = -1
+    ) -> list[Activity]:
+        """A partition's commits, from those under the record at log offset `since` on."""
+        of = self._of_partition.get(at, [])
+        return of[
+            bisect_left(of, since, key=_place) : bisect_right(of, generation.log_offset, key=_place)
+        ]
+
+    def _committed_up_to(self, generation: Generation, at: TopicPartition) -> int | None:
+        known = reversed(self._up_to(generation, at))
+        return next((of.last_offset for of in known if of.last_offset is not None), None)
 
     def was_active(self, generation: Generation, member: Member) -> bool:
         """Were any of the member's partitions read on under an earlier generation?"""
-        mine = set(member.assigned or ())
         return any(
-            activity.advanced
-            for activity in self.activities
-            if (activity.topic, activity.partition) in mine
-            and (activity.generation_log_offset or 0) < generation.log_offset
+            at in self._first_advance and self._first_advance[at] < generation.log_offset
+            for at in member.assigned or ()
         )
 
     def has_offsets_before(self, tombstone: Generation) -> bool:
@@ -256,6 +261,11 @@ class History:
         return known
 
 
+def _place(activity: Activity) -> int:
+    """In the log, of the record that it was committed under."""
+    return -1 if activity.generation_log_offset is None else activity.generation_log_offset
+
+
 def _merged(activities: Iterable[Activity]) -> list[Activity]:
     """One for each partition and generation, in the order of the log. A median of medians is taken
     from the share with the most commits: it is the one that saw most."""
@@ -264,7 +274,7 @@ def _merged(activities: Iterable[Activity]) -> list[Activity]:
         key = activity.topic, activity.partition, activity.generation_log_offset
         shares[key].append(activity)
     merged = [_sum(of) if len(of) > 1 else of[0] for of in shares.values()]
-    return sorted(merged, key=lambda a: (a.generation_log_offset or -1, a.topic, a.partition))
+    return sorted(merged, key=lambda a: (_place(a), a.topic, a.partition))
 
 
 def _sum(shares: list[Activity]) -> Activity:
