@@ -8,6 +8,7 @@ rebalances.py  why each rebalance was, why each member went. Start here.
   moves.py     who got whose partitions; pauses.py: how long nothing was read
   history.py   a story with its indexes; words.py: how evidence is put into words
 storms.py      rebalances that follow each other; skew.py: shares; lifecycle.py: beginning and end
-verdict.py     what is to be said of a group; complaints.py: what may be wrong; slow.py: who is
+verdict.py     what is to be said of a group, by what is known of it (findings.py)
+  complaints.py  what may be wrong; slow.py: the slow consumer
 status.py      what partitions and groups are in; burrow.py: in Burrow's words; lag.py: lag in time
 """

@@ -5,73 +5,26 @@ say. The slow consumer has a file of its own: slow.py.
 """
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from ...offsets.causes import Cause
-from .rows import (
-    GroupLifecycle,
-    GroupStatus,
-    MemberExit,
-    PartitionStatus,
-    Rebalance,
-    Skew,
-    Storm,
-)
+from .findings import ERROR, KNOWN, SLOW, THROWN_OUT, WARNING, Complaint, Findings
+from .rows import Storm
 from .status import told
-from .story import Generation
 from .words import clock, listed, span, times
 
-__all__ = [
-    "COMPLAINTS",
-    "ERROR",
-    "KNOWN",
-    "SLOW",
-    "WARNING",
-    "Complaint",
-    "Findings",
-    "cooperative",
-]
-
-KNOWN, WARNING, ERROR = 1, 2, 3
-"""Severities: to be known; watch it; act. 0 is a group that nothing is wrong with."""
-
-HOUR_MS: Final = 3_600_000
+__all__ = ["COMPLAINTS", "cooperative"]
 
 SESSION_PER_HEARTBEAT: Final = 3
 """Kafka's own rule of thumb: two heartbeats may be lost before a session ends."""
 
-SLOW: Final = frozenset(
-    {Cause.SLOW_POLL.name, Cause.REBALANCE_TIMEOUT.name, Cause.TIMEOUT_AMBIGUOUS.name}
+STARTS_AND_STOPS: Final = frozenset(
+    {
+        *(Cause.GROUP_CREATED.name, Cause.FIRST_SEEN.name, Cause.MEMBER_JOINED.name),
+        *(Cause.LEFT_CLEANLY.name, Cause.RESTARTED.name, Cause.GROUP_EMPTIED.name),
+    }
 )
-"""Exits of members that took too long."""
-
-
-class Findings(NamedTuple):
-    """All that is known of a group: rows of the last day at most, in the order of the log."""
-
-    group: str
-    as_of_ms: int
-    generation: Generation | None = None  # the newest record
-    status: GroupStatus | None = None
-    partitions: Sequence[PartitionStatus] = ()
-    rebalances: Sequence[Rebalance] = ()
-    exits: Sequence[MemberExit] = ()
-    storms: Sequence[Storm] = ()
-    skews: Sequence[Skew] = ()
-    lifecycle: GroupLifecycle | None = None
-
-    def is_lately(self, at_ms: int | None) -> bool:
-        """Within the last hour: what is older is to be known, and no reason to get up for."""
-        return at_ms is not None and at_ms > self.as_of_ms - HOUR_MS
-
-
-class Complaint(NamedTuple):
-    severity: int
-    verdict: str
-    text: str  # sentences, for the paragraph
-    evidence: tuple[str, ...] = ()
-    advice: tuple[str, ...] = ()
+"""Causes of storms that come of somebody's starting and stopping members."""
 
 
 # --- what is lost, or not being read
@@ -157,12 +110,37 @@ def storm(known: Findings) -> Complaint | None:
     more = len(known.storms) - 1
     if more:
         text += f" There {'was' if more == 1 else 'were'} {times(more)} such a storm before."
+    severity = ERROR if known.is_lately(last.to_ts) else WARNING
+    advice = () if last.dominant_cause in SLOW else (static(known), *cooperative(known))
+    if _nobody_was_thrown_out(last, known):
+        severity = KNOWN
+        text += " Nobody was thrown out: members were started and stopped."
+        advice = _of_starts_and_stops(last, known)
     return Complaint(
-        ERROR if known.is_lately(last.to_ts) else WARNING,
+        severity,
         "REBALANCE_STORM",
         text,
         (f"storm of {last.rebalances} rebalances from {clock(last.from_ts)}",),
-        () if last.dominant_cause in SLOW else (static(known), *cooperative(known)),
+        advice,
+    )
+
+
+def _nobody_was_thrown_out(storm: Storm, known: Findings) -> bool:
+    ended = {row.log_offset: row.joined_at or row.synced_at or 0 for row in known.rebalances}
+    return storm.dominant_cause in STARTS_AND_STOPS and not any(
+        row.cause in THROWN_OUT and storm.from_ts <= ended.get(row.log_offset, 0) <= storm.to_ts
+        for row in known.exits
+    )
+
+
+def _of_starts_and_stops(storm: Storm, known: Findings) -> tuple[str, ...]:
+    if storm.dominant_cause in ("LEFT_CLEANLY", "RESTARTED"):
+        return static(known), *cooperative(known)
+    return (
+        (
+            "Start members together: a new group waits group.initial.rebalance.delay.ms (3 s) for "
+            "more of them, and each that comes later is a rebalance."
+        ),
     )
 
 
@@ -178,7 +156,8 @@ def crashes(known: Findings) -> Complaint | None:
     back = [row for row in rows if row.came_back_after_ms is not None]
     text = f"Sessions ended without a word: {named}."
     if len(back) == len(rows):
-        text += " Each came back: its process was alive, or was started again at once."
+        longest = max(row.came_back_after_ms or 0 for row in back)
+        text += f" Each came back, after {span(longest)} at the latest."
     session = max(row.session_timeout_ms for row in rows)
     heartbeat = next((row.heartbeat_ms_est for row in rows if row.heartbeat_ms_est), None)
     rule = (
@@ -222,7 +201,12 @@ def refused_commits(known: Findings) -> Complaint | None:
     return Complaint(
         KNOWN,
         "COMMITS_REFUSED",
-        f"{count} commits came too late and were refused: what they stood for was done again.",
+        (
+            "1 commit came too late and was refused: what it stood for was done again."
+            if count == 1
+            else f"{count} commits came too late and were refused: what they stood for was done "
+            "again."
+        ),
         (),
         (
             (
@@ -286,15 +270,20 @@ def nobody(known: Findings) -> Complaint | None:
         return Complaint(KNOWN, "GONE", text)
     if known.generation is None or known.generation.members or not known.generation.generation:
         return None
-    text = "The group has no members, and nothing waits for it."
+    waits = "nothing waits for it"
+    if not known.partitions:
+        waits = "no commit of it is known"
+    elif any(row.lag is None for row in known.partitions):
+        waits = "whether records wait for it is not known: its lag is not"
+    text = f"The group has no members, and {waits}."
     if life is not None and life.expires_at_est is not None:
         text += f" Its offsets expire at {clock(life.expires_at_est)}."
     return Complaint(KNOWN, "NO_MEMBERS", text)
 
 
 def static(known: Findings) -> str:
-    """Advice, by what the members are now."""
-    members = known.generation.members if known.generation is not None else ()
+    """Advice, by what the members are, or were when there were any."""
+    members = known.last_with_members.members if known.last_with_members is not None else ()
     if members and all(member.instance_id is not None for member in members):
         return "All members are static: a restart within session.timeout.ms costs no rebalance."
     return (
@@ -304,7 +293,8 @@ def static(known: Findings) -> str:
 
 
 def cooperative(known: Findings) -> tuple[str, ...]:
-    protocol = known.generation.protocol if known.generation is not None else None
+    last = known.last_with_members
+    protocol = last.protocol if last is not None else None
     if protocol is not None and "cooperative" in protocol:
         return ()
     return (

@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from ...offsets.causes import Cause
-from .complaints import ERROR, HOUR_MS, KNOWN, SLOW, WARNING, Complaint, Findings, cooperative
+from .complaints import cooperative
+from .findings import ERROR, HOUR_MS, KNOWN, SLOW, WARNING, Complaint, Findings
 from .rows import MemberExit, Rebalance
 from .words import clock, listed, share, span, times
 
@@ -200,7 +201,10 @@ def _waits(slow: Slow) -> str:
 
 def _refused(rebalances: Iterable[Rebalance]) -> str:
     count = sum(row.rejected_commits or 0 for row in rebalances)
-    return f"{count} commits were refused meanwhile: that work was done again." if count else ""
+    if not count:
+        return ""
+    commits = "1 commit was" if count == 1 else f"{count} commits were"
+    return f"{commits} refused meanwhile: that work was done again."
 
 
 def _others(others: list[Slow]) -> str:

@@ -1,7 +1,8 @@
 """What is to be said of a group: the worst complaint first, as a paragraph, with its evidence and
 what to do. docs/diagnosis.md lists the verdicts."""
 
-from .complaints import COMPLAINTS, KNOWN, Complaint, Findings
+from .complaints import COMPLAINTS
+from .findings import KNOWN, Complaint, Findings
 from .rows import Diagnosis
 from .slow import slow_consumer
 from .words import span

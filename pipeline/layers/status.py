@@ -74,12 +74,14 @@ def _parts(batch: "Batch", points: "DataFrame", now_ms: int) -> "DataFrame":
     record = newest(batch.new("state_generation")).selectExpr(
         *_GROUP, f"struct({GENERATION}) AS generation"
     )
-    frames = [of_partition, record]
+    with_members = newest(batch.new("state_generation").where("size(member_list) > 0"))
+    last = with_members.selectExpr(*_GROUP, f"struct({GENERATION}) AS last_with_members")
+    frames = [of_partition, record, last]
     for table, (time, place) in _PAST.items():
-        last = Window.partitionBy(*_GROUP).orderBy(F.desc(place))
+        by_place = Window.partitionBy(*_GROUP).orderBy(F.desc(place))
         lately = batch.new(table).where(F.unix_millis(time) >= now_ms - _LATELY_MS)
         frames.append(
-            lately.withColumn("n", F.row_number().over(last))
+            lately.withColumn("n", F.row_number().over(by_place))
             .where(F.col("n") <= _ROWS_MAX)
             .select(*_GROUP, in_ms(table))
         )

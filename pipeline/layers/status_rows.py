@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 
 from ..columns import STRING, columns
-from ..diagnosis.complaints import Findings
+from ..diagnosis.findings import Findings
 from ..diagnosis.rows import GroupLifecycle, MemberExit, Rebalance, Skew, Storm
 from ..diagnosis.status import group_status, partition_statuses, state_of
 from ..diagnosis.story import Commit, Generation, LogEnd, Member, TopicPartition
@@ -62,6 +62,7 @@ def told(parts: pa.Table, now_ms: int) -> pa.Table:
         lifecycle=next(
             (GroupLifecycle(**row) for row in parts_of(parts, "gold_group_lifecycle")), None
         ),
+        last_with_members=next(map(generation_of, parts_of(parts, "last_with_members")), None),
     )
     answers: dict[str, Sequence[NamedTuple]] = {
         "gold_partition_status": partitions,

@@ -4,13 +4,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
+from kohort.pipeline.diagnosis.rows import Storm
 from kohort.pipeline.layers import status_rows, story_rows
 from kohort.pipeline.tables import TABLES
 
 T0 = 1_800_000_000_000
 MINUTE = 60_000
 NAMES = (
-    *("generation", "activity", "removal", "log_end", "event", "window"),
+    *("generation", "last_with_members", "activity", "removal", "log_end", "event", "window"),
     *(name for name in TABLES if name.startswith("gold_")),
 )
 
@@ -129,6 +130,17 @@ def test_a_status_rests_on_ten_seconds_of_commits_and_on_samples_of_now() -> Non
     )
     (unknown,) = status(now_ms + 60_001, window([80, 110, 140], now_ms))["gold_partition_status"]
     assert (unknown["status"], unknown["lag"]) == ("UNKNOWN", None)
+
+
+def test_after_an_outage_advice_goes_by_the_last_members() -> None:
+    static = record(1, T0, member(1, 0) | {"instance_id": "i1"})
+    storm = Storm("c", "g", T0, T0 + MINUTE, 5, 3, None, "SESSION_TIMEOUT")._asdict()
+    of_group = {"generation": [record(2, T0 + MINUTE)], "gold_rebalance_storm": [storm]}
+    table = parts(**of_group, last_with_members=[static])
+    (row,) = status_rows.told(table, T0 + 2 * MINUTE).to_pylist()
+    (told,) = row["gold_diagnosis"]
+    assert told["verdict"] == "REBALANCE_STORM"
+    assert any(line.startswith("All members are static") for line in told["advice"])
 
 
 def test_of_a_group_that_only_gold_remembers_nothing_is_told() -> None:
