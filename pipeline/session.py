@@ -126,9 +126,11 @@ def _start_jvm(conf: "SparkConf", log: Path | None) -> None:
             "install default-jre-headless, brew install openjdk), or set JAVA_HOME."
         )
     with (log or Path(os.devnull)).open("wb") as file:
-        said = {"stdout": file, "stderr": file} if log else {}
+        # A signal to our process group (of a supervisor, of a terminal) is ours to heed: the batch
+        # is finished first, and the JVM is needed for that. It ends when we do.
+        how = {"start_new_session": True, **({"stdout": file, "stderr": file} if log else {})}
         try:
-            gateway = launch_gateway(conf, said)  # type: ignore[no-untyped-call]
+            gateway = launch_gateway(conf, how)  # type: ignore[no-untyped-call]
             SparkContext._ensure_initialized(gateway=gateway, conf=conf)
         except PySparkRuntimeError as error:
             raise NoSpark(_why_not(log)) from error

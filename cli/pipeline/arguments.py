@@ -70,15 +70,17 @@ def _run(commands: Commands) -> None:
         metavar="NAME",
         help="what the cluster is called in the lake (default: its own id)",
     )
-    add("--follow", action="store_true", help="go on with what is appended, until Ctrl-C")
+    until = command.add_mutually_exclusive_group()
+    until.add_argument(
+        "--follow", action="store_true", help="go on with what is appended, until Ctrl-C"
+    )
+    until.add_argument("--once", action="store_true", help="one batch, and no more")
     add(
         "--every",
         metavar="TIME",
         type=_seconds,
-        default=30.0,
         help="with --follow: how often it looks, as 500ms, 30s, 5m (default: 30s)",
     )
-    add("--once", action="store_true", help="one batch, and no more")
     add(
         "--max-records-per-batch",
         metavar="N",

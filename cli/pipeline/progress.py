@@ -38,6 +38,9 @@ class Progress:
             self.records += told.records
         if self._bar is not None:
             self._bar.show(told)
+        elif isinstance(told, Began):
+            # Spark takes half a minute to say anything else.
+            print(f"batch {told.batch_id}: {told.records:,} records to read", flush=True)
         for line in _lines(told):
             print(line, flush=True)
 

@@ -22,11 +22,14 @@ __all__ = ["run"]
 
 # What Spark, its JVM and its workers say: of use when something fails, and of none otherwise.
 SPARK_LOG = "_spark.log"
+EVERY_S = 30.0
 
 
 def run(args: argparse.Namespace) -> int:
     """0: the lake has all of the log, or has been told to follow it no longer. 130: ended before.
     Raises UserError."""
+    if args.every is not None and not args.follow:
+        args.parser.error("--every goes with --follow")
     log = args.lake / SPARK_LOG
     with explained(args.lake, log):
         from ...pipeline.inputs import Inputs
@@ -57,7 +60,7 @@ def _run(
             writer,
             inputs,
             records_max=args.max_records_per_batch or RECORDS_MAX,
-            every_s=args.every if args.follow else None,
+            every_s=(args.every or EVERY_S) if args.follow else None,
             once=args.once,
             tell=session.tell,
             wait=session.stopping.wait,

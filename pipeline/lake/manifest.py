@@ -10,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from ...log.lock import LOCK_NAME
 from .errors import LakeError, LakeTooNew, NoLake
 
 __all__ = ["MANIFEST", "VERSION", "Live", "Manifest", "Retired", "load", "save"]
@@ -57,6 +58,11 @@ def load(folder: Path) -> Manifest:
     try:
         text = (folder / MANIFEST).read_text()
     except FileNotFoundError:
+        if (folder / LOCK_NAME).exists():
+            raise NoLake(
+                f"{folder} holds no batch yet: wait for the first one of `kohort pipeline run`, or "
+                "start it again if it was ended."
+            ) from None
         what = "holds no lake" if folder.is_dir() else "does not exist"
         raise NoLake(
             f"{folder} {what}: make one with `kohort pipeline run --log DIR --lake {folder}`."

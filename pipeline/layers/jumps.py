@@ -1,7 +1,9 @@
 """gold_offset_jump: offsets that went back, or far ahead, and who moved them.
 
 What is far is told by what is usual: of each group and topic `state_delta` counts by how much
-offsets have grown, by powers of two. Ten times what all but one in a hundred stay below is far.
+offsets have grown in a second, by powers of two. Ten times what all but one in a hundred stay below
+is far. By the second, because who takes a partition over, or comes back, commits at once what was
+read since the commit before.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -27,6 +29,9 @@ DELTAS_MIN: Final = 10
 DELTAS_MANY: Final = 100
 # A commit of what the owner before had read, and the one that follows it.
 FIRST_COMMITS: Final = 2
+
+# Records in a second since the commit before; of commits that are nearer, since a second before.
+_PACE: Final = "greatest(delta * 1000 div greatest(gap_ms, 1000L), 1L)"
 
 _TOPIC: Final = ["cluster", "group", "topic"]
 _KEY: Final = [*_TOPIC, "partition"]
@@ -57,10 +62,10 @@ def tables(batch: "Batch") -> "dict[str, DataFrame]":
 
 
 def deltas(commits: "DataFrame", before: "DataFrame") -> "DataFrame":
-    """state_delta after the batch: how many deltas are below 2 ** magnitude, and not below half."""
+    """state_delta after the batch: how many paces are below 2 ** magnitude, and not below half."""
     new = (
         commits.where("delta > 0")
-        .withColumn("magnitude", F.expr("CAST(floor(log2(delta)) AS INT) + 1"))
+        .withColumn("magnitude", F.expr(f"CAST(floor(log2({_PACE})) AS INT) + 1"))
         .groupBy(*_TOPIC, "magnitude")
         .agg(F.count("*").alias("deltas"))
     )
@@ -74,7 +79,7 @@ def deltas(commits: "DataFrame", before: "DataFrame") -> "DataFrame":
 
 
 def far(usual: "DataFrame") -> "DataFrame":
-    """From which delta on an offset of a group and topic has jumped; no row where too few are
+    """From which pace on an offset of a group and topic has jumped; no row where too few are
     known."""
     all_of = Window.partitionBy(*_TOPIC)
     below = F.sum("deltas").over(all_of.orderBy("magnitude"))
@@ -97,7 +102,7 @@ def candidates(commits: "DataFrame", far: "DataFrame") -> "DataFrame":
     return (
         commits.where("delta <> 0")
         .join(F.broadcast(far), _TOPIC, "left")
-        .where(f"delta < 0 OR delta > far OR {by_nobody}")
+        .where(f"delta < 0 OR (delta > 0 AND {_PACE} > far) OR {by_nobody}")
         .select(*commits.columns)
     )
 

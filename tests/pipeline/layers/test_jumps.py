@@ -42,6 +42,7 @@ def commits(group: str, *moves: Row) -> list[Row]:
                 "client_id": "mine",
                 "group_empty": False,
                 "history_complete": True,
+                "gap_ms": 1_000 if number else None,
                 **move,
                 "offset": offset,
                 "prev_offset": before if number else None,
@@ -68,6 +69,7 @@ STORIES: dict[str, tuple[list[Row], tuple[str, str | None] | None]] = {
         [*USUAL, {"generation_log_offset": 21, "offset": 1_150}],
         ("DUPLICATE_AFTER_REBALANCE", "mine"),
     ),
+    "catches up": ([*USUAL, {"offset": 3_000, "gap_ms": 60_000}], None),
     # Whatever is far to others: of so few nobody knows.
     "has just begun": ([{}, {"offset": 9_000}], None),
 }
