@@ -1,5 +1,6 @@
 """Lag in time, its trend, and when a consumer will have caught up."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import pairwise
 from statistics import median
@@ -7,7 +8,7 @@ from typing import Final
 
 from .story import Commit, LogEnd
 
-__all__ = ["consume_rate", "produce_rate", "time_lag_ms", "trend"]
+__all__ = ["consume_rate", "log_end_at", "produce_rate", "since", "time_lag_ms", "trend"]
 
 DEAD_BAND: Final = 0.05
 """A lag that moves by less than this share of itself over the samples is FLAT."""
@@ -45,6 +46,27 @@ def time_lag_ms(committed: int, samples: Sequence[LogEnd], now_ms: int) -> int |
 def _interpolated(first: LogEnd, second: LogEnd, offset: int) -> int:
     per_record = (second.sampled_ms - first.sampled_ms) / (second.log_end - first.log_end)
     return round(first.sampled_ms + (offset - first.log_end) * per_record)
+
+
+def log_end_at(time_ms: int, samples: Sequence[LogEnd]) -> int | None:
+    """Where the log ended then, between the samples before and after; None beyond them."""
+    after = bisect_left(samples, time_ms, key=lambda sample: sample.sampled_ms)
+    if after == len(samples):
+        return None
+    later = samples[after]
+    if later.sampled_ms == time_ms:
+        return later.log_end
+    if not after:
+        return None
+    earlier = samples[after - 1]
+    passed = (time_ms - earlier.sampled_ms) / (later.sampled_ms - earlier.sampled_ms)
+    return round(earlier.log_end + passed * (later.log_end - earlier.log_end))
+
+
+def since(time_ms: int, samples: Sequence[LogEnd]) -> Sequence[LogEnd]:
+    """The samples from the last one before `time_ms` on, and at least two if there are two."""
+    first = bisect_right(samples, time_ms, key=lambda sample: sample.sampled_ms) - 1
+    return samples[max(min(first, len(samples) - 2), 0) :]
 
 
 def trend(lags: Sequence[tuple[int, int]]) -> str | None:

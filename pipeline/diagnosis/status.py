@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Final
 
 from . import burrow
-from .lag import consume_rate, produce_rate, time_lag_ms, trend
+from .lag import consume_rate, log_end_at, produce_rate, since, time_lag_ms, trend
 from .rows import GroupStatus, PartitionStatus, Rebalance
 from .story import Commit, Generation, LogEnd, Window
 from .words import listed, span
@@ -130,7 +130,8 @@ def _partition(
     lag = _lag(window)
     of_burrow = burrow.partition_status(commits, ends, now_ms) if samples else "UNKNOWN"
     status, reason = _status(window, generation, now_ms, rebalancing, of_burrow)
-    consumed, produced = consume_rate(commits), produce_rate(samples)
+    lately = since(commits[0].commit_ms, samples) if commits else samples
+    consumed, produced = consume_rate(commits), produce_rate(lately)
     owner = window.owner
     return PartitionStatus(
         cluster=cluster,
@@ -190,7 +191,7 @@ def _status(
         "STALL": f"{lag} records wait, and commits repeat offset {committed}",
         "REWIND": f"commits went back to an earlier offset, {lag} records wait again",
         "WARN": f"commits go ahead, and the lag of {lag} does not shrink",
-    }.get(of_burrow, f"{lag} records wait, and they are being read")
+    }.get(of_burrow, f"{lag} records wait, the last commit was {span(silent)} ago")
 
 
 def _lag(window: Window) -> int | None:
@@ -200,8 +201,12 @@ def _lag(window: Window) -> int | None:
 
 
 def _lags(commits: list[Commit], samples: Sequence[LogEnd]) -> list[tuple[int, int]]:
-    """Lags by time: of each commit, and since the last one by each sample."""
-    lags = [(commit.commit_ms, commit.lag) for commit in commits if commit.lag is not None]
+    """Lags by time: of each commit against where the log ended then, as the samples around it say,
+    and since the last one by each sample."""
+    ends = [(commit, log_end_at(commit.commit_ms, samples)) for commit in commits]
+    lags = [
+        (commit.commit_ms, max(end - commit.offset, 0)) for commit, end in ends if end is not None
+    ]
     last = commits[-1] if commits else None
     return lags + [
         (end.sampled_ms, max(end.log_end - last.offset, 0))

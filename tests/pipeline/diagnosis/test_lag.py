@@ -1,7 +1,14 @@
 """Lag in time and where it goes."""
 
 import pytest
-from kohort.pipeline.diagnosis.lag import consume_rate, produce_rate, time_lag_ms, trend
+from kohort.pipeline.diagnosis.lag import (
+    consume_rate,
+    log_end_at,
+    produce_rate,
+    since,
+    time_lag_ms,
+    trend,
+)
 from kohort.pipeline.diagnosis.story import Commit, LogEnd
 
 
@@ -60,6 +67,24 @@ def test_the_trend_is_the_median_of_slopes_beyond_a_dead_band(
 
 def test_samples_of_one_moment_have_no_trend() -> None:
     assert trend([(0, 1), (0, 5), (0, 9)]) is None
+
+
+@pytest.mark.parametrize(
+    ("at_ms", "end"),
+    [(0, 0), (15_000, 150), (30_000, 300), (59_999, 600), (60_000, 600), (60_001, None)],
+)
+def test_a_logs_end_is_known_between_two_samples(at_ms: int, end: int | None) -> None:
+    assert log_end_at(at_ms, TEN_A_SECOND) == end
+    assert log_end_at(at_ms, TEN_A_SECOND[1:]) == (end if at_ms >= 30_000 else None)
+
+
+@pytest.mark.parametrize(
+    ("at_ms", "first_ms"),
+    [(-1, 0), (29_999, 0), (30_000, 30_000), (50_000, 30_000), (90_000, 30_000)],
+)
+def test_samples_since_a_time_begin_before_it_and_are_two(at_ms: int, first_ms: int) -> None:
+    assert since(at_ms, TEN_A_SECOND)[0].sampled_ms == first_ms
+    assert since(at_ms, []) == []
 
 
 def test_rates_are_records_per_second_and_a_rewind_consumes_nothing() -> None:

@@ -69,7 +69,8 @@ def test_a_lag_without_a_sample_is_not_known() -> None:
 
 
 def test_figures_of_a_partition() -> None:
-    row = one(window())
+    ends = (LogEnd("orders", 0, 0, 1_040, NOW - 50_000), LogEnd("orders", 0, 0, 1_140, NOW))
+    row = one(window()._replace(log_ends=ends))
     assert (row.committed, row.log_end, row.lag) == (1_090, 1_140, 50)
     assert (row.complete, row.client_id, row.trend, row.consume_rate) == (1.0, "a", "FLAT", 2.0)
     assert row.last_commit_ts == row.window_end == NOW - 2_000
@@ -87,6 +88,40 @@ def test_the_trend_goes_on_after_the_last_commit() -> None:
     )
     row = one(window(silent_ms=90_000)._replace(log_ends=ends))
     assert (row.status, row.trend) == ("STOP", "GROWING")
+
+
+def test_the_trend_is_against_where_the_log_ended_at_each_commit() -> None:
+    """Commits go ahead by 2 a second and the log by 11; samples are a minute apart, and against the
+    one before it each commit's lag seems to shrink."""
+    of = window()
+    ends = tuple(LogEnd("orders", 0, 0, 1_140 + 660 * n, NOW - 60_000 + 60_000 * n) for n in (0, 1))
+    commits = tuple(c._replace(lag=ends[0].log_end - c.offset) for c in of.commits)
+    row = one(of._replace(commits=commits, log_ends=ends))
+    assert (row.trend, row.consume_rate, row.produce_rate) == ("GROWING", 2.0, 11.0)
+
+
+def test_commits_after_the_newest_sample_are_left_out_of_the_trend() -> None:
+    of = window()
+    early = tuple(LogEnd("orders", 0, 0, 1_140, NOW - 90_000 + 10_000 * n) for n in range(4))
+    assert one(of._replace(log_ends=early)).trend is None
+
+
+def test_the_pace_of_a_topic_is_that_since_the_windows_first_commit() -> None:
+    """It was empty for an hour."""
+    empty = tuple(LogEnd("orders", 0, 0, 0, NOW - 3_600_000 + 600_000 * n) for n in range(6))
+    ends = tuple(LogEnd("orders", 0, 0, 1_000 + 5 * n, NOW - 60_000 + 1_000 * n) for n in range(61))
+    row = one(window()._replace(log_ends=(*empty, *ends)))
+    assert row.produce_rate == 5.0
+
+
+def test_of_a_partition_that_is_read_it_is_said_when() -> None:
+    of = window(silent_ms=30_000)
+    commits = tuple(c._replace(lag=n % 2) for n, c in enumerate(of.commits))
+    row = one(of._replace(commits=commits))
+    assert (row.status, row.status_reason) == (
+        "OK",
+        "50 records wait, the last commit was 30.0 s ago",
+    )
 
 
 @pytest.mark.parametrize("record", [None, Tale().generation(number=0)])
