@@ -278,11 +278,12 @@ def _merged(activities: Iterable[Activity]) -> list[Activity]:
 
 
 def _sum(shares: list[Activity]) -> Activity:
-    ordered = sorted(shares, key=lambda share: share.first_commit_ms)
+    ordered = sorted(shares, key=lambda of: (of.share, of.first_commit_ms))
     most = max(ordered, key=lambda share: (share.median_gap_ms is not None, share.commits))
     return ordered[0]._replace(
         commits=sum(share.commits for share in ordered),
         advanced=sum(share.advanced for share in ordered),
+        first_commit_ms=min(share.first_commit_ms for share in ordered),
         last_commit_ms=max(share.last_commit_ms for share in ordered),
         last_advance_ms=max(
             (s.last_advance_ms for s in ordered if s.last_advance_ms is not None), default=None

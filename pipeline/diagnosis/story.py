@@ -74,6 +74,7 @@ class Activity(NamedTuple):
     last_offset: int | None = None
     median_gap_ms: int | None = None
     history_complete: bool = True
+    share: int = 0  # its place among shares, in the order of the log
 
 
 class Removal(NamedTuple):

@@ -20,13 +20,16 @@ if TYPE_CHECKING:
 
     from .batch import Batch
 
-__all__ = ["GENERATION", "gathered", "in_ms", "removals", "touched"]
+__all__ = ["GENERATION", "gathered", "in_ms", "removals", "samples_before", "shares", "touched"]
 
 _GROUP: Final = ["cluster", "group"]
 # A storm may go on for longer than a story: so much of what was told before counts in it.
 _EARLIER: Final = timedelta(hours=6)
-# Which minutes before a generation's end samples are taken of: what waited, waits still.
+# Which minutes before a generation's end samples are taken of: what waited, waits still. Of the
+# first all, as silences are short where timeouts are, and only a sample from late in one says that
+# nothing was to be read; of the others the first one.
 _MINUTES_BEFORE: Final = (0, 1, 2, 5, 10)
+_WHOLE_MINUTES: Final = 2
 # Lines of the event log, a kilobyte each, in one story: the newest. Rejected commits may be many.
 _EVENTS_MAX: Final = 20_000
 
@@ -39,10 +42,9 @@ GENERATION: Final = f"""log_offset, offsets_partition, record_kind = 'TOMBSTONE'
 _ACTIVITY: Final = """topic, partition, generation_log_offset, commits, advanced,
     unix_millis(first_commit_ts) AS first_commit_ms, unix_millis(last_commit_ts) AS last_commit_ms,
     unix_millis(last_advance_ts) AS last_advance_ms, first_offset, last_offset, median_gap_ms,
-    history_complete"""
+    history_complete, share"""
 _REMOVAL: Final = "topic, partition, log_offset, unix_millis(removed_at) AS append_ms"
-_LOG_END: Final = """topic, partition, one.log_start AS log_start, one.log_end AS log_end,
-    unix_millis(one.sampled_at) AS sampled_ms"""
+_LOG_END: Final = """topic, partition, log_start, log_end, unix_millis(sampled_at) AS sampled_ms"""
 _EVENT: Final = """unix_millis(ts) AS ts_ms, seq, type, member_id, instance_id, client_id,
     client_host, generation, state_from, state_to, error_code, reason, duration_ms, detail, node"""
 
@@ -71,7 +73,7 @@ def touched(batch: "Batch") -> "DataFrame":
 
 def gathered(batch: "Batch", groups: "DataFrame") -> "DataFrame":
     """The parts of the stories of `groups`; story_rows has their columns."""
-    activity = _both(batch, "state_activity", "silver_activity")
+    activity = shares(batch.old("state_activity"), batch.new("silver_activity"))
     generations = batch.old("state_generation").withColumn("remembered", F.lit(True))
     new = batch.new("silver_generation").withColumn("remembered", F.lit(False))
     generations = generations.unionByName(new)
@@ -92,7 +94,13 @@ def gathered(batch: "Batch", groups: "DataFrame") -> "DataFrame":
         lately = batch.old(table).where(F.col(time) >= F.lit(since - _EARLIER))
         frames.append(lately.select(*_GROUP, in_ms(table)))
     if batch.rows("bronze_log_end") or batch.lake.folders("state_log_end"):
-        frames.append(_beside(batch, groups, generations, activity))
+        samples = batch.old("state_log_end").unionByName(batch.new("bronze_log_end"), True)
+        ends = samples_before(
+            samples,
+            generations.join(groups, _GROUP, "left_semi"),
+            activity.join(groups, _GROUP, "left_semi"),
+        )
+        frames.append(ends.select(*_GROUP, F.expr(f"struct({_LOG_END})").alias("log_end")))
     if batch.rows("bronze_event") or batch.lake.folders("bronze_event"):
         frames.append(_events(batch, groups, since))
     return _united(frames).join(groups, _GROUP, "left_semi")
@@ -121,34 +129,36 @@ def _united(frames: "list[DataFrame]") -> "DataFrame":
     return reduce(lambda one, more: one.unionByName(more, allowMissingColumns=True), frames)
 
 
-def _both(batch: "Batch", state: str, silver: str) -> "DataFrame":
-    names = STATE[state].schema.names
-    return batch.old(state).select(*names).unionByName(batch.new(silver).select(*names))
+def shares(old: "DataFrame", new: "DataFrame") -> "DataFrame":
+    """state_activity and a batch's silver_activity, with `share`: their order in the log."""
+    names = STATE["state_activity"].schema.names
+    before = old.select(*names).withColumn("share", F.lit(0))
+    return before.unionByName(new.select(*names).withColumn("share", F.lit(1)))
 
 
-def _beside(
-    batch: "Batch", groups: "DataFrame", generations: "DataFrame", activity: "DataFrame"
+def samples_before(
+    samples: "DataFrame", generations: "DataFrame", activity: "DataFrame"
 ) -> "DataFrame":
-    """A sample a minute of each partition that a group commits, shortly before its records."""
-    samples = batch.old("state_log_end").unionByName(batch.new("bronze_log_end"), True)
-    one = F.min(F.struct("sampled_at", "log_end", "log_start")).alias("one")
+    """Samples of each partition that a group commits, shortly before its records."""
     minute = F.floor(F.unix_millis("sampled_at") / 60_000)
-    thinned = samples.groupBy("cluster", "topic", "partition", minute.alias("minute")).agg(one)
+    by_time = Window.partitionBy("cluster", "topic", "partition", "minute").orderBy(
+        "sampled_at", "log_end"
+    )
+    placed = samples.withColumn("minute", minute).withColumn("n", F.row_number().over(by_time))
     of_record = F.floor(F.unix_millis(F.coalesce("joined_at", "synced_at")) / 60_000)
     before = F.explode(F.array(*[F.lit(minutes) for minutes in _MINUTES_BEFORE]))
     asked = (
-        generations.join(groups, _GROUP, "left_semi")
-        .select(*_GROUP, of_record.alias("of_record"), before.alias("before"))
-        .select(*_GROUP, (F.col("of_record") - F.col("before")).alias("minute"))
-        .distinct()
+        generations.select(*_GROUP, of_record.alias("of_record"), before.alias("before"))
+        .groupBy(*_GROUP, (F.col("of_record") - F.col("before")).alias("minute"))
+        .agg(F.min("before").alias("before"))
     )
-    committed = activity.join(groups, _GROUP, "left_semi")
     return (
-        committed.select(*_GROUP, "topic", "partition")
+        activity.select(*_GROUP, "topic", "partition")
         .distinct()
         .join(asked, _GROUP)
-        .join(thinned, ["cluster", "topic", "partition", "minute"])
-        .select(*_GROUP, F.expr(f"struct({_LOG_END})").alias("log_end"))
+        .join(placed, ["cluster", "topic", "partition", "minute"])
+        .where((F.col("n") == 1) | (F.col("before") <= _WHOLE_MINUTES))
+        .select(*_GROUP, "topic", "partition", "log_start", "log_end", "sampled_at")
     )
 
 

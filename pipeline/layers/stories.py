@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from ..lake.frames import spark_schema
 from ..state_tables import STATE
 from ..tables import TABLES
-from .gathering import gathered, removals, touched
+from .gathering import gathered, removals, shares, touched
 from .story_rows import TOLD, told
 
 if TYPE_CHECKING:
@@ -99,20 +99,20 @@ def activities(old: "DataFrame", new: "DataFrame", remembered: "DataFrame") -> "
     # The share with most commits knows best how far they lie apart.
     known = F.struct(F.col("median_gap_ms").isNotNull(), "commits")
     return (
-        old.select(*names)
-        .unionByName(new.select(*names))
+        shares(old, new)
         .join(live.withColumn("lives", F.lit(True)), [*_GROUP, "generation_log_offset"], "left")
         .where("lives OR generation_log_offset IS NULL")
         .groupBy(*keys)
         .agg(
-            F.max_by("generation", last).alias("generation"),
+            F.max_by("generation", "share").alias("generation"),
             F.sum("commits").alias("commits"),
             F.sum("advanced").alias("advanced"),
             F.min(first).alias(first),
             F.max(last).alias(last),
             F.max("last_advance_ts").alias("last_advance_ts"),
-            F.min_by("first_offset", first).alias("first_offset"),
-            F.max_by("last_offset", last).alias("last_offset"),
+            # By the order of the log: clocks may go back.
+            F.min_by("first_offset", "share").alias("first_offset"),
+            F.max_by("last_offset", "share").alias("last_offset"),
             F.max_by("median_gap_ms", known).alias("median_gap_ms"),
             F.min("history_complete").alias("history_complete"),
         )
