@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from . import assignors, servers, transfers
+from .batches import AIMED_AT
 from .machine import Setting, told
 
 console = Console(highlight=False, width=118)
@@ -247,6 +248,27 @@ def show_pipeline(results: dict[str, Any]) -> None:
     ]
     columns = ("", "records/s", "MB/s", "found and checked only, records/s", "÷ that")
     table("An offsets log to Arrow, per second of one core", columns, rows)
+    whole = results["pipeline"]["batches"]
+    if whole is None:
+        return
+    first, later = whole["first_batch_per_million"], whole["later_half_per_million"]
+    sums = {"all": tuple(later), "bronze to minutes and latest state": AIMED_AT}
+    table(
+        f"An offsets log into a lake, {whole['records']:,} records in {whole['batches']} batches: "
+        f"seconds per million (JVM at most {whole['jvm_peak_mib']:,} MiB, lake "
+        f"{whole['lake_bytes'] / whole['records']:.0f} bytes a record)",
+        ("", "later batches", "of CPU", "first batch"),
+        [
+            (
+                name,
+                *[
+                    f"{sum(batch[layer][what] for layer in layers):.2f}"
+                    for batch, what in ((later, "wall_s"), (later, "cpu_s"), (first, "wall_s"))
+                ],
+            )
+            for name, layers in [*((layer, (layer,)) for layer in later), *sums.items()]
+        ],
+    )
 
 
 SHOWN: dict[str, Callable[[dict[str, Any]], None]] = {
