@@ -59,10 +59,13 @@ def make_topic(bootstrap: str, topic: str, partitions: int) -> None:
 
 class LiveGroup:
     """`data`: the folder of the broker that coordinates it. `how`: of its consumers
-    (process.py)."""
+    (process.py); `is_static`: each has an instance id."""
 
-    def __init__(self, data: Path, group_id: str, library: str, **how: Any) -> None:
+    def __init__(
+        self, data: Path, group_id: str, library: str, *, is_static: bool = False, **how: Any
+    ) -> None:
         self.data, self.group_id, self.library = data, group_id, library
+        self._is_static = is_static
         self.ledger = Ledger()
         self._how = {"group": group_id, "topic": f"topic-{group_id}", **how}
         self._running: dict[str, Process] = {}
@@ -79,7 +82,9 @@ class LiveGroup:
         for name in names:
             self.ledger.came(self._place(name))
             client_id = f"{self.group_id}-{name}"
-            self._running[name] = Process(self.library, client_id=client_id, **self._how)
+            instance = {"instance_id": client_id} if self._is_static else {}
+            how = self._how | instance
+            self._running[name] = Process(self.library, client_id=client_id, **how)
         self.settle()
 
     def slow(self, name: str, seconds: float) -> None:

@@ -41,10 +41,25 @@ def play(data: Path, bootstrap: str, library: str, how: dict[str, Any]) -> LiveG
     return group
 
 
+def play_static(data: Path, bootstrap: str, how: dict[str, Any]) -> LiveGroup:
+    """It says no goodbye when it polls too slowly: its session ends, from the last heartbeat on."""
+    group = LiveGroup(data, "static", "kafka-python", is_static=True, bootstrap=bootstrap, **how)
+    make_topic(bootstrap, "topic-static", 4)
+    try:
+        with Writer(bootstrap, "topic-static"):
+            group.start("a", "b")
+            group.slow("b", (how["max_poll_ms"] + how["session_ms"]) / 1_000 * 1.6)
+            group.crash("b")
+    finally:
+        group.close()
+    return group
+
+
 def play_all(data: Path, bootstrap: str, how: dict[str, Any]) -> list[LiveGroup]:
     """Side by side: much of it is waiting."""
-    with ThreadPoolExecutor(len(LIBRARIES)) as pool:
+    with ThreadPoolExecutor(len(LIBRARIES) + 1) as pool:
         played = [pool.submit(play, data, bootstrap, library, how) for library in LIBRARIES]
+        played.append(pool.submit(play_static, data, bootstrap, how))
         return [each.result() for each in played]
 
 
