@@ -39,6 +39,7 @@ RECORDS_MAX: Final = 1_000_000
 
 # In the order in which one builds upon the other.
 LAYERS: Final = (
+    "consumers",
     "generations",
     "ownership",
     "commits",

@@ -9,6 +9,7 @@ from typing import Final
 import pyarrow as pa
 
 from .columns import (
+    BINARY,
     BOOL,
     INT,
     LONG,
@@ -73,6 +74,10 @@ STATE: Final[dict[str, Table]] = {
     "state_generation": current(
         "one of a group's newest records: its last hour, and the one before the next batch",
         list(TABLES["silver_generation"].schema),
+    ),
+    "state_consumer": current(
+        "a key's newest record, of a group of the consumer protocol (KIP-848), as it is in the log",
+        columns(cluster_=STRING, group_=STRING, key_=BINARY, log_offset_=LONG, value_=BINARY),
     ),
     "state_activity": current(
         "commits of a partition under a generation that state_generation has, or under none",

@@ -109,7 +109,9 @@ TABLES: Final[dict[str, Table]] = {
         columns(
             offsets_partition_=INT,
             log_offset_=LONG,
-            record_kind_=STRING,  # GENERATION, EMPTY, FIRST_SEEN, STATIC_REPLACED, TOMBSTONE
+            # GENERATION, EMPTY, FIRST_SEEN, STATIC_REPLACED, TOMBSTONE; CONVERTED: a tombstone
+            # of a group that has gone over to the consumer protocol (KIP-848)
+            record_kind_=STRING,
             generation=INT,
             prev_generation=INT,
             prev_log_offset=LONG,
@@ -219,8 +221,8 @@ TABLES: Final[dict[str, Table]] = {
             max_lag_ms=LONG,
             members_=INT,
             partitions_=INT,
-            unassigned_=INT,
-            rebalances_1h_=INT,
+            unassigned=INT,  # null, as the next: of the consumer protocol, and not known
+            rebalances_1h=INT,
             pause_share_1h=DOUBLE,
             protocol=STRING,
             as_of_=TIME,

@@ -105,6 +105,11 @@ class Tale:
             Generation(log_offset=self._next(), tombstone=True, append_ms=START_MS + at)
         )
 
+    def converted(self, at: int) -> None:
+        """To the consumer protocol."""
+        self.tombstone(at)
+        self.records[-1] = self.records[-1]._replace(converted=True)
+
     def commits(
         self,
         who: Member,

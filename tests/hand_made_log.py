@@ -4,6 +4,9 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
+from kohort.log.batch import Record
+from kohort.pipeline.source.records import content_of
+
 START = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 HOST = "/10.0.0.{}"
 
@@ -46,6 +49,7 @@ class HandMadeLog:
         self.topic, self.cluster = topic, cluster
         self.groups: list[dict[str, Any]] = []
         self.commits: list[dict[str, Any]] = []
+        self.others: list[dict[str, Any]] = []
         self.ends: list[dict[str, Any]] = []
         self.next_offset = 0
 
@@ -91,6 +95,14 @@ class HandMadeLog:
     def tombstone(self, group: str, at: float) -> None:
         """Of the group; of its offsets: remove()."""
         self.groups.append(self._place(at) | {"group": group, "tombstone": True})
+
+    def stored(self, at_ms: int, key: bytes, value: bytes | None) -> None:
+        """A record as another log has it, of any kind, its time since 1970."""
+        at = datetime.fromtimestamp(at_ms / 1000, UTC)
+        row = self._place(0) | {"append_ts": at}
+        content = content_of(Record(row["log_offset"], at_ms, key, value), control=False)
+        of_kind = {"group": self.groups, "commit": self.commits, "other": self.others}
+        of_kind[content.pop("kind")].append(row | content)
 
     def commit(self, group: str, at: float, offsets: Mapping[int, int]) -> None:
         for part, offset in offsets.items():
@@ -150,18 +162,20 @@ class HandMadeLog:
 
     def by_time(self) -> "HandMadeLog":
         """Groups written down one after the other as a broker would have: by the clock."""
-        records = sorted([*self.groups, *self.commits], key=lambda row: row["append_ts"])
+        records = sorted(self._records(), key=lambda row: row["append_ts"])
         for place, row in enumerate(records):
             row["log_offset"] = place
-        self.groups.sort(key=lambda row: row["log_offset"])
-        self.commits.sort(key=lambda row: row["log_offset"])
+        for rows in (self.groups, self.commits, self.others):
+            rows.sort(key=lambda row: row["log_offset"])
         return self
+
+    def _records(self) -> list[dict[str, Any]]:
+        return [*self.groups, *self.commits, *self.others]
 
     def place_at(self, at: float) -> int:
         """The offset of the first record from then on."""
         time = START + timedelta(seconds=at)
-        rows = [*self.groups, *self.commits]
-        return min(row["log_offset"] for row in rows if row["append_ts"] >= time)
+        return min(row["log_offset"] for row in self._records() if row["append_ts"] >= time)
 
     def bronze(
         self, from_offset: int = 0, to_offset: int | None = None
@@ -173,10 +187,8 @@ class HandMadeLog:
             return [row for row in rows if from_offset <= row["log_offset"] < end]
 
         def time_of(offset: int) -> datetime:
-            rows = [*self.groups, *self.commits]
-            return max(
-                (row["append_ts"] for row in rows if row["log_offset"] < offset), default=START
-            )
+            times = (row["append_ts"] for row in self._records() if row["log_offset"] < offset)
+            return max(times, default=START)
 
         since, until = time_of(from_offset), time_of(end)
         ends = [
@@ -188,5 +200,6 @@ class HandMadeLog:
         return {
             "bronze_group": within(self.groups),
             "bronze_commit": within(self.commits),
+            "bronze_other": within(self.others),
             "bronze_log_end": ends,
         }

@@ -19,13 +19,13 @@ class GroupStatus(NamedTuple):
     state_inferred: str
     members: int
     partitions: int
-    unassigned: int
+    unassigned: int | None
     total_lag: int | None
     max_lag: int | None
     max_lag_topic: str | None
     max_lag_partition: int | None
     max_lag_ms: int | None
-    rebalances_1h: int
+    rebalances_1h: int | None
     pause_share_1h: float | None
     protocol: str | None
     as_of: datetime

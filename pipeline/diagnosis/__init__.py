@@ -1,6 +1,7 @@
 """What a group's records and events add up to: pure functions, without Spark and files.
 
 story.py       what is known of one group; rows.py: answers, as the gold tables have them
+consumers.py   how a group of the consumer protocol (KIP-848) is
 reading.py     stories of a log that a source has read, without a lake
 rebalances.py  why each rebalance was, why each member went. Start here.
   causes.py    the fifteen rules; leaving.py: those of members that went; silence.py: for how long

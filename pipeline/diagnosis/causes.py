@@ -49,6 +49,11 @@ def _removed(case: Case) -> Finding | None:
     step = case.step
     if not step.after.tombstone:
         return None
+    if step.after.converted:
+        text = (
+            "the group went over to the consumer protocol (KIP-848), whose rebalances are not told"
+        )
+        return Finding(Cause.PROTOCOL_CHANGED, "high", text)
     at, before = step.after.append_ms, step.before
     retention_ms = case.history.story.offsets_retention_ms
     if before is None or before.tombstone or before.members:
@@ -79,6 +84,8 @@ def _first_record(case: Case) -> Finding | None:
     first = listed(who(member) for member in after.members)
     if number <= 1 or before is not None:
         text = f"first members: {first}" if first else "generation 0, before anybody had joined"
+        if before is not None and before.converted:
+            text = f"back from the consumer protocol (KIP-848); {text}"
         return Finding(Cause.GROUP_CREATED, "high", text)
     text = f"the first record in the log is of generation {number}: what was before it is"
     return Finding(Cause.FIRST_SEEN, "high", f"{text} not there any more")

@@ -264,11 +264,12 @@ def idle_members(known: Findings) -> Complaint | None:
 
 def nobody(known: Findings) -> Complaint | None:
     life = known.lifecycle
-    if life is not None and life.end_kind is not None and life.deleted_at is not None:
+    lives = known.consumer is not None  # it may have been deleted as a classic group
+    if not lives and life is not None and life.end_kind is not None and life.deleted_at is not None:
         ended = life.end_kind.lower().replace("_", " ")
         text = f"The group is gone since {clock(life.deleted_at)}: {ended}."
         return Complaint(KNOWN, "GONE", text)
-    if known.generation is None or known.generation.members or not known.generation.generation:
+    if not known.is_empty:
         return None
     waits = "nothing waits for it"
     if not known.partitions:
@@ -295,7 +296,7 @@ def static(known: Findings) -> str:
 def cooperative(known: Findings) -> tuple[str, ...]:
     last = known.last_with_members
     protocol = last.protocol if last is not None else None
-    if protocol is not None and "cooperative" in protocol:
+    if known.consumer is not None or (protocol is not None and "cooperative" in protocol):
         return ()
     return (
         (

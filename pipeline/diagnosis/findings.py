@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from ...offsets.causes import Cause
+from .consumers import ConsumerGroup
 from .rows import (
     GroupLifecycle,
     GroupStatus,
@@ -46,6 +47,15 @@ class Findings(NamedTuple):
     lifecycle: GroupLifecycle | None = None
     # A group that is empty was one of members of some kind, and will be one of such again.
     last_with_members: Generation | None = None
+    consumer: ConsumerGroup | None = None  # it is of that protocol: no `generation` is its
+
+    @property
+    def is_empty(self) -> bool:
+        """Its members are gone: it had some."""
+        if self.consumer is not None:
+            return not self.consumer.members
+        newest = self.generation
+        return newest is not None and not newest.members and bool(newest.generation)
 
     def is_lately(self, at_ms: int | None) -> bool:
         """Within the last hour: what is older is to be known, and no reason to get up for."""

@@ -71,6 +71,8 @@ def _step(before: Generation | None, after: Generation) -> Step:
             joined.append(member)
     gone = {member.member_id for member, _ in replaced}
     left = [m for m in old.values() if m.member_id not in new_ids and m.member_id not in gone]
+    if after.converted:  # its members go on in other records
+        left = []
     return Step(
         before,
         after,

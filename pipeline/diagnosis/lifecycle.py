@@ -24,9 +24,12 @@ def lifecycle(story: Story) -> GroupLifecycle:
     newest = records[-1] if records else None
     empty = next((record for record in reversed(records) if not record.tombstone), None)
     emptied_at = empty.state_ms if empty is not None and not empty.members else None
+    converted = newest is not None and newest.converted
+    if converted:
+        emptied_at = None  # when it was last, its classic records do not say
     last_commit = max((a.last_commit_ms for a in history.activities), default=None)
     deleted_at, end_kind = None, None
-    if newest is not None and newest.tombstone:
+    if newest is not None and newest.tombstone and not converted:
         if last_commit is None or newest.append_ms is None or last_commit <= newest.append_ms:
             deleted_at = newest.append_ms
             end_kind = KINDS[account(story).rebalances[-1].cause]

@@ -209,7 +209,7 @@ def _rebalance_row(
     sync_ms = None if seen is None else seen.sync_ms
     if sync_ms is None and after.members and not step.is_same_generation:
         sync_ms = _between(after.state_ms, after.append_ms)
-    same = finding.cause in _NO_REBALANCE or step.is_same_generation
+    same = finding.cause in _NO_REBALANCE or step.is_same_generation or after.converted
     return Rebalance(
         cluster=case.history.story.cluster,
         group=case.history.story.group,
@@ -225,7 +225,8 @@ def _rebalance_row(
         member_id=None if finding.member is None else finding.member.member_id,
         client_id=None if finding.member is None else finding.member.client_id,
         members_before=len(step.members_before),
-        members_after=len(after.members),
+        # Whoever is converted with a group is a member still.
+        members_after=len(step.members_before if after.converted else after.members),
         moved=None if done is None else done.moved,
         kept=None if done is None else done.kept,
         revoked_then_returned=None if done is None else done.revoked_then_returned,

@@ -158,8 +158,8 @@ class GroupStatus(NamedTuple):
     max_lag_ms: int | None
     members: int
     partitions: int
-    unassigned: int
-    rebalances_1h: int
+    unassigned: int | None
+    rebalances_1h: int | None
     pause_share_1h: float | None
     protocol: str | None
     as_of: int

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Final
 
 from . import burrow
+from .consumers import ConsumerGroup
 from .lag import consume_rate, log_end_at, produce_rate, since, time_lag_ms, trend
 from .rows import GroupStatus, PartitionStatus, Rebalance
 from .story import Commit, Generation, LogEnd, Window
@@ -35,6 +36,9 @@ STANDSTILL_MS: Final = 10_000
 
 HOUR_MS: Final = 3_600_000
 
+CONSUMER: Final = "consumer"
+"""Kafka's name of KIP-848's protocol (`group.protocol`, GroupType); its groups have no assignor."""
+
 
 def partition_statuses(
     cluster: str,
@@ -43,14 +47,20 @@ def partition_statuses(
     generation: Generation | None,
     as_of_ms: int,
     state: str | None = None,
+    consumer: ConsumerGroup | None = None,
 ) -> list[PartitionStatus]:
     """Of all partitions of a group. `generation`: the newest record of its metadata; `state`: as
-    the event log says, if there is one."""
+    the event log says, if there is one; `consumer`: it is of that protocol, and has no generation.
+    """
     all_ = list(windows)
     if state is None:
         state = state_of(generation, all_, as_of_ms)
+    # A group that never had members is one of consumers without membership.
+    has_members = generation is not None and bool(generation.generation)
+    if consumer is not None:
+        has_members = not consumer.members  # else there may be owners, and nobody knows who
     return [
-        _partition(cluster, group, window, generation, as_of_ms, state in REBALANCING)
+        _partition(cluster, group, window, has_members, as_of_ms, state in REBALANCING)
         for window in all_
     ]
 
@@ -80,8 +90,14 @@ def group_status(
     rebalances: Iterable[Rebalance],
     as_of_ms: int,
     state: str,
+    consumer: ConsumerGroup | None = None,
 ) -> GroupStatus:
     """Of a group, of its partitions' statuses. `rebalances` of the last hour at least."""
+    members = len(generation.members) if generation is not None else 0
+    protocol = None if generation is None else generation.protocol
+    if consumer is not None:
+        members, protocol = consumer.members, CONSUMER
+    owners_known = consumer is None or not consumer.members
     lags = [partition for partition in partitions if partition.lag is not None]
     worst = max(lags, key=lambda partition: partition.lag or 0, default=None)
     lately = [
@@ -89,7 +105,6 @@ def group_status(
         for row in rebalances
         if row.is_rebalance and row.joined_at is not None and row.joined_at > as_of_ms - HOUR_MS
     ]
-    pauses = [row.pause_ms for row in lately if row.pause_ms is not None]
     statuses = {partition.status for partition in partitions}
     return GroupStatus(
         cluster=cluster,
@@ -102,14 +117,20 @@ def group_status(
         max_lag_topic=None if worst is None else worst.topic,
         max_lag_partition=None if worst is None else worst.partition,
         max_lag_ms=max((p.lag_ms for p in lags if p.lag_ms is not None), default=None),
-        members=len(generation.members) if generation is not None else 0,
+        members=members,
         partitions=len(partitions),
-        unassigned=sum(partition.owner_member_id is None for partition in partitions),
-        rebalances_1h=len(lately),
-        pause_share_1h=None if lately and not pauses else min(sum(pauses) / HOUR_MS, 1.0),
-        protocol=None if generation is None else generation.protocol,
+        unassigned=sum(p.owner_member_id is None for p in partitions) if owners_known else None,
+        rebalances_1h=len(lately) if consumer is None else None,
+        pause_share_1h=_share(lately) if consumer is None else None,
+        protocol=protocol,
         as_of=as_of_ms,
     )
+
+
+def _share(lately: Sequence[Rebalance]) -> float | None:
+    """How much of the last hour its rebalances stood still."""
+    pauses = [row.pause_ms for row in lately if row.pause_ms is not None]
+    return None if lately and not pauses else min(sum(pauses) / HOUR_MS, 1.0)
 
 
 # --- one partition
@@ -119,7 +140,7 @@ def _partition(
     cluster: str,
     group: str,
     window: Window,
-    generation: Generation | None,
+    has_members: bool,
     now_ms: int,
     rebalancing: bool,
 ) -> PartitionStatus:
@@ -129,7 +150,7 @@ def _partition(
     committed = commits[-1].offset if commits else None
     lag = _lag(window)
     of_burrow = burrow.partition_status(commits, ends, now_ms) if samples else "UNKNOWN"
-    status, reason = _status(window, generation, now_ms, rebalancing, of_burrow)
+    status, reason = _status(window, has_members, now_ms, rebalancing, of_burrow)
     lately = since(commits[0].commit_ms, samples) if commits else samples
     consumed, produced = consume_rate(commits), produce_rate(lately)
     owner = window.owner
@@ -164,7 +185,7 @@ def _partition(
 
 def _status(
     window: Window,
-    generation: Generation | None,
+    has_members: bool,
     now_ms: int,
     rebalancing: bool,
     of_burrow: str,
@@ -180,8 +201,6 @@ def _status(
     if lag == 0:
         return "OK", "everything is read"
     silent = now_ms - window.commits[-1].commit_ms
-    # A group that never had members is one of consumers without membership.
-    has_members = generation is not None and bool(generation.generation)
     if has_members and window.owner is None:
         return "NO_OWNER", f"{lag} records wait, and no member is assigned the partition"
     if rebalancing:

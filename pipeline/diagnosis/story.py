@@ -44,6 +44,8 @@ class Generation(NamedTuple):
     log_offset: int
     offsets_partition: int = 0
     tombstone: bool = False
+    # A tombstone, and the group goes on: it is of the consumer protocol (KIP-848) from there on.
+    converted: bool = False
     generation: int | None = None  # None of a tombstone only
     protocol_type: str | None = None
     protocol: str | None = None

@@ -2,6 +2,7 @@
 what to do. docs/diagnosis.md lists the verdicts."""
 
 from .complaints import COMPLAINTS
+from .consumers import ConsumerGroup
 from .findings import KNOWN, Complaint, Findings
 from .rows import Diagnosis
 from .slow import slow_consumer
@@ -20,7 +21,10 @@ def diagnose(cluster: str, known: Findings) -> Diagnosis:
     first = worst.text
     if known.group not in first:
         first = f"Group {known.group}: {first[0].lower()}{first[1:]}"
-    text = " ".join([first, *(complaint.text for complaint in besides)])
+    sentences = [first, *(complaint.text for complaint in besides)]
+    if known.consumer is not None:
+        sentences.append(_not_told(known.consumer))
+    text = " ".join(sentences)
     told = [worst, *besides]
     return Diagnosis(
         cluster=cluster,
@@ -31,6 +35,14 @@ def diagnose(cluster: str, known: Findings) -> Diagnosis:
         evidence=tuple(dict.fromkeys(line for complaint in told for line in complaint.evidence)),
         advice=tuple(dict.fromkeys(line for complaint in told for line in complaint.advice)),
         as_of=known.as_of_ms,
+    )
+
+
+def _not_told(group: ConsumerGroup) -> str:
+    members = f"{group.members} member{'s' * (group.members != 1)}"
+    return (
+        f"It is a group of the consumer protocol (KIP-848), {group.state} with {members}: its "
+        "rebalances are not told yet, nor who owns which partition."
     )
 
 

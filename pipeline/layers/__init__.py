@@ -2,6 +2,7 @@
 
 batch.py  what a layer is given, and how it answers. Start here
 bronze.py  what was read, parted by kind
+consumers.py  records of groups of the consumer protocol (KIP-848)
 generations.py, ownership.py, limits.py  a group's records beside what came before; who owned what
 gathering.py, story_rows.py, stories.py  a group's story, and what the rules make of it
 windows.py, status_rows.py, status.py  how groups are now

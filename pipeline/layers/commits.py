@@ -160,7 +160,7 @@ def under_generations(rows: DataFrame, generations: DataFrame, reach: "Reach") -
         F.col("log_offset").alias("from_log_offset"),
         F.col("log_offset").alias("generation_log_offset"),
         "generation",
-        (F.size("member_list") == 0).alias("group_empty"),
+        F.expr("size(member_list) = 0 AND record_kind <> 'CONVERTED'").alias("group_empty"),
     )
     # Who owned it in an older generation says nothing, if this one gave it to nobody.
     valid = F.col("owner.given_at") == F.col("generation_log_offset")

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from ..state_tables import STATE
 from ..tables import TABLES
+from .generations import GONE
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -35,9 +36,10 @@ _EVENTS_MAX: Final = 20_000
 
 _MEMBERS: Final = """transform(member_list, m -> struct(m.member_id, m.instance_id, m.client_id,
     m.client_host, m.rebalance_timeout_ms, m.session_timeout_ms, m.topics, m.owned, m.assigned))"""
-GENERATION: Final = f"""log_offset, offsets_partition, record_kind = 'TOMBSTONE' AS tombstone,
-    generation, protocol_type, protocol, leader, unix_millis(joined_at) AS state_ms,
-    unix_millis(synced_at) AS append_ms, {_MEMBERS} AS members, history_complete"""
+GENERATION: Final = f"""log_offset, offsets_partition, record_kind IN {GONE} AS tombstone,
+    record_kind = 'CONVERTED' AS converted, generation, protocol_type, protocol, leader,
+    unix_millis(joined_at) AS state_ms, unix_millis(synced_at) AS append_ms,
+    {_MEMBERS} AS members, history_complete"""
 """Columns of a story's Generation, from those of silver_generation."""
 _ACTIVITY: Final = """topic, partition, generation_log_offset, commits, advanced,
     unix_millis(first_commit_ts) AS first_commit_ms, unix_millis(last_commit_ts) AS last_commit_ms,

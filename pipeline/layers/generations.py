@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from ..state_tables import STATE
 from ..tables import TABLES
+from . import consumers
 from .limits import REMEMBERED_MAX, REMEMBERED_MEMBERS_MAX, REMEMBERED_MIN, REMEMBERED_MS
 
 if TYPE_CHECKING:
@@ -19,9 +20,11 @@ if TYPE_CHECKING:
 
     from .batch import Batch
 
-__all__ = ["gaps_of", "generations", "newest", "remembered", "tables"]
+__all__ = ["GONE", "gaps_of", "generations", "newest", "remembered", "tables"]
 
 FORGOTTEN_AFTER: Final = timedelta(days=1)
+GONE: Final = "('TOMBSTONE', 'CONVERTED')"
+"""What a tombstone may be, in SQL: CONVERTED is one of a group that goes on in another protocol."""
 
 _GROUP: Final = ["cluster", "group"]
 _TOPICS: Final = """array_sort(array_distinct(flatten(
@@ -37,6 +40,10 @@ _REPLACED: Final = """transform(filter(p.members, q -> q.instance_id IS NOT NULL
     AND NOT exists(member_list, m -> m.member_id = q.member_id)
     AND exists(member_list, m -> m.instance_id = q.instance_id)), q -> q.member_id)"""
 
+# Of a group that is converted nobody has left: what became of its members stands elsewhere.
+_LEFT: Final = f"""if(record_kind = 'CONVERTED', CAST(array() AS array<string>),
+    array_except(array_except({_PREV_IDS}, {_IDS}), {_REPLACED}))"""
+
 
 def gaps_of(*records: "DataFrame") -> "DataFrame":
     """Where offsets are missing from the log: the record after each gap, of any kind."""
@@ -51,13 +58,19 @@ def gaps_of(*records: "DataFrame") -> "DataFrame":
 
 
 def generations(
-    records: "DataFrame", state: "DataFrame | None", gaps: "DataFrame | None" = None
+    records: "DataFrame",
+    state: "DataFrame | None",
+    gaps: "DataFrame | None" = None,
+    epochs: "DataFrame | None" = None,
 ) -> "DataFrame":
     """`records` (bronze_group) after what `state` (state_generation) remembers: silver_generation.
 
-    `gaps`: gaps_of the same batch's records.
+    `gaps`: gaps_of the same batch's records; `epochs`: consumers.epochs of them.
     """
-    rows = _as_read(records).withColumn("is_new", F.lit(True))
+    rows = _as_read(records)
+    if epochs is not None:
+        rows = _with_conversions(rows, _with_last_gap(epochs, gaps))
+    rows = rows.withColumn("is_new", F.lit(True))
     if state is not None:
         rows = rows.unionByName(
             newest(state).select(*rows.columns[:-1]).withColumn("is_new", F.lit(False))
@@ -78,7 +91,7 @@ def generations(
             "p",
             F.expr(
                 "named_struct('log_offset', prev.log_offset, 'generation', prev.generation,"
-                " 'tombstone', prev.record_kind = 'TOMBSTONE',"
+                f" 'tombstone', prev.record_kind IN {GONE},"
                 f" 'members', coalesce(prev.members, {none}))"
             ),
         )
@@ -110,7 +123,7 @@ def remembered(
     )
     rows = _by_age(rows).where(lately | (F.col("n") <= REMEMBERED_MIN))
     if now is not None:
-        gone = "newest_kind = 'TOMBSTONE'"
+        gone = f"newest_kind IN {GONE}"
         rows = rows.where(~F.expr(gone) | (F.col("newest_at") > F.lit(now - FORGOTTEN_AFTER)))
     return rows.select(*names)
 
@@ -138,7 +151,9 @@ def tables(batch: "Batch") -> "dict[str, DataFrame]":
         .where("last_gap >= 0")
         .select("cluster", "offsets_partition", F.col("last_gap").alias("log_offset"))
     )
-    new = batch.keep(generations(records, state, gaps))
+    others = batch.rows("bronze_other") > 0
+    epochs = consumers.epochs(batch.new("bronze_other")) if others else None
+    new = batch.keep(generations(records, state, gaps, epochs))
     return {"silver_generation": new, "state_generation": remembered(state, new, batch.now)}
 
 
@@ -175,6 +190,26 @@ def _kind_alone(members: "Column") -> "Column":
         .when((F.size(members) == 0) & (F.col("generation") == 0), "FIRST_SEEN")
         .when(F.size(members) == 0, "EMPTY")
         .otherwise("GENERATION")
+    )
+
+
+def _with_conversions(rows: "DataFrame", epochs: "DataFrame") -> "DataFrame":
+    """A tombstone is CONVERTED if the group's first epoch was written with it, at one time; or if
+    compaction has left a later one alone. `epochs` with their last gap."""
+    place = [*_GROUP, "offsets_partition"]
+    gone = rows.where("record_kind = 'TOMBSTONE'").select(*place, "log_offset", "synced_at")
+    with_it = """later.log_offset > gone.log_offset
+        AND (later.append_ts = gone.synced_at OR later.last_gap > gone.log_offset)"""
+    same = " AND ".join(f"gone.{name} = later.{name}" for name in place)
+    converted = (
+        gone.alias("gone")
+        .join(epochs.alias("later"), F.expr(f"{same} AND {with_it}"), "left_semi")
+        .select(*place, "log_offset", F.lit(True).alias("converted"))
+    )
+    return (
+        rows.join(converted, [*place, "log_offset"], "left")
+        .withColumn("record_kind", F.expr("if(converted, 'CONVERTED', record_kind)"))
+        .select(*rows.columns)
     )
 
 
@@ -216,7 +251,7 @@ def _compared(rows: "DataFrame") -> "DataFrame":
         )
         .withColumn("topics", F.expr(_TOPICS))
         .withColumn("joined", F.expr(f"array_except(array_except({_IDS}, {_PREV_IDS}), replaced)"))
-        .withColumn("left", F.expr(f"array_except(array_except({_PREV_IDS}, {_IDS}), {_REPLACED})"))
+        .withColumn("left", F.expr(_LEFT))
         .withColumn("kept", F.expr(f"array_intersect({_IDS}, {_PREV_IDS})"))
         .withColumn("lost_generations", _lost())
     )

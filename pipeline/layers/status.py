@@ -76,7 +76,9 @@ def _parts(batch: "Batch", points: "DataFrame", now_ms: int) -> "DataFrame":
     )
     with_members = newest(batch.new("state_generation").where("size(member_list) > 0"))
     last = with_members.selectExpr(*_GROUP, f"struct({GENERATION}) AS last_with_members")
-    frames = [of_partition, record, last]
+    consumers = batch.new("state_consumer")
+    consumers = consumers.selectExpr(*_GROUP, "struct(key, value) AS consumer")
+    frames = [of_partition, record, last, consumers]
     for table, (time, place) in _PAST.items():
         by_place = Window.partitionBy(*_GROUP).orderBy(F.desc(place))
         lately = batch.new(table).where(F.unix_millis(time) >= now_ms - _LATELY_MS)

@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 
 from ..columns import STRING, columns
+from ..diagnosis.consumers import consumer_group
 from ..diagnosis.findings import Findings
 from ..diagnosis.rows import GroupLifecycle, MemberExit, Rebalance, Skew, Storm
 from ..diagnosis.status import group_status, partition_statuses, state_of
@@ -37,15 +38,21 @@ def told(parts: pa.Table, now_ms: int) -> pa.Table:
     cluster, group = parts["cluster"][0].as_py(), parts["group"][0].as_py()
     generation = next(map(generation_of, parts_of(parts, "generation")), None)
     rows = sorted(parts_of(parts, "window"), key=lambda row: (row["topic"], row["partition"]))
-    if generation is None and not rows:  # gone, and forgotten but by gold
+    records = parts_of(parts, "consumer")
+    consumer = consumer_group((row["key"], row["value"]) for row in records)
+    if consumer is not None:
+        generation = None  # what it was as a classic group holds no more
+    elif generation is None and not rows:  # gone, and forgotten but by gold
         return TOLD.empty_table()
     owners = _owners(generation)
     all_ = [_window(row, owners, now_ms) for row in rows]
-    state = state_of(generation, all_, now_ms)
-    partitions = partition_statuses(cluster, group, all_, generation, now_ms, state)
+    state = state_of(generation, all_, now_ms) if consumer is None else consumer.state
+    partitions = partition_statuses(cluster, group, all_, generation, now_ms, state, consumer)
     rebalances = [Rebalance(**row) for row in parts_of(parts, "gold_rebalance")]
     rebalances.sort(key=lambda row: row.log_offset)
-    status = group_status(cluster, group, generation, partitions, rebalances, now_ms, state)
+    status = group_status(
+        cluster, group, generation, partitions, rebalances, now_ms, state, consumer
+    )
     exits = [MemberExit(**row) for row in parts_of(parts, "gold_member_exit")]
     storms = [Storm(**row) for row in parts_of(parts, "gold_rebalance_storm")]
     skews = [Skew(**row) for row in parts_of(parts, "gold_skew")]
@@ -63,6 +70,7 @@ def told(parts: pa.Table, now_ms: int) -> pa.Table:
             (GroupLifecycle(**row) for row in parts_of(parts, "gold_group_lifecycle")), None
         ),
         last_with_members=next(map(generation_of, parts_of(parts, "last_with_members")), None),
+        consumer=consumer,
     )
     answers: dict[str, Sequence[NamedTuple]] = {
         "gold_partition_status": partitions,

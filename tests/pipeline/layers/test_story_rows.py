@@ -12,6 +12,7 @@ T0 = 1_800_000_000_000
 MINUTE = 60_000
 NAMES = (
     *("generation", "last_with_members", "activity", "removal", "log_end", "event", "window"),
+    "consumer",
     *(name for name in TABLES if name.startswith("gold_")),
 )
 
@@ -40,6 +41,7 @@ def record(log_offset: int, at_ms: int, *members: dict[str, Any]) -> dict[str, A
         "log_offset": log_offset,
         "offsets_partition": 0,
         "tombstone": False,
+        "converted": False,
         "generation": log_offset,
         "protocol_type": "consumer",
         "protocol": "range",
