@@ -79,12 +79,13 @@ def no_owner(known: Findings) -> Complaint | None:
     if known.generation is None or not known.generation.members:
         since = known.lifecycle.emptied_at if known.lifecycle is not None else None
         when = f" since {clock(since)}" if since is not None else ""
+        exits = "; see the exits for why the last ones went" if known.consumer is None else ""
         return Complaint(
             ERROR,
             "NO_MEMBERS",
             f"The group has had no members{when}, and {lag} records wait.",
             (told(rows),),
-            ("Start its consumers; see the exits for why the last ones went.",),
+            (f"Start its consumers{exits}.",),
         )
     return Complaint(
         ERROR,

@@ -112,6 +112,7 @@ def test_records_wait_in_a_group_whose_members_are_gone() -> None:
     row, said = status(EMPTY, 5)
     assert (row.state_inferred, row.members, row.unassigned) == ("Empty", 0, 1)
     assert (row.status, said.verdict, said.severity) == ("NO_OWNER", "NO_MEMBERS", 3)
+    assert said.advice == ("Start its consumers.",)  # of exits nothing is told
     assert "The group has had no members, and 5 records wait." in said.text.replace(
         "Group g: the", "The"
     )
