@@ -47,7 +47,7 @@ class Progress:
 
 def _lines(told: Told) -> list[str]:
     if isinstance(told, Retrying):
-        return [f"{told.error} It is tried again."]
+        return [f"{told.error.rstrip('.')}. It is tried again."]
     if not isinstance(told, Done):
         return []
     rate = told.records / told.seconds if told.seconds else 0

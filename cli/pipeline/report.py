@@ -23,6 +23,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _write(path: Path, text: str) -> None:
     """Whoever reloads the page meanwhile sees the old one or the new one."""
+    if path.is_dir():
+        raise UserError(f"{path} is a folder: give the name of a file, as {path / 'report.html'}.")
     made = path.with_name(f".{path.name}.new")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

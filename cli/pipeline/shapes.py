@@ -37,7 +37,7 @@ _SIMPLE = frozenset((str, int, float, bool))
 
 def _cell(value: Any) -> Any:
     plain = _plain(value)
-    return _json(plain) if isinstance(plain, list | dict) else plain
+    return _json(plain) if isinstance(plain, list | dict | bool) else plain
 
 
 def _json(value: Any) -> str:

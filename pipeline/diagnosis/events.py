@@ -329,4 +329,4 @@ def told_rejected(rejected: Counter[str]) -> str:
     count = sum(rejected.values())
     which = listed(f"{name} {number}" for name, number in rejected.most_common())
     commits = "commit was" if count == 1 else "commits were"
-    return f"{count} {commits} refused meanwhile, and their work is done again ({which})"
+    return f"{count} {commits} refused meanwhile, and that work is done again ({which})"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from .errors import WrongRows
+from .errors import LakeError, WrongRows
 from .manifest import MANIFEST, Live, Manifest, load
 from .schemas import BATCH_ID, table_of
 
@@ -72,12 +72,24 @@ class Lake:
     ) -> pa.Table:
         """The rows of a table, in no order, with `batch_id` as the last column.
 
-        Raises WrongRows where the files are not of this version's schema; OSError.
+        Raises WrongRows where the files are not of this version's schema; LakeError where they are
+        not what the manifest says; OSError.
         """
         found = self.dataset(table, None)
-        for fragment in found.get_fragments(filter=filters):
-            _check(table, fragment)
-        return found.to_table(columns=None if columns is None else list(columns), filter=filters)
+        try:
+            rows = sum(_checked_rows(table, fragment) for fragment in found.get_fragments())
+            if rows != self.rows(table):
+                raise self._damaged(table, f"{rows} rows instead of {self.rows(table)}")
+            wanted = None if columns is None else list(columns)
+            return found.to_table(columns=wanted, filter=filters)
+        except (pa.ArrowInvalid, FileNotFoundError) as error:
+            raise self._damaged(table, str(error).partition("\n")[0]) from error
+
+    def _damaged(self, table: str, what: str) -> LakeError:
+        return LakeError(
+            f"{self.path / table} is damaged ({what}): make the lake anew: remove it, and run the "
+            "pipeline again."
+        )
 
     def dataset(self, table: str, batch_ids: Collection[int] | None) -> ds.Dataset:
         """For those who read a table in pieces; `batch_ids`: of some batches alone."""
@@ -95,11 +107,12 @@ class Lake:
         )
 
 
-def _check(table: str, fragment: ds.ParquetFileFragment) -> None:
-    """Arrow itself would make up nulls for a column that a file lacks."""
+def _checked_rows(table: str, fragment: ds.ParquetFileFragment) -> int:
+    """How many it has. Arrow itself would make up nulls for a column that a file lacks."""
     lacking = set(table_of(table).schema.names) - set(fragment.physical_schema.names)
     if lacking:
         raise WrongRows(
             f"{fragment.path} lacks {', '.join(sorted(lacking))}: another version of kohort wrote "
             "this lake. Make it anew: remove it, and run the pipeline again."
         )
+    return int(fragment.metadata.num_rows)

@@ -132,7 +132,7 @@ def test_json_and_csv_have_the_same_fields_and_values(
 
 
 def in_csv(value: Any) -> str:
-    if isinstance(value, list):
+    if isinstance(value, list | bool):
         return json.dumps(value, ensure_ascii=False)
     return "" if value is None else str(value)
 

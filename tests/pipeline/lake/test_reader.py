@@ -86,6 +86,17 @@ def test_a_folder_that_no_manifest_lists_is_not_read(tmp_path: Path) -> None:
     assert Lake(tmp_path).read("bronze_log_end").num_rows == 1
 
 
+def test_files_that_are_gone_or_damaged_are_no_empty_answer(tmp_path: Path) -> None:
+    write_batch(tmp_path, {"bronze_log_end": [sample(0, 10)]})
+    (file,) = (tmp_path / "bronze_log_end").glob("*/*.parquet")
+    file.write_bytes(b"x" * 20)
+    with pytest.raises(LakeError, match=r"bronze_log_end is damaged .*: make the lake anew"):
+        Lake(tmp_path).read("bronze_log_end")
+    file.unlink()
+    with pytest.raises(LakeError, match=r"is damaged \(0 rows instead of 1\)"):
+        Lake(tmp_path).read("bronze_log_end")
+
+
 def test_nested_columns_come_back_whole(tmp_path: Path) -> None:
     event = {
         "cluster": "test",
