@@ -1,7 +1,7 @@
-"""Bronze, silver, gold: functions from DataFrames to DataFrames, a module per kind of table.
+"""Bronze, from Arrow; silver and gold, from DataFrames to DataFrames. A module per kind of table.
 
 batch.py  what a layer is given, and how it answers. Start here
-bronze.py  what was read, parted by kind
+bronze.py  what was read, parted by kind, written by whoever decodes it
 consumers.py  records of groups of the consumer protocol (KIP-848)
 generations.py, ownership.py, limits.py  a group's records beside what came before; who owned what
 gathering.py, story_rows.py, stories.py  a group's story, and what the rules make of it

@@ -158,7 +158,8 @@ def test_members_are_told_with_what_they_were_given(kafka: Story) -> None:
                 if row["kind"] == "group" and row["group"] == group
                 for member in row["members"] or ()
             ]
-            assert shares == [[0, 1, 2]], group
+            # Who joins before it has seen the topic is given nothing, and joins again.
+            assert [share for share in shares if share] == [[0, 1, 2]], group
 
 
 def test_a_history_of_ends_is_what_lies_in_kafkas_folder(kafka: Story) -> None:
