@@ -9,6 +9,7 @@ assign/     `kohort assign`
 log/        `kohort log`
 test/       `kohort test`
 pipeline/   `kohort pipeline` and those who read its lake
+noticing.py to wait for what a signal's handler sets
 logs.py     log lines in Kafka's shape, or JSON
 memory.py   what the C library may keep of freed memory
 errors.py   the sentence and the exit code

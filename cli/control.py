@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from typing import Final
 
 from ..broker.config import BrokerConfig
+from . import noticing
 from .errors import UserError
 from .serve import hypothesis_hidden, say_listening, why_not_listening
 
@@ -16,9 +17,6 @@ log = logging.getLogger("kohort.serve")
 
 HOST: Final = "127.0.0.1"
 PRESET: Final = "kafka"
-# A signal may reach a thread that is not this one: Python then remembers it for this thread, but
-# wakes it from no lock.
-NOTICED_SECONDS: Final = 0.2
 LIBRARIES: Final = ("starlette", "uvicorn")
 
 
@@ -77,6 +75,5 @@ def serve(config: BrokerConfig, args: argparse.Namespace) -> None:
         running.enter_context(server)
         say_listening(kafka.broker, None)
         print(f"control {server.url}", flush=True)
-        while not stopping.wait(NOTICED_SECONDS):
-            pass
+        noticing.wait(stopping)
         log.info("Shutting down")

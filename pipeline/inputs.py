@@ -82,8 +82,9 @@ class Inputs:
                 f"the lake is of cluster {lake.cluster}, and this is {self.cluster}: choose "
                 f"another --lake, or say --cluster {lake.cluster} if they are one."
             )
-        log_id = self.source.log_id()
-        if None not in (log_id, known := lake.inputs.get("log")) and log_id != known:
+        known = lake.inputs.get("log")
+        log_id = self.source.log_id() or known
+        if known is not None and log_id != known:
             raise OtherLog(
                 f"the lake is of a log whose topic has the id {known}, and this one's is {log_id}: "
                 "it was made anew; choose another --lake."
@@ -99,7 +100,7 @@ class Inputs:
         # A log whose beginning was deleted goes on at its start.
         start = {at: max(lake.positions.get(at, 0), starts.get(at, 0)) for at in ends}
         plan = shared({at: (start[at], end) for at, end in ends.items()}, records_max)
-        return plan._replace(log_id=log_id or known)
+        return plan._replace(log_id=log_id)
 
     def splits(self, plan: Plan) -> list[Split]:
         """What is planned, in pieces for tasks. Raises SourceError, OSError."""

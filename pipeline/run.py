@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 # A batch is what Ctrl-C waits for and what a kill throws away, and what has to fit into memory with
-# the windows over it: some ten seconds and 2 GB for a million records.
+# the windows over it: some half a minute and 2 GB for a million records.
 RECORDS_MAX: Final = 1_000_000
 
 # In the order in which one builds upon the other.

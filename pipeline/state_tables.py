@@ -63,7 +63,7 @@ STATE: Final[dict[str, Table]] = {
         OWNER,
     ),
     "state_delta": current(
-        "how many deltas of a group and topic are of one magnitude: below 2 ** magnitude",
+        "how many deltas a second of a group and topic are of one magnitude: below 2 ** magnitude",
         columns(cluster_=STRING, group_=STRING, topic_=STRING, magnitude_=INT, deltas_=LONG),
     ),
     "state_log_end": current(

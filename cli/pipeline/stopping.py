@@ -3,14 +3,10 @@
 import signal
 import sys
 import threading
-import time
-from typing import Final
+
+from .. import noticing
 
 __all__ = ["Stopping"]
-
-# A signal may reach a thread that is not this one: Python then remembers it for this thread, but
-# wakes it from no lock.
-NOTICED_SECONDS: Final = 0.2
 
 
 class Stopping:
@@ -31,10 +27,7 @@ class Stopping:
 
     def wait(self, seconds: float) -> bool:
         """Whether to end, as soon as that is known."""
-        until = time.monotonic() + seconds
-        while not self.asked and (left := until - time.monotonic()) > 0:
-            self._asked.wait(min(left, NOTICED_SECONDS))
-        return self.asked
+        return noticing.wait(self._asked, seconds)
 
     def _on_signal(self, *_: object) -> None:
         if self._asked.is_set() or not self.in_batch:

@@ -92,12 +92,18 @@ def test_that_nothing_waits_for_an_empty_group_is_said_only_if_its_lag_is_known(
     assert f"the group has no members, {says}" in row.text
 
 
-def test_sessions_that_end_are_crashes() -> None:
+def tale_of_a_crash() -> Tale:
+    """B's session ends, and A goes on alone."""
     tale = Tale()
     tale.generation(A, B)
     tale.commits(A, until=5 * MINUTE)
     tale.commits(B, until=5 * MINUTE - 47_000)
     tale.generation(A_ALONE, at=5 * MINUTE)
+    return tale
+
+
+def test_sessions_that_end_are_crashes() -> None:
+    tale = tale_of_a_crash()
     row = said(tale)
     assert (row.verdict, row.severity) == ("MEMBERS_CRASH", 2)
     assert row.text == "Group payments: sessions ended without a word: b on 10.0.0.98 once."
@@ -105,11 +111,7 @@ def test_sessions_that_end_are_crashes() -> None:
 
 
 def test_of_crashed_members_that_came_back_the_longest_absence_is_told() -> None:
-    tale = Tale()
-    tale.generation(A, B)
-    tale.commits(A, until=5 * MINUTE)
-    tale.commits(B, until=5 * MINUTE - 47_000)
-    tale.generation(A_ALONE, at=5 * MINUTE)
+    tale = tale_of_a_crash()
     tale.commits(A_ALONE, until=7 * MINUTE - 1_000)
     tale.generation(A, B._replace(member_id="b-2"), at=7 * MINUTE)
     row = said(tale)
