@@ -8,7 +8,7 @@ does by muting the channel (SocketServer).
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from ..protocol.errors import ProtocolError
@@ -187,8 +187,9 @@ class Connection(asyncio.BufferedProtocol):
                 self._take_new(*frames[taken])
                 taken += 1
             else:
-                self._take_known(*seen)
-                taken += len(seen[1])
+                shape, correlation_ids, changes = seen
+                self._take_known(shape, correlation_ids, changes)
+                taken += len(correlation_ids)
             if self._is_ended:
                 return
             if (
@@ -214,12 +215,14 @@ class Connection(asyncio.BufferedProtocol):
         except Exception:
             self._fail(route)
 
-    def _take_known(self, shape: Shape, correlation_ids: list[int], run: list[Numbers]) -> None:
+    def _take_known(
+        self, shape: Shape, correlation_ids: Numbers, changes: Sequence[Numbers]
+    ) -> None:
         route, client_id, request, again = shape
         call = Call(self, route, correlation_ids, client_id, request)
         self._calls.append(call)
         try:
-            again(call, self._node, run)
+            again(call, self._node, changes)
         except Exception:
             self._fail(route)
 

@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from .routes import Route
 
 Numbers: TypeAlias = Sequence[int]
-"""The fields of a request that may change, in their order."""
+"""A field that may change: what it is in each of the requests of a call."""
 Again: TypeAlias = Callable[["Call", Any, Sequence[Numbers]], None]
-"""again(call, node, run): what a handler returns to be asked in this way from now on. The call is
-all the requests whose numbers are in `run`: sent one behind the other, at most `route.run_max`."""
+"""again(call, node, changes): what a handler returns to be asked in this way from now on. The call
+is requests that were sent one behind the other, at most `route.run_max`; `changes` are the fields
+that may change, in their order."""
 Frame: TypeAlias = tuple[bytes, int, int]
 """Buffer, start and end of what follows its size."""
 
@@ -54,38 +55,34 @@ class Shapes:
     def __init__(self) -> None:
         # A frame's first eight bytes (size, key, version) -> how to cut it; then what stays -> all
         # that is known of it.
-        self._cuts: dict[bytes, Callable[[bytes, int], tuple[Any, ...]]] = {}
+        self._cuts: dict[bytes, Struct] = {}
         self._known: dict[tuple[bytes, ...], Shape] = {}
         self._bytes = 0
 
     def recall(
         self, frames: Sequence[Frame], place: int
-    ) -> tuple[Shape, list[int], list[Numbers]] | None:
-        """The shape of the frame at `place`, and the correlation ids and numbers of it and of the
+    ) -> tuple[Shape, Numbers, Sequence[Numbers]] | None:
+        """The shape of the frame at `place`, and the correlation ids and numbers of it and of
         frames right behind it that are of the same shape; None: it is to be read."""
         buffer, start, end = frames[place]
-        cut = self._cuts.get(buffer[start - 4 : start + 4])
+        start -= 4
+        cut = self._cuts.get(buffer[start : start + 8])
         if cut is None:
             return None
-        pieces = cut(buffer, start - 4)
-        stays = pieces[::2]
-        shape = self._known.get(stays)
+        pieces = cut.unpack_from(buffer, start)
+        shape = self._known.get(pieces[::2])
         if shape is None:
             return None
-        correlation_ids: list[int] = [pieces[1]]
-        run: list[Numbers] = [pieces[3::2]]
-        place += 1
-        if place < len(frames):
+        count = min(len(frames) - place, shape.route.run_max)
+        # Only where the next looks like it as well: with requests that take turns nothing is won.
+        if count > 1 and buffer.startswith(pieces[2], end + 12):
             size = end - start
-            for buffer, start, end in frames[place : place - 1 + shape.route.run_max]:
-                if end - start != size:
-                    break
-                pieces = cut(buffer, start - 4)
-                if pieces[::2] != stays:
-                    break
-                correlation_ids.append(pieces[1])
-                run.append(pieces[3::2])
-        return shape, correlation_ids, run
+            count = _in_steps(frames[place : place + count], size)
+            run = memoryview(buffer)[start : start + count * size]
+            columns = list(zip(*cut.iter_unpack(run), strict=True))
+            count = min(map(_alike, columns[::2]))
+            return shape, columns[1][:count], [numbers[:count] for numbers in columns[3::2]]
+        return shape, pieces[1:2], [(number,) for number in pieces[3::2]]
 
     def learn(self, shape: Shape, buffer: bytes, start: int, body: int, end: int) -> None:
         """Know the next frame that differs from this one in its numbers alone."""
@@ -107,6 +104,24 @@ class Shapes:
             at = number + calcsize(f">{letter}")
         if at > end:
             return
-        cut = Struct(f"{''.join(layout)}{end - at}s").unpack_from
+        cut = Struct(f"{''.join(layout)}{end - at}s")
         self._cuts[buffer[start : start + 8]] = cut
-        self._known[cut(buffer, start)[::2]] = shape
+        self._known[cut.unpack_from(buffer, start)[::2]] = shape
+
+
+def _in_steps(frames: Sequence[Frame], step: int) -> int:
+    """How many of `frames` may be of the size of the first: the last of so many ends where it
+    should. Those between need not, but then a size stands where none should."""
+    buffer, _, end = frames[0]
+    count = len(frames)
+    while frames[count - 1][0] is not buffer or frames[count - 1][2] != end + (count - 1) * step:
+        count -= 1
+    return count
+
+
+def _alike(pieces: Sequence[bytes]) -> int:
+    """How many are as the first is, up to the first that is not."""
+    first = pieces[0]
+    if pieces.count(first) == len(pieces):
+        return len(pieces)
+    return next(place for place, piece in enumerate(pieces) if piece != first)

@@ -9,6 +9,7 @@ An int16 with the version comes first. Kafka 4.3 writes v4, brokers before it v3
 of kio here, because each commit pays for it.
 """
 
+from collections.abc import Iterable
 from struct import Struct
 from struct import error as struct_error
 from typing import NamedTuple
@@ -69,6 +70,16 @@ def committed_value(
             + string_bytes("the metadata of a commit", metadata)
             + INT64.pack(commit_timestamp_ms)
         )
+    except struct_error as error:
+        raise UnencodableRecord(f"a number of a commit is out of range: {error}") from error
+
+
+def with_offsets(value: bytes, offsets: Iterable[int]) -> tuple[bytes, ...]:
+    """The same commit of other offsets: they stand behind the version, whichever it is. Raises
+    UnencodableRecord."""
+    version, rest, pack = value[:2], value[10:], INT64.pack
+    try:
+        return tuple([version + pack(offset) + rest for offset in offsets])
     except struct_error as error:
         raise UnencodableRecord(f"a number of a commit is out of range: {error}") from error
 

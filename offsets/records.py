@@ -5,9 +5,10 @@ A key is an int16 record type and fixed fields; a value an int16 version and fie
 share and streams groups) pass through as Unknown, byte for byte.
 """
 
+from collections.abc import Sequence
 from struct import Struct
 from struct import error as struct_error
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, cast
 
 from .committed import Committed, check_committed, committed_value, read_committed
 from .errors import RecordError, UndecodableRecord, UnencodableRecord
@@ -35,12 +36,14 @@ __all__ = [
 
 
 class OffsetCommitted(NamedTuple):
-    """A commit. `value` is an OffsetCommitValue of any version (`committed_value` makes one)."""
+    """A commit. `value` is an OffsetCommitValue of any version (`committed_value` makes one);
+    `earlier` are those that were committed in one breath with it, and are in the log before it."""
 
     group_id: str
     topic: str
     partition: int
     value: bytes
+    earlier: tuple[bytes, ...] = ()
 
 
 class OffsetForgotten(NamedTuple):
@@ -100,6 +103,21 @@ def encode(record: OffsetsRecord) -> tuple[bytes, bytes | None]:
         where = record[:3]
         return _keys.get(where) or _remember_key(where), record[3]
     return _encode_other(record)
+
+
+def encode_all(records: Sequence[OffsetsRecord]) -> list[tuple[bytes, bytes | None]]:
+    """Key and value of all that is written for what was decided in one breath. Raises
+    UnencodableRecord."""
+    last = list(map(encode, records))
+    first = records[0]
+    if type(first) is not OffsetCommitted or not first.earlier:
+        return last
+    # Who commits several times commits the same partitions each time.
+    encoded, count = last * (len(first.earlier) + 1), len(last)
+    for place, record in enumerate(cast("Sequence[OffsetCommitted]", records)):
+        key = last[place][0]
+        encoded[place:-count:count] = [(key, value) for value in record.earlier]
+    return encoded
 
 
 def _remember_key(where: tuple[str, str, int]) -> bytes:

@@ -5,7 +5,7 @@ them is told when they are durable. What the records add up to is kept by table.
 group coordinator, who rebuild it from `load`.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Protocol
 
@@ -18,7 +18,7 @@ from ..log.log import Log
 from ..log.rounds import Rounds, Settled
 from ..log.work import in_place
 from .partitioner import partition_for
-from .records import OffsetsRecord, decode, encode
+from .records import OffsetsRecord, decode, encode, encode_all
 from .snapshot import NAME as SNAPSHOT_NAME
 from .snapshot import SnapshotWriter, open_snapshot
 from .table import OffsetsTable
@@ -91,11 +91,11 @@ class OffsetsStore:
             )
         return log
 
-    def append(self, log: Log, records: Iterable[OffsetsRecord], now_ms: int) -> object:
+    def append(self, log: Log, records: Sequence[OffsetsRecord], now_ms: int) -> object:
         """Gather `records` for the next round of a partition's log: one batch, all or none.
         Returns what stands for that round. Raises RecordsTooLarge, then nothing is gathered."""
         # Encoded before anything is added: what cannot be encoded must not leave half a batch.
-        encoded = list(map(encode, records))
+        encoded = encode_all(records)
         try:
             return self._rounds.append(log, encoded, now_ms, log.config.max_message_bytes)
         except RecordsTooLarge:

@@ -63,7 +63,7 @@ class OffsetsTable:
     # --- changing
 
     def put(self, record: OffsetCommitted) -> None:
-        group_id, topic, partition, value = record
+        group_id, topic, partition, value, _ = record
         try:
             offsets = self._groups[group_id]
             name = self._names[topic, partition]

@@ -63,6 +63,8 @@ class CommitEntry(NamedTuple):
     leader_epoch: int  # -1 none
     metadata: str | None
     commit_timestamp_ms: int | None  # None or -1: the time of the commit
+    # Offsets that are committed before this one, by requests that came together with its own.
+    earlier: Sequence[int] = ()
 
 
 class OffsetCommit(NamedTuple):

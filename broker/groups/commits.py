@@ -3,7 +3,8 @@
 Upstream: OffsetMetadataManager.commitOffset, ClassicGroup.validateOffsetCommit.
 """
 
-from ...offsets.records import OffsetCommitted, OffsetsRecord, committed_value
+from ...offsets.committed import committed_value, with_offsets
+from ...offsets.records import OffsetCommitted, OffsetsRecord
 from ...protocol.errors import ErrorCode
 from .commands import OffsetCommit
 from .fencing import standing
@@ -35,13 +36,14 @@ def decide_commit(shard: Shard, command: OffsetCommit, ticket: int, now: int) ->
         tell_created(shard, group_id)
     expire_ms = None if retention_ms is None or retention_ms == -1 else now + retention_ms
     records: list[OffsetsRecord] = []
-    for topic, partition, offset, leader_epoch, metadata, commit_ms in offsets:
+    for topic, partition, offset, leader_epoch, metadata, commit_ms, earlier in offsets:
         if metadata and _is_too_large(shard, metadata):
             continue
         if commit_ms is None or commit_ms == -1:
             commit_ms = now
         value = committed_value(offset, leader_epoch, metadata, commit_ms, expire_ms)
-        records.append(make(OffsetCommitted, (group_id, topic, partition, value)))
+        before = with_offsets(value, earlier) if earlier else ()
+        records.append(make(OffsetCommitted, (group_id, topic, partition, value, before)))
     count = len(offsets)
     if len(records) == count < 257:
         return outcome_of(ticket, _ALL_WELL[count], tuple(records))

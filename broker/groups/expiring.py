@@ -152,7 +152,7 @@ class Expiring:
         retention_ms = shard.config.offsets_retention_ms
         looked, before, is_done = 0, len(records), True
         is_empty = group is None or group.state is EMPTY
-        for _, topic, partition, value in shard.table.records(group_id):
+        for _, topic, partition, value, _ in shard.table.records(group_id):
             looked += 1
             if topic in rule.kept_topics or not has_expired(
                 read_committed(value), rule, now, retention_ms

@@ -4,7 +4,7 @@ v2-4 retention_time · v3 throttle_time · v6 committed_leader_epoch · v7 group
 v8 flexible · v9 member epoch for KIP-848 groups, GROUP_ID_NOT_FOUND · v10 topic ids.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -51,9 +51,9 @@ class CommitReply(NamedTuple):
 
 def handle(call: Call, node: Node) -> Again | None:
     request = call.request
-    numbers = [each.committed_offset for topic in request.topics for each in topic.partitions]
+    offsets = [(each.committed_offset,) for topic in request.topics for each in topic.partitions]
     commit = Commit(request, call.version, node)
-    commit.submit(call, node, (numbers,))
+    commit.submit(call, node, offsets)
     # Where each request is an event, each is decided on its own.
     return None if node.config.str("kohort.events") == "all" else commit.submit
 
@@ -87,28 +87,31 @@ class Commit:
         self._all_well: Written | None = None
         self._sort_out(version, node)
 
-    def submit(self, call: Call, node: Node, run: Sequence[Numbers]) -> None:
-        """Commit the offsets of several requests in their order: they are one command, so they
-        are all or none of them in the log. Numbers: the offset of each partition in the request's
-        order."""
+    def submit(self, call: Call, node: Node, offsets: Sequence[Numbers]) -> None:
+        """Commit what several requests ask, in their order: they are one command, so they are all
+        or none of them in the log. `offsets`: those of each partition in the request's order."""
         if self._topics_version != node.topics.version:
             self._sort_out(call.version, node)
-        context = call, self._sorted
-        if len(run) == 1 or len(run) <= self._most_together(node):
-            self._commit(node, run, self._respond, context)
+        count = len(call.correlation_ids)
+        if count == 1 or count <= self._most_together(node):
+            self._commit(node, offsets, self._respond, (call, self._sorted))
             return
         run_max = self._run_max
-        parts = [run[first : first + run_max] for first in range(0, len(run), run_max)]
-        decided = Together(len(parts), partial(self._respond_together, context))
-        for place, part in enumerate(parts):
+        firsts = range(0, count, run_max)
+        respond = partial(self._respond_together, call, self._sorted, run_max)
+        decided = Together(len(firsts), respond)
+        for place, first in enumerate(firsts):
+            part = [each[first : first + run_max] for each in offsets]
             self._commit(node, part, decided.put, place)
 
-    def _commit(self, node: Node, run: Sequence[Numbers], respond: Respond, context: Any) -> None:
-        entries: list[CommitEntry] = [
-            make(CommitEntry, (name, partition, numbers[place], epoch, metadata, None))
-            for numbers in run
-            for name, partition, place, epoch, metadata in self._entries
-        ]
+    def _commit(
+        self, node: Node, offsets: Sequence[Numbers], respond: Respond, context: Any
+    ) -> None:
+        entries: list[CommitEntry] = []
+        for name, partition, place, epoch, metadata in self._entries:
+            *earlier, offset = offsets[place]
+            entry = name, partition, offset, epoch, metadata, None, earlier
+            entries.append(make(CommitEntry, entry))
         if not entries:
             # Nothing is there to commit, so the group is not even looked at (upstream: KafkaApis).
             respond(context, CommitDone(()))
@@ -176,23 +179,25 @@ class Commit:
         return self._run_max
 
     def _respond_together(
-        self, context: tuple[Call, Sorted], results: Sequence[CommitDone]
+        self, call: Call, sorted_out: Sorted, run_max: int, results: Sequence[CommitDone]
     ) -> None:
-        self._respond(context, CommitDone(sum((result.errors for result in results), ())))
+        """Each of the results, the last perhaps not, is for `run_max` requests."""
+        answers = (_answer(sorted_out, result.errors) for result in results)
+        call.reply_each(answer for answer in answers for _ in range(run_max))
 
     def _respond(self, context: tuple[Call, Sorted], result: CommitDone) -> None:
         call, sorted_out = context
         errors = result.errors
         if sorted_out.refused or any(errors):
-            decided = iter(errors)
-            call.reply_each(_answer(sorted_out, decided) for _ in call.correlation_ids)
+            call.reply(_answer(sorted_out, errors))
             return
         if self._all_well is None:
-            self._all_well = call.written(_answer(sorted_out, iter(errors)))
+            self._all_well = call.written(_answer(sorted_out, errors))
         call.repeat(self._all_well)
 
 
-def _answer(sorted_out: Sorted, decided: Iterator[ErrorCode]) -> CommitReply:
+def _answer(sorted_out: Sorted, errors: Sequence[ErrorCode]) -> CommitReply:
+    decided = iter(errors)
     known = [
         TopicReply(name, topic_id, [PartitionReply(index, next(decided)) for index in there])
         for name, topic_id, there in sorted_out.known

@@ -236,12 +236,12 @@ def commit_of(offset: int, correlation_id: int, metadata: str = "", group_id: st
 
 
 def watched(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many entries each command has that the coordinators get from now on."""
+    """How many commits there are in each command that the coordinators get from now on."""
     counts: list[int] = []
     submit = broker.groups.submit
 
     def counting(command: Any, respond: Any, context: Any) -> int:
-        counts.append(len(command.offsets))
+        counts.append(sum(1 + len(entry.earlier) for entry in command.offsets))
         return submit(command, respond, context)
 
     monkeypatch.setattr(broker.groups, "submit", counting)

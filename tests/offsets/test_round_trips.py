@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from kohort.offsets.committed import with_offsets
 from kohort.offsets.records import (
     GroupForgotten,
     GroupMetadata,
@@ -18,6 +19,7 @@ from kohort.offsets.records import (
     committed_value,
     decode,
     encode,
+    encode_all,
     read_committed,
 )
 
@@ -44,7 +46,7 @@ unknown_keys = st.builds(
     st.binary(max_size=60),
 )
 records: st.SearchStrategy[OffsetsRecord] = st.one_of(
-    st.builds(OffsetCommitted, texts, topics, int32s, values),
+    st.builds(OffsetCommitted, texts, topics, int32s, values, st.just(())),
     st.builds(OffsetForgotten, texts, topics, int32s),
     st.builds(GroupStored, texts, groups),
     st.builds(GroupForgotten, texts),
@@ -67,6 +69,20 @@ def test_a_commit_comes_back_as_it_was_made(
 ) -> None:
     value = committed_value(offset, leader_epoch, metadata, timestamp_ms)
     assert read_committed(value) == (offset, leader_epoch, metadata, timestamp_ms, None)
+
+
+@given(texts, st.lists(st.tuples(topics, int32s), min_size=1), st.lists(int64s, min_size=1))
+def test_commits_of_one_breath_are_written_like_one_after_the_other(
+    group_id: str, places: list[tuple[str, int]], offsets: list[int]
+) -> None:
+    *earlier, last = (committed_value(offset, 7, "m", 3) for offset in offsets)
+    assert with_offsets(last, offsets[:-1]) == tuple(earlier)
+    together = [OffsetCommitted(group_id, *place, last, tuple(earlier)) for place in places]
+    assert encode_all(together) == [
+        encode(OffsetCommitted(group_id, *place, value))
+        for value in (*earlier, last)
+        for place in places
+    ]
 
 
 @pytest.mark.parametrize("kind", range(3, 25))

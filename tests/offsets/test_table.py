@@ -81,7 +81,8 @@ class TableAgainstADict(RuleBasedStateMachine):
                 table.forget(record)
         for group_id, offsets in self.model.items():
             assert dict(offsets) == {
-                (topic, partition): value for _, topic, partition, value in table.records(group_id)
+                (topic, partition): value
+                for _, topic, partition, value, _ in table.records(group_id)
             }
             assert all(table.has_had(topic) for topic, _ in offsets)
         assert set(table.groups()) == set(self.model)
