@@ -190,7 +190,7 @@ class Connection(asyncio.BufferedProtocol):
                 shape, correlation_ids, changes = seen
                 self._take_known(shape, correlation_ids, changes)
                 taken += len(correlation_ids)
-            if self._is_ended:
+            if self._is_ended or taken == count:
                 return
             if (
                 self._held is not None

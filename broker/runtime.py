@@ -121,12 +121,13 @@ class GroupRuntime(LedPartitions):
                 self._carry_out(shard, shard.coordinator.refuse(outcome, now), now)
                 return
             misread = _apply(shard.coordinator, records)
-            if shard.gathered is None or shard.round is not round_:
+            gathered = shard.gathered
+            if gathered is None or shard.round is not round_:
                 # While one round is being synced the next one gathers, with answers of its own.
                 shard.round = round_
-                shard.gathered = []
-                store.then(log, partial(self._written, shard, shard.coordinator, shard.gathered))
-            shard.gathered.extend(replies)
+                shard.gathered = gathered = []
+                store.then(log, partial(self._written, shard, shard.coordinator, gathered))
+            gathered.extend(replies)
             if misread is not None:
                 self._misread(shard, misread)
                 return

@@ -73,11 +73,10 @@ class Shapes:
         shape = self._known.get(pieces[::2])
         if shape is None:
             return None
-        count = min(len(frames) - place, shape.route.run_max)
         # Only where the next looks like it as well: with requests that take turns nothing is won.
-        if count > 1 and buffer.startswith(pieces[2], end + 12):
+        if place + 1 < len(frames) and buffer.startswith(pieces[2], end + 12):
             size = end - start
-            count = _in_steps(frames[place : place + count], size)
+            count = _in_steps(frames[place : place + shape.route.run_max], size)
             run = memoryview(buffer)[start : start + count * size]
             columns = list(zip(*cut.iter_unpack(run), strict=True))
             count = min(map(_alike, columns[::2]))

@@ -65,26 +65,20 @@ class BatchBuilder:
         elif timestamp_ms > self.max_timestamp:
             self.max_timestamp = timestamp_ms
         later = timestamp_ms - self._base_timestamp
-        key_before: bytes | None = None
-        size_before = 0
         for key, value in records:
             if value is None or later < 0:
                 record = encode_record(count, later, key, value, ())
             else:
                 try:
-                    if key is not key_before or len(value) != size_before:
-                        front = b"\0" + _VARINTS[later]
-                        middle = _VARINTS[len(key)] + key + _VARINTS[len(value)]
-                        others = len(front) + len(middle) + len(value) + 1
-                        key_before, size_before = key, len(value)
-                    delta = _VARINTS[count]
-                    record = b"%b%b%b%b%b\0" % (
-                        _VARINTS[others + len(delta)],
-                        front,
-                        delta,
-                        middle,
+                    record = b"\0%b%b%b%b%b%b\0" % (
+                        _VARINTS[later],
+                        _VARINTS[count],
+                        _VARINTS[len(key)],
+                        key,
+                        _VARINTS[len(value)],
                         value,
                     )
+                    record = _VARINTS[len(record)] + record
                 except IndexError:  # a number beyond the table
                     record = encode_record(count, later, key, value, ())
             parts.append(record)

@@ -58,9 +58,13 @@ class Framer:
         if self.error is not None:
             return frames
         received = len(data)
-        # All at once, unless there is nothing but the beginning of a large frame.
-        if received >= 4 and 4 + _size_at(data)[0] <= received:
-            data = bytes(data)
+        if received >= 4:
+            end = 4 + _size_at(data)[0]
+            if end == received and FRAME_BYTES_MIN <= end - 4 <= self._frame_bytes_max:
+                return [*frames, (bytes(data), 4, end)]  # the usual: one whole frame
+            # All at once, unless there is nothing but the beginning of a large frame.
+            if end <= received:
+                data = bytes(data)
         position = 0
         while received - position >= 4:
             (size,) = _size_at(data, position)

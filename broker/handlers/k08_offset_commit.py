@@ -109,8 +109,8 @@ class Commit:
     ) -> None:
         entries: list[CommitEntry] = []
         for name, partition, place, epoch, metadata in self._entries:
-            *earlier, offset = offsets[place]
-            entry = name, partition, offset, epoch, metadata, None, earlier
+            each = offsets[place]
+            entry = name, partition, each[-1], epoch, metadata, None, each[:-1]
             entries.append(make(CommitEntry, entry))
         if not entries:
             # Nothing is there to commit, so the group is not even looked at (upstream: KafkaApis).
