@@ -11,6 +11,7 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,7 +24,7 @@ from .offset_logs import write_offsets_log
 
 TICKS_S: Final = os.sysconf("SC_CLK_TCK")
 # What performance aims name: from the log to silver_commit, minutes and the latest state.
-AIMED_AT: Final = ("bronze", "commits", "activity", "minutes")
+AIMED_AT: Final = ("bronze", "commits")
 
 Spent = dict[str, tuple[float, float]]
 """Wall and CPU seconds by layer."""
@@ -34,6 +35,7 @@ class Stopwatch:
 
     def __init__(self, jvm: int) -> None:
         self.batches: list[tuple[int, Spent]] = []  # with their records
+        self.workers_mib = 0.0
         self._jvm = jvm
         self._spent: Spent = {}
         self._layer: str | None = None
@@ -47,6 +49,7 @@ class Stopwatch:
             self._spent[self._layer] = now[0] - self._begun[0], now[1] - self._begun[1]
         self._layer, self._begun = (told.layer if isinstance(told, Entered) else None), now
         if isinstance(told, Done):
+            self.workers_mib = max(self.workers_mib, workers_mib(self._jvm))
             self.batches.append((told.records, self._spent))
             self._spent = {}
 
@@ -66,16 +69,24 @@ def per_million(batches: list[tuple[int, Spent]]) -> dict[str, dict[str, float]]
 def cpu_s(process: int) -> float:
     """Of a process and all that it started and that are still there."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    ticks = int(fields[11]) + int(fields[12])
-    children = Path(f"/proc/{process}/task").glob("*/children")
-    own = ticks / TICKS_S
-    for file in children:
+    return (int(fields[11]) + int(fields[12])) / TICKS_S + of_children(process, cpu_s)
+
+
+def of_children(process: int, what: Callable[[int], float]) -> float:
+    total = 0.0
+    for file in Path(f"/proc/{process}/task").glob("*/children"):
         for child in file.read_text().split():
             try:
-                own += cpu_s(int(child))
+                total += what(int(child))
             except OSError:
                 continue  # it has just ended
-    return own
+    return total
+
+
+def workers_mib(process: int) -> float:
+    """What those that it started had at most, each at its time, pages that they share counted for
+    each."""
+    return of_children(process, lambda child: peak_mib(child) + workers_mib(child))
 
 
 def peak_mib(process: int) -> int:
@@ -93,7 +104,7 @@ def measure(records: int, folder: Path) -> dict[str, Any]:
         jvm = spark.sparkContext._gateway.proc.pid
         watch = Stopwatch(jvm)
         with Writer(lake) as writer:
-            run(lambda _records: spark, writer, Inputs({"path": str(log)}, "bench"), tell=watch)
+            run(lambda: spark, writer, Inputs({"path": str(log)}, "bench"), tell=watch)
         # Java compiles what it runs in the first one; a last one that is small pays for little.
         full = [batch for batch in watch.batches if batch[0] > 500_000] or watch.batches
         later = full[len(full) // 2 :]
@@ -103,6 +114,7 @@ def measure(records: int, folder: Path) -> dict[str, Any]:
             "first_batch_per_million": per_million(full[:1]),
             "later_half_per_million": per_million(later),
             "jvm_peak_mib": peak_mib(jvm),
+            "workers_peak_mib": round(watch.workers_mib),
             "lake_bytes": sum(file.stat().st_size for file in lake.rglob("*") if file.is_file()),
         }
     finally:

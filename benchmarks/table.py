@@ -255,7 +255,8 @@ def show_pipeline(results: dict[str, Any]) -> None:
     sums = {"all": tuple(later), "bronze to minutes and latest state": AIMED_AT}
     table(
         f"An offsets log into a lake, {whole['records']:,} records in {whole['batches']} batches: "
-        f"seconds per million (JVM at most {whole['jvm_peak_mib']:,} MiB, lake "
+        f"seconds per million (JVM at most {whole['jvm_peak_mib']:,} MiB, its Python workers "
+        f"{whole['workers_peak_mib']:,} MiB together, lake "
         f"{whole['lake_bytes'] / whole['records']:.0f} bytes a record)",
         ("", "later batches", "of CPU", "first batch"),
         [

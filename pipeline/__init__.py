@@ -2,7 +2,7 @@
 
 tables.py   every table, its columns and what one row is. Start here.  columns.py: their pieces
 source      the log as Arrow batches, from a folder or from any Kafka
-layers      bronze by Arrow, silver and gold by Spark;  lake: where they lie
+layers      what is told of commits by Arrow, of groups by Spark;  lake: where it lies
 run.py      the loop that fills the lake; inputs.py, samples.py: what a batch of it reads
 diagnosis   why a group rebalanced, who is behind: pure functions
 answers     what people ask, from the lake, without Spark;  report: the same as a page

@@ -31,10 +31,11 @@ __all__ = [
     "layers",
     "run",
     "run_batch",
+    "said",
 ]
 
-# A batch is what Ctrl-C waits for and what a kill throws away, and what has to fit into memory with
-# the windows over it: some half a minute and 2 GB for a million records.
+# A batch is what Ctrl-C waits for and what a kill throws away, and what has to fit into memory:
+# some five seconds for a million records once Java is warm, and half a minute before.
 RECORDS_MAX: Final = 1_000_000
 
 # In the order in which one builds upon the other.
@@ -43,9 +44,6 @@ LAYERS: Final = (
     "generations",
     "ownership",
     "commits",
-    "activity",
-    "minutes",
-    "jumps",
     "stories",
     "status",
 )
@@ -96,7 +94,7 @@ def layers(*names: str) -> dict[str, Layer]:
 
 
 def run(
-    spark: "Callable[[int], SparkSession]",
+    spark: "Callable[[], SparkSession]",
     writer: Writer,
     inputs: Inputs,
     *,
@@ -110,7 +108,7 @@ def run(
     """Batch after batch until the log holds no more; with `every_s` it is looked at time and again.
     Returns whether the lake has all that the log held.
 
-    `spark` is called when there is something to do, with how many records that is. `wait(seconds)`
+    `spark` is called when there is something to do. `wait(seconds)`
     returns early, and True, when the run is to end. `through`: other layers than all. Raises
     LakeError, SourceError, OSError, NoSpark, and what Spark raises.
     """
@@ -121,10 +119,10 @@ def run(
                 spark, writer, inputs, records_max=records_max, tell=tell, through=through
             )
         except Exception as error:
-            said = source_error(error)
-            if every_s is None or said is None:
+            sentence = said(error, SourceError)
+            if every_s is None or sentence is None:
                 raise
-            tell(Retrying(said))
+            tell(Retrying(sentence))
             done = None
         if done is not None:
             tell(done._replace(merged=tuple(compact(writer, AT_FOLDERS))))
@@ -137,7 +135,7 @@ def run(
 
 
 def run_batch(
-    spark: "Callable[[int], SparkSession]",
+    spark: "Callable[[], SparkSession]",
     writer: Writer,
     inputs: Inputs,
     *,
@@ -154,8 +152,7 @@ def run_batch(
     quiet = not plan.records and event_ends == before.inputs.get("events", {})
     if quiet and not samples.has_news:
         return None
-    session = spark(plan.records + plan.left)
-    tune(session, plan.records)
+    session = spark()
     begun = time.monotonic()
     writer.begin()
     tell(Began(writer.batch_id, plan.records, plan.left))
@@ -168,6 +165,7 @@ def run_batch(
     writer.write("bronze_log_end", samples.of(batch))
     for name, layer in (layers() if through is None else through).items():
         tell(Entered(name))
+        tune(session, batch.rows_for_spark)
         batch.write(layer(batch))
     records = sum(batch.rows(f"bronze_{kind}") for kind in ("commit", "group", "other"))
     committed = writer.commit(
@@ -189,11 +187,12 @@ def _read(session: "SparkSession", writer: Writer, inputs: Inputs, plan: Plan) -
     return bronze.write_by_tasks(writer, session, inputs.options, splits, origin)
 
 
-def source_error(error: Exception) -> str | None:
-    """What a source has to say, if it was its error: here, or in one of Spark's tasks, which hands
+def said(error: Exception, *kinds: type[Exception]) -> str | None:
+    """What it says, if it was of one of these kinds: here, or in one of Spark's tasks, which hands
     on a traceback with the sentence as one of its lines."""
-    if isinstance(error, SourceError):
+    if isinstance(error, kinds):
         return str(error)
-    name = f"{SourceError.__module__}.{SourceError.__qualname__}: "
-    _, found, after = str(error).partition(name)
-    return after.splitlines()[0] if found and after else None
+    classes = [of for kind in kinds for of in (kind, *kind.__subclasses__())]
+    names = {f"{of.__module__}.{of.__qualname__}" for of in classes}
+    lines = (line.partition(": ") for line in str(error).splitlines())
+    return next((text for name, _, text in lines if name in names), None)

@@ -64,7 +64,8 @@ STATE: Final[dict[str, Table]] = {
     ),
     "state_delta": current(
         "how many deltas a second of a group and topic are of one magnitude: below 2 ** magnitude",
-        columns(cluster_=STRING, group_=STRING, topic_=STRING, magnitude_=INT, deltas_=LONG),
+        columns(cluster_=STRING, offsets_partition_=INT, group_=STRING, topic_=STRING),
+        columns(magnitude_=INT, deltas_=LONG),
     ),
     "state_log_end": current(
         "a sample of a partition's log, of its last week, ever fewer the older they are",
@@ -92,6 +93,7 @@ STATE: Final[dict[str, Table]] = {
         "the last ten commits of a partition, those of one second as one",
         OF_PARTITION,
         columns(
+            offsets_partition_=INT,
             points_=pa.list_(
                 pa.struct(
                     columns(
@@ -103,7 +105,7 @@ STATE: Final[dict[str, Table]] = {
                         last_ms=LONG,
                     )
                 )
-            )
+            ),
         ),
     ),
 }

@@ -13,7 +13,7 @@ from kohort.pipeline.tables import TABLES
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-LAYERS = ("consumers", "generations", "ownership", "commits", "activity", "stories", "status")
+LAYERS = ("consumers", "generations", "ownership", "commits", "stories", "status")
 
 
 def make_lake(

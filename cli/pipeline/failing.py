@@ -36,16 +36,25 @@ def explained(lake: Path, log: Path | None = None) -> Iterator[None]:
     except Exception as error:
         if not _of_spark(error):
             raise
-        from ...pipeline.run import source_error
+        from ...pipeline.run import said
 
         text = str(error)
-        if source := source_error(error):
-            raise UserError(source) from error
+        if sentence := said(error, SourceError, LakeError):
+            raise UserError(sentence) from error
         if _FULL in text:
             raise UserError(_full(lake)) from error
-        said = next((line for line in text.splitlines() if line.strip()), type(error).__name__)
         more = f" Spark says more in {log}." if log else ""
-        raise UserError(f"Spark failed: {said.strip()} The lake is as it was.{more}") from error
+        raise UserError(f"Spark failed: {_gist(error)} The lake is as it was.{more}") from error
+
+
+def _gist(error: Exception) -> str:
+    """The last line of a traceback of one of Spark's workers, or what Spark says first."""
+    text = str(error)
+    _, found, traceback = text.partition("Traceback (most recent call last):")
+    lines = [line.strip() for line in (traceback.strip().partition("\n\n")[0]).splitlines()]
+    if found and lines:
+        return lines[-1]
+    return next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
 
 
 def _full(lake: Path) -> str:

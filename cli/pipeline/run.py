@@ -82,14 +82,14 @@ class _Session:
         self._args, self._log, self._progress = args, log, progress
         self._spark: SparkSession | None = None
 
-    def get(self, records: int) -> "SparkSession":
+    def get(self) -> "SparkSession":
         from ...pipeline.session import new_session
 
         if self._spark is None:
             self.stopping.in_batch = False
             with self._progress.starting("Spark starts"):
                 more = dict(self._args.conf)
-                self._spark = new_session(self._args.master, more, self._log, records)
+                self._spark = new_session(self._args.master, more, self._log)
             self.stopping.listen()
             self.stopping.in_batch = True
         return self._spark

@@ -1,18 +1,20 @@
 """What a layer is given: the rows of one batch, beside what the lake held before it.
 
-A layers module offers `tables(batch) -> {name of a table: DataFrame}`. The loop calls one after the
+A layers module offers `tables(batch) -> {name of a table: its rows}`. The loop calls one after the
 other and writes what they return before it calls the next, which then reads Parquet: a record is
-decoded once, and no plan grows from layer to layer.
+decoded once, and no plan grows from layer to layer. commits.py writes most of its tables by itself,
+in tasks (sharing.py).
 """
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-import pyarrow.dataset as ds
+import pyarrow as pa
 
 from ..lake.footers import span
 from ..lake.frames import empty_frame, frame_of, frame_of_folders, write_frame
+from ..lake.manifest import Live, Manifest
 from ..lake.reader import Lake, batch_folder
 from ..lake.schemas import BATCH_ID, table_of
 from ..lake.writer import Writer
@@ -26,6 +28,16 @@ __all__ = ["Batch", "Broken", "Layer"]
 # been read to its end: what it tells next would be older than the batch before.
 _RECORDS = ("bronze_commit", "bronze_group", "bronze_other")
 _AHEAD = (("bronze_log_end", "sampled_at"), ("bronze_event", "ts"))
+# What Arrow reads and writes (commits.py), and Spark hardly or not at all.
+_OF_COMMITS = (
+    "bronze_commit",
+    "silver_commit",
+    "gold_partition_minute",
+    "state_commit",
+    "state_place",
+    "state_open_txn",
+    "state_delta",
+)
 _NO_TIME = datetime.fromtimestamp(0, UTC)
 
 
@@ -52,21 +64,22 @@ class Batch:
         self.spark = spark
         self.cluster = cluster
         self.caught_up = caught_up
-        self._writer = writer
-        self._before = writer.lake
+        self.writer = writer
+        self.lake = Lake(writer.path.absolute(), writer.manifest)
+        """Before this batch; wherever a task runs."""
         self.broken: list[Broken] = []
         self._kept: list[DataFrame] = []
 
     @property
     def batch_id(self) -> int:
-        return self._writer.batch_id
+        return self.writer.batch_id
 
     @property
     def now(self) -> datetime:
         """The newest time that the inputs have told of, once bronze is written. Not the wall
         clock: a batch that is done again gives the same rows."""
         records = self.span()
-        told = [self._before.as_of, records and records[1]]
+        told = [self.lake.as_of, records and records[1]]
         if self.caught_up:
             spans = [self._span(table, column) for table, column in _AHEAD]
             told += [span[1] for span in spans if span]
@@ -82,43 +95,52 @@ class Batch:
 
     def topics(self) -> set[str]:
         """Which topics the commits of this batch are of."""
-        if not self.rows("bronze_commit"):
-            return set()
-        folder = batch_folder(self._before.path, "bronze_commit", self.batch_id)
-        topics = ds.dataset(folder, format="parquet").to_table(columns=["topic"])["topic"]
-        return set(topics.unique().to_pylist()) - {None}
+        return set(self.written.read("bronze_commit", ["topic"])["topic"].unique().to_pylist())
 
     def _span(self, table: str, column: str) -> tuple[datetime, datetime] | None:
         if not self.rows(table):
             return None
-        return span(batch_folder(self._before.path, table, self.batch_id), column)
+        return span(batch_folder(self.lake.path, table, self.batch_id), column)
 
     def rows(self, table: str) -> int:
         """How many rows of a table this batch has written; costs nothing."""
-        live = self._writer.written().get(table)
+        live = self.writer.written().get(table)
         return live.rows if live else 0
+
+    @property
+    def rows_for_spark(self) -> int:
+        """About how many rows the layers of groups are given; costs nothing."""
+        written = self.writer.written()
+        given = [live.rows for name, live in written.items() if name not in _OF_COMMITS]
+        found = [
+            live.rows
+            for name, lives in self.writer.manifest.tables.items()
+            if table_of(name).growth == "current" and name not in {*_OF_COMMITS, *written}
+            for live in lives
+        ]
+        return sum(given) + sum(found)
 
     def new(self, table: str) -> "DataFrame":
         """What this batch wrote: rows of an append table, a current table whole. Not written by
         it: no rows, or the current table as it was."""
         if self.rows(table):
-            base = self._before.path / table
-            folder = batch_folder(self._before.path, table, self.batch_id)
+            base = self.lake.path / table
+            folder = batch_folder(self.lake.path, table, self.batch_id)
             return frame_of_folders(self.spark, table, base, [folder])
-        if table_of(table).growth == "current" and table not in self._writer.written():
+        if table_of(table).growth == "current" and table not in self.writer.written():
             return self.old(table)
         return empty_frame(self.spark, table_of(table).schema.append(BATCH_ID))
 
     def old(self, table: str) -> "DataFrame":
         """What the lake held before this batch."""
-        return frame_of(self.spark, self._before, table)
+        return frame_of(self.spark, self.lake, table)
 
     def all(self, table: str) -> "DataFrame":
         """Of an append table: what the lake held, and what this batch wrote."""
-        base = self._before.path / table
-        folders = self._before.folders(table)
+        base = self.lake.path / table
+        folders = self.lake.folders(table)
         if self.rows(table):
-            folders.append(batch_folder(self._before.path, table, self.batch_id))
+            folders.append(batch_folder(self.lake.path, table, self.batch_id))
         return frame_of_folders(self.spark, table, base, folders)
 
     def carried(self, table: str, touched: "DataFrame") -> "DataFrame":
@@ -132,26 +154,27 @@ class Batch:
         self._kept.append(rows.persist())
         return self._kept[-1]
 
-    def write(self, tables: "Mapping[str, DataFrame]") -> None:
-        """What a layer has returned; `broken` then says how many rows break which expectation.
-        Raises WrongRows."""
-        from .expectations import counts, watched
-
+    def write(self, tables: "Mapping[str, Rows]") -> None:
+        """What a layer has returned. Raises WrongRows."""
         try:
             for name, rows in tables.items():
-                seen, observation = watched(name, rows)
-                write_frame(self._writer, name, seen)
-                if observation is not None:
-                    self.broken += [Broken(name, *each) for each in counts(observation).items()]
+                if isinstance(rows, pa.Table):
+                    self.writer.write(name, rows)
+                else:
+                    write_frame(self.writer, name, rows)
         finally:
-            for rows in self._kept:
-                rows.unpersist()
+            for kept in self._kept:
+                kept.unpersist()
             self._kept.clear()
 
     @property
-    def lake(self) -> Lake:
-        """Before this batch."""
-        return self._before
+    def written(self) -> Lake:
+        """What this batch has written so far, as a lake of its own."""
+        tables: dict[str, tuple[Live, ...]] = {
+            name: (live,) for name, live in self.writer.written().items()
+        }
+        return Lake(self.lake.path, Manifest(batch_id=self.batch_id, tables=tables))
 
 
-Layer = Callable[[Batch], "Mapping[str, DataFrame]"]
+Rows: TypeAlias = "DataFrame | pa.Table"
+Layer = Callable[[Batch], Mapping[str, Rows]]

@@ -1,221 +1,179 @@
-"""Each commit beside the one before it, the generation in force and the owner: silver_commit.
+"""All that is told of commits one by one: silver_commit, what it adds up to, and the state of it.
 
-What counts at a place of the log is decided by that place alone, so commits and what bears on them
-are rows of one frame, moved once and sorted once: the last commit before the batch
-(`state_commit`), what each generation assigned, and the commits.
+A partition of the offsets topic has all there is of its groups, so each is told by itself, in tasks
+of Spark that read what the lake has of it and write what they make of it.
 """
 
-from functools import reduce
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from ..state_tables import STATE
+from ..session import FEW_RECORDS
 from ..tables import TABLES
-from . import log_ends, places
-from .as_of import in_force
-from .generations import newest
-from .transactions import OPEN, markers_of, settled
+from . import jumps, log_ends, places
+from .activity import silver_activity
+from .minutes import partition_minutes
+from .ordering import Runs, ints, keys
+from .sharing import Files, tasks_of, write_by_tasks, write_here
+from .silver import Before, silver_commit
+from .windows import windows
 
 if TYPE_CHECKING:
-    from pyspark.sql import WindowSpec
-
+    from ..lake.reader import Lake
     from .batch import Batch
-    from .places import Reach
 
-__all__ = ["entries", "open_ones", "silver_commit", "tables", "under_generations"]
+__all__ = ["tables"]
 
-_KEY: Final = ["offsets_partition", "group", "topic", "partition"]
-_GROUP: Final = ["offsets_partition", "group"]
-_OWNER: Final = ("owner_member_id", "owner_instance_id", "client_id", "client_host")
+TABLES_MADE: Final = (
+    "silver_commit",
+    "silver_activity",
+    "gold_partition_minute",
+    "state_commit",
+    "state_open_txn",
+    "state_place",
+    "state_delta",
+    "state_window",
+    "gold_offset_jump",
+)
+_RECORDS: Final = ("bronze_commit", "bronze_group", "bronze_other")
+_PLACE: Final = ["offsets_partition", "log_offset", "missing_before"]
+_COMMIT: Final = [
+    *("group", "topic", "partition", "offset", "leader_epoch", "tombstone", "producer_id"),
+    *("commit_ts", "append_ts"),
+]
+# Of members, who may be many, what tells owners: no more of them is read.
+_MEMBER_LISTS: Final = [
+    *("offsets_partition", "log_offset"),
+    *(
+        f"member_list.list.element.{name}"
+        for name in ("member_id", "instance_id", "client_id", "client_host", "assigned")
+    ),
+]
+_ACTIVITY: Final = ["group", "topic", "partition", "generation_log_offset", "commits"]
+_GENERATION: Final = [
+    *("offsets_partition", "log_offset", "group", "generation", "record_kind", "members"),
+]
 
 
-def _in_order() -> "WindowSpec":
-    return Window.partitionBy(*_KEY).orderBy("log_offset")
-
-
-def tables(batch: "Batch") -> dict[str, DataFrame]:
-    commits, groups, others = (batch.new(f"bronze_{kind}") for kind in ("commit", "group", "other"))
-    samples = batch.old("state_log_end").unionByName(batch.new("bronze_log_end"))
+def tables(batch: "Batch") -> dict[str, pa.Table]:
+    """Only state_log_end, which is no partition's: the tasks have written TABLES_MADE."""
     found = {}
     if batch.rows("bronze_log_end"):
-        found["state_log_end"] = log_ends.remembered(samples, batch.now)
-    place, pending = batch.old("state_place"), batch.old("state_open_txn")
-    reach = places.reach_of([commits, groups, others], place)
-    if reach is None:
+        found["state_log_end"] = log_ends.remembered(_samples(batch.lake, batch.written), batch.now)
+    if not any(map(batch.rows, _RECORDS)):
         return found
-    found["state_place"] = places.remembered(batch.cluster, reach, place)
-    generations = newest(batch.old("state_generation")).unionByName(
-        batch.new("silver_generation"), allowMissingColumns=True
-    )
-    rows = entries(
-        places.beside_gaps(commits, [groups, others], reach),
-        generations,
-        batch.old("state_commit"),
-        pending,
-    )
-    if reach.transactions or not pending.isEmpty():
-        rows = batch.keep(settled(rows, markers_of(others), reach))
-        still_open = under_generations(rows.where(f"settled_at = {OPEN}"), generations, reach)
-        found["state_open_txn"] = open_ones(still_open, batch.cluster)
-        rows = rows.where(f"settled_at < {OPEN}")
-    new = under_generations(beside_previous(rows), generations, reach)
-    lags = None if samples.isEmpty() else samples
-    return {"silver_commit": silver_commit(new, lags, batch.cluster), **found}
-
-
-def entries(
-    commits: DataFrame, generations: DataFrame, latest: DataFrame, pending: DataFrame
-) -> DataFrame:
-    """Commits, what is known of their partitions from before, and who was given them, as rows of
-    one frame. `counts`: a commit, and then `commit` says which; `is_new`: not written down before;
-    `held`: what is known of a commit of an earlier batch whose transaction was open then.
-    """
-    rows = commits.select(
-        *_KEY,
-        "log_offset",
-        "producer_id",
-        # A tombstone has no time of its own, and values of version 0 and 2 need not have one.
-        F.coalesce("commit_ts", "append_ts").alias("commit_ts"),
-        "offset",
-        "leader_epoch",
-        "tombstone",
-        "last_gap",
-        F.lit(True).alias("counts"),
-        F.lit(True).alias("is_new"),
-    )
-    before = latest.select(
-        *_KEY,
-        "log_offset",
-        F.lit(-1).cast("long").alias("producer_id"),
-        "commit_ts",
-        "offset",
-        F.lit(False).alias("tombstone"),
-        F.lit(True).alias("counts"),
-        F.lit(False).alias("is_new"),
-    )
-    held = pending.select(
-        *[name for name in rows.columns if name not in {"tombstone", "counts", "is_new"}],
-        F.lit(False).alias("tombstone"),
-        F.lit(True).alias("counts"),
-        F.lit(True).alias("is_new"),
-        F.struct("generation", "generation_log_offset", "group_empty", *_OWNER).alias("held"),
-    )
-    so_far = _in_order().rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    commit = F.when(F.col("counts"), F.struct("log_offset", "offset", "commit_ts", "tombstone"))
-    return (
-        reduce(
-            lambda one, more: one.unionByName(more, allowMissingColumns=True),
-            [rows, before, _assignments(generations), held],
-        )
-        .withColumn("commit", commit)
-        .withColumn("owner", F.last("owner", True).over(so_far))
-    )
-
-
-def _assignments(generations: DataFrame) -> DataFrame:
-    """A mark for each partition that a generation gave to a member."""
-    members = generations.select(*_GROUP, "log_offset", F.explode("member_list").alias("member"))
-    shares = members.select(
-        *_GROUP, "log_offset", "member", F.explode("member.assigned").alias("share")
-    )
-    return shares.select(
-        *_GROUP,
-        "share.topic",
-        "share.partition",
-        "log_offset",
-        F.lit(-1).cast("long").alias("producer_id"),
-        F.lit(False).alias("tombstone"),
-        F.lit(False).alias("counts"),
-        F.lit(False).alias("is_new"),
-        F.struct(
-            F.col("log_offset").alias("given_at"),
-            F.col("member.member_id").alias("owner_member_id"),
-            F.col("member.instance_id").alias("owner_instance_id"),
-            "member.client_id",
-            "member.client_host",
-        ).alias("owner"),
-    )
-
-
-def beside_previous(rows: DataFrame) -> DataFrame:
-    """New commits, each with `prev`, the one that it followed; null after a tombstone.
-
-    In the order in which owners were looked for, and with nothing computed in between: so Spark
-    does both at once.
-    """
-    before = _in_order().rowsBetween(Window.unboundedPreceding, -1)
-    return (
-        rows.withColumn("prev", F.last("commit", True).over(before))
-        .where("is_new")
-        .withColumn("prev", F.when(~F.col("prev.tombstone"), F.col("prev")))
-    )
-
-
-def under_generations(rows: DataFrame, generations: DataFrame, reach: "Reach") -> DataFrame:
-    """`rows` with the generation in force, whether its group was empty, and the owner."""
-    marks = generations.select(
-        *_GROUP,
-        F.col("log_offset").alias("from_log_offset"),
-        F.col("log_offset").alias("generation_log_offset"),
-        "generation",
-        F.expr("size(member_list) = 0 AND record_kind <> 'CONVERTED'").alias("group_empty"),
-    )
-    # Who owned it in an older generation says nothing, if this one gave it to nobody.
-    valid = F.col("owner.given_at") == F.col("generation_log_offset")
-    told = {
-        "generation": F.col("generation"),
-        "generation_log_offset": F.col("generation_log_offset"),
-        "group_empty": F.coalesce("group_empty", F.lit(False)),
-        **{name: F.when(valid, F.col(f"owner.{name}")) for name in _OWNER},
-    }
-    return in_force(rows, marks, _GROUP, reach).select(
-        *rows.columns,
-        *[
-            F.when(F.col("held").isNotNull(), F.col(f"held.{name}")).otherwise(here).alias(name)
-            for name, here in told.items()
-        ],
-    )
-
-
-def silver_commit(rows: DataFrame, samples: DataFrame | None, cluster: str) -> DataFrame:
-    """`samples`: how far the logs of the topics had come; None: nothing is known of it."""
-    if samples is None:
-        nothing = F.lit(None).cast("long")
-        rows = rows.withColumn("lag", nothing).withColumn("lag_ms", nothing)
+    work = partial(_tell_partitions, batch.lake, batch.written, batch.cluster)
+    sizes = _sizes(batch)
+    if sum(sizes.values()) <= FEW_RECORDS:
+        batch.broken += write_here(batch.writer, TABLES_MADE, list(sizes), work)
     else:
-        rows = log_ends.beside_log_ends(rows, samples)
-    return (
-        rows.withColumn("cluster", F.lit(cluster))
-        .withColumn("prev_offset", F.col("prev.offset"))
-        .withColumn("prev_commit_ts", F.col("prev.commit_ts"))
-        .withColumn("delta", F.expr("offset - prev.offset"))
-        .withColumn("kind", F.expr(_COMMIT_KIND))
-        .withColumn(
-            "gap_ms",
-            F.expr("if(tombstone, NULL, unix_millis(commit_ts) - unix_millis(prev.commit_ts))"),
-        )
-        .withColumn(
-            "history_complete",
-            F.expr(f"coalesce(prev.log_offset, {places.NO_GAP}) >= last_gap"),
-        )
-        .select(*TABLES["silver_commit"].schema.names)
+        shares = tasks_of(batch.spark, [(size, number) for number, size in sizes.items()])
+        batch.broken += write_by_tasks(batch.writer, batch.spark, TABLES_MADE, shares, work)
+    return found
+
+
+def _sizes(batch: "Batch") -> dict[int, int]:
+    """Partition of the offsets topic -> how many rows are to be read for it."""
+    sizes: dict[int, int] = {}
+    for lake, tables in ((batch.written, _RECORDS), (batch.lake, ("state_commit", "state_place"))):
+        for table in tables:
+            counted = pc.value_counts(lake.read(table, [_PLACE[0]])[_PLACE[0]])
+            for each in counted.to_pylist():
+                sizes[each["values"]] = sizes.get(each["values"], 0) + each["counts"]
+    return sizes
+
+
+class _Partitions(NamedTuple):
+    """Some partitions of the offsets topic: what the lake has of them, from `before` this batch and
+    `written` by it."""
+
+    before: "Lake"
+    written: "Lake"
+    numbers: Sequence[int]
+
+    def old(self, table: str, columns: list[str] | None = None) -> pa.Table:
+        return self.before.read(table, columns, self._which)
+
+    def new(self, table: str, columns: list[str] | None = None) -> pa.Table:
+        return self.written.read(table, columns, self._which)
+
+    def generations(self) -> pa.Table:
+        before = _newest(self.old("state_generation", _GENERATION))
+        return pa.concat_tables([before, self.new("silver_generation", _GENERATION)])
+
+    def member_lists(self, places: pa.Array) -> Iterator[pa.RecordBatch]:
+        there = self._which & pc.field("log_offset").isin(places)
+        lakes = ((self.before, "state_generation"), (self.written, "silver_generation"))
+        for lake, table in lakes:
+            for rows in lake.pieces(table, _MEMBER_LISTS):
+                yield from pa.Table.from_batches([rows]).filter(there).to_batches()
+
+    def samples(self, *commits: pa.Table) -> pa.Table:
+        """Of the logs that these commits are of."""
+        found = {topic for rows in commits for topic in rows["topic"].unique().to_pylist()}
+        topics = pa.array(sorted(found), pa.string())
+        return _samples(self.before, self.written, pc.field("topic").isin(topics))
+
+    @property
+    def _which(self) -> pc.Expression:
+        return pc.field("offsets_partition").isin(list(self.numbers))
+
+
+def _tell_partitions(
+    before: "Lake", written: "Lake", cluster: str, numbers: Sequence[int], files: Files
+) -> None:
+    """Tells all that there is to tell of the commits of these partitions of the offsets topic."""
+    given = _Partitions(before, written, numbers)
+    commits = given.new("bronze_commit", [*_PLACE, *_COMMIT])
+    others = given.new("bronze_other", [*_PLACE, "producer_id", "control", "key_version"])
+    known, pending = given.old("state_place"), given.old("state_open_txn")
+    gaps = places.gaps_of([commits, given.new("bronze_group", _PLACE), others], known)
+    samples = given.samples(commits, pending)
+    told = silver_commit(
+        commits,
+        Before(
+            others,
+            gaps,
+            given.generations(),
+            given.member_lists,
+            given.old("state_commit"),
+            pending,
+            samples,
+        ),
+        cluster,
     )
+    silver = told.silver
+    usual = jumps.deltas(silver, given.old("state_delta"))
+    moved = jumps.candidates(silver, usual)
+    groups = pc.field("group").isin(silver.filter(moved)["group"].unique())
+    activity = before.read("state_activity", _ACTIVITY, groups)
+    made = {
+        "silver_commit": silver,
+        "silver_activity": silver_activity(silver, told.key),
+        "gold_partition_minute": partition_minutes(silver, told.key),
+        "gold_offset_jump": jumps.offset_jumps(silver, moved, activity, samples),
+        "state_commit": told.state_commit,
+        "state_open_txn": told.state_open_txn,
+        "state_place": places.remembered(cluster, gaps, known),
+        "state_window": windows(given.old("state_window"), silver),
+        "state_delta": usual,
+    }
+    for table, rows in made.items():
+        files.write(table, rows)
 
 
-_COMMIT_KIND: Final = """CASE WHEN tombstone THEN 'TOMBSTONE' WHEN prev IS NULL THEN 'FIRST'
-    WHEN offset > prev.offset THEN 'ADVANCE' WHEN offset = prev.offset THEN 'REPEAT'
-    ELSE 'REWIND' END"""
+def _newest(generations: pa.Table) -> pa.Table:
+    """Each group's last."""
+    (group,) = keys(["offsets_partition", "group"], generations)
+    order = np.lexsort((ints(generations["log_offset"]), group))
+    return generations.take(order[Runs(group[order]).last])
 
 
-def open_ones(rows: DataFrame, cluster: str) -> DataFrame:
-    """state_open_txn: what the marker is to find when it comes; of a producer's two commits of a
-    partition the later one."""
-    last = F.lead("log_offset").over(Window.partitionBy(*_KEY, "producer_id").orderBy("log_offset"))
-    return (
-        rows.withColumn("cluster", F.lit(cluster))
-        .withColumn("later", last)
-        .where("later IS NULL")
-        .select(*STATE["state_open_txn"].schema.names)
-    )
+def _samples(before: "Lake", written: "Lake", which: pc.Expression | None = None) -> pa.Table:
+    names = TABLES["bronze_log_end"].schema.names
+    both = ((before, "state_log_end"), (written, "bronze_log_end"))
+    return pa.concat_tables([lake.read(table, names, which) for lake, table in both])

@@ -6,21 +6,17 @@ is far. By the second, because who takes a partition over, or comes back, commit
 read since the commit before.
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
-from pyspark.sql import Window
-from pyspark.sql import functions as F
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from ..state_tables import STATE
-from ..tables import TABLES
+from ..columns import INT
 from .log_ends import TOLERANCE_MS
+from .ordering import NEVER, Bools, Ints, Runs, bools, ints, keys, newest_before
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from .batch import Batch
-
-__all__ = ["candidates", "deltas", "far", "offset_jumps", "tables"]
+__all__ = ["candidates", "deltas", "offset_jumps"]
 
 FAR: Final = 10
 # Of fewer than a hundred the hundredth part is none: then one in ten is left out. Of fewer than
@@ -30,142 +26,130 @@ DELTAS_MANY: Final = 100
 # A commit of what the owner before had read, and the one that follows it.
 FIRST_COMMITS: Final = 2
 
-# Records in a second since the commit before; of commits that are nearer, since a second before.
-_PACE: Final = "greatest(delta * 1000 div greatest(gap_ms, 1000L), 1L)"
-
-_TOPIC: Final = ["cluster", "group", "topic"]
-_KEY: Final = [*_TOPIC, "partition"]
-_IN_GENERATION: Final = [*_KEY, "generation_log_offset"]
-
-# Whoever is no member gives no leader epoch: kafka-consumer-groups --reset-offsets.
-_KIND: Final = f"""CASE
-    WHEN group_empty AND leader_epoch IS NULL THEN 'ADMIN_RESET'
-    WHEN delta < 0 AND abs(offset - log_start) <= 1 THEN 'TO_EARLIEST'
-    WHEN delta > 0 AND abs(offset - log_end) <= 1 THEN 'TO_LATEST'
-    WHEN delta > 0 THEN 'SKIP_AHEAD'
-    WHEN generation_log_offset IS NOT NULL AND number <= {FIRST_COMMITS}
-        THEN 'DUPLICATE_AFTER_REBALANCE'
-    ELSE 'SEEK_BACK' END"""
+_TOPIC: Final = ["offsets_partition", "group", "topic"]
+_LOG: Final = ["topic", "partition"]
+_IN_GENERATION: Final = ["group", "topic", "partition", "generation_log_offset"]
+_KINDS: Final = (
+    "ADMIN_RESET",
+    "TO_EARLIEST",
+    "TO_LATEST",
+    "SKIP_AHEAD",
+    "DUPLICATE_AFTER_REBALANCE",
+    "SEEK_BACK",
+)
 
 
-def tables(batch: "Batch") -> "dict[str, DataFrame]":
-    if not batch.rows("silver_commit"):
-        return {}
-    commits = batch.new("silver_commit")
-    usual = batch.keep(deltas(commits, batch.old("state_delta")))
-    moved = batch.keep(candidates(commits, far(usual)))
-    if moved.isEmpty():
-        return {"state_delta": usual}
-    samples = batch.old("state_log_end").unionByName(batch.new("bronze_log_end"))
-    jumps = offset_jumps(moved, commits, batch.old("state_activity"), samples)
-    return {"state_delta": usual, "gold_offset_jump": jumps}
+def _pace(commits: pa.Table) -> Any:
+    """Records in a second since the commit before; of commits that are nearer, since a second
+    before. 1 where an offset has not grown. Not in whole numbers: an absurd offset is one too."""
+    delta = np.maximum(ints(commits["delta"], 0), 0).astype(np.float64)
+    return np.maximum(np.floor(delta * 1000 / np.maximum(ints(commits["gap_ms"], 0), 1000)), 1)
 
 
-def deltas(commits: "DataFrame", before: "DataFrame") -> "DataFrame":
-    """state_delta after the batch: how many paces are below 2 ** magnitude, and not below half."""
-    new = (
-        commits.where("delta > 0")
-        .withColumn("magnitude", F.expr(f"CAST(floor(log2({_PACE})) AS INT) + 1"))
-        .groupBy(*_TOPIC, "magnitude")
-        .agg(F.count("*").alias("deltas"))
-    )
-    names = STATE["state_delta"].schema.names
-    return (
-        new.unionByName(before.select(*names))
-        .groupBy(*_TOPIC, "magnitude")
-        .agg(F.sum("deltas").alias("deltas"))
-        .select(*names)
-    )
+def deltas(commits: pa.Table, before: pa.Table) -> pa.Table:
+    """state_delta after the rows `commits` of silver_commit: how many paces are below
+    2 ** magnitude, and not below half."""
+    grown = commits.filter(pc.greater(commits["delta"], 0))
+    magnitude = pa.array(np.frexp(_pace(grown))[1], INT)
+    names = ["cluster", *_TOPIC]
+    new = grown.select(names).append_column("magnitude", magnitude)
+    new = new.append_column("deltas", pa.repeat(pa.scalar(1, pa.int64()), new.num_rows))
+    by = [*names, "magnitude"]
+    both = pa.concat_tables([before.select([*by, "deltas"]), new], promote_options="permissive")
+    found = both.group_by(by).aggregate([("deltas", "sum")])
+    return found.rename_columns([*by, "deltas"])
 
 
-def far(usual: "DataFrame") -> "DataFrame":
-    """From which pace on an offset of a group and topic has jumped; no row where too few are
-    known."""
-    all_of = Window.partitionBy(*_TOPIC)
-    below = F.sum("deltas").over(all_of.orderBy("magnitude"))
-    total = F.sum("deltas").over(all_of)
-    share = F.when(total < DELTAS_MANY, 0.9).otherwise(0.99)
-    return (
-        usual.withColumn("reached", below >= total * share)
-        .withColumn("total", total)
-        .where(f"reached AND total >= {DELTAS_MIN}")
-        .groupBy(*_TOPIC)
-        .agg(F.expr(f"shiftleft(1L, min(magnitude)) * {FAR}").alias("far"))
-    )
-
-
-def candidates(commits: "DataFrame", far: "DataFrame") -> "DataFrame":
-    """Commits that moved as no reading moves them."""
+def candidates(commits: pa.Table, usual: pa.Table) -> Bools:
+    """Which commits moved as no reading moves them; `usual`: state_delta."""
+    delta = ints(commits["delta"], 0)
     # A group that has had members, and is empty: none of them commits. One that never had any
     # (an assignor of its own, Connect's and Flink's offsets) commits all the time.
-    by_nobody = "(group_empty AND generation > 0 AND leader_epoch IS NULL AND delta > 0)"
-    return (
-        commits.where("delta <> 0")
-        .join(F.broadcast(far), _TOPIC, "left")
-        .where(f"delta < 0 OR (delta > 0 AND {_PACE} > far) OR {by_nobody}")
-        .select(*commits.columns)
+    by_nobody = (
+        bools(commits["group_empty"])
+        & (ints(commits["generation"]) > 0)
+        & bools(pc.is_null(commits["leader_epoch"]))
     )
+    far = _pace(commits) > _far(commits, usual)
+    found: Bools = (delta < 0) | ((delta > 0) & (far | by_nobody))
+    return found
+
+
+def _far(commits: pa.Table, usual: pa.Table) -> Any:
+    """From which pace on an offset of a group and topic has jumped; infinite where too few are
+    known."""
+    of, key = keys(_TOPIC, usual, commits)
+    order = np.lexsort((ints(usual["magnitude"]), of))
+    of, counts = of[order], ints(usual["deltas"])[order]
+    runs = Runs(of)
+    total = np.repeat(runs.sum(counts), runs.lengths)
+    upto = np.cumsum(counts)
+    below = upto - np.repeat((upto - counts)[runs.first], runs.lengths)
+    reached = below >= total * np.where(total < DELTAS_MANY, 0.9, 0.99)
+    magnitude = np.where(reached & (total >= DELTAS_MIN), ints(usual["magnitude"])[order], np.inf)
+    far = np.full(1 + max(of.max(initial=0), key.max(initial=0)), np.inf)
+    np.minimum.at(far, of, np.exp2(magnitude) * FAR)
+    return far[key]
 
 
 def offset_jumps(
-    moved: "DataFrame", commits: "DataFrame", activity: "DataFrame", samples: "DataFrame"
-) -> "DataFrame":
-    """`moved`: candidates among `commits`; `activity`: what earlier batches had of them
-    (state_activity); `samples`: of the logs' beginnings and ends."""
-    return (
-        _beside_samples(_numbered(moved, commits, activity), samples)
-        .withColumn("kind", F.expr(_KIND))
-        .select(
-            *_KEY,
-            "log_offset",
-            F.col("commit_ts").alias("ts"),
-            F.col("prev_offset").alias("from_offset"),
-            F.col("offset").alias("to_offset"),
-            F.col("delta").alias("jump"),
-            "kind",
-            F.when(F.col("kind") == "ADMIN_RESET", "administrator")
-            .otherwise(F.col("client_id"))
-            .alias("by"),
-        )
-        .select(*TABLES["gold_offset_jump"].schema.names)
+    commits: pa.Table, moved: Bools, activity: pa.Table, samples: pa.Table
+) -> pa.Table:
+    """`commits`: silver_commit, by partition and then as in the log; `moved`: its candidates;
+    `activity`: what earlier batches had of them (state_activity); `samples`: of the logs'
+    beginnings and ends."""
+    number = _numbers(commits, moved, activity)
+    rows = commits.filter(pa.array(moved))
+    log_start, log_end = _beside_samples(rows, samples)
+    delta, offset = ints(rows["delta"]), ints(rows["offset"])
+    reset = bools(rows["group_empty"]) & bools(pc.is_null(rows["leader_epoch"]))
+    known = bools(pc.is_valid(rows["generation_log_offset"]))
+    kind = np.select(
+        [
+            reset,
+            (delta < 0) & (log_start != NEVER) & (abs(offset - log_start) <= 1),
+            (delta > 0) & (log_end != NEVER) & (abs(offset - log_end) <= 1),
+            delta > 0,
+            known & (number <= FIRST_COMMITS),
+        ],
+        range(5),
+        5,
+    )
+    names = ["cluster", "group", "topic", "partition", "log_offset"]
+    return pa.table(
+        {
+            **{name: rows[name] for name in names},
+            "ts": rows["commit_ts"],
+            "from_offset": rows["prev_offset"],
+            "to_offset": rows["offset"],
+            "jump": rows["delta"],
+            "kind": pa.array(_KINDS).take(pa.array(kind)),
+            "by": pc.if_else(pa.array(reset), "administrator", rows["client_id"]),
+        }
     )
 
 
-def _numbered(moved: "DataFrame", commits: "DataFrame", activity: "DataFrame") -> "DataFrame":
-    """`moved` with `number`, the how manieth of its partition in its generation each is."""
-    touched = moved.select(*_IN_GENERATION).distinct()
-    before = (
-        activity.join(F.broadcast(touched), _IN_GENERATION, "semi")
-        .groupBy(*_IN_GENERATION)
-        .agg(F.sum("commits").alias("commits_before"))
-    )
-    in_order = Window.partitionBy(*_IN_GENERATION).orderBy("log_offset")
-    numbers = (
-        commits.where("kind <> 'TOMBSTONE'")
-        .join(F.broadcast(touched), _IN_GENERATION, "semi")
-        .select(*_IN_GENERATION, "log_offset", F.row_number().over(in_order).alias("number"))
-    )
-    return (
-        moved.join(numbers, [*_IN_GENERATION, "log_offset"], "left")
-        .join(before, _IN_GENERATION, "left")
-        .withColumn("number", F.expr("number + coalesce(commits_before, 0)"))
-        .drop("commits_before")
-    )
+def _numbers(commits: pa.Table, moved: Bools, activity: pa.Table) -> Ints:
+    """Of each that has moved, the how manieth of its partition in its generation it is."""
+    before, key = keys(_IN_GENERATION, activity, commits)
+    live = bools(pc.not_equal(commits["kind"], "TOMBSTONE"))
+    runs = Runs(key)
+    so_far: Ints = np.cumsum(live)
+    number = so_far - np.repeat((so_far - live)[runs.first], runs.lengths)
+    earlier = np.zeros(1 + max(before.max(initial=0), key.max(initial=0)), np.int64)
+    np.add.at(earlier, before, ints(activity["commits"]))
+    found: Ints = (number + earlier[key])[moved]
+    return found
 
 
-def _beside_samples(moved: "DataFrame", samples: "DataFrame") -> "DataFrame":
-    """`moved` with log_start and log_end of the last sample before each, if it is young enough."""
-    place = ["cluster", "topic", "partition"]
-    age_ms = "unix_millis(moved.commit_ts) - unix_millis(samples.sampled_at)"
-    seen = (
-        F.broadcast(moved.select(*place, "group", "log_offset", "commit_ts"))
-        .alias("moved")
-        .join(samples.alias("samples"), place)
-        .where(f"{age_ms} BETWEEN 0 AND {TOLERANCE_MS}")
-        .groupBy(*place, "group", "log_offset")
-        .agg(
-            F.max_by("log_start", "sampled_at").alias("log_start"),
-            F.max_by("log_end", "sampled_at").alias("log_end"),
-        )
+def _beside_samples(rows: pa.Table, samples: pa.Table) -> tuple[Ints, Ints]:
+    """log_start and log_end of the last sample before each, if it is young enough."""
+    of, key = keys(_LOG, samples, rows)
+    at, time = ints(samples["sampled_at"]), ints(rows["commit_ts"])
+    found = newest_before((of, at), (key, time), inclusive=True)
+    seen = samples.select(["log_start", "log_end", "sampled_at"]).take(found)
+    young = time // 1000 - ints(seen["sampled_at"], 0) // 1000 <= TOLERANCE_MS
+    log_start, log_end = (
+        np.where(young, ints(seen[name]), NEVER) for name in ("log_start", "log_end")
     )
-    return moved.join(seen, [*place, "group", "log_offset"], "left")
+    return log_start, log_end

@@ -6,15 +6,14 @@ it reads next, which the samples tell by interpolation (as kafka-lag-exporter do
 """
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final, NamedTuple
 
-from pyspark.sql import Window
-from pyspark.sql import functions as F
+import numpy as np
+import pyarrow as pa
 
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, WindowSpec
+from .ordering import NEVER, Bools, Ints, Runs, ints, keys, newest_before
 
-__all__ = ["LAG_MS_MAX", "TOLERANCE_MS", "beside_log_ends", "remembered"]
+__all__ = ["LAG_MS_MAX", "TOLERANCE_MS", "lags", "remembered"]
 
 # Two periods of 30 s, in which every exporter samples (Burrow's offset-refresh).
 TOLERANCE_MS: Final = 60_000
@@ -23,97 +22,103 @@ TOLERANCE_MS: Final = 60_000
 LAG_MS_MAX: Final = 7 * 24 * 3_600_000
 
 _TOPIC: Final = ["topic", "partition"]
-_LAG: Final = f"""CASE WHEN offset IS NULL OR seen IS NULL THEN NULL
-    WHEN unix_millis(commit_ts) - unix_millis(seen.at) > {TOLERANCE_MS} THEN NULL
-    ELSE greatest(seen.log_end - offset, 0L) END"""
-_WRITTEN_MS: Final = """below.at_ms + CAST((offset - below.log_end)
-    * (below.next_ms - below.at_ms) / (below.next_end - below.log_end) AS LONG)"""
-_LAG_MS: Final = f"""CASE WHEN lag = 0 THEN 0L WHEN lag > 0 AND below.next_end > offset
-    THEN least(greatest(unix_millis(commit_ts) - ({_WRITTEN_MS}), 0L), {LAG_MS_MAX}L) END"""
 
 
-def beside_log_ends(rows: "DataFrame", samples: "DataFrame") -> "DataFrame":
-    """`rows` with `lag` and `lag_ms`; of them are needed topic, partition, offset, commit_ts.
+class _Points(NamedTuple):
+    """Of each log the points at which it is known when it had come how far, and the next one."""
 
-    `samples`: of schema bronze_log_end. Rows without a commit_ts (marks) come through as well.
+    key: Ints
+    at_ms: Ints
+    log_end: Ints
+    next_end: Ints
+    next_ms: Ints
+
+
+def lags(rows: pa.Table, samples: pa.Table) -> tuple[pa.Array, pa.Array]:
+    """`lag` and `lag_ms` of rows with topic, partition, offset, commit_ts.
+
+    `samples`: of schema bronze_log_end.
     """
-    by_topic = Window.partitionBy(*_TOPIC)
-    # A sample of the same instant, or of the same offset, counts: it comes first.
-    in_time = by_topic.orderBy("commit_ts", F.col("at_ms").isNull())
-    by_offset = by_topic.orderBy(
-        F.coalesce("log_end", "offset"), F.col("at_ms").isNull(), "commit_ts"
-    )
-    point = F.struct("log_end", "at_ms", "next_end", "next_ms")
-    both = rows.unionByName(_points(samples), allowMissingColumns=True)
-    return (
-        both.withColumn(
-            "seen",
-            F.last(
-                F.when(F.col("sampled"), F.struct("log_end", F.col("commit_ts").alias("at"))), True
-            ).over(_up_to_here(in_time)),
-        )
-        .withColumn(
-            "below",
-            F.last(F.when(F.col("at_ms").isNotNull(), point), True).over(_up_to_here(by_offset)),
-        )
-        .where("at_ms IS NULL")
-        .withColumn("lag", F.expr(_LAG))
-        .withColumn("lag_ms", F.expr(_LAG_MS))
-        .select(*rows.columns, "lag", "lag_ms")
-    )
+    of, key = keys(_TOPIC, samples, rows)
+    at, end = ints(samples["sampled_at"]), ints(samples["log_end"])
+    offset, time = ints(rows["offset"]), ints(rows["commit_ts"])
+
+    order = np.lexsort((end, at))
+    # A sample of the same instant counts.
+    seen = newest_before((of[order], at[order]), (key, time), inclusive=True)
+    seen_at, seen_end = _taken(at[order], seen) // 1000, _taken(end[order], seen)
+    time_ms = time // 1000
+    known = _there(seen) & (offset != NEVER) & (time_ms - seen_at <= TOLERANCE_MS)
+    lag = np.where(known, np.maximum(seen_end - offset, 0), 0)
+
+    points = _points(of, at // 1000, end)
+    below = newest_before((points.key, points.log_end), (key, offset), inclusive=True)
+    low, high = _taken(points.log_end, below), _taken(points.next_end, below)
+    low_ms, high_ms = _taken(points.at_ms, below), _taken(points.next_ms, below)
+    between = known & (lag > 0) & _there(below) & (high > offset)
+    span = np.where(between, high - low, 1)
+    written_ms = low_ms + _whole(np.where(between, offset - low, 0) * ((high_ms - low_ms) / span))
+    lag_ms = np.where(between, np.clip(time_ms - written_ms, 0, LAG_MS_MAX), 0)
+    return pa.array(lag, mask=~known), pa.array(lag_ms, mask=~(between | (known & (lag == 0))))
 
 
-def _points(samples: "DataFrame") -> "DataFrame":
-    """Each sample with the next one in which the log had grown, and a point before the oldest one
-    that lies on the line through the oldest two, at offset -1; that one is not `sampled`."""
-    by_topic = Window.partitionBy(*_TOPIC)
+def _points(of: Ints, at_ms: Ints, end: Ints) -> _Points:
+    """Each sample with the next one, and before those of each log a point at offset -1 that lies
+    on the line through the oldest two in which it had grown."""
     # Where a log stands still its last sample counts: the next record came after it.
-    growing = by_topic.orderBy("log_end", "commit_ts")
-    points = samples.select(
-        *_TOPIC,
-        F.col("sampled_at").alias("commit_ts"),
-        "log_end",
-        F.unix_millis("sampled_at").alias("at_ms"),
-        F.lit(True).alias("sampled"),
-    ).select(
-        "*",
-        F.lead("log_end").over(growing).alias("next_end"),
-        F.lead("at_ms").over(growing).alias("next_ms"),
-        F.min("log_end").over(by_topic).alias("oldest_end"),
+    order = np.lexsort((at_ms, end, of))
+    of, at_ms, end = of[order], at_ms[order], end[order]
+    last = np.append(of[1:] != of[:-1], True)[: len(of)]
+    next_end = np.where(last, NEVER, np.roll(end, -1))
+    next_ms = np.where(last, NEVER, np.roll(at_ms, -1))
+    still = Runs(of, end)
+    oldest = still.last[
+        np.append(True, of[still.first[1:]] != of[still.first[:-1]])[: len(still.last)]
+    ]
+    grows = oldest[next_end[oldest] > end[oldest]]
+    pace_ms = (next_ms[grows] - at_ms[grows]) / (next_end[grows] - end[grows])
+    before = _Points(
+        of[grows],
+        at_ms[grows] - _whole((end[grows] + 1) * pace_ms),
+        np.full(len(grows), -1),
+        end[grows],
+        at_ms[grows],
     )
-    pace_ms = "(next_ms - at_ms) / (next_end - log_end)"
-    before = points.where("log_end = oldest_end AND next_end > log_end").select(
-        *_TOPIC,
-        F.lit(None).cast("timestamp").alias("commit_ts"),
-        F.lit(-1).cast("long").alias("log_end"),
-        F.expr(f"at_ms - CAST((log_end + 1) * {pace_ms} AS LONG)").alias("at_ms"),
-        F.lit(False).alias("sampled"),
-        F.col("log_end").alias("next_end"),
-        F.col("at_ms").alias("next_ms"),
-    )
-    return points.drop("oldest_end").unionByName(before)
+    each = zip(before, (of, at_ms, end, next_end, next_ms), strict=True)
+    return _Points(*(np.concatenate(both) for both in each))
 
 
-def _up_to_here(window: "WindowSpec") -> "WindowSpec":
-    return window.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+def _taken(values: Ints, rows: pa.Array) -> Ints:
+    return np.append(values, NEVER)[ints(rows, len(values))]
 
 
-def remembered(samples: "DataFrame", now: datetime) -> "DataFrame":
+def _there(rows: pa.Array) -> Bools:
+    return np.asarray(rows.is_valid())
+
+
+def _whole(values: "np.ndarray[tuple[int], np.dtype[np.float64]]") -> Ints:
+    # What lies beyond is absurd, and cut off later.
+    return np.trunc(np.clip(values, -(2.0**62), 2.0**62)).astype(np.int64)
+
+
+def remembered(samples: pa.Table, now: datetime) -> pa.Table:
     """state_log_end: all samples of the last ten minutes, of the last hour the first of each
     minute, of the last week the first of each hour."""
+    (log,) = keys(["cluster", *_TOPIC], samples)
+    at = ints(samples["sampled_at"])
+    age_ms = int(now.timestamp() * 1000) - at // 1000
 
-    def first_of(span: str) -> "Column":
-        same = Window.partitionBy("cluster", *_TOPIC, F.date_trunc(span, "sampled_at"))
-        return F.col("sampled_at") == F.min("sampled_at").over(same)
+    order = np.lexsort((at, log))
 
-    age_ms = F.unix_millis(F.lit(now)) - F.unix_millis("sampled_at")
-    return (
-        samples.withColumn("age_ms", age_ms)
-        .withColumn("of_minute", first_of("minute"))
-        .withColumn("of_hour", first_of("hour"))
-        .where(
-            "age_ms <= 600000 OR (of_minute AND age_ms <= 3600000)"
-            f" OR (of_hour AND age_ms <= {LAG_MS_MAX})"
-        )
-        .select("cluster", *_TOPIC, "log_start", "log_end", "sampled_at")
+    def first_of(minutes: int) -> Bools:
+        runs = Runs(log[order], at[order] // (minutes * 60_000_000))
+        firsts = np.empty(len(at), np.bool_)
+        firsts[order] = at[order] == np.repeat(runs.least(at[order]), runs.lengths)
+        return firsts
+
+    kept = (
+        (age_ms <= 600_000)
+        | (first_of(1) & (age_ms <= 3_600_000))
+        | (first_of(60) & (age_ms <= LAG_MS_MAX))
     )
+    return samples.filter(pa.array(kept))

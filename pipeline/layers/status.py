@@ -5,6 +5,7 @@ the log tells all groups anew, from state and from what gold says of their last 
 answers of before stay: nobody waits for those of a moment that has passed.
 """
 
+from datetime import datetime
 from functools import reduce
 from typing import TYPE_CHECKING, Final
 
@@ -15,7 +16,6 @@ from ..lake.frames import spark_schema
 from .gathering import GENERATION, in_ms
 from .generations import newest
 from .status_rows import TOLD, told
-from .windows import samples_now, windows
 
 if TYPE_CHECKING:
     from .batch import Batch
@@ -23,10 +23,14 @@ if TYPE_CHECKING:
 __all__ = ["tables"]
 
 _GROUP: Final = ["cluster", "group"]
+_TOPIC: Final = ["cluster", "topic", "partition"]
 # What is told of a group's past: a day, and the newest of a table. 360 rebalances an hour are one
 # in ten seconds, more than any that came to its end.
 _LATELY_MS: Final = 24 * 3_600_000
 _ROWS_MAX: Final = 500
+# Samples that a status is told from: these many of the newest, of older ones the first of each
+# doubling of age, up to a week: where a consumer was hours ago is told by some minutes less well.
+_SAMPLES_MAX: Final = 10
 # gold table -> its time, and by what its rows are old or new
 _PAST: Final = {
     "gold_rebalance": ("synced_at", "log_offset"),
@@ -45,15 +49,11 @@ _WINDOW: Final = """struct(topic, partition, points.offset AS offsets, points.at
 
 def tables(batch: "Batch") -> "dict[str, DataFrame]":
     found: dict[str, DataFrame] = {}
-    points = batch.old("state_window")
-    if batch.rows("silver_commit"):
-        points = batch.keep(windows(points, batch.new("silver_commit")))
-        found["state_window"] = points
     if not batch.caught_up:
         return found
     now_ms = int(batch.now.timestamp() * 1000)
     rows = batch.keep(
-        _parts(batch, points, now_ms)
+        _parts(batch, now_ms)
         .groupBy(*_GROUP)
         .applyInArrow(lambda parts: told(parts, now_ms), spark_schema(TOLD))
     )
@@ -63,11 +63,16 @@ def tables(batch: "Batch") -> "dict[str, DataFrame]":
     return found
 
 
-def _parts(batch: "Batch", points: "DataFrame", now_ms: int) -> "DataFrame":
+def _parts(batch: "Batch", now_ms: int) -> "DataFrame":
     """All that the rules are given, each row a part in the column of its name."""
-    samples = samples_now(batch.new("state_log_end"), batch.now)
+    samples = _samples_now(batch.new("state_log_end"), batch.now)
     of_partition = (
-        points.join(samples, ["cluster", "topic", "partition"], "left")
+        # Where the offsets topic was given more partitions, a group may stand in two: it is told by
+        # the one that it has committed to last.
+        batch.new("state_window")
+        .groupBy(*_GROUP, "topic", "partition")
+        .agg(F.expr("max_by(points, element_at(points, -1).last_ms) AS points"))
+        .join(samples, ["cluster", "topic", "partition"], "left")
         .withColumn("samples", F.expr(_SAMPLES))
         .selectExpr(*_GROUP, _WINDOW)
     )
@@ -92,3 +97,29 @@ def _parts(batch: "Batch", points: "DataFrame", now_ms: int) -> "DataFrame":
     frames.append(skews.select(*_GROUP, in_ms("gold_skew")))
     frames.append(batch.new("gold_group_lifecycle").select(*_GROUP, in_ms("gold_group_lifecycle")))
     return reduce(lambda one, more: one.unionByName(more, allowMissingColumns=True), frames)
+
+
+def _samples_now(samples: "DataFrame", now: datetime) -> "DataFrame":
+    """Of each topic's partition the samples that a status is told from, in the order of time."""
+    newest = Window.partitionBy(*_TOPIC).orderBy(F.desc("sampled_at"))
+    age_ms = F.unix_millis(F.lit(now)) - F.unix_millis("sampled_at")
+    # An age of a minute and of two are one doubling apart; the last ten are younger, or few.
+    doubling = F.floor(F.log2(F.greatest(age_ms, F.lit(60_000)) / 60_000))
+    of_age = Window.partitionBy(*_TOPIC, "doubling").orderBy("sampled_at")
+    return (
+        samples.where(F.col("sampled_at") <= F.lit(now))
+        .withColumn("doubling", doubling)
+        .withColumn("n", F.row_number().over(newest))
+        .withColumn("of_age", F.row_number().over(of_age))
+        .where((F.col("n") <= _SAMPLES_MAX) | (F.col("of_age") == 1))
+        .groupBy(*_TOPIC)
+        .agg(
+            F.array_sort(
+                F.collect_list(
+                    F.struct(
+                        F.unix_millis("sampled_at").alias("sampled_ms"), "log_end", "log_start"
+                    )
+                )
+            ).alias("samples")
+        )
+    )

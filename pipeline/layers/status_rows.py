@@ -82,8 +82,10 @@ def told(parts: pa.Table, now_ms: int) -> pa.Table:
 
 
 def _owners(generation: Generation | None) -> dict[TopicPartition, Member]:
+    """Of two that were given one partition the first by id, as silver_commit has it."""
     members = () if generation is None else generation.members
-    return {at: member for member in members for at in member.assigned or ()}
+    by_id = sorted(members, key=lambda member: member.member_id, reverse=True)
+    return {at: member for member in by_id for at in member.assigned or ()}
 
 
 def _window(

@@ -5,83 +5,67 @@ counts where its marker stands, unless a newer record of its partition has count
 the newest of its partition then, and the order of those that count is again that of the log.
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from pyspark.sql import Window
-from pyspark.sql import functions as F
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from .as_of import in_force
+from .ordering import NEVER, Bools, Ints, bools, ints, keys, newest_before
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from .places import Reach
-
-__all__ = ["OPEN", "markers_of", "settled"]
+__all__ = ["OPEN", "latest_of_each", "settled"]
 
 # Where a transaction's end stands that has not come yet: behind everything.
 OPEN: Final = (1 << 63) - 1
 _PRODUCER: Final = ["offsets_partition", "producer_id"]
-_KEY: Final = ["offsets_partition", "group", "topic", "partition"]
 
 
-def markers_of(others: "DataFrame") -> "DataFrame":
-    """The control records that end a transaction (bronze_other)."""
-    return others.where("control AND key_version IN (0, 1)").select(
-        *_PRODUCER,
-        F.col("log_offset").alias("marker"),
-        (F.col("key_version") == 1).alias("committed"),
-    )
+def settled(rows: pa.Table, key: Ints, others: pa.Table) -> Ints:
+    """From which place on each row counts: its own, its marker's, OPEN; NEVER if it will not.
 
-
-def settled(rows: "DataFrame", markers: "DataFrame", reach: "Reach") -> "DataFrame":
-    """`rows` with `settled_at`, the place from which on each counts: its own, its marker's, OPEN.
-
-    Those that never will are left out. Of `rows` are needed the key, log_offset, producer_id,
-    tombstone and `counts`: it is a commit, or (state) was the last one before the batch.
+    `key`: of its partition; `others`: bronze_other, with the control records that end transactions.
     """
-    return _without_overtaken(_ended(rows, markers, reach))
+    pending = bools(pc.and_(pc.greater_equal(rows["producer_id"], 0), pc.invert(rows["tombstone"])))
+    at = np.where(pending, _ends(rows, others), ints(rows["log_offset"]))
+    return np.where(_overtaken(ints(rows["log_offset"]), key, at), NEVER, at)
 
 
-def _ended(rows: "DataFrame", markers: "DataFrame", reach: "Reach") -> "DataFrame":
-    in_order = Window.partitionBy(*_PRODUCER).orderBy("marker")
-    stretches = markers.withColumn(
-        "from_log_offset", F.coalesce(F.lag("marker").over(in_order), F.lit(-1))
+def _ends(rows: pa.Table, others: pa.Table) -> Ints:
+    """Where each row's producer ends its transaction; NEVER: it aborts it."""
+    ends = pc.and_(others["control"], pc.is_in(others["key_version"], pa.array([0, 1], pa.int16())))
+    markers = others.filter(ends)
+    of, producer = keys(_PRODUCER, markers, rows)
+    # What ends a transaction is the first marker after it: the newest one, if time runs backwards.
+    found = newest_before(
+        (of[::-1], -ints(markers["log_offset"])[::-1]), (producer, -ints(rows["log_offset"]))
     )
-    # After its last marker nothing of a producer's has ended yet.
-    after = markers.groupBy(*_PRODUCER).agg(F.max("marker").alias("from_log_offset"))
-    marks = stretches.unionByName(after, allowMissingColumns=True)
-    # What has been open since an earlier batch stands before all marks: its end is the first one.
-    first = markers.groupBy(*_PRODUCER).agg(
-        F.min("marker").alias("first_marker"),
-        F.min_by("committed", "marker").alias("first_committed"),
-    )
-    pending = "producer_id >= 0 AND NOT tombstone"
-    return (
-        in_force(rows, marks, _PRODUCER, reach)
-        .join(F.broadcast(first), _PRODUCER, "left")
-        .withColumn("marker", F.expr("if(held IS NULL, marker, first_marker)"))
-        .withColumn("committed", F.expr("if(held IS NULL, committed, first_committed)"))
-        .where(f"NOT ({pending}) OR coalesce(committed, true)")
-        .withColumn(
-            "settled_at",
-            F.expr(
-                f"CASE WHEN NOT counts THEN NULL WHEN {pending}"
-                f" THEN coalesce(marker, {OPEN}) ELSE log_offset END"
-            ),
-        )
-        .select(*rows.columns, "settled_at")
-    )
+    marker = markers.take(pc.subtract(markers.num_rows - 1, found))
+    place = ints(marker["log_offset"], OPEN)
+    return np.where(ints(marker["key_version"], 1) == 1, place, NEVER)
 
 
-def _without_overtaken(rows: "DataFrame") -> "DataFrame":
-    """Without those before which a newer record of their partition has counted."""
-    so_far = Window.partitionBy(*_KEY).orderBy("settled_at")
-    # Rows of one marker stand side by side in this frame: of a producer's two commits of a
-    # partition the later one counts.
-    newest = F.max(F.expr(f"CASE WHEN settled_at < {OPEN} THEN log_offset END")).over(so_far)
-    return (
-        rows.withColumn("newest", newest)
-        .where("NOT counts OR newest IS NULL OR newest <= log_offset")
-        .drop("newest")
-    )
+def _overtaken(log_offset: Ints, key: Ints, at: Ints) -> Bools:
+    """Whether a newer record of the partition has counted before, or together with it: of a
+    producer's two commits of a partition the later one counts."""
+    order = np.lexsort((log_offset, at, key))
+    key, at, log_offset = key[order], at[order], log_offset[order]
+    # By rank, so that a key's newest is found by one running maximum over all keys.
+    ranks = np.searchsorted(np.unique(log_offset), log_offset) + 1
+    counts = (at != OPEN) & (at != NEVER)
+    floor = key * (len(key) + 2)
+    newest = np.maximum.accumulate(floor + np.where(counts, ranks, 0))
+    # Those that count at one place are peers: each is held against the newest of them.
+    last = np.flatnonzero(np.append((key[1:] != key[:-1]) | (at[1:] != at[:-1]), True))
+    newest = np.repeat(newest[last], np.diff(np.append(-1, last)))
+    found = np.empty(len(key), np.bool_)
+    found[order] = newest > floor + ranks
+    return found
+
+
+def latest_of_each(rows: pa.Table, key: Ints) -> pa.Table:
+    """Of a producer's commits of a partition the last one; `rows` in the order of the log."""
+    producer = ints(rows["producer_id"])
+    order = np.lexsort((ints(rows["log_offset"]), producer, key))
+    key, producer = key[order], producer[order]
+    last = np.append((key[1:] != key[:-1]) | (producer[1:] != producer[:-1]), True)
+    return rows.take(np.sort(order[last[: len(order)]]))

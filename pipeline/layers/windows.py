@@ -1,110 +1,82 @@
-"""The last commits of every partition, and the last samples of every log: what a status rests on.
+"""The last commits of every partition: what a status rests on.
 
-Of each partition the last ten commits are remembered (Burrow's `intervals`), those of one second as
-one. A second is one of the clock here, not one since the commit before: so it does not matter where
-batches begin, and nothing has to be held against its neighbour.
+Of each partition the last ten commits are remembered (Burrow's `intervals`), those of one second
+that stand side by side as one. A second is one of the clock here, not one since the commit before:
+so it does not matter where batches begin.
 """
 
-from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from pyspark.sql import Window
-from pyspark.sql import functions as F
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from ..diagnosis.burrow import INTERVALS
-from ..state_tables import STATE
+from .ordering import NEVER, Ints, Runs, bools, ints, keys
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+__all__ = ["windows"]
 
-__all__ = ["samples_now", "windows"]
-
-_KEY: Final = ["cluster", "group", "topic", "partition"]
-_TOPIC: Final = ["cluster", "topic", "partition"]
-# The commits of one second: the first one's time, as Burrow keeps it, and what the last one says.
-_POINT: Final = "struct(log_offset, second, at_ms, offset, lag, last_ms)"
-# Samples that a status is told from: these many of the newest, of older ones the first of each
-# doubling of age, up to a week: where a consumer was hours ago is told by some minutes less well.
-SAMPLES: Final = 10
+_KEY: Final = ["cluster", "offsets_partition", "group", "topic", "partition"]
+_POINT: Final = ["log_offset", "second", "at_ms", "offset", "lag", "last_ms"]
 
 
-def windows(old: "DataFrame", commits: "DataFrame") -> "DataFrame":
+def windows(old: pa.Table, commits: pa.Table) -> pa.Table:
     """state_window after the rows `commits` of silver_commit."""
-    fresh = _fresh(commits)
-    both = old.select(*_KEY, F.col("points").alias("before")).join(fresh, _KEY, "full")
-    # What was committed before a tombstone is gone with it.
-    left = "filter(before, p -> removed IS NULL OR p.log_offset > removed)"
-    joined = f"""CASE WHEN points IS NULL THEN {left} WHEN before IS NULL THEN points
-        WHEN element_at(before, -1).second = points[0].second AND size({left}) > 0
-        THEN concat(slice({left}, 1, size({left}) - 1), array(named_struct(
-            'log_offset', points[0].log_offset, 'second', points[0].second,
-            'at_ms', element_at(before, -1).at_ms, 'offset', points[0].offset,
-            'lag', points[0].lag, 'last_ms', points[0].last_ms)),
-            slice(points, 2, {INTERVALS}))
-        ELSE concat({left}, points) END"""
-    return (
-        both.withColumn("points", F.expr(joined))
-        .where("size(points) > 0")
-        .withColumn(
-            "points",
-            F.expr(
-                f"IF(size(points) > {INTERVALS}, slice(points, -{INTERVALS}, {INTERVALS}), points)"
-            ),
-        )
-        .select(*STATE["state_window"].schema.names)
+    rows = pa.concat_tables([_points(old), _commits(commits)], promote_options="permissive")
+    (key,) = keys(_KEY, rows)
+    rows, key = _after_removals(rows, key)
+    place = ints(rows["log_offset"])
+    order = np.lexsort((place, key))
+    rows, key = rows.take(order), key[order]
+    seconds = Runs(key, ints(rows["second"]))
+    of = key[seconds.first]
+    partitions = Runs(of)
+    from_end = np.repeat(partitions.last, partitions.lengths) - np.arange(len(of))
+    kept = from_end < INTERVALS
+    # The commits of one second: the first one's time, as Burrow keeps it, and what the last says.
+    points = rows.take(seconds.last[kept])
+    at_ms = seconds.least(ints(rows["at_ms"]))[kept]
+    last_ms = seconds.most(ints(rows["last_ms"])).filter(pa.array(kept))
+    fields = {"at_ms": pa.array(at_ms), "last_ms": last_ms}
+    struct = pa.StructArray.from_arrays(
+        [fields.get(name, points[name].combine_chunks()) for name in _POINT], _POINT
     )
+    ends = np.cumsum(np.append(0, np.minimum(partitions.lengths, INTERVALS)))
+    lists = pa.ListArray.from_arrays(pa.array(ends, pa.int32()), struct)
+    told = rows.select(_KEY).take(seconds.first[partitions.first])
+    return told.append_column("points", lists)
 
 
-def _fresh(commits: "DataFrame") -> "DataFrame":
-    """Of a batch: each partition's last seconds with commits, and its last tombstone."""
-    removed = (
-        commits.where("kind = 'TOMBSTONE'").groupBy(*_KEY).agg(F.max("log_offset").alias("removed"))
-    )
-    at_ms = F.unix_millis("commit_ts")
-    last = Window.partitionBy(*_KEY).orderBy(F.desc("log_offset"))
-    points = (
-        commits.where("kind <> 'TOMBSTONE'")
-        .select(*_KEY, "log_offset", "offset", "lag", at_ms.alias("at_ms"))
-        .groupBy(*_KEY, F.expr("at_ms div 1000").alias("second"))
-        .agg(
-            F.max("log_offset").alias("log_offset"),
-            F.min("at_ms").alias("at_ms"),
-            F.max_by("offset", "log_offset").alias("offset"),
-            F.max_by("lag", "log_offset").alias("lag"),
-            F.max("at_ms").alias("last_ms"),
-        )
-        .withColumn("n", F.row_number().over(last))
-        .where(F.col("n") <= INTERVALS)
-        .groupBy(*_KEY)
-        .agg(F.array_sort(F.collect_list(F.expr(_POINT))).alias("points"))
-    )
-    gone = "filter(points, p -> removed IS NULL OR p.log_offset > removed)"
-    return points.join(removed, _KEY, "full").withColumn(
-        "points", F.expr(f"CASE WHEN size({gone}) > 0 THEN {gone} END")
-    )
+def _points(old: pa.Table) -> pa.Table:
+    """Of state_window, each in a row."""
+    points = old["points"].combine_chunks()
+    rows = old.select(_KEY).take(pc.list_parent_indices(points))
+    point = pc.list_flatten(points)
+    for name in _POINT:
+        rows = rows.append_column(name, point.field(name))
+    return rows.append_column("kind", pa.nulls(rows.num_rows, pa.string()))
 
 
-def samples_now(samples: "DataFrame", now: datetime) -> "DataFrame":
-    """Of each topic's partition the samples that a status is told from, in the order of time."""
-    newest = Window.partitionBy(*_TOPIC).orderBy(F.desc("sampled_at"))
-    age_ms = F.unix_millis(F.lit(now)) - F.unix_millis("sampled_at")
-    # An age of a minute and of two are one doubling apart; the last ten are younger, or few.
-    doubling = F.floor(F.log2(F.greatest(age_ms, F.lit(60_000)) / 60_000))
-    of_age = Window.partitionBy(*_TOPIC, "doubling").orderBy("sampled_at")
-    return (
-        samples.where(F.col("sampled_at") <= F.lit(now))
-        .withColumn("doubling", doubling)
-        .withColumn("n", F.row_number().over(newest))
-        .withColumn("of_age", F.row_number().over(of_age))
-        .where((F.col("n") <= SAMPLES) | (F.col("of_age") == 1))
-        .groupBy(*_TOPIC)
-        .agg(
-            F.array_sort(
-                F.collect_list(
-                    F.struct(
-                        F.unix_millis("sampled_at").alias("sampled_ms"), "log_end", "log_start"
-                    )
-                )
-            ).alias("samples")
-        )
-    )
+def _commits(commits: pa.Table) -> pa.Table:
+    """Of silver_commit, as points of their own."""
+    at_ms = pa.array(ints(commits["commit_ts"]) // 1000)
+    rows = commits.select([*_KEY, "log_offset", "offset", "lag", "kind"])
+    for name, column in (
+        ("at_ms", at_ms),
+        ("last_ms", at_ms),
+        ("second", pa.array(np.asarray(at_ms) // 1000)),
+    ):
+        rows = rows.append_column(name, column)
+    return rows
+
+
+def _after_removals(rows: pa.Table, key: Ints) -> tuple[pa.Table, Ints]:
+    """What was committed before a tombstone is gone with it, and so is that."""
+    is_tombstone = bools(pc.equal(rows["kind"], "TOMBSTONE"))
+    if not is_tombstone.any():
+        return rows, key
+    place = ints(rows["log_offset"])
+    removed = np.full(1 + key.max(initial=0), NEVER)
+    np.maximum.at(removed, key[is_tombstone], place[is_tombstone])
+    left = place > removed[key]
+    return rows.filter(pa.array(left)), key[left]

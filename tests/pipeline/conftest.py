@@ -22,7 +22,7 @@ FEW = 1_000  # records, as tests have
 def spark() -> Iterator["SparkSession"]:
     from kohort.pipeline.session import new_session, tune
 
-    session = new_session("local[2]", SMALL, records=FEW)
+    session = new_session("local[2]", SMALL)
     tune(session, FEW)
     yield session
     session.stop()

@@ -1,5 +1,5 @@
 """A drawn offsets log of few records that has all there is in one, and what reading it record by
-record makes of it: an oracle for what Spark makes of it all at once."""
+record makes of it: an oracle for what the layers make of it all at once."""
 
 import random
 from collections.abc import Iterator
@@ -37,7 +37,8 @@ def draw(seed: int, *, offsets_partitions: int, records: int) -> World:
 
 def _samples(rng: random.Random) -> Iterator[Sample]:
     end, grows = rng.randrange(50), rng.choice((0, 3, 40))
-    for number in range(24):
+    # Ten minutes of them: older ones are remembered only in part.
+    for number in range(20):
         if rng.random() < 0.8:  # sometimes nobody is there to take it
             yield NOON + timedelta(seconds=SAMPLE_S * number), end
         end += grows * rng.randrange(4)

@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 from kohort.offsets.records import OffsetCommitted, committed_value
 from kohort.pipeline.inputs import Inputs
-from kohort.pipeline.lake import write_batch
+from kohort.pipeline.lake import LakeError, write_batch
 from kohort.pipeline.lake.writer import Writer
-from kohort.pipeline.run import Retrying, run, source_error
+from kohort.pipeline.run import Retrying, run, said
 from kohort.pipeline.source.source import SourceError
 
 NOON_MS = 1_700_000_000_000
 
 
-def no_spark(_records: int) -> Any:
+def no_spark() -> Any:
     raise AssertionError("there is nothing to do")
 
 
@@ -64,7 +64,7 @@ def test_a_log_that_cannot_be_read_is_tried_again_if_it_is_followed(
         (tmp_path / "away").rename(tmp_path / "data" / "__consumer_offsets-3")
         return False
 
-    def give_up(_records: int) -> Any:
+    def give_up() -> Any:
         raise KeyboardInterrupt
 
     write_batch(lake, {}, positions={3: 0}, cluster="east")
@@ -78,11 +78,14 @@ def test_a_log_that_cannot_be_read_is_tried_again_if_it_is_followed(
     assert "has no folder __consumer_offsets-N" in only.error
 
 
-def test_an_error_of_a_source_is_found_in_what_spark_says_of_its_task() -> None:
-    said = (
+def test_an_error_of_ours_is_found_in_what_spark_says_of_its_task() -> None:
+    told = (
         "An exception was thrown from the Python worker:\nTraceback (most recent call last):\n"
         "kohort.pipeline.source.source.SourceError: nobody listens at a:1.\n\nJVM stacktrace:"
     )
-    assert source_error(RuntimeError(said)) == "nobody listens at a:1."
-    assert source_error(SourceError("nobody")) == "nobody"
-    assert source_error(RuntimeError("another one")) is None
+    assert said(RuntimeError(told), SourceError) == "nobody listens at a:1."
+    assert said(RuntimeError(told), LakeError) is None
+    wrong = told.replace("source.source.SourceError", "lake.errors.WrongRows")
+    assert said(RuntimeError(wrong), SourceError, LakeError) == "nobody listens at a:1."
+    assert said(SourceError("nobody"), SourceError) == "nobody"
+    assert said(RuntimeError("another one"), SourceError) is None

@@ -91,7 +91,7 @@ def pipeline(
     with Writer(lake, passing=passing) as writer:
         inputs = Inputs({"path": str(log)}, cluster="east")
         run(
-            lambda _records: spark,
+            lambda: spark,
             writer,
             inputs,
             records_max=records_max,
@@ -170,8 +170,8 @@ def passing(point):
 
 with Writer(lake, passing=passing) as writer:
     inputs = Inputs({"path": log}, cluster="east")
-    session = new_session("local[1]", records=1_000, log=Path(lake) / "_spark.log")
-    run(lambda _records: session, writer, inputs, through=layers(*names))
+    session = new_session("local[1]", log=Path(lake) / "_spark.log")
+    run(lambda: session, writer, inputs, through=layers(*names))
 """
 
 

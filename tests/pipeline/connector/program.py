@@ -92,7 +92,6 @@ def main(bootstrap: str, folder: str, *jars: str) -> None:
         "local[2]",
         {
             "spark.jars": ",".join(jars),
-            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
             "spark.sql.shuffle.partitions": "2",
         },
     )

@@ -12,7 +12,7 @@ from kohort.pipeline.columns import SOURCE
 from kohort.pipeline.inputs import Inputs
 from kohort.pipeline.lake import Lake
 from kohort.pipeline.lake.writer import Writer
-from kohort.pipeline.layers import bronze
+from kohort.pipeline.layers import bronze, sharing
 from kohort.pipeline.layers.batch import Broken
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -102,7 +102,7 @@ def test_rows_that_break_what_is_expected_are_counted_and_some_left_out(tmp_path
 def test_what_ends_in_the_middle_leaves_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bronze, "ROWS_AT_ONCE", 1)
+    monkeypatch.setattr(sharing, "ROWS_AT_ONCE", 1)
 
     def torn() -> Iterator[pa.RecordBatch]:
         yield from batches(COMMIT)
@@ -113,11 +113,11 @@ def test_what_ends_in_the_middle_leaves_no_file(
     assert list((tmp_path / "lake").glob("bronze_*/*/*.parquet")) == []
 
 
-def test_tasks_have_about_as_many_records_each() -> None:
-    splits = [bronze.Split(0, 0, size) for size in (50, 10, 20, 30, 1)]
-    shares = bronze._shares(splits, 2)
-    assert sorted(sum(split.end for split in share) for share in shares) == [51, 60]
-    assert len(bronze._shares(splits, 99)) == len(splits)
+def test_tasks_have_about_as_much_to_do_each() -> None:
+    sizes = [50, 10, 20, 30, 1]
+    shares = sharing.shares_of([(size, size) for size in sizes], 2)
+    assert sorted(map(sum, shares)) == [51, 60]
+    assert len(sharing.shares_of([(size, size) for size in sizes], 99)) == len(sizes)
 
 
 @pytest.mark.spark

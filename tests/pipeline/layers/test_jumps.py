@@ -3,9 +3,8 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
-import pytest
-from kohort.pipeline.lake.frames import empty_frame, spark_schema
 from kohort.pipeline.layers import expectations, jumps
 from kohort.pipeline.state_tables import STATE
 from kohort.pipeline.tables import TABLES
@@ -14,11 +13,10 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 Row = dict[str, Any]
 
 
-def frame(spark: Any, table: str, rows: list[Row]) -> Any:
+def table(name: str, rows: list[Row]) -> pa.Table:
     """Columns that a test says nothing about are null."""
-    fields = [field.with_nullable(True) for field in TABLES[table].schema]
-    schema = spark_schema(pa.schema(fields))
-    return spark.createDataFrame([tuple(row.get(n) for n in schema.names) for row in rows], schema)
+    schema = (STATE if name in STATE else TABLES)[name].schema
+    return pa.Table.from_pylist(rows, pa.schema([field.with_nullable(True) for field in schema]))
 
 
 def commits(group: str, *moves: Row) -> list[Row]:
@@ -75,40 +73,43 @@ STORIES: dict[str, tuple[list[Row], tuple[str, str | None] | None]] = {
 }
 
 
-@pytest.mark.spark
-def test_each_jump_says_who_moved_the_offset_and_how(spark: Any) -> None:
+def test_each_jump_says_who_moved_the_offset_and_how() -> None:
     told = [row for name, (moves, _) in STORIES.items() for row in commits(name, *moves)]
-    rows = frame(spark, "silver_commit", told)
-    usual = jumps.deltas(rows, empty_frame(spark, STATE["state_delta"].schema))
-    samples = [
-        {
-            "cluster": "c",
-            "topic": "t",
-            "partition": 0,
-            "log_start": 100,
-            "log_end": 20_001,
-            "sampled_at": NOON,
-        }
-    ]
+    rows = table("silver_commit", told)
+    usual = jumps.deltas(rows, table("state_delta", []))
+    log_end = {"topic": "t", "partition": 0, "log_start": 100, "log_end": 20_001}
     found = jumps.offset_jumps(
-        jumps.candidates(rows, jumps.far(usual)),
         rows,
-        frame(
-            spark,
-            "silver_activity",
-            [{**row, "commits": 7} for row in commits("seeks back")],
-        ),
-        frame(spark, "bronze_log_end", samples),
-    ).collect()
+        jumps.candidates(rows, usual),
+        table("state_activity", [{**row, "commits": 7} for row in commits("seeks back")]),
+        table("bronze_log_end", [{"cluster": "c", **log_end, "sampled_at": NOON}]),
+    ).to_pylist()
     expected = {name: jump for name, (_, jump) in STORIES.items() if jump}
     assert {row["group"]: (row["kind"], row["by"]) for row in found} == expected
     assert len(found) == len(expected)
     back = next(row for row in found if row["group"] == "seeks back")
-    assert (back.from_offset, back.to_offset, back.jump) == (1_210, 700, -510)
+    assert (back["from_offset"], back["to_offset"], back["jump"]) == (1_210, 700, -510)
 
 
-@pytest.mark.spark
-def test_rows_that_are_not_as_expected_are_counted(spark: Any) -> None:
+def test_what_is_usual_adds_up_over_batches() -> None:
+    moves = [{"offset": 1_000 + 2**power, "gap_ms": 10} for power in range(12)]
+    rows = table("silver_commit", commits("g", *moves))
+    at_once = jumps.deltas(rows, table("state_delta", []))
+    first = jumps.deltas(rows.slice(0, 5), table("state_delta", []))
+    by = [("magnitude", "ascending")]
+    assert jumps.deltas(rows.slice(5), first).sort_by(by).equals(at_once.sort_by(by))
+    # It goes back to 1,001; the next ones are 1, 2, 4 more.
+    counts = dict(zip(*at_once.select(["magnitude", "deltas"]).to_pydict().values(), strict=True))
+    assert counts == dict.fromkeys(range(1, 12), 1)
+
+
+def test_an_absurd_offset_is_a_jump_and_no_error() -> None:
+    rows = table("silver_commit", commits("g", *USUAL, {"offset": 2**63 - 1}, {"offset": 1_200}))
+    moved = jumps.candidates(rows, jumps.deltas(rows, table("state_delta", [])))
+    assert list(np.flatnonzero(moved)) == [21, 22]
+
+
+def test_rows_that_are_not_as_expected_are_counted() -> None:
     good: Row = {
         "cluster": "c",
         "group": "g",
@@ -125,12 +126,26 @@ def test_rows_that_are_not_as_expected_are_counted(spark: Any) -> None:
         "group_empty": False,
         "history_complete": True,
     }
-    rows = [good, {**good, "delta": 3}, {**good, "gap_ms": -1}, {**good, "delta": None}]
-    seen, observation = expectations.watched("silver_commit", frame(spark, "silver_commit", rows))
-    assert seen.count() == len(rows)
-    assert observation is not None
-    assert expectations.counts(observation) == {
-        "a delta is the offset less the one before": 2,
-        "time does not run backwards": 1,
+    rows = table(
+        "silver_commit",
+        [
+            good,
+            {**good, "delta": 3},
+            {**good, "gap_ms": -1},
+            {**good, "delta": None},
+            {**good, "kind": "FIRST", "prev_offset": None, "delta": None},
+            {**good, "prev_offset": None, "delta": None},
+            {**good, "owner_member_id": "m"},
+            {**good, "owner_member_id": "m", "generation": 1, "group_empty": True},
+        ],
+    )
+    found = expectations.Violations()
+    assert expectations.expected("silver_commit", rows, found) is rows
+    assert found == {
+        ("silver_commit", "a delta is the offset less the one before"): 2,
+        ("silver_commit", "time does not run backwards"): 1,
+        ("silver_commit", "only a first commit, or a tombstone, follows none"): 1,
+        ("silver_commit", "whoever has an owner has a generation"): 1,
+        ("silver_commit", "an empty group owns nothing"): 1,
     }
-    assert expectations.watched("gold_skew", seen) == (seen, None)
+    assert expectations.expected("gold_skew", rows, found) is rows
