@@ -1,5 +1,6 @@
 """Ctrl-C and SIGTERM: the batch that is being read is finished, unless one asks twice."""
 
+import os
 import signal
 import sys
 import threading
@@ -30,8 +31,13 @@ class Stopping:
         return noticing.wait(self._asked, seconds)
 
     def _on_signal(self, *_: object) -> None:
-        if self._asked.is_set() or not self.in_batch:
+        if not self.in_batch:
             self._asked.set()
             raise KeyboardInterrupt
+        if self._asked.is_set():
+            print("ended within the batch: the lake is as it was", file=sys.stderr, flush=True)
+            # An exception would be one of py4j's first, which prints its traceback. Java ends when
+            # nobody holds the other end of its standard input.
+            os._exit(128 + signal.SIGINT)
         self._asked.set()
         print("ends after this batch; at once with another Ctrl-C", file=sys.stderr)

@@ -160,8 +160,9 @@ def test_wrong_flags_are_one_sentence(
 
 
 def test_the_first_ctrl_c_lets_a_batch_end_and_the_second_does_not(
-    capsys: pytest.CaptureFixture[str],
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    ended: list[int] = []
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     try:
         stopping = Stopping()
@@ -171,8 +172,10 @@ def test_the_first_ctrl_c_lets_a_batch_end_and_the_second_does_not(
         signal.raise_signal(signal.SIGINT)
         assert stopping.wait(0)
         assert "another Ctrl-C" in capsys.readouterr().err
-        with pytest.raises(KeyboardInterrupt):
-            signal.raise_signal(signal.SIGINT)
+        monkeypatch.setattr("os._exit", ended.append)
+        signal.raise_signal(signal.SIGINT)
+        assert ended == [130]
+        assert "the lake is as it was" in capsys.readouterr().err
         idle = Stopping()
         idle.listen()
         with pytest.raises(KeyboardInterrupt):
