@@ -64,7 +64,7 @@ FAULTS = (
     Fault(
         "reply before the records are written",
         "broker/runtime.py",
-        "shard.gathered.extend(replies)\n            if misread",
+        "gathered.extend(replies)\n            if misread",
         "self._deliver(replies)\n            if misread",
     ),
     Fault(
