@@ -15,8 +15,12 @@ class UnreadableMeta(LogError):
 
 
 def new_cluster_id() -> str:
-    """A random UUID in Kafka's form: 22 letters of unpadded base64url (upstream: Uuid.toString)."""
-    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    """A random UUID in Kafka's form: 22 letters of unpadded base64url, the first of them no dash,
+    which commands would take for an option (upstream: Uuid.randomUuid)."""
+    while True:
+        found = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not found.startswith("-"):
+            return found
 
 
 def cluster_id_of(folder: Path, files: Files, node_id: int) -> str:

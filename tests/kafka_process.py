@@ -1,16 +1,15 @@
 """A real Kafka of one node (KRaft), from the jars of tests/kafka, on a folder that outlives it."""
 
-import base64
 import contextlib
 import signal
 import socket
 import subprocess
 import time
-import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from jvm import archive, archiving, java
+from kohort.broker.meta import new_cluster_id
 
 MEMORY = "-Xmx512m"
 STARTED_WITHIN_SECONDS = 120  # about six on an idle machine
@@ -35,8 +34,7 @@ class KafkaFolder:
 
     def format(self) -> None:
         """As Kafka's own storage tool does it, for a cluster of a new id."""
-        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        options = ["-t", cluster_id, "-c", str(self._properties({}, 0, 1))]
+        options = ["-t", new_cluster_id(), "-c", str(self._properties({}, 0, 1))]
         tool = [*java(self._jars, "broker"), "kafka.tools.StorageTool", "format", *options]
         done = subprocess.run(tool, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr

@@ -61,15 +61,18 @@ class Puppet:
         """Until it owns so many partitions, or exactly these, or (None) any; returns which. Raises
         BarrierTimeout with the group's story, and what its assignor or a fatal error raised."""
         member, role = self._member, self._member.role
+        owned: list[TopicPartition] = []
 
         def is_owned() -> bool:
             if member.failure is not None:
                 return True
+            # Kept as it is now: a moment later the group may be in its next round.
+            owned[:] = role.owned
             if what is None:
-                return bool(role.owned)
+                return bool(owned)
             if isinstance(what, int):
-                return len(role.owned) == what
-            return sorted(role.owned) == sorted(what)
+                return len(owned) == what
+            return sorted(owned) == sorted(what)
 
         if not self._kafka.until(is_owned, timeout):
             wanted = "anything" if what is None else what
@@ -79,7 +82,7 @@ class Puppet:
             )
         if member.failure is not None:
             raise member.failure
-        return self.owned
+        return sorted(owned)
 
     # --- the script
 

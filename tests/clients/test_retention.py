@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 from broker_thread import BrokerThread
 from kohort.broker.clock import SystemClock
+from kohort.broker.groups.commands import DescribeGroup
+from kohort.broker.groups.results import Described
+from kohort.protocol.consumer_protocol import read_subscription
 from parity.wire import connect, request_of
 from processes import EXTERNAL
 
@@ -61,6 +64,20 @@ class Steered:
 
     def end(self) -> None:
         self.broker.__exit__()
+
+    def subscribed(self, group: str) -> set[str]:
+        """The topics of its members, while it is stable."""
+        told: list[Described] = []
+        self.broker.ask(
+            lambda broker: broker.node.groups.submit(DescribeGroup(group), list.append, told)
+        )
+        until(lambda: bool(told), "it is described")
+        return {
+            topic
+            for member in told[0].members
+            if member.metadata
+            for topic in read_subscription(member.metadata).topics
+        }
 
     def pass_minutes(self, count: int) -> None:
         self.clock.ahead_ms += count * MINUTE_MS
@@ -157,6 +174,8 @@ def test_of_a_living_group_what_it_reads_stays_and_the_rest_expires(
     member.commit({Place(read, 0): Committed(3, ""), Place(other, 0): Committed(4, "")})
     member.subscribe(read)
     until(lambda: member.assignment() == {Place(read, 0)}, "it reads one of them no more")
+    # A client knows so before it has told the broker, by whose subscriptions offsets expire.
+    until(lambda: steered.subscribed(group) == {read}, "the broker knows")
     assert remembered(group) == {read, other}
     steered.pass_minutes(RETENTION_MINUTES + 1)
     until(lambda: remembered(group) == {read}, "what nobody reads is gone")
