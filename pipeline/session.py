@@ -30,7 +30,7 @@ _ALWAYS = {
     # The default, INT96, is read by few and has no statistics.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.compression.codec": "zstd",
-    # One file of a window's rows per task; a mini cluster needs no two hundred.
+    # Rows of groups are few; a mini cluster needs no two hundred.
     "spark.sql.shuffle.partitions": "4",
 }
 # What a job on this machine adds: nobody else is to reach it, and a batch of a million records with

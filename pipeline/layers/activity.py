@@ -14,9 +14,8 @@ _KEY: Final = ["cluster", "group", "topic", "partition"]
 
 
 def silver_activity(commits: pa.Table, key: Ints) -> pa.Table:
-    """Of silver_commit; `key`: of its partition. Both sorted by it, and then by the log."""
-    live = pc.not_equal(commits["kind"], "TOMBSTONE")
-    commits, key = commits.filter(live), key[bools(live)]
+    """Of silver_commit without tombstones; `key`: of its partition. Both sorted by it, and then
+    by the log."""
     runs = Runs(key, ints(commits["generation_log_offset"]))
     advanced = bools(pc.equal(commits["kind"], "ADVANCE"))
     at = ints(commits["commit_ts"])

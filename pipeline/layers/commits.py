@@ -17,7 +17,7 @@ from ..tables import TABLES
 from . import jumps, log_ends, places
 from .activity import silver_activity
 from .minutes import partition_minutes
-from .ordering import Runs, ints, keys
+from .ordering import Runs, bools, ints, keys
 from .sharing import Files, tasks_of, write_by_tasks, write_here
 from .silver import Before, silver_commit
 from .windows import windows
@@ -149,19 +149,23 @@ def _tell_partitions(
     silver = told.silver
     usual = jumps.deltas(silver, given.old("state_delta"))
     moved = jumps.candidates(silver, usual)
-    groups = pc.field("group").isin(silver.filter(moved)["group"].unique())
-    activity = before.read("state_activity", _ACTIVITY, groups)
+    # Commits that were removed are no commits.
+    is_live = bools(pc.not_equal(silver["kind"], "TOMBSTONE"))
+    live, key = silver.filter(is_live), told.key[is_live]
     made = {
         "silver_commit": silver,
-        "silver_activity": silver_activity(silver, told.key),
-        "gold_partition_minute": partition_minutes(silver, told.key),
-        "gold_offset_jump": jumps.offset_jumps(silver, moved, activity, samples),
+        "silver_activity": silver_activity(live, key),
+        "gold_partition_minute": partition_minutes(live, key),
         "state_commit": told.state_commit,
         "state_open_txn": told.state_open_txn,
         "state_place": places.remembered(cluster, gaps, known),
         "state_window": windows(given.old("state_window"), silver),
         "state_delta": usual,
     }
+    if moved.any():
+        groups = pc.field("group").isin(silver.filter(moved)["group"].unique())
+        activity = before.read("state_activity", _ACTIVITY, groups)
+        made["gold_offset_jump"] = jumps.offset_jumps(silver, moved, activity, samples)
     for table, rows in made.items():
         files.write(table, rows)
 

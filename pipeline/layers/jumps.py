@@ -82,10 +82,8 @@ def _far(commits: pa.Table, usual: pa.Table) -> Any:
     order = np.lexsort((ints(usual["magnitude"]), of))
     of, counts = of[order], ints(usual["deltas"])[order]
     runs = Runs(of)
-    total = np.repeat(runs.sum(counts), runs.lengths)
-    upto = np.cumsum(counts)
-    below = upto - np.repeat((upto - counts)[runs.first], runs.lengths)
-    reached = below >= total * np.where(total < DELTAS_MANY, 0.9, 0.99)
+    total = runs.spread(runs.sum(counts))
+    reached = runs.so_far(counts) >= total * np.where(total < DELTAS_MANY, 0.9, 0.99)
     magnitude = np.where(reached & (total >= DELTAS_MIN), ints(usual["magnitude"])[order], np.inf)
     far = np.full(1 + max(of.max(initial=0), key.max(initial=0)), np.inf)
     np.minimum.at(far, of, np.exp2(magnitude) * FAR)
@@ -133,9 +131,7 @@ def _numbers(commits: pa.Table, moved: Bools, activity: pa.Table) -> Ints:
     """Of each that has moved, the how manieth of its partition in its generation it is."""
     before, key = keys(_IN_GENERATION, activity, commits)
     live = bools(pc.not_equal(commits["kind"], "TOMBSTONE"))
-    runs = Runs(key)
-    so_far: Ints = np.cumsum(live)
-    number = so_far - np.repeat((so_far - live)[runs.first], runs.lengths)
+    number = Runs(key).so_far(live)
     earlier = np.zeros(1 + max(before.max(initial=0), key.max(initial=0)), np.int64)
     np.add.at(earlier, before, ints(activity["commits"]))
     found: Ints = (number + earlier[key])[moved]

@@ -6,7 +6,7 @@ it reads next, which the samples tell by interpolation (as kafka-lag-exporter do
 """
 
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -68,15 +68,13 @@ def _points(of: Ints, at_ms: Ints, end: Ints) -> _Points:
     # Where a log stands still its last sample counts: the next record came after it.
     order = np.lexsort((at_ms, end, of))
     of, at_ms, end = of[order], at_ms[order], end[order]
-    last = np.append(of[1:] != of[:-1], True)[: len(of)]
-    next_end = np.where(last, NEVER, np.roll(end, -1))
-    next_ms = np.where(last, NEVER, np.roll(at_ms, -1))
+    last = Runs(of).last
+    next_end, next_ms = np.roll(end, -1), np.roll(at_ms, -1)
+    next_end[last] = next_ms[last] = NEVER
     still = Runs(of, end)
-    oldest = still.last[
-        np.append(True, of[still.first[1:]] != of[still.first[:-1]])[: len(still.last)]
-    ]
+    oldest = still.last[Runs(of[still.first]).first]
     grows = oldest[next_end[oldest] > end[oldest]]
-    pace_ms = (next_ms[grows] - at_ms[grows]) / (next_end[grows] - end[grows])
+    pace_ms: Any = (next_ms[grows] - at_ms[grows]) / (next_end[grows] - end[grows])
     before = _Points(
         of[grows],
         at_ms[grows] - _whole((end[grows] + 1) * pace_ms),
@@ -96,9 +94,10 @@ def _there(rows: pa.Array) -> Bools:
     return np.asarray(rows.is_valid())
 
 
-def _whole(values: "np.ndarray[tuple[int], np.dtype[np.float64]]") -> Ints:
+def _whole(values: Any) -> Ints:
     # What lies beyond is absurd, and cut off later.
-    return np.trunc(np.clip(values, -(2.0**62), 2.0**62)).astype(np.int64)
+    found: Ints = np.trunc(np.clip(values, -(2.0**62), 2.0**62)).astype(np.int64)
+    return found
 
 
 def remembered(samples: pa.Table, now: datetime) -> pa.Table:
@@ -113,7 +112,7 @@ def remembered(samples: pa.Table, now: datetime) -> pa.Table:
     def first_of(minutes: int) -> Bools:
         runs = Runs(log[order], at[order] // (minutes * 60_000_000))
         firsts = np.empty(len(at), np.bool_)
-        firsts[order] = at[order] == np.repeat(runs.least(at[order]), runs.lengths)
+        firsts[order] = at[order] == runs.spread(runs.least(at[order]))
         return firsts
 
     kept = (

@@ -22,32 +22,30 @@ _LAST: Final = {
 
 
 def partition_minutes(commits: pa.Table, key: Ints) -> pa.Table:
-    """Of silver_commit; `key`: of its partition. Both sorted by it, and then by the log.
-    Commits that were removed are no commits."""
-    live = pc.not_equal(commits["kind"], "TOMBSTONE")
-    commits, key = commits.filter(live), key[bools(live)]
+    """Of silver_commit without tombstones; `key`: of its partition. Both sorted by it, and then
+    by the log."""
     minute = ints(commits["commit_ts"]) // _MINUTE_US
     # A clock that is set back comes to a minute again.
-    order = np.lexsort((np.arange(len(key)), minute, key))
-    commits, key, minute = commits.take(order), key[order], minute[order]
-    runs = Runs(key, minute)
+    order = np.lexsort((minute, key))
+    minute = minute[order]
+    runs = Runs(key[order], minute)
     known = bools(commits["history_complete"])
     delta = ints(commits["delta"], 0)
-    last = commits.take(runs.last)
+    last = commits.take(order[runs.last])
     told = {
         "minute": pa.array(minute[runs.first] * _MINUTE_US).cast(commits["commit_ts"].type),
         "commits": runs.lengths,
         **{
-            name: runs.sum(bools(pc.equal(commits["kind"], kind)))
+            name: runs.sum(bools(pc.equal(commits["kind"], kind))[order])
             for kind, name in (
                 ("ADVANCE", "advanced"),
                 ("REPEAT", "repeats"),
                 ("REWIND", "rewinds"),
             )
         },
-        "consumed": runs.sum(np.maximum(delta, 0)),
-        "max_gap_ms": runs.most(np.where(known, ints(commits["gap_ms"]), NEVER)),
-        "max_lag": runs.most(ints(commits["lag"])),
+        "consumed": runs.sum(np.maximum(delta, 0)[order]),
+        "max_gap_ms": runs.most(np.where(known, ints(commits["gap_ms"]), NEVER)[order]),
+        "max_lag": runs.most(ints(commits["lag"])[order]),
         **{name: last[of] for name, of in _LAST.items()},
     }
     return pa.table({**{name: last[name] for name in _KEY}, **told})

@@ -7,7 +7,7 @@ force is found by bisection. Rows are taken by numbers; where there is none, Arr
 
 from collections.abc import Sequence
 from functools import reduce
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ __all__ = ["NEVER", "Bools", "Ints", "Runs", "bools", "ints", "keys", "newest_be
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+Number = TypeVar("Number", bound=np.generic)
 
 NEVER: Final = -(1 << 63)
 """What is before every number: a null, where a maximum is looked for."""
@@ -81,8 +82,9 @@ def newest_before(
 
 def row_before(key: Ints) -> pa.Array:
     """The row before, if it is of the same key; of rows that are sorted by it."""
-    rows = np.arange(len(key), dtype=np.int64) - 1
-    return pa.array(rows, mask=np.r_[True, key[1:] != key[:-1]][: len(key)])
+    is_first = np.zeros(len(key), np.bool_)
+    is_first[Runs(key).first] = True
+    return pa.array(np.arange(len(key), dtype=np.int64) - 1, mask=is_first)
 
 
 class Runs:
@@ -97,6 +99,16 @@ class Runs:
         self.first: Ints = np.flatnonzero(differs)
         self.lengths: Ints = np.diff(np.append(self.first, count))
         self.last: Ints = self.first + self.lengths - 1
+
+    def spread(self, values: npt.NDArray[Number]) -> npt.NDArray[Number]:
+        """What there is of each run, to each of its rows."""
+        return np.repeat(values, self.lengths)
+
+    def so_far(self, values: npt.NDArray[Any]) -> Ints:
+        """What the run adds up to up to each row, with it."""
+        total: Ints = np.cumsum(values, dtype=np.int64)
+        found: Ints = total - self.spread((total - values)[self.first])
+        return found
 
     def sum(self, values: npt.NDArray[Any]) -> Ints:
         return np.add.reduceat(values.astype(np.int64), self.first)
@@ -114,7 +126,7 @@ class Runs:
 
     def middle(self, values: Ints) -> pa.Array:
         """The median, of two the lower one, of those that are not NEVER."""
-        run = np.repeat(np.arange(len(self.first)), self.lengths)
+        run = self.spread(np.arange(len(self.first)))
         there = values != NEVER
         counts = self.sum(there)
         rising = np.lexsort((values, run, ~there))

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .ordering import NEVER, Bools, Ints, bools, ints, keys, newest_before
+from .ordering import NEVER, Bools, Ints, Runs, bools, ints, keys, newest_before
 
 __all__ = ["OPEN", "latest_of_each", "settled"]
 
@@ -55,8 +55,8 @@ def _overtaken(log_offset: Ints, key: Ints, at: Ints) -> Bools:
     floor = key * (len(key) + 2)
     newest = np.maximum.accumulate(floor + np.where(counts, ranks, 0))
     # Those that count at one place are peers: each is held against the newest of them.
-    last = np.flatnonzero(np.append((key[1:] != key[:-1]) | (at[1:] != at[:-1]), True))
-    newest = np.repeat(newest[last], np.diff(np.append(-1, last)))
+    peers = Runs(key, at)
+    newest = peers.spread(newest[peers.last])
     found = np.empty(len(key), np.bool_)
     found[order] = newest > floor + ranks
     return found
@@ -66,6 +66,5 @@ def latest_of_each(rows: pa.Table, key: Ints) -> pa.Table:
     """Of a producer's commits of a partition the last one; `rows` in the order of the log."""
     producer = ints(rows["producer_id"])
     order = np.lexsort((ints(rows["log_offset"]), producer, key))
-    key, producer = key[order], producer[order]
-    last = np.append((key[1:] != key[:-1]) | (producer[1:] != producer[:-1]), True)
-    return rows.take(np.sort(order[last[: len(order)]]))
+    last = order[Runs(key[order], producer[order]).last]
+    return rows.take(np.sort(last))

@@ -31,7 +31,7 @@ def windows(old: pa.Table, commits: pa.Table) -> pa.Table:
     seconds = Runs(key, ints(rows["second"]))
     of = key[seconds.first]
     partitions = Runs(of)
-    from_end = np.repeat(partitions.last, partitions.lengths) - np.arange(len(of))
+    from_end = partitions.spread(partitions.last) - np.arange(len(of))
     kept = from_end < INTERVALS
     # The commits of one second: the first one's time, as Burrow keeps it, and what the last says.
     points = rows.take(seconds.last[kept])
