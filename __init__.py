@@ -13,3 +13,12 @@ The parts, from the command line inwards (each may import those below it):
 """
 
 __version__ = "0.1.0"
+
+
+def is_compiled() -> bool:
+    """Whether the modules that every request goes through are C extensions (setup.py)."""
+    from importlib.machinery import EXTENSION_SUFFIXES
+    from pathlib import Path
+
+    one_of_them = Path(__file__).parent / "protocol" / "framing"
+    return any(one_of_them.with_suffix(suffix).exists() for suffix in EXTENSION_SUFFIXES)

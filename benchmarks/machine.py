@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from kohort import is_compiled
+
 from .clients import LoadClient
 
 
@@ -32,6 +34,7 @@ def told(setting: Setting) -> dict[str, object]:
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "python": sys.version.split()[0],
         "kohort": f"{_version('kohort')} {_commit()}".strip(),
+        "compiled": is_compiled(),
         "uvloop": _version("uvloop"),
         "kio": _version("kio"),
         "load client": setting.client.name,

@@ -267,16 +267,19 @@ class Connection(asyncio.BufferedProtocol):
         """Write what is answered (the outbox calls)."""
         self._is_sending = False
         calls = self._calls
-        if calls and calls[0].answer is not None:
-            answers: list[bytes] = []
-            in_pieces = False
-            while calls and (answer := calls[0].answer) is not None:
-                if isinstance(answer, bytes):
-                    answers.append(answer)
-                else:
-                    answers += answer
-                    in_pieces = True
-                calls.popleft()
+        answers: list[bytes] = []
+        in_pieces = False
+        while calls:
+            answer = calls[0].answer
+            if answer is None:
+                break
+            if isinstance(answer, bytes):
+                answers.append(answer)
+            else:
+                answers += answer
+                in_pieces = True
+            calls.popleft()
+        if answers:
             if self._transport is not None:
                 if in_pieces:
                     self._transport.writelines(answers)

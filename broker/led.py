@@ -25,6 +25,9 @@ _log = logging.getLogger("kohort.coordinator")
 # A partition whose log could not be opened is tried again by the first request after this time.
 RETRY_FAILED_MS = 1_000
 
+Respond = Callable[[Any, Any], None]
+"""respond(context, result): answers with the result of a command (broker/groups/results.py)."""
+
 
 class LedPartitions(ABC):
     """`leads(partition)` says whether the node does. Who changes that tells `resign` and `load`.
@@ -53,6 +56,8 @@ class LedPartitions(ABC):
         self._new_coordinator = new_coordinator
         self._call_soon = call_soon
         self._shards: dict[int, ServedShard] = {}
+        # By ticket: what was asked, and who is answered.
+        self._waiting: dict[int, tuple[Command, Respond, Any]] = {}
         self._to_load: deque[int] = deque()
         self._deleted_topics = DeletedTopics() if deleted_topics is None else deleted_topics
         self._forgetter = Forgetter(
@@ -82,9 +87,14 @@ class LedPartitions(ABC):
     def _carry_out(self, shard: ServedShard, outcome: Outcome, now: int) -> None:
         """Append and apply its records, give its replies once they may be given."""
 
-    @abstractmethod
     def _deliver(self, replies: Sequence[Reply]) -> None:
         """Give these replies now."""
+        waiting = self._waiting
+        for ticket, result in replies:
+            entry = waiting.pop(ticket, None)
+            if entry is not None:
+                _, respond, context = entry
+                respond(context, result)
 
     def load(self, partitions: Iterable[int]) -> None:
         """Load `partitions` in the background, so that the sessions of their members are watched;
@@ -166,6 +176,7 @@ class LedPartitions(ABC):
             shard.disarm()
             self._snapshots.drop(shard)
         self._shards.clear()
+        self._waiting.clear()
         self._to_load.clear()
 
     def _is_loading(self) -> bool:

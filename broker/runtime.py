@@ -18,24 +18,17 @@ from .groups.commands import Command, GroupCommand, ListGroups
 from .groups.coordinator import Coordinator, Outcome, Reply
 from .groups.describing import listed_together
 from .groups.results import append_error, refusal
-from .led import LedPartitions
+from .led import LedPartitions, Respond
 from .shard import ACTIVE, ServedShard
 from .together import Together
 
 _log = logging.getLogger("kohort.coordinator")
 
-Respond = Callable[[Any, Any], None]
-"""respond(context, result): answers with the result of a command (broker/groups/results.py)."""
-
 
 class GroupRuntime(LedPartitions):
     """Drives the coordinators of the offsets partitions that one node leads (led.py)."""
 
-    def __init__(self, **how: Any) -> None:
-        """As LedPartitions."""
-        super().__init__(**how)
-        self._last_ticket = 0
-        self._waiting: dict[int, tuple[Command, Respond, Any]] = {}
+    _last_ticket = 0
 
     def partition_of(self, group_id: str) -> int:
         """The offsets partition whose leader coordinates this group."""
@@ -74,10 +67,6 @@ class GroupRuntime(LedPartitions):
                 self._decide(shard, command, parts.put, place)
             else:
                 parts.put(place, refused[place])
-
-    def close(self) -> None:
-        super().close()
-        self._waiting.clear()
 
     def _decide(self, shard: ServedShard, command: Command, respond: Respond, context: Any) -> int:
         self._last_ticket = ticket = self._last_ticket + 1
@@ -197,14 +186,6 @@ class GroupRuntime(LedPartitions):
         # The first who hears of it; the others that rested on the same bytes come after.
         if shard.coordinator is coordinator:
             self._lose(shard, error)
-
-    def _deliver(self, replies: Sequence[Reply]) -> None:
-        waiting = self._waiting
-        for ticket, result in replies:
-            entry = waiting.pop(ticket, None)
-            if entry is not None:
-                _, respond, context = entry
-                respond(context, result)
 
 
 def _apply(coordinator: Coordinator, records: Iterable[OffsetsRecord]) -> OSError | None:

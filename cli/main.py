@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Never, TypeAlias
 
-from .. import __version__
+from .. import __version__, is_compiled
 from . import logs
 from .assign import arguments as assign_arguments
 from .errors import EXIT_USER_ERROR, UserError
@@ -88,7 +88,8 @@ def parser() -> argparse.ArgumentParser:
         description="A Kafka group coordinator broker, wire-compatible, made for tests.",
         allow_abbrev=False,
     )
-    top.add_argument("--version", action="version", version=f"kohort {__version__}")
+    version = f"kohort {__version__}{' (compiled)' if is_compiled() else ''}"
+    top.add_argument("--version", action="version", version=version)
     top.set_defaults(parser=top)
     commands = top.add_subparsers(dest="command", metavar="COMMAND")
     _serve(commands)

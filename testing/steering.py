@@ -7,7 +7,6 @@ import logging
 from collections.abc import Callable
 from itertools import count
 from typing import Any, cast
-from weakref import WeakKeyDictionary
 
 from ..broker.call import Call
 from ..broker.connection import Connection
@@ -143,12 +142,12 @@ class Steering:
         self.handled: Asked | None = None
         """What is being handled just now: what is heard meanwhile is decided for it."""
         self._count = 0
-        self._connections: WeakKeyDictionary[Connection, int] = WeakKeyDictionary()
+        self._connections: dict[Connection, int] = {}
         self._numbers = count(1)
 
     def open_connections(self) -> set[int]:
         """Numbers of those that have not gone."""
-        return {number for each, number in self._connections.items() if not each.is_gone}
+        return set(self._connections.values())
 
     def routes(self, is_over: Callable[[], bool]) -> Routes:
         """Of one broker; `is_over`: whether it has died, and is heard no more."""
@@ -178,7 +177,11 @@ class Steering:
         number = self._connections.get(connection)
         if number is None:
             number = self._connections[connection] = next(self._numbers)
+            connection.when_lost.append(lambda: self._lost(connection))
         return number
+
+    def _lost(self, connection: Connection) -> None:
+        del self._connections[connection]
 
 
 class _SteeredRoutes(Routes):

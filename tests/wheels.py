@@ -18,11 +18,11 @@ def run(*command: str | Path, cwd: Path, **env: str) -> str:
     return done.stdout
 
 
-def built_wheel(folder: Path) -> Path:
+def built_wheel(folder: Path, **env: str) -> Path:
     """Built from a copy, so that the tree that is tested stays as it is."""
     ignored = shutil.ignore_patterns(".*", "build", "dist", "*.egg-info", "__pycache__", "results")
     source = shutil.copytree(ROOT, folder / "source", ignore=ignored)
     build = (sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder)
-    run(*build, cwd=source, PYTHONWARNINGS="ignore")
+    run(*build, cwd=source, PYTHONWARNINGS="ignore", **env)
     (built,) = folder.glob("*.whl")
     return built

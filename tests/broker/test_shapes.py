@@ -248,6 +248,7 @@ def watched(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return counts
 
 
+@pytest.mark.interpreted
 async def test_commits_that_come_together_are_few_commands_and_all_of_them_are_answered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -275,6 +276,7 @@ async def test_what_a_connection_remembers_of_its_requests_is_bounded() -> None:
     assert not shapes._known
 
 
+@pytest.mark.interpreted
 async def test_commits_that_are_small_enough_are_not_refused_for_what_comes_with_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

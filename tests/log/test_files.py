@@ -226,6 +226,7 @@ def test_a_disk_that_cannot_allocate_is_written_all_the_same(
     file.close()
 
 
+@pytest.mark.interpreted
 def test_a_replacement_that_fails_leaves_the_old_content(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,7 @@ import os
 import random
 from collections.abc import Callable
 from contextlib import suppress
+from inspect import isdatadescriptor
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,8 @@ def known(log: Log) -> list[dict[str, Any]]:
     """All that a log knows of its segments, but for what a survey is for."""
     told = []
     for segment in log.segments:
-        values = {name: getattr(segment, name) for name in Segment.__slots__ if name[0] != "_"}
+        fields = (name for name, field in vars(Segment).items() if isdatadescriptor(field))
+        values = {name: getattr(segment, name) for name in fields if name[0] != "_"}
         values["index"] = (segment.index.packed(), segment.index._next_position)
         for name in ("file", "surveyed_end", "dirty"):
             del values[name]

@@ -231,7 +231,7 @@ def test_a_commit_that_its_layout_cannot_hold_is_refused(
 
 
 def test_encoding_something_else_is_our_own_mistake() -> None:
-    with pytest.raises(TypeError, match="no record"):
+    with pytest.raises(TypeError):
         encode("orders")  # type: ignore[arg-type]
 
 

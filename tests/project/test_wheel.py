@@ -2,13 +2,14 @@
 
 import os
 import site
+import subprocess
 import sys
 import venv
 import zipfile
 from pathlib import Path
 
 import pytest
-from wheels import built_wheel, run
+from wheels import ROOT, built_wheel, run
 
 PARTS = (
     "assignors",
@@ -37,6 +38,8 @@ def test_the_wheel_holds_one_package_and_its_metadata(wheel: Path) -> None:
     folders = {name.split("/")[1] for name in names if name.count("/") > 1}
     assert {folder for folder in folders if folder != "licenses"} == set(PARTS)
     assert "kohort/py.typed" in names
+    assert "kohort/setup.py" not in names
+    assert not any(name.endswith(".so") for name in names)
     assert "kohort/cli/groups/ConsumerGroupDescribeResponse.json" in names
     assert any(name.endswith("licenses/LICENSE") for name in names)
 
@@ -68,3 +71,14 @@ print("both")
     assert run(kohort, "--version", cwd=tmp_path, PYTHONPATH=libraries).startswith("kohort ")
     settings = run(kohort, "serve", "--print-config", cwd=tmp_path, PYTHONPATH=libraries)
     assert "num.partitions=1  (default)" in settings
+
+
+def test_what_is_edited_in_place_is_not_compiled() -> None:
+    """The wheels that are compiled `make compiled` builds."""
+    build = (sys.executable, "setup.py", "editable_wheel")
+    environment = {**os.environ, "KOHORT_COMPILE": "1"}
+    done = subprocess.run(build, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode != 0
+    assert done.stderr.startswith(
+        "KOHORT_COMPILE=1 and an editable installation do not go together"
+    )

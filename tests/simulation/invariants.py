@@ -200,9 +200,7 @@ class Invariants:
             lifetime = self._lifetimes.get(shard.partition)
             if lifetime is None or lifetime.coordinator is not shard.coordinator:
                 lifetime = self._loaded(life, shard)
-            if shard.coordinator.is_touched:
-                shard.coordinator.is_touched = False
-                self._check_groups(lifetime)
+            self._check_groups(lifetime)
             self._check_replay(life, shard, lifetime)
 
     def elected(self, topics: Topics, topic: Topic, partition: Partition) -> None:

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from kohort.broker.cluster import Cluster
 from kohort.broker.config import BrokerConfig
-from kohort.broker.groups.commands import Command, DescribeGroup
+from kohort.broker.groups.commands import DescribeGroup
 from kohort.broker.groups.coordinator import Coordinator, Outcome
+from kohort.broker.groups.expiring import Expiring
 from kohort.broker.node import Node
 from kohort.broker.runtime import GroupRuntime
 from kohort.broker.shard import ShardState
@@ -31,7 +32,6 @@ from kohort.topics.registry import Topics
 from kohort.topics.topic import Topic
 
 if TYPE_CHECKING:
-    from simulation.setting import Setting
     from simulation.world import World
 
 DATA = Path("/data")
@@ -63,28 +63,17 @@ class WatchedTopics(Topics):
         self._world.invariants.elected(self, topic, partition)
 
 
-class WatchedCoordinator(Coordinator):
-    """Shows what a sweep decides while the groups are still as they were when it did, and knows
-    whether there is anything new to look at."""
+class WatchedExpiring(Expiring):
+    """Shows what a sweep decides while the groups are still as they were when it did."""
 
-    __slots__ = ("_watch", "is_touched")
+    def __init__(self, coordinator: Coordinator, watch: Callable[..., None]) -> None:
+        super().__init__(coordinator._shard)
+        self._watch = partial(watch, coordinator)
 
-    def __init__(
-        self, setting: Setting, new_id: Callable[[], str], watch: Callable[..., None]
-    ) -> None:
-        super().__init__(setting.config, new_id)
-        self._watch = watch
-        self.is_touched = True
-
-    def handle(self, command: Command, ticket: int, now: int) -> Outcome:
-        self.is_touched = True
-        return super().handle(command, ticket, now)
-
-    def tick(self, now: int) -> Outcome:
-        self.is_touched = True
-        outcome = super().tick(now)
+    def due(self, now: int) -> Outcome:
+        outcome = super().due(now)
         if outcome.records:
-            self._watch(self, outcome.records, now)
+            self._watch(outcome.records, now)
         return outcome
 
 
@@ -153,14 +142,18 @@ class Life:
                 ),
                 clock=world.schedule,
                 timers=self,  # type: ignore[arg-type]
-                new_coordinator=lambda _partition: WatchedCoordinator(
-                    world.setting, world.new_id, world.invariants.sweeps
-                ),
+                new_coordinator=lambda _partition: self._coordinator(),
                 call_soon=self._call_soon,
                 leads=lambda index: self.partition(index).leader_id == node_id,
                 deleted_topics=self.cluster.deleted_topics,
             ),
         )
+
+    def _coordinator(self) -> Coordinator:
+        world = self.world
+        coordinator = Coordinator(world.setting.config, world.new_id)
+        coordinator._expiring = WatchedExpiring(coordinator, world.invariants.sweeps)
+        return coordinator
 
     # --- looking
 

@@ -1,0 +1,68 @@
+"""`KOHORT_COMPILE=1 pip install .` makes C extensions of what every request goes through.
+
+Without that variable nothing happens here: pyproject.toml says it all, and all is plain Python.
+"""
+
+import os
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from setuptools import Extension, setup
+
+# All go into one library, in which they call each other directly.
+COMPILED = {
+    "broker": ("call", "connection", "led", "runtime", "shapes", "shard", "together"),
+    "broker/groups": (
+        *("commands", "commits", "coordinator", "deadlines", "fencing", "results", "turn"),
+    ),
+    "broker/handlers": ("k08_offset_commit",),
+    "log": ("builder", "files", "index", "log", "rounds", "segment"),
+    "offsets": ("committed", "fields", "kinds", "records", "store", "table"),
+    "protocol": ("framing", "headers"),
+}
+COMPILER = ["mypy>=2.4,<3"]
+
+
+def extensions(folder: Path) -> list[Extension]:
+    """Their C is written into `folder`. The compiler of types sees this tree under the name of its
+    package, whatever it is called here; so a traceback names files as an installation has them."""
+    from mypyc.build import mypycify
+
+    here = Path.cwd()
+    (folder / "named").mkdir()
+    (folder / "named" / "kohort").symlink_to(here)
+    os.chdir(folder / "named")
+    try:
+        # Whether the types are right is for `make types` to say, with all libraries at hand.
+        options = ["--config-file=", "--explicit-package-bases", "--ignore-missing-imports"]
+        paths = [f"kohort/{part}/{name}.py" for part in COMPILED for name in COMPILED[part]]
+        made = mypycify([*options, *paths], target_dir=str(folder), group_name="kohort")
+    finally:
+        os.chdir(here)
+    for extension in made:  # setuptools takes no absolute paths
+        extension.sources = [os.path.relpath(path) for path in extension.sources]
+        extension.depends = []
+    return made
+
+
+how: dict[str, Any] = {"script_name": "setup.py"}  # lest it be taken for a module of the package
+if os.environ.get("KOHORT_COMPILE") != "1":
+    setup(**how)
+elif "editable_wheel" in sys.argv:
+    sys.exit(
+        "KOHORT_COMPILE=1 and an editable installation do not go together: what was compiled would "
+        "hide what is edited. Leave out one of them."
+    )
+elif "bdist_wheel" in sys.argv:
+    Path("build").mkdir(exist_ok=True)
+    # A folder of its own: nothing of an earlier build may get into this one.
+    with TemporaryDirectory(dir=Path.cwd() / "build") as folder:
+        setup(
+            ext_modules=extensions(Path(folder)),
+            options={"build": {"build_base": f"{folder}/build"}},
+            **how,
+        )
+else:
+    setup(setup_requires=COMPILER, **how)

@@ -1,0 +1,69 @@
+"""Builds kohort with compiled modules (setup.py) into a folder of its own, and runs on what was
+built the tests that go through them: `make compiled`."""
+
+import os
+import shlex
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from wheels import ROOT, built_wheel, run
+
+TESTS = (
+    "tests/broker",
+    "tests/clients/test_commits.py",
+    "tests/clients/test_groups.py",
+    "tests/crash",
+    "tests/log",
+    "tests/offsets",
+    "tests/parity",
+    "tests/simulation",
+    "tests/testing",
+)
+LEFT_OUT = ("interpreted", "java", "slow", "spark", "toolchain")
+"""Marks of tests that are about something else, or cannot be (pyproject.toml says what each is)."""
+
+
+def has_compiler() -> bool:
+    """With the headers of this Python."""
+    compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
+    preprocess = (*compiler, f"-I{sysconfig.get_path('include')}", "-E", "-")
+    try:
+        done = subprocess.run(preprocess, input=b"#include <Python.h>", capture_output=True)
+    except FileNotFoundError:
+        return False
+    return done.returncode == 0
+
+
+def passed(installed: Path) -> bool:
+    environment = {**os.environ, "PYTHONPATH": str(installed)}
+    chosen = " and ".join(f"not {mark}" for mark in LEFT_OUT)
+    pytest = [Path(sys.executable).with_name("pytest"), "-q", "-m", chosen]
+    pytest += ["-o", f"cache_dir={installed / 'pytest_cache'}"]
+    # Real clients on a machine that stalls: what failed is played again alone, as by `make test`.
+    attempts = (("-n", "auto", *TESTS), ("--lf", "--lfnf", "none", *TESTS))
+    return any(
+        subprocess.run([*pytest, *how], cwd=ROOT, env=environment).returncode == 0
+        for how in attempts
+    )
+
+
+def main() -> int:
+    if not has_compiler():
+        print("NOT RUN: no C compiler with the headers of this Python, so nothing was compiled.")
+        return 0
+    with TemporaryDirectory() as folder:
+        installed = Path(folder, "installed")
+        with zipfile.ZipFile(built_wheel(Path(folder), KOHORT_COMPILE="1")) as wheel:
+            wheel.extractall(installed)
+        version = (sys.executable, "-m", "kohort", "--version")
+        says = run(*version, cwd=ROOT, PYTHONPATH=str(installed))
+        assert says.endswith("(compiled)\n"), says
+        return 0 if passed(installed) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
