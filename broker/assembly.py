@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ..log.files import Files
 from ..log.rounds import Durability, Rounds
+from ..log.write_ahead import WriteAhead
 from ..offsets.cold import new_spill
 from ..offsets.store import OffsetsStore
 from ..topics.configs import Configs
@@ -67,12 +68,14 @@ class Assembly:
         self._cache = Cache(config.int("kohort.cache.offsets"))
         self._events: EventLog | None = None
         self.outbox = Outbox(self._call_soon)
-        self.sync_logs = SyncPool()
-        closing.callback(self.sync_logs.close)
+        self.sync_all = SyncPool()
+        closing.callback(self.sync_all.close)
+        self.write_ahead = WriteAhead(place.folder, place.log_files)
         self.rounds = Rounds(
             durability=place.durability,
             call_soon=self._call_soon,
-            sync_logs=self.sync_logs,
+            sync_all=self.sync_all,
+            write_ahead=self.write_ahead,
             # Answers go out at once, not with the next turn of the loop.
             round_over=self.outbox.send,
         )
@@ -85,6 +88,7 @@ class Assembly:
         closing.callback(waits.close)
         topics = self._topics(timers)
         closing.callback(topics.close)
+        closing.callback(self.write_ahead.close)
         if keeps_events:
             self._events = self._event_log(cluster_id)
         cluster = Cluster(cluster_id, topics)

@@ -105,7 +105,7 @@ class Broker:
             raise
         self._load_stored_groups(self._cluster)
         self._watch_folder()
-        self._upkeep = Upkeep(self.node, self._parts.sync_logs.run)
+        self._upkeep = Upkeep(self.node, self._parts.sync_all.run)
 
     async def stop(self) -> None:
         """Tell whoever is parked to look for another coordinator, close every connection, write
@@ -196,7 +196,9 @@ class Broker:
         if self._in_memory:
             self._place.files.make_folder(self._place.folder)
             return
-        self._place.folder.mkdir(parents=True, exist_ok=True)
+        if not self._place.folder.exists():
+            self._place.folder.mkdir(parents=True, exist_ok=True)
+            DiskFiles().sync_folder(self._place.folder.parent)
         self._lock = lock_folder(self._place.folder, self._place.files)
         self._closing.callback(self._lock.release)
         check_registry(self._place.folder, self._place.files)
@@ -220,10 +222,11 @@ class Broker:
         """Read the groups that are on disk, so that the sessions of their members are watched."""
         topic = self.node.topics.get(OFFSETS_TOPIC)
         if topic is not None:
+            place, ahead = self._place, self._parts.write_ahead
             stored = [
                 p.index
                 for p in topic.partitions
-                if self._place.files.exists(self._place.folder / p.name)
+                if place.files.exists(place.folder / p.name) or ahead.has_left(p.name)
             ]
             for node in cluster.nodes.values():
                 node.groups.load(stored)

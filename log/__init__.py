@@ -1,8 +1,9 @@
 """Segmented log of RecordBatch v2 in Kafka's file layout: append, sync, read, recover, roll.
 
 log.py           a partition's log: what the rest of kohort uses
-reader.py        its reading half
+reader.py        its reading half;  closed_segments.py: what is no longer written
 rounds.py        group commit: what was gathered is written and synced together
+write_ahead.py   one file that is synced in the place of many
 recovery.py      what survives when a log is opened;  survey.py: what need not be walked for it
 segment.py       one file of batches: walk it, find in it;  index.py: where batches begin
 batch.py         a batch, whole;  header.py: its 61 bytes;  builder.py writes, records.py reads

@@ -5,45 +5,53 @@ One thread appends and reads; sync() may run in another beside it. Nothing below
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from struct import Struct
+from typing import TYPE_CHECKING
 
 from .batch import read_header
+from .closed_segments import ClosedSegments
 from .config import LogConfig
 from .deletion import delete_below, delete_folder
 from .derived import remove_derived
-from .errors import CleaningStopped, LogError, LogFailed, OffsetOutOfRange
+from .errors import LogError, LogFailed, OffsetOutOfRange
 from .files import Files
 from .header import LENGTH_END
-from .reader import LogReader
 from .recovery import recover
 from .segment import Segment
 from .survey import write_survey
-from .swapping import Swap, set_aside
-from .work import Work, in_place
+from .work import in_place
+
+if TYPE_CHECKING:
+    from .write_ahead import WriteAhead
 
 __all__ = ["Log", "LogConfig"]
 
 _APPENDED = Struct(">qii7xi8xq")
 
 
-class Log(LogReader):
+class Log(ClosedSegments):
     """Made by `Log.open`. `config` may be replaced while the log is open."""
 
-    def __init__(self, folder: Path, files: Files, config: LogConfig, *, read_only: bool) -> None:
-        super().__init__(config)
-        self.folder = folder
-        self.failed: OSError | None = None  # after it nothing is accepted; see recover()
-        self.synced_offset = 0
-        self.closed = False
-        self.files = files
+    def __init__(
+        self,
+        folder: Path,
+        files: Files,
+        config: LogConfig,
+        *,
+        read_only: bool,
+        write_ahead: WriteAhead | None = None,
+    ) -> None:
+        super().__init__(folder, files, config)
         self.openings = 0
         """How often the files were read, which ends the swaps that were begun."""
-        self._swap: Swap | None = None
+        self.write_ahead = write_ahead
         self._read_only = read_only
         self._folder_dirty = False
+        # Up to where its own files are synced, and what was written ahead of that. Each is set
+        # by one thread alone.
+        self._synced_offset = self._ahead_offset = 0
 
     @classmethod
     def open(
@@ -55,18 +63,43 @@ class Log(LogReader):
         recovery_point: int = 0,
         start_offset: int = 0,
         read_only: bool = False,
+        write_ahead: WriteAhead | None = None,
     ) -> Log:
         """The log in `folder`, recovered; a folder that is not there yet is an empty log and is
         made by the first append. `recovery_point`: what is below it is known to be durable.
-        `start_offset`: what is below it was deleted (`delete_before`).
+        `start_offset`: what is below it was deleted (`delete_before`). `write_ahead`: what may
+        have kept what the files have lost.
 
-        Raises OSError, UnsupportedMagic.
+        Raises OSError, LogError, UnsupportedMagic.
         """
-        log = cls(folder, files, config or LogConfig(), read_only=read_only)
+        config = config or LogConfig()
+        log = cls(folder, files, config, read_only=read_only, write_ahead=write_ahead)
         log._deleted_before = start_offset
         log._load(recovery_point, sync=log.config.sync_at_open and not read_only)
-        log.synced_offset = log.end_offset
+        if write_ahead is not None:
+            write_ahead.restore(log)
+        log._synced_offset = log.end_offset
         return log
+
+    @property
+    def synced_offset(self) -> int:
+        """What is below it outlives a power loss."""
+        return max(self._synced_offset, self._ahead_offset)
+
+    def written_ahead(self, end_offset: int) -> None:
+        """All below `end_offset` is durable, though not in the log's own files."""
+        self._ahead_offset = end_offset
+
+    def refuse(self, offset: int, error: OSError) -> None:
+        """What was appended from `offset` on is refused: the log is `failed`, and recover() cuts
+        it off, though it may have been synced meanwhile."""
+        with self._syncing:
+            self.failed = error
+            self._keep_synced(offset)
+
+    def _keep_synced(self, offset: int) -> None:
+        self._synced_offset = min(self._synced_offset, offset)
+        self._ahead_offset = min(self._ahead_offset, offset)
 
     def _load(self, recovery_point: int, *, sync: bool) -> None:
         self.openings += 1
@@ -174,7 +207,7 @@ class Log(LogReader):
                 self.failed = error
                 raise
             if raises:
-                self.synced_offset = end_offset
+                self._synced_offset = end_offset
 
     def recover(self) -> None:
         """After a failure: opens the files again and cuts off everything that was never synced.
@@ -189,6 +222,8 @@ class Log(LogReader):
             self.failed = None
         try:
             self._load(self.synced_offset, sync=False)
+            if self.end_offset < self.synced_offset and self.write_ahead is not None:
+                self.write_ahead.restore(self)
             if self.end_offset < self.synced_offset:
                 raise LogFailed(f"{self.folder} lost synced bytes: it was changed under us")
             self.truncate_to(max(self.start_offset, self.synced_offset))
@@ -239,7 +274,7 @@ class Log(LogReader):
             self.end_offset = min(first, offset)
         else:
             self.end_offset = offset
-        self.synced_offset = min(self.synced_offset, self.end_offset)
+        self._keep_synced(self.end_offset)
 
     def delete_before(self, offset: int) -> None:
         """Nothing below `offset` is given to readers any more, and segments wholly below it go.
@@ -273,61 +308,6 @@ class Log(LogReader):
         if self._segments and self._segments[-1].size:
             self._roll()
 
-    def take_before(self, offset: int) -> list[str] | None:
-        """Lets go of the closed segments wholly below `offset`, where the log begins from now on
-        (note that durably first). Returns names in its folder that are to be removed, which may
-        take long, in a thread. None while a sync uses the files: try again. Raises OSError.
-        """
-        if not self._syncing.acquire(blocking=False):
-            return None
-        try:
-            self._deleted_before = max(offset, self._deleted_before)
-            segments = self._segments
-            taken: list[str] = []
-            while len(segments) > 1 and segments[1].base_offset <= offset:
-                segments[0].close()
-                taken += set_aside(self.files, segments[0])
-                del segments[0]
-        finally:
-            self._syncing.release()
-        return taken
-
-    def exchange(self, old: Sequence[Segment], cleaned: Segment) -> bool:
-        """Puts `cleaned`, whose file has the suffix `.swap`, into the place of closed segments;
-        `finish_swap` does the rest on the disk. False while a sync uses the files: try again.
-
-        Raises CleaningStopped when they are not there any more.
-        """
-        if not self._syncing.acquire(blocking=False):
-            return False
-        try:
-            number = self.number_of_closed(old)
-            for segment in old:
-                segment.close()
-            self._segments[number : number + len(old)] = [cleaned]
-            # recover() ends it as well, and then the names of the old ones are other files'.
-            swap = Swap(self.files, cleaned, old, lambda: self.closed or self._swap is not swap)
-            self._swap = swap
-        finally:
-            self._syncing.release()
-        return True
-
-    def number_of_closed(self, run: Sequence[Segment]) -> int:
-        """Where this run of closed segments begins. Raises CleaningStopped."""
-        segments = self._segments
-        if not self.closed and self.failed is None and run[0] in segments[:-1]:
-            number = segments.index(run[0])
-            if segments[number : min(number + len(run), len(segments) - 1)] == list(run):
-                return number
-        raise CleaningStopped(f"{self.folder} has changed under its compaction")
-
-    def finish_swap(self) -> Work[None]:
-        """Ends on the disk what `exchange` began, if that is still to be done. Raises OSError; then
-        it is to be called again before anything else is exchanged."""
-        if self._swap is not None:
-            yield from self._swap.finish()
-            self._swap = None
-
     def close(self) -> None:
         """Closes the files without syncing; closing twice is fine."""
         self.closed = True
@@ -343,5 +323,5 @@ class Log(LogReader):
                 with suppress(OSError):
                     segment.close()
             self._segments = []
-            self.end_offset = self.synced_offset = 0
+            self.end_offset = self._synced_offset = self._ahead_offset = 0
             delete_folder(self.folder, self.files)

@@ -2,21 +2,23 @@
 
 A round has three steps. Gather: records wait in memory, a batch for each log. Write: each log
 gets its batch in one write. Sync: under durability `fsync` every written log is synced, in
-parallel; under `os` only those for which somebody asked (flush.messages of a topic), under `none`
-the write is the end. Then those who waited are told, per log,
-that all is well or which error there was. Nothing here awaits: the event loop's `call_soon` and a
-way to sync in threads are handed in.
+parallel, or, where all before it is durable, by one sync of what was written ahead for several
+(write_ahead.py); under `os` only those for which somebody asked (flush.messages of a topic), under
+`none` the write is the end. Then those who waited are told, per log, that all is well or which
+error there was. Nothing here awaits: the event loop's `call_soon` and a way to sync in threads are
+handed in.
 """
 
 import logging
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import Literal, Protocol
+from typing import Literal
 
 from .batch import BatchBuilder
 from .errors import RecordsTooLarge
 from .log import Log
+from .write_ahead import Durable, SyncAll, WriteAhead
 
 Durability = Literal["fsync", "os", "none"]
 Settled = Callable[[OSError | None], None]
@@ -33,22 +35,18 @@ INLINE_SYNC_SECONDS_MAX = 0.001
 _log = logging.getLogger("kohort.log")
 
 
-class SyncLogs(Protocol):
-    def __call__(
-        self, logs: Sequence[Log], done: Callable[[Sequence[OSError | None]], None], /
-    ) -> None:
-        """Sync each log in a thread; then, on the event loop, `done` with an outcome for each."""
-
-
 class _Gathered:
     """What one log has in one round."""
 
-    __slots__ = ("batches", "settled", "sync_is_asked")
+    __slots__ = ("base_offset", "batches", "end_offset", "settled", "sync_is_asked", "written")
 
     def __init__(self) -> None:
         self.batches = [BatchBuilder()]
         self.settled: list[Settled] = []
         self.sync_is_asked = False
+        # What of it is in the log, and where.
+        self.written: list[bytes] = []
+        self.base_offset = self.end_offset = 0
 
 
 class Rounds:
@@ -57,7 +55,8 @@ class Rounds:
         *,
         durability: Durability,
         call_soon: Callable[[Callable[[], None]], object],
-        sync_logs: SyncLogs,
+        sync_all: SyncAll,
+        write_ahead: WriteAhead | None = None,
         round_over: Callable[[], None] = lambda: None,
         seconds: Callable[[], float] = time.perf_counter,
     ) -> None:
@@ -65,11 +64,12 @@ class Rounds:
         clock by which syncs are measured."""
         self.durability = durability
         self._call_soon = call_soon
-        self._sync_logs = sync_logs
+        self._sync_all = sync_all
+        self.write_ahead = write_ahead
         self._round_over = round_over
         self._seconds = seconds
         self._gathering: dict[Log, _Gathered] = {}
-        self._syncing: dict[Log, list[Settled]] = {}
+        self._syncing: dict[Log, _Gathered] = {}
         self._write_is_due = False
         self._on_idle: list[Callable[[], None]] = []
         # Pessimistic until the first sync has been measured.
@@ -118,7 +118,7 @@ class Rounds:
         if gathered is not None:
             gathered.settled.append(settled)
         elif log in self._syncing:
-            self._syncing[log].append(settled)
+            self._syncing[log].settled.append(settled)
         else:
             settled(None)
 
@@ -151,7 +151,7 @@ class Rounds:
     def _write(self) -> None:
         self._write_is_due = False
         round_, self._gathering = self._gathering, {}
-        to_sync: dict[Log, list[Settled]] = {}
+        to_sync: dict[Log, _Gathered] = {}
         written: list[_Gathered] = []
         failed: list[tuple[_Gathered, OSError]] = []
         durability = self.durability
@@ -163,7 +163,7 @@ class Rounds:
                 failed.append((gathered, error))
             else:
                 if durability == "fsync" or (gathered.sync_is_asked and durability == "os"):
-                    to_sync[log] = gathered.settled
+                    to_sync[log] = gathered
                 else:
                     written.append(gathered)
         if to_sync:
@@ -178,52 +178,103 @@ class Rounds:
         self._tell_idle()
 
     def _write_one(self, log: Log, gathered: _Gathered) -> None:
-        end_offset = log.end_offset
+        gathered.base_offset = end_offset = log.end_offset
         try:
             for batch in gathered.batches:
                 if batch.count:
-                    log.append(batch.finish(log.end_offset, log.config.leader_epoch))
+                    data = batch.finish(log.end_offset, log.config.leader_epoch)
+                    log.append(data)
+                    gathered.written.append(data)
+            gathered.end_offset = log.end_offset
         except OSError:
             # All who wait for this round are refused, so none of its batches may stay.
             log.truncate_to(end_offset)
             raise
 
-    def _sync(self, written: dict[Log, list[Settled]]) -> None:
-        self._syncing = written
-        logs = list(written)
-        if len(logs) == 1 and self._sync_seconds < INLINE_SYNC_SECONDS_MAX:
-            self._synced(logs, [self._sync_here(logs[0])])
-        else:
-            started = self._seconds()
+    def _sync(self, round_: dict[Log, _Gathered]) -> None:
+        self._syncing = round_
+        written = self._written_ahead(round_)
+        what: list[Durable] = [log for log in round_ if log not in written]
+        if written:
+            assert self.write_ahead is not None
+            what.append(self.write_ahead)
+        if len(what) == 1 and self._sync_seconds < INLINE_SYNC_SECONDS_MAX:
+            self._synced(what, [self._sync_here(what[0])], written)
+            return
+        started = self._seconds()
 
-            def done(outcomes: Sequence[OSError | None]) -> None:
-                self._sync_seconds = (self._seconds() - started) / len(logs)
-                self._synced(logs, outcomes)
+        def done(outcomes: Sequence[OSError | None]) -> None:
+            self._sync_seconds = (self._seconds() - started) / len(what)
+            self._synced(what, outcomes, written)
 
-            self._sync_logs(logs, done)
+        self._sync_all(what, done)
 
-    def _sync_here(self, log: Log) -> OSError | None:
+    def _written_ahead(self, round_: dict[Log, _Gathered]) -> dict[Log, _Gathered]:
+        """Those that need not sync their own files: what several were given is written ahead, where
+        all before it is durable."""
+        ahead = self.write_ahead
+        if ahead is None or not ahead.is_usable or len(round_) == 1:
+            return {}
+        chosen = {
+            log: gathered
+            for log, gathered in round_.items()
+            if log.write_ahead is ahead and log.synced_offset == gathered.base_offset
+        }
+        if len(chosen) < 2:
+            return {}
+        try:
+            ahead.write((log, batch) for log, each in chosen.items() for batch in each.written)
+        except OSError as error:
+            ahead.fail(error, self._sync_all)
+            return {}
+        return chosen
+
+    def _sync_here(self, what: Durable) -> OSError | None:
         started = self._seconds()
         try:
-            log.sync()
+            what.sync()
         except OSError as error:
             return error
         finally:
             self._sync_seconds = self._seconds() - started
         return None
 
-    def _synced(self, logs: Sequence[Log], outcomes: Sequence[OSError | None]) -> None:
+    def _synced(
+        self,
+        what: Sequence[Durable],
+        outcomes: Sequence[OSError | None],
+        written_ahead: dict[Log, _Gathered],
+    ) -> None:
         settling, self._syncing = self._syncing, {}
-        for log, outcome in zip(logs, outcomes, strict=True):
+        told = dict(zip(what, outcomes, strict=True))
+        error = None
+        if self.write_ahead is not None:
+            error = told.get(self.write_ahead)
+            self._settle_ahead(self.write_ahead, error, written_ahead)
+        for log, gathered in settling.items():
+            outcome = error if log in written_ahead else told[log]
             if outcome is not None:
                 _log.error("Syncing %s failed: %s", log.folder, outcome)
-            for settled in settling[log]:
+            for settled in gathered.settled:
                 settled(outcome)
         if self._gathering and not self._write_is_due:
             self._write_is_due = True
             self._call_soon(self._write)
         self._round_over()
         self._tell_idle()
+
+    def _settle_ahead(
+        self, ahead: WriteAhead, error: OSError | None, written: dict[Log, _Gathered]
+    ) -> None:
+        for log, gathered in written.items():
+            if error is None:
+                log.written_ahead(gathered.end_offset)
+            else:
+                log.refuse(gathered.base_offset, error)
+        if error is None:
+            ahead.make_room(self._sync_all)
+        else:
+            ahead.fail(error, self._sync_all)
 
     def _tell_idle(self) -> None:
         if self._on_idle and not self._gathering and not self._syncing:

@@ -74,6 +74,30 @@ FAULTS = (
         "        elif replies and self._deliver(replies):\n",
     ),
     Fault(
+        "written ahead and not synced",
+        "log/write_ahead.py",
+        "        self._file.sync()\n        self._durable_bytes = self._file.size\n",
+        "        self._durable_bytes = self._file.size\n",
+    ),
+    Fault(
+        "written ahead of what is not durable",
+        "log/rounds.py",
+        "log.synced_offset == gathered.base_offset",
+        "log.synced_offset <= gathered.base_offset",
+    ),
+    Fault(
+        "what was written ahead goes before the logs are synced",
+        "log/write_ahead.py",
+        "            if any(outcomes):\n",
+        "            if not outcomes:\n",
+    ),
+    Fault(
+        "a refused record is synced by the way",
+        "log/log.py",
+        "            self.failed = error\n            self._keep_synced(offset)\n",
+        "            self.failed = error\n",
+    ),
+    Fault(
         "torn tail not cut off",
         "log/recovery.py",
         "        file.truncate(segment.size)\n",

@@ -106,7 +106,7 @@ class World:
         self.partition = OnePartition(self.files, log_config)
         self.cache = Cache(cache_offsets)
         self.rounds = Rounds(
-            durability=durability, call_soon=self.due.append, sync_logs=self.sync_logs
+            durability=durability, call_soon=self.due.append, sync_all=self.sync_all
         )
         self.deleted_topics = DeletedTopics()
         self.runtime = GroupRuntime(
@@ -134,7 +134,7 @@ class World:
         self.ids += 1
         return str(self.ids)
 
-    def sync_logs(
+    def sync_all(
         self, logs: Sequence[Log], done: Callable[[Sequence[OSError | None]], None]
     ) -> None:
         def sync() -> None:

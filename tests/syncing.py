@@ -6,7 +6,7 @@ from kohort.log.log import Log
 
 
 def sync_each(logs: Sequence[Log]) -> list[OSError | None]:
-    """Sync one after the other; what a `SyncLogs` (log/rounds.py) tells of each."""
+    """Sync one after the other; what a `SyncAll` (log/write_ahead.py) tells of each."""
     outcomes: list[OSError | None] = []
     for log in logs:
         try:

@@ -98,7 +98,7 @@ class World:
         self._ids = 0
         self._routes = Routes()
         self.rounds = Rounds(
-            durability=durability, call_soon=self._turns.append, sync_logs=self._sync
+            durability=durability, call_soon=self._turns.append, sync_all=self._sync
         )
         self.configs = Configs(self.config, self.config.node_id)
         self.files.make_folder(FOLDER)

@@ -7,6 +7,7 @@ from ..log.epochs import end_of, epoch_at
 from ..log.files import Files
 from ..log.log import Log, LogConfig
 from ..log.segment import bytes_in
+from ..log.write_ahead import WriteAhead
 from .aborted import AbortedTransaction, aborted_in
 from .configs import TopicSettings
 from .producers import Producers
@@ -32,6 +33,7 @@ class Partition:
         "_producers",
         "_settings",
         "_start_offsets",
+        "_write_ahead",
         "index",
         "leader_epoch",
         "leader_id",
@@ -52,6 +54,7 @@ class Partition:
         *,
         leader_id: int,
         hides_undurable: bool,
+        write_ahead: WriteAhead | None,
     ) -> None:
         self.name = name
         """As in Kafka's messages and folders: `orders-0`."""
@@ -69,6 +72,7 @@ class Partition:
         self._settings = settings
         self._start_offsets = start_offsets
         self._hides_undurable = hides_undurable
+        self._write_ahead = write_ahead
         self._log: Log | None = None
         self._cut_to: int | None = None
         self._producers: Producers | None = None
@@ -95,7 +99,13 @@ class Partition:
         if self._log is None:
             start_offset = self._start_offsets.of(self.name)
             config = self._log_config()
-            log = Log.open(self._folder, self._files, config, start_offset=start_offset)
+            log = Log.open(
+                self._folder,
+                self._files,
+                config,
+                start_offset=start_offset,
+                write_ahead=self._write_ahead,
+            )
             if self._cut_to is not None:
                 log.truncate_to(min(self._cut_to, log.end_offset))
                 self._cut_to = None

@@ -255,6 +255,7 @@ class Topics:
                 self.start_offsets,
                 leader_id=leader_id,
                 hides_undurable=hides_undurable,
+                write_ahead=self._rounds.write_ahead if topic.is_internal else None,
             )
             topic.partitions.append(partition)
 

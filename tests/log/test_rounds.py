@@ -29,7 +29,7 @@ class Loop:
         for callback in due:
             callback()
 
-    def sync_logs(
+    def sync_all(
         self, logs: Sequence[Log], done: Callable[[Sequence[OSError | None]], None]
     ) -> None:
         self.syncs.append((logs, done))
@@ -45,7 +45,7 @@ class World:
         self.loop = Loop()
         self.files = FaultyFiles()
         self.rounds = Rounds(
-            durability=durability, call_soon=self.loop.call_soon, sync_logs=self.loop.sync_logs
+            durability=durability, call_soon=self.loop.call_soon, sync_all=self.loop.sync_all
         )
         self.told: list[tuple[str, OSError | None]] = []
 

@@ -22,6 +22,7 @@ from kohort.broker.timers import Timer
 from kohort.log.deletion import finish_deletions
 from kohort.log.log import Log
 from kohort.log.rounds import Rounds
+from kohort.log.write_ahead import WriteAhead
 from kohort.offsets.store import OffsetsStore
 from kohort.topics.configs import BrokerSettings, Configs, TopicSettings
 from kohort.topics.names import OFFSETS_TOPIC
@@ -88,10 +89,12 @@ class Life:
         self._unsettled: set[str] = set()  # topics that are made just now
         self._chance = Random(f"{world.seed} life {number}")
         setting = world.setting
+        write_ahead = WriteAhead(DATA, world.files, setting.write_ahead_bytes)
         self.rounds = Rounds(
             durability=setting.durability,
             call_soon=self._call_soon,
-            sync_logs=self._sync_logs,
+            sync_all=self._sync_all,
+            write_ahead=write_ahead,
             seconds=world.schedule.seconds,
         )
         finish_deletions(DATA, world.files)
@@ -116,7 +119,8 @@ class Life:
             node.groups.load(
                 index
                 for index in range(setting.offsets_partitions)
-                if world.files.exists(DATA / f"{OFFSETS_TOPIC}-{index}")
+                if world.files.exists(DATA / (name := f"{OFFSETS_TOPIC}-{index}"))
+                or write_ahead.has_left(name)
             )
 
     def _node(self, node_id: int) -> Node:
@@ -246,7 +250,7 @@ class Life:
     def in_turn(self, callback: Callable[[], None]) -> Timer:
         return self.call_at(self.world.schedule.now_ms(), callback)
 
-    def _sync_logs(
+    def _sync_all(
         self, logs: Sequence[Log], done: Callable[[Sequence[OSError | None]], None]
     ) -> None:
         outcomes: list[OSError | None] = [None] * len(logs)

@@ -68,6 +68,7 @@ class Setting:
     segment_bytes: int
     chaos_ms: int
     faults_ms: int  # how often, about, broker, disk and network fail
+    write_ahead_bytes: int
     night_ms: int  # once all have gone home, the broker is killed after that time
 
     @property
@@ -109,6 +110,7 @@ def draw(seed: int) -> Setting:
         chaos_ms=chance.randint(8_000, 22_000),
         faults_ms=chance.choice([2_000, 5_000, 10_000]),
         night_ms=chance.choice([0, chance.randint(0, 2 * retention_ms)]),
+        write_ahead_bytes=chance.choice([300, 4_096, 1 << 30]),
     )
 
 

@@ -24,7 +24,7 @@ from simulation.network import Link, Request
 from simulation.outsiders import OUTSIDERS
 from simulation.schedule import Schedule
 from simulation.seats import SeatHolder
-from simulation.server import Life
+from simulation.server import DATA, Life
 from simulation.setting import FLEETING, TOPICS, draw
 from simulation.violation import Violation
 
@@ -42,6 +42,8 @@ class World:
         self.chaos_ms = self.setting.chaos_ms if chaos_ms is None else chaos_ms
         self.schedule = Schedule()
         self.files = FaultyFiles()
+        self.files.make_folder(DATA)
+        self.files.sync_folder(DATA.parent)
         self.trace: list[tuple[int, str, str, str, tuple[Any, ...]]] = []
         self.links: dict[Link, None] = {}  # those that the broker knows of
         self.is_calm = False

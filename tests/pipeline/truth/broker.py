@@ -71,7 +71,7 @@ class TruthBroker:
         folder.mkdir(parents=True, exist_ok=True)
         cluster_id = cluster_id_of(folder, self._files, 1)
         self._rounds = Rounds(
-            durability="none", call_soon=partial(schedule.after, 0), sync_logs=self._sync
+            durability="none", call_soon=partial(schedule.after, 0), sync_all=self._sync
         )
         self.topics = Topics(
             folder=folder,

@@ -1,0 +1,108 @@
+"""Commits to many partitions of the offsets topic are durable by one file."""
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from kohort.broker.broker import Broker
+from kohort.broker.config import BrokerConfig
+from kohort.broker.groups.commands import (
+    Command,
+    CommitEntry,
+    ListGroups,
+    OffsetCommit,
+    OffsetFetch,
+)
+from kohort.broker.groups.results import Listed
+from kohort.log.rounds import Durability
+from kohort.log.write_ahead import PREFIX
+from kohort.protocol.errors import ErrorCode
+
+GROUPS = [f"group-{number}" for number in range(20)]
+
+
+@asynccontextmanager
+async def running(folder: Path, durability: Durability = "fsync") -> AsyncIterator[Broker]:
+    broker = Broker(BrokerConfig({}), data_dir=folder, durability=durability)
+    await broker.start("127.0.0.1", 0)
+    try:
+        yield broker
+    finally:
+        await broker.stop()
+
+
+async def ask_all(broker: Broker, commands: Sequence[Command]) -> list[Any]:
+    """All in one turn of the loop."""
+    futures = [asyncio.get_running_loop().create_future() for _ in commands]
+    for command, future in zip(commands, futures, strict=True):
+        broker.node.groups.submit(command, asyncio.Future.set_result, future)
+    return await asyncio.gather(*futures)
+
+
+async def commit(broker: Broker, offset: int) -> None:
+    entry = CommitEntry("orders", 0, offset, -1, None, None)
+    unknown = ErrorCode.illegal_generation
+    commits = [OffsetCommit(group, -1, "", None, [entry], None, unknown) for group in GROUPS]
+    results = await ask_all(broker, commits)
+    assert [list(result.errors) for result in results] == [[ErrorCode.none]] * len(GROUPS)
+
+
+async def committed(broker: Broker) -> list[int]:
+    fetches = [OffsetFetch(group, (("orders", (0,)),), False, None, -1) for group in GROUPS]
+    results = await ask_all(broker, fetches)
+    return [result.topics[0][1][0].offset for result in results]
+
+
+async def list_groups(broker: Broker) -> Listed:
+    listed = asyncio.get_running_loop().create_future()
+    broker.node.groups.submit_to_all(ListGroups((), ()), asyncio.Future.set_result, listed)
+    await asyncio.sleep(0)  # while it is loading, that goes on
+    found: Listed = await listed
+    return found
+
+
+def ahead_in(folder: Path) -> list[Path]:
+    return list(folder.glob(f"{PREFIX}*"))
+
+
+async def lose_their_files(broker: Broker, folder: Path, lost: Path) -> None:
+    """As a power loss leaves it where the system has written of the partitions' files nothing."""
+    shutil.copytree(folder, lost)
+    for partition in lost.glob("__consumer_offsets-*"):
+        shutil.rmtree(partition)
+    assert len(ahead_in(lost)) == 1
+    assert broker.is_running
+
+
+async def test_they_are_there_though_the_partitions_files_were_lost(tmp_path: Path) -> None:
+    data, lost = tmp_path / "data", tmp_path / "lost"
+    async with running(data) as broker:
+        await commit(broker, 1)
+        await commit(broker, 2)
+        await lose_their_files(broker, data, lost)
+    assert ahead_in(data) == []
+    async with running(data) as broker:
+        assert await committed(broker) == [2] * len(GROUPS)
+    async with running(lost) as broker:
+        assert await committed(broker) == [2] * len(GROUPS)
+        assert ahead_in(lost) == []
+
+
+async def test_their_groups_are_listed_though_nobody_has_asked_for_one(tmp_path: Path) -> None:
+    data, lost = tmp_path / "data", tmp_path / "lost"
+    async with running(data) as broker:
+        await commit(broker, 1)
+        await lose_their_files(broker, data, lost)
+    async with running(lost) as broker:
+        while (listed := await list_groups(broker)).error is not ErrorCode.none:
+            assert listed.error is ErrorCode.coordinator_load_in_progress
+        assert {group.group_id for group in listed.groups} == set(GROUPS)
+
+
+async def test_under_durability_os_nothing_is_written_ahead(tmp_path: Path) -> None:
+    async with running(tmp_path, "os") as broker:
+        await commit(broker, 1)
+        assert ahead_in(tmp_path) == []
