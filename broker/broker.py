@@ -29,9 +29,6 @@ from .upkeep import Upkeep
 
 # Where a broker that keeps everything in memory pretends to have its data.
 MEMORY_FOLDER = Path("/memory")
-# What logs that are synced for each commit keep allocated: some five hundred commits. A sync then
-# takes two thirds of the time.
-AHEAD_BYTES = 64 * 1024
 # Kafka notices when it next makes a file; until then a second broker might begin in that place.
 FOLDER_CHECK_MS = 1_000
 
@@ -64,10 +61,8 @@ class Broker:
         if files is None:
             files = ChunkedFiles() if self._in_memory else DiskFiles()
             durability = "none" if self._in_memory else durability
-        has_room = durability == "fsync" and isinstance(files, DiskFiles)
-        log_files = DiskFiles(ahead_bytes=AHEAD_BYTES) if has_room else files
         folder = MEMORY_FOLDER if data_dir is None or self._in_memory else data_dir
-        self._place = Place(folder, files, log_files, durability)
+        self._place = Place(folder, files, durability)
         self._clock = clock or SystemClock()
         self._routes = routes if routes is not None else new_routes()
         self._routes.profile = PROFILES[config.str("kohort.profile")]

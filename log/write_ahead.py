@@ -1,5 +1,5 @@
 """One file for what many logs are given in a round, so that one sync makes all of it durable: to
-sync forty files takes some twenty times as long.
+sync thirty files takes some twenty times as long, or ten times in threads.
 
 What stands in it is in the logs' own files as well, where everybody reads it, but those need not be
 synced yet. It is read only at the next start, if the broker did not come to its end: then logs get

@@ -4,7 +4,8 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from kohort.broker.broker import AHEAD_BYTES, Broker
+from kohort.broker.assembly import AHEAD_BYTES
+from kohort.broker.broker import Broker
 from kohort.broker.config import BrokerConfig
 from kohort.log.rounds import Durability
 
