@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
 from struct import Struct
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from ..protocol.errors import EncodeError
 from ..protocol.writers import PiecesWriter
 from .routes import Route
 
-_correlation_id = Struct(">i").pack
+_correlation_id: Final = Struct(">i").pack
 
 Answer: TypeAlias = bytes | list[bytes]
 """A frame, or the pieces of a large one, which are not worth to be joined."""

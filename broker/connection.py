@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from ..protocol.errors import ProtocolError
 from ..protocol.framing import Framer
@@ -18,21 +18,21 @@ from .call import Call
 from .routes import Route, Routes
 from .shapes import Frame, Numbers, Shape, Shapes
 
-_log = logging.getLogger("kohort.connection")
+_log: Final = logging.getLogger("kohort.connection")
 
 # Requests of one connection whose answers are outstanding; more are left in the socket. Clients
 # keep at most a few (Java's max.in.flight.requests.per.connection is 5, librdkafka's a million).
 # What is asked together (shapes.py) counts once.
-CALLS_IN_FLIGHT_MAX = 4096
+CALLS_IN_FLIGHT_MAX: Final = 4096
 # A client whose answers come to this much in one turn of the loop has had its turn: a few bytes can
 # ask for gigabytes (Fetch), and the others want to be served too.
-TURN_BYTES_MAX = 256 * 1024
+TURN_BYTES_MAX: Final = 256 * 1024
 # What one reading of a socket may bring. asyncio.Protocol would allocate as much for each reading,
 # and give nearly all of it back: more work than the request itself.
-RECEIVE_BYTES_MAX = 256 * 1024
+RECEIVE_BYTES_MAX: Final = 256 * 1024
 # How long a client that has shut down its sending side is waited for, as a silent one by Kafka
 # (connections.max.idle.ms).
-HALF_CLOSED_SECONDS_MAX = 600
+HALF_CLOSED_SECONDS_MAX: Final = 600
 
 
 class Outbox:

@@ -10,7 +10,7 @@ together, one behind the other, are one question with several numbers.
 
 from collections.abc import Callable, Sequence
 from struct import Struct, calcsize
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from ..protocol.errors import UndecodableBody
 
@@ -28,13 +28,13 @@ Frame: TypeAlias = tuple[bytes, int, int]
 """Buffer, start and end of what follows its size."""
 
 # So many requests are decided together at most: twice that brings nothing, and they share a turn.
-RUN_MAX = 32
+RUN_MAX: Final = 32
 
 # What one connection may make us remember: enough for a consumer of two thousand partitions, or
 # for some sixty small requests. When more comes, all is forgotten and learnt anew.
-BYTES_MAX = 64 * 1024
+BYTES_MAX: Final = 64 * 1024
 # What a shape takes besides its bytes, roughly: its message, its command, its answer.
-SHAPE_BYTES = 1024
+SHAPE_BYTES: Final = 1024
 
 
 class Shape(NamedTuple):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from enum import Enum, auto
+from typing import Final
 
 from ..log.log import Log
 from ..offsets.snapshot import SnapshotWriter
@@ -19,7 +20,7 @@ class ShardState(Enum):
 
 
 # As a plain name: looking one up in its enum costs as much as ten calls, and each command asks.
-ACTIVE = ShardState.ACTIVE
+ACTIVE: Final = ShardState.ACTIVE
 
 
 class ServedShard:

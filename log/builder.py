@@ -6,15 +6,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from struct import Struct
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
 from .codecs import compress
 from .header import CRC_START, HEADER_BYTES, LENGTH_END, MAGIC, NO_PRODUCER_ID
 
-_FRONT = Struct(">qiibI")
-_REST = Struct(">hiqqqhii")
+_FRONT: Final = Struct(">qiibI")
+_REST: Final = Struct(">hiqqqhii")
 
 Header = tuple[str, bytes | None]
 
@@ -32,11 +32,11 @@ def varint(number: int) -> bytes:
 
 # All numbers that take one or two bytes, looked up instead of computed: lengths, offset deltas
 # and timestamp deltas are hardly ever larger.
-_TABLED = 8192
-_VARINTS = [bytes((2 * n,)) for n in range(64)] + [
+_TABLED: Final = 8192
+_VARINTS: Final = [bytes((2 * n,)) for n in range(64)] + [
     bytes((2 * n & 0x7F | 0x80, n >> 6)) for n in range(64, _TABLED)
 ]
-_NULL = varint(-1)
+_NULL: Final = varint(-1)
 
 
 class BatchBuilder:

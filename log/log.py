@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 from struct import Struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from .batch import read_header
 from .closed_segments import ClosedSegments
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Log", "LogConfig"]
 
-_APPENDED = Struct(">qii7xi8xq")
+_APPENDED: Final = Struct(">qii7xi8xq")
 
 
 class Log(ClosedSegments):

@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from struct import Struct
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
@@ -20,15 +20,15 @@ from .header import CRC_START
 from .index import SparseIndex
 
 # What a walk holds in memory at once; larger batches are read on their own.
-CHUNK_BYTES = 1024 * 1024
+CHUNK_BYTES: Final = 1024 * 1024
 
 # Kafka counts bytes of a segment in 31 bits, and so does its index and ours.
-SEGMENT_BYTES_MAX = 0x7FFFFFFF
+SEGMENT_BYTES_MAX: Final = 0x7FFFFFFF
 # What is read to find one batch: enough for the stretch between two index entries.
-SEEK_BYTES = 8 * 1024
+SEEK_BYTES: Final = 8 * 1024
 
-_OFFSETS = Struct(">q15xi")
-_STORED_CRC = Struct(">I")
+_OFFSETS: Final = Struct(">q15xi")
+_STORED_CRC: Final = Struct(">I")
 
 
 class Place(NamedTuple):

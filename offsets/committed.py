@@ -12,26 +12,26 @@ of kio here, because each commit pays for it.
 from collections.abc import Iterable
 from struct import Struct
 from struct import error as struct_error
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from .errors import UndecodableRecord, UnencodableRecord
 from .fields import INT64, FieldReader, string_bytes
 
-VERSION_MAX = 4  # Kafka 4.3 refuses what is above
-FLEXIBLE_SINCE = 4
-NO_TIMESTAMP = -1
-NO_LEADER_EPOCH = -1
+VERSION_MAX: Final = 4  # Kafka 4.3 refuses what is above
+FLEXIBLE_SINCE: Final = 4
+NO_TIMESTAMP: Final = -1
+NO_LEADER_EPOCH: Final = -1
 
-_WHAT = "OffsetCommitValue"
-_BARE = Struct(">hqihq")  # v3 with empty metadata, as nearly all commits are
-_BARE_SIZE = _BARE.size
+_WHAT: Final = "OffsetCommitValue"
+_BARE: Final = Struct(">hqihq")  # v3 with empty metadata, as nearly all commits are
+_BARE_SIZE: Final = _BARE.size
 # v4 with empty metadata, and no tag or that of a topic id: what Kafka 4.3 writes.
-_FLEXIBLE_BARE = Struct(">hqibq")
-_NO_TAG = b"\x00"
-_TOPIC_ID_TAG = b"\x01\x00\x10"  # one tag, number 0, of 16 bytes
-_HEAD = Struct(">hqi")
-_OLD_HEAD = Struct(">hq")
-_OLD_TAIL = Struct(">qq")
+_FLEXIBLE_BARE: Final = Struct(">hqibq")
+_NO_TAG: Final = b"\x00"
+_TOPIC_ID_TAG: Final = b"\x01\x00\x10"  # one tag, number 0, of 16 bytes
+_HEAD: Final = Struct(">hqi")
+_OLD_HEAD: Final = Struct(">hq")
+_OLD_TAIL: Final = Struct(">qq")
 
 
 class Committed(NamedTuple):

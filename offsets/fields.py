@@ -6,13 +6,14 @@ carry what a later broker added, and KIP-482 says that a reader steps over them.
 
 from collections.abc import Iterator
 from struct import Struct
+from typing import Final
 
 from .errors import UndecodableRecord, UnencodableRecord
 
-INT8 = Struct(">b")
-INT16 = Struct(">h")
-INT32 = Struct(">i")
-INT64 = Struct(">q")
+INT8: Final = Struct(">b")
+INT16: Final = Struct(">h")
+INT32: Final = Struct(">i")
+INT64: Final = Struct(">q")
 
 STRING_BYTES_MAX = 32_767  # an int16 says the length, and compact strings keep that limit
 UVARINT_BYTES_MAX = 5  # 32 bits in groups of seven

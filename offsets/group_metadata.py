@@ -6,17 +6,17 @@ state, since v3 a member may have an instance id, v4 is flexible. We write v3, a
 
 from struct import Struct
 from struct import error as struct_error
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from .committed import FLEXIBLE_SINCE, NO_TIMESTAMP, VERSION_MAX, value_version
 from .errors import UnencodableRecord
 from .fields import INT16, INT32, FieldReader, string_bytes
 
-NO_TIMEOUT_MS = -1
+NO_TIMEOUT_MS: Final = -1
 
-_WHAT = "GroupMetadataValue"
-_TIMESTAMP_AND_COUNT = Struct(">qi")
-_TIMEOUTS = Struct(">ii")
+_WHAT: Final = "GroupMetadataValue"
+_TIMESTAMP_AND_COUNT: Final = Struct(">qi")
+_TIMEOUTS: Final = Struct(">ii")
 
 
 class MemberMetadata(NamedTuple):

@@ -8,7 +8,7 @@ share and streams groups) pass through as Unknown, byte for byte.
 from collections.abc import Sequence
 from struct import Struct
 from struct import error as struct_error
-from typing import NamedTuple, TypeAlias, cast
+from typing import Final, NamedTuple, TypeAlias, cast
 
 from .committed import Committed, check_committed, committed_value, read_committed
 from .errors import RecordError, UndecodableRecord, UnencodableRecord
@@ -80,8 +80,8 @@ OffsetsRecord: TypeAlias = (
 
 # Type 0 is type 1 in an older hand: Kafka reads it, and has long written only 1.
 _LEGACY_OFFSET, _OFFSET, _GROUP = 0, 1, 2
-_KNOWN_TYPES = tuple(map(INT16.pack, (_LEGACY_OFFSET, _OFFSET, _GROUP)))
-_HEAD = Struct(">hh")  # the type, and the length of the group id that follows
+_KNOWN_TYPES: Final = tuple(map(INT16.pack, (_LEGACY_OFFSET, _OFFSET, _GROUP)))
+_HEAD: Final = Struct(">hh")  # the type, and the length of the group id that follows
 
 # Topics as offset keys have them (length and name), both ways: there are few of them and each is in
 # a great many keys. Begun anew when full, which takes some MiB.
@@ -89,12 +89,12 @@ _TOPICS_MAX = 16_384
 _bytes_of_topic: dict[str, bytes] = {}
 _topic_of_bytes: dict[bytes, str] = {}
 # The keys of the offsets that are committed again and again; some 4 MiB when full.
-_KEYS_MAX = 16_384
-_keys: dict[tuple[str, str, int], bytes] = {}
-_pack_head = _HEAD.pack
-_pack_partition = INT32.pack
-_unpack_head = _HEAD.unpack_from
-_unpack_partition = INT32.unpack
+_KEYS_MAX: Final = 16_384
+_keys: Final[dict[tuple[str, str, int], bytes]] = {}
+_pack_head: Final = _HEAD.pack
+_pack_partition: Final = INT32.pack
+_unpack_head: Final = _HEAD.unpack_from
+_unpack_partition: Final = INT32.unpack
 
 
 def encode(record: OffsetsRecord) -> tuple[bytes, bytes | None]:

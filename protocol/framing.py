@@ -7,11 +7,12 @@ announces.
 
 from io import BytesIO
 from struct import Struct
+from typing import Final
 
 from .errors import FrameTooLarge, InvalidFrameSize, ProtocolError
 
-SIZE = Struct(">i")
-_size_at = SIZE.unpack_from
+SIZE: Final = Struct(">i")
+_size_at: Final = SIZE.unpack_from
 MIB = 1024 * 1024
 
 FRAME_BYTES_MAX = 100 * MIB

@@ -32,7 +32,7 @@ class RequestHeader(NamedTuple):
     """Where the body begins in the buffer."""
 
 
-_new = tuple.__new__
+_new: Final = tuple.__new__
 
 
 def read_request_header(buffer: bytes, start: int, end: int) -> RequestHeader:

@@ -197,7 +197,7 @@ class FaultyFiles(MemoryFiles):
                 self._durable_folders.discard(path)
                 for inside in [p for p in self._durable_names if p.is_relative_to(path)]:
                     del self._durable_names[inside]
-        for path, content in self.contents.items():
+        for path, content in tuple(self.contents.items()):
             # A folder that was renamed takes along what was durable inside it.
             carried = path.is_relative_to(folder) and any(
                 content is known for known in self._durable_names.values()

@@ -16,7 +16,7 @@ TESTS = (
     "tests/broker",
     "tests/clients/test_commits.py",
     "tests/clients/test_groups.py",
-    "tests/crash",
+    "tests/crash/test_acknowledged_commits_survive.py",
     "tests/log",
     "tests/offsets",
     "tests/parity",

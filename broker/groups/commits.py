@@ -3,6 +3,8 @@
 Upstream: OffsetMetadataManager.commitOffset, ClassicGroup.validateOffsetCommit.
 """
 
+from typing import Final
+
 from ...offsets.committed import committed_value, with_offsets
 from ...offsets.records import OffsetCommitted, OffsetsRecord
 from ...protocol.errors import ErrorCode
@@ -14,11 +16,11 @@ from .states import COMPLETING, EMPTY, PREPARING, STABLE
 from .telling import tell_created, tell_rejected
 from .turn import Outcome, Shard, make, outcome_of
 
-_NONE = ErrorCode.none
-_TOO_LARGE = ErrorCode.offset_metadata_too_large
+_NONE: Final = ErrorCode.none
+_TOO_LARGE: Final = ErrorCode.offset_metadata_too_large
 # The answer when all went well, by the number of entries. Clients commit what they are assigned,
 # so few numbers occur; longer requests than this are answered by a fresh one.
-_ALL_WELL = tuple(CommitDone((_NONE,) * count) for count in range(257))
+_ALL_WELL: Final = tuple(CommitDone((_NONE,) * count) for count in range(257))
 
 
 def decide_commit(shard: Shard, command: OffsetCommit, ticket: int, now: int) -> Outcome:

@@ -6,7 +6,7 @@ records nobody may ask: the runtime does both in one breath. Read states.py firs
 """
 
 from collections.abc import Callable, Iterator, Mapping, Set
-from typing import Any
+from typing import Any, Final
 
 from ...offsets.causes import Cause
 from ...offsets.records import (
@@ -57,7 +57,7 @@ from .voice import UNHEARD, EventType, Voice, Why
 
 __all__ = ["Coordinator", "Outcome", "Reply"]
 
-_DECIDE: Mapping[type, Callable[[Shard, Any, int, int], Outcome]] = {
+_DECIDE: Final[Mapping[type, Callable[[Shard, Any, int, int], Outcome]]] = {
     JoinGroup: decide_join,
     SyncGroup: decide_sync,
     Heartbeat: decide_heartbeat,

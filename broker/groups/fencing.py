@@ -1,12 +1,14 @@
 """Who may act? The ids in a request against those of the group."""
 
+from typing import Final
+
 from ...protocol.errors import ErrorCode
 from .group import Group
 from .voice import EventType
 
-_NONE = ErrorCode.none
-_UNKNOWN = ErrorCode.unknown_member_id
-_FENCED = ErrorCode.fenced_instance_id
+_NONE: Final = ErrorCode.none
+_UNKNOWN: Final = ErrorCode.unknown_member_id
+_FENCED: Final = ErrorCode.fenced_instance_id
 
 
 def standing(

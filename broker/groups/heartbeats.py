@@ -3,6 +3,8 @@
 Upstream: classicGroupHeartbeat, expireClassicGroupMemberHeartbeat.
 """
 
+from typing import Final
+
 from ...offsets.causes import Cause
 from ...protocol.errors import ErrorCode
 from .commands import Heartbeat
@@ -14,11 +16,11 @@ from .states import COMPLETING, HEARTBEAT, STABLE
 from .turn import Outcome, Shard, Turn, outcome_of
 from .voice import EventType, Why
 
-_NONE = ErrorCode.none
-_ALIVE = {state: HeartbeatDone(error) for state, error in HEARTBEAT.items()}
-_INVALID_GROUP = HeartbeatDone(ErrorCode.invalid_group_id)
-_UNKNOWN = HeartbeatDone(ErrorCode.unknown_member_id)
-_ILLEGAL_GENERATION = HeartbeatDone(ErrorCode.illegal_generation)
+_NONE: Final = ErrorCode.none
+_ALIVE: Final = {state: HeartbeatDone(error) for state, error in HEARTBEAT.items()}
+_INVALID_GROUP: Final = HeartbeatDone(ErrorCode.invalid_group_id)
+_UNKNOWN: Final = HeartbeatDone(ErrorCode.unknown_member_id)
+_ILLEGAL_GENERATION: Final = HeartbeatDone(ErrorCode.illegal_generation)
 
 
 def decide_heartbeat(shard: Shard, command: Heartbeat, ticket: int, now: int) -> Outcome:

@@ -3,6 +3,8 @@
 Upstream: GroupMetadataManager.classicGroupJoin and what it calls.
 """
 
+from typing import Final
+
 from ...offsets.causes import Cause
 from ...protocol.errors import ErrorCode
 from ...protocol.fields import STRING_BYTES_MAX
@@ -21,8 +23,8 @@ from .turn import Outcome, Shard, Turn
 from .voice import EventType, Why
 from .voting import supports
 
-_NONE = ErrorCode.none
-_JOIN_RECEIVED = EventType.JOIN_RECEIVED
+_NONE: Final = ErrorCode.none
+_JOIN_RECEIVED: Final = EventType.JOIN_RECEIVED
 
 
 def decide_join(shard: Shard, command: JoinGroup, ticket: int, now: int) -> Outcome:

@@ -3,7 +3,7 @@
 Upstream: GroupMetadataManager.prepareRebalance, completeClassicGroupJoin and their timers.
 """
 
-from typing import Any
+from typing import Any, Final
 
 from ...offsets.causes import Cause
 from ...protocol.errors import ErrorCode
@@ -16,7 +16,7 @@ from .turn import Turn, make
 from .voice import EventType, Why, listed
 from .voting import elect
 
-_NONE = ErrorCode.none
+_NONE: Final = ErrorCode.none
 
 # --- beginning one
 

@@ -71,6 +71,7 @@ of the map in the same breath, and whoever asks later finds it unknown, or no co
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import Final
 
 from ...protocol.errors import ErrorCode
 
@@ -86,13 +87,13 @@ class State(StrEnum):
 
 
 # As plain names, since looking one up in its enum costs as much as a heartbeat may.
-EMPTY = State.EMPTY
-PREPARING = State.PREPARING_REBALANCE
-COMPLETING = State.COMPLETING_REBALANCE
-STABLE = State.STABLE
-DEAD = State.DEAD
+EMPTY: Final = State.EMPTY
+PREPARING: Final = State.PREPARING_REBALANCE
+COMPLETING: Final = State.COMPLETING_REBALANCE
+STABLE: Final = State.STABLE
+DEAD: Final = State.DEAD
 
-MAY_FOLLOW: Mapping[State, frozenset[State]] = {
+MAY_FOLLOW: Final[Mapping[State, frozenset[State]]] = {
     EMPTY: frozenset({PREPARING, DEAD}),
     PREPARING: frozenset({EMPTY, COMPLETING, DEAD}),
     COMPLETING: frozenset({PREPARING, STABLE, DEAD}),
@@ -101,7 +102,7 @@ MAY_FOLLOW: Mapping[State, frozenset[State]] = {
 }
 
 # What a member of this generation hears. Empty and Dead have no members.
-HEARTBEAT: Mapping[State, ErrorCode] = {
+HEARTBEAT: Final[Mapping[State, ErrorCode]] = {
     PREPARING: ErrorCode.rebalance_in_progress,
     COMPLETING: ErrorCode.none,
     STABLE: ErrorCode.none,

@@ -3,6 +3,8 @@
 Upstream: GroupMetadataManager.classicGroupSync.
 """
 
+from typing import Final
+
 from ...offsets.causes import Cause
 from ...protocol.errors import ErrorCode
 from .commands import SyncGroup
@@ -14,7 +16,7 @@ from .states import COMPLETING, EMPTY, PREPARING, STABLE
 from .turn import NOTHING, Outcome, Shard, Turn, make, outcome_of
 from .voice import EventType, Why, listed
 
-_NONE = ErrorCode.none
+_NONE: Final = ErrorCode.none
 
 
 def decide_sync(shard: Shard, command: SyncGroup, ticket: int, now: int) -> Outcome:

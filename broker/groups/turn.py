@@ -1,7 +1,7 @@
 """One call of the coordinator: what it may look at, and what it has decided so far."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ...offsets.records import GroupStored, OffsetsRecord
 from ...offsets.table import OffsetsTable
@@ -27,10 +27,10 @@ class Outcome(NamedTuple):
     replies: tuple[Reply, ...]
 
 
-NOTHING = Outcome((), ())
+NOTHING: Final = Outcome((), ())
 
 # Where a microsecond counts: a NamedTuple's own __new__ is a Python function, this one is not.
-make = tuple.__new__
+make: Final = tuple.__new__
 
 
 def outcome_of(ticket: int, result: Result, records: tuple[OffsetsRecord, ...] = ()) -> Outcome:

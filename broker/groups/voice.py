@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Mapping, MutableMapping
 from enum import StrEnum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from ...offsets.causes import Cause
 from ...protocol.errors import ErrorCode
@@ -17,12 +17,12 @@ from .states import State
 if TYPE_CHECKING:
     from .group import Group
 
-_log = logging.getLogger("kohort.groups")
+_log: Final = logging.getLogger("kohort.groups")
 
 
-NO_DETAIL: Mapping[str, str] = MappingProxyType({})
+NO_DETAIL: Final[Mapping[str, str]] = MappingProxyType({})
 # All the members of a group join at once; a NamedTuple's own __new__ is a Python function.
-_new = tuple.__new__
+_new: Final = tuple.__new__
 
 
 class EventType(StrEnum):
@@ -164,7 +164,7 @@ class Voice(logging.LoggerAdapter[logging.Logger]):
 
 
 # For a coordinator that is on its own, as in tests: lines without a prefix, events to nobody.
-UNHEARD = Voice()
+UNHEARD: Final = Voice()
 
 
 def listed(texts: Any) -> str:
