@@ -96,7 +96,6 @@ class Assembly:
         closing.callback(waits.close)
         topics = self._topics(timers)
         closing.callback(topics.close)
-        closing.callback(self.write_ahead.close)
         if keeps_events:
             self._events = self._event_log(cluster_id)
         cluster = Cluster(cluster_id, topics)
@@ -119,6 +118,8 @@ class Assembly:
                 readable=readable,
                 groups=groups,
             )
+        # Before all others let go of the logs.
+        closing.callback(self.write_ahead.close)
         topics.on_deleted = cluster.topic_deleted
         return cluster
 

@@ -190,10 +190,14 @@ class Broker:
         """Make the data folder where there is none, and take it for this process."""
         if self._in_memory:
             self._place.files.make_folder(self._place.folder)
+            self._place.files.sync_folder(self._place.folder.parent)
             return
-        if not self._place.folder.exists():
-            self._place.folder.mkdir(parents=True, exist_ok=True)
-            DiskFiles().sync_folder(self._place.folder.parent)
+        new = [
+            each for each in (self._place.folder, *self._place.folder.parents) if not each.exists()
+        ]
+        self._place.folder.mkdir(parents=True, exist_ok=True)
+        for each in new:
+            DiskFiles().sync_folder(each.parent)
         self._lock = lock_folder(self._place.folder, self._place.files)
         self._closing.callback(self._lock.release)
         check_registry(self._place.folder, self._place.files)

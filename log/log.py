@@ -1,6 +1,7 @@
 """A partition's log: segments of batches, appended at the end, read from any offset.
 One thread appends and reads; sync() may run in another beside it. Nothing below
-`synced_offset` is ever lost, and no byte is written behind one that failed.
+`synced_offset` is ever lost, though it may so far be durable only in what was written ahead
+(write_ahead.py), and no byte is written behind one that failed.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ class Log(ClosedSegments):
         self.write_ahead = write_ahead
         self._read_only = read_only
         self._folder_dirty = False
-        # Up to where its own files are synced, and what was written ahead of that. Each is set
-        # by one thread alone.
+        # Up to where its own files are synced, which a thread may raise, and up to where it was
+        # written ahead of that.
         self._synced_offset = self._ahead_offset = 0
 
     @classmethod
@@ -75,7 +76,8 @@ class Log(ClosedSegments):
         config = config or LogConfig()
         log = cls(folder, files, config, read_only=read_only, write_ahead=write_ahead)
         log._deleted_before = start_offset
-        log._load(recovery_point, sync=log.config.sync_at_open and not read_only)
+        must_last = write_ahead is not None and write_ahead.has_left(folder.name)
+        log._load(recovery_point, sync=(config.sync_at_open or must_last) and not read_only)
         if write_ahead is not None:
             write_ahead.restore(log)
         log._synced_offset = log.end_offset
@@ -100,6 +102,15 @@ class Log(ClosedSegments):
     def _keep_synced(self, offset: int) -> None:
         self._synced_offset = min(self._synced_offset, offset)
         self._ahead_offset = min(self._ahead_offset, offset)
+
+    def write_again(self, offset: int) -> None:
+        """What the active segment has from `offset` on: where a sync has failed the system may have
+        forgotten that it is still to be written. Raises OSError."""
+        for segment in self._segments[-1:]:
+            if (place := segment.place_of(offset)) is not None:
+                file = segment.opened()
+                file.rewrite(place.position, file.read(place.position, segment.size))
+                segment.dirty = True
 
     def _load(self, recovery_point: int, *, sync: bool) -> None:
         self.openings += 1
@@ -157,7 +168,7 @@ class Log(ClosedSegments):
             full.opened().truncate(full.size)  # gives back what was allocated ahead
             full.dirty = True
             if self.config.sync_at_open:
-                self.sync(raises=False)  # the round that it is in may still be refused
+                self.sync(up_to=0)  # the round that it is in may still be refused
         else:
             self.files.make_folder(self.folder)
         segment = self._segment(self.end_offset)
@@ -183,8 +194,9 @@ class Log(ClosedSegments):
             return LogFailed(f"{self.folder} was opened for reading only")
         return LogFailed(f"{self.folder} takes nothing after: {self.failed}")
 
-    def sync(self, *, raises: bool = True) -> None:
-        """Makes all that was appended before durable, and only then `raises` `synced_offset`.
+    def sync(self, *, up_to: int | None = None) -> None:
+        """Makes all that was appended before durable, and only then raises `synced_offset`, to
+        `up_to` at most.
 
         May run in another thread while append goes on. On OSError the log is `failed`: the
         system may have dropped what it could not write, so a second sync would prove nothing.
@@ -206,34 +218,43 @@ class Log(ClosedSegments):
                 self._folder_dirty |= folder_dirty  # synced bytes without a name are lost
                 self.failed = error
                 raise
-            if raises:
-                self._synced_offset = end_offset
+            synced_offset = end_offset if up_to is None else min(up_to, end_offset)
+            self._synced_offset = max(self._synced_offset, synced_offset)
 
     def recover(self) -> None:
         """After a failure: opens the files again and cuts off everything that was never synced.
+        What was written ahead is given back: a second sync of the file would prove nothing.
 
-        Whoever was refused will not find its bytes later, and what was acknowledged after a
-        sync is there. Raises OSError while the disk still refuses; the log then stays failed.
+        Whoever was refused will not find its bytes later, and what was acknowledged is there.
+        Raises OSError while the disk still refuses; the log then stays failed.
         """
         with self._syncing:
             for segment in self._segments:
                 with suppress(OSError):
                     segment.close()
             self.failed = None
-        try:
-            self._load(self.synced_offset, sync=False)
-            if self.end_offset < self.synced_offset and self.write_ahead is not None:
-                self.write_ahead.restore(self)
-            if self.end_offset < self.synced_offset:
-                raise LogFailed(f"{self.folder} lost synced bytes: it was changed under us")
-            self.truncate_to(max(self.start_offset, self.synced_offset))
-            if self._segments:
-                # What an earlier try has cut and could not sync looks as if it had never been.
-                self._segments[-1].dirty = self._folder_dirty = True
-            self.sync()
-        except (OSError, LogError) as error:
-            self.failed = error if isinstance(error, OSError) else LogFailed(str(error))
-            raise
+            durable_offset, synced_offset = self.synced_offset, self._synced_offset
+            try:
+                self._load(synced_offset, sync=False)
+                if self.end_offset < synced_offset:
+                    raise LogFailed(f"{self.folder} lost synced bytes: it was changed under us")
+                self._cut_to(synced_offset)
+                if self.write_ahead is not None and synced_offset < durable_offset:
+                    self.write_ahead.give_back(self)
+                    if self.end_offset < durable_offset:
+                        raise LogFailed(f"{self.folder} lost what was written ahead of it")
+                    self._cut_to(durable_offset)
+                self.sync()
+            except (OSError, LogError) as error:
+                self._ahead_offset = durable_offset
+                self.failed = error if isinstance(error, OSError) else LogFailed(str(error))
+                raise
+
+    def _cut_to(self, offset: int) -> None:
+        self.truncate_to(max(self.start_offset, offset))
+        if self._segments:
+            # What an earlier try has cut and could not sync looks as if it had never been.
+            self._segments[-1].dirty = self._folder_dirty = True
 
     def truncate_to(self, offset: int) -> None:
         """Cuts off every batch that reaches `offset` or beyond.
@@ -299,6 +320,8 @@ class Log(ClosedSegments):
         if self.failed is None and self._syncing.acquire(blocking=False):
             try:
                 synced = self.config.sync_at_open
+                if self._synced_offset < self.synced_offset:
+                    self.sync(up_to=self.synced_offset)
                 write_survey(self.folder, self.files, self._segments, synced=synced)
             finally:
                 self._syncing.release()

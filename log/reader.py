@@ -25,7 +25,7 @@ class LogReader:
         self._deleted_before = 0
         self._segments: list[Segment] = []
         self._reading: Segment | None = None
-        self._syncing = threading.Lock()  # held while files are synced, closed or cut
+        self._syncing = threading.RLock()  # held while files are synced, closed or cut
         self._walks = 0
 
     @property

@@ -218,14 +218,16 @@ class Rounds:
         chosen = {
             log: gathered
             for log, gathered in round_.items()
-            if log.write_ahead is ahead and log.synced_offset == gathered.base_offset
+            if gathered.written
+            and log.write_ahead is ahead
+            and log.synced_offset == gathered.base_offset
         }
         if len(chosen) < 2:
             return {}
         try:
             ahead.write((log, batch) for log, each in chosen.items() for batch in each.written)
         except OSError as error:
-            ahead.fail(error, self._sync_all)
+            ahead.fail(error)
             return {}
         return chosen
 
@@ -271,10 +273,9 @@ class Rounds:
                 log.written_ahead(gathered.end_offset)
             else:
                 log.refuse(gathered.base_offset, error)
-        if error is None:
-            ahead.make_room(self._sync_all)
-        else:
-            ahead.fail(error, self._sync_all)
+        if error is not None:
+            ahead.fail(error)
+        ahead.make_room(self._sync_all)
 
     def _tell_idle(self) -> None:
         if self._on_idle and not self._gathering and not self._syncing:

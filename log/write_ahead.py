@@ -2,9 +2,9 @@
 sync thirty files takes some twenty times as long, or ten times in threads.
 
 What stands in it is in the logs' own files as well, where everybody reads it, but those need not be
-synced yet. It is read only at the next start, if the broker did not come to its end: then logs get
-back what a power loss took from them. When it is full another is begun, and it goes once the logs
-have synced their files. A broker that was stopped leaves none.
+synced yet. It is read when a log has lost what was acknowledged: at the start after a power loss,
+or when its own file could not be synced. When it is full another is begun, and it goes once the
+logs have synced their files. A broker that was stopped leaves none.
 
 A file is entries: size and CRC-32C of what follows, then of each batch the name of its log's
 folder and the batch itself. One that is torn ends the file: nobody was told of it.
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["BYTES_MAX", "PREFIX", "Durable", "SyncAll", "WriteAhead"]
 
 PREFIX: Final = "write-ahead."
-# Then another file is begun. A start after a crash reads two of this size at most, some 20 ms; and
+# Then another file is begun. A start after a crash reads two of this size at most, 75 ms each, and
 # the forty syncs that end one come once in a hundred thousand commits.
 BYTES_MAX: Final = 16 * 1024 * 1024
 
@@ -62,27 +62,30 @@ class WriteAhead:
         self._files = files
         self._bytes_max = bytes_max
         self.is_usable = True
-        """Not after a failure: then each log syncs its own file, until the next start."""
+        """Not after a failure, until all logs have synced their own files: as long each does."""
         self._file: File | None = None
         self._durable_bytes = 0  # of the file
-        # The logs that the file has batches of, by the names of their folders.
+        # Of which logs our files are needed, by the names of their folders: those that are syncing
+        # their own files just now, so that what was full before can go, and all others.
+        self._retiring: dict[str, Log] | None = None
         self._logs: dict[str, Log] = {}
-        # Those of the file before, while they sync their own.
-        self._syncing: dict[str, Log] | None = None
-        # What a crash has left, by the folder's name of its log, and where.
+        # What a crash has left, by the folder's name of its log.
         self._left: dict[str, list[bytes]] = {}
-        self._left_in = [folder / f"{PREFIX}{number}" for number in self._numbers()]
-        self._number = max(self._numbers(), default=0)
+        self._left_in = self._paths()
+        numbers = [int(path.name.split(".")[1]) for path in self._left_in]
+        self._number = max(numbers, default=0)
         for path in self._left_in:
-            for name, batch in _batches(files.read_bytes(path)):
+            for name, batch in self._read(path):
                 self._left.setdefault(name, []).append(batch)
         if not self._left:
             self._let_go_of_left()
 
-    def _numbers(self) -> list[int]:
+    def _paths(self) -> list[Path]:
+        """The files that are there, the oldest first."""
         names = (each for each in self._files.list(self._folder) if each.startswith(PREFIX))
         numbers = (each.removeprefix(PREFIX) for each in names)
-        return sorted(int(number) for number in numbers if number.isdecimal())
+        found = sorted(int(number) for number in numbers if number.isdecimal())
+        return [self._folder / f"{PREFIX}{number}" for number in found]
 
     @property
     def _path(self) -> Path:
@@ -98,6 +101,7 @@ class WriteAhead:
             self._logs[log.folder.name] = log
             name = log.folder.name.encode()
             parts += (_NAME.pack(len(name)), name, batch)
+        assert parts, "an entry of nothing would end the file"
         body = b"".join(parts)
         (self._file or self._begun()).append(_ENTRY.pack(len(body), crc32c(body)) + body)
 
@@ -109,45 +113,16 @@ class WriteAhead:
         return self._file
 
     def sync(self) -> None:
-        """May run in another thread; nothing is written meanwhile. Raises OSError: then call
-        `fail`."""
+        """May run in another thread; nothing else is called meanwhile but what ends a retirement.
+        Raises OSError: then call `fail`."""
         assert self._file is not None, "nothing was written"
         self._file.sync()
         self._durable_bytes = self._file.size
 
-    def make_room(self, sync_all: SyncAll) -> None:
-        """Nothing is being written or synced: if the file is full, begin another."""
-        if self._file is not None and self._file.size >= self._bytes_max:
-            self._retire(sync_all)
-
-    def _retire(self, sync_all: SyncAll) -> None:
-        """The logs sync their own files, and then this one goes. While the one before is still on
-        its way it may grow."""
-        if self._file is None or self._syncing is not None:
-            return
-        self._file.close()
-        self._file = None
-        path = self._path
-        logs, self._logs = self._logs, {}
-        self._syncing = logs
-
-        def done(outcomes: Sequence[OSError | None]) -> None:
-            if self._syncing is not logs:
-                return  # closed meanwhile
-            self._syncing = None
-            if any(outcomes):
-                self.is_usable = False  # the file is needed at the next start
-            else:
-                self._remove([path])
-            if not self.is_usable:
-                self._retire(sync_all)
-
-        sync_all(list(logs.values()), done)
-
-    def fail(self, error: OSError, sync_all: SyncAll) -> None:
+    def fail(self, error: OSError) -> None:
         """Writing or syncing has failed. Who is refused must not find it later, so what was not
-        synced goes."""
-        _log.error("%s failed, each log syncs its own file from now on: %s", self._path, error)
+        synced goes: now, or with the file, once all logs have synced their own."""
+        _log.error("%s failed, each log syncs its own file for now: %s", self._path, error)
         self.is_usable = False
         if self._file is not None:
             try:
@@ -155,25 +130,62 @@ class WriteAhead:
                 self._file.sync()
             except OSError as refusal:
                 _log.error("%s may have what was refused: %s", self._path, refusal)
-        self._retire(sync_all)
+
+    def make_room(self, sync_all: SyncAll) -> None:
+        """Nothing is being written or synced here: if the file is full, or has failed, let the
+        logs sync their own files, and then it goes. One at a time; the next may grow meanwhile."""
+        is_full = self._file is not None and self._file.size >= self._bytes_max
+        if self._retiring is not None or (self.is_usable and not is_full):
+            return
+        if not any(log.failed for log in self._logs.values()):
+            self._retire(sync_all)
+
+    def _retire(self, sync_all: SyncAll) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+        paths = self._own_paths()
+        logs, self._logs = self._logs, {}
+        self._retiring = logs
+
+        def done(outcomes: Sequence[OSError | None]) -> None:
+            if self._retiring is not logs:
+                return  # closed meanwhile
+            self._retiring = None
+            if any(outcomes):
+                # What was written ahead of it is needed: to recover it, or at the next start.
+                self.is_usable = False
+                self._logs = logs | self._logs
+            else:
+                self._remove(paths)
+                self.is_usable = self.is_usable or self._file is None
+
+        if logs:
+            sync_all([_OwnFiles(log) for log in logs.values()], done)
+        else:
+            done(())
 
     def close(self) -> None:
         """The logs, which are still open, sync their own files; then nothing is left to be read.
         What could not be synced is left to the next start."""
-        logs = (self._syncing or {}) | self._logs
-        self._logs, self._syncing = {}, None
+        logs = (self._retiring or {}) | self._logs
+        self._logs, self._retiring = {}, None
         if self._file is not None:
             self._file.close()
             self._file = None
         try:
             for log in logs.values():
+                if log.failed is not None:
+                    self._logs = {log.folder.name: log}
+                    log.recover()
                 log.sync()
         except OSError as error:
-            _log.error("%s stays, for %s", self._path, error)
-            return
-        left = {path.name for path in self._left_in}
-        names = (f"{PREFIX}{number}" for number in self._numbers())
-        self._remove([self._folder / name for name in names if name not in left])
+            _log.error("What was written ahead in %s stays, for: %s", self._folder, error)
+        else:
+            self._remove(self._own_paths())
+
+    def _own_paths(self) -> list[Path]:
+        return [path for path in self._paths() if path not in self._left_in]
 
     # --- reading
 
@@ -182,41 +194,67 @@ class WriteAhead:
         return name in self._left
 
     def restore(self, log: Log) -> None:
-        """Give the log what it has lost, and make it durable there. Raises OSError; then it may be
-        tried again."""
+        """The log was opened: give it what a crash took, and make it durable there. Raises OSError;
+        then it may be tried again."""
         name = log.folder.name
-        batches = self._left.get(name, [])
-        if name in self._logs or (self._syncing and name in self._syncing):
-            paths = [self._folder / f"{PREFIX}{number}" for number in self._numbers()]
-            found = (each for path in paths for each in _batches(self._files.read_bytes(path)))
-            batches = [batch for of, batch in found if of == name]
-        restored = 0
-        for batch in batches:
-            base_offset, _ = _BATCH.unpack_from(batch)
-            if base_offset > log.end_offset:
-                _log.error(
-                    "%s: its records %d to %d are lost: it was changed under the broker",
-                    log.folder,
-                    log.end_offset,
-                    base_offset - 1,
-                )
-                log.end_offset = base_offset
-            if base_offset == log.end_offset:
-                log.append(batch)
-                restored += 1
-        if restored:
-            _log.info("%s: batches that a crash took and are back: %d", log.folder, restored)
-        if batches:
+        if name in self._left:
+            batches = self._left[name]
+            base_offset, _ = _BATCH.unpack_from(batches[0])
+            log.write_again(base_offset)  # an earlier start may have failed to sync it
+            _give_back(log, batches)
             log.sync()
-        if self._left.pop(name, None) and not self._left:
-            self._let_go_of_left()
+            del self._left[name]
+            if not self._left:
+                self._let_go_of_left()
+        for logs in (self._logs, self._retiring or {}):
+            if name in logs:
+                logs[name] = log  # it is another one from now on
+                self.give_back(log)
+
+    def give_back(self, log: Log) -> None:
+        """Give the log what it has lost since the start. Raises OSError."""
+        name = log.folder.name
+        if name in self._logs or (self._retiring and name in self._retiring):
+            found = (each for path in self._own_paths() for each in self._read(path))
+            _give_back(log, [batch for of, batch in found if of == name])
+
+    def _read(self, path: Path) -> Iterator[tuple[str, bytes]]:
+        """The name of a log's folder and one of its batches, as they were written."""
+        data = self._files.read_bytes(path)
+        start = 0
+        while len(data) - start > _ENTRY.size:
+            size, crc = _ENTRY.unpack_from(data, start)
+            at = start + _ENTRY.size
+            end = at + size
+            if not at < end <= len(data) or crc32c(memoryview(data)[at:end]) != crc:
+                break
+            while at < end:
+                (length,) = _NAME.unpack_from(data, at)
+                at += _NAME.size
+                name = data[at : at + length].decode()
+                at += length
+                _, size = _BATCH.unpack_from(data, at)
+                yield name, data[at : at + LENGTH_END + size]
+                at += LENGTH_END + size
+            start = end
+        # Zeros are room that was allocated ahead.
+        if path in self._left_in and data.count(0, start) != len(data) - start:
+            self._keep(path, data[start:])
+
+    def _keep(self, path: Path, torn: bytes) -> None:
+        aside = path.with_name(f"{path.name}.cut")
+        _log.warning(
+            "%s: its last %d bytes are torn. They are kept in %s", path, len(torn), aside.name
+        )
+        self._files.replace(aside, torn)
 
     def _let_go_of_left(self) -> None:
         paths, self._left_in = self._left_in, []
         self._remove(paths)
 
     def _remove(self, paths: Sequence[Path]) -> None:
-        """What it has is in the logs' own files, so it does no harm where it stays."""
+        """All of it is durable in the logs' own files. Where one stays, the next start passes over
+        it: the logs are longer by then."""
         if not paths:
             return
         try:
@@ -227,22 +265,30 @@ class WriteAhead:
             _log.warning("%s cannot be removed: %s", paths[0], error)
 
 
-def _batches(data: bytes) -> Iterator[tuple[str, bytes]]:
-    """The name of a log's folder and one of its batches, as they were written."""
-    start = 0
-    while len(data) - start > _ENTRY.size:
-        size, crc = _ENTRY.unpack_from(data, start)
-        at = start + _ENTRY.size
-        end = at + size
-        # Zeros are room that was allocated ahead.
-        if not at < end <= len(data) or crc32c(memoryview(data)[at:end]) != crc:
-            return
-        while at < end:
-            (length,) = _NAME.unpack_from(data, at)
-            at += _NAME.size
-            name = data[at : at + length].decode()
-            at += length
-            _, size = _BATCH.unpack_from(data, at)
-            yield name, data[at : at + LENGTH_END + size]
-            at += LENGTH_END + size
-        start = end
+class _OwnFiles:
+    """A log whose own files sync what so far is only written ahead."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._durable_offset = log.synced_offset
+
+    def sync(self) -> None:
+        # A round may be under way, which can be refused yet: what is beyond is not told of.
+        self._log.sync(up_to=self._durable_offset)
+        if self._log.closed:
+            self._log.close()  # the files that were opened for it
+
+
+def _give_back(log: Log, batches: Iterable[bytes]) -> None:
+    given = 0
+    for batch in batches:
+        base_offset, _ = _BATCH.unpack_from(batch)
+        if base_offset > log.end_offset:
+            lost = f"{log.end_offset} to {base_offset - 1}"
+            _log.error("%s: its records %s are lost: it was changed", log.folder, lost)
+            log.end_offset = base_offset
+        if base_offset == log.end_offset:
+            log.append(batch)
+            given += 1
+    if given:
+        _log.info("%s: batches that it had lost and are back: %d", log.folder, given)

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..broker.broker import MEMORY_FOLDER
+from ..log.write_ahead import PREFIX
+from ..topics.names import OFFSETS_TOPIC
 from .asked import nearest
 from .faulty_files import Fault, FaultyFiles
 
@@ -173,6 +175,7 @@ class Disk:
         return [
             (operation, str(path.relative_to(MEMORY_FOLDER)))
             for (operation, _), path in zip(files.operations, files.paths, strict=False)
+            if path.is_relative_to(MEMORY_FOLDER)
         ]
 
     def take_unused(self) -> list[str]:
@@ -195,9 +198,12 @@ class Disk:
 
 
 def _place(topic: str | None, partition: int | None) -> Callable[[Path], bool]:
-    """Whether a path is the folder of such a partition, or in one."""
+    """Whether a path is the folder of such a partition, or in one; what is written ahead of groups'
+    partitions is each one's."""
 
     def is_of(name: str) -> bool:
+        if name.startswith(PREFIX):
+            return topic == OFFSETS_TOPIC
         found, _, index = name.rpartition("-")
         return found == topic and index.isdigit() and partition in (None, int(index))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import random
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -65,6 +66,7 @@ class FaultyFiles(MemoryFiles):
         self._durable_bytes: dict[int, bytes] = {}
         self._pending: dict[int, list[tuple[int, bytes | None]]] = {}
         self._contents_by_id: dict[int, bytearray] = {}  # keeps ids unique
+        self._noting = threading.Lock()  # files are synced in threads
 
     def fail(
         self,
@@ -142,13 +144,34 @@ class FaultyFiles(MemoryFiles):
     # what files report
 
     def pend(self, content: bytearray, position: int, data: bytes | None) -> None:
-        self._contents_by_id[id(content)] = content
-        self._pending.setdefault(id(content), []).append((position, data))
+        with self._noting:
+            self._contents_by_id[id(content)] = content
+            self._pending.setdefault(id(content), []).append((position, data))
 
     def settle(self, content: bytearray) -> None:
         self._contents_by_id[id(content)] = content
         self._durable_bytes[id(content)] = bytes(content)
         self._pending.pop(id(content), None)
+
+    def sync(self, content: bytearray) -> None:
+        """What is pending is durable from now on."""
+        with self._noting:
+            self._contents_by_id[id(content)] = content
+            data = bytearray(self._durable_bytes.get(id(content), b""))
+            for position, written in self._pending.get(id(content), ()):
+                if written is None:
+                    del data[position:]
+                else:
+                    data.extend(bytes(max(0, position - len(data))))
+                    data[position : position + len(written)] = written
+            self._durable_bytes[id(content)] = bytes(data)
+            self._pending.pop(id(content), None)
+
+    def forget(self, content: bytearray) -> None:
+        """As Linux: what a sync could not write is not written by the next one either."""
+        with self._noting:
+            pending = self._pending.get(id(content), [])
+            self._pending[id(content)] = [write for write in pending if write[1] is None]
 
     # the file system
 
@@ -296,8 +319,12 @@ class FaultyFile(MemoryFile):
         self.size += len(data)
 
     def sync(self) -> None:
-        self._files.operate("sync", self._path)
-        self._files.settle(self._data)
+        try:
+            self._files.operate("sync", self._path)
+        except OSError:
+            self._files.forget(self._data)
+            raise
+        self._files.sync(self._data)
 
     def truncate(self, size: int) -> None:
         self._files.operate("truncate", self._path)

@@ -106,8 +106,8 @@ FAULTS = (
     Fault(
         "refused bytes not cut off after a failure",
         "log/log.py",
-        "            self.truncate_to(max(self.start_offset, self.synced_offset))\n",
-        "            self.truncate_to(self.end_offset)\n",
+        "                self._cut_to(synced_offset)\n                if",
+        "                if",
     ),
     Fault(
         "tombstone of an offset ignored",

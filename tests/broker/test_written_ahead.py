@@ -20,6 +20,7 @@ from kohort.broker.groups.results import Listed
 from kohort.log.rounds import Durability
 from kohort.log.write_ahead import PREFIX
 from kohort.protocol.errors import ErrorCode
+from kohort.testing import Kafka
 
 GROUPS = [f"group-{number}" for number in range(20)]
 
@@ -42,11 +43,14 @@ async def ask_all(broker: Broker, commands: Sequence[Command]) -> list[Any]:
     return await asyncio.gather(*futures)
 
 
-async def commit(broker: Broker, offset: int) -> None:
+def commits(offset: int) -> list[OffsetCommit]:
     entry = CommitEntry("orders", 0, offset, -1, None, None)
     unknown = ErrorCode.illegal_generation
-    commits = [OffsetCommit(group, -1, "", None, [entry], None, unknown) for group in GROUPS]
-    results = await ask_all(broker, commits)
+    return [OffsetCommit(group, -1, "", None, [entry], None, unknown) for group in GROUPS]
+
+
+async def commit(broker: Broker, offset: int) -> None:
+    results = await ask_all(broker, commits(offset))
     assert [list(result.errors) for result in results] == [[ErrorCode.none]] * len(GROUPS)
 
 
@@ -106,3 +110,22 @@ async def test_under_durability_os_nothing_is_written_ahead(tmp_path: Path) -> N
     async with running(tmp_path, "os") as broker:
         await commit(broker, 1)
         assert ahead_in(tmp_path) == []
+
+
+def test_the_harness_keeps_them_when_the_power_goes() -> None:
+    with Kafka(durability="fsync") as kafka:
+        kafka.run(commit(kafka.broker, 1))
+        kafka.crash(power=True)
+        assert kafka.run(committed(kafka.broker)) == [1] * len(GROUPS)
+
+
+def test_a_fault_of_the_groups_files_on_the_harness_s_disk_is_met_by_what_is_written_ahead() -> (
+    None
+):
+    with Kafka(durability="fsync") as kafka:
+        kafka.run(commit(kafka.broker, 1))
+        kafka.disk.fail("sync", topic="__consumer_offsets")
+        results = kafka.run(ask_all(kafka.broker, commits(2)))
+        assert {error for result in results for error in result.errors} == {
+            ErrorCode.not_coordinator
+        }
