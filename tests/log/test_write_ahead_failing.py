@@ -128,6 +128,7 @@ def test_what_a_retirement_syncs_by_the_way_is_shown_to_nobody_and_may_be_refuse
     assert Broker(files).words("a-1") == ["one a-1", "three a-1"], "nor after a SIGKILL"
 
 
+@pytest.mark.interpreted
 def test_recovering_a_log_beside_a_retirement_keeps_nothing_of_what_was_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
