@@ -72,8 +72,9 @@ class WriteAhead:
         # What a crash has left, by the folder's name of its log.
         self._left: dict[str, list[bytes]] = {}
         self._left_in = self._paths()
-        numbers = [int(path.name.split(".")[1]) for path in self._left_in]
-        self._number = max(numbers, default=0)
+        # Nor is the number of one taken again whose torn end is kept.
+        numbers = (each.split(".")[1] for each in files.list(folder) if each.startswith(PREFIX))
+        self._number = max((int(each) for each in numbers if each.isdecimal()), default=0)
         for path in self._left_in:
             for name, batch in self._read(path):
                 self._left.setdefault(name, []).append(batch)
@@ -176,7 +177,7 @@ class WriteAhead:
         try:
             for log in logs.values():
                 if log.failed is not None:
-                    self._logs = {log.folder.name: log}
+                    self._logs = {log.folder.name: log}  # it asks for what it has lost
                     log.recover()
                 log.sync()
         except OSError as error:
