@@ -48,10 +48,12 @@ class Fault:
 
 
 class FaultyFiles(MemoryFiles):
-    """`operations` lists every call that changes the disk, in order."""
+    """`operations` lists every call that changes the disk, in order. `forgets`: what a sync could
+    not write is not written by the next one either, as on Linux."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, forgets: bool = False) -> None:
         super().__init__()
+        self.forgets = forgets
         self.operations: list[tuple[str, str]] = []
         self.paths: list[Path] = []
         """Of each operation."""
@@ -121,7 +123,7 @@ class FaultyFiles(MemoryFiles):
     def copied(self) -> FaultyFiles:
         """Another disk with all that is on this one, and what is pending. Its faults are the same
         objects; nothing has been locked."""
-        twin = FaultyFiles()
+        twin = FaultyFiles(forgets=self.forgets)
         known = [*self._contents_by_id.values(), *self.contents.values()]
         known += [*self._durable_names.values(), *(each for _, _, each in self._pending_renames)]
         copies = {id(content): bytearray(content) for content in known}
@@ -168,7 +170,9 @@ class FaultyFiles(MemoryFiles):
             self._pending.pop(id(content), None)
 
     def forget(self, content: bytearray) -> None:
-        """As Linux: what a sync could not write is not written by the next one either."""
+        """A sync of it has failed."""
+        if not self.forgets:
+            return
         with self._noting:
             pending = self._pending.get(id(content), [])
             self._pending[id(content)] = [write for write in pending if write[1] is None]
