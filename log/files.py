@@ -40,9 +40,6 @@ class File(Protocol):
         """Writes all of `data` at `size`, continuing short writes, or raises OSError. After an
         error `size` is unchanged, but bytes beyond it may be on disk: `truncate(size)` first."""
 
-    def rewrite(self, position: int, data: bytes) -> None:
-        """Writes `data` again, which is what the file has there, to its end."""
-
     def read(self, position: int, size: int) -> bytes:
         """Up to `size` bytes; fewer only at the end of the file."""
 
@@ -148,13 +145,6 @@ class DiskFile:
             self._looked = now
             self._look()
         self.size = end
-
-    def rewrite(self, position: int, data: bytes) -> None:
-        size, self.size = self.size, position
-        try:
-            self.append(data)
-        finally:
-            self.size = size
 
     def _look(self) -> None:
         """The system takes bytes for a removed file as long as somebody has it open."""

@@ -104,13 +104,9 @@ class Log(ClosedSegments):
         self._ahead_offset = min(self._ahead_offset, offset)
 
     def write_again(self, offset: int) -> None:
-        """What the active segment has from `offset` on: where a sync has failed the system may have
-        forgotten that it is still to be written. Raises OSError."""
-        for segment in self._segments[-1:]:
-            if (place := segment.place_of(offset)) is not None:
-                file = segment.opened()
-                file.rewrite(place.position, file.read(place.position, segment.size))
-                segment.dirty = True
+        """What the active segment has from `offset` on (Segment.write_again)."""
+        if self._segments:
+            self._segments[-1].write_again(offset)
 
     def _load(self, recovery_point: int, *, sync: bool) -> None:
         self.openings += 1

@@ -20,13 +20,6 @@ class MemoryFile:
         self._data[self.size :] = data
         self.size = len(self._data)
 
-    def rewrite(self, position: int, data: bytes) -> None:
-        size, self.size = self.size, position
-        try:
-            self.append(data)
-        finally:
-            self.size = size
-
     def read(self, position: int, size: int) -> bytes:
         # No memoryview: while one is open in a thread that reads, no other thread can append.
         return bytes(self._data[position : min(position + size, self.size)])

@@ -71,22 +71,25 @@ class WriteAhead:
         self._logs: dict[str, Log] = {}
         # What a crash has left, by the folder's name of its log.
         self._left: dict[str, list[bytes]] = {}
-        self._left_in = self._paths()
+        found = self._found()
+        self._left_in = _whole(found)
         # Nor is the number of one taken again whose torn end is kept.
-        numbers = (each.split(".")[1] for each in files.list(folder) if each.startswith(PREFIX))
-        self._number = max((int(each) for each in numbers if each.isdecimal()), default=0)
+        self._number = max((number for number, _ in found), default=0)
         for path in self._left_in:
             for name, batch in self._read(path):
                 self._left.setdefault(name, []).append(batch)
         if not self._left:
             self._let_go_of_left()
 
-    def _paths(self) -> list[Path]:
-        """The files that are there, the oldest first."""
-        names = (each for each in self._files.list(self._folder) if each.startswith(PREFIX))
-        numbers = (each.removeprefix(PREFIX) for each in names)
-        found = sorted(int(number) for number in numbers if number.isdecimal())
-        return [self._folder / f"{PREFIX}{number}" for number in found]
+    def _found(self) -> list[tuple[int, Path]]:
+        """What is there with its number, the oldest first; torn ends that are kept as well."""
+        names = [each for each in self._files.list(self._folder) if each.startswith(PREFIX)]
+        numbers = [each.split(".")[1] for each in names]
+        return sorted(
+            (int(number), self._folder / name)
+            for number, name in zip(numbers, names, strict=True)
+            if number.isdecimal()
+        )
 
     @property
     def _path(self) -> Path:
@@ -186,7 +189,7 @@ class WriteAhead:
             self._remove(self._own_paths())
 
     def _own_paths(self) -> list[Path]:
-        return [path for path in self._paths() if path not in self._left_in]
+        return [path for path in _whole(self._found()) if path not in self._left_in]
 
     # --- reading
 
@@ -210,7 +213,7 @@ class WriteAhead:
         for logs in (self._logs, self._retiring or {}):
             if name in logs:
                 logs[name] = log  # it is another one from now on
-                self.give_back(log)
+        self.give_back(log)
 
     def give_back(self, log: Log) -> None:
         """Give the log what it has lost since the start. Raises OSError."""
@@ -264,6 +267,11 @@ class WriteAhead:
             self._files.sync_folder(self._folder)
         except OSError as error:
             _log.warning("%s cannot be removed: %s", paths[0], error)
+
+
+def _whole(found: Iterable[tuple[int, Path]]) -> list[Path]:
+    """Without the torn ends."""
+    return [path for number, path in found if path.name == f"{PREFIX}{number}"]
 
 
 class _OwnFiles:
