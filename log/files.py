@@ -43,6 +43,10 @@ class File(Protocol):
     def read(self, position: int, size: int) -> bytes:
         """Up to `size` bytes; fewer only at the end of the file."""
 
+    def write_again(self, position: int) -> None:
+        """Writes what is there from `position` on once more, for the next sync. Once a sync has
+        failed, here or in another process, the system may take it for written."""
+
     def sync(self) -> None:
         """Returns when all that was appended before is durable. Safe beside append in a thread."""
 
@@ -95,6 +99,8 @@ class Files(Protocol):
 # How often at least a file that grows is looked for in its folder; each sync looks as well. It
 # takes as long as the write, so not every time.
 LOOK_SECONDS = 0.5
+# What is written again is held in memory by so much at once.
+CHUNK_BYTES = 1024 * 1024
 NAMES_OF_OPEN_FILES = "/proc/self/fd"
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -186,6 +192,16 @@ class DiskFile:
                 error.filename = os.readlink(f"{NAMES_OF_OPEN_FILES}/{self._fd}")  # noqa: PTH115 - as above
             raise
         return data
+
+    def write_again(self, position: int) -> None:
+        size = self.size
+        try:
+            while data := self.read(position, CHUNK_BYTES):
+                self.size = position
+                self.append(data)
+                position, self.size = self.size, size
+        finally:
+            self.size = size
 
     def sync(self) -> None:
         _datasync(self._fd)

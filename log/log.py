@@ -103,11 +103,6 @@ class Log(ClosedSegments):
         self._synced_offset = min(self._synced_offset, offset)
         self._ahead_offset = min(self._ahead_offset, offset)
 
-    def write_again(self, offset: int) -> None:
-        """What the active segment has from `offset` on (Segment.write_again)."""
-        if self._segments:
-            self._segments[-1].write_again(offset)
-
     def _load(self, recovery_point: int, *, sync: bool) -> None:
         self.openings += 1
         self._swap = None  # recover() finishes it

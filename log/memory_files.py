@@ -24,6 +24,9 @@ class MemoryFile:
         # No memoryview: while one is open in a thread that reads, no other thread can append.
         return bytes(self._data[position : min(position + size, self.size)])
 
+    def write_again(self, position: int) -> None:
+        pass
+
     def sync(self) -> None:
         pass
 

@@ -62,12 +62,8 @@ def _scan_all(
     bases = sorted(suffixes)
     for number, base_offset in enumerate(bases):
         if segments and base_offset < segments[-1].end_offset:
-            logger.error(
-                "%s: segment %d begins before offset %d, where the one before it ends",
-                folder,
-                base_offset,
-                segments[-1].end_offset,
-            )
+            before = f"before offset {segments[-1].end_offset}, where the one before it ends"
+            logger.error("%s: segment %d begins %s", folder, base_offset, before)
             _end_here(folder, files, bases[number:], read_only)
             break
         segment = surveyed.get(base_offset) or Segment(
@@ -80,30 +76,34 @@ def _scan_all(
         )
         later = bases[number + 1 :]
         segments.append(segment)
-        flaw = _scan(segment, trusted=bool(later) and later[0] <= recovery_point)
+        durable_bytes = 0 if segment.dirty else segment.size  # as a survey told
+        trusted = bool(later) and later[0] <= recovery_point
+        flaw = segment.scan(check_crcs=not trusted)
+        segment.dirty = not trusted and segment.size > durable_bytes
         if isinstance(flaw, UnsupportedMagic):
             raise flaw
         if flaw is not None:
-            whole = _cut(segment, flaw, files, read_only)
-            # Zeros are room that was allocated ahead; a crash came before it was given back.
-            if later and not (whole and segment.end_offset == later[0]):
+            only_zeros = _cut(segment, flaw, files, read_only)
+            # They are room that was allocated ahead; a crash came before it was given back.
+            if later and not (only_zeros and segment.end_offset == later[0]):
                 _end_here(folder, files, later, read_only)
-                break
+                later = []
         if sync and segment.dirty:
-            segment.opened().sync()
-            segment.dirty = False
-        if later:
-            segment.close()
+            _make_durable(segment, durable_bytes)
+        if not later:
+            break
+        segment.close()
     if sync and segments:
         files.sync_folder(folder)
         files.sync_folder(folder.parent)
 
 
-def _scan(segment: Segment, *, trusted: bool) -> CorruptBatch | None:
-    durable_bytes = 0 if segment.dirty else segment.size  # as a survey told
-    flaw = segment.scan(check_crcs=not trusted)
-    segment.dirty = not trusted and segment.size > durable_bytes
-    return flaw
+def _make_durable(segment: Segment, durable_bytes: int) -> None:
+    file = segment.opened()
+    # A process before this one may have failed to sync it: then a sync alone would prove nothing.
+    file.write_again(durable_bytes)
+    file.sync()
+    segment.dirty = False
 
 
 def _segments_in(folder: Path, files: Files, index_interval_bytes: int) -> dict[int, str]:

@@ -259,20 +259,6 @@ class Segment:
             flaw = self.scan(check_crcs=False)
             assert flaw is None, flaw
 
-    def write_again(self, offset: int) -> None:
-        """What is there from `offset` on: where a sync has failed the system may have forgotten
-        that it is still to be written. Raises OSError."""
-        place = self.place_of(offset)
-        if place is not None:
-            file = self.opened()
-            data = file.read(place.position, self.size)
-            file.size = place.position
-            try:
-                file.append(data)
-            finally:
-                file.size = self.size
-            self.dirty = True
-
     def place_of(self, offset: int, end: int | None = None) -> Place | None:
         """The first batch before byte `end` whose last offset is `offset` or higher."""
         start = self.index.at_or_before_offset(offset)

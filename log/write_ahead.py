@@ -202,10 +202,7 @@ class WriteAhead:
         then it may be tried again."""
         name = log.folder.name
         if name in self._left:
-            batches = self._left[name]
-            base_offset, _ = _BATCH.unpack_from(batches[0])
-            log.write_again(base_offset)  # an earlier start may have failed to sync it
-            _give_back(log, batches)
+            _give_back(log, self._left[name])
             log.sync()
             del self._left[name]
             if not self._left:

@@ -48,12 +48,11 @@ class Fault:
 
 
 class FaultyFiles(MemoryFiles):
-    """`operations` lists every call that changes the disk, in order. `forgets`: what a sync could
-    not write is not written by the next one either, as on Linux."""
+    """`operations` lists every call that changes the disk, in order. What a sync could not write is
+    not written by the next one either, as on Linux."""
 
-    def __init__(self, *, forgets: bool = False) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.forgets = forgets
         self.operations: list[tuple[str, str]] = []
         self.paths: list[Path] = []
         """Of each operation."""
@@ -123,7 +122,7 @@ class FaultyFiles(MemoryFiles):
     def copied(self) -> FaultyFiles:
         """Another disk with all that is on this one, and what is pending. Its faults are the same
         objects; nothing has been locked."""
-        twin = FaultyFiles(forgets=self.forgets)
+        twin = FaultyFiles()
         known = [*self._contents_by_id.values(), *self.contents.values()]
         known += [*self._durable_names.values(), *(each for _, _, each in self._pending_renames)]
         copies = {id(content): bytearray(content) for content in known}
@@ -171,8 +170,6 @@ class FaultyFiles(MemoryFiles):
 
     def forget(self, content: bytearray) -> None:
         """A sync of it has failed."""
-        if not self.forgets:
-            return
         with self._noting:
             pending = self._pending.get(id(content), [])
             self._pending[id(content)] = [write for write in pending if write[1] is None]
@@ -321,6 +318,14 @@ class FaultyFile(MemoryFile):
         # Like pwrite: what a failed write left beyond the new end stays there.
         self._data[self.size : self.size + len(data)] = data
         self.size += len(data)
+
+    def write_again(self, position: int) -> None:
+        if position < self.size:
+            size, self.size = self.size, position
+            try:
+                self.append(bytes(self._data[position:size]))
+            finally:
+                self.size = size
 
     def sync(self) -> None:
         try:

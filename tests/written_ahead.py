@@ -115,7 +115,7 @@ def left(files: FaultyFiles) -> list[str]:
 
 
 def disk() -> FaultyFiles:
-    files = FaultyFiles(forgets=True)
+    files = FaultyFiles()
     files.make_folder(DATA)
     files.sync_folder(DATA.parent)
     return files

@@ -95,6 +95,30 @@ def test_after_a_failed_sync_nothing_of_it_is_trusted(operation: str) -> None:
     assert stored(Log.open(FOLDER, files)) == made
 
 
+@pytest.mark.parametrize("is_surveyed", [False, True])
+def test_what_a_process_could_not_sync_the_next_one_writes_again(is_surveyed: bool) -> None:
+    """It finds in the system's memory what the disk may never get, and builds on it."""
+    files = FaultyFiles()
+    log = Log.open(FOLDER, files, SMALL)
+    made = append(log, [3, 20, 1])
+    log.sync()
+    if is_surveyed:
+        log.survey()
+    made += append(log, [2, 30, 4])
+    files.fail("sync")
+    with pytest.raises(OSError, match="Input/output"):
+        log.sync()
+    # It is killed before it can cut them off.
+    files.fail("append")
+    with pytest.raises(OSError, match="Input/output"):
+        Log.open(FOLDER, files, SMALL)
+    log = Log.open(FOLDER, files, SMALL)
+    made += append(log, [1])
+    log.sync()
+    files.crash()
+    assert stored(Log.open(FOLDER, files, SMALL)) == made
+
+
 @pytest.mark.parametrize("operation", ["make_folder", "create"])
 def test_a_log_that_cannot_begin_can_begin_later(operation: str) -> None:
     files = FaultyFiles()

@@ -112,6 +112,46 @@ def test_bytes_are_appended_read_and_cut(files: Files, folder: Path) -> None:
     again.close()
 
 
+def test_what_is_written_again_is_what_was_there(
+    files: Files, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kohort.log.files.CHUNK_BYTES", 3)
+    file = files.open(folder / "f", create=True)
+    file.append(b"hello world")
+    for position in (0, 4, 10, 11):
+        file.write_again(position)
+        assert (file.size, file.read(0, 100)) == (11, b"hello world")
+    file.append(b"!")
+    file.close()
+    assert files.read_bytes(folder / "f") == b"hello world!"
+
+
+def test_all_from_there_on_is_given_to_the_system_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kohort.log.files.CHUNK_BYTES", 3)
+    file = DiskFiles().open(tmp_path / "f", create=True)
+    file.append(b"hello world")
+    given: list[tuple[bytes, int]] = []
+    pwrite = os.pwrite
+
+    def noting(fd: int, data: bytes, position: int) -> int:
+        if len(given) == 2:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        given.append((bytes(data), position))
+        return pwrite(fd, data, position)
+
+    monkeypatch.setattr(os, "pwrite", noting)
+    with pytest.raises(OSError, match="Input/output"):
+        file.write_again(4)
+    assert given == [(b"o w", 4), (b"orl", 7)]
+    assert (file.size, file.read(0, 100)) == (11, b"hello world")
+    given.clear()
+    file.write_again(6)
+    assert given == [(b"wor", 6), (b"ld", 9)]
+    file.close()
+
+
 def test_names_are_listed_renamed_and_removed(files: Files, folder: Path) -> None:
     assert files.list(folder / "nowhere") == []
     for name in ("b", "a"):

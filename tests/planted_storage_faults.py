@@ -1,0 +1,156 @@
+"""What planted.py plants in what is kept on disks."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Fault(NamedTuple):
+    """Changes one place; its name says what is wrong then."""
+
+    name: str
+    path: str
+    right: str  # occurs once in the file
+    wrong: str
+
+
+STORAGE_FAULTS = (
+    Fault(
+        "reply before the records are durable",
+        "log/rounds.py",
+        'if durability == "fsync" or',
+        "if",
+    ),
+    Fault(
+        "written ahead and not synced",
+        "log/write_ahead.py",
+        "        self._file.sync()\n        self._durable_bytes = self._file.size\n",
+        "        self._durable_bytes = self._file.size\n",
+    ),
+    Fault(
+        "written ahead of what is not durable",
+        "log/rounds.py",
+        "log.synced_offset == gathered.base_offset",
+        "log.synced_offset <= gathered.base_offset",
+    ),
+    Fault(
+        "what was written ahead goes before the logs are synced",
+        "log/write_ahead.py",
+        "            if any(outcomes):\n",
+        "            if not outcomes:\n",
+    ),
+    Fault(
+        "a refused record is synced by the way",
+        "log/log.py",
+        "            self.failed = error\n            self._keep_synced(offset)\n",
+        "            self.failed = error\n",
+    ),
+    Fault(
+        "what a process before could not sync is trusted",
+        "log/recovery.py",
+        "    file.write_again(durable_bytes)\n",
+        "",
+    ),
+    Fault(
+        "torn tail not cut off",
+        "log/recovery.py",
+        "        file.truncate(segment.size)\n",
+        "        file.truncate(file.size)\n",
+    ),
+    Fault(
+        "refused bytes not cut off after a failure",
+        "log/log.py",
+        "                self._cut_to(synced_offset)\n                if",
+        "                if",
+    ),
+    Fault(
+        "old offset kept on commit",
+        "offsets/table.py",
+        "        offsets[name] = value\n",
+        "        offsets.setdefault(name, value)\n",
+    ),
+    Fault(
+        "what a failing disk was not to keep read back under durability os",
+        "offsets/store.py",
+        ".reopened(before.end_offset)",
+        ".reopened()",
+    ),
+    Fault(
+        "snapshot tells of more than the log has",
+        "offsets/snapshot.py",
+        "        if start_offset <= snapshot.begun and ended <= end_offset:\n",
+        "        if start_offset <= snapshot.begun:\n",
+    ),
+    Fault(
+        "snapshot finished before its records are durable",
+        "broker/snapshots.py",
+        "        self._store.then(shard.log, partial(self._finish, shard, writer))\n",
+        "        self._finish(shard, writer, None)\n",
+    ),
+    Fault(
+        "evicted group read from where it stood before it changed",
+        "offsets/table.py",
+        "        self._places.pop(group_id, None)\n",
+        "        self._places.get(group_id)\n",
+    ),
+    Fault(
+        "snapshot outlives the tombstones that it does not know",
+        "log/cleaner.py",
+        "            yield from remove_derived(log.folder, log.files)\n",
+        "",
+    ),
+    Fault(
+        "the next leader takes a log that could not be mended",
+        "offsets/store.py",
+        "            if before.failed is None:\n",
+        "            if before.end_offset:\n",
+    ),
+    Fault(
+        "an older record outlives a newer one in a compaction",
+        "log/filtering.py",
+        "offset >= newest.get(key, -1)",
+        "offset <= newest.get(key, offset)",
+    ),
+    Fault(
+        "a compaction ends behind an open transaction",
+        "log/cleaner.py",
+        "if header.base_offset >= self._upper:",
+        "if header.base_offset > self._upper:",
+    ),
+    Fault(
+        "tombstones go before their horizon",
+        "log/filtering.py",
+        "tombstones_stay = horizon_ms is None or self._terms.now_ms < horizon_ms",
+        "tombstones_stay = horizon_ms is None",
+    ),
+    Fault(
+        "the end of a run is not told by an empty batch",
+        "log/filtering.py",
+        "self._is_last_of_producer(header) or header.next_offset == self.upper",
+        "self._is_last_of_producer(header)",
+    ),
+    Fault(
+        "a cleaned segment has its name before the old ones have lost theirs for good",
+        "log/swapping.py",
+        "        yield partial(files.sync_folder, folder)\n        self._check()\n",
+        "        self._check()\n",
+    ),
+    Fault(
+        "a damaged batch is compacted and given a new checksum",
+        "log/cleaner.py",
+        "check_crc(batch, 0, len(batch))",
+        "len(batch)",
+    ),
+    Fault(
+        "Kafka: offsets of aborted transactions count",
+        "offsets/transactions.py",
+        "if kind == _COMMIT and record is not None:",
+        "if record is not None:",
+    ),
+    Fault(
+        "Kafka: overtaken commits of transactions come back",
+        "offsets/transactions.py",
+        "pending[where] = (offset, None)",
+        "pending[where] = (offset, pending[where][1])",
+    ),
+)
