@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -26,6 +27,10 @@ settings.register_profile(
 )
 settings.register_profile("deep", max_examples=5_000, deadline=None)
 settings.load_profile(os.environ.get("KOHORT_HYPOTHESIS_PROFILE", "fast"))
+
+# A run that a script has put into the background ignores it, and so would what is started here.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 NEEDS = {
     "java": ("needs Kafka's own tools: a Java runtime and Maven", ("java", "mvn")),
