@@ -7,13 +7,14 @@ found is given whole, however large, so that a consumer always gets on (KIP-74).
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from ..log.batch import split
 from ..log.epochs import UNKNOWN
 from ..log.errors import LogError, OffsetOutOfRange
 from ..protocol.errors import ErrorCode
 from .aborted import AbortedTransaction
 from .partition import Partition
 
-__all__ = ["NO_EPOCH", "Diverging", "Found", "Wanted", "check_leader", "read_all"]
+__all__ = ["NO_EPOCH", "Diverging", "Found", "Wanted", "available", "check_leader", "read_all"]
 
 NO_EPOCH: Final = -1
 _NONE = ErrorCode.none
@@ -74,6 +75,16 @@ def read_all(wanted: Sequence[Wanted], bytes_max: int) -> tuple[list[Found], int
             bytes_left = max(bytes_left - len(one.records), 0)
         found.append(one)
     return found, total
+
+
+def available(wanted: Wanted, found: Found) -> int:
+    """How many bytes a poll may count on: where more follows than the limit lets through, all that
+    the limit allows, though whole batches are fewer (upstream: DelayedFetch)."""
+    size = len(found.records)
+    if not size:
+        return 0
+    *_, (_, last) = split(found.records)
+    return size if last.next_offset >= found.high_watermark else max(size, wanted.bytes_max)
 
 
 def _read(wanted: Wanted, bytes_left: int, *, first: bool) -> Found:

@@ -16,7 +16,15 @@ from uuid import UUID
 from ...protocol.errors import ErrorCode
 from ...protocol.messages import response_pieces
 from ...topics.aborted import AbortedTransaction
-from ...topics.fetch import NO_EPOCH, Diverging, Found, Wanted, check_leader, read_all
+from ...topics.fetch import (
+    NO_EPOCH,
+    Diverging,
+    Found,
+    Wanted,
+    available,
+    check_leader,
+    read_all,
+)
 from ...topics.waiters import LongPoll
 from ..call import Call
 from ..node import Node
@@ -109,7 +117,7 @@ def _stumbled(call: Call) -> FetchReply:
 class _Fetch:
     """One request from its first look at the logs to its answer."""
 
-    __slots__ = ("bytes_max", "call", "deadline_ms", "node", "poll", "timer")
+    __slots__ = ("bytes_max", "call", "deadline_ms", "known", "node", "poll", "timer")
 
     def __init__(self, call: Call, node: Node) -> None:
         self.call = call
@@ -119,6 +127,8 @@ class _Fetch:
         self.deadline_ms = node.waits.now_ms() + milliseconds(request.max_wait)
         self.poll: LongPoll | None = None
         self.timer: Timer | None = None
+        # How many of its partitions exist, so are waited for; the error of the others can wait too.
+        self.known = 0
 
     def wanted(self) -> list[Wanted]:
         """Every partition of the request in its order, as it is now."""
@@ -132,22 +142,22 @@ class _Fetch:
         found, size = read_all(wanted, self.bytes_max)
         # No answer may be larger than bytes_max, so more is not waited for.
         bytes_min = min(self.call.request.min_bytes, self.bytes_max)
-        if (
-            size >= bytes_min
-            or not wanted
-            or any(each.error is not NONE or each.diverging for each in found)
-            or self.node.waits.now_ms() >= self.deadline_ms
-        ):
+        if size >= bytes_min or self.node.waits.now_ms() >= self.deadline_ms:
             self._finish(wanted, found)
-        else:
-            self._wait(wanted, found, bytes_min - size)
-
-    def _wait(self, wanted: list[Wanted], found: list[Found], missing_bytes: int) -> None:
+            return
+        known = [each for each in zip(wanted, found, strict=True) if each[0].partition is not None]
+        counted = [available(one, got) for one, got in known]
+        missing_bytes = bytes_min - sum(counted)
+        has_vanished = self.poll is not None and len(known) < self.known
+        failed = any(got.error is not NONE or got.diverging for _, got in known)
+        if not known or missing_bytes <= 0 or has_vanished or failed:
+            self._finish(wanted, found)
+            return
+        self.known = len(known)
         self.poll = LongPoll(missing_bytes, self.attempt)
-        for one, got in zip(wanted, found, strict=True):
+        for (one, _), size in zip(known, counted, strict=True):
             assert one.partition is not None
-            room = max(one.bytes_max - len(got.records), 1)
-            self.poll.wait_at(one.partition.waiters, room)
+            self.poll.wait_at(one.partition.waiters, max(one.bytes_max - size, 1))
         if self.timer is None:
             self.timer = self.node.waits.call_at(self.deadline_ms, self._time_is_up)
             self.call.hold()

@@ -5,7 +5,7 @@ from uuid import uuid4
 import pytest
 from kio.schema.errors import ErrorCode
 from kohort.broker.handlers.k01_fetch import JOINED_BYTES_MAX
-from topic_world import World, batch
+from topic_world import World, batch, milliseconds
 
 
 @pytest.fixture
@@ -148,6 +148,60 @@ def test_what_does_not_fit_into_the_answer_does_not_count(world: World) -> None:
     assert not asked.is_over
     world.produce("orders", batch(b"x"), 1)
     assert asked.is_over
+
+
+def test_what_a_limit_cuts_off_is_there_and_is_not_waited_for(world: World) -> None:
+    """Whole batches are sent; that they are fewer bytes than were asked for is no reason to wait
+    (Kafka sends a part of the next)."""
+    for _ in range(3):
+        world.produce("orders", batch(b"x"))
+    limit = 2 * SIZE + 5
+    asked = world.send_fetch("orders", {0: 0}, min_bytes=limit, partition_max_bytes=limit)
+    assert len(asked.answer.responses[0].partitions[0].records) == 2 * SIZE
+    # From the last two on nothing is cut off.
+    asked = world.send_fetch("orders", {0: 1}, min_bytes=limit, partition_max_bytes=limit)
+    assert not asked.is_over
+
+
+def test_what_is_unknown_is_told_when_the_others_have_something(world: World) -> None:
+    asked = world.send_fetch("orders", {0: 0, 9: 0})
+    assert not asked.is_over
+    world.send_produce("orders", {0: batch(b"news")})
+    known, unknown = asked.answer.responses[0].partitions
+    assert len(known.records) == len(batch(b"news"))
+    assert unknown.error_code is ErrorCode.unknown_topic_or_partition
+
+
+def test_a_partition_that_vanishes_beside_another_ends_the_poll(world: World) -> None:
+    world.make("gone")
+    part = {"current_leader_epoch": -1, "fetch_offset": 0, "partition_max_bytes": 1000}
+    fetch_topics = tuple(
+        world.part(
+            "Fetch",
+            11,
+            "FetchTopic",
+            topic=name,
+            partitions=(world.part("Fetch", 11, "FetchPartition", partition=0, **part),),
+        )
+        for name in ("gone", "orders", "nobody")
+    )
+    asked = world.send(
+        "Fetch",
+        11,
+        replica_id=-1,
+        max_wait=milliseconds(500),
+        min_bytes=1,
+        session_id=0,
+        session_epoch=-1,
+        topics=fetch_topics,
+        forgotten_topics_data=(),
+    )
+    assert not asked.is_over
+    topic = world.topics.get("gone")
+    assert topic is not None
+    world.topics.delete(topic)
+    errors = [each.partitions[0].error_code for each in asked.answer.responses]
+    assert errors == [3, 0, 3]
 
 
 def test_a_produce_to_several_partitions_is_seen_whole(world: World) -> None:
