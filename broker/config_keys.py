@@ -148,7 +148,11 @@ STORAGE = (
     _long("log.flush.interval.messages", LONG_MAX, at_least(1), "records between two syncs"),
     _long("log.flush.interval.ms", None, None, "time between two syncs"),
     _long(
-        "log.flush.scheduler.interval.ms", LONG_MAX, None, "stands in for `log.flush.interval.ms`"
+        "log.flush.scheduler.interval.ms",
+        LONG_MAX,
+        None,
+        "stands in for `log.flush.interval.ms`",
+        fixed=True,
     ),
     _text(
         "log.cleanup.policy",
@@ -160,7 +164,13 @@ STORAGE = (
     _int("log.retention.minutes", None, ANY, "the same in minutes"),
     _int("log.retention.hours", 168, ANY, "the same in hours"),
     _long("log.retention.bytes", -1, None, "size from which the oldest go; -1: none"),
-    _long("log.retention.check.interval.ms", 300000, at_least(1), "how often that is looked at"),
+    _long(
+        "log.retention.check.interval.ms",
+        300000,
+        at_least(1),
+        "how often that is looked at",
+        fixed=True,
+    ),
     _long("log.segment.delete.delay.ms", 60000, at_least(0), "removed files stay this long"),
     _bool("log.cleaner.enable", True, "compaction"),
     _long("log.cleaner.backoff.ms", 15000, at_least(0), "how often dirty logs are looked for"),

@@ -81,12 +81,12 @@ def plan_topic(topics: Topics, new: NewTopic) -> PlannedTopic:
         raise Refused(ErrorCode.invalid_config, str(error)) from error
     if new.assignments:
         return PlannedTopic(_assigned_partitions(topics, new), overrides)
-    _check_replication_factor(topics, new.replication_factor)
     if new.partitions != DEFAULT and new.partitions <= 0:
         raise Refused(
             ErrorCode.invalid_partitions,
             "Number of partitions was set to an invalid non-positive value.",
         )
+    _check_replication_factor(topics, new.replication_factor)
     partitions = default_partitions(topics) if new.partitions == DEFAULT else new.partitions
     return PlannedTopic(partitions, overrides)
 

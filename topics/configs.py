@@ -195,10 +195,10 @@ def checked(configs: Configs, overrides: Mapping[str, str | None]) -> dict[str, 
     """The overrides of a topic if all are allowed; raises InvalidConfigValue in Kafka's words."""
     good: dict[str, str] = {}
     for name, text in overrides.items():
-        if name not in TOPIC_KEYS:
-            raise InvalidConfigValue(f"Unknown topic config name: {name}")
         if text is None:
             raise InvalidConfigValue(f"Null value not supported for topic configs: {name}")
+        if name not in TOPIC_KEYS:
+            raise InvalidConfigValue(f"Unknown topic config name: {name}")
         TOPIC_KEYS[name].parse(text)
         good[name] = text
     low = configs.value("min.compaction.lag.ms", good)

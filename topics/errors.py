@@ -17,7 +17,9 @@ class RecordError(NamedTuple):
 
 class Refused(Exception):
     """The request, or one topic or partition of it, gets `error`; `message` is told where the
-    response has room for it."""
+    response has room for it, and where the partition's log starts if it was looked at."""
+
+    log_start_offset = -1
 
     def __init__(
         self,

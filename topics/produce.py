@@ -33,6 +33,13 @@ NO_TIMESTAMP: Final = -1
 # What Kafka reads of a batch before it knows the size: fewer bytes than this at the end of what
 # was sent are no batch, and are dropped (upstream: ByteBufferLogInputStream).
 SIZE_AND_MAGIC_BYTES: Final = 17
+# Refusals that do not tell where the log starts (upstream: ReplicaManager.appendRecordsToLeader).
+WITHOUT_START: Final = (
+    ErrorCode.message_too_large,
+    ErrorCode.corrupt_message,
+    ErrorCode.transactional_id_authorization_failed,
+    ErrorCode.invalid_producer_id_mapping,
+)
 ZSTD: Final = 4
 CODEC_MAX: Final = 4
 
@@ -58,10 +65,13 @@ class Appended(NamedTuple):
 def append(partition: Partition, data: bytes | None, terms: Terms) -> Appended:
     """Appends the one batch in `data`, stored as it came. Raises Refused."""
     batch, header = _sole_batch(data or b"")
-    settings = partition.settings
-    _check_batch(partition, batch, header, settings, terms)
     try:
+        _check_batch(partition, batch, header, partition.settings, terms)
         return _append(partition, batch, header, terms)
+    except Refused as refused:
+        if refused.error not in WITHOUT_START:
+            refused.log_start_offset = partition.start_offset
+        raise
     except (OSError, LogError) as error:
         if partition.log.failed is not None:
             partition.close()  # the next use opens what the disk really holds
@@ -80,6 +90,7 @@ def _append(partition: Partition, batch: bytes, header: BatchHeader, terms: Term
     if partition.settings.log_append_time:
         append_time_ms = terms.now_ms
         batch = with_append_time(batch, append_time_ms)
+        header = header._replace(max_timestamp=append_time_ms)
     base_offset = log.append(with_base_offset(batch, log.end_offset, partition.leader_epoch))
     if producers is not None:
         producers.note(header, base_offset, terms.now_ms)
@@ -218,11 +229,14 @@ def _check_keys(partition: Partition, batch: bytes) -> None:
         if record.key is None
     ]
     if errors:
-        raise Refused(
-            ErrorCode.invalid_record,
-            f"One or more records have been rejected due to {len(errors)} record errors in total",
-            errors,
+        shown = ", ".join(
+            f"RecordError(batchIndex={index}, message='{text}')" for index, text in errors[:3]
         )
+        complaint = (
+            f"One or more records have been rejected due to {len(errors)} record errors in total, "
+            f"and only showing the first three errors at most: [{shown}]"
+        )
+        raise Refused(ErrorCode.invalid_record, complaint, errors)
 
 
 def _decoded(batch: bytes) -> list[Record]:

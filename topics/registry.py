@@ -90,7 +90,7 @@ class Topics:
         # Another one after each change: what was found out about topics holds as long as it does.
         self.version = 0
         self._journal = self._opened()
-        take_over(self._journal, folder, files, configs, self._fresh_id, now_ms())
+        take_over(self._journal, folder, files, configs, self.fresh_id, now_ms())
         self._replay(stored_in(self._journal))
         self._removal.clear_all(self.deleted)
 
@@ -143,7 +143,7 @@ class Topics:
     def create(self, name: str, partitions: int, overrides: Mapping[str, str]) -> Topic:
         """Raises OSError when folders of that name cannot be removed, or set aside."""
         self._make_room(name, range(partitions))
-        self._change(TopicStored(name, self._fresh_id(), partitions, overrides))
+        self._change(TopicStored(name, self.fresh_id(), partitions, overrides))
         self._store_leaders(topic := self._by_name[name], 0)
         return topic
 
@@ -291,7 +291,8 @@ class Topics:
         else:
             gone(error)  # it is back, or will be once the log can be read
 
-    def _fresh_id(self) -> uuid.UUID:
+    def fresh_id(self) -> uuid.UUID:
+        """One that no topic has."""
         # Kafka gives no ids whose text begins with "-", like a flag's (Uuid.randomUuid).
         while (id_ := self._new_id()) in self._by_id or id_.bytes[0] >> 2 == 62:
             continue

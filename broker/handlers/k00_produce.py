@@ -138,6 +138,7 @@ def _produce(
         return PartitionReply(
             asked.index,
             refused.error,
+            log_start_offset=refused.log_start_offset,
             record_errors=refused.record_errors,
             error_message=refused.message,
         )

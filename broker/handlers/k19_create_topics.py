@@ -80,7 +80,8 @@ def _new_topic(wanted: Any) -> NewTopic:
 
 
 def _make(node: Node, name: str, planned: PlannedTopic, validate_only: bool) -> TopicReply:
-    topic_id = None
+    # Where the request is only looked at, that of nothing, as from Kafka.
+    topic_id = node.topics.fresh_id()
     if not validate_only:
         try:
             topic_id = node.topics.create(name, planned.partitions, planned.overrides).id
@@ -96,8 +97,10 @@ def _make(node: Node, name: str, planned: PlannedTopic, validate_only: bool) -> 
 
 
 def _config_replies(configs: Configs, planned: PlannedTopic) -> list[ConfigReply]:
-    shown = [described(configs, key, planned.overrides) for key in TOPIC_KEYS]
-    return [ConfigReply(each.name, each.text, each.source) for each in shown]
+    given = planned.overrides
+    shown = [described(configs, key, given) for key in sorted(TOPIC_KEYS)]
+    # What was given is told in its own words.
+    return [ConfigReply(key, given.get(key, text), source) for key, text, source, _ in shown]
 
 
 def _settled(call: Call, replies: list[TopicReply], error: OSError | None) -> None:

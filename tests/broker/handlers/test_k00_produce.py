@@ -165,6 +165,39 @@ def test_append_time_rewrites_the_header_and_its_checksum(world: World) -> None:
     assert {record.timestamp for record in records(stored)} == {NOW_MS + 77}
 
 
+def test_a_batch_that_is_sent_again_is_told_the_time_of_its_append(world: World) -> None:
+    world.make("stamped", message_timestamp_type="LogAppendTime")
+    sent = bent(batch(b"x", at_ms=5), producer_id=5, producer_epoch=0, base_sequence=0)
+    first = world.produce("stamped", sent)
+    world.now_ms += 77
+    again = world.produce("stamped", sent)
+    assert (again.error_code, again.base_offset) == (0, 0)
+    assert again.log_append_time == first.log_append_time
+    assert again.log_append_time.timestamp() * 1000 == NOW_MS
+    partition = world.topics.partition("stamped", 0)
+    assert partition is not None
+    ((_, _, last),) = partition.producers(lambda: 10_000, world.now_ms).active(world.now_ms)
+    assert last.max_timestamp == NOW_MS
+
+
+def test_a_refusal_tells_where_the_log_starts_once_it_was_looked_at(world: World) -> None:
+    def start(sent: bytes, topic: str = "orders") -> int:
+        answer = world.produce(topic, sent)
+        assert answer.error_code != 0
+        return int(answer.log_start_offset)
+
+    for _ in range(2):
+        world.produce("orders", batch(b"x"))
+    partition = world.topics.partition("orders", 0)
+    assert partition is not None
+    partition.log.delete_before(1)
+    first = bent(batch(b"x"), producer_id=5, producer_epoch=0, base_sequence=0)
+    assert world.produce("orders", first).error_code == 0
+    gap = bent(batch(b"x"), producer_id=5, producer_epoch=0, base_sequence=7)
+    assert start(gap) == start(bent(batch(b"x"), base_offset=3)) == partition.start_offset
+    assert start(b"") == start(batch(b"x")[:-1] + b"?") == start(batch(b"x"), "nobody") == -1
+
+
 def test_a_producer_must_not_claim_append_time_itself(world: World) -> None:
     world.make("stamped", message_timestamp_type="LogAppendTime")
     answer = world.produce("stamped", bent(batch(b"x", b"y"), attributes=8))

@@ -74,6 +74,20 @@ def test_what_was_made_is_described(world: World) -> None:
     assert configs["segment.bytes"] == ("1073741824", 5)
 
 
+def test_its_configuration_is_told_by_name_and_in_the_words_of_the_request(world: World) -> None:
+    given = {"retention.ms": " +86400000 ", "min.cleanable.dirty.ratio": ".3"}
+    (made,) = create(world, wanted(world, configs=given))
+    told = {each.name: each.value for each in made.configs}
+    assert list(told) == sorted(told)
+    assert {key: told[key] for key in given} == given
+    assert told["segment.bytes"] == "1073741824"
+
+
+def test_partitions_are_looked_at_before_replicas(world: World) -> None:
+    (refused,) = create(world, wanted(world, num_partitions=-2, replication_factor=2))
+    assert refused.error_code is ErrorCode.invalid_partitions
+
+
 def test_it_outlives_the_broker(world: World) -> None:
     create(world, wanted(world, num_partitions=4, configs={"cleanup.policy": "compact"}))
     topic, before = world.restarted().topics.get("orders"), world.topics.get("orders")
@@ -86,6 +100,7 @@ def test_it_outlives_the_broker(world: World) -> None:
 def test_validating_makes_nothing(world: World) -> None:
     (checked,) = create(world, wanted(world), validate_only=True)
     assert (checked.error_code, checked.num_partitions) == (ErrorCode.none, 1)
+    assert checked.topic_id.int, "an id, which nothing will have, as from Kafka"
     assert len(world.topics) == 0
 
 
