@@ -61,7 +61,9 @@ def read_subscribed_topics(blob: bytes) -> tuple[str, ...]:
 
     Raises UndecodableBlob.
     """
-    _, message = _read("subscription", blob, version_max=0)
+    # Version 0 is the beginning of all, and which one it says is not looked at (upstream:
+    # ClassicGroup.computeSubscribedTopics).
+    _, message = _read("subscription", _VERSION.pack(0) + blob[2:])
     topics: tuple[str, ...] = message.topics
     return topics
 
@@ -86,13 +88,13 @@ def _topic_partitions(owned: Any) -> tuple[TopicPartitions, ...]:
     return tuple(TopicPartitions(each.topic, each.partitions) for each in owned)
 
 
-def _read(kind: str, blob: bytes, version_max: int = VERSION_MAX) -> tuple[int, Any]:
+def _read(kind: str, blob: bytes) -> tuple[int, Any]:
     if len(blob) < 2:
         raise UndecodableBlob(f"a {kind} of {len(blob)} bytes has no version")
     (version,) = _VERSION.unpack_from(blob)
     if version < 0:
         raise UndecodableBlob(f"a {kind} cannot have the version {version}")
-    version = min(version, version_max)
+    version = min(version, VERSION_MAX)
     try:
         return version, read_leniently(_schema(kind, version), bytes(blob), 2, len(blob))
     except ProtocolError as error:

@@ -5,6 +5,7 @@ Upstream: GroupMetadataManager.describeGroups and listGroups, ClassicGroup.descr
 """
 
 from collections.abc import Iterable
+from typing import Final
 
 from ...protocol.errors import ErrorCode
 from .commands import DescribeGroup, ListGroups
@@ -14,6 +15,8 @@ from .states import EMPTY, STABLE, State
 from .turn import Outcome, Shard, outcome_of
 
 CLASSIC = "classic"  # as Kafka 4.3 writes the type of all groups but those of foreign.py
+# What String.trim takes off.
+JAVA_BLANKS: Final = "".join(map(chr, range(0x21)))
 
 
 def decide_describe(shard: Shard, command: DescribeGroup, ticket: int, _now: int) -> Outcome:
@@ -31,19 +34,19 @@ def decide_describe(shard: Shard, command: DescribeGroup, ticket: int, _now: int
 def _described(group: Group) -> Described:
     # What members said is told of a settled generation only; what they were assigned always, in
     # an open round that of the generation before.
-    protocol_name = group.protocol_name or "" if group.state is STABLE else ""
+    protocol_name = group.protocol_name if group.state is STABLE else None
     return Described(
         ErrorCode.none,
         group.state,
         group.protocol_type or "",
-        protocol_name,
+        protocol_name or "",
         tuple(
             DescribedMember(
                 member.member_id,
                 member.group_instance_id,
                 member.client_id,
                 member.client_host,
-                member.metadata(protocol_name) if protocol_name else b"",
+                b"" if protocol_name is None else member.metadata(protocol_name),
                 member.assignment,
             )
             for member in group.members.values()
@@ -52,7 +55,7 @@ def _described(group: Group) -> Described:
 
 
 def decide_list(shard: Shard, command: ListGroups, ticket: int, _now: int) -> Outcome:
-    states = frozenset(state.lower().strip() for state in command.states)
+    states = frozenset(state.lower().strip(JAVA_BLANKS) for state in command.states)
     # Unlike a state's, a type's name is not trimmed.
     types = frozenset(name.lower() for name in command.types)
     listed: list[ListedGroup] = []

@@ -17,6 +17,9 @@ from .voice import EventType, Why, listed
 from .voting import elect
 
 _NONE: Final = ErrorCode.none
+# How long silent static members hold their group before it is looked at again. They may ask for
+# no time at all, and a timer that is due whenever it is set would leave nobody else a turn.
+HELD_MS_MIN: Final = 100
 
 # --- beginning one
 
@@ -98,7 +101,7 @@ def complete(turn: Turn, group: Group) -> None:
         turn.voice.error(
             "Group %s could not complete rebalance because no members rejoined.", group.group_id
         )
-        turn.arm(group.join_timer, group.rebalance_timeout_ms)
+        turn.arm(group.join_timer, max(group.rebalance_timeout_ms, HELD_MS_MIN))
         return
     began_ms = group.state_timestamp_ms
     group.generation += 1

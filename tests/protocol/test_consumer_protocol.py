@@ -81,6 +81,17 @@ def test_topics_are_found_whatever_follows_them() -> None:
     assert read_subscribed_topics(FULL_BYTES[:14] + b"junk") == ("t",)
 
 
+@pytest.mark.parametrize("version", [-32768, -1, 0, 3, 9])
+def test_topics_are_found_in_whatever_version(version: int) -> None:
+    assert read_subscribed_topics(pack(">h", version) + FULL_BYTES[2:]) == ("t",)
+
+
+@pytest.mark.parametrize("blob", [b"", b"\0", b"\0\0", b"\0\0\xff\xff\xff\xff"])
+def test_without_topics_it_cannot_be_read(blob: bytes) -> None:
+    with pytest.raises(UndecodableBlob):
+        read_subscribed_topics(blob)
+
+
 @pytest.mark.parametrize(
     "blob", [b"", b"\0", b"\xff\xff", FULL_BYTES[:-1], b"\0\0\x7f\xff\xff\xff"]
 )

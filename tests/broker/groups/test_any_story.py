@@ -24,6 +24,8 @@ PROTOCOLS = [
 ]
 INSTANCES = ["i1", "i2"]
 WHO = st.integers(0, 7)
+# No client asks for no time or less, but anybody can.
+REBALANCE_MS = st.sampled_from([9_000, 9_000, 9_000, 0, -1])
 
 
 class AnyStory(RuleBasedStateMachine):
@@ -47,9 +49,7 @@ class AnyStory(RuleBasedStateMachine):
                     self.known.append((answer.member_id, instance))
 
     def join(self, member_id: str, instance: str | None, which: int, **more: Any) -> None:
-        ticket = self.w.join(
-            member_id, instance=instance, protocols=PROTOCOLS[which], rebalance_ms=9_000, **more
-        )
+        ticket = self.w.join(member_id, instance=instance, protocols=PROTOCOLS[which], **more)
         self.joins[ticket] = instance
         self.learn()
 
@@ -57,13 +57,16 @@ class AnyStory(RuleBasedStateMachine):
         instance=st.sampled_from([None, None, *INSTANCES]),
         which=st.integers(0, 3),
         version=st.sampled_from([3, 8, 9]),
+        rebalance_ms=REBALANCE_MS,
     )
-    def a_new_member_joins(self, instance: str | None, which: int, version: int) -> None:
-        self.join("", instance, which, version=version)
+    def a_new_member_joins(
+        self, instance: str | None, which: int, version: int, rebalance_ms: int
+    ) -> None:
+        self.join("", instance, which, version=version, rebalance_ms=rebalance_ms)
 
-    @rule(who=WHO, which=st.integers(0, 3))
-    def a_member_joins_again(self, who: int, which: int) -> None:
-        self.join(*self.some(who), which)
+    @rule(who=WHO, which=st.integers(0, 3), rebalance_ms=REBALANCE_MS)
+    def a_member_joins_again(self, who: int, which: int, rebalance_ms: int) -> None:
+        self.join(*self.some(who), which, rebalance_ms=rebalance_ms)
 
     @rule()
     def everybody_joins_and_syncs(self) -> None:

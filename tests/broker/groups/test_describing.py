@@ -77,6 +77,19 @@ def test_each_group_is_listed_once(w: World) -> None:
     assert len(w.list_groups()) == 3
 
 
+def test_a_protocol_may_have_an_empty_name(w: World) -> None:
+    joined = w.enter(protocols=(("", b"said"),))
+    w.sleep(0)
+    member_id = w.answers[joined].member_id
+    w.sync(member_id, 1, {member_id: b"given"})
+    (member,) = w.describe().members
+    assert (w.describe().protocol_name, member.metadata, member.assignment) == (
+        "",
+        b"said",
+        b"given",
+    )
+
+
 @pytest.mark.parametrize(
     ("states", "found"),
     [
@@ -87,6 +100,8 @@ def test_each_group_is_listed_once(w: World) -> None:
         (("Dead",), set()),
         (("Assigning",), set()),
         (("",), set()),
+        (("\0\tstable",), {GROUP}),
+        (("\u00a0Stable", "\u3000Empty"), set()),
     ],
 )
 def test_states_are_chosen_by_their_names_however_written(

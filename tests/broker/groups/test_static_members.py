@@ -194,6 +194,20 @@ def test_silent_static_members_alone_hold_the_group_until_their_sessions_end(w: 
     assert b not in w.group.members
 
 
+def test_silent_static_members_that_ask_for_no_time_leave_others_their_turn(w: World) -> None:
+    w.stable("i1", "i2")
+    for instance in ("i1", "i2"):
+        w.join(instance=instance, rebalance_ms=0)
+    a, b = w.group.members
+    w.leave((b, "i2"))
+    w.sleep(0)  # would not end
+    assert w.heartbeat(a, 1, instance="i1") is E.rebalance_in_progress
+    w.sleep(9_999)
+    assert w.state is State.PREPARING_REBALANCE
+    w.sleep(1)
+    assert (w.state, w.group.members) == (State.EMPTY, {})
+
+
 def test_a_sync_that_the_old_self_owed_leads_to_one_more_round_as_upstream(w: World) -> None:
     tickets = [w.join(instance=name, session_ms=100_000) for name in ("i1", "i2")]
     w.sleep(0)
