@@ -55,7 +55,7 @@ def check_leader(
     """Whether this node leads the partition, if it must, and in the epoch that the client believes
     in; -1 believes nothing (KIP-320). Upstream: Partition.getLocalLog."""
     current = partition.leader_epoch
-    if epoch > NO_EPOCH and epoch != current:
+    if epoch not in (NO_EPOCH, current):
         return ErrorCode.unknown_leader_epoch if epoch > current else ErrorCode.fenced_leader_epoch
     if must_lead and partition.leader_id != node_id:
         return ErrorCode.not_leader_or_follower

@@ -216,7 +216,8 @@ def _wanted(call: Call, node: Node, asked: Any) -> list[Wanted]:
         if partition is None:
             error = unknown if topic is None else UNKNOWN_PARTITION
         else:
-            epoch = getattr(each, "current_leader_epoch", NO_EPOCH)
+            # Here, and not where offsets are asked for, all that is negative believes nothing.
+            epoch = max(getattr(each, "current_leader_epoch", NO_EPOCH), NO_EPOCH)
             error = check_leader(partition, node.node_id, epoch, must_lead=must_lead)
             if follows and error is NONE:
                 # The nodes share the log: nobody has to copy it, so nobody may say to do so.

@@ -69,8 +69,10 @@ def handle(call: Call, node: Node) -> None:
             try:
                 if times[asked.name, index] > 1:
                     raise Refused(ErrorCode.invalid_request)
+                if not _is_known(each.timestamp, call.version):
+                    raise Refused(ErrorCode.unsupported_version)
                 partition = _partition(node, asked.name, each, must_lead)
-                timestamp, offset = _offset(partition, each.timestamp, call.version)
+                timestamp, offset = _offset(partition, each.timestamp)
                 epoch = partition.epoch_at(offset)
             except Refused as refused:
                 partitions.append(PartitionReply(index, refused.error))
@@ -95,10 +97,12 @@ def _partition(node: Node, topic: str, asked: Any, must_lead: bool) -> Partition
     return partition
 
 
-def _offset(partition: Partition, timestamp: int, version: int) -> tuple[int, int]:
+def _is_known(timestamp: int, version: int) -> bool:
+    return timestamp >= 0 or SINCE.get(timestamp, version + 1) <= version
+
+
+def _offset(partition: Partition, timestamp: int) -> tuple[int, int]:
     """(timestamp, offset) of what was asked for; -1 for what there is not."""
-    if timestamp < 0 and version < SINCE.get(timestamp, version + 1):
-        raise Refused(ErrorCode.unsupported_version)
     if timestamp == LATEST:
         return UNKNOWN, partition.high_watermark
     if timestamp in (EARLIEST, EARLIEST_LOCAL):

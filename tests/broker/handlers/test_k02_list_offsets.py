@@ -91,4 +91,7 @@ def test_without_tiers_all_is_local_and_nothing_is_tiered(world: World) -> None:
 def test_unknown_topics_epochs_and_partitions_named_twice(world: World) -> None:
     assert listed(world, -1, topic="nobody").error_code is ErrorCode.unknown_topic_or_partition
     assert listed(world, -1, current_leader_epoch=4).error_code is ErrorCode.unknown_leader_epoch
+    assert listed(world, -1, current_leader_epoch=-2).error_code is ErrorCode.fenced_leader_epoch
+    # Whether the version knows the timestamp is looked at first.
+    assert listed(world, -7, current_leader_epoch=4).error_code is ErrorCode.unsupported_version
     assert listed(world, -1, -2).error_code is ErrorCode.invalid_request
