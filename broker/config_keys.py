@@ -159,6 +159,7 @@ STORAGE = (
         ("delete",),
         "what becomes of old records; `compact` demands that records have keys",
         some_of("compact", "delete"),
+        fixed=False,
     ),
     _long("log.retention.ms", None, None, "age at which records go; -1: never"),
     _int("log.retention.minutes", None, ANY, "the same in minutes"),
