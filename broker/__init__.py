@@ -21,6 +21,7 @@ meta.py            whose data a folder has
 
 config.py          what the broker was told: BrokerConfig. It is made of
 config_keys.py     which keys there are, with type, default, bounds: data, no behaviour
+foreign_keys.py    which keys of Kafka's may be said besides, and mean nothing here: data
 config_sources.py  where values are written: properties file, environment, `key=value`
 settings.py        values by key, and who gave each
 listeners.py       what `listeners` and `advertised.listeners` mean

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Literal, Self, cast
 
 from ..topics.config_def import InvalidConfigValue
-from .config_keys import BROKER_KEYS, WITHOUT_EFFECT_PREFIXES
+from .config_keys import BROKER_KEYS
 from .config_sources import ConfigError, Given, from_environment, from_file, from_overrides
+from .foreign_keys import WITHOUT_EFFECT_PREFIXES
 from .listeners import Listener, advertised_listener, client_listener
 from .settings import Setting, Settings
 

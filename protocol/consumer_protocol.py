@@ -63,8 +63,7 @@ def read_subscribed_topics(blob: bytes) -> tuple[str, ...]:
     """
     # Version 0 is the beginning of all, and which one it says is not looked at (upstream:
     # ClassicGroup.computeSubscribedTopics).
-    _, message = _read("subscription", _VERSION.pack(0) + blob[2:])
-    topics: tuple[str, ...] = message.topics
+    topics: tuple[str, ...] = _read_body("subscription", 0, blob).topics
     return topics
 
 
@@ -95,8 +94,13 @@ def _read(kind: str, blob: bytes) -> tuple[int, Any]:
     if version < 0:
         raise UndecodableBlob(f"a {kind} cannot have the version {version}")
     version = min(version, VERSION_MAX)
+    return version, _read_body(kind, version, blob)
+
+
+def _read_body(kind: str, version: int, blob: bytes) -> Any:
+    """What follows the version."""
     try:
-        return version, read_leniently(_schema(kind, version), bytes(blob), 2, len(blob))
+        return read_leniently(_schema(kind, version), bytes(blob), 2, len(blob))
     except ProtocolError as error:
         raise UndecodableBlob(str(error)) from error
 

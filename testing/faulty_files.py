@@ -163,8 +163,7 @@ class FaultyFiles(MemoryFiles):
                 if written is None:
                     del data[position:]
                 else:
-                    data.extend(bytes(max(0, position - len(data))))
-                    data[position : position + len(written)] = written
+                    _put(data, position, written)
             self._durable_bytes[id(content)] = bytes(data)
             self._pending.pop(id(content), None)
 
@@ -172,7 +171,7 @@ class FaultyFiles(MemoryFiles):
         """A sync of it has failed."""
         with self._noting:
             pending = self._pending.get(id(content), [])
-            self._pending[id(content)] = [write for write in pending if write[1] is None]
+            pending[:] = [write for write in pending if write[1] is None]
 
     # the file system
 
@@ -292,11 +291,14 @@ class FaultyFiles(MemoryFiles):
                 if chance.random() < 0.7:
                     part = written[start : start + SECTOR_BYTES]
                     part = part[: chance.randint(0, len(part))] if chance.random() < 0.2 else part
-                    at = position + start
-                    if len(data) < at:
-                        data.extend(bytes(at - len(data)))
-                    data[at : at + len(part)] = part
+                    _put(data, position + start, part)
         return data
+
+
+def _put(data: bytearray, position: int, part: bytes) -> None:
+    """As pwrite: zeros fill what lies between the end and `position`."""
+    data.extend(bytes(max(0, position - len(data))))
+    data[position : position + len(part)] = part
 
 
 class FaultyFile(MemoryFile):

@@ -127,7 +127,8 @@ class _Fetch:
         self.deadline_ms = node.waits.now_ms() + milliseconds(request.max_wait)
         self.poll: LongPoll | None = None
         self.timer: Timer | None = None
-        # How many of its partitions exist, so are waited for; the error of the others can wait too.
+        # How many of its partitions are waited for: those that exist. What is wrong with the others
+        # can wait too.
         self.known = 0
 
     def wanted(self) -> list[Wanted]:
@@ -148,7 +149,7 @@ class _Fetch:
         known = [each for each in zip(wanted, found, strict=True) if each[0].partition is not None]
         counted = [available(one, got) for one, got in known]
         missing_bytes = bytes_min - sum(counted)
-        has_vanished = self.poll is not None and len(known) < self.known
+        has_vanished = len(known) < self.known
         failed = any(got.error is not NONE or got.diverging for _, got in known)
         if not known or missing_bytes <= 0 or has_vanished or failed:
             self._finish(wanted, found)

@@ -80,9 +80,9 @@ def _new_topic(wanted: Any) -> NewTopic:
 
 
 def _make(node: Node, name: str, planned: PlannedTopic, validate_only: bool) -> TopicReply:
-    # Where the request is only looked at, that of nothing, as from Kafka.
-    topic_id = node.topics.fresh_id()
-    if not validate_only:
+    if validate_only:
+        topic_id = node.topics.fresh_id()  # of nothing, as from Kafka
+    else:
         try:
             topic_id = node.topics.create(name, planned.partitions, planned.overrides).id
         except OSError as error:
