@@ -13,7 +13,7 @@ from setuptools import Extension, setup
 
 # All go into one library, in which they call each other directly.
 COMPILED = {
-    "broker": "call connection led runtime shapes shard together",
+    "broker": "call clock connection led runtime shapes shard snapshots together",
     "broker/groups": "commands commits coordinator deadline_keys deadlines fencing fetches group "
     "heartbeats joining members rebalance results states storing syncing turn voice voting",
     "broker/handlers": "k08_offset_commit k09_offset_fetch k11_join_group k12_heartbeat "
@@ -21,6 +21,7 @@ COMPILED = {
     "log": "builder closed_segments files index log reader rounds segment",
     "offsets": "committed fields group_metadata records store table",
     "protocol": "framing headers",
+    "topics": "waiters",
 }
 COMPILER = ["mypy>=2.4,<3"]
 
