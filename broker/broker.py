@@ -94,13 +94,14 @@ class Broker:
             self._cluster = self._assemble()
             for server in self._servers.values():
                 await server.listen()
+            self._load_stored_groups(self._cluster)
+            self._watch_folder()
+            self._upkeep = Upkeep(self.node, self._parts.sync_all.run)
         except BaseException:
+            self._cluster = None
             await self._stop_servers()
             self._closing.close()
             raise
-        self._load_stored_groups(self._cluster)
-        self._watch_folder()
-        self._upkeep = Upkeep(self.node, self._parts.sync_all.run)
 
     async def stop(self) -> None:
         """Tell whoever is parked to look for another coordinator, close every connection, write
@@ -114,9 +115,7 @@ class Broker:
         if cluster is None:
             return
         await self._upkeep.stop()
-        idle = asyncio.Event()
-        self._parts.rounds.when_idle(idle.set)
-        await idle.wait()
+        await self._write_all(cluster)
         self._closing.close()
 
     def cut(self) -> None:
@@ -172,6 +171,18 @@ class Broker:
     def port(self) -> int:
         """Of the first node."""
         return self.addresses[self.config.node_id][1]
+
+    async def _write_all(self, cluster: Cluster) -> None:
+        """Write and sync what is gathered; with nobody left who could ask or be due, nothing is
+        gathered behind it."""
+        for node in cluster.nodes.values():
+            node.timers.close()
+            node.waits.close()
+        rounds = self._parts.rounds
+        while not rounds.is_idle:
+            idle = asyncio.Event()
+            rounds.when_idle(idle.set)
+            await idle.wait()
 
     async def _stop_servers(self) -> None:
         await asyncio.gather(*(server.stop() for server in self._servers.values()))

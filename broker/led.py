@@ -88,13 +88,19 @@ class LedPartitions(ABC):
         """Append and apply its records, give its replies once they may be given."""
 
     def _deliver(self, replies: Sequence[Reply]) -> None:
-        """Give these replies now."""
+        """Give these replies now. One that cannot be given is raised once the others are."""
         waiting = self._waiting
+        failed: Exception | None = None
         for ticket, result in replies:
             entry = waiting.pop(ticket, None)
             if entry is not None:
                 _, respond, context = entry
-                respond(context, result)
+                try:
+                    respond(context, result)
+                except Exception as error:
+                    failed = error
+        if failed is not None:
+            raise failed
 
     def load(self, partitions: Iterable[int]) -> None:
         """Load `partitions` in the background, so that the sessions of their members are watched;

@@ -126,19 +126,22 @@ class Rounds:
         """Whether something gathered for `log` is not durable yet."""
         return log in self._gathering or log in self._syncing
 
+    @property
+    def is_idle(self) -> bool:
+        return not self._gathering and not self._syncing
+
     def when_idle(self, callback: Callable[[], None]) -> None:
         """Call back once nothing is gathered and nothing is being synced; at once if so."""
-        if self._gathering or self._syncing:
-            self._on_idle.append(callback)
-        else:
+        if self.is_idle:
             callback()
+        else:
+            self._on_idle.append(callback)
 
     def abandon(self, log: Log, error: OSError) -> None:
         """Drop what is gathered for `log`: it rests on bytes that were lost."""
         gathered = self._gathering.pop(log, None)
         if gathered is not None:
-            for settled in gathered.settled:
-                settled(error)
+            _tell(gathered.settled, error)
 
     def _gather(self, log: Log) -> _Gathered:
         gathered = self._gathering[log] = _Gathered()
@@ -169,11 +172,9 @@ class Rounds:
         if to_sync:
             self._sync(to_sync)
         for gathered in written:
-            for settled in gathered.settled:
-                settled(None)
+            _tell(gathered.settled, None)
         for gathered, refusal in failed:
-            for settled in gathered.settled:
-                settled(refusal)
+            _tell(gathered.settled, refusal)
         self._round_over()
         self._tell_idle()
 
@@ -257,8 +258,7 @@ class Rounds:
             outcome = error if log in written_ahead else told[log]
             if outcome is not None:
                 _log.error("Syncing %s failed: %s", log.folder, outcome)
-            for settled in gathered.settled:
-                settled(outcome)
+            _tell(gathered.settled, outcome)
         if self._gathering and not self._write_is_due:
             self._write_is_due = True
             self._call_soon(self._write)
@@ -278,7 +278,16 @@ class Rounds:
         ahead.make_room(self._sync_all)
 
     def _tell_idle(self) -> None:
-        if self._on_idle and not self._gathering and not self._syncing:
+        if self._on_idle and self.is_idle:
             waiting, self._on_idle = self._on_idle, []
             for callback in waiting:
                 callback()
+
+
+def _tell(settled: Sequence[Settled], outcome: OSError | None) -> None:
+    """One who cannot hear it must not keep it from the others, nor hold up what comes next."""
+    for told in settled:
+        try:
+            told(outcome)
+        except Exception:
+            _log.exception("Who waited for a round failed when told %s", outcome or "all is well")

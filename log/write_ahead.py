@@ -145,10 +145,16 @@ class WriteAhead:
             self._retire(sync_all)
 
     def _retire(self, sync_all: SyncAll) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
-        paths = self._own_paths()
+        try:
+            file, self._file = self._file, None
+            if file is not None:
+                file.close()
+            paths = self._own_paths()
+        except OSError as error:
+            # Those who wait for this round hear how it ended all the same.
+            _log.error("%s cannot be left for another file yet: %s", self._path, error)
+            self.is_usable = False
+            return
         logs, self._logs = self._logs, {}
         self._retiring = logs
 

@@ -3,10 +3,12 @@
 import asyncio
 import contextlib
 import socket
+from typing import Any
 
 import pytest
 from kohort.broker.broker import Broker
 from kohort.broker.config import BrokerConfig
+from kohort.broker.meta import cluster_id_of
 
 
 @pytest.mark.parametrize("turns", range(4))
@@ -33,3 +35,23 @@ async def test_who_is_cut_off_is_told_nothing_and_nobody_gets_in_any_more() -> N
     await broker.stop()
     with pytest.raises(ConnectionRefusedError):
         await asyncio.open_connection(broker.host, broker.port)
+
+
+async def test_a_broker_that_could_not_listen_is_not_running(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Method: two take the same address, and the other one listens while this one assembles."""
+    other = socket.socket()
+    other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    other.bind(("127.0.0.1", 0))
+
+    def meanwhile(*place: Any) -> str:
+        other.listen()
+        return cluster_id_of(*place)
+
+    monkeypatch.setattr("kohort.broker.broker.cluster_id_of", meanwhile)
+    broker = Broker(BrokerConfig({}))
+    with other, pytest.raises(OSError, match="in use"):
+        await broker.start("127.0.0.1", other.getsockname()[1])
+    assert not broker.is_running
+    await broker.stop()

@@ -1,7 +1,14 @@
 """What clients hear of a broker that stops."""
 
 import asyncio
+from pathlib import Path
 
+import pytest
+from kohort.broker.broker import Broker
+from kohort.broker.config import BrokerConfig
+from kohort.broker.groups.commands import CommitEntry, OffsetCommit
+from kohort.broker.groups.results import CommitDone
+from kohort.log.rounds import Durability
 from kohort.protocol.errors import ErrorCode
 from parity.peers import ours
 from parity.script import Script
@@ -26,3 +33,40 @@ async def test_whoever_is_parked_hears_that_this_is_not_the_coordinator_before_t
         join, sync = (step.answer for step in parked)
     assert (join.error_code, join.member_id) == (ErrorCode.not_coordinator, b.id)
     assert (sync.error_code, sync.assignment) == (ErrorCode.not_coordinator, b"")
+
+
+@pytest.mark.parametrize("durability", ["os", "fsync"])
+async def test_nothing_is_written_once_it_has_stopped(
+    tmp_path: Path, durability: Durability
+) -> None:
+    """Method: a stop while the commits for a deleted topic are being forgotten, in slices; more
+    than one slice, so that one is due in the very turn in which the last round is over."""
+    broker = Broker(BrokerConfig({}), data_dir=tmp_path, durability=durability)
+    await broker.start("127.0.0.1", 0)
+    topic = broker.node.topics.create("orders", 1, {})
+    for first in range(0, 40_000, 5_000):
+        while await commit(broker, range(first, first + 5_000)) is not ErrorCode.none:
+            await asyncio.sleep(0)
+    broker.node.topics.delete(topic)
+    await asyncio.sleep(0)
+    await broker.stop()
+    written = {path: path.read_bytes() for path in tmp_path.rglob("*.log")}
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*.log")} == written
+    assert not [link for link in Path("/proc/self/fd").iterdir() if is_below(tmp_path, link)]
+
+
+async def commit(broker: Broker, partitions: range) -> ErrorCode:
+    told: asyncio.Future[CommitDone] = asyncio.get_running_loop().create_future()
+    entries = [CommitEntry("orders", each, each, -1, "", None) for each in partitions]
+    command = OffsetCommit("g", -1, "", None, entries, None, ErrorCode.illegal_generation)
+    broker.node.groups.submit(command, lambda _, result: told.set_result(result), None)
+    return (await told).errors[0]
+
+
+def is_below(folder: Path, link: Path) -> bool:
+    try:
+        return link.readlink().is_relative_to(folder)
+    except FileNotFoundError:
+        return False  # of the listing itself

@@ -305,3 +305,25 @@ def test_idle_is_told_after_the_last_round() -> None:
     world.loop.turn()
     world.loop.finish_syncs()
     assert world.words_told == ["one", "two", "idle"]
+
+
+def test_one_who_fails_when_told_keeps_nobody_else_from_hearing_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def fail(_: OSError | None) -> None:
+        raise ValueError("a fault of the one who is told")
+
+    world = World("fsync")
+    a, b = world.log("a-0"), world.log("b-0")
+    world.rounds.append(a, [(b"key", b"first")], 1_000)
+    world.rounds.then(a, fail)
+    world.append(a, "beside it")
+    world.append(b, "of another log")
+    world.loop.turn()
+    world.append(a, "in the next round")
+    world.loop.finish_syncs()
+    assert world.words_told == ["beside it", "of another log"]
+    world.loop.turn()
+    world.loop.finish_syncs()
+    assert world.words_told[2:] == ["in the next round"]
+    assert "a fault of the one who is told" in caplog.text

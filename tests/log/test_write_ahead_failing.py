@@ -3,6 +3,7 @@ was refused is not."""
 
 import errno
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -192,3 +193,24 @@ def test_a_log_whose_file_lost_what_was_acknowledged_gets_it_back_while_the_brok
     assert broker.words("a-0") == ["one a-0"]
     broker.round("two")
     assert broker.words("a-0") == ["one a-0", "two a-0"]
+
+
+def test_who_waits_for_a_round_hears_of_it_though_the_folder_cannot_be_listed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    files = disk()
+    broker = Broker(files, bytes_max=100)
+    with monkeypatch.context() as patch:
+
+        def refuse(_: Path) -> list[str]:
+            raise OSError(errno.EIO, "no list")
+
+        patch.setattr(files, "list", refuse)
+        broker.round("one")
+    assert broker.told == {f"one {name}": None for name in NAMES}
+    assert not broker.ahead.is_usable
+    broker.round("two")
+    assert broker.ahead.is_usable
+    assert left(files) == []
+    files.crash()
+    assert Broker(files).words("a-0") == ["one a-0", "two a-0"]
