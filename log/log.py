@@ -77,9 +77,13 @@ class Log(ClosedSegments):
         log = cls(folder, files, config, read_only=read_only, write_ahead=write_ahead)
         log._deleted_before = start_offset
         must_last = write_ahead is not None and write_ahead.has_left(folder.name)
-        log._load(recovery_point, sync=(config.sync_at_open or must_last) and not read_only)
-        if write_ahead is not None:
-            write_ahead.restore(log)
+        try:
+            log._load(recovery_point, sync=(config.sync_at_open or must_last) and not read_only)
+            if write_ahead is not None:
+                write_ahead.restore(log)
+        except BaseException:
+            log.close()
+            raise
         log._synced_offset = log.end_offset
         return log
 

@@ -142,6 +142,7 @@ class SnapshotWriter:
         if files.exists(folder / NEW_NAME):
             files.remove(folder / NEW_NAME)  # of a crash
         self._file = files.open(folder / NEW_NAME, create=True)
+        self._is_begun = False
         self._index: list[bytes] = []
         self.slices = self._write(table, stored)
         """Each `next` takes some 3 ms; others may change the table in between. Raises OSError."""
@@ -149,6 +150,7 @@ class SnapshotWriter:
     def _write(self, table: OffsetsTable, stored: Iterator[tuple[bytes, bytes]]) -> Generator[None]:
         places: dict[str, Place] = {}
         work = 0
+        self._is_begun = True
         for group_id, place in table.write(self._file):
             places[group_id] = place
             work += place.offsets + 1
@@ -185,6 +187,8 @@ class SnapshotWriter:
         """There will be none. What stands in the file is still read from it; its name goes.
         Raises OSError."""
         self.slices.close()
+        if not self._is_begun:
+            self._file.close()  # else it is the table's
         self._files.remove(self._folder / NEW_NAME)
 
 

@@ -224,8 +224,18 @@ class OffsetsTable:
             self._spill = None
             for each in before:
                 each.close()
+        except BaseException:
+            self._let_go_of(file)
+            raise
         finally:
             self._written = None
+
+    def _let_go_of(self, file: File) -> None:
+        """Nothing more is written to it; it stays as long as a group that was evicted stands in
+        it."""
+        if file in self._files and all(place.file is not file for place in self._places.values()):
+            self._files.remove(file)
+            file.close()
 
     def evict(self, offsets: int, new_spill: Callable[[], File]) -> None:
         """Takes so many offsets out of memory at least: whole groups, those first that were used

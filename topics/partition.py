@@ -107,7 +107,11 @@ class Partition:
                 write_ahead=self._write_ahead,
             )
             if self._cut_to is not None:
-                log.truncate_to(min(self._cut_to, log.end_offset))
+                try:
+                    log.truncate_to(min(self._cut_to, log.end_offset))
+                except BaseException:
+                    log.close()
+                    raise
                 self._cut_to = None
             self._log = log
             newest, _ = self._log.epochs()[-1]

@@ -1,0 +1,87 @@
+"""Opening a log may fail again and again, as that of an offsets partition is tried every second:
+no try may leave a file open."""
+
+from pathlib import Path
+
+import pytest
+from batches import batch
+from kohort.broker.config import BrokerConfig
+from kohort.log.files import DiskFiles
+from kohort.log.log import Log
+from kohort.offsets.committed import committed_value
+from kohort.offsets.records import OffsetCommitted
+from kohort.offsets.snapshot import SnapshotWriter
+from kohort.offsets.table import OffsetsTable
+from kohort.topics.configs import Configs
+from kohort.topics.partition import Partition
+from kohort.topics.start_offsets import StartOffsets
+from open_files import Refusing, open_below
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """That of a log of two segments."""
+    log = Log.open(tmp_path / "a-0", DiskFiles())
+    log.append(batch(0))
+    log.begin_segment()
+    log.append(batch(1))
+    log.close()
+    assert open_below(tmp_path) == []
+    return log.folder
+
+
+def test_a_log_of_which_nothing_can_be_deleted(folder: Path) -> None:
+    with pytest.raises(OSError, match="refused"):
+        Log.open(folder, Refusing("remove"), start_offset=1)
+    assert open_below(folder) == []
+
+
+def test_a_log_that_cannot_be_cut(folder: Path) -> None:
+    files = Refusing("file.truncate")
+    settings = Configs(BrokerConfig({}), 1).settings({})
+    partition = Partition(
+        "a-0",
+        0,
+        folder,
+        files,
+        settings,
+        StartOffsets(folder, files),
+        leader_id=1,
+        hides_undurable=False,
+        write_ahead=None,
+    )
+    with pytest.raises(OSError, match="refused"):
+        partition.reopened(0)
+    assert open_below(folder) == []
+
+
+def test_a_snapshot_that_is_abandoned_before_it_has_begun(folder: Path) -> None:
+    table = OffsetsTable()
+    SnapshotWriter(folder, DiskFiles(), 0, table, iter(())).abandon()
+    assert open_below(folder) == []
+
+
+def test_a_snapshot_that_finds_no_room(folder: Path) -> None:
+    table = OffsetsTable()
+    table.put(OffsetCommitted("g", "orders", 0, committed_value(7, -1, "", 1)))
+    writer = SnapshotWriter(folder, Refusing("file.append"), 0, table, iter(()))
+    with pytest.raises(OSError, match="refused"):
+        list(writer.slices)
+    writer.abandon()
+    assert open_below(folder) == []
+    assert table.get("g", "orders", 0) is not None
+
+
+def test_a_snapshot_that_is_abandoned_stays_for_the_groups_that_stand_in_it(folder: Path) -> None:
+    """Those that had to leave the memory while it was being written."""
+    table = OffsetsTable(lambda _: None)
+    for group_id in ("f", "g", "h"):
+        table.put(OffsetCommitted(group_id, "orders", 0, committed_value(7, -1, "", 1)))
+    writer = SnapshotWriter(folder, DiskFiles(), 0, table, iter(()), slice_offsets=1)
+    next(writer.slices)
+    table.evict(2, lambda: pytest.fail("it goes into the one that is being written"))
+    writer.abandon()
+    assert table.get("f", "orders", 0) is not None
+    assert table.get("g", "orders", 0) is not None
+    table.close()
+    assert open_below(folder) == []
