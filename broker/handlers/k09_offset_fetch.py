@@ -15,7 +15,7 @@ from ..call import Call, Written
 from ..groups.commands import OffsetFetch
 from ..groups.results import Fetched
 from ..node import Node
-from ..shapes import Again, Numbers
+from ..shapes import SHAPE_BYTES, Again, Numbers
 from ..together import Together
 from .reply import NO_THROTTLE
 
@@ -59,7 +59,8 @@ def handle(call: Call, node: Node) -> Again | None:
 
 class Fetch:
     """What all requests of one shape ask, and what the last of them was told: as long as nothing
-    else is found, the answer need not be written again."""
+    else is found, the answer need not be written again. A long one is not kept: a few bytes can ask
+    for all that a group has."""
 
     __slots__ = ("_commands", "_request", "_results", "_written")
 
@@ -84,10 +85,12 @@ class Fetch:
         self._respond(call, [result])
 
     def _respond(self, call: Call, results: list[Fetched]) -> None:
-        if self._written is None or results != self._results:
-            self._results = results
-            self._written = call.written(self._answer(call.version, results))
-        call.repeat(self._written)
+        written = self._written
+        if written is None or results != self._results:
+            written = call.written(self._answer(call.version, results))
+            keeps = len(written.rest) <= SHAPE_BYTES
+            self._results, self._written = (results, written) if keeps else (None, None)
+        call.repeat(written)
 
     def _answer(self, version: int, results: list[Fetched]) -> GroupReply | FetchReply:
         if version < 8:

@@ -22,7 +22,7 @@ from kio.serial import entity_writer
 from kio_messages import messages
 from kohort.broker.connection import Connection, Outbox
 from kohort.broker.routes import Routes
-from kohort.broker.shapes import BYTES_MAX, RUN_MAX
+from kohort.broker.shapes import BYTES_MAX, RUN_MAX, SHAPE_BYTES
 from kohort.offsets.committed import read_committed
 from kohort.protocol.apis import BY_KEY
 from kohort.protocol.headers import read_request_header
@@ -274,6 +274,23 @@ async def test_what_a_connection_remembers_of_its_requests_is_bounded() -> None:
     half = "x" * (BYTES_MAX // 2 - 1)
     broker.receive([commit_of(1, 1, half, half)], fresh=False)
     assert not shapes._known
+
+
+@pytest.mark.parametrize(("metadata", "is_kept"), [("short", True), ("x" * SHAPE_BYTES, False)])
+async def test_only_short_answers_are_remembered(metadata: str, is_kept: bool) -> None:
+    """A few bytes can ask for all offsets of a group."""
+    broker = Broker()
+    broker.receive([commit_of(1, 1, metadata)], fresh=True)
+    broker.turn()
+    asked = request_module(9, 5).OffsetFetchRequest(group_id="g", topics=None)
+    for correlation_id in (2, 3):
+        broker.transport.written = b""
+        broker.receive([frame(9, 5, asked, correlation_id)], fresh=False)
+        assert metadata.encode() in broker.transport.written
+        assert broker.transport.written[4:8] == correlation_id.to_bytes(4, "big")
+    (shape,) = broker._connection._shapes._known.values()
+    fetch = shape.again.__self__  # type: ignore[attr-defined]
+    assert (fetch._written is not None) == (fetch._results is not None) == is_kept
 
 
 @pytest.mark.interpreted
