@@ -9,7 +9,9 @@ An int16 with the version comes first. Kafka 4.3 writes v4, brokers before it v3
 of kio here, because each commit pays for it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from itertools import repeat
 from struct import Struct
 from struct import error as struct_error
 from typing import Final, NamedTuple
@@ -77,11 +79,17 @@ def committed_value(
 def with_offsets(value: bytes, offsets: Iterable[int]) -> tuple[bytes, ...]:
     """The same commit of other offsets: they stand behind the version, whichever it is. Raises
     UnencodableRecord."""
-    version, rest, pack = value[:2], value[10:], INT64.pack
+    version, rest = value[:2], value[10:]
     try:
-        return tuple([version + pack(offset) + rest for offset in offsets])
+        return tuple(map(_around_offset(len(rest)), repeat(version), offsets, repeat(rest)))
     except struct_error as error:
         raise UnencodableRecord(f"a number of a commit is out of range: {error}") from error
+
+
+@lru_cache(64)
+def _around_offset(size: int) -> Callable[[bytes, int, bytes], bytes]:
+    """Puts a value together whose offset is followed by so many bytes."""
+    return Struct(f">2sq{size}s").pack
 
 
 def read_committed(value: bytes) -> Committed:

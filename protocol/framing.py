@@ -13,12 +13,12 @@ from .errors import FrameTooLarge, InvalidFrameSize, ProtocolError
 
 SIZE: Final = Struct(">i")
 _size_at: Final = SIZE.unpack_from
-MIB = 1024 * 1024
+MIB: Final = 1024 * 1024
 
-FRAME_BYTES_MAX = 100 * MIB
+FRAME_BYTES_MAX: Final = 100 * MIB
 """Kafka's default of socket.request.max.bytes."""
 
-FRAME_BYTES_MIN = 10
+FRAME_BYTES_MIN: Final = 10
 """The smallest request header: key, version, correlation id, length of the client id. Kafka takes
 a smaller frame in and fails on its header; what the client sees is the same."""
 
@@ -60,7 +60,7 @@ class Framer:
             return frames
         received = len(data)
         if received >= 4:
-            end = 4 + _size_at(data)[0]
+            end: int = 4 + _size_at(data)[0]
             if end == received and FRAME_BYTES_MIN <= end - 4 <= self._frame_bytes_max:
                 return [*frames, (bytes(data), 4, end)]  # the usual: one whole frame
             # All at once, unless there is nothing but the beginning of a large frame.
@@ -68,7 +68,7 @@ class Framer:
                 data = bytes(data)
         position = 0
         while received - position >= 4:
-            (size,) = _size_at(data, position)
+            size: int = _size_at(data, position)[0]
             if not FRAME_BYTES_MIN <= size <= self._frame_bytes_max:
                 self.error = self._refusal(size)
                 return frames
