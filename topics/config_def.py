@@ -4,9 +4,11 @@ One `ConfigKey` per key, gathered in a `ConfigDef`. Topics and the broker use th
 and the texts are those that Kafka's own `ConfigDef` puts into INVALID_CONFIG answers.
 """
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from enum import IntEnum
 from typing import Final
 
@@ -22,6 +24,8 @@ __all__ = [
     "Value",
     "at_least",
     "between",
+    "integer_of",
+    "no_empty_items",
     "not_empty",
     "one_of",
     "some_of",
@@ -78,17 +82,46 @@ BOUNDS: Final[Mapping[ConfigType, tuple[int, int]]] = {
     ConfigType.INT: (-INT_MAX - 1, INT_MAX),
     ConfigType.LONG: (-LONG_MAX - 1, LONG_MAX),
 }
-INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
-DECIMAL: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", re.ASCII)
+# Nineteen digits hold every 64-bit number; more are refused before they are computed.
+INTEGER: Final = re.compile(r"([+-]?)0*(\d{1,19})")
+# As Double.parseDouble has them, but for its hexadecimal ones.
+DECIMAL: Final = re.compile(
+    r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?)"
+)
+# What String.trim takes away; a no-break space stays.
+BLANK: Final = "".join(map(chr, range(ord(" ") + 1)))
+COMMA: Final = re.compile(r"\s*,\s*", re.ASCII)
 
 
 def text_of(value: Value) -> str | None:
-    """A value as a configuration file would say it."""
+    """A value as a configuration file would say it, and as Java writes it."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, float):
+        return _decimal_text(value)
     return ",".join(value) if isinstance(value, tuple) else str(value)
+
+
+def _decimal_text(value: float) -> str:
+    """Double.toString: with an exponent below 0.001 and from ten million on."""
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return str(value)
+    digits, _, exponent = f"{Decimal(str(value)).normalize():E}".partition("E")
+    return f"{digits}{'' if '.' in digits else '.0'}E{int(exponent)}"
+
+
+def integer_of(text: str, kind: ConfigType = ConfigType.INT) -> int | None:
+    """As Integer.parseInt and Long.parseLong: digits of any script; None where they throw."""
+    low, high = BOUNDS[kind]
+    match = INTEGER.fullmatch(text)
+    value = int("".join(match.groups())) if match else None
+    return value if value is not None and low <= value <= high else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +143,7 @@ class ConfigKey:
 
     def parse(self, text: str) -> Value:
         """The value that `text` means; raises InvalidConfigValue with Kafka's sentence."""
-        value = self._typed(text.strip())
+        value = self._typed(text, text.strip(BLANK))
         self.check(value)
         return value
 
@@ -126,33 +159,23 @@ class ConfigKey:
         """A value of this key as a configuration file would say it."""
         return text_of(value)
 
-    def _typed(self, text: str) -> Value:
+    def _typed(self, text: str, trimmed: str) -> Value:
         if self.type is ConfigType.BOOLEAN:
-            if text.lower() not in ("true", "false"):
+            if trimmed.lower() not in ("true", "false"):
                 raise self._mistyped(text, "Expected value to be either true or false")
-            return text.lower() == "true"
+            return trimmed.lower() == "true"
         if self.type is ConfigType.LIST:
-            return self._items(text)
+            return tuple(COMMA.split(trimmed)) if trimmed else ()
+        number = f"Not a number of type {self.type.name}"
         if self.type is ConfigType.DOUBLE:
-            if not DECIMAL.fullmatch(text):
-                raise self._mistyped(text, "Not a number of type DOUBLE")
-            return float(text)
+            if not DECIMAL.fullmatch(trimmed):
+                raise self._mistyped(text, number)
+            return float(trimmed.rstrip("fFdD"))
         if self.type in BOUNDS:
-            return self._integer(text)
-        return text
-
-    def _integer(self, text: str) -> int:
-        low, high = BOUNDS[self.type]
-        # Twenty digits hold every 64-bit number; more are refused before they are computed.
-        if INTEGER.fullmatch(text) and len(text) <= 20 and low <= (value := int(text)) <= high:
-            return value
-        raise self._mistyped(text, f"Not a number of type {self.type.name}")
-
-    def _items(self, text: str) -> tuple[str, ...]:
-        items = tuple(item.strip() for item in text.split(",")) if text else ()
-        if "" in items:
-            raise InvalidConfigValue(f"Configuration '{self.name}' values must not be empty.")
-        return items
+            if (integer := integer_of(trimmed, self.type)) is None:
+                raise self._mistyped(text, number)
+            return integer
+        return trimmed
 
     def _mistyped(self, text: str, complaint: str) -> InvalidConfigValue:
         return InvalidConfigValue.of(self.name, text, complaint)
@@ -223,13 +246,21 @@ def some_of(*allowed: str) -> Validator:
 
     def check(name: str, value: Value) -> None:
         assert isinstance(value, tuple)
+        no_empty_items(name, value)
         for item in value:
             check_item(name, item)
 
     return check
 
 
+def no_empty_items(name: str, value: Value) -> None:
+    """Lists of any items but empty ones."""
+    if isinstance(value, tuple) and "" in value:
+        raise InvalidConfigValue(f"Configuration '{name}' values must not be empty.")
+
+
 def not_empty(name: str, value: Value) -> None:
-    """Strings with at least one character, lists with at least one item."""
+    """Strings with at least one character, lists with at least one item, none of them empty."""
+    no_empty_items(name, value)
     if value in ("", ()):
         raise InvalidConfigValue.of(name, value, "String must be non-empty")

@@ -17,14 +17,14 @@ from .config_def import (
     some_of,
 )
 
-__all__ = ["BROKER_SYNONYMS", "TOPIC_KEYS"]
+__all__ = ["BROKER_SYNONYMS", "TOPIC_KEYS", "gzip_level"]
 
 MINUTE_MS: Final = 60_000
 HOUR_MS: Final = 60 * MINUTE_MS
 MIB: Final = 1024 * 1024
 
 
-def _gzip_level(name: str, value: Value) -> None:
+def gzip_level(name: str, value: Value) -> None:
     if value != -1 and value not in range(1, 10):
         complaint = "Value must be between 1 and 9 or equal to -1"
         raise InvalidConfigValue.of(name, value, complaint)
@@ -32,7 +32,8 @@ def _gzip_level(name: str, value: Value) -> None:
 
 def _throttled_replicas(name: str, value: Value) -> None:
     assert isinstance(value, tuple)
-    if value != ("*",) and not all(re.fullmatch("[0-9]+:[0-9]+", item) for item in value):
+    # Here, and here alone, items may be empty (upstream: ThrottledReplicaListValidator).
+    if "".join(value) != "*" and not all(re.fullmatch("([0-9]+:[0-9]+)?", i) for i in value):
         complaint = (
             f"{name} must be the literal '*' or a list of replicas in the following format: "
             "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
@@ -60,84 +61,86 @@ def _list(name: str, default: tuple[str, ...], check: Validator, doc: str) -> Co
     return ConfigKey(name, ConfigType.LIST, default, check, doc)
 
 
-WRITING: Final = (
-    _int("max.message.bytes", 1_048_588, at_least(0), "Largest record batch that is taken."),
-    _text(
-        "message.timestamp.type",
-        "CreateTime",
-        one_of("CreateTime", "LogAppendTime"),
-        "Whose clock stamps a record: the producer's or the broker's.",
-    ),
-    _long(
-        "message.timestamp.before.max.ms",
-        LONG_MAX,
-        at_least(0),
-        "How far a producer's timestamp may lie behind the broker's clock.",
-    ),
-    _long(
-        "message.timestamp.after.max.ms",
-        HOUR_MS,
-        at_least(0),
-        "How far a producer's timestamp may lie ahead of the broker's clock.",
-    ),
-    _text(
-        "compression.type",
-        "producer",
-        one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
-        "Codec of stored batches. Taken, but batches always stay as their producer made them.",
-    ),
-    _int("compression.gzip.level", -1, _gzip_level, "Taken; batches are not recompressed."),
-    _int("compression.lz4.level", 9, between(1, 17), "Taken; batches are not recompressed."),
-    _int("compression.zstd.level", 3, between(-131_072, 22), "Taken; as for gzip and lz4."),
-    _int("min.insync.replicas", 1, at_least(1), "Taken; one replica is all there is."),
+# In the order of upstream's LogConfig: of several bad values, the first one here is told.
+# What belongs to many brokers or to tiers is taken and told, without effect on one broker.
+TOPIC_KEYS: Final = ConfigDef(
+    (
+        _int("segment.bytes", 1024 * MIB, at_least(MIB), "Size at which a log file is closed."),
+        _long("segment.ms", 168 * HOUR_MS, at_least(1), "Age at which a log file is closed."),
+        _long("segment.jitter.ms", 0, at_least(0), "How much that age is spread."),
+        _int("segment.index.bytes", 10 * MIB, at_least(4), "Largest index of a log file."),
+        _long("flush.messages", LONG_MAX, at_least(1), "Records after which the log is synced."),
+        _long("flush.ms", LONG_MAX, at_least(0), "Time after which the log is synced."),
+        _long("retention.bytes", -1, None, "Size from which the oldest records go; -1 is none."),
+        _long("retention.ms", 168 * HOUR_MS, at_least(-1), "Age at which records go; -1 is never."),
+        _int("max.message.bytes", 1_048_588, at_least(0), "Largest record batch that is taken."),
+        _int("index.interval.bytes", 4096, at_least(0), "Bytes of log between two index entries."),
+        _long("delete.retention.ms", 24 * HOUR_MS, at_least(0), "How long tombstones stay."),
+        _long("min.compaction.lag.ms", 0, at_least(0), "Younger records are not compacted."),
+        _long("max.compaction.lag.ms", LONG_MAX, at_least(1), "Older records must be compacted."),
+        _long("file.delete.delay.ms", MINUTE_MS, at_least(0), "How long removed files stay."),
+        ConfigKey(
+            "min.cleanable.dirty.ratio",
+            ConfigType.DOUBLE,
+            0.5,
+            between(0, 1),
+            "Share of superseded bytes from which compaction pays.",
+        ),
+        _list(
+            "cleanup.policy",
+            ("delete",),
+            some_of("compact", "delete"),
+            "What becomes of old records: deleted, compacted by key, or both.",
+        ),
+        _bool("unclean.leader.election.enable", False, "Taken; there is one replica."),
+        _int("min.insync.replicas", 1, at_least(1), "Taken; one replica is all there is."),
+        _text(
+            "compression.type",
+            "producer",
+            one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
+            "Codec of stored batches. Taken, but batches always stay as their producer made them.",
+        ),
+        _int("compression.gzip.level", -1, gzip_level, "Taken; batches are not recompressed."),
+        _int("compression.lz4.level", 9, between(1, 17), "Taken; batches are not recompressed."),
+        _int("compression.zstd.level", 3, between(-131_072, 22), "Taken; as for gzip and lz4."),
+        _bool("preallocate", False, "A new log file gets its full size at once."),
+        _text(
+            "message.timestamp.type",
+            "CreateTime",
+            one_of("CreateTime", "LogAppendTime"),
+            "Whose clock stamps a record: the producer's or the broker's.",
+        ),
+        _long(
+            "message.timestamp.before.max.ms",
+            LONG_MAX,
+            at_least(0),
+            "How far a producer's timestamp may lie behind the broker's clock.",
+        ),
+        _long(
+            "message.timestamp.after.max.ms",
+            HOUR_MS,
+            at_least(0),
+            "How far a producer's timestamp may lie ahead of the broker's clock.",
+        ),
+        _list(
+            "leader.replication.throttled.replicas",
+            (),
+            _throttled_replicas,
+            "Taken; there is one replica.",
+        ),
+        _list(
+            "follower.replication.throttled.replicas",
+            (),
+            _throttled_replicas,
+            "Taken; there is one replica.",
+        ),
+        _bool("remote.storage.enable", False, "Must stay false: there are no tiers."),
+        _long("local.retention.ms", -2, at_least(-2), "Taken; there are no tiers."),
+        _long("local.retention.bytes", -2, at_least(-2), "Taken; there are no tiers."),
+        _bool("remote.log.copy.disable", False, "Taken; there are no tiers."),
+        _bool("remote.log.delete.on.disable", False, "Taken; there are no tiers."),
+    )
 )
-
-STORING: Final = (
-    _int("segment.bytes", 1024 * MIB, at_least(MIB), "Size at which a log file is closed."),
-    _long("segment.ms", 168 * HOUR_MS, at_least(1), "Age at which a log file is closed."),
-    _long("segment.jitter.ms", 0, at_least(0), "How much that age is spread."),
-    _int("segment.index.bytes", 10 * MIB, at_least(4), "Largest index of a log file."),
-    _int("index.interval.bytes", 4096, at_least(0), "Bytes of log between two index entries."),
-    _bool("preallocate", False, "A new log file gets its full size at once."),
-    _long("flush.messages", LONG_MAX, at_least(1), "Records after which the log is synced."),
-    _long("flush.ms", LONG_MAX, at_least(0), "Time after which the log is synced."),
-    _long("file.delete.delay.ms", MINUTE_MS, at_least(0), "How long removed files stay."),
-)
-
-KEEPING: Final = (
-    _list(
-        "cleanup.policy",
-        ("delete",),
-        some_of("compact", "delete"),
-        "What becomes of old records: deleted, compacted by key, or both.",
-    ),
-    _long("retention.ms", 168 * HOUR_MS, at_least(-1), "Age at which records go; -1 is never."),
-    _long("retention.bytes", -1, None, "Size from which the oldest records go; -1 is none."),
-    _long("delete.retention.ms", 24 * HOUR_MS, at_least(0), "How long tombstones stay."),
-    _long("min.compaction.lag.ms", 0, at_least(0), "Younger records are not compacted."),
-    _long("max.compaction.lag.ms", LONG_MAX, at_least(1), "Older records must be compacted."),
-    ConfigKey(
-        "min.cleanable.dirty.ratio",
-        ConfigType.DOUBLE,
-        0.5,
-        between(0, 1),
-        "Share of superseded bytes from which compaction pays.",
-    ),
-)
-
-# What belongs to many brokers or to tiers: taken and told, without effect on one broker.
-ELSEWHERE: Final = (
-    _bool("unclean.leader.election.enable", False, "Taken; there is one replica."),
-    _list("leader.replication.throttled.replicas", (), _throttled_replicas, "Taken; as above."),
-    _list("follower.replication.throttled.replicas", (), _throttled_replicas, "Taken; as above."),
-    _bool("remote.storage.enable", False, "Must stay false: there are no tiers."),
-    _bool("remote.log.copy.disable", False, "Taken; there are no tiers."),
-    _bool("remote.log.delete.on.disable", False, "Taken; there are no tiers."),
-    _long("local.retention.ms", -2, at_least(-2), "Taken; there are no tiers."),
-    _long("local.retention.bytes", -2, at_least(-2), "Taken; there are no tiers."),
-)
-
-TOPIC_KEYS: Final = ConfigDef((*WRITING, *STORING, *KEEPING, *ELSEWHERE))
 
 # The broker's keys that give a topic key its default, the strongest first, each with the factor
 # that makes its unit the topic key's (upstream: ServerTopicConfigSynonyms).

@@ -193,14 +193,14 @@ class Configs:
 
 def checked(configs: Configs, overrides: Mapping[str, str | None]) -> dict[str, str]:
     """The overrides of a topic if all are allowed; raises InvalidConfigValue in Kafka's words."""
-    good: dict[str, str] = {}
-    for name, text in overrides.items():
-        if text is None:
-            raise InvalidConfigValue(f"Null value not supported for topic configs: {name}")
-        if name not in TOPIC_KEYS:
-            raise InvalidConfigValue(f"Unknown topic config name: {name}")
-        TOPIC_KEYS[name].parse(text)
-        good[name] = text
+    good = {name: text for name, text in overrides.items() if text is not None}
+    if nulls := [name for name in overrides if name not in good]:
+        raise InvalidConfigValue(f"Null value not supported for topic configs: {','.join(nulls)}")
+    if strangers := [name for name in good if name not in TOPIC_KEYS]:
+        raise InvalidConfigValue(f"Unknown topic config name: {strangers[0]}")
+    for key in TOPIC_KEYS.values():
+        if key.name in good:
+            key.parse(good[key.name])
     low = configs.value("min.compaction.lag.ms", good)
     high = configs.value("max.compaction.lag.ms", good)
     assert isinstance(low, int)

@@ -1,5 +1,7 @@
 """Configuration keys: what a text means and what is said when it means nothing."""
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,9 +11,12 @@ from kohort.topics.config_def import (
     ConfigKey,
     ConfigType,
     InvalidConfigValue,
+    Validator,
     Value,
     at_least,
     between,
+    integer_of,
+    no_empty_items,
     not_empty,
     one_of,
     some_of,
@@ -27,12 +32,26 @@ KINDS = {kind: ConfigKey("some.key", kind, None, nullable=True) for kind in Conf
         (ConfigType.BOOLEAN, "TRUE", True),
         (ConfigType.BOOLEAN, " false ", False),
         (ConfigType.INT, "+5", 5),
+        (ConfigType.INT, "-0", 0),
+        (ConfigType.INT, "１２", 12),
+        (ConfigType.INT, "٣", 3),
         (ConfigType.LONG, " -7 ", -7),
+        (ConfigType.LONG, "5\0", 5),
+        (ConfigType.LONG, "0" * 5000 + "5", 5),
         (ConfigType.LONG, str(LONG_MAX), LONG_MAX),
         (ConfigType.DOUBLE, "1e-1", 0.1),
         (ConfigType.DOUBLE, ".5", 0.5),
+        (ConfigType.DOUBLE, "+5.", 5.0),
+        (ConfigType.DOUBLE, " 0.1f ", 0.1),
+        (ConfigType.DOUBLE, "1e-1D", 0.1),
+        (ConfigType.DOUBLE, "-Infinity", -math.inf),
+        (ConfigType.DOUBLE, "1e400", math.inf),
         (ConfigType.STRING, " text ", "text"),
+        (ConfigType.STRING, "\x1ftext\0", "text"),
         (ConfigType.LIST, "a, b", ("a", "b")),
+        (ConfigType.LIST, "a\t,\nb", ("a", "b")),
+        (ConfigType.LIST, "a,\u00a0b", ("a", "\u00a0b")),
+        (ConfigType.LIST, " ", ()),
         (ConfigType.LIST, "", ()),
         (ConfigType.PASSWORD, "x", "x"),
     ],
@@ -48,10 +67,22 @@ def test_texts_are_read_as_kafka_reads_them(kind: ConfigType, text: str, value: 
         (ConfigType.SHORT, "32768", "Not a number of type SHORT"),
         (ConfigType.INT, "2147483648", "Not a number of type INT"),
         (ConfigType.INT, "1_000", "Not a number of type INT"),
-        (ConfigType.INT, "１", "Not a number of type INT"),
+        (ConfigType.BOOLEAN, "true\u00a0", "Expected value to be either true or false"),
+        (ConfigType.INT, "5L", "Not a number of type INT"),
+        (ConfigType.INT, "0x10", "Not a number of type INT"),
+        (ConfigType.INT, "--5", "Not a number of type INT"),
+        (ConfigType.INT, "\u00a05", "Not a number of type INT"),
+        (ConfigType.INT, "²", "Not a number of type INT"),
         (ConfigType.LONG, "", "Not a number of type LONG"),
+        (ConfigType.LONG, "  ", "Not a number of type LONG"),
         (ConfigType.LONG, "9" * 5000, "Not a number of type LONG"),
         (ConfigType.DOUBLE, "nan", "Not a number of type DOUBLE"),
+        (ConfigType.DOUBLE, "NaNf", "Not a number of type DOUBLE"),
+        (ConfigType.DOUBLE, "infinity", "Not a number of type DOUBLE"),
+        (ConfigType.DOUBLE, "0.1L", "Not a number of type DOUBLE"),
+        (ConfigType.DOUBLE, "0.1ff", "Not a number of type DOUBLE"),
+        (ConfigType.DOUBLE, "０.5", "Not a number of type DOUBLE"),
+        (ConfigType.DOUBLE, "1_0", "Not a number of type DOUBLE"),
     ],
 )
 def test_what_is_no_such_value(kind: ConfigType, text: str, complaint: str) -> None:
@@ -60,9 +91,49 @@ def test_what_is_no_such_value(kind: ConfigType, text: str, complaint: str) -> N
     assert str(refused.value) == f"Invalid value {text} for configuration some.key: {complaint}"
 
 
-def test_a_list_has_no_empty_items() -> None:
-    with pytest.raises(InvalidConfigValue, match=r"'some\.key' values must not be empty"):
-        KINDS[ConfigType.LIST].parse("a,,b")
+@pytest.mark.parametrize("check", [some_of("a", "b"), not_empty, no_empty_items])
+@pytest.mark.parametrize("text", ["a,,b", "a,", ",", ",b"])
+def test_most_lists_have_no_empty_items(check: Validator, text: str) -> None:
+    key = ConfigKey("k", ConfigType.LIST, ("a",), check)
+    with pytest.raises(InvalidConfigValue) as refused:
+        key.parse(text)
+    assert str(refused.value) == "Configuration 'k' values must not be empty."
+    assert KINDS[ConfigType.LIST].parse("a,,b") == ("a", "", "b")
+
+
+def test_what_is_no_number_at_all_is_within_all_bounds() -> None:
+    ratio = ConfigKey("k", ConfigType.DOUBLE, 0.5, between(0, 1)).parse("NaN")
+    assert isinstance(ratio, float)
+    assert math.isnan(ratio)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.5, "0.5"),
+        (1.0, "1.0"),
+        (0.0, "0.0"),
+        (0.001, "0.001"),
+        (0.0009999, "9.999E-4"),
+        (1e-5, "1.0E-5"),
+        (-1.23456789012e-9, "-1.23456789012E-9"),
+        (9999999.0, "9999999.0"),
+        (1e7, "1.0E7"),
+        (12345678.5, "1.23456785E7"),
+        (math.nan, "NaN"),
+        (-math.inf, "-Infinity"),
+    ],
+)
+def test_decimal_numbers_are_written_as_java_writes_them(value: float, text: str) -> None:
+    assert text_of(value) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("1", 1), ("+1", 1), ("01", 1), ("-2", -2), ("--1", None), (" 1", None), ("2147483648", None)],
+)
+def test_names_that_are_numbers_are_read_as_java_reads_them(text: str, number: int | None) -> None:
+    assert integer_of(text) == number
 
 
 @pytest.mark.parametrize(

@@ -121,12 +121,38 @@ def test_the_brokers_keys_give_defaults_in_the_topics_unit(
                 "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
             ),
         ),
+        (
+            {"min.cleanable.dirty.ratio": "1e400"},
+            (
+                "Invalid value Infinity for configuration min.cleanable.dirty.ratio: "
+                "Value must be no more than 1"
+            ),
+        ),
+        (
+            {"segment.ms": None, "nope": "x", "retention.ms": None},
+            "Null value not supported for topic configs: segment.ms,retention.ms",
+        ),
+        ({"retention.ms": "x", "nope": "x"}, "Unknown topic config name: nope"),
+        (
+            {"retention.ms": "x", "min.insync.replicas": "0", "segment.ms": "y"},
+            "Invalid value y for configuration segment.ms: Not a number of type LONG",
+        ),
+        (
+            {"min.insync.replicas": "0", "retention.ms": "  "},
+            "Invalid value    for configuration retention.ms: Not a number of type LONG",
+        ),
     ],
 )
 def test_rules_are_told_in_kafkas_words(overrides: dict[str, str | None], message: str) -> None:
     with pytest.raises(InvalidConfigValue) as refused:
         checked(configs(), overrides)
     assert str(refused.value) == message
+
+
+@pytest.mark.parametrize("text", ["", "*", ",*", "1:1,", ",", "1:1,,2:2", "1:1,1:1"])
+def test_lists_of_throttled_replicas_may_have_empty_items(text: str) -> None:
+    overrides: dict[str, str | None] = {"leader.replication.throttled.replicas": text}
+    assert checked(configs(), overrides) == overrides
 
 
 def test_good_overrides_are_kept_as_they_were_said() -> None:
