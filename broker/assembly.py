@@ -147,7 +147,7 @@ class Assembly:
     def _advertised(self, node_id: int) -> tuple[str, int]:
         """What clients are told; an advertised port is the first node's."""
         host, port = self._addresses[node_id]
-        if not self._config.str("advertised.listeners"):
+        if not self._config.list("advertised.listeners"):
             return reachable(host), port
         told = self._config.advertised_listener
         place = node_id - self._config.node_id

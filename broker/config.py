@@ -70,13 +70,12 @@ class BrokerConfig(Settings):
         """The data folder; None when durability `none` keeps everything in memory."""
         if self.durability == "none":
             return None
-        return Path(self.str("log.dirs") or self.str("log.dir")).expanduser()
+        (folder,) = self.list("log.dirs") or self.list("log.dir")
+        return Path(folder).expanduser()
 
     @property
     def node_id(self) -> int:
-        """`node.id`, or `broker.id` where only that older name was given."""
-        older = self.origin("node.id") == "default" and self.int("broker.id") >= 0
-        return self.int("broker.id" if older else "node.id")
+        return self.int("node.id")
 
     @property
     def listener(self) -> Listener:
@@ -119,13 +118,25 @@ class BrokerConfig(Settings):
                 raise ConfigError(f"{item.key} (from {item.origin}) is unknown; there is: {own}.")
             else:
                 self._strangers[item.key] = item
+        self._name_the_node()
         self._check_together()
+
+    def _name_the_node(self) -> None:
+        """`node.id` and its older name say the same, whichever was given (upstream:
+        AbstractKafkaConfig.populateSynonyms)."""
+        node, older = self._settings["node.id"], self._settings["broker.id"]
+        is_older_given = older.origin not in ("default", "node.id") and self.int("broker.id") >= 0
+        if is_older_given and node.origin in ("default", "broker.id"):
+            self._settings["node.id"] = Setting(older.value, "broker.id")
+        else:
+            self._settings["broker.id"] = Setting(node.value, "node.id")
 
     def _check_together(self) -> None:
         """Rules that need more than one value, and those of texts with a grammar."""
-        if "," in self.str("log.dirs"):
+        folders = "log.dirs" if self.list("log.dirs") else "log.dir"
+        if len(self.list(folders)) != 1:
             raise ConfigError(
-                f"log.dirs (from {self.origin('log.dirs')}) names several folders, "
+                f"{folders} (from {self.origin(folders)}) names {len(self.list(folders))} folders, "
                 "and kohort keeps everything in one: name one."
             )
         low, high = "group.min.session.timeout.ms", "group.max.session.timeout.ms"

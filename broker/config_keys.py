@@ -4,6 +4,7 @@ Names, defaults and bounds are those of Kafka 4.3; where kohort's default differ
 Keys of topics have their broker-wide synonym here (`log.segment.bytes` for `segment.bytes`).
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
@@ -14,14 +15,17 @@ from ..topics.config_def import (
     ConfigDef,
     ConfigKey,
     ConfigType,
+    InvalidConfigValue,
     Validator,
     Value,
     at_least,
     between,
+    no_empty_items,
     not_empty,
     one_of,
     some_of,
 )
+from ..topics.config_keys import gzip_level
 from ..topics.names import topic_name
 
 
@@ -44,10 +48,37 @@ def _bool(name: str, default: bool, doc: str, *, fixed: bool = True) -> ConfigKe
 
 
 def _text(
-    name: str, default: Value, doc: str, check: Validator | None = None, *, fixed: bool = True
+    name: str, default: str | None, doc: str, check: Validator | None = None, *, fixed: bool = True
 ) -> ConfigKey:
-    kind = ConfigType.LIST if isinstance(default, tuple) else ConfigType.STRING
-    return ConfigKey(name, kind, default, check, doc, default is None, read_only=fixed)
+    nullable = default is None
+    return ConfigKey(name, ConfigType.STRING, default, check, doc, nullable, read_only=fixed)
+
+
+def _list(
+    name: str,
+    default: tuple[str, ...] | None,
+    doc: str,
+    check: Validator = no_empty_items,
+    *,
+    fixed: bool = True,
+) -> ConfigKey:
+    nullable = default is None
+    return ConfigKey(name, ConfigType.LIST, default, check, doc, nullable, read_only=fixed)
+
+
+def _required(allowed: Callable[[int], bool], words: str) -> Validator:
+    """What Kafka looks at when all keys are known, and says by Scala's `require`."""
+
+    def check(name: str, value: Value) -> None:
+        assert isinstance(value, int)
+        if not allowed(value):
+            raise InvalidConfigValue(f"requirement failed: {name} must be {words}")
+
+    return check
+
+
+def _required_from(low: int) -> Validator:
+    return _required(lambda value: value >= low, f"greater than or equal to {low}")
 
 
 ANY: Final = at_least(-(2**31))
@@ -105,23 +136,23 @@ OWN = (
 )
 
 NETWORK = (
-    _text(
+    _list(
         "listeners",
         ("PLAINTEXT://127.0.0.1:9092",),
         "where the broker listens; Kafka's default is all interfaces, kohort's is this machine",
         not_empty,
     ),
-    _text(
+    _list(
         "advertised.listeners", None, "the address that clients are told; default: the listener's"
     ),
     _text(
         "listener.security.protocol.map",
-        ("SASL_SSL:SASL_SSL", "PLAINTEXT:PLAINTEXT", "SSL:SSL", "SASL_PLAINTEXT:SASL_PLAINTEXT"),
+        "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
         "which protocol a listener's name stands for; only PLAINTEXT is spoken",
         not_empty,
         fixed=False,
     ),
-    _text("controller.listener.names", ("CONTROLLER",), "listeners that kohort leaves out"),
+    _list("controller.listener.names", ("CONTROLLER",), "listeners that kohort leaves out"),
     _int("socket.request.max.bytes", 104857600, at_least(1), "largest request"),
     _int("socket.listen.backlog.size", 50, at_least(1), "connections that may wait for accept"),
     _long("connections.max.idle.ms", 600000, None, "a silent connection is closed", fixed=True),
@@ -135,12 +166,12 @@ IDENTITY = (
 )
 
 STORAGE = (
-    _text("log.dir", "kohort-data", "data folder, if `log.dirs` names none; Kafka's is in /tmp"),
-    _text("log.dirs", None, "data folder: one, `--data-dir` says the same"),
+    _list("log.dir", ("kohort-data",), "data folder, if `log.dirs` names none; Kafka's is in /tmp"),
+    _list("log.dirs", None, "data folder: one, `--data-dir` says the same"),
     _int("log.segment.bytes", 1073741824, at_least(1024 * 1024), "a log file's size", fixed=False),
-    _long("log.roll.ms", None, at_least(1), "age at which a log file is closed"),
+    _long("log.roll.ms", None, _required_from(1), "age at which a log file is closed"),
     _int("log.roll.hours", 168, at_least(1), "the same in hours"),
-    _long("log.roll.jitter.ms", None, at_least(0), "spread of that age"),
+    _long("log.roll.jitter.ms", None, _required_from(0), "spread of that age"),
     _int("log.roll.jitter.hours", 0, at_least(0), "the same in hours"),
     _bool("log.preallocate", False, "new log files get their full size at once", fixed=False),
     _int("log.index.interval.bytes", 4096, at_least(0), "bytes between index entries", fixed=False),
@@ -154,14 +185,19 @@ STORAGE = (
         "stands in for `log.flush.interval.ms`",
         fixed=True,
     ),
-    _text(
+    _list(
         "log.cleanup.policy",
         ("delete",),
         "what becomes of old records; `compact` demands that records have keys",
         some_of("compact", "delete"),
         fixed=False,
     ),
-    _long("log.retention.ms", None, None, "age at which records go; -1: never"),
+    _long(
+        "log.retention.ms",
+        None,
+        _required(lambda value: value != 0, "unlimited (-1) or, greater than or equal to 1"),
+        "age at which records go; -1: never",
+    ),
     _int("log.retention.minutes", None, ANY, "the same in minutes"),
     _int("log.retention.hours", 168, ANY, "the same in hours"),
     _long("log.retention.bytes", -1, None, "size from which the oldest go; -1: none"),
@@ -178,7 +214,7 @@ STORAGE = (
     _long(
         "log.cleaner.dedupe.buffer.size",
         134217728,
-        None,
+        _required(lambda value: value > 1024 * 1024, "at least 1MB per cleaner thread."),
         "memory for the keys that a compaction knows at once; where it ends, the next one goes on",
     ),
     _long("log.cleaner.delete.retention.ms", 86400000, at_least(0), "how long tombstones stay"),
@@ -207,7 +243,7 @@ TOPICS = (
         one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
         fixed=False,
     ),
-    _int("compression.gzip.level", -1, between(-1, 9), "level for gzip", fixed=False),
+    _int("compression.gzip.level", -1, gzip_level, "level for gzip", fixed=False),
     _int("compression.lz4.level", 9, between(1, 17), "level for lz4", fixed=False),
     _int("compression.zstd.level", 3, between(-131072, 22), "level for zstd", fixed=False),
     _text(

@@ -37,7 +37,7 @@ def advertised_listener(settings: Settings) -> Listener:
     Without `advertised.listeners` it is the listener itself, and where that is every interface,
     the host's name, as in Kafka.
     """
-    if settings.str("advertised.listeners"):
+    if settings.list("advertised.listeners"):
         told = _the_one(settings, "advertised.listeners")
         if told.host in EVERYWHERE:
             raise ConfigError(
@@ -56,11 +56,11 @@ def reachable(host: str) -> str:
 
 def _the_one(settings: Settings, key: str) -> Listener:
     left_out = settings.list("controller.listener.names")
-    items = settings.list(key) if key == "listeners" else settings.str(key).split(",")
-    found = [_parsed(key, item) for item in items]
+    found = [_parsed(key, item) for item in settings.list(key)]
     mine = [listener for listener in found if listener.name not in left_out]
     protocols = dict(
-        item.partition(":")[::2] for item in settings.list("listener.security.protocol.map")
+        item.strip().partition(":")[::2]
+        for item in settings.str("listener.security.protocol.map").split(",")
     )
     for listener in mine:
         # A name that the map lacks means itself, so that a name alone can say SASL_SSL.

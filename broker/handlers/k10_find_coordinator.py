@@ -13,18 +13,9 @@ from ...protocol.errors import ErrorCode
 from ...topics.names import OFFSETS_TOPIC
 from ..call import Call
 from ..node import Node
-from .reply import NO_THROTTLE
+from .reply import MESSAGES, NO_THROTTLE
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
-
-# The words of upstream's Errors.
-MESSAGES = {
-    ErrorCode.coordinator_not_available: "The coordinator is not available.",
-    ErrorCode.invalid_request: (
-        "This most likely occurs because of a request being malformed by the client library or "
-        "the message was sent to an incompatible broker. See the broker logs for more details."
-    ),
-}
 
 
 class CoordinatorReply(NamedTuple):

@@ -6,18 +6,20 @@ v4 flexible.
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ...protocol.errors import ErrorCode
-from ...topics.alter import Resource, not_kept
-from ...topics.config_def import ConfigDef, ConfigSource, text_of
+from ...topics.alter import ELSEWHERE, Resource, not_kept
+from ...topics.config_def import ConfigDef, ConfigSource, integer_of, text_of
 from ...topics.config_keys import TOPIC_KEYS
 from ...topics.configs import EVERY_BROKER, Synonym
 from ...topics.errors import Refused
 from ...topics.names import invalid_name
 from ..call import Call
 from ..node import Node
-from .reply import NO_THROTTLE
+from .reply import MESSAGES, NO_THROTTLE
+
+KINDS: Final = {*Resource, *ELSEWHERE}
 
 
 class SynonymReply(NamedTuple):
@@ -52,11 +54,15 @@ class DescribeConfigsReply(NamedTuple):
 
 
 def handle(call: Call, node: Node) -> None:
-    request = call.request
+    resources = call.request.resources
+    # Of a kind that there is not Kafka cannot say who may see it, and answers nothing else either.
+    are_known = all(resource.resource_type in KINDS for resource in resources)
     replies = []
-    for resource in request.resources:
+    for resource in resources:
         kind, name = resource.resource_type, resource.resource_name
         try:
+            if not are_known:
+                raise Refused(ErrorCode.invalid_request, MESSAGES[ErrorCode.invalid_request])
             replies.append(ResourceReply(kind, name, _describe(call, node, resource)))
         except Refused as refused:
             message = refused.message or ""
@@ -72,8 +78,9 @@ def _describe(call: Call, node: Node, resource: Any) -> list[ConfigReply]:
         raise not_kept(resource.resource_type)
     if name == EVERY_BROKER:
         return _describe_every_broker(call, node, resource)
-    if name != str(node.node_id):
-        if not name.lstrip("-").isdecimal():
+    number = integer_of(name)
+    if number != node.node_id:
+        if number is None:
             complaint = f"Broker id must be an integer, but it is: {name}"
         else:
             complaint = (

@@ -3,10 +3,21 @@ of the request's version takes the fields that this version has."""
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
+
+from ...protocol.errors import ErrorCode
 
 NO_THROTTLE = timedelta(0)
 """kohort knows no quotas, so nobody is ever asked to wait."""
+
+# What upstream's Errors says of them where nobody says more.
+MESSAGES: Final = {
+    ErrorCode.coordinator_not_available: "The coordinator is not available.",
+    ErrorCode.invalid_request: (
+        "This most likely occurs because of a request being malformed by the client library or "
+        "the message was sent to an incompatible broker. See the broker logs for more details."
+    ),
+}
 
 _MILLISECOND = timedelta(milliseconds=1)
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from kohort.broker.config import BrokerConfig, ConfigError
 from kohort.broker.config_keys import BROKER_KEYS
 from kohort.broker.config_sources import key_of
-from kohort.topics.config_def import ConfigSource
+from kohort.topics.config_def import ConfigSource, InvalidConfigValue
 
 # The keys of the server.properties that Kafka 4.3 ships for a single node, with its values.
 STOCK = """\
@@ -152,10 +152,11 @@ def test_a_likely_misspelling_is_answered_with_the_key_that_was_meant() -> None:
         ),
         (
             "log.dirs=/a,/b",
-            (
-                "log.dirs (from -o) names several folders, and kohort keeps everything in one: "
-                "name one."
-            ),
+            ("log.dirs (from -o) names 2 folders, and kohort keeps everything in one: name one."),
+        ),
+        (
+            "log.dir=/a,/b",
+            "log.dir (from -o) names 2 folders, and kohort keeps everything in one: name one.",
         ),
         (
             "group.min.session.timeout.ms=2000000",
@@ -201,8 +202,35 @@ def test_in_memory_there_is_no_data_folder() -> None:
 
 
 def test_an_older_broker_id_counts_where_no_node_id_is_given() -> None:
-    assert BrokerConfig({"broker.id": "5"}).node_id == 5
-    assert BrokerConfig({"broker.id": "5", "node.id": "6"}).node_id == 6
+    for values, node_id in (
+        ({}, 1),
+        ({"broker.id": "-1"}, 1),
+        ({"broker.id": "5"}, 5),
+        ({"node.id": "6"}, 6),
+        ({"broker.id": "5", "node.id": "6"}, 6),
+    ):
+        config = BrokerConfig(values)
+        assert config.node_id == node_id
+        assert (config.int("node.id"), config.int("broker.id")) == (node_id, node_id)
+    other = BrokerConfig({"broker.id": "5"}).of_node(7)
+    assert (other.int("node.id"), other.int("broker.id")) == (7, 7)
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "complaint"),
+    [
+        ("log.roll.ms", "0", "greater than or equal to 1"),
+        ("log.roll.jitter.ms", "-1", "greater than or equal to 0"),
+        ("log.retention.ms", "0", "unlimited (-1) or, greater than or equal to 1"),
+        ("log.cleaner.dedupe.buffer.size", "1048576", "at least 1MB per cleaner thread."),
+    ],
+)
+def test_what_kafka_requires_of_single_keys_is_told_in_its_words(
+    key: str, text: str, complaint: str
+) -> None:
+    with pytest.raises(InvalidConfigValue) as refused:
+        BROKER_KEYS[key].parse(text)
+    assert str(refused.value) == f"requirement failed: {key} must be {complaint}"
 
 
 @given(st.sampled_from(sorted(BROKER_KEYS)), st.text(max_size=20))

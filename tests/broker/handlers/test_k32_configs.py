@@ -144,7 +144,13 @@ def test_the_broker_tells_its_own_keys(world: World) -> None:
             ErrorCode.invalid_request,
             "This broker keeps no configurations of groups (resource type 32).",
         ),
-        (99, "q", ErrorCode.invalid_request, "Unknown resource type 99"),
+        (BROKER, "--1", ErrorCode.invalid_request, "Broker id must be an integer, but it is: --1"),
+        (
+            BROKER,
+            "2147483648",
+            ErrorCode.invalid_request,
+            "Broker id must be an integer, but it is: 2147483648",
+        ),
     ],
 )
 def test_what_cannot_be_described(
@@ -154,4 +160,69 @@ def test_what_cannot_be_described(
     assert (result.error_code, result.error_message, result.configs) == (error, message, ())
 
 
-# --- changing single keys of topics
+@pytest.mark.parametrize("name", ["1", "+1", "01"])
+def test_the_broker_is_found_by_any_text_that_java_reads_as_its_id(world: World, name: str) -> None:
+    (only,) = describe(world, BROKER, name, "node.id").configs
+    assert only.value == "1"
+
+
+def several(world: World, *resources: tuple[int, str]) -> list[tuple[ErrorCode, str, int]]:
+    parts = tuple(
+        world.part(
+            "DescribeConfigs",
+            4,
+            "DescribeConfigsResource",
+            resource_type=kind,
+            resource_name=name,
+            configuration_keys=("retention.ms", "num.partitions"),
+        )
+        for kind, name in resources
+    )
+    fields = {"include_synonyms": False, "include_documentation": False}
+    results = world.ask("DescribeConfigs", 4, resources=parts, **fields).results
+    return [(each.error_code, each.error_message, len(each.configs)) for each in results]
+
+
+def test_a_resource_of_another_broker_spoils_no_other(world: World) -> None:
+    other = "Unexpected broker id, expected 1 or empty string, but received 2"
+    assert several(world, (TOPIC, "orders"), (BROKER, "2"), (BROKER, "1")) == [
+        (ErrorCode.none, "", 1),
+        (ErrorCode.invalid_request, other, 0),
+        (ErrorCode.none, "", 1),
+    ]
+
+
+@pytest.mark.parametrize("kind", [99, 0, 1, 64, -1])
+def test_a_resource_of_a_kind_that_there_is_not_spoils_all(world: World, kind: int) -> None:
+    words = (
+        "This most likely occurs because of a request being malformed by the client library or "
+        "the message was sent to an incompatible broker. See the broker logs for more details."
+    )
+    refused = (ErrorCode.invalid_request, words, 0)
+    assert several(world, (TOPIC, "orders"), (kind, "q"), (BROKER, "1")) == [refused] * 3
+
+
+def test_types_and_ids_of_the_broker_are_told_as_kafka_tells_them() -> None:
+    world = World({"advertised.listeners": "PLAINTEXT://here:1", "node.id": "1", "log.dir": "/d"})
+    told = {
+        name: (each.value, each.config_type, [(s.value, s.source) for s in each.synonyms])
+        for name, each in shown(describe(world, BROKER, "1")).items()
+    }
+    text, whole, items = 2, 3, 7
+    protocols = "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT"
+    assert told["listener.security.protocol.map"] == (protocols, text, [(protocols, 5)])
+    assert told["advertised.listeners"] == (
+        "PLAINTEXT://here:1",
+        items,
+        [("PLAINTEXT://here:1", 4)],
+    )
+    assert told["log.dir"] == ("/d", items, [("/d", 4), ("kohort-data", 5)])
+    assert told["log.dirs"] == (None, items, [])
+    assert told["broker.id"] == ("1", whole, [("1", 4), ("-1", 5)])
+
+
+def test_numbers_are_told_as_java_writes_them(world: World) -> None:
+    key = "min.cleanable.dirty.ratio"
+    for given, told in (("NaN", "NaN"), ("0.1f", "0.1"), ("1e-5", "1.0E-5"), (" +.5 ", "0.5")):
+        assert not incremental(world, TOPIC, "orders", (key, SET, given)).error_code
+        assert shown(describe(world, TOPIC, "orders"))[key].value == told
