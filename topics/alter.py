@@ -8,21 +8,20 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 from ..protocol.errors import ErrorCode
-from .config_def import ConfigDef, ConfigType, InvalidConfigValue, text_of
+from .config_def import ConfigDef, ConfigType, InvalidConfigValue, integer_of, text_of
 from .config_keys import BROKER_SYNONYMS, TOPIC_KEYS
-from .configs import EVERY_BROKER, MIN_INSYNC_REPLICAS, Configs, checked
+from .configs import EVERY_BROKER, MIN_INSYNC_REPLICAS, checked
 from .errors import Refused
 from .names import invalid_name
 from .registry import Topics
-from .topic import Topic
 
 __all__ = [
+    "ELSEWHERE",
     "Change",
     "Operation",
     "Resource",
     "alter",
     "check_distinct",
-    "find_topic",
     "not_kept",
     "replace",
 ]
@@ -64,18 +63,6 @@ def check_distinct(resource: tuple[int, str], times: Mapping[tuple[int, str], in
         raise Refused(ErrorCode.invalid_request, "Each resource must appear at most once.")
 
 
-def find_topic(topics: Topics, name: str) -> Topic:
-    if not name:
-        raise Refused(ErrorCode.invalid_request, "Default topic resources are not allowed.")
-    if complaint := invalid_name(name):
-        raise Refused(ErrorCode.invalid_topic_exception, complaint)
-    topic = topics.get(name)
-    if topic is None:
-        complaint = f"The topic '{name}' does not exist."
-        raise Refused(ErrorCode.unknown_topic_or_partition, complaint)
-    return topic
-
-
 def not_kept(kind: int) -> Refused:
     """What to say to a resource that is neither a topic nor the broker."""
     known = ELSEWHERE.get(kind)
@@ -99,18 +86,19 @@ def alter(
     _check_changes(changes)
     kind, name = resource
     if kind == Resource.TOPIC:
-        topic = find_topic(topics, name)
-        overrides = _changed(topics.configs, TOPIC_KEYS, topic.overrides, changes)
-        _configure_topic(topics, topic, overrides, validate_only)
+        _check_topic_name(name)
+        _check_operations(changes, "Unknown operation {} for config {}")
+        topic = topics.get(name)
+        overrides = _changed(TOPIC_KEYS, topic.overrides if topic else {}, changes)
+        _configure_topic(topics, name, overrides, validate_only)
     else:
-        _check_broker(node_id, resource)
+        own = _broker_name(node_id, resource)
+        _check_operations(changes, "Unknown operations type {}")
         configs = topics.configs
-        before = configs.dynamic.get(name, {}) if name else configs.every_broker
-        keys = topics.configs.broker.keys_known
-        _check_changeable(keys, [each.key for each in changes])
-        _check_in_sync(name, [each.key for each in changes])
-        overrides = _changed(topics.configs, keys, before, changes)
-        _configure_broker(topics, name, overrides, validate_only)
+        before = configs.dynamic.get(own, {}) if own else configs.every_broker
+        overrides = _changed(configs.broker.keys_known, before, changes)
+        names = [each.key for each in changes]
+        _configure_broker(topics, own, overrides, names, validate_only)
 
 
 def replace(
@@ -127,34 +115,45 @@ def replace(
     kind, name = resource
     overrides = {each.key: each.text or "" for each in changes}
     if kind == Resource.TOPIC:
-        _configure_topic(topics, find_topic(topics, name), overrides, validate_only)
+        _check_topic_name(name)
+        _configure_topic(topics, name, overrides, validate_only)
     else:
-        _check_broker(node_id, resource)
-        _check_changeable(topics.configs.broker.keys_known, overrides)
-        _check_in_sync(name, overrides)
-        _configure_broker(topics, name, overrides, validate_only)
+        own = _broker_name(node_id, resource)
+        _configure_broker(topics, own, overrides, list(overrides), validate_only)
 
 
 def _configure_topic(
-    topics: Topics, topic: Topic, overrides: Mapping[str, str], validate_only: bool
+    topics: Topics, name: str, overrides: Mapping[str, str], validate_only: bool
 ) -> None:
     try:
         good = checked(topics.configs, overrides)
     except InvalidConfigValue as error:
         raise Refused(ErrorCode.invalid_config, str(error)) from error
+    topic = topics.get(name)
+    if topic is None:
+        complaint = f"The topic '{name}' does not exist."
+        raise Refused(ErrorCode.unknown_topic_or_partition, complaint)
     if not validate_only and good != topic.overrides:
         topics.configure(topic, good)
 
 
 def _configure_broker(
-    topics: Topics, name: str, overrides: Mapping[str, str], validate_only: bool
+    topics: Topics,
+    name: str,
+    overrides: Mapping[str, str],
+    changed: list[str],
+    validate_only: bool,
 ) -> None:
+    """`changed`: the keys that the request names. Upstream looks at the values in the broker, and
+    only then asks the controller, which keeps the replicas in sync as they are."""
     keys = topics.configs.broker.keys_known
+    _check_changeable(keys, [key for key in changed if key in overrides])
     try:
         for key, text in overrides.items():
             keys[key].parse(text)
     except InvalidConfigValue as error:
         raise Refused(ErrorCode.invalid_request, str(error)) from error
+    _check_in_sync(name, changed)
     if name == EVERY_BROKER and MIN_INSYNC_REPLICAS not in overrides:
         complaint = f"Cluster-level {MIN_INSYNC_REPLICAS} cannot be removed while ELR is enabled."
         raise Refused(ErrorCode.invalid_config, complaint)
@@ -165,17 +164,19 @@ def _configure_broker(
 def _check_changes(changes: list[Change]) -> None:
     if any(times > 1 for times in Counter(each.key for each in changes).values()):
         raise Refused(ErrorCode.invalid_request, "Error due to duplicate config keys")
-    for each in changes:
-        if each.operation not in tuple(Operation):
-            complaint = f"Unknown operation {each.operation} for config {each.key}"
-            raise Refused(ErrorCode.invalid_request, complaint)
     if empty := [c.key for c in changes if c.text is None and c.operation != Operation.DELETE]:
         complaint = f"Null value not supported for : {', '.join(empty)}"
         raise Refused(ErrorCode.invalid_request, complaint)
 
 
+def _check_operations(changes: Iterable[Change], complaint: str) -> None:
+    for key, operation, _ in changes:
+        if operation not in tuple(Operation):
+            raise Refused(ErrorCode.invalid_request, complaint.format(operation, key))
+
+
 def _changed(
-    configs: Configs, keys: ConfigDef, before: Mapping[str, str], changes: Iterable[Change]
+    keys: ConfigDef, before: Mapping[str, str], changes: Iterable[Change]
 ) -> dict[str, str]:
     after = dict(before)
     for key, operation, text in changes:
@@ -184,28 +185,19 @@ def _changed(
         elif operation == Operation.SET:
             after[key] = text or ""
         else:
-            after[key] = _changed_list(configs, keys, before, Change(key, operation, text))
+            after[key] = _changed_list(keys, before, Change(key, operation, text))
     return after
 
 
-def _changed_list(
-    configs: Configs, keys: ConfigDef, before: Mapping[str, str], change: Change
-) -> str:
+def _changed_list(keys: ConfigDef, before: Mapping[str, str], change: Change) -> str:
     key = keys.get(change.key)
     operation = Operation(change.operation)
-    if key is None:
-        raise Refused(ErrorCode.invalid_config, f"Unknown topic config name: {change.key}")
-    if key.type is not ConfigType.LIST:
-        complaint = f"Can't {operation.name} to key {key.name} because its type is not LIST."
-        raise Refused(ErrorCode.invalid_config, complaint)
-    if key.name in before:
-        current: str | None = before[key.name]
-    elif keys is TOPIC_KEYS:
-        current = text_of(configs.value(key.name, before))
-    else:
-        current = text_of(configs.broker[key.name])
-    items = dict.fromkeys(filter(None, (current or "").split(",")))
-    for item in filter(None, (change.text or "").split(",")):
+    if key is None or key.type is not ConfigType.LIST:
+        raise Refused(ErrorCode.invalid_config, _no_list(keys, change.key, operation))
+    # What is nowhere set begins as the definition has it, whatever the broker was started with.
+    current = before.get(key.name, text_of(key.default)) or ""
+    items = dict.fromkeys(filter(None, current.split(",")))
+    for item in _split(change.text or ""):
         if operation is Operation.APPEND:
             items[item] = None
         else:
@@ -213,13 +205,41 @@ def _changed_list(
     return ",".join(items)
 
 
-def _check_broker(node_id: int, resource: tuple[int, str]) -> None:
+def _no_list(keys: ConfigDef, name: str, operation: Operation) -> str:
+    """The controller looks at topics, the broker at brokers, and each has words of its own."""
+    if keys is TOPIC_KEYS:
+        return f"Can't {operation.name} to key {name} because its type is not LIST."
+    if name not in keys:
+        return f"Unknown config name: {name}"
+    return f"Config value {operation.name.lower()} is not allowed for config key: {name}"
+
+
+def _split(text: str) -> list[str]:
+    """String.split: without the empty items at the end, but of nothing there is one empty item."""
+    if not text:
+        return [""]
+    items = text.rstrip(",")
+    return items.split(",") if items else []
+
+
+def _check_topic_name(name: str) -> None:
+    if not name:
+        raise Refused(ErrorCode.invalid_request, "Default topic resources are not allowed.")
+    if complaint := invalid_name(name):
+        raise Refused(ErrorCode.invalid_topic_exception, complaint)
+
+
+def _broker_name(node_id: int, resource: tuple[int, str]) -> str:
+    """Under which name the broker's values are kept."""
     kind, name = resource
     if kind != Resource.BROKER:
         raise not_kept(kind)
-    if name == EVERY_BROKER or name == str(node_id):
-        return
-    if not name.lstrip("-").isdecimal():
+    if name == EVERY_BROKER:
+        return name
+    number = integer_of(name)
+    if number == node_id:
+        return str(node_id)
+    if number is None:
         complaint = f"Node id must be an integer, but it is: {name}"
     else:
         complaint = f"Unexpected broker id, expected {node_id}, but received {name}"

@@ -1,4 +1,4 @@
-"""AlterConfigs and IncrementalAlterConfigs, for topics and for the broker."""
+"""AlterConfigs and IncrementalAlterConfigs: topics, and which resources can be changed."""
 
 import pytest
 from config_requests import (
@@ -8,10 +8,8 @@ from config_requests import (
     SET,
     SUBTRACT,
     TOPIC,
-    describe,
     incremental,
     replace,
-    shown,
     world_with_orders,
 )
 from kio.schema.errors import ErrorCode
@@ -61,6 +59,27 @@ def test_lists_grow_and_shrink(world: World) -> None:
     assert overrides(world)["cleanup.policy"] == "compact"
 
 
+@pytest.mark.parametrize(
+    ("operation", "text", "after"),
+    [
+        (APPEND, ",", "delete"),
+        (APPEND, "compact,,", "delete,compact"),
+        (APPEND, "delete, compact", "delete, compact"),
+        (SUBTRACT, "", "delete"),
+        (SUBTRACT, "burn", "delete"),
+        (SUBTRACT, "delete", ""),
+    ],
+)
+def test_lists_begin_with_the_default_of_their_definition(
+    world: World, operation: int, text: str, after: str
+) -> None:
+    incremental(world, BROKER, "", ("log.cleanup.policy", SET, "compact"))
+    incremental(world, TOPIC, "orders", ("cleanup.policy", operation, text))
+    assert overrides(world)["cleanup.policy"] == after
+    incremental(world, BROKER, "1", ("log.cleanup.policy", operation, text))
+    assert world.configs.dynamic["1"] == {"log.cleanup.policy": after}
+
+
 def test_validating_changes_nothing(world: World) -> None:
     incremental(world, TOPIC, "orders", ("retention.ms", SET, "5"), validate_only=True)
     assert overrides(world) == {"retention.ms": "77"}
@@ -85,7 +104,41 @@ def test_validating_changes_nothing(world: World) -> None:
             "Can't APPEND to key retention.ms because its type is not LIST.",
         ),
         ([("nope", SET, "1")], ErrorCode.invalid_config, "Unknown topic config name: nope"),
-        ([("nope", APPEND, "1")], ErrorCode.invalid_config, "Unknown topic config name: nope"),
+        (
+            [("nope", APPEND, "1")],
+            ErrorCode.invalid_config,
+            "Can't APPEND to key nope because its type is not LIST.",
+        ),
+        (
+            [("nope", SET, "1"), ("retention.ms", SUBTRACT, "")],
+            ErrorCode.invalid_config,
+            "Can't SUBTRACT to key retention.ms because its type is not LIST.",
+        ),
+        (
+            [("cleanup.policy", APPEND, "")],
+            ErrorCode.invalid_config,
+            "Configuration 'cleanup.policy' values must not be empty.",
+        ),
+        (
+            [("cleanup.policy", APPEND, ",compact")],
+            ErrorCode.invalid_config,
+            "Configuration 'cleanup.policy' values must not be empty.",
+        ),
+        (
+            [("min.insync.replicas", SET, "0")],
+            ErrorCode.invalid_config,
+            "Invalid value 0 for configuration min.insync.replicas: Value must be at least 1",
+        ),
+        (
+            [("max.message.bytes", SET, "x"), ("retention.ms", SET, "y")],
+            ErrorCode.invalid_config,
+            "Invalid value y for configuration retention.ms: Not a number of type LONG",
+        ),
+        (
+            [("retention.ms", 9, "1"), ("segment.ms", SET, None)],
+            ErrorCode.invalid_request,
+            "Null value not supported for : segment.ms",
+        ),
         (
             [("cleanup.policy", APPEND, "burn")],
             ErrorCode.invalid_config,
@@ -137,6 +190,7 @@ def test_changes_that_are_refused_change_nothing(
             ErrorCode.invalid_request,
             "This broker keeps no configurations of client metrics (resource type 16).",
         ),
+        (BROKER, "--1", ErrorCode.invalid_request, "Node id must be an integer, but it is: --1"),
         (99, "x", ErrorCode.invalid_request, "Unknown resource type 99"),
     ],
 )
@@ -145,6 +199,26 @@ def test_resources_that_cannot_be_changed(
 ) -> None:
     for answer in (incremental(world, kind, name), replace(world, kind, name)):
         assert (answer.error_code, answer.error_message) == (error, message)
+
+
+def test_keys_are_looked_at_before_whether_their_topic_exists(world: World) -> None:
+    good, strange, bad = (("retention.ms", "1"), ("nope", "1"), ("retention.ms", "x"))
+    for change, error in (
+        (good, ErrorCode.unknown_topic_or_partition),
+        (strange, ErrorCode.invalid_config),
+        (bad, ErrorCode.invalid_config),
+    ):
+        assert replace(world, TOPIC, "nobody", change).error_code is error
+        key, value = change
+        assert incremental(world, TOPIC, "nobody", (key, SET, value)).error_code is error
+    assert incremental(world, TOPIC, "bad!", ("retention.ms", SET, "x")).error_code is (
+        ErrorCode.invalid_topic_exception
+    )
+
+
+def test_the_broker_is_changed_under_any_text_that_java_reads_as_its_id(world: World) -> None:
+    assert not incremental(world, BROKER, "01", ("log.retention.ms", SET, "7")).error_code
+    assert world.configs.dynamic == {"1": {"log.retention.ms": "7"}}
 
 
 def test_a_resource_may_be_named_once(world: World) -> None:
@@ -167,76 +241,3 @@ def test_replacing_takes_back_what_is_not_named(world: World, version: int) -> N
     answer = replace(world, TOPIC, "orders", ("segment.ms", "99"), version=version)
     assert answer.error_code is ErrorCode.none
     assert overrides(world) == {"segment.ms": "99"}
-
-
-# --- the broker's keys
-
-
-def test_a_default_of_topics_is_changed_while_the_broker_runs(world: World) -> None:
-    topic = world.make("plain")
-    incremental(world, BROKER, "", ("message.max.bytes", SET, "300"))
-    assert topic.partitions[0].settings.max_message_bytes == 300
-    incremental(world, BROKER, "1", ("message.max.bytes", SET, "200"))
-    assert topic.partitions[0].settings.max_message_bytes == 200
-    key = shown(describe(world, BROKER, "1"))["message.max.bytes"]
-    assert [(s.value, s.source) for s in key.synonyms] == [
-        ("200", 2),
-        ("300", 3),
-        ("5000", 4),
-        ("1048588", 5),
-    ]
-    everywhere = shown(describe(world, BROKER, ""))
-    assert {name: each.value for name, each in everywhere.items()} == {
-        "message.max.bytes": "300",
-        "min.insync.replicas": "1",
-    }
-    after = world.restarted().topics.get("plain")
-    assert after is not None
-    assert after.partitions[0].settings.max_message_bytes == 200
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "message"),
-    [
-        ("num.partitions", "3", "Cannot update these configs dynamically: [num.partitions]"),
-        (
-            "log.segment.bytes",
-            "5",
-            "Invalid value 5 for configuration log.segment.bytes: Value must be at least 1048576",
-        ),
-        ("nope", "1", "Unknown broker config name: nope"),
-    ],
-)
-def test_broker_keys_that_cannot_be_changed(
-    world: World, key: str, value: str, message: str
-) -> None:
-    for answer in (
-        incremental(world, BROKER, "1", (key, SET, value)),
-        replace(world, BROKER, "1", (key, value)),
-    ):
-        assert (answer.error_code, answer.error_message) == (ErrorCode.invalid_request, message)
-
-
-IN_SYNC = "min.insync.replicas"
-
-
-def test_replicas_in_sync_are_changed_for_every_broker_or_topic_alone(world: World) -> None:
-    for answer in (
-        incremental(world, BROKER, "1", (IN_SYNC, SET, "2")),
-        incremental(world, BROKER, "1", (IN_SYNC, DELETE, None)),
-        replace(world, BROKER, "1", (IN_SYNC, "2")),
-    ):
-        assert (answer.error_code, answer.error_message) == (
-            ErrorCode.invalid_config,
-            "Broker-level min.insync.replicas cannot be altered while ELR is enabled.",
-        )
-    for answer in (
-        incremental(world, BROKER, "", (IN_SYNC, DELETE, None)),
-        replace(world, BROKER, "", ("log.retention.ms", "5")),
-    ):
-        assert (answer.error_code, answer.error_message) == (
-            ErrorCode.invalid_config,
-            "Cluster-level min.insync.replicas cannot be removed while ELR is enabled.",
-        )
-    assert incremental(world, BROKER, "", (IN_SYNC, SET, "2")).error_code is ErrorCode.none
-    assert shown(describe(world, TOPIC, "orders"))[IN_SYNC].value == "2"

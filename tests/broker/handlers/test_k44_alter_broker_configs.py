@@ -1,0 +1,168 @@
+"""AlterConfigs and IncrementalAlterConfigs of the broker's own keys."""
+
+import pytest
+from config_requests import (
+    APPEND,
+    BROKER,
+    DELETE,
+    SET,
+    SUBTRACT,
+    TOPIC,
+    describe,
+    incremental,
+    replace,
+    shown,
+    world_with_orders,
+)
+from kio.schema.errors import ErrorCode
+from topic_world import World
+
+
+@pytest.fixture
+def world() -> World:
+    return world_with_orders()
+
+
+def test_a_default_of_topics_is_changed_while_the_broker_runs(world: World) -> None:
+    topic = world.make("plain")
+    incremental(world, BROKER, "", ("message.max.bytes", SET, "300"))
+    assert topic.partitions[0].settings.max_message_bytes == 300
+    incremental(world, BROKER, "1", ("message.max.bytes", SET, "200"))
+    assert topic.partitions[0].settings.max_message_bytes == 200
+    key = shown(describe(world, BROKER, "1"))["message.max.bytes"]
+    assert [(s.value, s.source) for s in key.synonyms] == [
+        ("200", 2),
+        ("300", 3),
+        ("5000", 4),
+        ("1048588", 5),
+    ]
+    everywhere = shown(describe(world, BROKER, ""))
+    assert {name: each.value for name, each in everywhere.items()} == {
+        "message.max.bytes": "300",
+        "min.insync.replicas": "1",
+    }
+    after = world.restarted().topics.get("plain")
+    assert after is not None
+    assert after.partitions[0].settings.max_message_bytes == 200
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("num.partitions", "3", "Cannot update these configs dynamically: [num.partitions]"),
+        (
+            "log.segment.bytes",
+            "5",
+            "Invalid value 5 for configuration log.segment.bytes: Value must be at least 1048576",
+        ),
+        ("nope", "1", "Unknown broker config name: nope"),
+        (
+            "log.retention.ms",
+            "0",
+            (
+                "requirement failed: log.retention.ms must be unlimited (-1) or, "
+                "greater than or equal to 1"
+            ),
+        ),
+        (
+            "compression.gzip.level",
+            "0",
+            (
+                "Invalid value 0 for configuration compression.gzip.level: "
+                "Value must be between 1 and 9 or equal to -1"
+            ),
+        ),
+    ],
+)
+def test_broker_keys_that_cannot_be_changed(
+    world: World, key: str, value: str, message: str
+) -> None:
+    for answer in (
+        incremental(world, BROKER, "1", (key, SET, value)),
+        replace(world, BROKER, "1", (key, value)),
+    ):
+        assert (answer.error_code, answer.error_message) == (ErrorCode.invalid_request, message)
+
+
+IN_SYNC = "min.insync.replicas"
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        (
+            [("nope", APPEND, "1"), (IN_SYNC, SET, "2")],
+            ErrorCode.invalid_config,
+            "Unknown config name: nope",
+        ),
+        (
+            [("num.partitions", SET, "5"), ("log.retention.ms", APPEND, "1")],
+            ErrorCode.invalid_config,
+            "Config value append is not allowed for config key: log.retention.ms",
+        ),
+        (
+            [(IN_SYNC, SUBTRACT, "2")],
+            ErrorCode.invalid_config,
+            "Config value subtract is not allowed for config key: min.insync.replicas",
+        ),
+        (
+            [("log.cleanup.policy", APPEND, "")],
+            ErrorCode.invalid_request,
+            "Configuration 'log.cleanup.policy' values must not be empty.",
+        ),
+        (
+            [("nope", APPEND, "x"), ("log.retention.ms", 9, "1")],
+            ErrorCode.invalid_request,
+            "Unknown operations type 9",
+        ),
+        (
+            [(IN_SYNC, SET, "0")],
+            ErrorCode.invalid_request,
+            "Invalid value 0 for configuration min.insync.replicas: Value must be at least 1",
+        ),
+        (
+            [(IN_SYNC, SET, "2"), ("log.retention.ms", SET, "x")],
+            ErrorCode.invalid_request,
+            "Invalid value x for configuration log.retention.ms: Not a number of type LONG",
+        ),
+        (
+            [(IN_SYNC, SET, "2"), ("num.partitions", SET, "x")],
+            ErrorCode.invalid_request,
+            "Cannot update these configs dynamically: [num.partitions]",
+        ),
+    ],
+)
+def test_the_broker_says_what_is_wrong_with_its_keys_in_kafkas_order(
+    world: World, changes: list[tuple[str, int, str | None]], error: ErrorCode, message: str
+) -> None:
+    answer = incremental(world, BROKER, "1", *changes)
+    assert (answer.error_code, answer.error_message) == (error, message)
+    assert world.configs.dynamic == {}
+
+
+@pytest.mark.parametrize("key", ["num.partitions", "listeners", "nope"])
+def test_nothing_comes_of_deleting_a_broker_key_that_was_not_set(world: World, key: str) -> None:
+    for name in ("1", ""):
+        assert not incremental(world, BROKER, name, (key, DELETE, None)).error_code
+
+
+def test_replicas_in_sync_are_changed_for_every_broker_or_topic_alone(world: World) -> None:
+    for answer in (
+        incremental(world, BROKER, "1", (IN_SYNC, SET, "2")),
+        incremental(world, BROKER, "1", (IN_SYNC, DELETE, None)),
+        replace(world, BROKER, "1", (IN_SYNC, "2")),
+    ):
+        assert (answer.error_code, answer.error_message) == (
+            ErrorCode.invalid_config,
+            "Broker-level min.insync.replicas cannot be altered while ELR is enabled.",
+        )
+    for answer in (
+        incremental(world, BROKER, "", (IN_SYNC, DELETE, None)),
+        replace(world, BROKER, "", ("log.retention.ms", "5")),
+    ):
+        assert (answer.error_code, answer.error_message) == (
+            ErrorCode.invalid_config,
+            "Cluster-level min.insync.replicas cannot be removed while ELR is enabled.",
+        )
+    assert incremental(world, BROKER, "", (IN_SYNC, SET, "2")).error_code is ErrorCode.none
+    assert shown(describe(world, TOPIC, "orders"))[IN_SYNC].value == "2"
