@@ -51,9 +51,8 @@ class Upkeep:
         self._run_outside = run_outside
         self._seconds = seconds
         self._compacts = config.bool("log.cleaner.enable")
-        self._backoff_ms = config.int("log.cleaner.backoff.ms")
-        self._dedupe_buffer_bytes = config.int("log.cleaner.dedupe.buffer.size")
-        self._producer_expiration_ms = config.int("producer.id.expiration.ms")
+        # Of what may be changed while it runs; the next look and the next run follow it.
+        self._number = node.configs.broker_number
         self._retention_interval_ms = config.int("log.retention.check.interval.ms")
         self._retention_due_ms = clock.now_ms() + self._retention_interval_ms
         # Partitions that are left alone until then.
@@ -64,6 +63,10 @@ class Upkeep:
         self._stopped = False
         self._is_late = False
         self._wait(self._backoff_ms)
+
+    @property
+    def _backoff_ms(self) -> int:
+        return self._number("log.cleaner.backoff.ms")
 
     async def stop(self) -> None:
         """What has been begun and not swapped in is given up."""
@@ -196,8 +199,8 @@ class Upkeep:
             now_ms=self._clock.now_ms(),
             delete_retention_ms=settings.delete_retention_ms,
             segment_bytes=settings.segment_bytes,
-            dedupe_buffer_bytes=self._dedupe_buffer_bytes,
-            producer_expiration_ms=self._producer_expiration_ms,
+            dedupe_buffer_bytes=self._number("log.cleaner.dedupe.buffer.size"),
+            producer_expiration_ms=self._number("producer.id.expiration.ms"),
         )
         first_dirty, end = dirtiness.first_dirty, dirtiness.first_uncleanable
         done = yield from clean(log, first_dirty, end, terms)

@@ -92,7 +92,7 @@ class Topic:
             now_ms=now_ms,
             zstd_allowed=True,
             transactional_id=None,
-            producer_expiration_ms=partial(node.config.int, "producer.id.expiration.ms"),
+            producer_expiration_ms=partial(node.configs.broker_number, "producer.id.expiration.ms"),
         )
         done = append(partition, build([NewRecord(bytes_of(key), bytes_of(value), now_ms)]), terms)
         partition.waiters.arrived(done.size)

@@ -53,8 +53,13 @@ class Change(NamedTuple):
     text: str | None
 
 
-# Only what takes effect at once may be changed while the broker runs: defaults of topics.
-CHANGEABLE: Final = frozenset(name for names in BROKER_SYNONYMS.values() for name, _ in names)
+# What is looked up whenever it is needed, and so may be changed while the broker runs.
+CHANGEABLE: Final = {
+    "log.cleaner.backoff.ms",
+    "log.cleaner.dedupe.buffer.size",
+    "max.connections",
+    "producer.id.expiration.ms",
+}.union(name for names in BROKER_SYNONYMS.values() for name, _ in names)
 
 
 def check_distinct(resource: tuple[int, str], times: Mapping[tuple[int, str], int]) -> None:

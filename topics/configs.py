@@ -109,6 +109,12 @@ class Configs:
         in_sync = text_of(self.broker[MIN_INSYNC_REPLICAS])
         return given if in_sync is None else {MIN_INSYNC_REPLICAS: in_sync, **given}
 
+    def broker_number(self, name: str) -> int:
+        """The value of broker key `name` that is in force."""
+        value = self._places(((name, 1),))[0].value
+        assert isinstance(value, int)
+        return value
+
     def broker_synonyms(self, name: str) -> list[Synonym]:
         """Every place that gives broker key `name` a value, the strongest first."""
         together = (names for names in BROKER_SYNONYMS.values() if (name, 1) in names)

@@ -179,7 +179,7 @@ class Partition:
     def producers(self, expiration_ms: Callable[[], int], now_ms: int) -> Producers:
         """Who wrote what, read from the log at the first use."""
         if self._producers is None:
-            producers = Producers(expiration_ms())
+            producers = Producers(expiration_ms)
             for header, _ in self.log.batches():
                 if header.producer_id >= 0 and header.base_sequence >= 0:
                     producers.note(header, header.base_offset, now_ms)

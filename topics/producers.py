@@ -5,7 +5,7 @@ Per producer the last five batches are known, since a client has at most five in
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from ..log.batch import BatchHeader
@@ -42,7 +42,7 @@ class Producers:
 
     __slots__ = ("_expiration_ms", "_producers")
 
-    def __init__(self, expiration_ms: int) -> None:
+    def __init__(self, expiration_ms: Callable[[], int]) -> None:
         self._expiration_ms = expiration_ms
         # In the order of their last batch, so that the idle ones are in front.
         self._producers: dict[int, _Producer] = {}
@@ -52,8 +52,9 @@ class Producers:
 
     def active(self, now_ms: int) -> Iterator[tuple[int, int, BatchSeen]]:
         """(producer id, epoch, last batch) of each that is not idle for too long."""
+        expiration_ms = self._expiration_ms()
         for producer_id, producer in self._producers.items():
-            if now_ms - producer.seen_ms < self._expiration_ms:
+            if now_ms - producer.seen_ms < expiration_ms:
                 yield producer_id, producer.epoch, producer.batches[-1]
 
     def duplicate_of(self, header: BatchHeader) -> BatchSeen | None:
@@ -107,8 +108,9 @@ class Producers:
 
     def _forget_idle(self, now_ms: int) -> None:
         # Kafka sweeps by a timer; looking when a producer comes keeps the same bound.
+        expiration_ms = self._expiration_ms()
         while self._producers:
             producer_id, oldest = next(iter(self._producers.items()))
-            if now_ms - oldest.seen_ms < self._expiration_ms:
+            if now_ms - oldest.seen_ms < expiration_ms:
                 return
             del self._producers[producer_id]

@@ -73,7 +73,7 @@ class _Work:
             now_ms=node.clock.now_ms(),
             zstd_allowed=call.version >= 7,
             transactional_id=call.request.transactional_id,
-            producer_expiration_ms=partial(node.config.int, "producer.id.expiration.ms"),
+            producer_expiration_ms=partial(node.configs.broker_number, "producer.id.expiration.ms"),
         )
         self.appended: list[tuple[Partition, int]] = []
         self.to_sync: list[Partition] = []

@@ -72,7 +72,7 @@ def _producers(node: Node, name: str, index: int) -> list[ProducerReply]:
     if partition is None:
         raise Refused(ErrorCode.unknown_topic_or_partition)
     now_ms = node.clock.now_ms()
-    expiration_ms = partial(node.config.int, "producer.id.expiration.ms")
+    expiration_ms = partial(node.configs.broker_number, "producer.id.expiration.ms")
     return [
         ProducerReply(producer_id, epoch, last.last_sequence, last.max_timestamp)
         for producer_id, epoch, last in partition.producers(expiration_ms, now_ms).active(now_ms)

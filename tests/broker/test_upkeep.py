@@ -205,6 +205,16 @@ async def ask(broker: Broker, command: Any) -> Any:
     return await answer
 
 
+def test_a_changed_backoff_counts_from_the_next_look_on() -> None:
+    world = UpkeepWorld()
+    world.make("orders", cleanup_policy="compact")
+    world.topics.configure_broker("1", {"log.cleaner.backoff.ms": "100"})
+    world.later()
+    world.fill(11)
+    world.later(100)
+    assert world.left() == [7, 8, 9, 10]
+
+
 async def committed(broker: Broker, group_id: str) -> int:
     while True:
         found = await ask(broker, OffsetFetch(group_id, None, False, None, -1))

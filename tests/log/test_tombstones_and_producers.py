@@ -96,7 +96,7 @@ def test_a_producer_goes_on_after_its_last_records_were_superseded() -> None:
     roll(log)
     compact(log)
     assert [(h.base_offset, h.count) for h in headers(log)] == [(4, 0), (6, 2)]
-    producers = Producers(DAY_MS)
+    producers = Producers(lambda: DAY_MS)
     producers.note(headers(log)[0], 4, NOW_MS)
     next_batch = headers(log)[0]._replace(base_sequence=6, count=1, last_offset_delta=0)
     producers.check(next_batch, "orders-0")

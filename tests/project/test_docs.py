@@ -129,6 +129,7 @@ def test_settings_that_nothing_reads_are_marked_as_such_and_no_others() -> None:
     # Looked at only to be told, stored or checked against each other.
     told = {
         "compression.type": "the offsets topic says so of itself",
+        "max.connections": "may be changed while the broker runs",
         "log.preallocate": "read from the configuration, given to no file",
         "min.insync.replicas": "DescribeConfigs tells where it comes from",
     }

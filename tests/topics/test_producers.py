@@ -110,7 +110,7 @@ def test_what_could_not_be_written_is_not_remembered(world: World) -> None:
 
 
 def test_idle_producers_are_forgotten_when_others_come() -> None:
-    producers = Producers(DAY_MS)
+    producers = Producers(lambda: DAY_MS)
     for number in range(100):
         header = read_header(sent(0, producer=number))
         producers.note(header, number, NOW_MS + number)
@@ -122,10 +122,20 @@ def test_idle_producers_are_forgotten_when_others_come() -> None:
         producers.check(read_header(sent(9, producer=0)), "orders-0")
 
 
+def test_how_long_idle_producers_are_known_may_change() -> None:
+    days = [1]
+    producers = Producers(lambda: days[0] * DAY_MS)
+    producers.note(read_header(sent(0, producer=1)), 0, NOW_MS)
+    days[0] = 3
+    assert len(list(producers.active(NOW_MS + 2 * DAY_MS))) == 1
+    producers.note(read_header(sent(0, producer=2)), 1, NOW_MS + 2 * DAY_MS)
+    assert len(producers) == 2
+
+
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 6), st.integers(1, 3)), max_size=40))
 def test_no_record_is_stored_twice_or_out_of_order(story: list[tuple[int, int, int]]) -> None:
     """Whatever a producer sends, what is stored of one epoch is a run without gap or repeat."""
-    producers = Producers(DAY_MS)
+    producers = Producers(lambda: DAY_MS)
     stored: dict[int, list[int]] = {0: [], 1: []}
     offset = 0
     for epoch, sequence, count in story:

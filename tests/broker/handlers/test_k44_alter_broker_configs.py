@@ -146,6 +146,33 @@ def test_nothing_comes_of_deleting_a_broker_key_that_was_not_set(world: World, k
         assert not incremental(world, BROKER, name, (key, DELETE, None)).error_code
 
 
+@pytest.mark.parametrize(
+    "key",
+    [
+        "log.cleaner.backoff.ms",
+        "log.cleaner.dedupe.buffer.size",
+        "max.connections",
+        "producer.id.expiration.ms",
+    ],
+)
+def test_keys_that_are_not_of_topics_are_changed_while_the_broker_runs(
+    world: World, key: str
+) -> None:
+    started = world.configs.broker_number(key)
+    assert not incremental(world, BROKER, "", (key, SET, "3000000")).error_code
+    assert not incremental(world, BROKER, "1", (key, SET, "2000000")).error_code
+    assert world.configs.broker_number(key) == 2_000_000
+    (told,) = describe(world, BROKER, "1", key).configs
+    assert [(s.value, s.source) for s in told.synonyms] == [
+        ("2000000", 2),
+        ("3000000", 3),
+        (str(started), 5),
+    ]
+    assert not told.read_only
+    incremental(world, BROKER, "1", (key, DELETE, None))
+    assert world.configs.broker_number(key) == 3_000_000
+
+
 def test_replicas_in_sync_are_changed_for_every_broker_or_topic_alone(world: World) -> None:
     for answer in (
         incremental(world, BROKER, "1", (IN_SYNC, SET, "2")),
