@@ -129,10 +129,10 @@ def _all_topics(call: Call, node: Node) -> list[TopicReply]:
 
 
 def _once(call: Call) -> Iterable[Any]:
-    """Each topic of the request once, as in Kafka."""
-    by_key = {(each.name, getattr(each, "topic_id", None)): each for each in call.request.topics}
-    by_key.pop((None, None), None)
-    return by_key.values()
+    """Each topic of the request once, as in Kafka; beside ids names do not count."""
+    topics = call.request.topics
+    by_id = {each.topic_id: each for each in topics if getattr(each, "topic_id", None) is not None}
+    return (by_id or {each.name: each for each in topics}).values()
 
 
 def _find(call: Call, node: Node, wanted: Any) -> TopicReply:

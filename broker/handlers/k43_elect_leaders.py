@@ -46,8 +46,8 @@ def handle(call: Call, node: Node) -> None:
             )
             for name, indexes in asked
         ]
-        # Of a type that nobody looked at nothing is said, as by Kafka.
-        error = ErrorCode.invalid_request if topics else ErrorCode.none
+        # Kafka takes the error from the partitions, of which an empty list has none.
+        error = ErrorCode.none if request.topic_partitions == () else ErrorCode.invalid_request
         call.reply(ElectLeadersReply(error, topics))
         return
     if request.topic_partitions is None:

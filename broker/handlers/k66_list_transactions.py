@@ -37,8 +37,8 @@ def handle(call: Call, node: Node) -> None:  # noqa: ARG001
     request = call.request
     try:
         re.compile(getattr(request, "transactional_id_pattern", None) or "")
-    except re.error:
+    except (re.error, OverflowError, RecursionError):
         call.reply(ListTransactionsReply(ErrorCode.invalid_regular_expression))
         return
-    unknown = tuple(state for state in request.state_filters if state not in STATES)
+    unknown = tuple(dict.fromkeys(each for each in request.state_filters if each not in STATES))
     call.reply(ListTransactionsReply(ErrorCode.none, unknown))

@@ -52,9 +52,9 @@ def handle(call: Call, node: Node) -> None:
     try:
         call.reply(_page(call, node, _names(call, node)))
     except Refused as refused:
-        named = dict.fromkeys(topic.name for topic in call.request.topics)
         topics = [
-            TopicReply(refused.error, name, topic_authorized_operations=NOT_ASKED) for name in named
+            TopicReply(refused.error, topic.name, topic_authorized_operations=NOT_ASKED)
+            for topic in call.request.topics
         ]
         call.reply(DescribeTopicPartitionsReply(topics))
 

@@ -148,6 +148,19 @@ def test_beside_ids_a_topic_without_name_and_id_is_passed_over() -> None:
     assert (found.name, found.error_code) == ("orders", ErrorCode.none)
 
 
+@pytest.mark.parametrize("version", [12, 13])
+def test_beside_ids_names_do_not_count(version: int) -> None:
+    world = World()
+    topic = world.make("orders")
+    world.make("bills")
+    for wanted in (("bills", topic.id), (topic.id, "orders"), ("nope", topic.id, "bad!", topic.id)):
+        answer = metadata(world, *wanted, version=version, allow_auto_topic_creation=True)
+        assert [each.name for each in answer.topics] == ["orders"]
+    (unknown,) = metadata(world, "bills", uuid4(), version=version).topics
+    assert unknown.error_code is ErrorCode.unknown_topic_id
+    assert world.topics.get("nope") is None
+
+
 def test_a_topic_is_told_once() -> None:
     world = World()
     world.make("orders")

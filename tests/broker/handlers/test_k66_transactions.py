@@ -18,12 +18,15 @@ def listed(version: int, **fields: Any) -> Any:
 
 @pytest.mark.parametrize("version", range(3))
 def test_none_is_listed_and_unknown_states_are_told(version: int) -> None:
-    answer = listed(version, state_filters=("Ongoing", "Sleeping"))
+    states = ("Ongoing", "Sleeping", "Asleep", "Ongoing", "Sleeping")
+    answer = listed(version, state_filters=states)
     assert (answer.error_code, answer.transaction_states) == (ErrorCode.none, ())
-    assert answer.unknown_state_filters == ("Sleeping",)
+    assert answer.unknown_state_filters == ("Sleeping", "Asleep")
 
 
-@pytest.mark.parametrize(("pattern", "error"), [("a.*", 0), ("", 0), ("a[", 128)])
+@pytest.mark.parametrize(
+    ("pattern", "error"), [("a.*", 0), ("", 0), ("a[", 128), ("a{99999999999}", 128)]
+)
 def test_a_pattern_must_be_a_regular_expression(pattern: str, error: int) -> None:
     assert listed(2, transactional_id_pattern=pattern).error_code == error
 

@@ -234,20 +234,27 @@ def test_a_preferred_leader_that_is_down_cannot_be_elected(world: World) -> None
     assert elect(world, [("t", [2])], election=5) == {("t", 2): E.invalid_request}
 
 
-def test_an_election_of_a_kind_that_nobody_knows_is_refused_where_it_names_partitions(
+def test_an_election_of_a_kind_that_nobody_knows_is_refused_unless_it_names_nothing(
     world: World,
 ) -> None:
-    def error(*topics: tuple[str, list[int]]) -> E:
+    def error(topics: list[tuple[str, list[int]]] | None) -> E:
         wanted = tuple(
             world.part("ElectLeaders", 2, "TopicPartitions", topic=topic, partitions=tuple(indexes))
-            for topic, indexes in topics
+            for topic, indexes in topics or ()
         )
-        fields = {"election_type": 5, "topic_partitions": wanted, "timeout": milliseconds(9)}
-        answer: E = world.ask("ElectLeaders", 2, **fields).error_code
+        answer: E = world.ask(
+            "ElectLeaders",
+            2,
+            election_type=5,
+            topic_partitions=None if topics is None else wanted,
+            timeout=milliseconds(9),
+        ).error_code
         return answer
 
-    assert error(("t", [0])) is E.invalid_request
-    assert error() is E.none
+    assert error([("t", [0])]) is E.invalid_request
+    assert error([("t", [])]) is E.invalid_request
+    assert error(None) is E.invalid_request
+    assert error([]) is E.none
 
 
 def test_an_election_that_cannot_be_written_down_is_undone(world: World) -> None:
