@@ -119,3 +119,23 @@ async def pending_ids_do_not_fill_a_group(s: Script) -> None:
     await s.until_freed()
     await members[2].heartbeat(generation_id=1)
     await members[2].join()
+
+
+@scenario(
+    "size: a round whose last member is refused waits for its end, with nobody to wait for",
+    settings="delayed",
+)
+async def a_member_that_comes_back_too_late_to_a_full_round(s: Script) -> None:
+    a, b, c = s.member("A", rebalance_ms=5000), s.member("B", rebalance_ms=5000), s.member("C")
+    await a.enter()
+    await b.enter()
+    await s.until_freed()
+    await a.sync({a: "1", b: "2"})
+    await b.sync()
+    await a.join()
+    await c.enter()
+    await b.join()
+    await s.describe()
+    await s.until_freed()
+    await a.heartbeat()
+    await s.describe()
