@@ -12,24 +12,39 @@ from collections.abc import Callable
 
 from .clock import Clock
 
+# Entries of cancelled timers stay in the heap until they come up. Once they are more than half of
+# it, and it is not small anyway, it is built anew: a consumer has a hundred polls answered in a
+# second, and may have been willing to wait an hour for each.
+_REBUILD_ABOVE = 64
+
 
 class Timer:
-    """A callback that is due at `deadline_ms`; `cancel()` makes it do nothing."""
+    """A callback that is due at `deadline_ms`; `cancel()` makes it do nothing, and tells
+    `cancelled` if it had not run before."""
 
-    __slots__ = ("callback", "deadline_ms")
+    __slots__ = ("_cancelled", "callback", "deadline_ms")
 
-    def __init__(self, deadline_ms: int, callback: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        deadline_ms: int,
+        callback: Callable[[], None],
+        cancelled: Callable[[], None] = lambda: None,
+    ) -> None:
         self.deadline_ms = deadline_ms
         self.callback: Callable[[], None] | None = callback
+        self._cancelled = cancelled
 
     def cancel(self) -> None:
-        self.callback = None
+        if self.callback is not None:
+            self.callback = None
+            self._cancelled()
 
 
 class Timers:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._heap: list[tuple[int, int, Timer]] = []
+        self._cancelled = 0  # of those in the heap
         self._order = itertools.count()
         self._armed: asyncio.TimerHandle | None = None
         self._armed_ms = 0
@@ -40,7 +55,7 @@ class Timers:
 
     def call_at(self, deadline_ms: int, callback: Callable[[], None]) -> Timer:
         """Run `callback` once the broker's clock has reached `deadline_ms`."""
-        timer = Timer(deadline_ms, callback)
+        timer = Timer(deadline_ms, callback, self._has_cancelled)
         heapq.heappush(self._heap, (deadline_ms, next(self._order), timer))
         if self._armed is None or deadline_ms < self._armed_ms:
             self._arm()
@@ -81,8 +96,11 @@ class Timers:
         heap = self._heap
         try:
             while heap and heap[0][0] <= now:
-                callback = heapq.heappop(heap)[2].callback
-                if callback is not None:
+                timer = heapq.heappop(heap)[2]
+                callback, timer.callback = timer.callback, None
+                if callback is None:
+                    self._cancelled -= 1
+                else:
                     callback()
         finally:
             # Also after a callback that raised: the others must not wait for ever.
@@ -90,13 +108,24 @@ class Timers:
 
     def close(self) -> None:
         self._heap.clear()
+        self._cancelled = 0
         self._slices.clear()
         self._disarm()
+
+    def _has_cancelled(self) -> None:
+        self._cancelled += 1
+        heap = self._heap
+        if len(heap) > _REBUILD_ABOVE and self._cancelled > len(heap) // 2:
+            # In place: `fire` may be going through it.
+            heap[:] = [entry for entry in heap if entry[2].callback is not None]
+            heapq.heapify(heap)
+            self._cancelled = 0
 
     def _arm(self) -> None:
         heap = self._heap
         while heap and heap[0][2].callback is None:
             heapq.heappop(heap)
+            self._cancelled -= 1
         self._disarm()
         if heap:
             self._armed_ms = heap[0][0]

@@ -1,0 +1,89 @@
+"""Timers on the event loop: what is due runs, what was cancelled is soon gone."""
+
+from collections.abc import AsyncIterator
+from functools import partial
+
+import pytest
+from kohort.broker.timers import Timer, Timers
+from runtime_world import HandClock
+
+HOUR_MS = 3_600_000
+
+
+@pytest.fixture
+def clock() -> HandClock:
+    return HandClock()
+
+
+@pytest.fixture
+async def timers(clock: HandClock) -> AsyncIterator[Timers]:
+    timers = Timers(clock)
+    yield timers
+    timers.close()
+
+
+def nothing() -> None:
+    raise AssertionError("it was cancelled")
+
+
+async def test_timers_that_were_cancelled_do_not_stay_until_their_time(
+    timers: Timers, clock: HandClock
+) -> None:
+    """Two thousand polls that would have waited an hour, answered one after the other."""
+    for _ in range(2_000):
+        timers.call_at(clock.ms + HOUR_MS, nothing).cancel()
+    assert len(timers._heap) < 100
+
+
+async def test_what_is_not_cancelled_keeps_its_time_and_its_order(
+    timers: Timers, clock: HandClock
+) -> None:
+    fired: list[int] = []
+    kept: list[int] = []
+
+    def due(number: int) -> int:
+        return number * 37 % 100
+
+    for number in range(1_000):
+        deadline_ms = clock.ms + due(number)
+        timer = timers.call_at(deadline_ms, partial(fired.append, number))
+        if number % 5:
+            timer.cancel()
+        else:
+            kept.append(number)
+    clock.ms += 49
+    timers.fire()
+    assert fired == [number for number in sorted(kept, key=due) if due(number) < 50]
+    clock.ms += 50
+    timers.fire()
+    assert fired == sorted(kept, key=due)
+
+
+async def test_timers_that_have_run_or_are_cancelled_again_do_not_count_as_left_over(
+    timers: Timers, clock: HandClock
+) -> None:
+    """A poll whose time was up cancels its timer as well."""
+    ran = [timers.call_at(clock.ms, lambda: None) for _ in range(200)]
+    timers.fire()
+    left = [timers.call_at(clock.ms + HOUR_MS, lambda: None) for _ in range(200)]
+    for timer in (*ran, *ran, left[0], left[0]):
+        timer.cancel()
+    assert timers._cancelled == 1
+
+
+async def test_a_callback_may_cancel_all_others_that_are_due_with_it(
+    timers: Timers, clock: HandClock
+) -> None:
+    others: list[Timer] = []
+    fired: list[str] = []
+
+    def first() -> None:
+        fired.append("first")
+        for timer in others:
+            timer.cancel()
+
+    timers.call_at(clock.ms, first)
+    others += [timers.call_at(clock.ms, nothing) for _ in range(500)]
+    timers.call_at(clock.ms, lambda: fired.append("last"))
+    timers.fire()
+    assert (fired, timers._heap, timers._cancelled) == (["first", "last"], [], 0)
