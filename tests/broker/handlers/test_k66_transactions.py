@@ -25,7 +25,16 @@ def test_none_is_listed_and_unknown_states_are_told(version: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("pattern", "error"), [("a.*", 0), ("", 0), ("a[", 128), ("a{99999999999}", 128)]
+    ("pattern", "error"),
+    [
+        ("a.*", 0),
+        ("", 0),
+        ("a[", 128),
+        ("a{99999999999999999999}", 128),
+        ("(" * 1_100 + ")" * 1_100, 0),
+        ("[[a]", 0),
+    ],
+    ids=["plain", "empty", "open", "endless", "deep", "odd"],
 )
 def test_a_pattern_must_be_a_regular_expression(pattern: str, error: int) -> None:
     assert listed(2, transactional_id_pattern=pattern).error_code == error
