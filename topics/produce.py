@@ -66,14 +66,18 @@ def append(partition: Partition, data: bytes | None, terms: Terms) -> Appended:
     """Appends the one batch in `data`, stored as it came. Raises Refused."""
     batch, header = _sole_batch(data or b"")
     try:
-        _check_batch(partition, batch, header, partition.settings, terms)
-        return _append(partition, batch, header, terms)
-    except Refused as refused:
-        if refused.error not in WITHOUT_START:
-            refused.log_start_offset = partition.start_offset
-        raise
+        # First: of a partition whose log cannot be opened nothing else is told, as in Kafka.
+        start_offset = partition.start_offset
+        try:
+            _check_batch(partition, batch, header, partition.settings, terms)
+            return _append(partition, batch, header, terms)
+        except Refused as refused:
+            if refused.error not in WITHOUT_START:
+                refused.log_start_offset = start_offset
+            raise
     except (OSError, LogError) as error:
-        if partition.log.failed is not None:
+        log = partition.opened_log
+        if log is not None and log.failed is not None:
             partition.close()  # the next use opens what the disk really holds
         raise Refused(ErrorCode.kafka_storage_error, str(error)) from error
 

@@ -1,5 +1,7 @@
 """Produce: what is stored as it came, what is refused and how; answers as Kafka 4.3 gives them."""
 
+import struct
+import zlib
 from functools import partial
 from typing import Any
 
@@ -7,7 +9,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 from kohort.log.batch import HEADER, NewRecord, build, check, read_header, records
 from kohort.log.rounds import Durability
-from topic_world import NOW_MS, World, batch, milliseconds
+from topic_world import FOLDER, NOW_MS, World, batch, milliseconds
 
 
 @pytest.fixture
@@ -281,6 +283,31 @@ def test_a_full_disk_is_a_storage_error_and_the_next_try_may_succeed(world: Worl
     answer = world.produce("orders", batch(b"second"))
     assert answer.error_code is ErrorCode.kafka_storage_error
     assert world.produce("orders", batch(b"second")).base_offset == 1
+
+
+@pytest.mark.parametrize("base_offset", [0, 1], ids=["good", "bad"])
+@pytest.mark.parametrize("why", ["open", "old"])
+def test_of_a_log_that_cannot_be_opened_that_is_told_and_the_others_get_their_records(
+    world: World, why: str, base_offset: int
+) -> None:
+    world.produce("orders", batch(b"first"))
+    folder = FOLDER / "orders-1"
+    world.files.make_folder(folder)
+    # Of Kafka before 0.11: never cut, never read.
+    body = b"\1" + bytes(100)
+    old = struct.pack(">qiI", 0, len(body) + 4, zlib.crc32(body)) + body
+    path = folder / f"{0:020}.log"
+    world.files.contents[path] = bytearray(old if why == "old" else b"")
+    if why == "open":
+        world.files.fail("open", times=9)
+    sent = bent(batch(b"x"), base_offset=base_offset)
+    asked = world.send_produce("orders", {0: batch(b"second"), 1: sent})
+    good, bad = asked.answer.responses[0].partition_responses
+    assert (good.error_code, good.base_offset) == (ErrorCode.none, 1)
+    assert (bad.error_code, bad.log_start_offset) == (ErrorCode.kafka_storage_error, -1)
+    if why == "open":
+        world.files.heal()
+        assert world.produce("orders", batch(b"x"), 1).base_offset == 0
 
 
 @pytest.mark.parametrize("version", [3, 12, 13])
