@@ -12,8 +12,7 @@ import logging
 import time
 from typing import Any
 
-from ..protocol.apis import API_VERSIONS
-from ..protocol.messages import response_module
+from ..protocol.messages import response_decoder
 from .call import Call, Origin
 from .routes import Route, Routes
 
@@ -86,12 +85,6 @@ class _Traced:
 
 def _told(route: Route, frame: bytes) -> str:
     """An answer in a few words, read as its client reads it."""
-    from kio.serial import entity_reader
-
-    api, version = route.api, route.version
-    module = response_module(api.key, version)
-    # Size and correlation id; the newer header has tagged fields, and ours are none.
-    flexible = version >= api.flexible_from and api.key != API_VERSIONS
-    message, _ = entity_reader(getattr(module, f"{api.name}Response"))(frame, 9 if flexible else 8)
+    message = response_decoder(route.api.key, route.version)(frame)
     error = getattr(message, "error_code", None)
     return f"{len(frame)} bytes" if error is None else f"{error.name}, {len(frame)} bytes"

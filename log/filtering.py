@@ -63,7 +63,7 @@ class Filter:
     def aborted_since(self, offset: int) -> list[AbortedTransaction]:
         """Those that ended at `offset` or later."""
         aborted = [] if self.writers is None else self.writers.aborted
-        return [each for each in aborted if each.marker_offset >= offset]
+        return [each for each in aborted if each.last_offset >= offset]
 
     def learn_writers(self) -> Work[None]:
         writers = self.writers = yield from writers_of(self._log)

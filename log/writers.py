@@ -33,9 +33,11 @@ class LastOfProducer(NamedTuple):
 
 
 class AbortedTransaction(NamedTuple):
+    """`first_offset` is that of its first record, `last_offset` that of its marker."""
+
     first_offset: int
     producer_id: int
-    marker_offset: int
+    last_offset: int
 
 
 class Writers(NamedTuple):

@@ -9,22 +9,14 @@ transaction begins, so the list does not grow. Upstream: TransactionIndex, Abort
 import logging
 from pathlib import Path
 from struct import Struct
-from typing import NamedTuple
 
 from ..log.files import Files
+from ..log.writers import AbortedTransaction
 
-__all__ = ["AbortedTransaction", "aborted_in"]
+__all__ = ["aborted_in"]
 
 _log = logging.getLogger("kohort.topics")
 _ENTRY = Struct(">hqqqq")
-
-
-class AbortedTransaction(NamedTuple):
-    """`first_offset` is that of its first record, `last_offset` that of its marker."""
-
-    producer_id: int
-    first_offset: int
-    last_offset: int
 
 
 def aborted_in(folder: Path, files: Files) -> tuple[AbortedTransaction, ...]:
@@ -41,5 +33,5 @@ def aborted_in(folder: Path, files: Files) -> tuple[AbortedTransaction, ...]:
                 _log.warning("%s is unreadable from byte %d on", folder / name, at)
                 break
             _, producer_id, first_offset, last_offset, _ = _ENTRY.unpack(entry)
-            found.append(AbortedTransaction(producer_id, first_offset, last_offset))
-    return tuple(sorted(found, key=lambda each: each.first_offset))
+            found.append(AbortedTransaction(first_offset, producer_id, last_offset))
+    return tuple(sorted(found))

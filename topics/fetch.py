@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 from ..log.batch import split
 from ..log.epochs import UNKNOWN
 from ..log.errors import LogError, OffsetOutOfRange
+from ..log.writers import AbortedTransaction
 from ..protocol.errors import ErrorCode
-from .aborted import AbortedTransaction
 from .partition import Partition
 
 __all__ = ["NO_EPOCH", "Diverging", "Found", "Wanted", "available", "check_leader", "read_all"]

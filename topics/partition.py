@@ -8,7 +8,8 @@ from ..log.files import Files
 from ..log.log import Log, LogConfig
 from ..log.segment import bytes_in
 from ..log.write_ahead import WriteAhead
-from .aborted import AbortedTransaction, aborted_in
+from ..log.writers import AbortedTransaction
+from .aborted import aborted_in
 from .configs import TopicSettings
 from .producers import Producers
 from .start_offsets import StartOffsets

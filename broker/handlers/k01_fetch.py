@@ -13,9 +13,9 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from ...log.writers import AbortedTransaction
 from ...protocol.errors import ErrorCode
 from ...protocol.messages import response_pieces
-from ...topics.aborted import AbortedTransaction
 from ...topics.fetch import (
     NO_EPOCH,
     Diverging,
