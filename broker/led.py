@@ -44,9 +44,9 @@ class LedPartitions(ABC):
         timers: Timers,
         new_coordinator: Callable[[int], Coordinator],
         call_soon: Callable[[Callable[[], None]], object],
-        leads: Callable[[int], bool] = lambda _partition: True,
-        waiters: Callable[[int], Waiters] = lambda _partition: Waiters(),
-        deleted_topics: DeletedTopics | None = None,
+        leads: Callable[[int], bool],
+        waiters: Callable[[int], Waiters],
+        deleted_topics: DeletedTopics,
     ) -> None:
         self._leads = leads
         self._waiters = waiters
@@ -59,9 +59,9 @@ class LedPartitions(ABC):
         # By ticket: what was asked, and who is answered.
         self._waiting: dict[int, tuple[Command, Respond, Any]] = {}
         self._to_load: deque[int] = deque()
-        self._deleted_topics = DeletedTopics() if deleted_topics is None else deleted_topics
+        self._deleted_topics = deleted_topics
         self._forgetter = Forgetter(
-            deleted=self._deleted_topics,
+            deleted=deleted_topics,
             store=store,
             timers=timers,
             carry_out=lambda shard, outcome: self._carry_out(shard, outcome, clock.now_ms()),

@@ -9,7 +9,6 @@ __all__ = ["Setting", "Settings"]
 
 # The getters below carry the names of the types they give, and so hide these inside the class.
 Int = int
-Float = float
 Bool = bool
 Str = str
 
@@ -53,11 +52,6 @@ class Settings(Mapping[str, Value]):
     def int(self, key: Str) -> Int:
         value = self[key]
         assert type(value) is Int, f"{key} is not a whole number"
-        return value
-
-    def float(self, key: Str) -> Float:
-        value = self[key]
-        assert type(value) is Float, f"{key} is not a decimal number"
         return value
 
     def bool(self, key: Str) -> Bool:

@@ -61,15 +61,13 @@ class Log(ClosedSegments):
         files: Files,
         config: LogConfig | None = None,
         *,
-        recovery_point: int = 0,
         start_offset: int = 0,
         read_only: bool = False,
         write_ahead: WriteAhead | None = None,
     ) -> Log:
         """The log in `folder`, recovered; a folder that is not there yet is an empty log and is
-        made by the first append. `recovery_point`: what is below it is known to be durable.
-        `start_offset`: what is below it was deleted (`delete_before`). `write_ahead`: what may
-        have kept what the files have lost.
+        made by the first append. `start_offset`: what is below it was deleted (`delete_before`).
+        `write_ahead`: what may have kept what the files have lost.
 
         Raises OSError, LogError, UnsupportedMagic.
         """
@@ -78,7 +76,7 @@ class Log(ClosedSegments):
         log._deleted_before = start_offset
         must_last = write_ahead is not None and write_ahead.has_left(folder.name)
         try:
-            log._load(recovery_point, sync=(config.sync_at_open or must_last) and not read_only)
+            log._load(0, sync=(config.sync_at_open or must_last) and not read_only)
             if write_ahead is not None:
                 write_ahead.restore(log)
         except BaseException:
@@ -108,6 +106,7 @@ class Log(ClosedSegments):
         self._ahead_offset = min(self._ahead_offset, offset)
 
     def _load(self, recovery_point: int, *, sync: bool) -> None:
+        """`recovery_point`: what is below it is known to be durable."""
         self.openings += 1
         self._swap = None  # recover() finishes it
         self._segments = recover(

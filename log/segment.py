@@ -187,14 +187,14 @@ class Segment:
         self._files.rename(self.path, path)
         self.path = path
 
-    def scan(self, *, check_crcs: bool, end: int | None = None) -> CorruptBatch | None:
-        """Learns from its file what follows on what is known of the segment, up to `end` or the
-        first bad byte, which it reports."""
+    def scan(self, *, check_crcs: bool) -> CorruptBatch | None:
+        """Learns from its file what follows on what is known of the segment, up to the first bad
+        byte, which it reports."""
         file = self.opened()
         if file.size > SEGMENT_BYTES_MAX:
             raise LogError(f"{self.path} is larger than 2 GiB: no segment of Kafka's or ours")
         try:
-            for place in walk(file, self.size, file.size if end is None else end):
+            for place in walk(file, self.size, file.size):
                 header = read_header(place.buffer, place.at)
                 if header.base_offset < self.end_offset or header.last_offset_delta < 0:
                     return CorruptBatch(

@@ -42,11 +42,6 @@ class Framer:
         self._missing = 0  # bytes that _partial needs before it can be looked at again
         self.error = None
 
-    @property
-    def buffered_bytes(self) -> int:
-        """How much of an unfinished frame is kept."""
-        return 0 if self._partial is None else self._partial.tell()
-
     def feed(self, data: bytes | memoryview) -> list[tuple[bytes, int, int]]:
         """Take what was received, return the frames that it completes: (buffer, start, end).
 

@@ -126,11 +126,6 @@ def _read_leniently(entity: Any, buffer: bytes, body: int, end: int) -> Any:
     return read_leniently(entity, buffer, body, end)
 
 
-def read_request(api: Api, version: int, buffer: bytes, body: int, end: int) -> Any:
-    """The message in buffer[body:end]. Raises UndecodableBody."""
-    return request_decoder(api.key, version)(buffer, body, end)
-
-
 @cache
 def response_writer(key: int, version: int) -> FrameWriter:
     """(message, correlation id) -> the whole frame. See `writers` for what a message may be."""

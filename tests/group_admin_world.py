@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from kohort.broker.forgetting import DeletedTopics
 from kohort.broker.groups.config import GroupConfig
 from kohort.broker.groups.coordinator import Coordinator
 from kohort.broker.runtime import GroupRuntime
@@ -28,6 +29,9 @@ class World(TopicWorld):
                 GroupConfig(group_initial_rebalance_delay_ms=0), lambda: "id"
             ),
             call_soon=self._turns.append,
+            leads=lambda _partition: True,
+            waiters=lambda index: self._partition(index).waiters,
+            deleted_topics=DeletedTopics(),
         )
         self.node.groups = self.groups
 

@@ -16,6 +16,7 @@ from kohort.offsets.cold import new_spill
 from kohort.offsets.store import OffsetsStore
 from kohort.protocol.errors import ErrorCode
 from kohort.testing.faulty_files import FaultyFiles
+from kohort.topics.waiters import Waiters
 from syncing import sync_each
 
 
@@ -108,6 +109,7 @@ class World:
         self.rounds = Rounds(
             durability=durability, call_soon=self.due.append, sync_all=self.sync_all
         )
+        self.waiters = Waiters()
         self.deleted_topics = DeletedTopics()
         self.runtime = GroupRuntime(
             store=OffsetsStore(
@@ -121,6 +123,8 @@ class World:
                 self.cache.new_table(lambda: new_spill(FOLDER, self.files)),
             ),
             call_soon=self.due.append,
+            leads=lambda _partition: True,
+            waiters=lambda _partition: self.waiters,
             deleted_topics=self.deleted_topics,
         )
         self.ids = 0

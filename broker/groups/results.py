@@ -135,8 +135,8 @@ Result: TypeAlias = (
 )
 
 
-def join_refused(error: ErrorCode, member_id: str = "", leader: str = "") -> Joined:
-    return Joined(error, -1, None, None, leader, member_id, (), False)
+def join_refused(error: ErrorCode, member_id: str = "") -> Joined:
+    return Joined(error, -1, None, None, "", member_id, (), False)
 
 
 def sync_refused(error: ErrorCode) -> Synced:
@@ -207,13 +207,6 @@ _APPEND_ERRORS = {
 }
 
 
-def append_error(error: ErrorCode, *, fetching: bool = False) -> ErrorCode:
-    """What a client sees when an append failed with `error`.
-
-    `fetching`: it asked for offsets with require_stable, which waits like a write. Its client
-    retries COORDINATOR_NOT_AVAILABLE at the same broker, so it is sent to look for another one.
-    """
-    seen = _APPEND_ERRORS.get(error, error)
-    if fetching and seen is ErrorCode.coordinator_not_available:
-        return ErrorCode.not_coordinator
-    return seen
+def append_error(error: ErrorCode) -> ErrorCode:
+    """What a client sees when an append failed with `error`."""
+    return _APPEND_ERRORS.get(error, error)

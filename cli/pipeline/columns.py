@@ -16,14 +16,14 @@ def width() -> int:
     return min(max(shutil.get_terminal_size((80, 24)).columns, NARROWEST), WIDEST)
 
 
-def paragraph(text: str, first: str = "", rest: str | None = None) -> str:
-    """`first`: what stands before its first line, `rest`: before the others (default: blanks)."""
+def paragraph(text: str, first: str = "") -> str:
+    """`first`: what stands before its first line; blanks stand before the others."""
     return "\n".join(
         textwrap.wrap(
             printable(text),
             width(),
             initial_indent=first,
-            subsequent_indent=" " * len(first) if rest is None else rest,
+            subsequent_indent=" " * len(first),
             break_long_words=False,
             break_on_hyphens=False,
         )

@@ -46,7 +46,7 @@ def test_defaults_are_kafkas_but_for_what_the_docs_say() -> None:
     assert config.int("offsets.topic.num.partitions") == 50
     assert config.bool("auto.create.topics.enable") is True
     assert config.list("log.cleanup.policy") == ("delete",)
-    assert config.float("log.cleaner.min.cleanable.ratio") == 0.5
+    assert config["log.cleaner.min.cleanable.ratio"] == 0.5
     assert config["log.retention.ms"] is None
     assert config.str("broker.rack") == ""
     assert config.listener == config.advertised_listener == ("PLAINTEXT", "127.0.0.1", 9092)

@@ -53,6 +53,22 @@ def test_a_failed_write_that_cannot_be_cut_off_ends_the_log_until_it_is_recovere
     assert stored(Log.open(FOLDER, files)) == made
 
 
+def test_after_a_failed_sync_segments_that_are_known_to_be_durable_are_not_summed_again() -> None:
+    """They may be large, and a wrong bit in one of them must not end a log that is in use."""
+    files = FaultyFiles()
+    log = Log.open(FOLDER, files, SMALL)
+    append(log, [1] * 20)
+    log.sync()
+    log.append(batch(20))
+    files.contents[FOLDER / f"{0:020d}.log"][-1] ^= 1
+    files.fail("sync")
+    with pytest.raises(OSError, match="Input/output"):
+        log.sync()
+    log.recover()
+    assert log.end_offset == 20
+    assert Log.open(FOLDER, files).end_offset < 20
+
+
 @pytest.mark.parametrize("operation", ["sync", "sync_folder"])
 def test_a_log_whose_first_sync_failed_has_a_name_after_the_next(operation: str) -> None:
     files = FaultyFiles()

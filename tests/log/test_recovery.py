@@ -249,16 +249,6 @@ def test_reading_only_changes_nothing() -> None:
     assert {path: bytes(content) for path, content in files.contents.items()} == before
 
 
-def test_below_the_recovery_point_checksums_are_believed() -> None:
-    bent = bytearray(batch(0, 2))
-    bent[-1] ^= 1
-    files = files_with(bytes(bent))
-    files.contents[FOLDER / f"{2:020d}.log"] = bytearray(batch(2))
-    log = Log.open(FOLDER, files, recovery_point=2, read_only=True)
-    assert log.end_offset == 3
-    assert stored(Log.open(FOLDER, files, recovery_point=1)) == []
-
-
 def test_a_crash_leaves_allocated_zeros_which_the_next_open_cuts(tmp_path: Path) -> None:
     folder = tmp_path / "t-0"
     files = DiskFiles(ahead_bytes=64 * 1024)

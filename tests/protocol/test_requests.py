@@ -19,7 +19,7 @@ from kohort.protocol.errors import ProtocolError, UndecodableBody
 from kohort.protocol.framing import Framer
 from kohort.protocol.headers import read_request_header
 from kohort.protocol.lenient import read_leniently
-from kohort.protocol.messages import read_request, request_decoder, request_module
+from kohort.protocol.messages import request_decoder, request_module
 
 every_version = pytest.mark.parametrize(("api", "version"), EVERY_VERSION, ids=version_id)
 
@@ -34,7 +34,7 @@ def test_a_request_is_read_as_it_was_meant(api: Api, version: int, make: Any) ->
     message = make(request_class(api, version))
     body = kio_bytes(message)
     for _ in range(2):  # the second time its beginning is remembered
-        assert read_request(api, version, b"??" + body, 2, 2 + len(body)) == message
+        assert request_decoder(api.key, version)(b"??" + body, 2, 2 + len(body)) == message
     assert read_leniently(type(message), body, 0, len(body)) == message
 
 
@@ -49,7 +49,7 @@ def test_any_request_is_read_among_others_and_before_trailing_bytes(
     body = kio_bytes(message)
     buffer = b"before" + body + trailing + b"after"
     end = 6 + len(body) + len(trailing)
-    assert read_request(api, version, buffer, 6, end) == message
+    assert request_decoder(api.key, version)(buffer, 6, end) == message
     assert read_leniently(type(message), buffer, 6, end) == message
 
 
@@ -63,9 +63,9 @@ def test_a_request_cut_anywhere_is_an_error(api: Api, version: int) -> None:
     body = kio_bytes(largest(request_class(api, version)))
     for place in places_in(body):
         with pytest.raises(UndecodableBody):
-            read_request(api, version, body[:place], 0, place)
+            request_decoder(api.key, version)(body[:place], 0, place)
         with pytest.raises(UndecodableBody):  # the same in the midst of other frames
-            read_request(api, version, b"before" + body, 6, 6 + place)
+            request_decoder(api.key, version)(b"before" + body, 6, 6 + place)
 
 
 @every_version
@@ -79,7 +79,7 @@ def test_a_claim_of_a_huge_array_anywhere_does_no_harm(api: Api, version: int) -
             for claim in claims:
                 bad = good[:place] + claim + good[place + len(claim) :]
                 try:
-                    read_request(api, version, bad, 0, len(bad))
+                    request_decoder(api.key, version)(bad, 0, len(bad))
                 except UndecodableBody:
                     refused += 1
     assert refused > 0 or not body
@@ -91,7 +91,7 @@ def test_a_null_array_is_refused_where_the_schema_has_none(version: int) -> None
     body = kio_bytes(message)
     null = body[:-4] + b"\xff" * 4 if version == 7 else body[:-2] + b"\0\0"
     with pytest.raises(UndecodableBody, match="topics is null"):
-        read_request(BY_KEY[8], version, null, 0, len(null))
+        request_decoder(8, version)(null, 0, len(null))
 
 
 def test_a_remembered_beginning_does_not_vouch_for_a_shorter_body() -> None:
@@ -113,13 +113,13 @@ def test_more_clients_than_are_remembered_are_served_all_the_same() -> None:
 
 def test_tagged_fields_that_nobody_knows_are_ignored() -> None:
     body = b"\x02g" + pack(">i", 1) + b"\x02m\0" + b"\x01\x63\x03abc"
-    request = read_request(BY_KEY[12], 4, body, 0, len(body))
+    request = request_decoder(12, 4)(body, 0, len(body))
     assert (request.group_id, request.generation_id, request.member_id) == ("g", 1, "m")
 
 
 def test_text_that_is_not_utf_8_is_read_with_replacements() -> None:
     body = b"\0\2a\xff" + pack(">i", 1) + b"\0\1m"
-    assert read_request(BY_KEY[12], 0, body, 0, len(body)).group_id == "a\ufffd"
+    assert request_decoder(12, 0)(body, 0, len(body)).group_id == "a\ufffd"
 
 
 def varint(value: int) -> bytes:
@@ -135,12 +135,12 @@ def test_a_string_is_no_longer_than_kafka_allows(length: int, place: int) -> Non
     protocols = b"\x02" + protocol + b"\x02m\0"
     body = group_id + pack(">ii", 1, 1) + member_id + b"\0\x02c" + protocols + reason + b"\0"
     if length == 32_767:
-        request = read_request(BY_KEY[11], 9, body, 0, len(body))
+        request = request_decoder(11, 9)(body, 0, len(body))
         said = request.group_id, request.member_id, request.protocols[0].name, request.reason
         assert len(said[place]) == length
     else:
         with pytest.raises(UndecodableBody, match="is longer than a string may be"):
-            read_request(BY_KEY[11], 9, body, 0, len(body))
+            request_decoder(11, 9)(body, 0, len(body))
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_a_string_is_no_longer_than_kafka_allows(length: int, place: int) -> Non
 )
 def test_a_surrogate_is_one_bad_character_as_to_java(data: bytes, text: str) -> None:
     body = pack(">h", len(data)) + data + pack(">i", 1) + b"\0\1m"
-    assert read_request(BY_KEY[12], 0, body, 0, len(body)).group_id == text
+    assert request_decoder(12, 0)(body, 0, len(body)).group_id == text
 
 
 def test_text_that_is_not_utf_8_may_not_grow_beyond_that() -> None:
@@ -164,22 +164,22 @@ def test_text_that_is_not_utf_8_may_not_grow_beyond_that() -> None:
         return pack(">h", size) + b"\xff" * size + pack(">i", 1) + b"\0\1m"
 
     body = group_of(10_922)
-    assert read_request(BY_KEY[12], 0, body, 0, len(body)).group_id == "\ufffd" * 10_922
+    assert request_decoder(12, 0)(body, 0, len(body)).group_id == "\ufffd" * 10_922
     body = group_of(10_923)
     with pytest.raises(UndecodableBody, match="group_id is longer than a string may be"):
-        read_request(BY_KEY[12], 0, body, 0, len(body))
+        request_decoder(12, 0)(body, 0, len(body))
 
 
 @pytest.mark.parametrize("ms", [2**63 - 1, -(2**63)])
 def test_a_time_beyond_all_measure_is_for_ever(ms: int) -> None:
     body = b"\0\1g" + pack(">i", -1) + b"\0\0" + pack(">qi", ms, 0)
-    retention_time = read_request(BY_KEY[8], 4, body, 0, len(body)).retention_time
+    retention_time = request_decoder(8, 4)(body, 0, len(body)).retention_time
     assert retention_time == (timedelta.max if ms > 0 else timedelta.min)
 
 
 def test_any_negative_length_is_null() -> None:
     body = b"\0\1g" + pack(">i", 1) + b"\0\1m" + pack(">h", -7)
-    assert read_request(BY_KEY[12], 3, body, 0, len(body)).group_instance_id is None
+    assert request_decoder(12, 3)(body, 0, len(body)).group_instance_id is None
 
 
 def handle(stream: bytes) -> None:
@@ -188,7 +188,7 @@ def handle(stream: bytes) -> None:
         header = read_request_header(buffer, start, end)
         api = BY_KEY[header.api_key]
         if api.serves(header.api_version):
-            read_request(api, header.api_version, buffer, header.body, end)
+            request_decoder(api.key, header.api_version)(buffer, header.body, end)
     if framer.error is not None:
         raise framer.error
 

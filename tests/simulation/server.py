@@ -149,6 +149,7 @@ class Life:
                 new_coordinator=lambda _partition: self._coordinator(),
                 call_soon=self._call_soon,
                 leads=lambda index: self.partition(index).leader_id == node_id,
+                waiters=lambda index: self.partition(index).waiters,
                 deleted_topics=self.cluster.deleted_topics,
             ),
         )

@@ -175,6 +175,7 @@ class TruthBroker:
                 new_coordinator=lambda _partition: self._coordinator(node_id),
                 call_soon=partial(self._schedule.after, 0),
                 leads=lambda index: partition(index).leader_id == node_id,
+                waiters=lambda index: partition(index).waiters,
                 deleted_topics=self.cluster.deleted_topics,
             ),
         )
