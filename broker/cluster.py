@@ -30,6 +30,7 @@ class Cluster:
         self._topics = topics
         self.nodes: dict[int, Node] = {}
         topics.on_moved = self._moved
+        topics.is_kept = lambda name: name in self.deleted_topics
         self.deleted_topics = DeletedTopics(topics.deleted)
         self._forgetting: deque[tuple[int, Callable[[], None]]] = deque()
         self._will_forget = False
@@ -104,6 +105,10 @@ class Cluster:
                 return
             self._forgetting.popleft()
             forgotten()
+        # Where it cannot be read, or nobody leads it, a partition may have something for longer.
+        offsets_topic = self._topics.get(OFFSETS_TOPIC)
+        partitions = () if offsets_topic is None else offsets_topic.partitions
+        self._topics.let_go(self.deleted_topics.let_go(partitions))
 
     def _places(self) -> Iterator[Place]:
         for topic in self._topics:

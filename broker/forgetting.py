@@ -7,11 +7,11 @@ that is still to be forgotten is never one for a topic that came after. Only a p
 be read keeps no name from being used; it has served nobody since.
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 from ..offsets.store import OffsetsStore
+from ..topics.partition import Partition
 from .groups.coordinator import Outcome
 from .shard import ServedShard
 from .timers import Timers
@@ -22,28 +22,53 @@ class DeletedTopics:
     partition has forgotten for good. One for all nodes.
 
     `names`: those that were deleted in an earlier life of the broker; what they have left in a log
-    is not known.
+    is not known. Names are counted from there, those included that have been let go since.
     """
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self._names = list(names)
-        self._forgotten: defaultdict[int, int] = defaultdict(int)
+        self._gone = 0  # of those that were there before these
+        self._forgotten: dict[int, int] = {}
 
     def add(self, name: str) -> None:
         self._names.append(name)
 
     def __len__(self) -> int:
-        return len(self._names)
+        return self._gone + len(self._names)
+
+    def __contains__(self, name: str) -> bool:
+        """Whether an offsets partition may still have something of a topic of that name."""
+        return name in self._names
 
     def due(self, partition: int) -> frozenset[str]:
-        return frozenset(self._names[self._forgotten[partition] :])
+        return frozenset(self._names[max(self.forgotten(partition) - self._gone, 0) :])
 
     def forgotten(self, partition: int) -> int:
         """So many of the names have left nothing in this partition."""
-        return self._forgotten[partition]
+        return self._forgotten.get(partition, 0)
 
     def forget(self, partition: int, count: int) -> None:
         self._forgotten[partition] = count
+
+    def let_go(self, partitions: Iterable[Partition]) -> list[str]:
+        """Drops the names that none of the offsets partitions has anything of, and returns them."""
+        count = min(self._forgotten.values(), default=len(self))
+        if count == self._gone:
+            return []
+        for each in partitions:
+            if each.index not in self._forgotten and not _is_empty(each):
+                return []  # nobody has looked into it yet, or nobody could
+        gone = self._names[: count - self._gone]
+        del self._names[: len(gone)]
+        self._gone += len(gone)
+        return gone
+
+
+def _is_empty(partition: Partition) -> bool:
+    try:
+        return not partition.size
+    except OSError:
+        return False
 
 
 class Forgetter:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from .errors import CleaningStopped
 from .files import Files
-from .segment import Segment, base_offset_of
+from .segment import Segment, base_offset_of, segment_name
 from .work import Work
 
 CLEANED = ".cleaned"
@@ -66,6 +66,23 @@ def finish_swaps(folder: Path, files: Files, index_interval_bytes: int) -> None:
         files.rename(folder / name, folder / name.removesuffix(SWAP))
     if swaps:
         files.sync_folder(folder)
+
+
+def prepare_swap(folder: Path, files: Files, base_offset: int, data: bytes) -> None:
+    """Writes batches that count from now on in the place of all segments from `base_offset` to
+    where they end. Nobody may have the log open; whoever opens it finishes the swap. Raises
+    OSError."""
+    cleaned = folder / (segment_name(base_offset) + CLEANED)
+    file = files.open(cleaned, create=True)
+    try:
+        file.truncate(0)  # what a crash left there
+        file.append(data)
+        file.truncate(len(data))  # gives back what was allocated ahead
+        file.sync()
+    finally:
+        file.close()
+    files.rename(cleaned, cleaned.with_name(segment_name(base_offset) + SWAP))
+    files.sync_folder(folder)
 
 
 def replaced_by(

@@ -51,6 +51,7 @@ LAYERS = {
         "tests/broker/test_cache.py",
         "tests/broker/test_expiring.py",
         "tests/broker/test_forgetting.py",
+        "tests/broker/test_forgotten_names.py",
         "tests/broker/test_snapshots.py",
         "tests/broker/test_upkeep.py",
     ],

@@ -6,6 +6,7 @@ topic.py        one topic;  partition.py: its log, its producers, who waits for 
 produce.py      a batch on its way in;  producers.py: is it the next one, or here already?
 fetch.py        batches on their way out;  waiters.py: long polls
 aborted.py      what those who read committed records only are to pass over
+journal.py      what the registry is written in, compacted
 removal.py      the end of a deleted topic: its folders
 takeover.py     a data folder of Kafka's becomes ours;  kafka_metadata.py: what its controller knew
 partition_metadata.py  of which topic a folder is

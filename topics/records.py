@@ -17,6 +17,7 @@ __all__ = [
     "ProducerIdsReserved",
     "RegistryRecord",
     "TopicDeleted",
+    "TopicGone",
     "TopicStored",
     "UnreadableRecord",
     "decode",
@@ -35,6 +36,13 @@ class TopicStored(NamedTuple):
 
 
 class TopicDeleted(NamedTuple):
+    name: str
+
+
+class TopicGone(NamedTuple):
+    """Nothing is left of a topic that was deleted: no folder, and no offset that was committed for
+    it. So nobody need remember its name."""
+
     name: str
 
 
@@ -62,7 +70,12 @@ class ProducerIdsReserved(NamedTuple):
 
 
 RegistryRecord = (
-    TopicStored | TopicDeleted | LeaderElected | BrokerConfigsStored | ProducerIdsReserved
+    TopicStored
+    | TopicDeleted
+    | TopicGone
+    | LeaderElected
+    | BrokerConfigsStored
+    | ProducerIdsReserved
 )
 
 
@@ -78,6 +91,8 @@ def encode(record: RegistryRecord) -> tuple[bytes, bytes | None]:
             return _json({"topic": name}), _json(value)
         case TopicDeleted(name):
             return _json({"topic": name}), None
+        case TopicGone(name):
+            return _json({"topic": name}), _json({"gone": True})
         case LeaderElected(name, id_, partition, leader_id, epoch):
             value = {"id": str(id_), "leader": leader_id, "epoch": epoch}
             return _json({"leader": f"{name}-{partition}"}), _json(value)
@@ -94,6 +109,8 @@ def decode(key: bytes | None, value: bytes | None) -> RegistryRecord:
         if kind == "topic" and value is None:
             return TopicDeleted(name)
         content = json.loads(value or b"")
+        if kind == "topic" and "gone" in content:
+            return TopicGone(name)
         if kind == "topic":
             id_ = uuid.UUID(content["id"])
             return TopicStored(name, id_, int(content["partitions"]), content["configs"])

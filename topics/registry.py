@@ -14,9 +14,9 @@ from typing import Final
 
 from ..log.errors import LogError
 from ..log.files import Files
-from ..log.log import Log, LogConfig
 from ..log.rounds import Rounds, Settled
 from .configs import Configs
+from .journal import compacted, mended, newest, opened
 from .names import OFFSETS_TOPIC, REGISTRY_TOPIC, collision_key
 from .nodes import NO_LEADER, Nodes
 from .offsets_topic import offsets_topic
@@ -27,6 +27,7 @@ from .records import (
     ProducerIdsReserved,
     RegistryRecord,
     TopicDeleted,
+    TopicGone,
     TopicStored,
     UnreadableRecord,
     encode,
@@ -77,7 +78,8 @@ class Topics:
         # Deleted, and the record of it is not durable yet; after that, until nothing is left.
         self._leaving, self._removing = dict[str, Topic](), dict[str, Topic]()
         self.deleted: set[str] = set()
-        """The names that topics have had and none has any more."""
+        """The names that topics have had and none has any more, as long as something may be left of
+        such a topic."""
         self._next_producer_id = self._producer_ids_end = 0
         self._watched: object = None
         self.start_offsets = StartOffsets(folder, files)
@@ -85,13 +87,16 @@ class Topics:
         # Told of a topic's name when its deletion is durable; calls back when the name can be had
         # again, for all that others have kept for it is gone.
         self.on_deleted: Callable[[str, Callable[[], None]], None] = lambda _name, gone: gone()
+        # Whether others may still have kept something for a deleted topic of that name.
+        self.is_kept: Callable[[str], bool] = lambda _name: False
         # Told of a partition that another node leads now, and of the node that led it before.
         self.on_moved: Callable[[Topic, Partition, int], None] = lambda *_: None
         # Another one after each change: what was found out about topics holds as long as it does.
         self.version = 0
-        self._journal = self._opened()
+        self._journal = opened(folder / f"{REGISTRY_TOPIC}-0", files)
         take_over(self._journal, folder, files, configs, self.fresh_id, now_ms())
-        self._replay(stored_in(self._journal))
+        self._journal, stored = compacted(self._journal, now_ms())
+        self._replay(stored)
         self._removal.clear_all(self.deleted)
 
     # --- looking
@@ -177,6 +182,13 @@ class Topics:
         self._change(TopicDeleted(topic.name))
         self._rounds.then(self._journal, lambda error: self._deleted(topic, gone, error))
 
+    def let_go(self, names: Iterable[str]) -> None:
+        """Forgets the names of those deleted topics of which nothing is left, here or elsewhere."""
+        for name in names:
+            is_left = self.is_leaving(name) or name in self._removal.left or self.is_kept(name)
+            if name in self.deleted and not is_left:
+                self._change(TopicGone(name))
+
     def elect(self, topic: Topic, partition: Partition, leader_id: int) -> None:
         """Let another node lead the partition (NO_LEADER: none)."""
         before_id, epoch = partition.leader_id, partition.leader_epoch + 1
@@ -205,10 +217,6 @@ class Topics:
 
     # --- the journal
 
-    def _opened(self) -> Log:
-        folder = self.folder / f"{REGISTRY_TOPIC}-0"
-        return Log.open(folder, self._files, LogConfig(segment_bytes=64 * 1024 * 1024))
-
     def _change(self, record: RegistryRecord) -> None:
         self._rounds.append(self._journal, (encode(record),), self._now_ms())
         self._apply(record)
@@ -223,6 +231,8 @@ class Topics:
             case TopicDeleted(name):
                 self._forget(name)
                 self.deleted.add(name)
+            case TopicGone(name):
+                self.deleted.discard(name)
             case LeaderElected():
                 self._apply_elected(record)
             case BrokerConfigsStored(resource, configs):
@@ -283,6 +293,7 @@ class Topics:
     def _deleted(self, topic: Topic, gone: Settled, error: OSError | None) -> None:
         def over() -> None:
             del self._removing[topic.name]
+            self.let_go((topic.name,))
             gone(None)
 
         if error is None:
@@ -305,17 +316,6 @@ class Topics:
             self._apply(record)
         self._next_producer_id = self._producer_ids_end
 
-    def _mend_journal(self) -> None:
-        if self._rounds.durability == "fsync":
-            self._journal.recover()
-        elif self._journal.failed is not None:
-            # Nothing is ever synced, so what the system holds is all there is to go back to, but
-            # for what was refused and could not be cut off.
-            end_offset = self._journal.end_offset
-            self._journal.close()
-            self._journal = self._opened()
-            self._journal.truncate_to(end_offset)
-
     def _undo_if_failed(self, error: OSError | None) -> None:
         """After a failed write: back to what the log says. Whoever asked is told by `settled`."""
         if error is None or self._watched is error:
@@ -326,14 +326,15 @@ class Topics:
         self._rounds.abandon(self._journal, error)
         leaders = {each: each.leader_id for topic in before for each in topic.partitions}
         try:
-            self._mend_journal()
-            stored = list(stored_in(self._journal))
+            self._journal = mended(self._journal, self._rounds.durability)
+            stored = newest(stored_in(self._journal))
         except (OSError, LogError, UnreadableRecord) as still:
             _log.error("The registry's log cannot be recovered: %s", still)
             self._journal.failed = error  # so that the next change fails too, and tries again
             return
         for topic in before:
             self._forget(topic.name)
+        self.deleted.clear()
         self.configs.dynamic.clear()
         self._replay(stored)
         for topic in before:

@@ -24,8 +24,8 @@ SLICE_PARTITIONS: Final = 5
 
 
 class Removal:
-    """`deleted`: the names that topics have had and none has any more. `in_turn` calls back in
-    another turn of the loop."""
+    """`deleted`: the names of topics that may have left something. `in_turn` calls back in another
+    turn of the loop."""
 
     def __init__(
         self,
@@ -42,6 +42,8 @@ class Removal:
         self._start_offsets = start_offsets
         self._deleted = deleted
         self._in_turn = in_turn
+        self.left: set[str] = set()
+        """The topics of which something could not be removed in this life of the broker."""
 
     def remove(self, partitions: Iterator[Partition], done: Callable[[], None]) -> None:
         """Removes them with all that is in them; what cannot be is told in the log, and goes
@@ -56,7 +58,7 @@ class Removal:
             try:
                 partition.delete()
             except OSError as failure:
-                _log.error("The folder of %s could not be removed: %s", partition.name, failure)
+                self._could_not(partition.name, failure)
         if len(slice_) < SLICE_PARTITIONS:
             done()
         else:
@@ -97,4 +99,8 @@ class Removal:
                 try:
                     self.clear(folder)
                 except OSError as failure:
-                    _log.error("The folder of %s could not be removed: %s", folder, failure)
+                    self._could_not(folder, failure)
+
+    def _could_not(self, partition: str, failure: OSError) -> None:
+        self.left.add(partition.rpartition("-")[0])
+        _log.error("The folder of %s could not be removed: %s", partition, failure)

@@ -3,14 +3,10 @@ under a topic's name was committed for that topic."""
 
 from collections.abc import Callable
 from itertools import pairwise
-from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import pytest
-from kohort.broker.cluster import Cluster
-from kohort.broker.config import BrokerConfig
+from deleting_world import DATA, Life
 from kohort.broker.groups.commands import CommitEntry, OffsetCommit, OffsetFetch
 from kohort.broker.groups.deleting import SLICE_TOMBSTONES
 from kohort.broker.led import RETRY_FAILED_MS
@@ -19,70 +15,9 @@ from kohort.offsets.records import OffsetForgotten
 from kohort.offsets.table import OffsetsTable
 from kohort.protocol.errors import ErrorCode
 from kohort.testing.faulty_files import Crashed, FaultyFiles
-from kohort.topics.configs import Configs
-from kohort.topics.nodes import Nodes
-from kohort.topics.registry import Topics
 from kohort.topics.removal import SLICE_PARTITIONS
-from kohort.topics.topic import Topic
 from runtime_world import World
 from topic_world import batch
-
-DATA = Path("/data")
-
-
-class Life(World):
-    """A broker with one offsets partition, from its start to its end or to a crash."""
-
-    def __init__(self, files: FaultyFiles) -> None:
-        super().__init__("fsync", files)
-        if not files.exists(DATA):
-            files.make_folder(DATA)
-        self.topics = Topics(
-            folder=DATA,
-            files=files,
-            rounds=self.rounds,
-            configs=Configs(BrokerConfig({}), 1),
-            nodes=Nodes([1]),
-            new_id=uuid4,
-            now_ms=self.clock.now_ms,
-            in_turn=self.timers.in_turn,
-        )
-        cluster = Cluster("a cluster", self.topics)
-        # The runtime was made before there were topics.
-        for name in self.topics.deleted:
-            self.deleted_topics.add(name)
-        cluster.deleted_topics = self.deleted_topics
-        node: Any = SimpleNamespace(groups=self.runtime, timers=self.timers)
-        cluster.nodes[1] = node
-        self.topics.on_deleted = cluster.topic_deleted
-        self.runtime.on_forgotten = cluster.tell_forgotten
-
-    def make(self, name: str = "t", partitions: int = 1) -> Topic:
-        topic = self.topics.create(name, partitions, {})
-        self.turn()
-        return topic
-
-    def delete(self, told: Callable[[OSError | None], None], name: str = "t") -> None:
-        topic = self.topics.get(name)
-        assert topic is not None
-        self.topics.delete(topic, told)
-
-    def commit_many(self, count: int) -> None:
-        entries = [CommitEntry("t", p, 1, -1, None, None) for p in range(count)]
-        error = ErrorCode.illegal_generation
-        self.ask("many", OffsetCommit("many", -1, "", None, entries, None, error))
-        self.turn()
-
-    def step(self) -> None:
-        """The next thing that the loop has to do."""
-        if self.timers.slices:
-            self.timers.next_slice()
-        else:
-            self.due.pop(0)()
-
-    @property
-    def shard(self) -> Any:
-        return self.runtime._shards[0]
 
 
 def test_tombstones_that_could_not_be_written_are_written_before_anyone_is_answered() -> None:

@@ -286,7 +286,7 @@ class Invariants:
         }
         topics = life.topics
         for key in found if topics._journal.failed is None else ():
-            if key[1] in topics.deleted and not topics.is_leaving(key[1]):
+            if topics.get(key[1]) is None and not topics.is_leaving(key[1]):
                 raise Violation(f"I9: {key} is loaded, and its topic was deleted")
         self.commits.loaded(self._groups_of(shard.partition), found)
         for group_id, generation in list(self._assigned.items()):

@@ -5,20 +5,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from kohort.log.deletion import delete_folder
 from kohort.log.files import DiskFiles
 from kohort.testing.faulty_files import Crashed, FaultyFiles
 from kohort.topics.records import (
-    BrokerConfigsStored,
-    ProducerIdsReserved,
-    RegistryRecord,
-    TopicDeleted,
-    TopicStored,
     UnreadableRecord,
-    decode,
-    encode,
 )
 from kohort.topics.registry import Topics
 from topic_world import FOLDER, World, batch
@@ -28,54 +19,6 @@ Known = Mapping[str, tuple[uuid.UUID, int, dict[str, str]]]
 
 def known(topics: Topics) -> Known:
     return {t.name: (t.id, len(t.partitions), dict(t.overrides)) for t in topics}
-
-
-# --- records
-
-TEXTS = st.text(max_size=20)
-CONFIGS = st.dictionaries(TEXTS, TEXTS, max_size=3)
-
-
-@given(
-    st.one_of(
-        st.builds(TopicStored, TEXTS, st.uuids(), st.integers(0, 10**5), CONFIGS),
-        st.builds(TopicDeleted, TEXTS),
-        st.builds(BrokerConfigsStored, TEXTS, CONFIGS),
-        st.builds(ProducerIdsReserved, st.integers(0, 2**62)),
-    )
-)
-def test_records_are_read_as_they_were_written(record: RegistryRecord) -> None:
-    assert decode(*encode(record)) == record
-
-
-def test_a_person_can_read_them() -> None:
-    record = TopicStored("orders", uuid.UUID(int=1), 3, {"retention.ms": "5"})
-    assert encode(record) == (
-        b'{"topic":"orders"}',
-        (
-            b'{"configs":{"retention.ms":"5"},"id":"00000000-0000-0000-0000-000000000001",'
-            b'"partitions":3}'
-        ),
-    )
-    assert encode(TopicDeleted("orders")) == (b'{"topic":"orders"}', None)
-
-
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        (None, b"{}"),
-        (b"orders", b"{}"),
-        (b"{}", b"{}"),
-        (b"[1]", b"{}"),
-        (b'{"topic":"orders"}', b"{}"),
-        (b'{"topic":"orders"}', b'{"id":"1","partitions":1,"configs":{}}'),
-        (b'{"planet":"mars"}', b"{}"),
-        (b'{"broker":""}', None),
-    ],
-)
-def test_what_cannot_be_read_is_said_with_its_key(key: bytes | None, value: bytes | None) -> None:
-    with pytest.raises(UnreadableRecord, match="the registry's record"):
-        decode(key, value)
 
 
 def test_a_log_with_such_a_record_is_not_opened() -> None:
@@ -275,9 +218,12 @@ def test_a_grown_topic_takes_no_folder_that_was_there_before() -> None:
     assert world.files.exists(FOLDER / f"orders-1.{0:032x}-stray")
 
 
-def test_nothing_is_removed_by_a_registry_that_has_lost_its_end() -> None:
-    """The last thing it knows of the topic is that it was deleted; there was another one since."""
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_nothing_is_removed_by_a_registry_that_has_lost_its_end(is_kept: bool) -> None:
+    """The last thing it knows of the topic is that it was deleted, or that nothing was left of it;
+    there was another one since."""
     world = World()
+    world.topics.is_kept = lambda _name: is_kept
     world.topics.delete(world.make("orders"))
     world.turn()
     world.make("orders")
@@ -285,6 +231,7 @@ def test_nothing_is_removed_by_a_registry_that_has_lost_its_end() -> None:
     world.files.contents[FOLDER / "__kohort_topics-0" / f"{0:020}.log"][-1] ^= 1
     again = world.restarted()
     assert again.topics.get("orders") is None
+    again.make("orders")
     assert again.files.exists(FOLDER / f"orders-0.{0:032x}-stray")
 
 

@@ -1,0 +1,220 @@
+"""The registry's log is written anew when most of it is about what is gone, and says the same."""
+
+import uuid
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kohort.testing.faulty_files import Crashed, FaultyFiles
+from kohort.topics.damage import DamagedRegistry, check_registry
+from kohort.topics.journal import RECORDS_MIN, newest
+from kohort.topics.records import (
+    BrokerConfigsStored,
+    LeaderElected,
+    ProducerIdsReserved,
+    RegistryRecord,
+    TopicDeleted,
+    TopicGone,
+    TopicStored,
+    stored_in,
+)
+from kohort.topics.registry import Topics
+from topic_world import FOLDER, World, batch
+
+JOURNAL = FOLDER / "__kohort_topics-0"
+
+
+def known(topics: Topics) -> Mapping[str, Any]:
+    """All that a registry says, in its order."""
+    return {
+        "topics": [
+            (
+                topic.name,
+                topic.id,
+                dict(topic.overrides),
+                [(each.leader_id, each.leader_epoch, each.settings) for each in topic.partitions],
+            )
+            for topic in topics
+        ],
+        "ids": {topic.id for topic in topics} == set(topics._by_id),
+        "near names": dict(topics._by_collision_key),
+        "deleted": set(topics.deleted),
+        "configs": dict(topics.configs.dynamic),
+        "producer ids": topics.take_producer_id(),
+    }
+
+
+NAMES = st.sampled_from(["a.b", "a_c", "d"])
+IDS = st.sampled_from([uuid.UUID(int=number) for number in range(1, 5)])
+NODES = st.sampled_from([1, 2])
+COUNTS = st.integers(1, 3)
+CONFIGS = st.sampled_from([{}, {"retention.ms": "1"}, {"cleanup.policy": "compact"}])
+BROKER_CONFIGS = st.sampled_from([{}, {"log.retention.ms": "1"}, {"message.max.bytes": "9"}])
+RECORDS = st.one_of(
+    st.builds(TopicStored, NAMES, IDS, COUNTS, CONFIGS),
+    st.builds(TopicDeleted, NAMES),
+    st.builds(TopicGone, NAMES),
+    st.builds(LeaderElected, NAMES, IDS, st.integers(0, 3), NODES, st.integers(0, 5)),
+    st.builds(BrokerConfigsStored, st.sampled_from(["", "1", "2"]), BROKER_CONFIGS),
+    st.builds(ProducerIdsReserved, st.integers(1, 9).map(lambda number: number * 1000)),
+)
+
+
+def of_one_name(stored: Iterable[RegistryRecord]) -> list[RegistryRecord]:
+    """As registries are: a topic keeps its name, and an id is given once."""
+    names: dict[uuid.UUID, str] = {}
+    over: set[uuid.UUID] = set()
+    alive: dict[str, uuid.UUID] = {}
+    told: list[RegistryRecord] = []
+    for record in stored:
+        match record:
+            case TopicStored(name, id_):
+                if id_ in over or names.setdefault(id_, name) != name:
+                    continue
+                if (before := alive.get(name)) not in (None, id_):
+                    over.add(before)  # type: ignore[arg-type]
+                alive[name] = id_
+            case LeaderElected(name, id_):
+                if names.get(id_, name) != name:
+                    continue
+            case TopicDeleted(name):
+                if (before := alive.pop(name, None)) is not None:
+                    over.add(before)
+        told.append(record)
+    return told
+
+
+@given(st.lists(RECORDS, max_size=30).map(of_one_name))
+def test_what_still_counts_says_the_same_as_all_of_it(stored: list[RegistryRecord]) -> None:
+    all_, counting = World(), World()
+    all_.topics._replay(stored)
+    short = newest(stored)
+    counting.topics._replay(short)
+    assert known(counting.topics) == known(all_.topics)
+    assert newest(short) == short
+
+
+def bytes_of_journal(world: World) -> int:
+    return sum(
+        len(content) for path, content in world.files.contents.items() if path.parent == JOURNAL
+    )
+
+
+def churned(world: World) -> None:
+    """Many topics that are gone, and some of each kind of what stays."""
+    topics = world.topics
+    first = world.make("first", 2, retention_ms="1")
+    left = world.make("left")
+    topics.configure_broker("", {"log.retention.ms": "9"})
+    topics.take_producer_id()
+    for number in range(RECORDS_MIN // 3):
+        topics.delete(topics.create(f"churn-{number}", 1, {}))
+        if number % 50 == 0:
+            world.turn()
+    topics.grow(first, 3)
+    topics.elect(first, first.partitions[1], 1)
+    world.make("last")
+    topics.is_kept = lambda name: name == "left"
+    topics.delete(left)
+    world.turn()
+
+
+@pytest.mark.parametrize("durability", ["fsync", "os"])
+def test_a_registry_that_is_mostly_about_what_is_gone_is_written_anew_at_the_start(
+    durability: Any,
+) -> None:
+    world = World(durability=durability)
+    churned(world)
+    before, size, end_offset = known(world.topics), bytes_of_journal(world), end_of(world)
+    assert before["deleted"] == {"left"}
+    world = world.restarted(durability)
+    assert bytes_of_journal(world) < size / 20
+    assert end_of(world) >= end_offset, "offsets never go back"
+    assert list(world.files.list(JOURNAL)) == [f"{0:020}.log"]
+    # The next one, of which nothing was asked, goes on with the ids that nobody was given.
+    before["producer ids"] = 1_000
+    assert known(world.topics) == before
+    world.make("more")
+    assert [topic.name for topic in world.restarted(durability).topics] == ["first", "last", "more"]
+
+
+def test_damage_to_one_that_was_written_anew_is_told_and_not_taken_for_a_torn_end() -> None:
+    world = World()
+    churned(world)
+    world = world.restarted()
+    world.files.contents[JOURNAL / f"{0:020}.log"][80] ^= 1
+    with pytest.raises(DamagedRegistry):
+        check_registry(FOLDER, world.files)
+
+
+def end_of(world: World) -> int:
+    return world.topics._journal.end_offset
+
+
+def test_a_registry_of_which_nothing_is_left_is_still_one() -> None:
+    """Else the next start would take the folders that lie there for Kafka's."""
+    world = World()
+    for number in range(RECORDS_MIN // 2):
+        world.topics.delete(world.topics.create(f"churn-{number}", 1, {}))
+    world.turn()
+    world = world.restarted()
+    stray = FOLDER / "stray-0"
+    world.files.make_folder(stray)
+    world.files.contents[stray / f"{0:020}.log"] = bytearray(batch(b"of nobody's"))
+    assert list(world.restarted().topics) == []
+
+
+def test_a_registry_of_what_is_there_stays_as_it_is() -> None:
+    world = World()
+    for number in range(RECORDS_MIN):
+        world.topics.create(f"kept-{number}", 1, {})
+    world.turn()
+    before = bytes(world.files.contents[JOURNAL / f"{0:020}.log"])
+    assert bytes(world.restarted().files.contents[JOURNAL / f"{0:020}.log"]) == before
+
+
+@pytest.fixture(scope="module")
+def long_registry() -> tuple[FaultyFiles, Mapping[str, Any]]:
+    world = World()
+    churned(world)
+    return world.files, {**known(world.topics), "producer ids": 1_000}
+
+
+def test_a_crash_at_any_moment_of_it_leaves_a_registry_that_says_the_same(
+    long_registry: tuple[FaultyFiles, Mapping[str, Any]],
+) -> None:
+    files, expected = long_registry
+    disk = files.copied()
+    World(files=disk)
+    moments = range(len(files.operations), len(disk.operations))
+    assert "rename" in [kind for kind, _ in disk.operations[moments.start :]]
+    for moment in moments:
+        disk = files.copied()
+        disk.crash_at = moment
+        with pytest.raises(Crashed):
+            World(files=disk)
+        disk.crash()
+        disk.crash_at = None
+        world = World(files=disk)
+        assert known(world.topics) == expected, f"after a crash at operation {moment}"
+        world.make("more")
+        assert "more" in [topic.name for topic in world.restarted().topics]
+
+
+@pytest.mark.parametrize("operation", ["append", "sync", "rename", "open", "truncate"])
+def test_a_disk_that_fails_in_the_middle_of_it_costs_nothing_but_time(
+    long_registry: tuple[FaultyFiles, Mapping[str, Any]], operation: str
+) -> None:
+    files, expected = long_registry
+    disk = files.copied()
+    disk.fail(operation)
+    try:
+        world = World(files=disk)
+    except OSError:
+        disk.heal()
+        world = World(files=disk)
+    assert known(world.topics) == expected
+    disk.heal()
+    assert len([*stored_in(world.restarted().topics._journal)]) < RECORDS_MIN

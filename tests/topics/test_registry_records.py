@@ -1,0 +1,69 @@
+"""The registry's records: what they look like in its log."""
+
+import uuid
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kohort.topics.records import (
+    BrokerConfigsStored,
+    LeaderElected,
+    ProducerIdsReserved,
+    RegistryRecord,
+    TopicDeleted,
+    TopicGone,
+    TopicStored,
+    UnreadableRecord,
+    decode,
+    encode,
+)
+
+TEXTS = st.text(max_size=20)
+CONFIGS = st.dictionaries(TEXTS, TEXTS, max_size=3)
+
+
+@given(
+    st.one_of(
+        st.builds(TopicStored, TEXTS, st.uuids(), st.integers(0, 10**5), CONFIGS),
+        st.builds(TopicDeleted, TEXTS),
+        st.builds(TopicGone, TEXTS),
+        st.builds(
+            LeaderElected, TEXTS, st.uuids(), st.integers(0, 9), st.integers(), st.integers()
+        ),
+        st.builds(BrokerConfigsStored, TEXTS, CONFIGS),
+        st.builds(ProducerIdsReserved, st.integers(0, 2**62)),
+    )
+)
+def test_records_are_read_as_they_were_written(record: RegistryRecord) -> None:
+    assert decode(*encode(record)) == record
+
+
+def test_a_person_can_read_them() -> None:
+    record = TopicStored("orders", uuid.UUID(int=1), 3, {"retention.ms": "5"})
+    assert encode(record) == (
+        b'{"topic":"orders"}',
+        (
+            b'{"configs":{"retention.ms":"5"},"id":"00000000-0000-0000-0000-000000000001",'
+            b'"partitions":3}'
+        ),
+    )
+    assert encode(TopicDeleted("orders")) == (b'{"topic":"orders"}', None)
+    assert encode(TopicGone("orders")) == (b'{"topic":"orders"}', b'{"gone":true}')
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (None, b"{}"),
+        (b"orders", b"{}"),
+        (b"{}", b"{}"),
+        (b"[1]", b"{}"),
+        (b'{"topic":"orders"}', b"{}"),
+        (b'{"topic":"orders"}', b'{"id":"1","partitions":1,"configs":{}}'),
+        (b'{"planet":"mars"}', b"{}"),
+        (b'{"broker":""}', None),
+    ],
+)
+def test_what_cannot_be_read_is_said_with_its_key(key: bytes | None, value: bytes | None) -> None:
+    with pytest.raises(UnreadableRecord, match="the registry's record"):
+        decode(key, value)
