@@ -1,5 +1,6 @@
 """One topic, as a test fills it and looks into it: without a producer and its threads."""
 
+import asyncio
 from collections.abc import Iterable
 from functools import partial
 from itertools import cycle
@@ -10,9 +11,15 @@ from ..log.records import Record, records
 from ..topics.partition import Partition
 from ..topics.produce import Terms, append
 from ..topics.topic import Topic as Found
+from .loop_thread import PATIENCE_SECONDS
+from .waiting import BarrierTimeout
 
 if TYPE_CHECKING:
     from .kafka import Kafka
+
+# Four times what each of a thousand takes to go from a disk in memory, which looks through all of
+# its files for each folder.
+PARTITION_SECONDS = 0.1
 
 Value = bytes | str | None
 Values = Iterable[Value | tuple[Value, Value]]
@@ -59,7 +66,28 @@ class Topic:
         self._kafka.change(grow)
 
     def delete(self) -> None:
-        self._kafka.change(lambda: self._kafka.broker.node.topics.delete(self._found()))
+        """And wait until its name is free. It is not before groups have forgotten what they have
+        committed for it, for which none of them may be `loading`. Raises OSError."""
+
+        async def deleted() -> OSError | None:
+            told: asyncio.Future[OSError | None] = asyncio.get_running_loop().create_future()
+
+            def gone(error: OSError | None) -> None:
+                if not told.done():  # else nobody waits for it any more
+                    told.set_result(error)
+
+            self._kafka.broker.node.topics.delete(self._found(), gone)
+            return await told
+
+        try:
+            patience = PATIENCE_SECONDS + self.partitions * PARTITION_SECONDS
+            error = self._kafka.run(deleted(), patience)
+        except TimeoutError:
+            raise BarrierTimeout(
+                f"topic {self.name} was waited for to be gone, in vain. Is a group still loading?"
+            ) from None
+        if error is not None:
+            raise error
 
     # --- on the broker's loop
 

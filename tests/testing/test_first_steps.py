@@ -4,6 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from kohort.testing import BarrierTimeout, Kafka
+from kohort.testing.clock import turns
 
 from .conftest import Service
 
@@ -120,6 +121,30 @@ def test_who_waits_while_a_broker_is_reset_waits_for_what_comes_then(kafka: Kafk
         kafka.topic("orders", partitions=1)
         kafka.puppet("billing", topics=["orders"])
         assert waits.result(10).state == "Stable"
+
+
+def test_the_name_of_a_topic_that_was_deleted_is_free(kafka: Kafka) -> None:
+    for _ in range(3):
+        kafka.topic("orders", partitions=100)
+        kafka.topic("orders").delete()
+        folders = kafka.ask(lambda _broker: set(kafka.disk.files.folders))
+        assert not [each for each in folders if each.name.startswith("orders-")]
+    assert kafka.topic("orders", partitions=2).partitions == 2
+
+
+def test_a_topic_is_gone_once_groups_have_forgotten_it(kafka: Kafka) -> None:
+    topic = kafka.topic("orders", partitions=1)
+    puppet = kafka.puppet("billing", ["orders"])
+    puppet.wait_owned()
+    puppet.commit("orders", 0, 1)
+    with ThreadPoolExecutor(1) as pool:
+        with kafka.group("billing").loading():
+            deleted = pool.submit(topic.delete)
+            while kafka.ask(lambda broker: broker.node.topics.get("orders")) is not None:
+                kafka.run(turns(1))
+            assert not deleted.done()
+        deleted.result(10)
+    assert kafka.group("billing").committed("orders", 0) is None
 
 
 def test_a_topic_that_kafka_would_refuse_is_refused_in_its_words(kafka: Kafka) -> None:
