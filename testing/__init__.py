@@ -25,7 +25,8 @@ Read kafka.py first: what a test holds in its hand. It is made of
     story          why a group is where it is, in words
     presets        how a broker for tests is set up
     life           nodes that stop, crash and replay, snapshots and forks
-    disk           what a test does to the broker's disk;  faulty_files: that disk
+    disk           what a test does to the broker's disk;  faulty_files: that disk;  platter: what
+                   of its bytes outlives a power cut
     loop_thread    an event loop in a thread of its own
 
 of other ways in

@@ -16,7 +16,7 @@ from ..broker.broker import MEMORY_FOLDER
 from ..log.write_ahead import PREFIX
 from ..topics.names import OFFSETS_TOPIC
 from .asked import nearest
-from .faulty_files import Fault, FaultyFiles
+from .faulty_files import FaultyFiles, FileFault
 
 if TYPE_CHECKING:
     from .kafka import Kafka
@@ -42,13 +42,13 @@ class DiskFault:
     """One that was set."""
 
     def __init__(
-        self, kafka: "Kafka", what: str, faults: Sequence[Fault], times: int | None
+        self, kafka: "Kafka", what: str, faults: Sequence[FileFault], times: int | None
     ) -> None:
         self._kafka = kafka
         self.what = what
         self.faults = faults
         self.times = times
-        self._since = len(kafka.disk.files.operations)
+        self._since = kafka.disk.files.count
 
     @property
     def met(self) -> int:
@@ -67,7 +67,7 @@ class DiskFault:
     def tell(self) -> str:
         """What it was to do, and what the disk did meanwhile."""
         times = "" if self.times in (None, 1) else f" of {self.times} times"
-        since = self._kafka.disk.done()[self._since :]
+        since = self._kafka.disk.done(self._since)
         counted = Counter(f"{operation} {where}" for operation, where in since)
         did = ", ".join(f"{count} × {what}" for what, count in counted.most_common(5))
         return (
@@ -89,13 +89,14 @@ class Disk:
 
     @property
     def operations(self) -> list[tuple[str, str]]:
-        """Every call that has changed the disk, in order: (`append`, `orders-0/000….log`)."""
+        """The calls that have changed the disk, in order: (`append`, `orders-0/000….log`); the last
+        100,000 of them."""
         return self._kafka.ask(lambda _broker: self.done())
 
     def fill(self, *, topic: str | None = None, partition: int | None = None) -> DiskFault:
         """No room for anything more, until `heal`."""
         faults = [
-            Fault(operation, 0, errno.ENOSPC, 0, None, _place(topic, partition))
+            FileFault(operation, 0, errno.ENOSPC, 0, None, _place(topic, partition))
             for operation in _FILLING
         ]
         return self._add(f"full{_where(topic, partition)}", faults, None)
@@ -126,7 +127,7 @@ class Disk:
         if operation == "sync" and self._kafka.broker.durability == "none":
             raise ValueError("with durability none nothing is synced: Kafka(durability='fsync')")
         number = getattr(errno, error)
-        fault = Fault(operation, after, number, written, times, _place(topic, partition))
+        fault = FileFault(operation, after, number, written, times, _place(topic, partition))
         what = f"{operation}{_where(topic, partition)} fails with {error}: {os.strerror(number)}"
         return self._add(what, [fault], times)
 
@@ -140,7 +141,9 @@ class Disk:
         """Let the next write be torn: `written` bytes of it reach the disk (None: half of it), and
         after that the disk takes nothing, the repair of it neither, until `heal` or the broker's
         end (`kafka.crash`)."""
-        fault = Fault("append", 0, errno.EIO, written, 1, _place(topic, partition), is_last=True)
+        fault = FileFault(
+            "append", 0, errno.EIO, written, 1, _place(topic, partition), is_last=True
+        )
         return self._add(f"a write torn{_where(topic, partition)}", [fault], 1)
 
     def heal(self) -> None:
@@ -169,12 +172,13 @@ class Disk:
 
     # --- on the broker's loop
 
-    def done(self) -> list[tuple[str, str]]:
-        """`operations`"""
-        files = self.files
+    def done(self, since: int = 0) -> list[tuple[str, str]]:
+        """`operations`, without the first so many that there ever were."""
+        calls = list(self.files.calls)
+        forgotten = self.files.count - len(calls)
         return [
             (operation, str(path.relative_to(MEMORY_FOLDER)))
-            for (operation, _), path in zip(files.operations, files.paths, strict=False)
+            for operation, path in calls[max(0, since - forgotten) :]
             if path.is_relative_to(MEMORY_FOLDER)
         ]
 
@@ -187,7 +191,7 @@ class Disk:
         self.files.faults = [each for each in self.files.faults if each not in fault.faults]
         self._set = [each for each in self._set if each is not fault]
 
-    def _add(self, what: str, faults: Sequence[Fault], times: int | None) -> DiskFault:
+    def _add(self, what: str, faults: Sequence[FileFault], times: int | None) -> DiskFault:
         def add() -> DiskFault:
             fault = DiskFault(self._kafka, what, faults, times)
             self.files.faults += faults

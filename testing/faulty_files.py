@@ -10,14 +10,20 @@ import errno
 import os
 import random
 import threading
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..log.memory_files import MemoryFile, MemoryFiles
+from .platter import Platter
 
-SECTOR_BYTES = 512
+# A broker that runs for days must not fill the memory with what its disk has done.
+CALLS_MAX = 100_000
+# So many renames to one name that no sync has made durable are remembered: after a crash one of
+# them has happened, and each is half as likely as the one after it.
+RENAMES_MAX = 32
 
 
 class Crashed(BaseException):
@@ -29,7 +35,7 @@ def _anywhere(_path: Path) -> bool:
 
 
 @dataclass(eq=False)
-class Fault:
+class FileFault:
     """`after`: so many calls pass before it. `written`: what a failing append leaves on the disk,
     None for half of it. `met`: how many calls have failed by it."""
 
@@ -48,26 +54,30 @@ class Fault:
 
 
 class FaultyFiles(MemoryFiles):
-    """`operations` lists every call that changes the disk, in order. What a sync could not write is
-    not written by the next one either, as on Linux."""
+    """What a sync could not write is not written by the next one either, as on Linux."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.operations: list[tuple[str, str]] = []
-        self.paths: list[Path] = []
-        """Of each operation."""
+        self.calls: deque[tuple[str, Path]] = deque(maxlen=CALLS_MAX)
+        """The last ones that changed the disk, in order."""
+        self.count = 0
+        """How many calls have changed the disk."""
+        self._counting = threading.Lock()  # files are synced in threads
         self.crash_at: int | None = None
+        """The power goes in place of the call after so many."""
         self.boots = 1
-        self.faults: list[Fault] = []
+        self.faults: list[FileFault] = []
         self.is_stuck = False
         # Identity of the content a name leads to, for names that a crash would find.
         self._durable_names: dict[Path, bytearray] = {}
         self._durable_folders: set[Path] = set()
         self._pending_renames: list[tuple[Path, Path, bytearray]] = []
-        self._durable_bytes: dict[int, bytes] = {}
-        self._pending: dict[int, list[tuple[int, bytes | None]]] = {}
-        self._contents_by_id: dict[int, bytearray] = {}  # keeps ids unique
-        self._noting = threading.Lock()  # files are synced in threads
+        self.platter = Platter()
+
+    @property
+    def operations(self) -> list[tuple[str, str]]:
+        """`calls`, by the names of their files."""
+        return [(operation, path.name) for operation, path in list(self.calls)]
 
     def fail(
         self,
@@ -80,7 +90,7 @@ class FaultyFiles(MemoryFiles):
     ) -> None:
         """Lets `after` calls of `operation` pass, then fails `times` of them; a failing append
         leaves `written` bytes on the disk."""
-        self.faults.append(Fault(operation, after, error, written, times))
+        self.faults.append(FileFault(operation, after, error, written, times))
 
     def heal(self) -> None:
         self.faults.clear()
@@ -95,12 +105,13 @@ class FaultyFiles(MemoryFiles):
         finally:
             self.faults = faults
 
-    def operate(self, operation: str, path: Path) -> Fault | None:
+    def operate(self, operation: str, path: Path) -> FileFault | None:
         """Notes a call; raises its fault, or returns it to an append, which has bytes to leave."""
-        if self.crash_at is not None and len(self.operations) >= self.crash_at:
+        if self.crash_at is not None and self.count >= self.crash_at:
             raise Crashed
-        self.operations.append((operation, path.name))
-        self.paths.append(path)
+        with self._counting:
+            self.calls.append((operation, path))
+            self.count += 1
         if self.is_stuck:
             raise OSError(errno.EIO, os.strerror(errno.EIO), path.name)
         for fault in self.faults:
@@ -123,55 +134,30 @@ class FaultyFiles(MemoryFiles):
         """Another disk with all that is on this one, and what is pending. Its faults are the same
         objects; nothing has been locked."""
         twin = FaultyFiles()
-        known = [*self._contents_by_id.values(), *self.contents.values()]
-        known += [*self._durable_names.values(), *(each for _, _, each in self._pending_renames)]
+        known = [*self.platter.contents, *self._named()]
         copies = {id(content): bytearray(content) for content in known}
-        ids = {before: id(copy) for before, copy in copies.items()}
         twin.contents = {path: copies[id(each)] for path, each in self.contents.items()}
         twin.folders = set(self.folders)
         twin.boots = self.boots
-        twin.operations, twin.paths = list(self.operations), list(self.paths)
+        twin.calls, twin.count = self.calls.copy(), self.count
         twin.faults = list(self.faults)
         twin._durable_names = {path: copies[id(each)] for path, each in self._durable_names.items()}
         twin._durable_folders = set(self._durable_folders)
         twin._pending_renames = [
             (path, target, copies[id(each)]) for path, target, each in self._pending_renames
         ]
-        twin._durable_bytes = {ids[key]: data for key, data in self._durable_bytes.items()}
-        twin._pending = {ids[key]: list(writes) for key, writes in self._pending.items()}
-        twin._contents_by_id = {ids[key]: copies[key] for key in self._contents_by_id}
+        twin.platter = self.platter.copied(copies)
         return twin
 
-    # what files report
+    def _named(self) -> list[bytearray]:
+        """What a name leads to, or may lead to after a crash."""
+        renamed = [each for _, _, each in self._pending_renames]
+        return [*self.contents.values(), *self._durable_names.values(), *renamed]
 
-    def pend(self, content: bytearray, position: int, data: bytes | None) -> None:
-        with self._noting:
-            self._contents_by_id[id(content)] = content
-            self._pending.setdefault(id(content), []).append((position, data))
-
-    def settle(self, content: bytearray) -> None:
-        self._contents_by_id[id(content)] = content
-        self._durable_bytes[id(content)] = bytes(content)
-        self._pending.pop(id(content), None)
-
-    def sync(self, content: bytearray) -> None:
-        """What is pending is durable from now on."""
-        with self._noting:
-            self._contents_by_id[id(content)] = content
-            data = bytearray(self._durable_bytes.get(id(content), b""))
-            for position, written in self._pending.get(id(content), ()):
-                if written is None:
-                    del data[position:]
-                else:
-                    _put(data, position, written)
-            self._durable_bytes[id(content)] = bytes(data)
-            self._pending.pop(id(content), None)
-
-    def forget(self, content: bytearray) -> None:
-        """A sync of it has failed."""
-        with self._noting:
-            pending = self._pending.get(id(content), [])
-            pending[:] = [write for write in pending if write[1] is None]
+    def _let_go(self, contents: Iterable[bytearray]) -> None:
+        """Of these, which have lost a name, what has none left is gone for good."""
+        named = {id(each) for each in self._named()}
+        self.platter.let_go(each for each in contents if id(each) not in named)
 
     # the file system
 
@@ -190,27 +176,45 @@ class FaultyFiles(MemoryFiles):
 
     def replace(self, path: Path, data: bytes) -> None:
         self.operate("replace", path)
+        before = [each[path] for each in (self.contents, self._durable_names) if path in each]
         super().replace(path, data)
-        self.settle(self.contents[path])
+        self.platter.settle(self.contents[path])
         self._durable_names[path] = self.contents[path]
+        self._let_go(before)
 
     def rename(self, path: Path, target: Path) -> None:
         self.operate("rename", path)
+        before = [self.contents[target]] if target in self.contents else []
         if path in self.contents:
-            self._pending_renames.append((path, target, self.contents[path]))
+            before += self._note_rename(path, target)
         super().rename(path, target)
+        self._let_go(before)
+
+    def _note_rename(self, path: Path, target: Path) -> list[bytearray]:
+        """Returns what is remembered no more."""
+        self._pending_renames.append((path, target, self.contents[path]))
+        to_same = [each for each in self._pending_renames if each[1] == target]
+        if len(to_same) <= RENAMES_MAX:
+            return []
+        self._pending_renames.remove(to_same[0])
+        return [to_same[0][2]]
 
     def remove(self, path: Path) -> None:
         self.operate("remove", path)
+        before = [self.contents[path]] if path in self.contents else []
         super().remove(path)
+        self._let_go(before)
 
     def remove_folder(self, folder: Path) -> None:
         self.operate("remove_folder", folder)
+        before = tuple(self.contents.values())
         super().remove_folder(folder)
+        self._let_go(before)
 
     def sync_folder(self, folder: Path) -> None:
         self.operate("sync_folder", folder)
         super().sync_folder(folder)
+        before = self._named()
         self._pending_renames = [each for each in self._pending_renames if each[0].parent != folder]
         gone = [p for p in self._durable_names if p.parent == folder and p not in self.contents]
         for path in gone:
@@ -220,14 +224,14 @@ class FaultyFiles(MemoryFiles):
                 self._durable_folders.discard(path)
                 for inside in [p for p in self._durable_names if p.is_relative_to(path)]:
                     del self._durable_names[inside]
+        durable = {id(content) for content in self._durable_names.values()}
         for path, content in tuple(self.contents.items()):
             # A folder that was renamed takes along what was durable inside it.
-            carried = path.is_relative_to(folder) and any(
-                content is known for known in self._durable_names.values()
-            )
+            carried = id(content) in durable and path.is_relative_to(folder)
             if path.parent == folder or carried:
                 self._durable_names[path] = content
         self._durable_folders.update(p for p in self.folders if p.parent == folder)
+        self._let_go(before)
 
     def boot_id(self) -> str:
         return f"boot {self.boots}"
@@ -254,7 +258,7 @@ class FaultyFiles(MemoryFiles):
             self._rename_some(names, chance)
         for path, content in names.items():
             if path.parent in folders or path.parent.parent == path.parent:
-                survivors[path] = self._after_crash(content, chance)
+                survivors[path] = self.platter.after_crash(content, chance)
         self.contents = survivors
         self.folders = folders | {parent for path in survivors for parent in path.parents}
         self.locked.clear()
@@ -264,11 +268,9 @@ class FaultyFiles(MemoryFiles):
         self._durable_names = dict(survivors)
         self._durable_folders = set(self.folders)
         self._pending_renames.clear()
-        self._durable_bytes.clear()
-        self._pending.clear()
-        self._contents_by_id.clear()
+        self.platter = Platter()
         for content in survivors.values():
-            self.settle(content)
+            self.platter.settle(content)
 
     def _rename_some(self, names: dict[Path, bytearray], chance: random.Random) -> None:
         """Each is whole or not at all; of several, a later one may be there without an earlier."""
@@ -278,28 +280,6 @@ class FaultyFiles(MemoryFiles):
                     del names[path]
                 names[target] = content
 
-    def _after_crash(self, content: bytearray, chance: random.Random | None) -> bytearray:
-        data = bytearray(self._durable_bytes.get(id(content), b""))
-        if chance is None:
-            return data
-        for position, written in self._pending.get(id(content), []):
-            if written is None:
-                if chance.random() < 0.5:
-                    del data[position:]
-                continue
-            for start in range(0, len(written), SECTOR_BYTES):
-                if chance.random() < 0.7:
-                    part = written[start : start + SECTOR_BYTES]
-                    part = part[: chance.randint(0, len(part))] if chance.random() < 0.2 else part
-                    _put(data, position + start, part)
-        return data
-
-
-def _put(data: bytearray, position: int, part: bytes) -> None:
-    """As pwrite: zeros fill what lies between the end and `position`."""
-    data.extend(bytes(max(0, position - len(data))))
-    data[position : position + len(part)] = part
-
 
 class FaultyFile(MemoryFile):
     __slots__ = ("_files", "_path")
@@ -308,17 +288,16 @@ class FaultyFile(MemoryFile):
         super().__init__(data)
         self._files = files
         self._path = path
+        files.platter.know(data)
 
     def append(self, data: bytes) -> None:
         fault = self._files.operate("append", self._path)
         if fault is not None:
             part = fault.left_of(data)
-            self._data[self.size : self.size + len(part)] = part
-            self._files.pend(self._data, self.size, part)
+            self._files.platter.write(self._data, self.size, part)
             raise OSError(fault.error, os.strerror(fault.error), self._path.name)
-        self._files.pend(self._data, self.size, data)
         # Like pwrite: what a failed write left beyond the new end stays there.
-        self._data[self.size : self.size + len(data)] = data
+        self._files.platter.write(self._data, self.size, data)
         self.size += len(data)
 
     def write_again(self, position: int) -> None:
@@ -333,11 +312,11 @@ class FaultyFile(MemoryFile):
         try:
             self._files.operate("sync", self._path)
         except OSError:
-            self._files.forget(self._data)
+            self._files.platter.forget(self._data)
             raise
-        self._files.sync(self._data)
+        self._files.platter.sync(self._data)
 
     def truncate(self, size: int) -> None:
         self._files.operate("truncate", self._path)
-        self._files.pend(self._data, size, None)
+        self._files.platter.cut(self._data, size)
         super().truncate(size)

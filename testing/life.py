@@ -167,7 +167,7 @@ class Life:
         history go on."""
         left = self.run(self._die())
         files = point.files.copied()
-        files.operations, files.paths = left.operations, left.paths
+        files.calls, files.count = left.calls, left.count
         files.faults = left.faults
         self._live_on(files, "restored")
 

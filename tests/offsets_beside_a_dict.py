@@ -288,7 +288,7 @@ class OffsetsBesideADict(RuleBasedStateMachine):
                 self.start()
                 self.read_all()
         elif how == "soon":
-            self.files.crash_at = len(self.files.operations) + seed % 12
+            self.files.crash_at = self.files.count + seed % 12
         else:
             self.after_death(power_went=how == "power" and self.durability == "fsync", seed=seed)
 

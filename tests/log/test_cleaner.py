@@ -222,7 +222,7 @@ def test_a_crash_at_any_file_operation_loses_nothing(seed: int | None) -> None:
         files = FaultyFiles()
         log = with_keys_of_their_own(files)
         before, end_offset = newest(log), log.end_offset
-        files.crash_at = len(files.operations) + number
+        files.crash_at = files.count + number
         is_over = True
         try:
             compacted_twice(log)
@@ -231,7 +231,7 @@ def test_a_crash_at_any_file_operation_loses_nothing(seed: int | None) -> None:
         files.crash(None if seed is None else random.Random(seed * 1000 + number))
         # Again and again, while the folder is opened.
         for again in itertools.count():
-            files.crash_at = len(files.operations) + again
+            files.crash_at = files.count + again
             try:
                 log = opened(files)
             except Crashed:
@@ -245,7 +245,7 @@ def test_a_crash_at_any_file_operation_loses_nothing(seed: int | None) -> None:
         if seed is not None:
             # And in the run that comes next, which begins where the first one did.
             chance = random.Random(seed * 1000 + number)
-            files.crash_at = len(files.operations) + chance.randrange(8)
+            files.crash_at = files.count + chance.randrange(8)
             with suppress(Crashed):
                 compact(log)
             files.crash(chance)

@@ -26,7 +26,7 @@ class Chaos:
     def start(self) -> Broker:
         while True:
             if self.chance.random() < 0.3:
-                self.files.crash_at = len(self.files.operations) + self.chance.randint(0, 8)
+                self.files.crash_at = self.files.count + self.chance.randint(0, 8)
             if self.chance.random() < 0.3:
                 self.break_something()
             try:

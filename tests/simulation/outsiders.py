@@ -103,7 +103,7 @@ class Killer(Outsider):
         world.power_goes = world.setting.durability == "fsync" and chance.random() < 0.6
         world.down_ms = chance.choice([1, 300, 4_000])
         if chance.random() < 0.5:
-            world.files.crash_at = len(world.files.operations) + chance.randint(0, 5)
+            world.files.crash_at = world.files.count + chance.randint(0, 5)
         else:
             world.kill_broker()
 

@@ -143,7 +143,35 @@ def test_partitions_that_are_lost_are_empty_after_the_next_start(
     assert [each.value for each in kafka.topic("orders").records()] == [b"a"]
 
 
+@pytest.mark.parametrize("durability", ["none", "fsync"])
+def test_a_topic_that_is_deleted_leaves_nothing_in_memory(durability: Any) -> None:
+    with Kafka(durability=durability) as kafka:
+        kept = []
+        for _ in range(3):
+            kafka.topic("orders", partitions=3).produce([b"x" * 10_000] * 30)
+            kafka.topic("orders").delete()
+            contents = kafka.ask(lambda _broker: kafka.disk.files.platter.contents)
+            kept.append(len(contents))
+            assert sum(map(len, contents)) < 10_000
+        assert kept[2] == kept[1]
+
+
 # --- faults that must be met
+
+
+def test_a_fault_tells_what_the_disk_did_since_however_much_that_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("kohort.testing.faulty_files.CALLS_MAX", 5)
+    with Kafka() as kafka:
+        kafka.topic("orders", partitions=1).produce(["a"] * 10)
+        fault = kafka.disk.fail("remove")
+        kafka.topic("orders").produce(["a"])
+        assert "since it was set: 1 × append orders-0/00000000000000000000.log" in fault.tell()
+        kafka.topic("orders").produce(["a"] * 10)
+        assert "since it was set: 5 × append orders-0/00000000000000000000.log" in fault.tell()
+        assert kafka.disk.operations == [("append", "orders-0/00000000000000000000.log")] * 5
+        fault.cancel()
 
 
 def test_a_fault_of_the_disk_that_is_never_met_fails_the_test(kafka: Kafka) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from addresses import connect, refuses
 from kohort.testing import Kafka
-from kohort.testing.faulty_files import Fault, FaultyFile, FaultyFiles
+from kohort.testing.faulty_files import FaultyFile, FaultyFiles, FileFault
 
 
 def open_sockets() -> set[Path]:
@@ -47,7 +47,7 @@ def test_mistake_12_nobody_is_let_in_before_all_is_set_up() -> None:
         point = kafka.snapshot()
 
         class Knocking(FaultyFiles):
-            def operate(self, operation: str, path: Path) -> Fault | None:
+            def operate(self, operation: str, path: Path) -> FileFault | None:
                 tried.append(refuses(address))
                 return super().operate(operation, path)
 
@@ -68,7 +68,7 @@ def test_mistake_12_nobody_is_let_in_before_all_is_set_up() -> None:
 def test_mistake_12_a_broker_that_cannot_start_leaves_nothing_behind() -> None:
     sockets, threads = open_sockets(), set(threading.enumerate())
     kafka = Kafka()
-    kafka.disk.files.faults.append(Fault("replace"))
+    kafka.disk.files.faults.append(FileFault("replace"))
     with pytest.raises(OSError, match="Input/output error"):
         kafka.start()
     assert open_sockets() == sockets

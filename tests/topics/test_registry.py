@@ -273,7 +273,7 @@ def test_after_a_crash_at_any_moment_everything_that_was_told_is_true() -> None:
         files = FaultyFiles()
         world = World(files=files)
         told: list[str] = []
-        files.crash_at = moment + len(files.operations)
+        files.crash_at = moment + files.count
         try:
             story(world, told)
         except Crashed:

@@ -290,7 +290,8 @@ def test_no_crash_in_a_repair_loses_a_sound_batch_or_the_bad_bytes() -> None:
         file.sync()
         files.sync_folder(folder)
         files.sync_folder(folder.parent)
-        files.operations.clear()
+        files.count = 0
+        files.calls.clear()
         return files
 
     def repair(files: FaultyFiles) -> None:

@@ -1,0 +1,161 @@
+"""The disk in memory that tests hand in: what it remembers, and that it forgets the rest."""
+
+import random
+import tracemalloc
+from pathlib import Path
+
+import pytest
+from kohort.testing.faulty_files import RENAMES_MAX, Crashed, FaultyFiles
+
+FOLDER = Path("/data/orders-0")
+LOG = FOLDER / "0.log"
+
+
+@pytest.fixture
+def files() -> FaultyFiles:
+    """Its folder is durable."""
+    files = FaultyFiles()
+    files.make_folder(FOLDER)
+    files.sync_folder(FOLDER.parent)
+    return files
+
+
+class Chance(random.Random):
+    """`is_kept`: what was written has reached the disk; cuts and names have not."""
+
+    def __init__(self, *, is_kept: bool) -> None:
+        super().__init__(0)
+        self._drawn = 0.6 if is_kept else 0.9
+
+    def random(self) -> float:
+        return self._drawn
+
+
+def written(files: FaultyFiles, path: Path, data: bytes) -> bytes:
+    files.open(path, create=True).append(data)
+    return data
+
+
+def known(files: FaultyFiles) -> list[bytes]:
+    return [bytes(each) for each in files.platter.contents]
+
+
+# --- what no name leads to any more
+
+
+@pytest.mark.parametrize("how", ["remove", "remove_folder", "replace", "rename"])
+def test_a_file_that_has_lost_its_name_before_it_was_durable_is_gone_for_good(
+    files: FaultyFiles, how: str
+) -> None:
+    written(files, LOG, b"old")
+    if how == "remove":
+        files.remove(LOG)
+    elif how == "remove_folder":
+        files.remove_folder(FOLDER)
+    elif how == "replace":
+        files.replace(LOG, b"new")
+    else:
+        written(files, FOLDER / "new", b"new")
+        files.rename(FOLDER / "new", LOG)
+    assert b"old" not in known(files)
+
+
+def test_a_file_that_is_removed_comes_back_until_its_folder_is_synced(files: FaultyFiles) -> None:
+    for is_synced in (False, True):
+        written(files, LOG, b"a")
+        files.open(LOG).sync()
+        files.sync_folder(FOLDER)
+        files.remove(LOG)
+        assert known(files) == [b"a"]
+        if is_synced:
+            files.sync_folder(FOLDER)
+            assert known(files) == []
+        files.crash()
+        assert files.exists(LOG) is not is_synced
+        if not is_synced:
+            files.remove(LOG)
+
+
+def test_what_is_written_to_a_file_without_a_name_is_read_and_not_kept(files: FaultyFiles) -> None:
+    file = files.open(LOG, create=True)
+    files.remove(LOG)
+    file.append(b"a")
+    file.sync()
+    assert file.read(0, 1) == b"a"
+    assert known(files) == []
+
+
+def test_of_many_files_under_one_name_that_nobody_syncs_the_last_are_remembered(
+    files: FaultyFiles,
+) -> None:
+    for number in range(3 * RENAMES_MAX):
+        last = written(files, FOLDER / "new", b"%d" % number)
+        files.rename(FOLDER / "new", LOG)
+    assert len(known(files)) == RENAMES_MAX
+    assert known(files)[-1] == last
+
+
+# --- what is not synced yet
+
+
+def test_nothing_that_is_not_synced_is_kept_twice(files: FaultyFiles) -> None:
+    file = files.open(LOG, create=True)
+    tracemalloc.start()
+    try:
+        for _ in range(500):
+            file.append(bytes(10_000))
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 1.5 * 5_000_000
+
+
+@pytest.mark.parametrize(
+    ("is_kept", "left"), [(True, b"abXdeYghi"), (False, b"")], ids=["kept", "lost"]
+)
+def test_what_was_written_and_cut_off_since_may_be_what_has_reached_the_disk(
+    files: FaultyFiles, is_kept: bool, left: bytes
+) -> None:
+    file = files.open(LOG, create=True)
+    files.sync_folder(FOLDER)
+    file.append(b"abcdefghi")
+    file.truncate(2)
+    file.append(b"XYZ")
+    file.truncate(3)
+    file.append(b"deY")
+    assert file.read(0, 9) == b"abXdeY"
+    files.crash(Chance(is_kept=is_kept))
+    assert files.read_bytes(LOG) == left
+
+
+def test_what_is_written_over_a_torn_write_may_reach_the_disk_alone(files: FaultyFiles) -> None:
+    file = files.open(LOG, create=True)
+    files.sync_folder(FOLDER)
+    files.fail("append", written=4)
+    with pytest.raises(OSError, match="Input/output error"):
+        file.append(b"torn")
+    file.append(b"ab")
+    file.write_again(1)
+    assert (file.read(0, 9), files.read_bytes(LOG)) == (b"ab", b"abrn")
+    file.sync()
+    files.crash()
+    assert files.read_bytes(LOG) == b"abrn"
+
+
+# --- what it did
+
+
+def test_the_newest_of_many_calls_are_told_and_all_are_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("kohort.testing.faulty_files.CALLS_MAX", 3)
+    files = FaultyFiles()
+    files.make_folder(FOLDER)
+    for name in "abcd":
+        written(files, FOLDER / name, b"")
+    assert files.operations == [("append", "c"), ("create", "d"), ("append", "d")]
+    files.crash_at = files.count + 1
+    assert files.count == 9
+    file = files.open(LOG, create=True)
+    with pytest.raises(Crashed):
+        file.append(b"a")
