@@ -136,7 +136,7 @@ class Life:
         `restart`."""
         files = self.run(self._die())
         if power:
-            faults = files.faults
+            faults = list(files.faults)  # a crash heals
             files.crash(None if seed is None else random.Random(seed))
             files.faults = faults
         self._live_on(files, "lost its power" if power else "crashed")

@@ -159,6 +159,14 @@ def test_a_topic_that_is_deleted_leaves_nothing_in_memory(durability: Any) -> No
 # --- faults that must be met
 
 
+def test_a_fault_outlives_the_power(kafka: Kafka) -> None:
+    fault = kafka.disk.fail("append", topic="orders")
+    kafka.disk.power_cut()
+    with pytest.raises(Refused, match="Input/output error"):
+        kafka.topic("orders", partitions=1).produce(["a"])
+    assert fault.met == 1
+
+
 def test_a_fault_tells_what_the_disk_did_since_however_much_that_was(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
