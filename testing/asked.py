@@ -57,6 +57,8 @@ class Asked:
     answered_wall_s: float | None = None
     kept_bytes: int = 0
     """What the history holds of it: its records, its answer."""
+    _decoded: tuple[bytes, Any] | None = field(default=None, init=False, repr=False)
+    """An answer, and what it says."""
 
     @property
     def api(self) -> str:
@@ -150,11 +152,14 @@ class Asked:
     @property
     def response(self) -> Any:
         """kio's response; None while there is none."""
-        return self._decoded if self.answer else None
-
-    @cached_property
-    def _decoded(self) -> Any:
-        return response_decoder(self.key, self.version)(self.answer or b"")
+        answer, decoded = self.answer, self._decoded
+        if not answer:
+            return None
+        # A fault may have replaced the one that was looked at.
+        if decoded is None or decoded[0] is not answer:
+            decoded = answer, response_decoder(self.key, self.version)(answer)
+            self._decoded = decoded
+        return decoded[1]
 
     @property
     def errors(self) -> tuple[str, ...]:

@@ -110,7 +110,7 @@ class Passage:
     def answered(self, call: Call) -> None:
         if self._is_over():
             return  # Nothing comes from the dead.
-        self.asked.answer = call.frame
+        frame = self.asked.answer = call.frame
         self.asked.answered_ms = self.node.clock.now_ms()
         if self.on_answer is None:
             self.connection.answered(call)
@@ -119,7 +119,9 @@ class Passage:
             call.answer = None
             self.connection.hold(call)
             self.on_answer()
-        self._steering.told(self.asked)
+        # `reply` may have put another in its place, of which has been told.
+        if self.asked.answer is frame:
+            self._steering.told(self.asked)
 
     def hold(self, call: Call) -> None:
         self.connection.hold(call)

@@ -206,6 +206,17 @@ def test_what_came_on_the_heels_of_a_dropped_request_is_not_done_either(kafka: K
     assert kafka.group("g").committed("orders", 0) is None
 
 
+def test_the_history_has_the_answer_that_went_out_and_keeps_it_once(kafka: Kafka) -> None:
+    kafka.topic("orders", partitions=1)
+    fault = kafka.faults.answer("Metadata", error="LEADER_NOT_AVAILABLE", client_id="raw")
+    with Raw(kafka) as raw:
+        told = raw.ask("Metadata", 4, topics=[{"name": "orders"}], allow_auto_topic_creation=False)
+    assert [each["error_code"] for each in told["topics"]] == ["leader_not_available"]
+    (asked,) = fault.fired
+    assert asked.errors == ("LEADER_NOT_AVAILABLE",)
+    assert asked.kept_bytes == len(asked.answer or b"")
+
+
 def test_words_that_are_wrong_are_told_at_once(kafka: Kafka) -> None:
     with pytest.raises(ValueError, match=r"no API called OffsetComit: did you mean OffsetCommit\?"):
         kafka.faults.drop("OffsetComit")
