@@ -5,6 +5,7 @@ All is done as the coordinator does it: with its records, its events, its answer
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Self
@@ -92,7 +93,7 @@ class Loading:
 
     def __init__(self, group: "Group") -> None:
         self._group = group
-        self._go: list[Callable[[], None]] = []
+        self._is_over = False
         group.kafka.ask(lambda _broker: self._begin())
 
     def __enter__(self) -> Self:
@@ -105,24 +106,45 @@ class Loading:
         """It has read its log: the group is served."""
 
         def finish() -> None:
-            self._groups.when_read = self._before
-            for go in self._go:
-                go()
+            if not self._is_over:
+                self._is_over = True
+                self._door.let_go(self._partition)
 
         self._group.kafka.ask(lambda _broker: finish())
 
     def _begin(self) -> None:
-        self._groups = self._group.node.groups
-        partition = self._groups.partition_of(self._group.group_id)
-        self._before, self._groups.when_read = self._groups.when_read, self._read
-        self._groups.resign(partition)
-        self._groups.load([partition])
+        groups = self._group.node.groups
+        door = groups.when_read
+        if not isinstance(door, _Door):
+            door = groups.when_read = _Door()
+        self._door, self._partition = door, groups.partition_of(self._group.group_id)
+        door.hold(self._partition)
+        groups.resign(self._partition)
+        groups.load([self._partition])
 
-    def _read(self, partition: int, go: Callable[[], None]) -> None:
-        if partition == self._groups.partition_of(self._group.group_id):
-            self._go.append(go)
+
+class _Door:
+    """What a node's partitions pass when they have been read. There is one, however many groups
+    are `Loading`: they end in any order, and two may be of one partition."""
+
+    def __init__(self) -> None:
+        self._held = Counter[int]()
+        self._waiting: dict[int, list[Callable[[], None]]] = {}
+
+    def __call__(self, partition: int, go: Callable[[], None]) -> None:
+        if self._held[partition]:
+            self._waiting.setdefault(partition, []).append(go)
         else:
             go()
+
+    def hold(self, partition: int) -> None:
+        self._held[partition] += 1
+
+    def let_go(self, partition: int) -> None:
+        self._held[partition] -= 1
+        if not self._held[partition]:
+            for go in self._waiting.pop(partition, ()):
+                go()
 
 
 def rebalance(group: "Group", reason: str, leader: "Member | None") -> None:

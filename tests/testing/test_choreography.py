@@ -4,8 +4,11 @@ from collections.abc import Callable
 
 import pytest
 from confluent_kafka import TopicPartition
+from kohort.broker.shard import ShardState
 from kohort.testing import BarrierTimeout, Kafka
 from kohort.testing.choreography import evict
+from kohort.testing.clock import turns
+from kohort.testing.group import Group
 
 from .conftest import Committer, Service
 from .raw import Raw
@@ -135,6 +138,39 @@ def test_a_coordinator_that_loads_slowly_is_waited_for(kafka: Kafka, committer: 
         refused = kafka.wait_request("OffsetCommit", after=asked)
         kafka.wait(lambda: refused.errors == ("COORDINATOR_LOAD_IN_PROGRESS",))
     kafka.group("billing").wait_committed("orders", 0, 2)
+
+
+def is_served(group: Group) -> bool:
+    group.kafka.run(turns(20))  # in which a log of a few records is read
+    groups = group.node.groups
+    shard = groups.shards.get(groups.partition_of(group.group_id))
+    return shard is not None and shard.state is ShardState.ACTIVE
+
+
+@pytest.mark.parametrize("first_to_end", [0, 1])
+def test_coordinators_that_load_go_on_in_any_order(first_to_end: int) -> None:
+    with Kafka(nodes=2) as kafka:
+        groups = kafka.group("one"), kafka.group("other")
+        for group in groups:
+            group.move_to(1)
+        loadings = [group.loading() for group in groups]
+        for index in (first_to_end, 1 - first_to_end):
+            assert not is_served(groups[index])
+            loadings[index].finish()
+            assert is_served(groups[index])
+        for group in groups:  # and nothing holds back what is read after that
+            group.move_to(2)
+            group.move_to(1)
+            assert is_served(group)
+
+
+def test_a_coordinator_that_two_let_load_waits_for_both(kafka: Kafka) -> None:
+    group = kafka.group("billing")
+    with group.loading(), group.loading() as inner:
+        inner.finish()
+        inner.finish()
+        assert not is_served(group)
+    assert is_served(group)
 
 
 def test_a_disconnected_member_is_out_at_once_if_the_test_wants_it() -> None:
