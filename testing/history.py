@@ -112,7 +112,8 @@ class History:
 
     def requests_after(self, number: int) -> list[Asked]:
         """Those that came after the one of this number."""
-        newest_first = takewhile(lambda each: each.number > number, reversed(self._requests))
+        # In the list: the broker appends meanwhile.
+        newest_first = takewhile(lambda each: each.number > number, reversed(self.requests))
         return list(newest_first)[::-1]
 
     def requests_of(

@@ -56,6 +56,20 @@ def test_records_are_kept_as_far_as_they_fit_into_memory(
     assert history.requests == fetches[3:]
 
 
+def test_requests_are_read_while_others_arrive(history: History) -> None:
+    class Arrival(int):
+        """Each time that a request's number is compared with it, one more arrives."""
+
+        def __lt__(self, number: int) -> bool:
+            history.note(fetch(len(history.requests) + 1, 0))
+            return int(self) < number
+
+    for number in range(1, 4):
+        history.note(fetch(number, 0))
+    assert [each.number for each in history.requests_after(Arrival(1))] == [2, 3]
+    assert len(history.requests) == 6
+
+
 def test_a_generation_lasts_until_the_next_round_is_opened(
     history: History, stopwatch: Stopwatch
 ) -> None:
