@@ -128,7 +128,7 @@ class Kafka(Life):
             return
         try:
             self.puppets.close()
-            self.run(self.broker.stop())
+            self.run(self._stop())
         finally:
             self._closing.close()
 
@@ -136,7 +136,7 @@ class Kafka(Life):
         """As new, at the same address: no topics, no groups, no history. Clients are cut off, and
         those that are not closed come back."""
         self.puppets.close()
-        self.run(self.broker.stop())
+        self.run(self._stop())
         self._begin(VirtualClock(), FaultyFiles())
         self.run(self._start())
 

@@ -144,12 +144,7 @@ class Life:
     def restart(self) -> None:
         """A clean stop and a start at the same address: clients are told, all is written.
         Raises OSError as `crash`."""
-
-        async def stop() -> None:
-            with self._going_down():
-                await self.broker.stop()
-
-        self.run(stop())
+        self.run(self._stop())
         self._live_on(self.disk.files, "restarted")
 
     def snapshot(self) -> Snapshot:
@@ -189,6 +184,11 @@ class Life:
     async def _start(self) -> None:
         await self.broker.start(self._host, self._ports)
         self._ports = [port for _, port in self.broker.addresses.values()]
+
+    async def _stop(self) -> None:
+        """No member leaves by that: its connection is lost because the broker goes."""
+        with self._going_down():
+            await self.broker.stop()
 
     async def _die(self) -> FaultyFiles:
         """Returns the disk as the broker leaves it."""

@@ -222,6 +222,17 @@ def test_a_broker_that_ends_evicts_nobody_whose_connection_it_takes_along(
         assert [each.cause for each in group.generations] == ["member joined"]
 
 
+@pytest.mark.parametrize("end", ["stop", "reset"])
+def test_a_broker_that_ends_for_good_says_of_nobody_that_it_is_out(
+    end: str, service_of: Callable[..., Any]
+) -> None:
+    with Kafka(evict_disconnected=True) as kafka, service_of(kafka):
+        kafka.group("billing").wait_stable(members=1)
+        history = kafka.history
+        getattr(kafka, end)()
+        assert history.exits() == []
+
+
 def test_what_is_held_dies_with_the_broker_and_what_comes_after_is_held(
     kafka: Kafka, service_of: Callable[..., Any]
 ) -> None:
