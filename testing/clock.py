@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ..broker.clock import Clock, SystemClock
+from ..broker.clock import SystemClock
 
 if TYPE_CHECKING:
     from .kafka import Kafka
@@ -20,10 +20,10 @@ PASSING_SECONDS = 600
 
 
 class VirtualClock:
-    """Follows `wall` until it is frozen; what it was moved by stays. Never goes back."""
+    """Follows the wall clock until it is frozen; what it was moved by stays. Never goes back."""
 
-    def __init__(self, wall: Clock | None = None) -> None:
-        self._wall = wall or SystemClock()
+    def __init__(self) -> None:
+        self._wall = SystemClock()
         self._ahead_ms = 0
         self._frozen_ms: int | None = None
 
@@ -31,10 +31,6 @@ class VirtualClock:
         if self._frozen_ms is not None:
             return self._frozen_ms
         return self._wall.now_ms() + self._ahead_ms
-
-    @property
-    def is_frozen(self) -> bool:
-        return self._frozen_ms is not None
 
     def freeze(self) -> None:
         self._frozen_ms = self.now_ms()
