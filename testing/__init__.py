@@ -34,7 +34,8 @@ of other ways in
     aio            the same on an event loop: waits are awaited
     container      in place of testcontainers' KafkaContainer
     where          whether tests have brokers of their own, or run on a real cluster
-    real           what can be had of that;  real_cluster: how it is asked
+    real           what can be had of that;  real_cluster: how it is asked;  described: what
+                   kafka-python tells of an error
 
 and of the pytest plugin (plugin, with its options in settings), which imports none of it before a
 test asks for a broker.

@@ -4,7 +4,6 @@ Nothing tells when something has happened there, so who waits asks again and aga
 kafka-python come through, but for those that pass: they are waited out.
 """
 
-import re
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
@@ -17,6 +16,7 @@ from kafka import errors as kafka_errors
 from kafka.admin import MemberToRemove
 
 from ..log.records import Record
+from .described import describe_error
 
 T = TypeVar("T")
 
@@ -28,12 +28,12 @@ PATIENCE_SECONDS = 15.0
 # A consumer that was closed has left within that; one that was not stays for its session.
 LEAVE_SECONDS = 5.0
 
-_ERROR = re.compile(r"\[Error -?\d+\] (\w+)")
 _GONE = ("OK", "GroupIdNotFoundError")
 
 # kafka-python is not typed as its callers need it.
 _ADMIN: Any = KafkaAdminClient
 _CONSUMER: Any = KafkaConsumer
+_ERROR_OF: Any = kafka_errors.for_code
 _LEAVER: Any = MemberToRemove
 _PRODUCER: Any = KafkaProducer
 
@@ -122,13 +122,13 @@ class RealCluster:
 
         def told() -> dict[str, Any]:
             told: dict[str, Any] = self._admin.describe_groups([group])[group]
-            # `[Error 69] GroupIdNotFoundError: Group g not found.`: all that is kept of an error.
-            said = _ERROR.match(told["error"] or "")
-            if said is None:
+            error = describe_error(told["error"])
+            if error is None:
                 return told
-            if said[1] == "GroupIdNotFoundError":  # since Kafka 4.0
+            kind = _ERROR_OF(error.code)
+            if kind is kafka_errors.GroupIdNotFoundError:  # since Kafka 4.0
                 return {"group_state": "Dead", "members": []}
-            raise getattr(kafka_errors, said[1])(told["error"])
+            raise kind(error.message)
 
         return self._ask(told)
 

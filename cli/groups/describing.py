@@ -1,12 +1,12 @@
 """What a coordinator tells of a group, classic or of KIP-848, in the words of rows.py."""
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
 from kafka import errors as kafka_errors
 from kafka.protocol.api_message import ApiMessage
 
+from ...testing.described import describe_error
 from .errors import GROUP_ID_NOT_FOUND, Refusal, refusal
 from .rows import Group, Member, Partition
 
@@ -18,8 +18,6 @@ PASSING: Final = (
     kafka_errors.KafkaConnectionError,
     kafka_errors.NodeNotReadyError,
 )
-# `[Error 69] GroupIdNotFoundError: Group g not found.`: all that describe_groups keeps of an error.
-DESCRIBE_ERROR: Final = re.compile(r"\[Error (-?\d+)\] \w+(?:: (.*))?", re.DOTALL)
 
 
 # kafka-python 3 has all messages but this one; it reads our schemas as it reads its own.
@@ -33,10 +31,9 @@ class ConsumerGroupDescribeResponse(ApiMessage, load_json=__package__):
 
 def classic(told: Mapping[str, Any]) -> Group | Refusal:
     """A group of kafka-python's describe_groups; raises what passes."""
-    if told["error"] is not None:
-        match = DESCRIBE_ERROR.fullmatch(told["error"])
-        assert match is not None, told["error"]
-        return _refused(int(match[1]), match[2])
+    error = describe_error(told["error"])
+    if error is not None:
+        return _refused(error.code, error.message)
     members = tuple(_classic_member(member) for member in told["members"])
     return Group(told["group_id"], told["group_state"], told["protocol_data"], members)
 
