@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 
@@ -89,10 +90,10 @@ class MemoryFiles:
 
     def rename(self, path: Path, target: Path) -> None:
         if path in self.folders:
-            for old in [p for p in self.folders if p.is_relative_to(path)]:
+            for old in filter(_in(path), tuple(self.folders)):
                 self.folders.remove(old)
                 self.folders.add(target / old.relative_to(path))
-            for old in [p for p in self.contents if p.is_relative_to(path)]:
+            for old in filter(_in(path), tuple(self.contents)):
                 self.contents[target / old.relative_to(path)] = self.contents.pop(old)
         else:
             self.contents[target] = self._content(path)
@@ -105,8 +106,10 @@ class MemoryFiles:
     def remove_folder(self, folder: Path) -> None:
         if folder not in self.folders:
             raise _missing(folder)
-        self.folders = {p for p in self.folders if not p.is_relative_to(folder)}
-        self.contents = {p: c for p, c in self.contents.items() if not p.is_relative_to(folder)}
+        for path in filter(_in(folder), tuple(self.folders)):
+            self.folders.remove(path)
+        for path in filter(_in(folder), tuple(self.contents)):
+            del self.contents[path]
 
     def sync_folder(self, folder: Path) -> None:
         if folder not in self.folders:
@@ -129,6 +132,12 @@ class MemoryFiles:
             return self.contents[path]
         except KeyError:
             raise _missing(path) from None
+
+
+def _in(folder: Path) -> Callable[[Path], bool]:
+    """Whether a path is the folder or in it; pathlib takes ten times as long to say so."""
+    own, inside = str(folder), f"{folder}{os.sep}"
+    return lambda path: str(path) == own or str(path).startswith(inside)
 
 
 def _missing(path: Path) -> FileNotFoundError:
