@@ -5,7 +5,7 @@ UnifiedLog.analyzeAndValidateRecords, LogValidator). Records are decoded only wh
 configuration asks for it: keys of compacted topics, and which records have a wrong timestamp.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from ..log.batch import (
@@ -144,13 +144,7 @@ def _check_batch(
     if header.is_transactional:
         _refuse_transaction(terms)
     _check_header(partition, header, terms)
-    if settings.log_append_time:
-        if header.timestamp_type:
-            _refuse_append_time(header)
-    else:
-        _check_timestamps(batch, header, settings, terms.now_ms)
-    if settings.compacted:
-        _check_keys(partition, batch)
+    _check_records(partition, batch, header, settings, terms.now_ms)
 
 
 def _check_header(partition: Partition, header: BatchHeader, terms: Terms) -> None:
@@ -188,59 +182,55 @@ def _refuse_transaction(terms: Terms) -> None:
     )
 
 
-def _check_timestamps(
-    batch: bytes, header: BatchHeader, settings: TopicSettings, now_ms: int
+def _check_records(
+    partition: Partition, batch: bytes, header: BatchHeader, settings: TopicSettings, now_ms: int
 ) -> None:
+    """Of each record its key, and if that is well its timestamp; all are told of at once (upstream:
+    LogValidator.validateRecord, processRecordErrors)."""
     low = now_ms - settings.timestamp_before_max_ms
     high = now_ms + settings.timestamp_after_max_ms
+    is_own_time = settings.log_append_time
     # With the default bounds batches end here. That no record is too old is seen only by looking
     # at each: the header has the first timestamp, not the lowest.
-    if header.max_timestamp <= high and low <= 0:
+    is_doubtful = header.timestamp_type if is_own_time else header.max_timestamp > high or low > 0
+    if not is_doubtful and not settings.compacted:
         return
-    errors = [
-        RecordError(
-            index,
-            f"Timestamp {record.timestamp} of message with offset {index} is out of range. "
-            f"The timestamp should be within [{low}, {high}]",
+    keyless, mistimed = list[RecordError](), list[RecordError]()
+    for index, record in enumerate(_decoded(batch)):
+        if settings.compacted and record.key is None:
+            complaint = (
+                "Compacted topic cannot accept message without key in topic partition "
+                f"{partition.name}"
+            )
+            keyless.append(RecordError(index, complaint))
+        elif is_own_time:
+            if header.timestamp_type:
+                complaint = "Producer should not set timestamp type to LogAppendTime."
+                mistimed.append(RecordError(index, complaint))
+        elif record.timestamp != NO_TIMESTAMP and not low <= record.timestamp <= high:
+            complaint = (
+                f"Timestamp {record.timestamp} of message with offset {index} is out of range. "
+                f"The timestamp should be within [{low}, {high}]"
+            )
+            mistimed.append(RecordError(index, complaint))
+    if mistimed:
+        raise Refused(
+            ErrorCode.invalid_timestamp,
+            "One or more records have been rejected due to invalid timestamp",
+            sorted(keyless + mistimed),
         )
-        for index, record in enumerate(_decoded(batch))
-        if record.timestamp != NO_TIMESTAMP and not low <= record.timestamp <= high
-    ]
-    if errors:
-        _refuse_timestamps(errors)
+    if keyless:
+        raise Refused(ErrorCode.invalid_record, _counted(keyless), keyless)
 
 
-def _refuse_append_time(header: BatchHeader) -> None:
-    complaint = "Producer should not set timestamp type to LogAppendTime."
-    _refuse_timestamps([RecordError(index, complaint) for index in range(header.count)])
-
-
-def _refuse_timestamps(errors: Iterable[RecordError]) -> None:
-    raise Refused(
-        ErrorCode.invalid_timestamp,
-        "One or more records have been rejected due to invalid timestamp",
-        list(errors),
+def _counted(errors: Sequence[RecordError]) -> str:
+    shown = ", ".join(
+        f"RecordError(batchIndex={index}, message='{text}')" for index, text in errors[:3]
     )
-
-
-def _check_keys(partition: Partition, batch: bytes) -> None:
-    complaint = (
-        f"Compacted topic cannot accept message without key in topic partition {partition.name}"
+    return (
+        f"One or more records have been rejected due to {len(errors)} record errors in total, "
+        f"and only showing the first three errors at most: [{shown}]"
     )
-    errors = [
-        RecordError(index, complaint)
-        for index, record in enumerate(_decoded(batch))
-        if record.key is None
-    ]
-    if errors:
-        shown = ", ".join(
-            f"RecordError(batchIndex={index}, message='{text}')" for index, text in errors[:3]
-        )
-        complaint = (
-            f"One or more records have been rejected due to {len(errors)} record errors in total, "
-            f"and only showing the first three errors at most: [{shown}]"
-        )
-        raise Refused(ErrorCode.invalid_record, complaint, errors)
 
 
 def _decoded(batch: bytes) -> list[Record]:

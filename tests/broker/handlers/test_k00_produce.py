@@ -207,44 +207,6 @@ def test_a_producer_must_not_claim_append_time_itself(world: World) -> None:
     assert [error.batch_index for error in answer.record_errors] == [0, 1]
 
 
-@pytest.mark.parametrize(
-    ("at_ms", "error"),
-    [(NOW_MS - 1001, 32), (NOW_MS - 1000, 0), (NOW_MS + 1000, 0), (NOW_MS + 1001, 32), (-1, 0)],
-)
-def test_timestamps_out_of_the_topics_range_are_refused_record_by_record(
-    world: World, at_ms: int, error: int
-) -> None:
-    limits = {
-        "message_timestamp_before_max_ms": "1000",
-        "message_timestamp_after_max_ms": "1000",
-    }
-    world.make("strict", **limits)
-    sent = build(
-        [NewRecord(b"k", b"fine", NOW_MS), NewRecord(b"k", b"maybe", at_ms)], base_offset=0
-    )
-    answer = world.produce("strict", sent)
-    assert answer.error_code == error
-    assert [each.batch_index for each in answer.record_errors] == ([1] if error else [])
-
-
-def test_by_default_records_may_be_an_hour_ahead(world: World) -> None:
-    hour = 3_600_000
-    assert world.produce("orders", batch(b"x", at_ms=NOW_MS + hour)).error_code == 0
-    late = world.produce("orders", batch(b"x", at_ms=NOW_MS + hour + 1))
-    assert late.error_code is ErrorCode.invalid_timestamp
-    assert "is out of range. The timestamp should be within" in (
-        late.record_errors[0].batch_index_error_message
-    )
-
-
-def test_a_compacted_topic_takes_no_record_without_a_key(world: World) -> None:
-    world.make("table", cleanup_policy="compact")
-    answer = world.produce("table", batch(b"a", b"b", key=None))
-    assert answer.error_code is ErrorCode.invalid_record
-    assert [each.batch_index for each in answer.record_errors] == [0, 1]
-    assert world.produce("table", batch(b"a")).error_code is ErrorCode.none
-
-
 @pytest.mark.parametrize("durability", ["fsync", "os"])
 def test_a_batch_waits_for_the_sync_that_flush_messages_asks_for(durability: Durability) -> None:
     world = World(durability=durability)
