@@ -11,12 +11,16 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from kafka.cluster import ClusterMetadata
-from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor, RebalanceProtocol
-from kafka.protocol.consumer.metadata import (
-    ConsumerProtocolAssignment,
-    ConsumerProtocolSubscription,
-)
+try:
+    from kafka.cluster import ClusterMetadata
+    from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor, RebalanceProtocol
+    from kafka.protocol.consumer.metadata import (
+        ConsumerProtocolAssignment,
+        ConsumerProtocolSubscription,
+    )
+except ImportError as error:
+    complaint = "these strategies are for kafka-python 3: pip install 'kafka-python>=3'"
+    raise ImportError(complaint) from error
 
 from .builtin import BUILTIN
 from .model import Assignor, Subscription

@@ -19,10 +19,14 @@ errors.py      what goes wrong, in Kafka's words
 
 import argparse
 
+from ..errors import UserError
+
 
 def run(args: argparse.Namespace) -> int:
     """0, as Kafka's tool ends even where the cluster refuses; 1 for flags that do not go together
     and, with --format json or csv, for every failure."""
-    from . import command  # brings kafka-python along
-
+    try:
+        from . import command  # brings kafka-python along
+    except ImportError as error:
+        raise UserError("it needs kafka-python 3: pip install 'kafka-python>=3'.") from error
     return command.run(args)
