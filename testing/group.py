@@ -38,6 +38,11 @@ class Member:
         return who in (self.member_id, self.instance_id, self.client_id)
 
 
+def _there_is(members: list[Member]) -> str:
+    named = ", ".join(f"{each.client_id} ({each.member_id})" for each in members)
+    return f"; there is: {named or 'nobody'}"
+
+
 class Group:
     """`kafka.group("billing")`. It need not exist yet, and one such object may be kept.
 
@@ -47,6 +52,12 @@ class Group:
     def __init__(self, kafka: "Kafka", group_id: str) -> None:
         self.kafka = kafka
         self.group_id = group_id
+
+    def __repr__(self) -> str:
+        # Not asked on the broker's loop: a debugger may want it where that stands still.
+        if not self.kafka.broker.is_running:
+            return f"<group {self.group_id}>"
+        return f"<group {self.group_id}: {self._state()}, generation {self._generation()}>"
 
     # --- what it is
 
@@ -146,7 +157,7 @@ class Group:
             return None
 
         what = f"to give {topic}-{partition} to {who or 'somebody'}"
-        return self._wait(owner, what, timeout, (topic, partition))
+        return self._wait(owner, what, timeout, (topic, partition), who)
 
     def wait_committed(
         self,
@@ -218,11 +229,8 @@ class Group:
         members = self.members
         found = [member for member in members if member.is_called(who)]
         if len(found) != 1:
-            there = ", ".join(f"{each.client_id} ({each.member_id})" for each in members)
             many = "more than one" if found else "no"
-            raise ValueError(
-                f"{self.group_id} has {many} member {who}; there is: {there or 'nobody'}"
-            )
+            raise ValueError(f"{self.group_id} has {many} member {who}{_there_is(members)}")
         return found[0]
 
     def _wait(
@@ -231,12 +239,13 @@ class Group:
         what: str,
         timeout: float,
         place: TopicPartition | None = None,
+        who: str | None = None,
     ) -> T:
-        """`check` is asked on the broker's loop after whatever happens there. `place`: what it is
-        about."""
+        """`check` is asked on the broker's loop after whatever happens there. `place` and `who`:
+        what it is about."""
         found, story = self.kafka.run(self._until(check, timeout), timeout + TIMEOUT_SECONDS)
         if found is None:
-            missing = "" if place is None else self._look(lambda: self._missing(*place))
+            missing = "" if place is None else self._look(lambda: self._missing(*place, who))
             raise BarrierTimeout(
                 f"{self.group_id} was waited for {timeout:g} s {what}, in vain.{missing}\n{story}"
             )
@@ -266,22 +275,22 @@ class Group:
         return None if shard is None else shard.coordinator
 
     @property
-    def _known(self) -> Known | None:
+    def known(self) -> Known | None:
         coordinator = self._coordinator
         return None if coordinator is None else coordinator.groups.get(self.group_id)
 
     def _state(self) -> str:
-        known, coordinator = self._known, self._coordinator
+        known, coordinator = self.known, self._coordinator
         if known is not None:
             return str(known.state)
         has_offsets = coordinator is not None and coordinator.table.has(self.group_id)
         return "Empty" if has_offsets else "Dead"
 
     def _generation(self) -> int:
-        return 0 if (known := self._known) is None else known.generation
+        return 0 if (known := self.known) is None else known.generation
 
     def _is_stable(self, members: int | None) -> bool:
-        known = self._known
+        known = self.known
         return (
             known is not None
             and known.state is STABLE
@@ -290,7 +299,7 @@ class Group:
         )
 
     def _members(self) -> list[Member]:
-        known = self._known
+        known = self.known
         if known is None:
             return []
         return [
@@ -323,14 +332,17 @@ class Group:
         found = {place: self._committed(*place) for place in places}
         return {place: offset for place, offset in found.items() if offset is not None}
 
-    def _missing(self, topic: str, partition: int) -> str:
-        """A sentence where there is no such partition, and so nothing that could become of it."""
+    def _missing(self, topic: str, partition: int, who: str | None) -> str:
+        """A sentence where there is no such partition or member, and so nothing to come of it."""
         topics = self.kafka.broker.node.topics
         found = topics.get(topic)
         if found is None:
             return f" There is no topic {topic}{nearest(topic, (each.name for each in topics))}"
         if found.partition(partition) is None:
             return f" There is no partition {topic}-{partition}: they count from 0."
+        members = self._members()
+        if who is not None and not any(each.is_called(who) for each in members):
+            return f" {self.group_id} has no member {who}{_there_is(members)}."
         return ""
 
     def _tell(self) -> str:

@@ -168,12 +168,16 @@ class RealTopic(Topic):
 class RealGroup(Group):
     kafka: RealKafka
 
+    def __repr__(self) -> str:
+        return f"<group {self.group_id}>"
+
     def _wait(
         self,
         check: Callable[[], T | None],
         what: str,
         timeout: float,
         place: TopicPartition | None = None,  # noqa: ARG002
+        who: str | None = None,  # noqa: ARG002
     ) -> T:
         found = until(check, timeout)
         if found is None:

@@ -77,6 +77,19 @@ def test_a_barrier_at_a_partition_that_is_not_there_says_so(kafka: Kafka) -> Non
         group.wait_owner("orders", 1, timeout=0.01)
 
 
+def test_a_barrier_at_a_member_that_is_not_there_says_so(kafka: Kafka) -> None:
+    kafka.topic("orders", partitions=1)
+    group = kafka.group("billing")
+    with pytest.raises(BarrierTimeout, match=r"billing has no member tell; there is: nobody\.\n"):
+        group.wait_owner("orders", 0, "tell", timeout=0.01)
+    kafka.puppet("billing", topics=["orders"], client_id="till")
+    with pytest.raises(
+        BarrierTimeout, match=r"no member tell; there is: till \(till-[-0-9a-f]+\)\.\n"
+    ):
+        group.wait_owner("orders", 0, "tell", timeout=0.01)
+    assert group.wait_owner("orders", 0, "till", timeout=0.01).is_leader
+
+
 def test_an_api_that_nobody_has_is_neither_waited_for_nor_found(kafka: Kafka) -> None:
     with pytest.raises(ValueError, match=r"no API called OffsetComit: did you mean OffsetCommit\?"):
         kafka.wait_request("OffsetComit")
