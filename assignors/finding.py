@@ -95,18 +95,18 @@ def _by_path(module_name: str, path: str) -> Assignor:
         found = getattr(found, part, None)
     if found is None:
         raise AssignorNotFound(f"{module_name} has no {path}: {_what_it_has(module)}")
+    return assignor_of(found, f"{module_name}:{path}")
+
+
+def assignor_of(found: object, path: str) -> Assignor:
+    """The object itself, or one of this class; raises NotAnAssignor, which calls it `path`."""
     if isinstance(found, type):
         try:
             found = found()
         except TypeError as unmade:
             raise NotAnAssignor(
-                f"{module_name}:{path} cannot be made without arguments ({unmade}): "
-                "name an object of it"
+                f"{path} cannot be made without arguments ({unmade}): name an object of it"
             ) from unmade
-    return _checked(found, f"{module_name}:{path}")
-
-
-def _checked(found: object, path: str) -> Assignor:
     lacking = [part for part in _PARTS if not hasattr(found, part)]
     if lacking:
         raise NotAnAssignor(

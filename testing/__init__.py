@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from .faults import UnusedFault
     from .findings import DoctorWarning, Unhealthy
     from .kafka import Kafka
+    from .puppets.arriving import PuppetRefused
     from .waiting import BarrierTimeout
     from .where import kafka_for_test
 
@@ -58,6 +59,7 @@ __all__ = [
     "DoctorWarning",
     "Kafka",
     "KafkaContainer",
+    "PuppetRefused",
     "Unhealthy",
     "UnusedFault",
     "kafka_for_test",
@@ -69,6 +71,7 @@ _WHERE = {
     "DoctorWarning": "findings",
     "Kafka": "kafka",
     "KafkaContainer": "container",
+    "PuppetRefused": "puppets.arriving",
     "Unhealthy": "findings",
     "UnusedFault": "faults",
     "kafka_for_test": "where",

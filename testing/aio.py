@@ -10,9 +10,9 @@ A wait that is cancelled is given up, but its thread ends with its timeout only.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
 
 from .group import Group
 from .kafka import Kafka
@@ -52,6 +52,13 @@ class AsyncPuppet(Puppet):
     wait_owned = awaited(Puppet.wait_owned)  # type: ignore[assignment]
 
 
+def _async_puppet(
+    makes: Callable[Concatenate[S, P], Puppet],
+) -> Callable[Concatenate[S, P], Coroutine[Any, Any, AsyncPuppet]]:
+    """The same method `awaited`, of a Kafka that makes these."""
+    return cast("Callable[Concatenate[S, P], Coroutine[Any, Any, AsyncPuppet]]", awaited(makes))
+
+
 class AsyncKafka(Kafka):
     """A Kafka whose waits are awaited, for `async with` and for the fixture `async_kafka`.
 
@@ -59,6 +66,8 @@ class AsyncKafka(Kafka):
 
     wait = awaited(Kafka.wait)  # type: ignore[assignment]
     wait_request = awaited(Kafka.wait_request)  # type: ignore[assignment]
+    puppet = _async_puppet(Kafka.puppet)  # type: ignore[assignment]
+    _puppet_type = AsyncPuppet
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
@@ -68,6 +77,3 @@ class AsyncKafka(Kafka):
 
     def group(self, group_id: str) -> AsyncGroup:
         return AsyncGroup(self, group_id)
-
-    def puppet(self, group: str, topics: Iterable[str] = (), **how: Any) -> AsyncPuppet:
-        return AsyncPuppet(self, self.puppets.add(group, topics, **how))

@@ -77,14 +77,19 @@ class Hold:
         asked = passage.asked
         if asked.api != self._api or self._group_id not in asked.groups:
             return False
-        if self._api == "JoinGroup" and asked.member_id is None and asked.version >= 4:
-            return False  # It only comes for its id (KIP-394): nobody has joined yet.
+        if self._api == "JoinGroup" and _comes_for_its_id(asked):
+            return False  # Nobody has joined yet.
         passage.keep()
         asked.is_held = True
         self._passages.append(passage)
         # It may have been kept elsewhere before, and not come just now.
         self._kafka.changes.tell()
         return True
+
+
+def _comes_for_its_id(asked: Asked) -> bool:
+    """KIP-394. Who has an instance id needs none for that."""
+    return asked.member_id is None and asked.instance_id is None and asked.version >= 4
 
 
 class Loading:
@@ -123,6 +128,13 @@ class Loading:
         groups.load([self._partition])
 
 
+def is_loading(group: "Group") -> bool:
+    """Whether a test lets the group's coordinator load. On the broker's loop."""
+    groups = group.node.groups
+    door = groups.when_read
+    return isinstance(door, _Door) and door.holds(groups.partition_of(group.group_id))
+
+
 class _Door:
     """What a node's partitions pass when they have been read. There is one, however many groups
     are `Loading`: they end in any order, and two may be of one partition."""
@@ -136,6 +148,9 @@ class _Door:
             self._waiting.setdefault(partition, []).append(go)
         else:
             go()
+
+    def holds(self, partition: int) -> bool:
+        return self._held[partition] > 0
 
     def hold(self, partition: int) -> None:
         self._held[partition] += 1

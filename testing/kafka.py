@@ -3,7 +3,7 @@
 import asyncio
 import time
 import warnings
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from itertools import chain
@@ -31,7 +31,7 @@ from .life import HOST, Life
 from .loop_thread import PATIENCE_SECONDS, LoopThread
 from .presets import Preset, with_preset
 from .puppets.all import Puppets
-from .puppets.puppet import Puppet
+from .puppets.puppeteer import Puppeteer
 from .steering import Steering
 from .topic import Topic
 from .waiting import TIMEOUT_SECONDS, BarrierTimeout, Changes
@@ -39,7 +39,7 @@ from .waiting import TIMEOUT_SECONDS, BarrierTimeout, Changes
 T = TypeVar("T")
 
 
-class Kafka(Life):
+class Kafka(Life, Puppeteer):
     """A broker in a thread of this process, on ports of its own, in memory.
 
         with Kafka() as kafka:
@@ -193,11 +193,6 @@ class Kafka(Life):
 
         return [Group(self, name) for name in sorted(self.ask(lambda _broker: names()))]
 
-    def puppet(self, group: str, topics: Iterable[str] = (), **how: Any) -> Puppet:
-        """A scripted member of this group (puppets/), subscribed to `topics`. `how`: as
-        Puppets.add has it: assignor, client_id, instance_id, session_timeout_ms, …"""
-        return Puppet(self, self.puppets.add(group, topics, **how))
-
     def wait_request(
         self,
         api: str,
@@ -249,7 +244,7 @@ class Kafka(Life):
             if left <= 0:
                 raise BarrierTimeout(f"{what} was waited for {timeout:g} s, in vain")
             # Asked once more when time is up: what it looks at may be no doing of the broker.
-            self.until(partial(self._has_changed, seen), left)
+            self.until(partial(self.has_changed, seen), left)
 
     # --- for the parts of the harness, and for whoever needs more than they have
 
@@ -307,6 +302,8 @@ class Kafka(Life):
         """Until nothing is under way in the broker but what waits for a client or for a time."""
         while True:
             await self.puppets.settled()
+            if not self.broker.is_running:
+                return
             idle = asyncio.Event()
             self.broker.node.rounds.when_idle(idle.set)
             if idle.is_set() and not self.timers.is_slicing:
@@ -334,7 +331,7 @@ class Kafka(Life):
             hear=hear,
         )
 
-    def _has_changed(self, seen: int) -> bool:
+    def has_changed(self, seen: int) -> bool:
         return self.changes.count > seen
 
     def _told(self, asked: Asked) -> None:

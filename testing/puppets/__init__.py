@@ -6,6 +6,8 @@
     kafka.clock.advance(minutes=1)
     assert peer.commit("orders", 0, 7) == "UNKNOWN_MEMBER_ID"
 
+    puppeteer  what a test says of a new one
+    arriving   that it has joined when the test gets it, or why it may not
     puppet     what a test holds: the script
     member     how a member of the classic protocol lives: joins, heartbeats, what an error means
     role       what it is a member for

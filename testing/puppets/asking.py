@@ -67,12 +67,18 @@ class Asking:
         self.steps = 0
         """Grows whenever something is under way."""
         self.errors: list[Refusal] = []
+        self.is_waiting = False
+        """Whether `ask` waits for an answer, be it to who coordinates the group."""
 
     async def ask(self, api: str, **fields: Any) -> Any:
         """Returns the answer. Raises Refused, and ConnectionError where it is to be asked again."""
-        if self._link is None:
-            self._link = await self._found(api)
-        return await self._ask_over(self._link, api, fields)
+        self.is_waiting = True
+        try:
+            if self._link is None:
+                self._link = await self._found(api)
+            return await self._ask_over(self._link, api, fields)
+        finally:
+            self.is_waiting = False
 
     async def ask_aside(self, api: str, **fields: Any) -> Any:
         """As `ask`, over a connection of its own: the other may be parked with a JoinGroup. Raises

@@ -71,6 +71,13 @@ class Member:
         return self._life is not None
 
     @property
+    def is_in_or_waits(self) -> bool:
+        """Whether it was in a generation, or has given up, or waits for an answer; otherwise it is
+        about to ask again."""
+        has_joined = self.generation >= 0 or self.failure is not None
+        return has_joined or self.asking.is_waiting
+
+    @property
     def steps(self) -> int:
         """Grows whenever something of it is under way."""
         return self._steps + self.asking.steps
@@ -117,7 +124,8 @@ class Member:
         who = SimpleNamespace(
             member_id=self.member_id, group_instance_id=self.identity.instance_id, reason=reason
         )
-        if self.member_id:
+        # Whose first join is still parked has no id yet; an instance id will do.
+        if self.member_id or (self.identity.instance_id is not None and self.is_present):
             with contextlib.suppress(Refused, OSError):  # they are among its errors
                 await self.asking.ask_aside("LeaveGroup", members=(who,))
         self.vanish()

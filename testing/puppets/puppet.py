@@ -97,7 +97,7 @@ class Puppet:
             role.topics = wanted
             self._member.rejoin()
 
-        self._ask(subscribe)
+        self._do(subscribe)
 
     def commit(
         self,
@@ -118,7 +118,7 @@ class Puppet:
     def slow(self) -> None:
         """From now on it does not rejoin, as a consumer that does not poll; it goes on sending
         heartbeats and believes to own what it owned."""
-        self._ask(lambda: setattr(self._member, "is_slow", True))
+        self._do(lambda: setattr(self._member, "is_slow", True))
 
     def quick(self) -> None:
         """No longer `slow`: what it owes is done at once."""
@@ -127,12 +127,12 @@ class Puppet:
             self._member.is_slow = False
             self._member.nudge()
 
-        self._ask(quick)
+        self._do(quick)
 
     def silence(self) -> None:
         """No heartbeats and no joins, as a process that is paused: a zombie, once its session is
         over. It can still `commit`."""
-        self._ask(self._member.pause)
+        self._do(self._member.pause)
 
     def speak(self) -> None:
         """The end of its silence: it goes on where it was, and is told what it has missed."""
@@ -142,37 +142,64 @@ class Puppet:
                 self._member.nudge()
                 self._member.live()
 
-        self._ask(speak)
+        self._do(speak)
 
     def die(self) -> None:
         """Its process is killed: its connection is gone, and it has not left the group."""
-        self._ask(self._member.vanish)
+        self._do(self._member.vanish)
 
     def leave(self, reason: str | None = None) -> None:
         """Leave the group (LeaveGroup) and end; a static member, too."""
-        self._kafka.run(self._member.leave(reason))
+
+        async def leave() -> None:
+            await self._member.leave(reason)
+            await self._kafka.settled()
+
+        self._kafka.run(leave())
 
     def come_back(self) -> None:
         """A new process, which knows nothing: as a static member it takes its old one's place under
         a new member id, else it is a new member. What still lives is killed first."""
-        self._ask(self._member.reborn)
+        self._do(self._member.reborn)
 
     def close(self) -> None:
         """End as a consumer that is closed: one without instance id leaves the group."""
-        if self.instance_id is None and self._ask(lambda: self._member.is_alive):
+        if self.instance_id is None and self._look(lambda: self._member.is_alive):
             self.leave("the consumer is being closed")  # Java's words
         else:
             self.die()
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         return f"puppet {self.client_id} of {self._member.identity.group_id}"
+
+    def __repr__(self) -> str:
+        # Not asked on the broker's loop: a debugger may want it where that stands still.
+        member = self._member
+        owned = ", ".join(f"{topic}-{index}" for topic, index in sorted(member.role.owned))
+        life = f"{_life_of(member)}, generation {member.generation}"
+        return f"<{self}: {life}, owns {owned or 'nothing'}>"
 
     def _look(self, what: Callable[[], T]) -> T:
         async def look() -> T:
-            await self._kafka.puppets.settled()
+            await self._kafka.settled()
             return what()
 
         return self._kafka.run(look())
 
-    def _ask(self, what: Callable[[], T]) -> T:
-        return self._kafka.ask(lambda _broker: what())
+    def _do(self, what: Callable[[], object]) -> None:
+        """And let what the broker makes of that happen: what a test asks next, of the group or of
+        the history, is as if the member had done so long ago."""
+
+        async def do() -> None:
+            what()
+            await self._kafka.settled()
+
+        self._kafka.run(do())
+
+
+def _life_of(member: Member) -> str:
+    if not member.is_present:
+        return "gone"
+    if not member.is_alive:
+        return "silent"
+    return "slow" if member.is_slow else "alive"

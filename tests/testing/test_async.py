@@ -73,7 +73,7 @@ async def test_every_wait_of_a_broker_a_group_and_a_puppet_is_awaited() -> None:
         group = kafka.group("nobody")
         waits: list[Callable[..., Awaitable[object]]] = [
             getattr(each, name)
-            for each in (kafka, group, kafka.puppet("billing"))
+            for each in (kafka, group, await kafka.puppet("billing"))
             for name in dir(each)
             if name.startswith("wait")
         ]
