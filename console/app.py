@@ -15,6 +15,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from ..testing.faults import UnusedFault
+from ..testing.puppets.arriving import PuppetRefused
 from ..testing.waiting import BarrierTimeout
 from .control import Control
 from .endpoint import Endpoint
@@ -168,7 +169,7 @@ def _status(error: Exception) -> int | None:
     """None: it is ours."""
     if isinstance(error, BarrierTimeout):
         return 408
-    if isinstance(error, UnusedFault):
+    if isinstance(error, UnusedFault | PuppetRefused):
         return 409
     if type(error) is LookupError:  # not a KeyError, which would be ours
         return 404

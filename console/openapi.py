@@ -20,7 +20,7 @@ _STATUSES = {
     404: "there is no such thing",
     405: "this path is not for this method",
     408: "a barrier has waited in vain: the error is the story of what was waited for",
-    409: "a fault has not fired: the error tells what nearly fitted",
+    409: "a fault has not fired, or a puppet may not join: the error tells why",
     413: "the body is too large",
     500: "the harness has failed",
     503: "as many requests wait as may",

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Annotated, Any, Final, Literal
 
-from ..assignors.finding import AssignorNotFound
+from ..assignors.finding import AssignorNotFound, NotAnAssignor
 from ..testing.puppets.puppet import Puppet
 from ..testing.waiting import TIMEOUT_SECONDS
 from .control import Control, found
@@ -29,10 +29,14 @@ def add_puppet(
     instance_id: Name | None = None,
     session_timeout_ms: Count = 45_000,
     rebalance_timeout_ms: Count = 300_000,
+    may_be_refused: bool = False,
+    timeout: Timeout = TIMEOUT_SECONDS,
 ) -> Json:
-    """A member with no process behind it: it joins at once, leads if it is the leader, rejoins,
-    keeps its session. Its `assignor` is one of Kafka's names: range, roundrobin, sticky,
-    cooperative-sticky."""
+    """A member with no process behind it: it leads if it is the leader, rejoins, keeps its session.
+
+    When the answer comes, it has joined, or waits for other members, for the clock, for a hold or a
+    fault. If it is refused, it is 409 with the broker's error, unless it `may_be_refused`.
+    Its `assignor` is one of Kafka's names: range, roundrobin, sticky, cooperative-sticky."""
     try:
         puppet = control.kafka.puppet(
             group,
@@ -42,8 +46,10 @@ def add_puppet(
             instance_id=instance_id,
             session_timeout_ms=session_timeout_ms,
             rebalance_timeout_ms=rebalance_timeout_ms,
+            may_be_refused=may_be_refused,
+            timeout=timeout,
         )
-    except AssignorNotFound as error:
+    except (AssignorNotFound, NotAnAssignor) as error:
         raise ValueError(str(error)) from error
     number = control.number()
     control.puppets[number] = puppet

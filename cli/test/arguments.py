@@ -17,8 +17,9 @@ Ask and steer a broker that was started with `kohort serve --control-port 9093`:
     kohort test advance --seconds 45
     kohort test check-faults
 
-The answer is JSON on standard output. Exit code 0: done; 1: a barrier has waited in vain, or a
-fault has not fired, and standard error has the story; 2: something has to be mended."""
+The answer is JSON on standard output. Exit code 0: done; 1: a barrier has waited in vain, a fault
+has not fired or a puppet may not join, and standard error has the story; 2: something has to be
+mended."""
 
 VARIABLE = "KOHORT_CONTROL"
 
@@ -26,6 +27,7 @@ _WHOLE = "total node_id hold fault partitions partition members generation offse
 _MORE = "limit after count node snapshot puppet session_timeout_ms rebalance_timeout_ms"
 _WHOLE_NUMBERS = {*_WHOLE.split(), *_MORE.split()}
 _NUMBERS = {"timeout", "days", "hours", "minutes", "seconds", "probability"}
+_SWITCHES = {"power", "may_be_refused"}
 _SAID = {
     "values": "values of the records",
     "keys": "their keys: once for each value",
@@ -81,11 +83,12 @@ def pair(text: str) -> tuple[str, str]:
 
 def _add_flag(parser: argparse.ArgumentParser, name: str) -> None:
     # SUPPRESS: what nobody has said is not sent, and null can be.
-    if name == "power":
-        parser.add_argument("--power", default=argparse.SUPPRESS, action="store_true")
+    flag = f"--{name.replace('_', '-')}"
+    if name in _SWITCHES:
+        parser.add_argument(flag, dest=name, default=argparse.SUPPRESS, action="store_true")
         return
     parser.add_argument(
-        f"--{name.replace('_', '-')}",
+        flag,
         dest=name,
         default=argparse.SUPPRESS,
         type=_type(name),

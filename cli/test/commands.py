@@ -103,7 +103,7 @@ COMMANDS: Final = (
     Command(
         *("puppet", "POST", "/groups/{group}/puppets", "add a scripted member"),
         places=("topics",),
-        flags=("assignor", "client_id", "instance_id", *_TIMEOUTS),
+        flags=("assignor", "client_id", "instance_id", *_TIMEOUTS, "may_be_refused", "timeout"),
     ),
     Command("describe-puppet", "GET", "/puppets/{puppet}", "what it believes"),
     Command(

@@ -225,6 +225,20 @@ def test_puppets_share_a_group_and_deviate_as_told(ask: Asker) -> None:
     assert "rnage" in why
 
 
+def test_a_puppet_has_joined_when_the_answer_is_there_or_it_is_told_why_not(ask: Asker) -> None:
+    ask("POST", "/topics/orders", partitions=2)
+    path, how = "/groups/billing/puppets", {"topics": ["orders"], "assignor": "roundrobin"}
+    joined = ask("POST", path, **how).body
+    assert (joined["generation"], len(joined["owned"])) == (1, 2)
+    status, why = ask.refused("POST", path, topics=["orders"], client_id="till")
+    assert status == 409
+    assert why.startswith("puppet till may not join billing: INCONSISTENT_GROUP_PROTOCOL. It offer")
+    refused = ask("POST", path, topics=["orders"], may_be_refused=True).body
+    assert refused["errors"] == [{"api": "JoinGroup", "error": "INCONSISTENT_GROUP_PROTOCOL"}]
+    ask("POST", "/faults", deed="answer", api="JoinGroup", error="NOT_COORDINATOR", times=10**6)
+    assert ask.refused("POST", path, timeout=0.01, **how)[0] == 408
+
+
 def test_nodes_stop_the_broker_crashes_and_goes_back_to_a_snapshot(ask: Asker) -> None:
     up = [node["is_up"] for node in ask("POST", "/nodes/1/stop").body["nodes"]]
     assert up == [False, True]
