@@ -304,11 +304,13 @@ class Kafka(Life, Puppeteer):
             await self.puppets.settled()
             if not self.broker.is_running:
                 return
-            idle = asyncio.Event()
-            self.broker.node.rounds.when_idle(idle.set)
-            if idle.is_set() and not self.timers.is_slicing:
-                return
+            node, idle = self.broker.node, asyncio.Event()
+            node.rounds.when_idle(idle.set)
             await idle.wait()
+            # Whoever was told by the last round, just now perhaps, is about to hear it.
+            is_quiet = await self.puppets.are_quiet()
+            if is_quiet and node.rounds.is_idle and not node.timers.is_slicing:
+                return
 
     def _new_broker(self) -> Broker:
         """Over the disk as it is. One that was there before is over: it is heard no more."""

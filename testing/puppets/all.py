@@ -76,11 +76,15 @@ class Puppets:
 
     async def settled(self) -> None:
         """Until nothing of them is under way but what waits for others, or for a time."""
-        steps = -1
-        while steps != self._steps:
-            steps = self._steps
-            # A request is answered by the next turn but one, and its answer heard in another.
-            await turns(4)
+        while not await self.are_quiet():
+            pass
+
+    async def are_quiet(self) -> bool:
+        """Whether nothing of them goes on for some turns."""
+        steps = self._steps
+        # A request is answered by the next turn but one, and its answer heard in another.
+        await turns(4)
+        return steps == self._steps
 
     @property
     def _steps(self) -> int:
