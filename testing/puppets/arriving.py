@@ -62,6 +62,8 @@ async def _arrived(kafka: "Kafka", member: Member, seconds: float) -> bool:
                     return True
                 await kafka.changes.until(partial(kafka.has_changed, seen), seconds)
     except TimeoutError:
+        if member.generation >= 0:
+            return True  # It has joined; the others find no rest.
         member.vanish()  # Nobody has it in hand.
         return False
 
