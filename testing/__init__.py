@@ -18,6 +18,7 @@ Read kafka.py first: what a test holds in its hand. It is made of
                    what was delivered to whom
     drawing        the history as a picture;  page: the file of a whole run (--kafka-timeline)
     faults         what a test does to requests on their way, and that it must happen
+    filters        which requests a fault is for
     deeds          how that is done;  refusals: the answer of a broker that refuses
     puppets/       scripted members, so that one real consumer is enough
     steering       between the socket and the handlers: sees each request, may keep it

@@ -18,10 +18,10 @@ from ..protocol.messages import response_decoder
 TopicPartition = tuple[str, int]
 
 # How Kafka's messages call a group's id, a topic's name, its partitions, a partition's number.
-_GROUP = ("group_id", "groups", "groups_names", "coordinator_keys", "key")
-_TOPICS = ("topics", "topic_data", "responses")
+GROUP = ("group_id", "groups", "groups_names", "coordinator_keys", "key")
+TOPICS = ("topics", "topic_data", "responses")
 _NAMES = ("name", "topic")
-_PARTITIONS = ("partitions", "partition_indexes", "partition_data", "partition_index")
+PARTITIONS = ("partitions", "partition_indexes", "partition_data", "partition_index")
 _INDEXES = ("partition_index", "partition", "index")
 _APIS = {api.name.lower(): api.name for api in APIS}
 
@@ -75,7 +75,7 @@ class Asked:
         message = self.message
         if self.key == 10 and getattr(message, "key_type", 0) != 0:  # FindCoordinator
             return ()
-        for name in _GROUP:
+        for name in GROUP:
             found = getattr(message, name, None)
             if isinstance(found, str):
                 return (found,)
@@ -92,12 +92,24 @@ class Asked:
         return getattr(self.message, "group_instance_id", None)
 
     @property
+    def members(self) -> tuple[tuple[str | None, str | None], ...]:
+        """Member id and instance id of whom it is about: with LeaveGroup several may go."""
+        leaving = _several(self.message, ("members",)) if self.key == 13 else ()
+        several = tuple((each.member_id or None, each.group_instance_id) for each in leaving)
+        return several or ((self.member_id, self.instance_id),)
+
+    @property
     def generation(self) -> int | None:
         for name in ("generation_id", "generation_id_or_member_epoch"):
             found = getattr(self.message, name, None)
             if found is not None:
                 return int(found)
         return None
+
+    @cached_property
+    def topics(self) -> tuple[str, ...]:
+        """Every topic that it names."""
+        return tuple(dict.fromkeys(name for name, _ in self._topics(self.message)))
 
     @cached_property
     def partitions(self) -> tuple[TopicPartition, ...]:
@@ -130,15 +142,18 @@ class Asked:
     def named(self, message: Any) -> Iterator[tuple[str, Any, int]]:
         """Topic, part and partition for each part of a partition in this request, or in its answer
         (which may name topics by ids)."""
+        for name, topic in self._topics(message):
+            for each in _several(topic, PARTITIONS):
+                if isinstance(each, int):
+                    yield name, each, each
+                else:
+                    index = next(getattr(each, key) for key in _INDEXES if hasattr(each, key))
+                    yield name, each, index
+
+    def _topics(self, message: Any) -> Iterator[tuple[str, Any]]:
         for holder in (message, *_several(message, ("groups",))):
-            for topic in _several(holder, _TOPICS):
-                name = topic if isinstance(topic, str) else self._name(topic)
-                for each in _several(topic, _PARTITIONS):
-                    if isinstance(each, int):
-                        yield name, each, each
-                    else:
-                        index = next(getattr(each, key) for key in _INDEXES if hasattr(each, key))
-                        yield name, each, index
+            for topic in _several(holder, TOPICS):
+                yield topic if isinstance(topic, str) else self._name(topic), topic
 
     def _name(self, topic: Any) -> str:
         for key in _NAMES:

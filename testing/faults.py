@@ -5,14 +5,14 @@ test, which would otherwise have tested nothing, and tells what nearly fitted.
 """
 
 import random
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from ..protocol.apis import APIS
+from ..protocol.apis import APIS, Api
 from ..protocol.errors import ErrorCode
 from . import deeds
 from .asked import Asked, api_named, nearest
 from .deeds import Deed
+from .filters import Where
 from .refusals import can_refuse
 from .steering import Passage
 from .waiting import TIMEOUT_SECONDS, BarrierTimeout
@@ -26,45 +26,6 @@ NEAR_MISSES = 5
 
 class UnusedFault(AssertionError):
     """A fault of the test has not fired as often as it was to."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Where:
-    """Which requests a fault is for. None: any."""
-
-    group: str | None = None
-    member: str | None = None
-    """A member id, or the client id that member ids begin with."""
-    instance_id: str | None = None
-    client_id: str | None = None
-    topic: str | None = None
-    partition: int | None = None
-    node: int | None = None
-
-    def misses(self, asked: Asked) -> list[str]:
-        """In what this request does not fit, in words."""
-        partitions = asked.partitions if self.topic or self.partition is not None else ()
-        checks = (
-            (self.group, self.group in asked.groups, f"group {asked.group}"),
-            (self.member, self._is_of_member(asked), f"member {asked.member_id}"),
-            (self.instance_id, asked.instance_id == self.instance_id, f"{asked.instance_id}"),
-            (self.client_id, asked.client_id == self.client_id, f"client {asked.client_id}"),
-            (self.topic, any(t == self.topic for t, _ in partitions), f"partitions {partitions}"),
-            (self.partition, any(self._is_there(each) for each in partitions), f"{partitions}"),
-            (self.node, asked.node_id == self.node, f"node {asked.node_id}"),
-        )
-        return [said for wanted, fits, said in checks if wanted is not None and not fits]
-
-    def _is_of_member(self, asked: Asked) -> bool:
-        member_id, wanted = asked.member_id or "", self.member or ""
-        return member_id == wanted or member_id.startswith(f"{wanted}-")
-
-    def _is_there(self, partition: tuple[str, int]) -> bool:
-        return partition[1] == self.partition and self.topic in (None, partition[0])
-
-    def __str__(self) -> str:
-        named = ((name, getattr(self, name)) for name in self.__dataclass_fields__)
-        return ", ".join(f"{name} {value}" for name, value in named if value is not None)
 
 
 class Fault:
@@ -94,6 +55,9 @@ class Fault:
         self._near: list[tuple[Asked, list[str]]] = []
         self._since = 0
         self.is_set = True
+
+    def __repr__(self) -> str:
+        return f"<Fault {self.said}>"
 
     def cancel(self) -> None:
         """Do nothing from now on, and do not fail the test for that."""
@@ -142,11 +106,16 @@ class Fault:
         """Whether it has fired less often than it was to: `times`, or at least once."""
         return len(self.fired) < (self.times or 1)
 
-    def tell(self, kafka: "Kafka") -> str:
-        """What it was to do, and what nearly fitted."""
+    @property
+    def said(self) -> str:
+        """What it is to do, and has done, in a line."""
         where = f" ({self.where})" if str(self.where) else ""
         times = "" if self.times in (None, 1) else f" of {self.times} times"
-        lines = [f"{self.api}{where}: {self.what}, fired {len(self.fired)}{times}"]
+        return f"{self.api}{where}: {self.what}, fired {len(self.fired)}{times}"
+
+    def tell(self, kafka: "Kafka") -> str:
+        """What it was to do, and what nearly fitted."""
+        lines = [self.said]
         lines += [f"    nearly: {asked}, but it was {', '.join(why)}" for asked, why in self._near]
         if not self._near and not self.fired:
             came = sorted({each.api for each in kafka.history.requests})
@@ -157,7 +126,10 @@ class Fault:
         return "\n".join(lines)
 
 
-class Faults:
+F_co = TypeVar("F_co", bound=Fault, covariant=True)
+
+
+class Faults(Generic[F_co]):
     """`kafka.faults`. Each method sets one fault and returns it; all take
 
     `group`, `member` (a member id, or the client id it begins with), `instance_id`, `client_id`,
@@ -166,59 +138,63 @@ class Faults:
 
     The first that fits a request has it to itself. One that is set must fire: see `check`."""
 
+    _type: type[Any] = Fault
+
     def __init__(self, kafka: "Kafka") -> None:
         self._kafka = kafka
-        self._set: list[Fault] = []
+        self._set: list[F_co] = []
 
-    def answer(self, api: str, error: str, **how: object) -> Fault:
-        """Answer with an error (`NOT_COORDINATOR`) and do nothing of what is asked."""
+    def answer(self, api: str, error: str | int, **how: object) -> F_co:
+        """Answer with an error (`NOT_COORDINATOR`, or its number) and do nothing of what is
+        asked."""
         code = _error_named(error)
         name = api_named(api)
-        if not can_refuse(*_newest(name)):
+        newest = _api(name)
+        if not can_refuse(newest.key, newest.max_version):
             raise ValueError(f"an answer to {name} has no room for an error")
         return self._add(f"answered with {code.name.upper()}", deeds.answer(code), name, how)
 
-    def delay(self, api: str, *, seconds: float = 0, ms: int = 0, **how: object) -> Fault:
+    def delay(self, api: str, *, seconds: float = 0, ms: int = 0, **how: object) -> F_co:
         """Handle it so much later, by the wall clock; what its client sends after it waits too."""
         total = _ms(seconds, ms)
         return self._add(f"delayed by {total} ms", deeds.delay(total), api, how)
 
-    def delay_answer(self, api: str, *, seconds: float = 0, ms: int = 0, **how: object) -> Fault:
+    def delay_answer(self, api: str, *, seconds: float = 0, ms: int = 0, **how: object) -> F_co:
         """Do what it asks at once, and answer so much later."""
         total = _ms(seconds, ms)
         return self._add(f"answered {total} ms late", deeds.delay_answer(total), api, how)
 
-    def never_answer(self, api: str, **how: object) -> Fault:
+    def never_answer(self, api: str, **how: object) -> F_co:
         """Do nothing and say nothing; the connection stays open."""
         return self._add("never answered", deeds.never_answer, api, how)
 
-    def drop(self, api: str, **how: object) -> Fault:
+    def drop(self, api: str, **how: object) -> F_co:
         """Break the connection and do nothing: outcome unknown, not applied."""
         return self._add("dropped before it was applied", deeds.drop, api, how)
 
-    def lose_answer(self, api: str, **how: object) -> Fault:
+    def lose_answer(self, api: str, **how: object) -> F_co:
         """Do it and break the connection in place of the answer: outcome unknown, applied."""
         return self._add("applied, its answer lost", deeds.lose_answer, api, how)
 
-    def apply_late(self, api: str, *, seconds: float = 0, ms: int = 0, **how: object) -> Fault:
+    def apply_late(self, api: str, *, seconds: float = 0, ms: int = 0, **how: object) -> F_co:
         """Break the connection now and do it so much later: outcome unknown, applied late."""
         total = _ms(seconds, ms)
         return self._add(f"applied {total} ms after the end", deeds.apply_late(total), api, how)
 
-    def close_mid_frame(self, api: str, **how: object) -> Fault:
+    def close_mid_frame(self, api: str, **how: object) -> F_co:
         """Do it, send half of the answer, and close."""
         return self._add("closed in the middle of the answer", deeds.close_mid_frame, api, how)
 
-    def trickle(self, api: str, **how: object) -> Fault:
+    def trickle(self, api: str, **how: object) -> F_co:
         """Answer, and from then on all on that connection, in pieces of one byte."""
         return self._add("answered byte by byte", deeds.trickle, api, how)
 
-    def corrupt(self, api: str, *, seed: int = 0, **how: object) -> Fault:
+    def corrupt(self, api: str, *, seed: int = 0, **how: object) -> F_co:
         """Turn some bits of the answer round, behind its correlation id."""
         return self._add("its answer corrupted", deeds.corrupt(seed), api, how)
 
     @property
-    def all(self) -> list[Fault]:
+    def all(self) -> list[F_co]:
         """Those that are set."""
         return list(self._set)
 
@@ -251,24 +227,23 @@ class Faults:
                 return keeps
         return False
 
-    def _add(self, what: str, deed: Deed, api: str, how: dict[str, object]) -> Fault:
-        fault = _fault(self._kafka, what, deed, api_named(api), **how)  # type: ignore[arg-type]
+    def _add(self, what: str, deed: Deed, api: str, how: dict[str, Any]) -> F_co:
+        name = api_named(api)
+        fault: F_co = self._type(self._kafka, what, deed, name, *_terms(**how))
+        fault.where.check(_api(name), list(self._kafka.broker.addresses))
         self._kafka.ask(lambda _broker: self._set.append(fault))
         return fault
 
 
-def _fault(
-    kafka: "Kafka",
-    what: str,
-    deed: Deed,
-    api: str,
+def _terms(
     *,
     times: int | None = 1,
     nth: int = 1,
     probability: float | None = None,
     seed: int = 0,
-    **where: object,
-) -> Fault:
+    **where: Any,
+) -> tuple[Where, int | None, int, tuple[float, int] | None]:
+    """What a Fault takes besides its deed. Raises TypeError and ValueError."""
     unknown = where.keys() - Where.__dataclass_fields__.keys()
     if unknown:
         known = (*Where.__dataclass_fields__, "nth", "times", "probability", "seed")
@@ -278,7 +253,7 @@ def _fault(
     if probability is not None and not 0 < probability <= 1:
         raise ValueError("probability is above 0 and at most 1")
     chance = None if probability is None else (probability, seed)
-    return Fault(kafka, what, deed, api, Where(**where), times, nth, chance)  # type: ignore[arg-type]
+    return Where(**where), times, nth, chance
 
 
 def _ms(seconds: float, ms: int) -> int:
@@ -288,13 +263,19 @@ def _ms(seconds: float, ms: int) -> int:
     return total
 
 
-def _newest(name: str) -> tuple[int, int]:
-    api = next(api for api in APIS if api.name == name)
-    return api.key, api.max_version
+def _api(name: str) -> Api:
+    return next(api for api in APIS if api.name == name)
 
 
-def _error_named(name: str) -> ErrorCode:
+def _error_named(name: object) -> ErrorCode:
+    """By its name or its number."""
     names = [code.name for code in ErrorCode]
+    if isinstance(name, int) and not isinstance(name, bool):
+        if name not in list(ErrorCode):
+            raise ValueError(f"Kafka has no error of the number {name}")
+        return ErrorCode(name)
+    if not isinstance(name, str):
+        raise TypeError(f"an error is Kafka's name of it, or its number, not {name!r}")
     if name.lower() not in names:
         known = [each.upper() for each in names]
         raise ValueError(f"Kafka has no error called {name}{nearest(name.upper(), known)}")

@@ -3,9 +3,11 @@ fault which does not fire fails its test."""
 
 from collections.abc import Callable
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaException, TopicPartition
+from kohort.protocol.errors import ErrorCode
 from kohort.testing import Kafka, UnusedFault
 from kohort.testing.faults import NEAR_MISSES
 
@@ -149,6 +151,54 @@ def test_chance_is_the_same_in_each_run(kafka: Kafka, committer: Committer) -> N
     assert 0 < len(first) < 20
     assert refused(7) == first
     assert refused(8) != first
+
+
+@pytest.mark.parametrize("error", [16, ErrorCode.not_coordinator, "not_coordinator"])
+def test_an_error_may_be_a_number(kafka: Kafka, error: str | int) -> None:
+    fault = kafka.faults.answer("OffsetCommit", error=error)
+    assert fault.what == "answered with NOT_COORDINATOR"
+    fault.cancel()
+
+
+def test_what_is_no_error_is_not_answered(kafka: Kafka) -> None:
+    with pytest.raises(ValueError, match="no error of the number 1600"):
+        kafka.faults.answer("OffsetCommit", error=1600)
+    with pytest.raises(TypeError, match="Kafka's name of it, or its number, not None"):
+        kafka.faults.answer("OffsetCommit", error=None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("api", "where", "said"),
+    [
+        ("Fetch", {"group": "g"}, r"Fetch says nothing of a group \(group='g'\)"),
+        ("Heartbeat", {"topic": "t"}, "Heartbeat says nothing of a topic"),
+        ("Metadata", {"topic": "t", "partition": 0}, "Metadata says nothing of a partition"),
+        ("ListOffsets", {"member": "m"}, "ListOffsets says nothing of a member"),
+        ("FindCoordinator", {"instance_id": "i"}, "says nothing of a static member"),
+        ("OffsetCommit", {"node": 2}, "there is no node 2; there is: 1"),
+    ],
+)
+def test_a_fault_that_no_request_could_meet_is_refused(
+    kafka: Kafka, api: str, where: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ValueError, match=f"this fault could never fire: .*{said}"):
+        kafka.faults.drop(api, **where)
+    assert kafka.faults.all == []
+
+
+@pytest.mark.parametrize("version", [2, 4])
+def test_a_fault_may_be_for_who_leaves_and_for_a_topic_without_its_partitions(
+    kafka: Kafka, version: int
+) -> None:
+    leaving = {"member_id": "till-1-7c", "group_instance_id": None}
+    how = leaving if version < 3 else {"members": [leaving]}
+    kafka.faults.answer("LeaveGroup", error="UNKNOWN_SERVER_ERROR", member="till-1")
+    kafka.faults.answer("Metadata", error="LEADER_NOT_AVAILABLE", topic="orders")
+    with Raw(kafka) as raw:
+        answer = raw.ask("LeaveGroup", version, group_id="g", **how)
+        assert answer["error_code"] == "unknown_server_error"
+        (topic,) = raw.ask("Metadata", 9, topics=[{"name": "orders"}])["topics"]
+        assert topic["error_code"] == "leader_not_available"
 
 
 def test_a_fault_that_never_fired_tells_what_nearly_fitted(
