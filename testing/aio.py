@@ -3,8 +3,7 @@
 A wait runs in a thread of asyncio's own (`asyncio.to_thread`), so that the consumers of the test
 live on while it lasts, and nothing has to be written twice: a twin is its class with the waits
 `awaited`, typed as they were. What asks or steers stays a plain call: it takes less than a
-millisecond. Waits of smaller things are put into a thread by hand:
-`await asyncio.to_thread(fault.wait)`.
+millisecond. A wait that is not awaited is refused on an event loop (waiting.may_wait).
 
 A wait that is cancelled is given up, but its thread ends with its timeout only.
 """
@@ -14,6 +13,9 @@ from collections.abc import Callable, Coroutine
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
 
+from .choreography import Hold
+from .clock import ClockControl
+from .faults import Fault, Faults
 from .group import Group
 from .kafka import Kafka
 from .puppets.puppet import Puppet
@@ -35,6 +37,12 @@ def awaited(
     return wait
 
 
+class AsyncHold(Hold):
+    """A Hold whose wait is awaited: `with group.hold_joins() as held: await held.wait()`."""
+
+    wait = awaited(Hold.wait)  # type: ignore[assignment]
+
+
 class AsyncGroup(Group):
     """A Group whose waits are awaited: `await kafka.group("billing").wait_stable(members=1)`."""
 
@@ -45,11 +53,35 @@ class AsyncGroup(Group):
     wait_empty = awaited(Group.wait_empty)  # type: ignore[assignment]
     wait_gone = awaited(Group.wait_gone)  # type: ignore[assignment]
 
+    def hold_joins(self) -> AsyncHold:
+        return AsyncHold(self.kafka, "JoinGroup", self.group_id)
+
+    def hold_syncs(self) -> AsyncHold:
+        return AsyncHold(self.kafka, "SyncGroup", self.group_id)
+
 
 class AsyncPuppet(Puppet):
     """A Puppet whose wait is awaited."""
 
     wait_owned = awaited(Puppet.wait_owned)  # type: ignore[assignment]
+
+
+class AsyncFault(Fault):
+    """A Fault whose wait is awaited: `await kafka.faults.drop("OffsetCommit").wait()`."""
+
+    wait = awaited(Fault.wait)  # type: ignore[assignment]
+
+
+class AsyncFaults(Faults[AsyncFault]):
+    """`kafka.faults`."""
+
+    _type = AsyncFault
+
+
+class AsyncClock(ClockControl):
+    """`kafka.clock`."""
+
+    run_until = awaited(ClockControl.run_until)  # type: ignore[assignment]
 
 
 def _async_puppet(
@@ -63,6 +95,11 @@ class AsyncKafka(Kafka):
     """A Kafka whose waits are awaited, for `async with` and for the fixture `async_kafka`.
 
     The condition of `wait` is asked in another thread than the test's."""
+
+    clock: AsyncClock
+    faults: AsyncFaults
+    _clock_type = AsyncClock
+    _faults_type = AsyncFaults
 
     wait = awaited(Kafka.wait)  # type: ignore[assignment]
     wait_request = awaited(Kafka.wait_request)  # type: ignore[assignment]

@@ -7,9 +7,11 @@ expelled, alive or not, and finds out with its next heartbeat, as it would from 
 
 import asyncio
 from collections.abc import Callable
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from ..broker.clock import SystemClock
+from .waiting import BarrierTimeout, may_wait
 
 if TYPE_CHECKING:
     from .kafka import Kafka
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 
 # A month with a puppet is 860,000 heartbeats, which take half a minute of wall time.
 PASSING_SECONDS = 600
+# The story of more groups would hide what a test looks for.
+GROUPS_MAX = 5
 
 
 class VirtualClock:
@@ -86,17 +90,24 @@ class ClockControl:
 
     def advance(
         self,
+        by: timedelta = timedelta(0),
         *,
+        weeks: float = 0,
         days: float = 0,
         hours: float = 0,
         minutes: float = 0,
         seconds: float = 0,
-        ms: int = 0,
+        ms: float = 0,
     ) -> None:
-        """Let so much time pass at once. What falls due on the way does so in its order and at its
-        time, and all that follows from it without a client's doing is done when this returns."""
-        minutes += (days * 24 + hours) * 60
-        total_ms = round((minutes * 60 + seconds) * 1000) + ms
+        """Let so much time pass at once: a timedelta, or as said by name. What falls due on the way
+        does so in its order and at its time, and all that follows from it without a client's doing
+        is done when this returns."""
+        if not isinstance(by, timedelta):
+            raise TypeError(f"{by!r} of what? advance(seconds={by!r}), or a timedelta")
+        by += timedelta(
+            weeks=weeks, days=days, hours=hours, minutes=minutes, seconds=seconds, milliseconds=ms
+        )
+        total_ms = round(by / timedelta(milliseconds=1))
         if total_ms < 0:
             raise ValueError("time does not go back")
         self._kafka.run(self._pass(lambda: None, total_ms), PASSING_SECONDS)
@@ -104,14 +115,25 @@ class ClockControl:
     def run_until(self, condition: Callable[[], object], *, within_days: float = 30) -> None:
         """Jump from one deadline to the next until `condition()` is true.
 
-        `condition` is asked from the broker's thread: it looks at this broker's groups and history,
-        or at plain data of the test, not at anything that waits. Raises AssertionError when nothing
-        is left to fall due, or would not `within_days` from now."""
+        `condition` is asked from the broker's thread, at each deadline: it looks at this broker's
+        groups and history, or at plain data of the test, not at anything that waits. What a client
+        does takes time of its own, for which this does not wait: `advance`, and then a barrier.
+        Raises BarrierTimeout when it is still false `within_days` from now."""
+        may_wait()
         limit_ms = round(within_days * 24 * 3600 * 1000)
         if not self._kafka.run(self._pass(condition, limit_ms), PASSING_SECONDS):
-            raise AssertionError(
-                f"the clock has gone {within_days:g} days ahead, and the condition is still false"
+            raise BarrierTimeout(
+                f"the clock has gone {within_days:g} days ahead, and the condition is still "
+                "false. (What clients do takes wall time: clock.advance(…), then kafka.wait(…).)"
+                + "".join(f"\n{each}" for each in self._told())
             )
+
+    def _told(self) -> list[str]:
+        """What there is now, and when the next thing falls due."""
+        due_ms = self._kafka.ask(lambda _broker: self._kafka.next_deadline_ms())
+        left = "nothing" if due_ms is None else f"something in {(due_ms - self.now_ms) / 1000:g} s"
+        told = [f"Of what groups and puppets do, {left} would fall due next."]
+        return told + [group.explain() for group in self._kafka.groups[:GROUPS_MAX]]
 
     def _moved(self, what: str) -> None:
         history = self._kafka.history

@@ -14,7 +14,7 @@ from .asked import TopicPartition, nearest, partitions_in
 from .choreography import Hold, Loading, evict, expire, rebalance
 from .happened import Commit, Exit, Generation
 from .story import explain, tell
-from .waiting import TIMEOUT_SECONDS, BarrierTimeout
+from .waiting import TIMEOUT_SECONDS, BarrierTimeout, may_wait
 
 if TYPE_CHECKING:
     from .kafka import Kafka
@@ -243,6 +243,7 @@ class Group:
     ) -> T:
         """`check` is asked on the broker's loop after whatever happens there. `place` and `who`:
         what it is about."""
+        may_wait()
         found, story = self.kafka.run(self._until(check, timeout), timeout + TIMEOUT_SECONDS)
         if found is None:
             missing = "" if place is None else self._look(lambda: self._missing(*place, who))

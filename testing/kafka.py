@@ -23,7 +23,7 @@ from .choreography import FastEviction
 from .clock import ClockControl, VirtualClock
 from .disk import Disk
 from .doctor import Doctor
-from .faults import Faults
+from .faults import Fault, Faults
 from .faulty_files import FaultyFiles
 from .group import Group
 from .history import History, matches
@@ -34,7 +34,7 @@ from .puppets.all import Puppets
 from .puppets.puppeteer import Puppeteer
 from .steering import Steering
 from .topic import Topic
-from .waiting import TIMEOUT_SECONDS, BarrierTimeout, Changes
+from .waiting import LOOK_SECONDS, TIMEOUT_SECONDS, BarrierTimeout, Changes, may_wait
 
 T = TypeVar("T")
 
@@ -54,6 +54,12 @@ class Kafka(Life, Puppeteer):
     own. `port`: of the first node, 0 for free ones.
 
     Everything here is called from the test's thread. What is named as a wait takes a `timeout` in
+    # On an event loop they have others (aio.py).
+    _clock_type: type[ClockControl] = ClockControl
+    _faults_type: type[Faults[Any]] = Faults
+    clock: ClockControl
+    faults: Faults[Fault]
+
     seconds of wall time."""
 
     def __init__(
@@ -90,11 +96,11 @@ class Kafka(Life, Puppeteer):
         self._time = clock
         self.history = History(clock.now_ms)
         self.steering = Steering(self._told)
-        self.faults = Faults(self)
+        self.faults = self._faults_type(self)
         self.steering.keepers.append(self.faults.meet)
         if self._evict_disconnected:
             self.steering.keepers.insert(0, FastEviction(self).meet)
-        self.clock = ClockControl(self, clock)
+        self.clock = self._clock_type(self, clock)
         self.puppets = Puppets(self)
         self.doctor = Doctor(self)
         self.disk = Disk(self, files)
@@ -233,8 +239,10 @@ class Kafka(Life, Puppeteer):
         what: str = "its condition",
         timeout: float = TIMEOUT_SECONDS,
     ) -> None:
-        """Until `condition()` is true; it is asked, in this thread, whenever something has happened
-        in the broker. `what` is for the message when it does not become so."""
+        """Until `condition()` is true. It is asked, in this thread, whenever something has happened
+        in the broker, and every 10 ms: it may look at anything. `what` is for the message when it
+        does not become so."""
+        may_wait()
         deadline = time.monotonic() + timeout
         while True:
             seen = self.changes.count
@@ -243,8 +251,7 @@ class Kafka(Life, Puppeteer):
             left = deadline - time.monotonic()
             if left <= 0:
                 raise BarrierTimeout(f"{what} was waited for {timeout:g} s, in vain")
-            # Asked once more when time is up: what it looks at may be no doing of the broker.
-            self.until(partial(self.has_changed, seen), left)
+            self.until(partial(self.has_changed, seen), min(left, LOOK_SECONDS))
 
     # --- for the parts of the harness, and for whoever needs more than they have
 
@@ -265,7 +272,9 @@ class Kafka(Life, Puppeteer):
 
     def until(self, check: Callable[[], T | None], timeout: float) -> T | None:
         """The first answer of `check` that is neither None nor False; None when time is up. It is
-        asked on the broker's loop, whenever something has happened there."""
+        asked on the broker's loop, whenever something has happened there, so it looks at nothing
+        else."""
+        may_wait()
         return self.run(self.changes.until(check, timeout), timeout + PATIENCE_SECONDS)
 
     def change(self, what: Callable[[], object]) -> None:

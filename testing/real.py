@@ -21,7 +21,7 @@ from .kafka import Kafka
 from .life import Life
 from .real_cluster import RealCluster, partitions_of, until
 from .topic import Topic, Values, bytes_of, pairs_of
-from .waiting import TIMEOUT_SECONDS, BarrierTimeout
+from .waiting import TIMEOUT_SECONDS, BarrierTimeout, may_wait
 from .where import skip
 
 T = TypeVar("T")
@@ -113,6 +113,7 @@ class RealKafka(Kafka):
         timeout: float = TIMEOUT_SECONDS,
     ) -> None:
         """Until `condition()` is true; it is asked again and again."""
+        may_wait()
         if not until(lambda: bool(condition()), timeout):
             raise BarrierTimeout(f"{what} was waited for {timeout:g} s, in vain")
 
@@ -185,6 +186,7 @@ class RealGroup(Group):
                 f"{self.group_id} was waited for {timeout:g} s {what}, in vain.\n{self._tell()}"
             )
         return found
+        may_wait()
 
     def _look(self, what: Callable[[], T]) -> T:
         return what()

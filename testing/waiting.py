@@ -9,10 +9,28 @@ T = TypeVar("T")
 # What a barrier waits by default, of wall time: rebalances of real clients take some 50 ms here,
 # and three seconds where one of them has to time out first.
 TIMEOUT_SECONDS = 10.0
+# What a test's own condition looks at may be no doing of the broker, and nobody tells of it then:
+# so often it is asked all the same.
+LOOK_SECONDS = 0.01
 
 
 class BarrierTimeout(AssertionError):
     """What a test waited for did not come; the message tells what was there instead."""
+
+
+def may_wait() -> None:
+    """Raises RuntimeError for a coroutine: a wait would hold up its event loop, and the consumers
+    that live on it, which may well be what it waits for."""
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # no loop runs in this thread
+        return
+    if task is not None:
+        raise RuntimeError(
+            "you are on an event loop, which this wait would hold up with all that runs on it: "
+            "await it, as the fixture async_kafka and AsyncKafka have it, or put it into a thread "
+            "(await asyncio.to_thread(…))"
+        )
 
 
 class Changes:

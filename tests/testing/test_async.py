@@ -67,15 +67,82 @@ async def test_a_wait_in_vain_tells_the_story_of_the_group(async_kafka: AsyncKaf
         await async_kafka.wait(lambda: False, "the moon", timeout=0.01)
 
 
-async def test_every_wait_of_a_broker_a_group_and_a_puppet_is_awaited() -> None:
+async def test_a_condition_may_be_of_the_loop_itself(async_kafka: AsyncKafka) -> None:
+    happened: list[str] = []
+    asked: list[bool] = []
+    asyncio.get_running_loop().call_soon(happened.append, "outside the broker")
+
+    def is_asked_a_third_time() -> bool:
+        asked.append(True)
+        return bool(happened) and len(asked) > 2
+
+    # Nothing happens in the broker. When the time is up it would be asked a second time only.
+    await async_kafka.wait(is_asked_a_third_time, timeout=60)
+
+
+@pytest.mark.clients
+async def test_a_fault_and_a_hold_are_waited_for_while_the_loop_goes_on(
+    async_kafka: AsyncKafka,
+) -> None:
+    async_kafka.topic("orders", partitions=1).produce([b"a"])
+    group = async_kafka.group("billing")
+    async with consuming(async_kafka):
+        await group.wait_stable(members=1)
+        fault = async_kafka.faults.delay("Heartbeat", ms=1)
+        assert await fault.wait() is fault  # this loop's consumer has to send it
+        with group.hold_joins() as held:
+            group.rebalance()
+            (asked,) = await held.wait()
+            assert asked.client_id == "mine"
+        await group.wait_generation(2)
+
+
+async def test_time_passes_until_something_is_so(async_kafka: AsyncKafka) -> None:
+    async_kafka.topic("orders", partitions=1)
+    puppet = async_kafka.puppet("billing", topics=["orders"])
+    await puppet.wait_owned()
+    puppet.silence()
+    await async_kafka.clock.run_until(lambda: async_kafka.group("billing").state == "Empty")
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [
+        lambda kafka: kafka.wait(lambda: True),
+        lambda kafka: kafka.wait_request("Heartbeat"),
+        lambda kafka: kafka.group("billing").wait_gone(),
+        lambda kafka: kafka.group("billing").hold_joins().wait(0),
+        lambda kafka: kafka.faults.drop("Heartbeat", times=None).wait(0),
+        lambda kafka: kafka.puppet("billing").wait_owned(0),
+        lambda kafka: kafka.clock.run_until(lambda: True),
+    ],
+)
+async def test_a_wait_that_would_hold_up_the_loop_is_refused(
+    wait: Callable[[Kafka], object],
+) -> None:
+    """Whether or not it would have to wait: a test shall not depend on that."""
+    kafka = await asyncio.to_thread(Kafka().start)
+    try:
+        with pytest.raises(RuntimeError, match="you are on an event loop"):
+            wait(kafka)
+        kafka.faults.clear()
+    finally:
+        await asyncio.to_thread(kafka.stop)
+
+
+async def test_every_wait_of_what_an_async_broker_gives_is_awaited() -> None:
     async with AsyncExitStack() as stack:
         kafka = await stack.enter_async_context(AsyncKafka())
         group = kafka.group("nobody")
+        fault = kafka.faults.drop("OffsetCommit")
+        fault.cancel()
+        parts = (kafka, group, await kafka.puppet("billing"), fault, kafka.clock)
+        holds = [stack.enter_context(hold()) for hold in (group.hold_joins, group.hold_syncs)]
         waits: list[Callable[..., Awaitable[object]]] = [
             getattr(each, name)
-            for each in (kafka, group, await kafka.puppet("billing"))
+            for each in (*parts, *holds)
             for name in dir(each)
-            if name.startswith("wait")
+            if name.startswith(("wait", "run_until"))
         ]
-        assert len(waits) >= 9
+        assert len(waits) >= 13
         assert [wait.__name__ for wait in waits if not asyncio.iscoroutinefunction(wait)] == []
