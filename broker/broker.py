@@ -155,7 +155,8 @@ class Broker:
     @property
     def cluster(self) -> Cluster:
         """The running nodes. Only between `start` and `stop`."""
-        assert self._cluster is not None, "the broker is not running"
+        if self._cluster is None:
+            raise RuntimeError("the broker is not running")
         return self._cluster
 
     @property

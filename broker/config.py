@@ -89,14 +89,9 @@ class BrokerConfig(Settings):
 
     def warnings(self) -> Iterator[str]:
         """One sentence per thing worth telling: misspelt keys, settings that change nothing."""
-        idle = []
-        for key, _, origin in self._strangers.values():
-            if key.startswith(WITHOUT_EFFECT_PREFIXES):
-                idle.append(key)
-                continue
-            near = difflib.get_close_matches(key, BROKER_KEYS, n=1, cutoff=0.8)
-            hint = f": did you mean {near[0]}?" if near else "; it is ignored."
-            yield f"{key} (from {origin}) is no key that kohort or Kafka's brokers know{hint}"
+        for sentence in self.unknown():
+            yield sentence if sentence.endswith("?") else f"{sentence[:-1]}; it is ignored."
+        idle = [key for key in self._strangers if key.startswith(WITHOUT_EFFECT_PREFIXES)]
         if idle:
             yield f"Taken without effect, kohort has no such part: {', '.join(sorted(idle))}."
         if self.data_dir is not None:
@@ -108,6 +103,14 @@ class BrokerConfig(Settings):
                     f"{key}={text} (from {origin}) is not used: "
                     "durability none keeps everything in memory."
                 )
+
+    def unknown(self) -> Iterator[str]:
+        """One sentence per key that is neither ours nor of a part of Kafka that kohort has not."""
+        for key, _, origin in self._strangers.values():
+            if not key.startswith(WITHOUT_EFFECT_PREFIXES):
+                near = difflib.get_close_matches(key, BROKER_KEYS, n=1, cutoff=0.8)
+                hint = f": did you mean {near[0]}?" if near else "."
+                yield f"{key} (from {origin}) is no key that kohort or Kafka's brokers know{hint}"
 
     def _take(self, given: Iterable[Given]) -> None:
         for item in given:

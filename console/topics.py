@@ -80,9 +80,7 @@ def records(
     UTF-8 are shown as \\xff."""
     there = _there(control, topic)
     indexes = range(there.partitions) if partition is None else (partition,)
-    each = (
-        of_record(index, record, encoding) for index in indexes for record in there.records(index)
-    )
+    each = (of_record(record, encoding) for index in indexes for record in there.records(index))
     return {"records": list(islice(each, limit))}
 
 

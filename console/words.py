@@ -7,13 +7,13 @@ from dataclasses import asdict
 from typing import Any, Literal
 
 from ..broker.events import line_of
-from ..log.records import Record
 from ..testing.asked import Asked
 from ..testing.choreography import Hold
 from ..testing.faults import Fault
 from ..testing.group import Group, Member
 from ..testing.happened import Generation, Heard
 from ..testing.puppets.puppet import Puppet
+from ..testing.topic import StoredRecord
 
 Json = dict[str, Any]
 Encoding = Literal["text", "base64"]
@@ -35,9 +35,9 @@ def text_of(value: bytes | None, encoding: Encoding) -> str | None:
     return value.decode(errors="backslashreplace")
 
 
-def of_record(partition: int, record: Record, encoding: Encoding) -> Json:
+def of_record(record: StoredRecord, encoding: Encoding) -> Json:
     return {
-        "partition": partition,
+        "partition": record.partition,
         "offset": record.offset,
         "timestamp_ms": record.timestamp,
         "key": text_of(record.key, encoding),

@@ -79,6 +79,10 @@ _WHERE = {
 }
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def __getattr__(name: str) -> Any:
     # Imported when it is asked for: pytest loads the plugin, and this folder with it, at its start.
     if name not in _WHERE:

@@ -10,9 +10,11 @@ It takes what that class takes (testcontainers-python 4: modules/kafka, core/con
 commands changes nothing. `container.kafka` is what that class cannot give: the broker to steer.
 """
 
+import warnings
 from collections.abc import Mapping
 from typing import Any, Self
 
+from ..broker.config import BrokerConfig
 from ..broker.config_sources import from_environment
 from .kafka import Kafka
 from .life import HOST
@@ -46,7 +48,10 @@ class KafkaContainer:
 
     def start(self, timeout: float = 30) -> Self:  # noqa: ARG002
         """When this returns, clients can connect."""
-        self._kafka = Kafka(config=_settings(self.env)).start()
+        config = BrokerConfig(_settings(self.env))
+        for sentence in config.warnings():  # of what only the container's other scripts know, too
+            warnings.warn(sentence, stacklevel=2)
+        self._kafka = Kafka(config=config).start()
         return self
 
     def stop(self, force: bool = True, delete_volume: bool = True) -> None:  # noqa: ARG002
@@ -57,7 +62,8 @@ class KafkaContainer:
     @property
     def kafka(self) -> Kafka:
         """The broker, to be asked and steered. Only between `start` and `stop`."""
-        assert self._kafka is not None, "start it first: with KafkaContainer() as container"
+        if self._kafka is None:
+            raise RuntimeError("start it first: with KafkaContainer() as container")
         return self._kafka
 
     def get_bootstrap_server(self) -> str:

@@ -3,7 +3,7 @@
 import asyncio
 import time
 import warnings
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import ExitStack
 from functools import partial
 from itertools import chain
@@ -16,8 +16,6 @@ from ..broker.groups.voice import Event
 from ..broker.timers import Timers
 from ..log.rounds import Durability
 from ..protocol.profiles import NEWEST
-from ..topics.admin import NewTopic, check_new_topic, plan_topic
-from ..topics.errors import Refused
 from .asked import Asked, api_named
 from .choreography import FastEviction
 from .clock import ClockControl, VirtualClock
@@ -29,7 +27,7 @@ from .group import Group
 from .history import History, matches
 from .life import HOST, Life
 from .loop_thread import PATIENCE_SECONDS, LoopThread
-from .presets import Preset, with_preset
+from .presets import Config, Preset, check_durability, new_config, texts_of, with_preset
 from .puppets.all import Puppets
 from .puppets.puppeteer import Puppeteer
 from .steering import Steering
@@ -47,20 +45,20 @@ class Kafka(Life, Puppeteer):
 
     `preset`: `instant` lets no rebalance wait for latecomers, `kafka` has Kafka's own times;
     `profile`: whose API versions it serves: `kafka-2.8`, `kafka-3.9`, `kafka-4.x`;
-    `config` are Kafka's keys (docs/configuration.md) and win over it; or all settings, nodes
-    and profile with them. `evict_disconnected`: a member whose connection dies is out at once, not
-    after its session timeout. `durability`: when the disk (`kafka.disk`, in memory) is synced, as
-    in `kohort serve --durability`. `loop`: a thread to share with others; without one it has its
-    own. `port`: of the first node, 0 for free ones.
+    `config` are Kafka's keys (docs/configuration.md) and win over it: texts, numbers, bools; or all
+    settings, nodes and profile with them. `evict_disconnected`: a member whose connection dies is
+    out at once, not after its session timeout. `durability`: when the disk (`kafka.disk`, in
+    memory) is synced, as in `kohort serve --durability`. `loop`: a thread to share with others;
+    without one it has its own. `port`: of the first node, 0 for free ones.
 
     Everything here is called from the test's thread. What is named as a wait takes a `timeout` in
+    seconds of wall time."""
+
     # On an event loop they have others (aio.py).
     _clock_type: type[ClockControl] = ClockControl
     _faults_type: type[Faults[Any]] = Faults
     clock: ClockControl
     faults: Faults[Fault]
-
-    seconds of wall time."""
 
     def __init__(
         self,
@@ -68,7 +66,7 @@ class Kafka(Life, Puppeteer):
         nodes: int = 1,
         preset: Preset = "instant",
         profile: str = NEWEST,
-        config: Mapping[str, str] | BrokerConfig | None = None,
+        config: Config | BrokerConfig | None = None,
         evict_disconnected: bool = False,
         durability: Durability = "none",
         loop: LoopThread | None = None,
@@ -76,12 +74,11 @@ class Kafka(Life, Puppeteer):
         port: int = 0,
     ) -> None:
         if not isinstance(config, BrokerConfig):
-            config = BrokerConfig(
-                {"kohort.nodes": str(nodes), "kohort.profile": profile, **(config or {})}
-            )
-            for sentence in config.warnings():  # of keys that nobody knows, or that change nothing
+            config = new_config(nodes, profile, config or {})
+            for sentence in config.warnings():  # of keys that change nothing
                 warnings.warn(sentence, stacklevel=2)
         self._config = with_preset(config, preset)
+        check_durability(durability)
         self._evict_disconnected = evict_disconnected
         self._loop = loop
         self._durability = durability
@@ -106,6 +103,9 @@ class Kafka(Life, Puppeteer):
         self.disk = Disk(self, files)
         self.broker = self._new_broker()
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} at {self.bootstrap_servers or 'no address yet'}>"
+
     def __enter__(self) -> Self:
         self.start()
         return self
@@ -119,6 +119,8 @@ class Kafka(Life, Puppeteer):
 
     def start(self) -> Self:
         """When this returns, clients can connect."""
+        if self.broker.is_running:
+            raise RuntimeError(f"{self} is started already, as `with` and the fixtures have it")
         with ExitStack() as closing:
             if self._loop is None:
                 self._loop = closing.enter_context(LoopThread())
@@ -154,32 +156,15 @@ class Kafka(Life, Puppeteer):
         return ",".join(f"{host}:{port}" for host, port in self.broker.addresses.values())
 
     def topic(
-        self, name: str, partitions: int | None = None, config: Mapping[str, str] | None = None
+        self, name: str, partitions: int | None = None, config: Config | None = None
     ) -> Topic:
         """The topic, made if it is not there: with so many partitions (num.partitions) and these
         of Kafka's topic configs. Raises ValueError for what Kafka would refuse, and for a topic
         that is there with another number of partitions."""
 
-        def make() -> None:
-            topics = self.broker.node.topics
-            found = topics.get(name)
-            if found is not None:
-                if partitions not in (None, len(found.partitions)):
-                    raise ValueError(
-                        f"topic {name} has {len(found.partitions)} partitions, not {partitions}"
-                    )
-                return
-            check_new_topic(topics, name)
-            count = -1 if partitions is None else partitions
-            planned = plan_topic(topics, NewTopic(name, count, -1, [], dict(config or {})))
-            topics.create(name, planned.partitions, planned.overrides)
-
-        try:
-            self.change(make)
-        except Refused as error:
-            why = "" if error.message is None else f": {error.message}"
-            raise ValueError(f"topic {name}: {error.error.name.upper()}{why}") from error
-        return Topic(self, name)
+        topic = Topic(self, name)
+        topic.make(partitions, texts_of(config or {}))
+        return topic
 
     def group(self, group_id: str) -> Group:
         """The group, which need not exist yet."""
@@ -257,18 +242,17 @@ class Kafka(Life, Puppeteer):
 
     def run(self, awaitable: Coroutine[Any, Any, T], seconds: float = PATIENCE_SECONDS) -> T:
         """Await something on the broker's loop."""
-        assert self._loop is not None, "start it first: with Kafka() as kafka"
-        return self._loop.run(awaitable, seconds)
+        if self._loop is None:
+            awaitable.close()
+        return self._there.run(awaitable, seconds)
 
     def ask(self, what: Callable[[Broker], T]) -> T:
         """What this says of the broker, or does to it, on its loop."""
-        assert self._loop is not None, "start it first: with Kafka() as kafka"
-        return self._loop.ask(lambda: what(self.broker))
+        return self._there.ask(lambda: what(self.broker))
 
     def soon(self, what: Callable[[], object]) -> None:
         """Do it on the broker's loop, before whatever is asked after it, without waiting."""
-        assert self._loop is not None, "start it first: with Kafka() as kafka"
-        self._loop.soon(what)
+        self._there.soon(what)
 
     def until(self, check: Callable[[], T | None], timeout: float) -> T | None:
         """The first answer of `check` that is neither None nor False; None when time is up. It is
@@ -289,6 +273,12 @@ class Kafka(Life, Puppeteer):
         error = self.run(changed())
         if error is not None:
             raise error
+
+    @property
+    def _there(self) -> LoopThread:
+        if self._loop is None:
+            raise RuntimeError("start it first: with Kafka() as kafka")
+        return self._loop
 
     @property
     def timers(self) -> Timers:

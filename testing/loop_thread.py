@@ -31,7 +31,12 @@ class LoopThread:
 
     def run(self, awaitable: Coroutine[Any, Any, T], seconds: float = PATIENCE_SECONDS) -> T:
         """Await it on the loop."""
-        assert threading.current_thread() is not self._thread, "the loop cannot wait for itself"
+        if threading.current_thread() is self._thread:
+            awaitable.close()
+            raise RuntimeError(
+                "the broker's own thread cannot wait for the broker: what is called there, as the "
+                "condition of run_until, may ask for what is, and do nothing"
+            )
         awaited = asyncio.run_coroutine_threadsafe(awaitable, self._loop)
         try:
             return awaited.result(seconds)

@@ -13,14 +13,14 @@ from collections.abc import Callable, Coroutine, Mapping
 from itertools import cycle
 from typing import Any, NoReturn, Self, TypeVar
 
-from ..log.records import Record
 from .aio import AsyncGroup, AsyncKafka, awaited
 from .asked import TopicPartition
 from .group import Group, Member
 from .kafka import Kafka
 from .life import Life
+from .presets import Config, texts_of
 from .real_cluster import RealCluster, partitions_of, until
-from .topic import Topic, Values, bytes_of, pairs_of
+from .topic import Headers, StoredRecord, Topic, Values, new_records
 from .waiting import TIMEOUT_SECONDS, BarrierTimeout, may_wait
 from .where import skip
 
@@ -78,7 +78,7 @@ class RealKafka(Kafka):
         return self._servers
 
     def topic(
-        self, name: str, partitions: int | None = None, config: Mapping[str, str] | None = None
+        self, name: str, partitions: int | None = None, config: Config | None = None
     ) -> "RealTopic":
         if name in self._topics_before:
             raise ValueError(_there_before(f"topic {name}"))
@@ -88,7 +88,7 @@ class RealKafka(Kafka):
             if partitions not in (None, found):
                 raise ValueError(f"topic {name} has {found} partitions, not {partitions}")
         else:
-            self.cluster.create_topic(name, partitions, config or {})
+            self.cluster.create_topic(name, partitions, texts_of(config or {}))
         self._topics.add(name)
         return topic
 
@@ -146,13 +146,19 @@ class RealTopic(Topic):
     def partitions(self) -> int:
         return self._kafka.cluster.partitions(self.name)
 
-    def produce(self, values: Values, *, partition: int | None = None) -> list[tuple[int, int]]:
-        pairs = pairs_of(values)
+    def produce(
+        self,
+        values: Values,
+        *,
+        partition: int | None = None,
+        headers: Headers = (),
+        timestamp_ms: int | None = None,
+    ) -> list[tuple[int, int]]:
+        wanted = new_records(values, headers, timestamp_ms)
         turn = cycle(range(self.partitions) if partition is None else (partition,))
-        records = ((bytes_of(k), bytes_of(v), next(turn)) for k, v in pairs)
-        return self._kafka.cluster.produce(self.name, records)
+        return self._kafka.cluster.produce(self.name, [(each, next(turn)) for each in wanted])
 
-    def records(self, partition: int | None = None) -> list[Record]:
+    def records(self, partition: int | None = None) -> list[StoredRecord]:
         indexes = range(self.partitions) if partition is None else (partition,)
         return self._kafka.cluster.records(self.name, indexes)
 
@@ -180,13 +186,13 @@ class RealGroup(Group):
         place: TopicPartition | None = None,  # noqa: ARG002
         who: str | None = None,  # noqa: ARG002
     ) -> T:
+        may_wait()
         found = until(check, timeout)
         if found is None:
             raise BarrierTimeout(
                 f"{self.group_id} was waited for {timeout:g} s {what}, in vain.\n{self._tell()}"
             )
         return found
-        may_wait()
 
     def _look(self, what: Callable[[], T]) -> T:
         return what()

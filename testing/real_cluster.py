@@ -19,8 +19,8 @@ except ImportError as error:
     complaint = "tests on a real cluster need kafka-python 3: pip install 'kafka-python>=3'"
     raise ImportError(complaint) from error
 
-from ..log.records import Record
 from .described import describe_error
+from .topic import StoredRecord, Wanted
 
 T = TypeVar("T")
 
@@ -85,22 +85,29 @@ class RealCluster:
             self._admin.delete_topics(sorted(going))
             until(lambda: not going & self.topics(), PATIENCE_SECONDS)
 
-    def produce(self, topic: str, records: Iterable[tuple[Any, Any, int]]) -> list[tuple[int, int]]:
-        """(key, value, partition) of each -> (partition, offset) of each."""
+    def produce(self, topic: str, records: Iterable[tuple[Wanted, int]]) -> list[tuple[int, int]]:
+        """Each to its partition -> (partition, offset) of each."""
         if self._producer is None:
             self._producer = _PRODUCER(bootstrap_servers=self._servers, acks="all")
             # What is under way when a test has failed need not arrive any more.
             self._closing.callback(partial(self._producer.close, timeout=0))
         sent = [
-            self._producer.send(topic, key=key, value=value, partition=partition)
-            for key, value, partition in records
+            self._producer.send(
+                topic,
+                key=each.key,
+                value=each.value,
+                headers=list(each.headers),
+                partition=partition,
+                timestamp_ms=each.timestamp_ms,
+            )
+            for each, partition in records
         ]
         self._producer.flush()
         return [(done.partition, done.offset) for done in (each.get() for each in sent)]
 
-    def records(self, topic: str, partitions: Iterable[int]) -> list[Record]:
+    def records(self, topic: str, partitions: Iterable[int]) -> list[StoredRecord]:
         """All that is there now, one partition after the other."""
-        found: list[Record] = []
+        found: list[StoredRecord] = []
         with self._consumer() as consumer:
             for place in (TopicPartition(topic, index) for index in partitions):
                 end = consumer.end_offsets([place])[place]
@@ -203,5 +210,6 @@ def partitions_of(member: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
             yield topic["topic"], index
 
 
-def _record(each: Any) -> Record:
-    return Record(each.offset, each.timestamp, each.key, each.value, tuple(each.headers))
+def _record(each: Any) -> StoredRecord:
+    headers = tuple(each.headers)
+    return StoredRecord(each.offset, each.timestamp, each.key, each.value, headers, each.partition)

@@ -1,7 +1,11 @@
 """What a test does first: topics, groups, waiting, the clock, and what it is told when it fails."""
 
+import re
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
 
+import kohort.testing
 import pytest
 from kohort.testing import BarrierTimeout, Kafka
 from kohort.testing.clock import turns
@@ -75,7 +79,7 @@ def test_what_has_come_true_when_time_is_up_has_come_true(kafka: Kafka) -> None:
 def test_a_broker_that_a_test_has_stopped_can_be_stopped_again_and_says_so_when_asked() -> None:
     with Kafka() as kafka:
         kafka.stop()
-        with pytest.raises(AssertionError, match="start it first"):
+        with pytest.raises(RuntimeError, match="start it first"):
             _ = kafka.group("billing").state
 
 
@@ -117,9 +121,118 @@ def test_what_is_no_list_of_bytes_is_not_produced(kafka: Kafka) -> None:
     assert orders.records() == []
 
 
-def test_a_key_that_no_broker_knows_is_warned_of() -> None:
-    with pytest.warns(UserWarning, match=r"no key that kohort .*: did you mean group.max.size\?"):
+def test_headers_time_and_partition_of_a_record_are_told(kafka: Kafka) -> None:
+    orders = kafka.topic("orders", partitions=2)
+    kafka.clock.freeze()
+    orders.produce([("a", "tea")], headers={"trace": "7"}, timestamp_ms=1_000)
+    orders.produce(["cake"], partition=1, headers=[("x", b"1"), ("x", None)])
+    assert orders.records() == [
+        (0, 1_000, b"a", b"tea", (("trace", b"7"),), 0),
+        (0, kafka.clock.now_ms, None, b"cake", (("x", b"1"), ("x", None)), 1),
+    ]
+    assert orders.records(1)[0].partition == 1
+
+
+@pytest.mark.parametrize(
+    ("values", "how", "said"),
+    [
+        (
+            [("a", "tea", "7")],
+            {},
+            r"a record is a value or \(key, value\), not \('a', 'tea', '7'\)",
+        ),
+        ({"a": "tea"}, {}, r"a list of values, not one: produce\(\[\('a', 'tea'\)\]\)"),
+        (5, {}, r"a list of values, not one: produce\(\[5\]\)"),
+        (["tea"], {"headers": {"trace": 7}}, "bytes, str or None, not 7"),
+        (["tea"], {"headers": ["trace"]}, r"headers are \{name: value\} or .* not 'trace'"),
+        (["tea"], {"timestamp_ms": 0.5}, "timestamp_ms is a whole number of milliseconds, not 0.5"),
+    ],
+)
+def test_what_has_not_the_shape_of_records_is_told(
+    kafka: Kafka, values: Any, how: dict[str, Any], said: str
+) -> None:
+    orders = kafka.topic("orders", partitions=1)
+    with pytest.raises(TypeError, match=said):
+        orders.produce(values, **how)
+    assert orders.records() == []
+
+
+def test_a_record_that_the_broker_would_refuse_is_refused_in_its_words(kafka: Kafka) -> None:
+    prices = kafka.topic("prices", partitions=1, config={"cleanup.policy": "compact"})
+    with pytest.raises(ValueError, match="topic prices: INVALID_RECORD: Compacted topic cannot"):
+        prices.produce(["tea"])
+
+
+def test_a_key_that_no_broker_knows_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"no key that kohort .*: did you mean group.max.size\?"):
         Kafka(config={"group.max.sise": "2"})
+    with pytest.warns(UserWarning, match="kohort has no such part: sasl.enabled.mechanisms"):
+        Kafka(config={"sasl.enabled.mechanisms": "PLAIN"})
+
+
+def test_numbers_and_bools_are_settings() -> None:
+    config = {"group.max.size": 2, "auto.create.topics.enable": False, "num.partitions": 3.0}
+    with Kafka(config=config) as kafka:
+        topic = kafka.topic("orders", config={"retention.ms": 1, "preallocate": True})
+        assert topic.partitions == 3
+        texts = kafka.ask(lambda broker: [broker.config.text(key) for key in config])
+        assert texts == ["2", "false", "3"]
+        overrides = kafka.ask(lambda broker: broker.node.topics.get("orders").overrides)
+        assert overrides == {"retention.ms": "1", "preallocate": "true"}
+    with pytest.raises(TypeError, match=r"group\.max\.size is None: a setting is a text, a number"):
+        Kafka(config={"group.max.size": None})  # type: ignore[dict-item]
+
+
+def test_a_durability_that_is_none_is_refused() -> None:
+    with pytest.raises(ValueError, match="no durability sync; there is: fsync, os, none"):
+        Kafka(durability="sync")  # type: ignore[arg-type]
+
+
+def test_a_broker_is_started_once(kafka: Kafka) -> None:
+    with pytest.raises(RuntimeError, match="is started already, as `with` and the fixtures"):
+        kafka.start()
+    assert kafka.group("billing").state == "Dead"
+
+
+def test_what_a_test_holds_says_what_it_is(kafka: Kafka) -> None:
+    at = f"<Kafka at {kafka.bootstrap_servers}>"
+    fault = kafka.faults.drop("OffsetCommit", group="g", times=2)
+    assert repr(fault) == (
+        "<Fault OffsetCommit (group g): dropped before it was applied, fired 0 of 2 times>"
+    )
+    fault.cancel()
+    assert repr(kafka) == at
+    assert repr(kafka.topic("orders")) == f"<Topic orders of {at}>"
+    assert "Kafka" in dir(kohort.testing)
+
+
+def test_the_clock_takes_what_dates_are_made_of(kafka: Kafka) -> None:
+    kafka.clock.freeze()
+    before = kafka.clock.now_ms
+    kafka.clock.advance(timedelta(days=1), weeks=1, ms=5)
+    assert kafka.clock.now_ms - before == 8 * 24 * 3600 * 1000 + 5
+    with pytest.raises(TypeError, match=r"advance\(seconds=5\)"):
+        kafka.clock.advance(5)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="time does not go back"):
+        kafka.clock.advance(-timedelta(days=1))
+
+
+def test_time_that_passes_in_vain_tells_what_there_was_and_what_is_next(kafka: Kafka) -> None:
+    kafka.topic("orders", partitions=1)
+    kafka.puppet("billing", topics=["orders"]).wait_owned()
+    kafka.clock.freeze()
+    with pytest.raises(BarrierTimeout) as raised:
+        kafka.clock.run_until(lambda: False, within_days=0.01)
+    first, due, group = str(raised.value).splitlines()
+    assert first.startswith("the clock has gone 0.01 days ahead, and the condition is still false")
+    assert re.fullmatch(r"Of what .*, something in [\d.]+ s would fall due next\.", due)
+    assert group.startswith("billing is Stable in generation 1 with 1 member")
+
+
+def test_a_condition_that_waits_for_the_broker_in_its_own_thread_is_told(kafka: Kafka) -> None:
+    puppet = kafka.puppet("billing", topics=["orders"])
+    with pytest.raises(RuntimeError, match="the broker's own thread cannot wait for the broker"):
+        kafka.clock.run_until(lambda: puppet.owned)
 
 
 def test_nothing_is_left_of_a_broker_that_was_reset(kafka: Kafka) -> None:

@@ -76,5 +76,12 @@ def test_a_container_that_is_started_and_stopped_by_hand_can_be_started_again() 
         assert container.start(timeout=60).get_bootstrap_server().startswith("127.0.0.1:")
         container.stop(force=True)
     assert threading.active_count() == before
-    with pytest.raises(AssertionError, match="start it first"):
+    with pytest.raises(RuntimeError, match="start it first"):
         container.get_bootstrap_server()
+
+
+def test_a_variable_that_only_the_scripts_of_an_image_know_is_no_error() -> None:
+    container = KafkaContainer().with_env("KAFKA_CREATE_TOPICS", "orders:1:1")
+    with pytest.warns(UserWarning, match=r"create.topics .from code. is no key .* it is ignored"):
+        container.start()
+    container.stop()
