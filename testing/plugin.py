@@ -29,6 +29,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     settings.add_marker(config)
+    settings.check_options(config)
     path = settings.timeline_of(config)
     if path is not None and not hasattr(config, "workerinput"):  # which xdist's workers have
         from .page import TimelinePage

@@ -1,7 +1,7 @@
 """How the brokers of a test are set up: the options of the command line win over the ini file, and
 the marker of the test over both.
 
-    @pytest.mark.kafka(nodes=3, config={"group.max.size": "2"})
+    @pytest.mark.kafka(nodes=3, config={"group.max.size": 2})
 
 takes what Kafka() takes. Imports nothing of the broker: pytest starts with it.
 """
@@ -17,6 +17,17 @@ PLAIN: Final = {
     "profile": "the Kafka whose versions of APIs they serve: kafka-2.8, kafka-3.9 or kafka-4.x",
 }
 """What is one word: `--kafka-preset`, `kafka_preset` in the ini file."""
+ARGUMENTS: Final = (
+    "nodes",
+    "preset",
+    "profile",
+    "config",
+    "evict_disconnected",
+    "durability",
+    "host",
+    "port",
+)
+"""What the marker takes: the arguments of Kafka(), but for its loop."""
 DOCTOR: Final = ("warn", "error", "off")
 DOCTOR_HELP: Final = (
     "what comes of what consumers do wrong (findings.py): a warning (the default), a failure of "
@@ -48,6 +59,22 @@ def add_marker(config: pytest.Config) -> None:
     )
 
 
+def check_options(config: pytest.Config) -> None:
+    """Raises UsageError for what no broker could be made of: once, not for each test."""
+    doctor_of(config)
+    given = _of_options(config)
+    if given == {"config": {}}:
+        return  # and nothing of the broker is imported
+    from ..protocol.profiles import NEWEST
+    from .presets import new_config, with_preset
+
+    try:
+        made = new_config(1, given.get("profile", NEWEST), given["config"])
+        with_preset(made, given.get("preset", "instant"))
+    except ValueError as error:
+        raise pytest.UsageError(f"the brokers of tests cannot be set up: {error}") from error
+
+
 def settings_of(item: pytest.Item, *, options: bool = True) -> dict[str, Any]:
     """The arguments of Kafka(), without those that nobody has given; without `options` those of
     the marker alone."""
@@ -55,6 +82,8 @@ def settings_of(item: pytest.Item, *, options: bool = True) -> dict[str, Any]:
     for marker in reversed(list(item.iter_markers("kafka"))):  # the nearest wins
         if marker.args:
             raise pytest.UsageError(f"{item.nodeid}: the marker kafka takes named arguments only")
+        for name in marker.kwargs.keys() - set(ARGUMENTS):
+            raise pytest.UsageError(f"{item.nodeid}: the marker kafka has no {_unknown(name)}")
         given = merged(given, marker.kwargs)
     return given
 
@@ -78,6 +107,15 @@ def merged(settings: Mapping[str, Any], stronger: Mapping[str, Any]) -> dict[str
     """Both; of Kafka's settings those that only the weaker names stay."""
     config = {**settings.get("config", {}), **(stronger.get("config") or {})}
     return {**settings, **stronger, "config": config}
+
+
+def _unknown(name: str) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(name, ARGUMENTS, n=1)
+    return (
+        f"{name}: did you mean {near[0]}?" if near else f"{name}; there is: {', '.join(ARGUMENTS)}"
+    )
 
 
 def _of_options(config: pytest.Config) -> dict[str, Any]:

@@ -1,16 +1,19 @@
 """The plugin in a pytest of its own: what its user sees."""
 
+import inspect
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from kohort.testing import Kafka
+from kohort.testing.settings import ARGUMENTS
 
 pytest_plugins = ["pytester"]
 
 
-def run(pytester: pytest.Pytester, *options: str) -> pytest.RunResult:
-    pytester.makeini("[pytest]\nasyncio_default_fixture_loop_scope = function\n")
+def run(pytester: pytest.Pytester, *options: str, more: str = "") -> pytest.RunResult:
+    pytester.makeini(f"[pytest]\nasyncio_default_fixture_loop_scope = function\n{more}")
     return pytester.runpytest_inprocess("-p", "no:randomly", *options)
 
 
@@ -149,21 +152,46 @@ def test_settings_come_from_the_ini_file_the_command_line_and_the_marker(
 
 
 @pytest.mark.parametrize(
-    ("options", "marker", "said"),
+    ("marker", "said"),
     [
-        (("--kafka-preset", "instnt"), "", "there is no preset instnt; there is: instant, kafka"),
-        (("--kafka-config", "num.partitions"), "", "*'num.partitions': say KEY=VALUE"),
-        ((), "@pytest.mark.kafka(3)", "*the marker kafka takes named arguments only"),
-        ((), "@pytest.mark.kafka(node=3)", "*unexpected keyword argument 'node'*"),
+        ("3", "takes named arguments only"),
+        ("node=3", "has no node: did you mean nodes[?]"),
+        ("colour=3", "has no colour; there is: nodes, preset, *"),
+        ("config={'group.max.sise': 2}", "group.max.sise * did you mean group.max.size[?]"),
+        ("durability='sync'", "there is no durability sync; there is: fsync, os, none"),
     ],
 )
-def test_a_setting_that_cannot_be_is_told(
-    pytester: pytest.Pytester, options: tuple[str, ...], marker: str, said: str
-) -> None:
-    pytester.makepyfile(f"import pytest\n{marker}\ndef test_something(kafka): pass")
-    result = run(pytester, *options)
+def test_a_marker_that_cannot_be_is_told(pytester: pytest.Pytester, marker: str, said: str) -> None:
+    marked = f"@pytest.mark.kafka({marker})\ndef test_something(kafka): pass"
+    pytester.makepyfile(f"import pytest\n{marked}")
+    result = run(pytester)
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines([f"*{said}"])
+    result.stdout.fnmatch_lines([f"E * {said}"])
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("preset", "instnt", "there is no preset instnt; there is: instant, kafka"),
+        ("profile", "kafka-2.7", "*kafka-2.7*kohort.profile*kafka-2.8*"),
+        ("config", "num.partitions", "*'num.partitions': say KEY=VALUE"),
+        ("config", "num.partitions=many", "*many*num.partitions*"),
+        ("config", "num.partition=3", "num.partition *did you mean num.partitions[?]"),
+        ("doctor", "of", "kafka_doctor is 'of', not one of warn, error, off"),
+    ],
+)
+def test_an_option_that_cannot_be_ends_the_run_before_it_begins(
+    pytester: pytest.Pytester, option: str, value: str, said: str
+) -> None:
+    pytester.makepyfile("def test_one(kafka): pass\ndef test_two(kafka): pass")
+    result = run(pytester, more=f"kafka_{option} = {value}\n")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: *{said}"])
+    assert len(result.errlines) <= 2  # the sentence, and an empty line
+
+
+def test_the_marker_takes_what_a_broker_takes() -> None:
+    assert {*ARGUMENTS, "loop"} == inspect.signature(Kafka).parameters.keys()
 
 
 def test_a_cluster_is_made_as_often_as_wanted_checked_and_stopped(
@@ -183,7 +211,7 @@ def test_a_cluster_is_made_as_often_as_wanted_checked_and_stopped(
 
         def test_nothing_is_left():
             for each in made:
-                with pytest.raises(AssertionError, match="not running"):
+                with pytest.raises(RuntimeError, match="not running"):
                     each.groups
 
         def test_faults_are_checked(kafka_cluster):
