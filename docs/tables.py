@@ -16,6 +16,7 @@ from kohort.pipeline.tables import TABLES
 from kohort.protocol.apis import APIS
 from kohort.topics.config_def import ConfigKey, text_of
 from kohort.topics.config_keys import BROKER_SYNONYMS
+from reference import reference
 
 ROOT = Path(__file__).parents[1]
 # Of each command the type of its rows, and what it adds.
@@ -121,6 +122,7 @@ def main() -> int:
         ("docs/configuration.md", "idle", idle_table()),
         ("docs/howto.md", "howtos", howtos()),
         ("docs/control.md", "endpoints", control_table()),
+        ("docs/testing-reference.md", "reference", reference()),
         ("docs/pipeline.md", "fields", answer_table()),
         ("docs/pipeline.md", "lake", lake_table()),
     ):

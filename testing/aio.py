@@ -113,4 +113,5 @@ class AsyncKafka(Kafka):
         await asyncio.to_thread(self.__exit__, *raised)
 
     def group(self, group_id: str) -> AsyncGroup:
+        """The group, which need not exist yet; its waits are awaited."""
         return AsyncGroup(self, group_id)

@@ -72,6 +72,7 @@ class Asked:
 
     @cached_property
     def groups(self) -> tuple[str, ...]:
+        """All groups that it names."""
         message = self.message
         if self.key == 10 and getattr(message, "key_type", 0) != 0:  # FindCoordinator
             return ()
@@ -85,10 +86,12 @@ class Asked:
 
     @property
     def member_id(self) -> str | None:
+        """Whose it says it is; None: it is of no member, or of one that has no id yet."""
         return getattr(self.message, "member_id", None) or None
 
     @property
     def instance_id(self) -> str | None:
+        """group.instance.id, of a static member."""
         return getattr(self.message, "group_instance_id", None)
 
     @property
@@ -100,6 +103,7 @@ class Asked:
 
     @property
     def generation(self) -> int | None:
+        """In which its sender believes to be (-1: in none); None: it does not say."""
         for name in ("generation_id", "generation_id_or_member_epoch"):
             found = getattr(self.message, name, None)
             if found is not None:

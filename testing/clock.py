@@ -101,7 +101,8 @@ class ClockControl:
     ) -> None:
         """Let so much time pass at once: a timedelta, or as said by name. What falls due on the way
         does so in its order and at its time, and all that follows from it without a client's doing
-        is done when this returns."""
+        is done when this returns. Clients' clocks do not move. Raises ValueError for a time before
+        now."""
         if not isinstance(by, timedelta):
             raise TypeError(f"{by!r} of what? advance(seconds={by!r}), or a timedelta")
         by += timedelta(

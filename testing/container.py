@@ -55,6 +55,7 @@ class KafkaContainer:
         return self
 
     def stop(self, force: bool = True, delete_volume: bool = True) -> None:  # noqa: ARG002
+        """It is gone, with all that was in it."""
         if self._kafka is not None:
             self._kafka.stop()
             self._kafka = None
@@ -67,12 +68,15 @@ class KafkaContainer:
         return self._kafka
 
     def get_bootstrap_server(self) -> str:
+        """`127.0.0.1:34567`"""
         return self.kafka.bootstrap_servers
 
     def get_container_host_ip(self) -> str:
+        """`127.0.0.1`"""
         return HOST
 
     def get_exposed_port(self, port: int) -> int:  # noqa: ARG002
+        """The broker's, whatever `port` is."""
         return self.kafka.broker.port
 
     # --- how a container is made: each returns it
@@ -82,6 +86,7 @@ class KafkaContainer:
         return self
 
     def with_cluster_id(self, cluster_id: str) -> Self:  # noqa: ARG002
+        """Taken, and not used."""
         return self
 
     def with_env(self, key: str, value: str) -> Self:
@@ -90,6 +95,7 @@ class KafkaContainer:
         return self
 
     def with_envs(self, **variables: str) -> Self:
+        """Several of those."""
         for key, value in variables.items():
             self.with_env(key, value)
         return self

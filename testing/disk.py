@@ -39,7 +39,7 @@ _FILLING = ("append", "create", "make_folder", "replace")
 
 
 class DiskFault:
-    """One that was set."""
+    """One that was set, as the methods of `kafka.disk` return it."""
 
     def __init__(
         self, kafka: "Kafka", what: str, faults: Sequence[FileFault], times: int | None

@@ -22,8 +22,8 @@ class Doctor:
         self._ignored: set[str] = set()
 
     def ignore(self, *kinds: str) -> None:
-        """For the rest of this test do not find these (findings.py), which it is about: `zombie
-        commit`. Without any: nothing at all."""
+        """For the rest of this test do not find these, which it is about: `zombie commit`. Without
+        any: nothing at all. Raises ValueError for a kind that there is not."""
         unknown = set(kinds) - KINDS.keys()
         if unknown:
             raise ValueError(f"there is no finding {min(unknown)!r}; there is: {', '.join(KINDS)}")

@@ -29,7 +29,7 @@ class UnusedFault(AssertionError):
 
 
 class Fault:
-    """One that was set. `fired`: the requests that it has met."""
+    """One that was set, as the methods of `kafka.faults` return it."""
 
     def __init__(
         self,
@@ -48,6 +48,7 @@ class Fault:
         self.where = where
         self.times = times
         self.fired: list[Asked] = []
+        """The requests that it has met."""
         self._deed = deed
         self._nth = nth
         self._chance = chance and (chance[0], random.Random(chance[1]))
@@ -64,7 +65,7 @@ class Fault:
         self._kafka.ask(lambda _broker: self._kafka.faults.forget(self))
 
     def wait(self, times: int = 1, timeout: float = TIMEOUT_SECONDS) -> "Fault":
-        """Until it has fired so often."""
+        """Until it has fired so often; in vain, the message has what nearly fitted."""
         if not self._kafka.until(lambda: len(self.fired) >= times, timeout):
             raise BarrierTimeout(
                 f"a fault was waited for {timeout:g} s, in vain.\n{self.tell(self._kafka)}"
@@ -145,8 +146,8 @@ class Faults(Generic[F_co]):
         self._set: list[F_co] = []
 
     def answer(self, api: str, error: str | int, **how: object) -> F_co:
-        """Answer with an error (`NOT_COORDINATOR`, or its number) and do nothing of what is
-        asked."""
+        """Answer with an error (`NOT_COORDINATOR`, or its number) and do nothing of what is asked.
+        Raises ValueError for an API whose answer has no room for an error."""
         code = _error_named(error)
         name = api_named(api)
         newest = _api(name)

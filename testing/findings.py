@@ -32,6 +32,8 @@ class Unhealthy(AssertionError):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
+    """What a client did wrong; as text it is `kind: what`."""
+
     kind: str
     """One of KINDS."""
     what: str

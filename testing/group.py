@@ -24,6 +24,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Member:
+    """Who is in a group, as its coordinator knows it."""
+
     member_id: str
     instance_id: str | None
     client_id: str
@@ -88,7 +90,7 @@ class Group:
         return next((each for each in self.members if wanted in each.partitions), None)
 
     def committed(self, topic: str, partition: int) -> int | None:
-        """The committed offset; None where there is none."""
+        """The committed offset, that of the next record to read; None where there is none."""
         return self._look(lambda: self._committed(topic, partition))
 
     @property
@@ -192,7 +194,8 @@ class Group:
         rebalance(self, reason, None)
 
     def lead(self, who: str) -> None:
-        """Open a round that `who` leads: a member id, an instance id, a client id."""
+        """Open a round that `who` leads: a member id, an instance id, a client id. Raises
+        ValueError unless it is one member's, here and below."""
         rebalance(self, f"{who} is to lead", self._one(who))
 
     def expire(self, who: str) -> None:
@@ -200,7 +203,7 @@ class Group:
         expire(self, self._one(who))
 
     def evict(self, who: str, reason: str = "asked for by a test") -> None:
-        """Remove it as an administrator does."""
+        """Remove it as an administrator does. Raises ValueError, too, where that is refused."""
         evict(self, self._one(who), reason)
 
     def hold_joins(self) -> Hold:
@@ -212,7 +215,7 @@ class Group:
         return Hold(self.kafka, "SyncGroup", self.group_id)
 
     def loading(self) -> Loading:
-        """Let its coordinator read its log anew, until `finish`."""
+        """Let its coordinator read its log anew, until `finish`; clients are refused meanwhile."""
         return Loading(self)
 
     def move_to(self, node_id: int) -> None:

@@ -110,7 +110,7 @@ class Generation:
     number: int
     at_ms: int
     cause: str
-    """Why it was opened: `member joined`, `session expired`, … (offsets/causes.py)."""
+    """Why it was opened: `member joined`, `session expired`, … (docs/events.md)."""
     reason: str
     """The same in Kafka's words, with the client's own reason in it (KIP-800)."""
     join_ms: int
@@ -130,6 +130,7 @@ class Generation:
 
     @property
     def lasted_ms(self) -> int | None:
+        """From its beginning until the next round was opened; None: that is still to come."""
         return None if self.until_ms is None else self.until_ms - self.at_ms
 
 
@@ -145,15 +146,18 @@ class Exit:
     generation: int | None
     """The group's when it went."""
     cause: str
-    """`member left`, `session expired`, … (offsets/causes.py)."""
+    """`member left`, `session expired`, … (docs/events.md)."""
     reason: str | None
     """What the client itself said of it (KIP-800)."""
     wall_s: float = 0.0
     is_of_test: bool = False
+    """The test moved the clock, or told the group to do so."""
 
 
 @dataclass(frozen=True, slots=True)
 class StateChange:
+    """A group went from one state to the next, by Kafka's names of them."""
+
     at_ms: int
     group: str
     before: str | None

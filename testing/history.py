@@ -39,7 +39,8 @@ CLOCK_MOVES_MAX = 10_000
 
 
 class History:
-    """`now_ms` is the broker's clock, `wall` a stopwatch in seconds."""
+    """What happened since the broker was started; each property is a list of its own, and may be
+    read from any thread. It outlives crashes and restarts of the broker, but for `reset`."""
 
     def __init__(
         self, now_ms: Callable[[], int], wall: Callable[[], float] = time.monotonic

@@ -27,6 +27,8 @@ HOST = "127.0.0.1"
 
 @dataclass(frozen=True, slots=True)
 class NodeInfo:
+    """A node of the broker."""
+
     node_id: int
     address: str
     """`127.0.0.1:34567`"""
@@ -38,6 +40,7 @@ class Snapshot:
     """All that a broker had on its disk at a moment; it may be used any number of times."""
 
     at_ms: int
+    """By the broker's clock."""
     files: FaultyFiles
 
 
@@ -83,7 +86,8 @@ class Life:
 
     def stop_node(self, node_id: int) -> None:
         """Others lead what it led, if any are up; its clients are cut off, and refused from then
-        on. Of a broker with one node that is the whole broker."""
+        on. Of a broker with one node that is the whole broker. Raises LookupError for a node that
+        is not there, ValueError for one that is down already."""
         self._node(node_id, should_be_up=True)
 
         async def stop() -> None:
@@ -95,7 +99,8 @@ class Life:
         self._tell()
 
     def start_node(self, node_id: int) -> None:
-        """At its old address. Raises OSError where another process has taken that meanwhile."""
+        """At its old address. Raises OSError where another process has taken that meanwhile, and
+        LookupError and ValueError as `stop_node`."""
         self._node(node_id, should_be_up=False)
         self.run(self.broker.start_node(node_id))
         self.history.mark(f"node {node_id} started")
@@ -104,7 +109,7 @@ class Life:
     @contextmanager
     def broker_down(self, node: int | None = None) -> Iterator[None]:
         """`with kafka.broker_down():` nobody gets a connection, or, of one node, none to that.
-        Clients that ride through it go on at its end."""
+        Clients that ride through it go on at its end. Raises LookupError where none is up."""
         up = [each.node_id for each in self.nodes if each.is_up]
         stopped = [node_id for node_id in up if node in (None, node_id)]
         if not stopped:

@@ -48,7 +48,8 @@ def _kafka_loop() -> "Iterator[LoopThread]":
 @pytest.fixture
 def kafka(request: pytest.FixtureRequest, _kafka_loop: "LoopThread") -> "Iterator[Kafka]":
     """A broker as new, for this test alone: on a port of its own, so that a client which another
-    test has forgotten to close does not come here. Or the real cluster (where.py)."""
+    test has forgotten to close does not come here. Or the real cluster that
+    KOHORT_TEST_BOOTSTRAP_SERVERS names."""
     kafka = where.kafka_for_test(loop=_kafka_loop, **_settings(request))
     yield _started(request, kafka)
     _stop(request, kafka)

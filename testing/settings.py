@@ -13,7 +13,7 @@ from typing import Any, Final
 import pytest
 
 PLAIN: Final = {
-    "preset": "how the brokers of tests are set up: instant (the default), or Kafka's own times",
+    "preset": "how the brokers of tests are set up: instant (the default), or kafka: its own times",
     "profile": "the Kafka whose versions of APIs they serve: kafka-2.8, kafka-3.9 or kafka-4.x",
 }
 """What is one word: `--kafka-preset`, `kafka_preset` in the ini file."""
@@ -30,7 +30,7 @@ ARGUMENTS: Final = (
 """What the marker takes: the arguments of Kafka(), but for its loop."""
 DOCTOR: Final = ("warn", "error", "off")
 DOCTOR_HELP: Final = (
-    "what comes of what consumers do wrong (findings.py): a warning (the default), a failure of "
+    "what comes of what consumers do wrong: a warning (the default), a failure of "
     "the test, or nothing"
 )
 TIMELINE_HELP: Final = "draw what happened in the brokers of all tests"

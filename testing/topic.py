@@ -42,7 +42,8 @@ class StoredRecord(NamedTuple):
 
 
 class Topic:
-    """`kafka.topic("orders", partitions=3)`."""
+    """`kafka.topic("orders", partitions=3)`. Raises LookupError where it, or a partition that is
+    asked for, is not there."""
 
     def __init__(self, kafka: "Kafka", name: str) -> None:
         self._kafka = kafka

@@ -8,10 +8,12 @@ import sys
 from pathlib import Path
 
 import kio.schema
+import kohort.testing
 import pytest
 from kohort.broker.config_keys import BROKER_KEYS, IDLE
 from kohort.cli.main import parser
 from kohort.protocol.apis import APIS
+from kohort.testing import happened
 from kohort.topics.config_keys import BROKER_SYNONYMS
 from processes import QUIET, serving
 
@@ -60,8 +62,17 @@ def test_the_line_that_the_readme_shows_is_the_one_that_is_printed(tmp_path: Pat
 def test_the_tables_are_made_from_the_code() -> None:
     tables = (sys.executable, ROOT / "docs" / "tables.py", "--check")
     done = subprocess.run(tables, capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (0, "")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert all(f"| {api.key} | {api.name} |" in README for api in APIS)
+
+
+def test_the_reference_has_all_that_the_harness_offers() -> None:
+    """What a class of these can do is there by itself: tables.py looks for what has no words."""
+    page = (ROOT / "docs" / "testing-reference.md").read_text()
+    headings = set(re.findall(r"^### (?:with )?`(?:kafka\.)?(\w+)", page, re.MULTILINE))
+    kept = {name for name in vars(happened) if isinstance(getattr(happened, name), type)}
+    kept = {name for name in kept if getattr(happened, name).__module__ == happened.__name__}
+    assert {*kohort.testing.__all__, *kept} <= headings
 
 
 def test_the_folders_of_the_readme_are_those_of_the_project() -> None:
