@@ -13,7 +13,7 @@ Read kafka.py first: what a test holds in its hand. It is made of
     clock          the broker's time: freeze it, move it
     history        what happened: requests, commits, generations;  happened: what it is made of
     asked          one request as a test sees it, whatever its version
-    report         what a failed test is told of all that
+    report         what a failed test is told of all that;  folding: what repeats is one line
     doctor         what the clients do wrong: findings, by their symptoms in the history, and by
                    what was delivered to whom
     drawing        the history as a picture;  page: the file of a whole run (--kafka-timeline)

@@ -1,7 +1,6 @@
 """One consumer group, as a test asks about it and waits for it."""
 
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self, TypeVar
 
@@ -10,7 +9,7 @@ from ..broker.groups.group import Group as Known
 from ..broker.groups.states import STABLE
 from ..broker.node import Node
 from ..topics.names import OFFSETS_TOPIC
-from .asked import TopicPartition, nearest, partitions_in
+from .asked import Asked, TopicPartition, nearest, partitions_in
 from .choreography import Hold, Loading, evict, expire, rebalance
 from .happened import Commit, Exit, Generation
 from .story import explain, tell
@@ -115,13 +114,8 @@ class Group:
 
     def explain(self) -> str:
         """One sentence: what the group waits for, which timer runs, how long it still does; and
-        one on requests of it that the test holds."""
-        said = self._look(
-            lambda: explain(self._coordinator, self.group_id, self.kafka.clock.now_ms)
-        )
-        requests = (each for each in self.kafka.history.requests if self.group_id in each.groups)
-        held = Counter(each.api for each in requests if each.is_held)
-        return said + "".join(f" The test holds {n} × {api} of it." for api, n in held.items())
+        one each on requests of it that the test holds, and on members that its faults have cost."""
+        return self._look(lambda: self._said(explain))
 
     def story(self) -> str:
         """All that can be said of it, over several lines."""
@@ -350,5 +344,8 @@ class Group:
         return ""
 
     def _tell(self) -> str:
-        requests = (each for each in self.kafka.history.requests if self.group_id in each.groups)
-        return tell(self._coordinator, self.group_id, self.kafka.clock.now_ms, requests)
+        return self._said(tell)
+
+    def _said(self, say: Callable[[Coordinator | None, str, int, Sequence[Asked]], str]) -> str:
+        requests = [each for each in self.kafka.history.requests if self.group_id in each.groups]
+        return say(self._coordinator, self.group_id, self.kafka.clock.now_ms, requests)

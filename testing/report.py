@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ..broker.groups.voice import Event, EventType
 from .asked import Asked, TopicPartition
+from .folding import folded
 from .happened import ClockMove, Heard
 
 if TYPE_CHECKING:
@@ -59,15 +60,8 @@ def report(kafka: "Kafka") -> str:
 
 def timeline(history: "History") -> list[str]:
     """Events, requests and what was done to the clock, in their order; the same of the same client
-    one after the other is one line."""
-    told: list[tuple[str, str, int]] = []  # time, text, how often
-    for wall_s, text in _merged(history):
-        if told and told[-1][1] == text:
-            told[-1] = (told[-1][0], text, told[-1][2] + 1)
-        else:
-            told.append((f"{wall_s:9.3f}", text, 1))
-    lines = (f"{at}  {text}{f' × {count}' if count > 1 else ''}" for at, text, count in told)
-    return [_cut(line) for line in lines]
+    one after the other is one line, and so are heartbeats of several."""
+    return [_cut(f"{each.first:9.3f}  {each}") for each in folded(_merged(history))]
 
 
 def _cut(line: str) -> str:

@@ -4,7 +4,8 @@ Who has not rejoined, which timer runs and how long it still does: what a develo
 piece together from the logs of the broker and of each client.
 """
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 
 from ..broker.groups.coordinator import Coordinator
 from ..broker.groups.deadline_keys import DeadlineKey
@@ -12,13 +13,27 @@ from ..broker.groups.group import Group
 from ..broker.groups.members import Member
 from ..broker.groups.states import COMPLETING, EMPTY, PREPARING, STABLE
 from .asked import Asked
+from .folding import folded
 
-# So many requests of its members end a group's story: two or three rounds of a small group.
+# So many lines of requests of its members end a group's story: two or three rounds of a small
+# group. One that is not answered is told however long ago it came: it may be what all wait for.
 LAST_REQUESTS = 12
+# With these a client may give its member id up, and join again under another one.
+_GIVE_UP = frozenset({"UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "FENCED_INSTANCE_ID"})
 
 
-def explain(coordinator: Coordinator | None, group_id: str, now_ms: int) -> str:
-    """One plain sentence on what the group waits for."""
+def explain(
+    coordinator: Coordinator | None, group_id: str, now_ms: int, requests: Sequence[Asked]
+) -> str:
+    """One plain sentence on what the group waits for, and what the test has to do with that."""
+    said = _state(coordinator, group_id, now_ms)
+    held = Counter(each.api for each in requests if each.is_held)
+    said += "".join(f" The test holds {count} × {api} of it." for api, count in held.items())
+    group = None if coordinator is None else coordinator.groups.get(group_id)
+    return said + "".join(f" {each}" for each in _ghosts(group, requests))
+
+
+def _state(coordinator: Coordinator | None, group_id: str, now_ms: int) -> str:
     group = None if coordinator is None else coordinator.groups.get(group_id)
     if coordinator is None or group is None:
         if coordinator is not None and coordinator.table.has(group_id):
@@ -52,10 +67,10 @@ def explain(coordinator: Coordinator | None, group_id: str, now_ms: int) -> str:
 
 
 def tell(
-    coordinator: Coordinator | None, group_id: str, now_ms: int, requests: Iterable[Asked]
+    coordinator: Coordinator | None, group_id: str, now_ms: int, requests: Sequence[Asked]
 ) -> str:
     """The whole story: the sentence, each member, and what they last asked."""
-    lines = [explain(coordinator, group_id, now_ms)]
+    lines = [explain(coordinator, group_id, now_ms, requests)]
     group = None if coordinator is None else coordinator.groups.get(group_id)
     if coordinator is not None and group is not None:
         left = _Left(coordinator, now_ms)
@@ -67,10 +82,57 @@ def tell(
             f"{left.session(group, pending)}"
             for pending in group.pending_joins
         ]
-    last = list(requests)[-LAST_REQUESTS:]
-    lines += ["  last requests:"] if last else ["  no request has named this group"]
-    lines += [f"    {(each.at_ms - now_ms) / 1000:+.3f} s  {each}" for each in last]
+    lines += ["  last requests:"] if requests else ["  no request has named this group"]
+    lines += [f"    {line}" for line in _last(requests, now_ms)]
     return "\n".join(lines)
+
+
+def _last(requests: Sequence[Asked], now_ms: int) -> list[str]:
+    """What repeats is one line: heartbeats shall not push out the request that matters."""
+    found = folded((each, str(each)) for each in requests)
+    waiting = [each for each in found[:-LAST_REQUESTS] if each.last.answer is None]
+    lines = []
+    for each in (*waiting[-LAST_REQUESTS:], *found[-LAST_REQUESTS:]):
+        last = f", the last {_ago(each.last, now_ms)}" if each.count > 1 else ""
+        lines.append(f"{_ago(each.first, now_ms)}  {each}{last}")
+    return lines
+
+
+def _ago(asked: Asked, now_ms: int) -> str:
+    return f"{(asked.at_ms - now_ms) / 1000:+.3f} s"
+
+
+def _ghosts(group: Group | None, requests: Sequence[Asked]) -> Iterator[str]:
+    """Members whose client has gone on without them: a fault of the test has told it something of
+    which the coordinator knows nothing, so that it waits for them until their sessions end."""
+    told: dict[str, tuple[Asked, str]] = {
+        each.member_id: (each, error)
+        for each in requests
+        if each.faults and each.member_id
+        for error in each.errors
+        if error in _GIVE_UP
+    }
+    for member_id in () if group is None else group.members:
+        asked, error = told.get(member_id, (None, ""))
+        if asked is not None and _has_given_up(asked, requests):
+            yield (
+                f"{member_id} was told {error} by a fault of this test and is not "
+                f'coming back under that id: group.expire("{member_id}") or clock.advance(…) ends '
+                "its session."
+            )
+
+
+def _has_given_up(asked: Asked, requests: Sequence[Asked]) -> bool:
+    """Whether its client has come under another id after that, and not under this one any more."""
+    has = False
+    for each in requests:
+        if each.number <= asked.number:
+            continue
+        if each.member_id == asked.member_id:
+            has = False
+        elif each.api == "JoinGroup" and each.connection == asked.connection:
+            has = True
+    return has
 
 
 class _Left:
