@@ -135,8 +135,11 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """What happened in the brokers of a test that failed."""
+    """What happened in the brokers of a test that failed; where one was skipped."""
+    place = None if call.excinfo is None else settings.place_of_skip(call.excinfo, item)
     report = yield
+    if place is not None and isinstance(report.longrepr, tuple):
+        report.longrepr = (*place, report.longrepr[2])
     if call.when == "call":
         item.stash[_HAS_PASSED] = report.passed
         if settings.timeline_of(item.config) is not None:

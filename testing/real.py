@@ -15,6 +15,7 @@ from typing import Any, NoReturn, Self, TypeVar
 
 from .aio import AsyncGroup, AsyncKafka, awaited
 from .asked import TopicPartition
+from .doctor import Doctor
 from .group import Group, Member
 from .kafka import Kafka
 from .life import Life
@@ -47,6 +48,7 @@ class RealKafka(Kafka):
 
     def start(self) -> Self:
         self.cluster = RealCluster(self._servers)
+        self.doctor = RealDoctor(self)
         self._topics_before = self.cluster.topics()
         self._groups_before = self.cluster.groups()
         return self
@@ -139,6 +141,18 @@ for _name in (name for name in vars(Life) if not name.startswith("_")):
     setattr(RealKafka, _name, _unsteered(_name))
 
 
+class RealDoctor(Doctor):
+    """Finds nothing, and so may be told what to ignore."""
+
+    @property
+    def findings(self) -> NoReturn:
+        skip("kafka.doctor.findings")
+
+    @property
+    def left_open(self) -> NoReturn:
+        skip("kafka.doctor.left_open")
+
+
 class RealTopic(Topic):
     _kafka: RealKafka
 
@@ -215,7 +229,7 @@ class RealGroup(Group):
         return self.kafka.cluster.committed(self.group_id, topic, partition)
 
     def _offsets(self) -> dict[TopicPartition, int]:
-        skip("all that a group has committed")
+        return self.kafka.cluster.offsets(self.group_id)
 
     def _tell(self) -> str:
         told = self._described()

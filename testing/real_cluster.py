@@ -149,11 +149,18 @@ class RealCluster:
         told = found.get(group, {}).get(place)
         return None if told is None or told.offset < 0 else int(told.offset)
 
+    def offsets(self, group: str) -> dict[tuple[str, int], int]:
+        found = self._ask(lambda: self._admin.list_group_offsets([group])).get(group, {})
+        return {
+            (place.topic, int(place.partition)): int(told.offset)
+            for place, told in found.items()
+            if told.offset >= 0
+        }
+
     def is_left_over(self, group: str, topics: Set[str]) -> bool:
         """Whether it has to do with these topics alone; or with none, and nobody is in it."""
         told = self.describe(group)
-        offsets = self._ask(lambda: self._admin.list_group_offsets([group])).get(group, {})
-        used = {place.topic for place in offsets}
+        used = {topic for topic, _ in self.offsets(group)}
         used |= {topic for member in told["members"] for topic, _ in partitions_of(member)}
         return used <= topics and (bool(used) or told["group_state"] in ("Empty", "Dead"))
 

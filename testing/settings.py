@@ -12,6 +12,8 @@ from typing import Any, Final
 
 import pytest
 
+from . import where
+
 PLAIN: Final = {
     "preset": "how the brokers of tests are set up: instant (the default), or kafka: its own times",
     "profile": "the Kafka whose versions of APIs they serve: kafka-2.8, kafka-3.9 or kafka-4.x",
@@ -101,6 +103,21 @@ def doctor_of(config: pytest.Config) -> str:
     if said not in DOCTOR:
         raise pytest.UsageError(f"kafka_doctor is {said!r}, not one of {', '.join(DOCTOR)}")
     return said
+
+
+def place_of_skip(
+    raised: pytest.ExceptionInfo[BaseException], item: pytest.Item
+) -> tuple[str, int] | None:
+    """Where the test has asked for what where.skip tells of, or else where it begins; None: it was
+    something else that was raised. pytest would show a line of its own for a SkipTest."""
+    if Path(raised.traceback[-1].path) != Path(where.__file__):
+        return None
+    for entry in reversed(raised.traceback):
+        path = Path(entry.path)
+        is_ours = path.is_relative_to(Path(where.__file__).parent) or "site-packages" in path.parts
+        if not is_ours and path.is_relative_to(item.config.rootpath):
+            return str(path), entry.lineno + 1
+    return str(item.path), (item.location[1] or 0) + 1
 
 
 def merged(settings: Mapping[str, Any], stronger: Mapping[str, Any]) -> dict[str, Any]:

@@ -77,6 +77,7 @@ def test_a_group_in_a_clean_view(kafka, time):
         consumer.commit(asynchronous=False)
         assert group.wait_committed("orders", 0, 2) == 2
         kafka.wait(lambda: group.committed("orders", 0) == 2)
+        assert group.offsets == {("orders", 0): 2}
         with pytest.raises(BarrierTimeout, match="billing .*Stable"):
             group.wait_stable(members=2, timeout=0.1)
     group.wait_empty()
@@ -97,11 +98,20 @@ async def test_waits_are_awaited(async_kafka):
     await async_kafka.wait(lambda: True)
 
 
+@pytest.mark.kafka(nodes=1, preset="kafka", profile="kafka-4.x", config={})
+def test_settings_that_kafka_has_by_itself_and_a_doctor_that_ignores(kafka):
+    kafka.doctor.ignore("zombie commit")
+    with pytest.raises(ValueError, match="no finding"):
+        kafka.doctor.ignore("zombie")
+    assert kafka.group("billing").offsets == {}
+
+
 def test_a_reset_view_is_clean(kafka):
     kafka.topic("orders", partitions=1).produce(["a"])
     kafka.reset()
     assert kafka.topic("orders", partitions=2).records() == []
 """
+SUITE_TESTS = 9
 
 STEERED = """
 import pytest
@@ -111,6 +121,9 @@ def test_clock(kafka):
 
 def test_faults(kafka):
     kafka.faults.drop("OffsetCommit").cancel()
+
+def test_doctor(kafka):
+    kafka.doctor.check()
 
 def test_history(kafka):
     assert kafka.group("billing").commits == []
@@ -149,7 +162,7 @@ def test_config(kafka):
 def test_records(kafka):
     kafka.topic("orders", partitions=1)
 """
-STEERED_TESTS = 16
+STEERED_TESTS = 17
 
 
 @pytest.fixture
@@ -176,13 +189,13 @@ def commit(kafka: Kafka, group: str, topic: str) -> None:
 
 
 def test_the_suite_passes_on_brokers_of_its_own(pytester: pytest.Pytester) -> None:
-    run(pytester, SUITE).assert_outcomes(passed=8)
+    run(pytester, SUITE).assert_outcomes(passed=SUITE_TESTS)
 
 
 def test_the_suite_passes_on_another_broker_and_leaves_nothing_there(
     pytester: pytest.Pytester, elsewhere: Kafka
 ) -> None:
-    run(pytester, SUITE).assert_outcomes(passed=8)
+    run(pytester, SUITE).assert_outcomes(passed=SUITE_TESTS)
     came = elsewhere.history.requests
     assert "mine" in {each.client_id for each in came}
     assert elsewhere.groups == []
@@ -197,6 +210,10 @@ def test_what_is_steered_is_skipped_in_a_sentence(
     ending = f"needs a broker that can be steered, and {VARIABLE} names a real cluster."
     for what in ("kafka.clock", "kafka.history", "this test", "kafka.crash", "Kafka(nodes=2)"):
         result.stdout.fnmatch_lines([f"SKIPPED*{what} {ending}"])
+    # The line of the test that asked for it; or the test, where its fixture did.
+    for name, line in (("kafka.clock", "kafka.clock.freeze"), ("Kafka(config*)", "kafka(config")):
+        number = 1 + next(i for i, text in enumerate(STEERED.strip().splitlines()) if line in text)
+        result.stdout.fnmatch_lines([f"SKIPPED*py:{number}: {name} {ending}"])
     monkeypatch.delenv(VARIABLE)
     run(pytester, STEERED).assert_outcomes(passed=STEERED_TESTS + 1)
 
@@ -263,7 +280,7 @@ def test_the_suite_passes_on_kafka_itself(
     folder.format()
     with folder.running(ends_well=False) as server:
         monkeypatch.setenv(VARIABLE, server)
-        run(pytester, SUITE).assert_outcomes(passed=8)
+        run(pytester, SUITE).assert_outcomes(passed=SUITE_TESTS)
         run(pytester, STEERED).assert_outcomes(skipped=STEERED_TESTS, passed=1)
         # The tests of a sample service, as they are.
         command = [sys.executable, "-m", "pytest", "-n", "0", "examples/billing"]
