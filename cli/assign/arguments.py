@@ -69,6 +69,13 @@ def check(args: argparse.Namespace) -> None:
         raise UserError("--explain says why partitions moved: give the round --before, too.")
 
 
+def check_whole(args: argparse.Namespace) -> None:
+    """Raises UserError for what is right as far as it goes, and has an empty answer."""
+    missing = [f"--{flag}" for flag in ("topic", "member") if not getattr(args, flag)]
+    if missing:
+        raise UserError(f"there is nothing to share out: give {' and '.join(missing)}, too.")
+
+
 def case_content(args: argparse.Namespace) -> dict[str, Any]:
     """The flags as the JSON of a case; raises UserError."""
     members: dict[str, dict[str, Any]] = {

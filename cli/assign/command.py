@@ -30,6 +30,7 @@ def run(args: argparse.Namespace) -> int:
         answer = _answer(args)
     except CaseError as error:
         raise UserError(f"{error}.") from error
+    arguments.check_whole(args)
     if isinstance(sys.stdout, TextIOWrapper):
         # Members may have names that a terminal has no letters for.
         sys.stdout.reconfigure(errors="backslashreplace")

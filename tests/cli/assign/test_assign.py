@@ -194,6 +194,9 @@ def test_a_topic_that_is_not_there_is_skipped_and_said(assign) -> None:
     ("flags", "sentence"),
     [
         ("", "give --assignor with --topic and --member, or --cases."),
+        ("--assignor range", "there is nothing to share out: give --topic and --member, too."),
+        ("--assignor range --topic t=1", "there is nothing to share out: give --member, too."),
+        ("--assignor range --member a=t", "there is nothing to share out: give --topic, too."),
         ("--assignor range --topic t0", "--topic t0: give it as --topic t0=3."),
         ("--assignor range --topic t=1 --topic t=2", "--topic t=2: t is given twice."),
         (
