@@ -96,15 +96,20 @@ def quoted(names: Iterable[str]) -> str:
 
 
 def howtos() -> str:
-    """The files of examples/howto: what each asks, and how it is answered."""
-    pages = []
+    """The files of examples/howto: what they share; what each asks, and how it is answered."""
+    pages = [f"```python\n{code_in(ROOT / 'examples' / 'howto' / 'conftest.py')}\n```\n"]
     for file in sorted((ROOT / "examples" / "howto").glob("test_*.py")):
-        _, words, code = file.read_text(encoding="utf-8").split('"""', 2)
+        _, words, _ = file.read_text(encoding="utf-8").split('"""', 2)
         question, _, more = words.partition("\n")
         where = f"[{file.name}](../examples/howto/{file.name})"
         text = [f"## {question}", *([more.strip()] if more.strip() else []), where]
-        pages.append("\n\n".join(text) + f"\n\n```python\n{code.strip()}\n```\n")
+        pages.append("\n\n".join(text) + f"\n\n```python\n{code_in(file)}\n```\n")
     return "\n" + "\n".join(pages)
+
+
+def code_in(file: Path) -> str:
+    """Without what the file says of itself first."""
+    return file.read_text(encoding="utf-8").split('"""', 2)[2].strip()
 
 
 def with_table(page: str, name: str, table: str) -> str:

@@ -25,6 +25,8 @@ class Where:
     partition: int | None = None
     node: int | None = None
 
+    # --- on the broker's loop
+
     def misses(self, asked: Asked) -> list[str]:
         """In what this request does not fit, in words."""
         partitions = asked.partitions if self.topic or self.partition is not None else ()

@@ -1,10 +1,15 @@
-"""What the how-tos share: a topic, and the service of the example beside them."""
+"""What the how-tos share: the service of the example in the folder `billing` beside them."""
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from billing.service import Billing
 from kohort.testing import Kafka
 

@@ -3,6 +3,7 @@
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -31,15 +32,30 @@ def blocks(language: str) -> list[str]:
 @pytest.mark.parametrize("block", blocks("python"))
 def test_the_programs_of_the_readme_run(block: str, tmp_path: Path) -> None:
     (tmp_path / "test_readme.py").write_text(block)
-    pytest_alone = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
-    done = subprocess.run(
-        [*pytest_alone, "test_readme.py"],
-        cwd=tmp_path,
+    done = pytest_alone(tmp_path)
+    assert done.returncode == 0, done.stdout
+
+
+def pytest_alone(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [Path(sys.executable).with_name("pytest"), "-q", "-p", "no:cacheprovider", *options],
+        cwd=folder,
         env={**QUIET, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
         capture_output=True,
         text=True,
     )
-    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.clients
+def test_copies_of_the_examples_run_as_they_are(tmp_path: Path) -> None:
+    for name in ("billing", "howto"):
+        copied = tmp_path / name
+        shutil.copytree(ROOT / "examples" / name, copied, ignore=lambda *_: ["__pycache__"])
+        some = ("-k", "test_every_order_is_charged or test_resume_after_crash")
+        for folder in (copied, tmp_path):  # pytest is called in it, or above it
+            done = pytest_alone(folder, *some)
+            assert done.returncode == 0, done.stdout
+            assert "passed" in done.stdout
 
 
 def test_the_commands_of_the_readme_exist() -> None:
