@@ -35,7 +35,8 @@ def serve(config: BrokerConfig, args: argparse.Namespace) -> None:
     missing = [name for name in LIBRARIES if find_spec(name) is None]
     if missing:
         raise UserError(
-            f"--control-port needs {' and '.join(missing)}: pip install 'kohort[console]'."
+            f"--control-port needs {' and '.join(missing)}: pip install "
+            "'./kohort[console]', in the folder that holds its clone."
         )
     port = args.control_port
     if not port.isdecimal() or int(port) > 65535:

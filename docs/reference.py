@@ -45,7 +45,10 @@ SECTIONS: Final[dict[str, tuple[str, tuple[Part, ...]]]] = {
             Part("life", "NodeInfo", "kafka.nodes"),
             Part("aio", "AsyncKafka", "async_kafka"),
             Part("aio", "AsyncGroup", "async_kafka.group(group_id)"),
-            Part("aio", "AsyncPuppet", "async_kafka.puppet(group)"),
+            Part("aio", "AsyncHold", "async_kafka.group(group_id).hold_joins()"),
+            Part("aio", "AsyncPuppet", "await async_kafka.puppet(group)"),
+            Part("aio", "AsyncFault", "async_kafka.faults.drop(api)"),
+            Part("aio", "AsyncClock", "async_kafka.clock"),
             Part("container", "KafkaContainer", is_made=True),
             Part("where", "kafka_for_test"),
         ),
@@ -54,7 +57,7 @@ SECTIONS: Final[dict[str, tuple[str, tuple[Part, ...]]]] = {
         "",
         (
             Part("topic", "Topic", "kafka.topic(name)"),
-            Part("kohort.log.records", "Record", "topic.records()"),
+            Part("topic", "StoredRecord", "topic.records()"),
         ),
     ),
     "Groups": (
@@ -75,7 +78,7 @@ SECTIONS: Final[dict[str, tuple[str, tuple[Part, ...]]]] = {
         (
             Part("faults", "Faults", "kafka.faults"),
             Part("faults", "Fault", "kafka.faults.drop(api)"),
-            Part("faults", "Where"),
+            Part("filters", "Where"),
             Part("faults", "UnusedFault"),
         ),
     ),
@@ -89,7 +92,7 @@ SECTIONS: Final[dict[str, tuple[str, tuple[Part, ...]]]] = {
     "Puppets": (
         "",
         (
-            Part("puppets.all", "Puppets.add", "puppet"),
+            Part("puppets.puppeteer", "Puppeteer.puppet", "puppet"),
             Part("puppets.puppet", "Puppet", "kafka.puppet(group)"),
             Part("puppets.asking", "Refusal", "puppet.errors"),
         ),

@@ -69,7 +69,10 @@ def new_session(
         from pyspark import SparkConf
         from pyspark.sql import SparkSession
     except ImportError as error:
-        raise NoSpark("Spark is not installed: pip install 'kohort[pipeline]'.") from error
+        raise NoSpark(
+            "Spark is not installed: pip install './kohort[pipeline]', in the folder that holds "
+            "its clone."
+        ) from error
 
     # Otherwise workers run whatever `python3` is in their PATH, and die without a word about it.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

@@ -54,9 +54,11 @@ class AsyncGroup(Group):
     wait_gone = awaited(Group.wait_gone)  # type: ignore[assignment]
 
     def hold_joins(self) -> AsyncHold:
+        """As `Group.hold_joins`; its wait is awaited."""
         return AsyncHold(self.kafka, "JoinGroup", self.group_id)
 
     def hold_syncs(self) -> AsyncHold:
+        """As `Group.hold_syncs`; its wait is awaited."""
         return AsyncHold(self.kafka, "SyncGroup", self.group_id)
 
 

@@ -1,4 +1,4 @@
-"""In place of testcontainers' `KafkaContainer`: no Docker, no image, half a millisecond.
+"""In place of testcontainers' `KafkaContainer`: no Docker, no image, a millisecond.
 
     from kohort.testing import KafkaContainer  # was: from testcontainers.kafka import …
 

@@ -22,8 +22,8 @@ KINDS: Final = {
 
 
 class DoctorWarning(UserWarning):
-    """A finding; its message begins with the kind, so that a filter can choose:
-    `ignore:slow heartbeat:kohort.testing.DoctorWarning`."""
+    """A finding; its message begins with the kind, so that a filter of warnings (`-W`,
+    `filterwarnings`) can choose: `ignore:slow heartbeat:kohort.testing.DoctorWarning`."""
 
 
 class Unhealthy(AssertionError):

@@ -201,7 +201,8 @@ class Group:
         evict(self, self._one(who), reason)
 
     def hold_joins(self) -> Hold:
-        """Keep the round open: who joins waits at the door until the hold is released."""
+        """Keep the round open: who joins waits at the door until the hold is released. It opens no
+        round: of a group that is stable `rebalance` does."""
         return Hold(self.kafka, "JoinGroup", self.group_id)
 
     def hold_syncs(self) -> Hold:

@@ -20,8 +20,8 @@ def asked(lake: Path) -> Iterator["Answers"]:
         import pyarrow  # noqa: F401
     except ImportError as error:
         raise UserError(
-            "a lake is read with pyarrow, which is not here: pip install 'kohort[pipeline]', or "
-            "pyarrow alone."
+            "a lake is read with pyarrow, which is not here: pip install "
+            "'./kohort[pipeline]', in the folder that holds its clone, or pyarrow alone."
         ) from error
     from ...pipeline.answers.answers import Answers, NoSuchGroup
     from ...pipeline.lake import Lake, LakeError

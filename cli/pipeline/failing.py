@@ -19,7 +19,8 @@ def explained(lake: Path, log: Path | None = None) -> Iterator[None]:
         import pyarrow  # noqa: F401
     except ImportError as error:
         raise UserError(
-            "pyarrow is not installed, and Spark perhaps neither: pip install 'kohort[pipeline]'."
+            "pyarrow is not installed, and Spark perhaps neither: pip install "
+            "'./kohort[pipeline]', in the folder that holds its clone."
         ) from error
     from ...pipeline.lake import LakeError
     from ...pipeline.session import NoSpark

@@ -100,4 +100,4 @@ def test_without_the_extra_it_says_how_to_install_it(
     monkeypatch.setattr(control, "find_spec", lambda name: None if name == "uvicorn" else name)
     assert main(["serve", *ARGS]) == 2
     said = capsys.readouterr().err
-    assert "--control-port needs uvicorn: pip install 'kohort[console]'." in said
+    assert "--control-port needs uvicorn: pip install './kohort[console]', in the folder" in said

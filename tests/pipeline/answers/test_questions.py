@@ -181,7 +181,7 @@ def test_without_pyarrow_it_says_what_to_install(
     lake: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    assert "pip install 'kohort[pipeline]'" in refusal(capsys, "lag", "--lake", str(lake))
+    assert "pip install './kohort[pipeline]'" in refusal(capsys, "lag", "--lake", str(lake))
 
 
 def test_answers_need_no_spark(lake: Path) -> None:
