@@ -94,7 +94,8 @@ def _async_puppet(
 
 
 class AsyncKafka(Kafka):
-    """A Kafka whose waits are awaited, for `async with` and for the fixture `async_kafka`.
+    """A Kafka whose waits are awaited, `await kafka.puppet(…)` too, for `async with` and for the
+    fixture `async_kafka`.
 
     The condition of `wait` is asked in another thread than the test's."""
 
