@@ -10,8 +10,9 @@ from ..broker.events import line_of
 from ..testing.asked import Asked
 from ..testing.choreography import Hold
 from ..testing.faults import Fault
-from ..testing.group import Group, Member
+from ..testing.group import Group
 from ..testing.happened import Generation, Heard
+from ..testing.members import Member
 from ..testing.puppets.puppet import Puppet
 from ..testing.topic import StoredRecord
 

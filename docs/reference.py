@@ -64,7 +64,7 @@ SECTIONS: Final[dict[str, tuple[str, tuple[Part, ...]]]] = {
         "",
         (
             Part("group", "Group", "kafka.group(group_id)"),
-            Part("group", "Member", "group.members"),
+            Part("members", "Member", "group.members"),
             Part("happened", "Generation", "group.generations"),
             Part("happened", "Commit", "group.commits"),
             Part("happened", "Exit", "group.exits"),
@@ -93,6 +93,7 @@ SECTIONS: Final[dict[str, tuple[str, tuple[Part, ...]]]] = {
         "",
         (
             Part("puppets.puppeteer", "Puppeteer.puppet", "puppet"),
+            Part("puppets.arriving", "PuppetRefused"),
             Part("puppets.puppet", "Puppet", "kafka.puppet(group)"),
             Part("puppets.asking", "Refusal", "puppet.errors"),
         ),

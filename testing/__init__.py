@@ -7,7 +7,8 @@
 
 Read kafka.py first: what a test holds in its hand. It is made of
 
-    group          one consumer group: what it is, and waiting until it is so
+    group          one consumer group: what it is, and waiting until it is so;  members: its
+                   members
     topic          one topic: its records, its partitions
     choreography   what a test makes a group do: rebalance, wait at a door, be led by somebody
     clock          the broker's time: freeze it, move it

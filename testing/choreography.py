@@ -21,8 +21,9 @@ from .steering import Passage
 from .waiting import TIMEOUT_SECONDS, BarrierTimeout
 
 if TYPE_CHECKING:
-    from .group import Group, Member
+    from .group import Group
     from .kafka import Kafka
+    from .members import Member
 
 # As Kafka's admin client says it when it removes a member; what follows is the caller's.
 _BY_ADMIN = "member was removed by an admin: "

@@ -1,7 +1,6 @@
 """One consumer group, as a test asks about it and waits for it."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from ..broker.groups.coordinator import Coordinator
@@ -9,9 +8,10 @@ from ..broker.groups.group import Group as Known
 from ..broker.groups.states import STABLE
 from ..broker.node import Node
 from ..topics.names import OFFSETS_TOPIC
-from .asked import Asked, TopicPartition, nearest, partitions_in
+from .asked import Asked, TopicPartition, nearest
 from .choreography import Hold, Loading, evict, expire, rebalance
 from .happened import Commit, Exit, Generation
+from .members import Member, members_of, there_is
 from .story import explain, tell
 from .waiting import TIMEOUT_SECONDS, BarrierTimeout, may_wait
 
@@ -19,29 +19,6 @@ if TYPE_CHECKING:
     from .kafka import Kafka
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    """Who is in a group, as its coordinator knows it."""
-
-    member_id: str
-    instance_id: str | None
-    client_id: str
-    client_host: str
-    is_leader: bool
-    partitions: tuple[TopicPartition, ...]
-    """What it was assigned, by the last SyncGroup of the group's leader; () where that is no
-    ConsumerProtocol assignment."""
-
-    def is_called(self, who: str) -> bool:
-        """Whether `who` is its member id, its instance id or its client id."""
-        return who in (self.member_id, self.instance_id, self.client_id)
-
-
-def _there_is(members: list[Member]) -> str:
-    named = ", ".join(f"{each.client_id} ({each.member_id})" for each in members)
-    return f"; there is: {named or 'nobody'}"
 
 
 class Group:
@@ -228,7 +205,7 @@ class Group:
         found = [member for member in members if member.is_called(who)]
         if len(found) != 1:
             many = "more than one" if found else "no"
-            raise ValueError(f"{self.group_id} has {many} member {who}{_there_is(members)}")
+            raise ValueError(f"{self.group_id} has {many} member {who}{there_is(members)}")
         return found[0]
 
     def _wait(
@@ -298,20 +275,7 @@ class Group:
         )
 
     def _members(self) -> list[Member]:
-        known = self.known
-        if known is None:
-            return []
-        return [
-            Member(
-                each.member_id,
-                each.group_instance_id,
-                each.client_id,
-                each.client_host,
-                each.member_id == known.leader,
-                partitions_in(each.assignment),
-            )
-            for each in known.members.values()
-        ]
+        return [] if (known := self.known) is None else members_of(known)
 
     def _committed(self, topic: str, partition: int) -> int | None:
         """What an OffsetFetch would be answered: nothing that is still being written."""
@@ -341,7 +305,7 @@ class Group:
             return f" There is no partition {topic}-{partition}: they count from 0."
         members = self._members()
         if who is not None and not any(each.is_called(who) for each in members):
-            return f" {self.group_id} has no member {who}{_there_is(members)}."
+            return f" {self.group_id} has no member {who}{there_is(members)}."
         return ""
 
     def _tell(self) -> str:

@@ -16,9 +16,10 @@ from typing import Any, NoReturn, Self, TypeVar
 from .aio import AsyncGroup, AsyncKafka, awaited
 from .asked import TopicPartition
 from .doctor import Doctor
-from .group import Group, Member
+from .group import Group
 from .kafka import Kafka
 from .life import Life
+from .members import Member
 from .presets import Config, texts_of
 from .real_cluster import RealCluster, partitions_of, until
 from .topic import Headers, StoredRecord, Topic, Values, new_records

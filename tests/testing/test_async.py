@@ -99,7 +99,7 @@ async def test_a_fault_and_a_hold_are_waited_for_while_the_loop_goes_on(
 
 async def test_time_passes_until_something_is_so(async_kafka: AsyncKafka) -> None:
     async_kafka.topic("orders", partitions=1)
-    puppet = async_kafka.puppet("billing", topics=["orders"])
+    puppet = await async_kafka.puppet("billing", topics=["orders"])
     await puppet.wait_owned()
     puppet.silence()
     await async_kafka.clock.run_until(lambda: async_kafka.group("billing").state == "Empty")
