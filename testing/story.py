@@ -157,7 +157,13 @@ def _joins(group: Group, left: _Left) -> str:
             f"{left.of(group.join_timer)} more (group.initial.rebalance.delay.ms)."
         )
     absent = [m.member_id for m in group.members.values() if m.join_ticket is None]
-    who = _listed([*absent, *group.pending_joins]) or "nobody"
+    who = _listed([*absent, *group.pending_joins])
+    if not who:
+        return (
+            f"all {group.awaiting_joins} members that are left have rejoined, and the last one it "
+            "waited for was refused: as in Kafka, the round ends with its time, in "
+            f"{left.of(group.join_timer)}."
+        )
     return (
         f"{group.awaiting_joins} of {len(group.members)} members have rejoined; "
         f"it waits for {who}, {left.of(group.join_timer)} more "

@@ -14,7 +14,9 @@ pytest_plugins = ["pytester"]
 
 def run(pytester: pytest.Pytester, *options: str, more: str = "") -> pytest.RunResult:
     pytester.makeini(f"[pytest]\nasyncio_default_fixture_loop_scope = function\n{more}")
-    return pytester.runpytest_inprocess("-p", "no:randomly", *options)
+    # Begun as `python -m pytest`, pytest would take our __main__.py for the one that is running.
+    quiet = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
+    return pytester.runpytest_inprocess("-p", "no:randomly", *options, *quiet)
 
 
 def test_a_fault_that_never_fires_fails_its_test_and_no_other(pytester: pytest.Pytester) -> None:

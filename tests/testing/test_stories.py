@@ -104,3 +104,18 @@ def test_a_client_that_stays_is_not_taken_for_another_that_comes(
     new_service("second")
     group.wait_stable(members=2)
     assert "not coming back" not in group.story()
+
+
+def test_a_round_that_waits_for_nobody_says_why() -> None:
+    with Kafka(config={"group.max.size": 2}) as kafka:
+        kafka.topic("orders", partitions=1)
+        group = kafka.group("billing")
+        with group.hold_joins():
+            _, late = (kafka.puppet("billing", topics=["orders"]) for _ in range(2))
+        group.wait_stable(members=2)
+        late.slow()
+        group.rebalance()
+        kafka.puppet("billing", topics=["orders"])  # takes the place of the one that is slow
+        late.quick()
+        assert late.errors[-1].error == "GROUP_MAX_SIZE_REACHED"
+        assert "all 2 members that are left have rejoined" in group.explain()
