@@ -209,7 +209,10 @@ def test_it_gives_back_only_what_it_loses_to_a_cooperative_puppet(
     owned = puppet.wait_owned(1)
     assert real.told[1:] == [("revoked", owned)]
     causes = [g.cause for g in kafka.group("billing").generations]
-    assert causes[-2:] == ["member joined", "cooperative follow-up"]
+    # The round before is the puppet's, unless kafka-python, which leads, has asked for one first:
+    # it does so where it has heard of the topic's partitions late.
+    assert causes[-2] in ("member joined", "leader asked for a new assignment")
+    assert causes[-1] == "cooperative follow-up"
 
 
 def test_a_slow_puppet_lets_it_wait_and_the_story_names_the_puppet(
