@@ -62,12 +62,14 @@ class Log(ClosedSegments):
         config: LogConfig | None = None,
         *,
         start_offset: int = 0,
+        cut_to: int | None = None,
         read_only: bool = False,
         write_ahead: WriteAhead | None = None,
     ) -> Log:
         """The log in `folder`, recovered; a folder that is not there yet is an empty log and is
         made by the first append. `start_offset`: what is below it was deleted (`delete_before`).
-        `write_ahead`: what may have kept what the files have lost.
+        `cut_to`: what lies behind it goes (`truncate_to`). `write_ahead`: what may have kept what
+        the files have lost.
 
         Raises OSError, LogError, UnsupportedMagic.
         """
@@ -79,6 +81,8 @@ class Log(ClosedSegments):
             log._load(0, sync=(config.sync_at_open or must_last) and not read_only)
             if write_ahead is not None:
                 write_ahead.restore(log)
+            if cut_to is not None:
+                log.truncate_to(cut_to)
         except BaseException:
             log.close()
             raise

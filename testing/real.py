@@ -22,7 +22,7 @@ from .life import Life
 from .members import Member
 from .presets import Config, texts_of
 from .real_cluster import RealCluster, partitions_of, until
-from .topic import Headers, StoredRecord, Topic, Values, new_records
+from .topic import Headers, StoredRecord, Topic, Values, check_partitions, new_records
 from .waiting import TIMEOUT_SECONDS, BarrierTimeout, may_wait
 from .where import skip
 
@@ -87,9 +87,7 @@ class RealKafka(Kafka):
             raise ValueError(_there_before(f"topic {name}"))
         topic = RealTopic(self, name)
         if name in self.cluster.topics():
-            found = topic.partitions
-            if partitions not in (None, found):
-                raise ValueError(f"topic {name} has {found} partitions, not {partitions}")
+            check_partitions(name, topic.partitions, partitions)
         else:
             self.cluster.create_topic(name, partitions, texts_of(config or {}))
         self._topics.add(name)

@@ -36,8 +36,8 @@ _log = logging.getLogger("kohort.topics")
 RECORDS_MIN: Final = 1_000
 
 
-def opened(folder: Path, files: Files) -> Log:
-    return Log.open(folder, files, LogConfig(segment_bytes=64 * 1024 * 1024))
+def opened(folder: Path, files: Files, cut_to: int | None = None) -> Log:
+    return Log.open(folder, files, LogConfig(segment_bytes=64 * 1024 * 1024), cut_to=cut_to)
 
 
 def mended(journal: Log, durability: Durability) -> Log:
@@ -50,12 +50,7 @@ def mended(journal: Log, durability: Durability) -> Log:
         # for what was refused and could not be cut off.
         end_offset = journal.end_offset
         journal.close()
-        journal = opened(journal.folder, journal.files)
-        try:
-            journal.truncate_to(end_offset)
-        except OSError:
-            journal.close()
-            raise
+        journal = opened(journal.folder, journal.files, end_offset)
     return journal
 
 

@@ -98,23 +98,15 @@ class Partition:
     @property
     def log(self) -> Log:
         if self._log is None:
-            start_offset = self._start_offsets.of(self.name)
-            config = self._log_config()
-            log = Log.open(
+            self._log = Log.open(
                 self._folder,
                 self._files,
-                config,
-                start_offset=start_offset,
+                self._log_config(),
+                start_offset=self._start_offsets.of(self.name),
+                cut_to=self._cut_to,
                 write_ahead=self._write_ahead,
             )
-            if self._cut_to is not None:
-                try:
-                    log.truncate_to(min(self._cut_to, log.end_offset))
-                except BaseException:
-                    log.close()
-                    raise
-                self._cut_to = None
-            self._log = log
+            self._cut_to = None
             newest, _ = self._log.epochs()[-1]
             if newest > self.leader_epoch:
                 # Written under an election that a crash took back; the next one must not get the
