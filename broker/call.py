@@ -140,8 +140,11 @@ class Call:
     def repeat(self, written: Written) -> None:
         """Answer with what was `written` before."""
         size, rest, rest_and_size = written
-        ids = map(_correlation_id, self.correlation_ids)
-        self.answer = size + rest_and_size.join(ids) + rest
+        ids = self.correlation_ids
+        if len(ids) == 1:
+            self.answer = size + _correlation_id(ids[0]) + rest
+        else:
+            self.answer = size + rest_and_size.join(map(_correlation_id, ids)) + rest
         self.origin.answered(self)
 
     def no_reply(self) -> None:

@@ -133,7 +133,7 @@ class LedPartitions(ABC):
             shard.state = ShardState.RESIGNED
             shard.loading = shard.forgetting = None
             shard.disarm()
-            self._deliver(shard.coordinator.unload().replies)
+            self._deliver(shard.coordinator.unload())
             self._snapshots.drop(shard)
         self.on_forgotten()
 
@@ -142,7 +142,7 @@ class LedPartitions(ABC):
         any more, for those who were told have not gone."""
         now = self._clock.now_ms()
         for shard in self._shards.values():
-            self._deliver(shard.coordinator.dismiss(now).replies)
+            self._deliver(shard.coordinator.dismiss(now))
             shard.disarm()
 
     def topics_deleted(self) -> None:
@@ -236,7 +236,7 @@ class LedPartitions(ABC):
             self._fail(shard, error)
         else:
             self._loader.begin(shard)
-        self._deliver(lost.unload().replies)
+        self._deliver(lost.unload())
 
     def _misread(self, shard: ServedShard, error: OSError | CorruptBatch) -> None:
         """What the table has in files cannot be read, or the log where a survey said it can. The
@@ -262,7 +262,7 @@ class LedPartitions(ABC):
             self._fail(shard, failure)
         else:
             self._loader.begin(shard)
-        self._deliver(lost.unload().replies)
+        self._deliver(lost.unload())
 
     def _fail(self, shard: ServedShard, error: Exception) -> None:
         """The partition cannot be read: it answers NOT_COORDINATOR until a later try succeeds."""

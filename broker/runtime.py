@@ -77,7 +77,7 @@ class GroupRuntime(LedPartitions):
         except OSError as error:
             self._misread(shard, error)
             refused = refusal(command, ErrorCode.coordinator_load_in_progress)
-            self._deliver((Reply(ticket, refused),))
+            self._deliver(((ticket, refused),))
         else:
             self._carry_out(shard, outcome, now)
         return ticket
@@ -178,8 +178,8 @@ class GroupRuntime(LedPartitions):
         replies: Sequence[Reply],
         error: OSError,
     ) -> None:
-        for reply in replies:
-            waiting = self._waiting.pop(reply.ticket, None)
+        for ticket, _ in replies:
+            waiting = self._waiting.pop(ticket, None)
             if waiting is not None:
                 command, respond, context = waiting
                 respond(context, refusal(command, append_error(ErrorCode.kafka_storage_error)))

@@ -13,8 +13,8 @@ from crc32c import crc32c
 from .codecs import compress
 from .header import CRC_START, HEADER_BYTES, LENGTH_END, MAGIC, NO_PRODUCER_ID
 
-_FRONT: Final = Struct(">qiibI")
-_REST: Final = Struct(">hiqqqhii")
+_pack_front: Final = Struct(">qiibI").pack
+_pack_rest: Final = Struct(">hiqqqhii").pack
 
 Header = tuple[str, bytes | None]
 
@@ -94,7 +94,7 @@ class BatchBuilder:
     def finish(self, base_offset: int, leader_epoch: int = 0) -> bytes:
         """The batch, its first record at `base_offset`. The builder may not be used again."""
         assert self.count, "Kafka writes no empty batches, and neither do we"
-        rest = _REST.pack(
+        rest = _pack_rest(
             0,
             self.count - 1,
             self._base_timestamp,
@@ -110,7 +110,7 @@ class BatchBuilder:
 def seal(rest: bytes, base_offset: int, leader_epoch: int) -> bytes:
     """Puts the first 21 bytes before `rest`: everything from the attributes on."""
     length = len(rest) + CRC_START - LENGTH_END
-    return _FRONT.pack(base_offset, length, leader_epoch, MAGIC, crc32c(rest)) + rest
+    return _pack_front(base_offset, length, leader_epoch, MAGIC, crc32c(rest)) + rest
 
 
 def encode_record(
@@ -168,7 +168,7 @@ def build(
     )
     if last_offset_delta is None:
         last_offset_delta = deltas[-1] if deltas else 0
-    rest = _REST.pack(
+    rest = _pack_rest(
         attributes | codec,
         last_offset_delta,
         base,

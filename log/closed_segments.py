@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .config import LogConfig
-from .errors import CleaningStopped
+from .deletion import delete_below
+from .errors import CleaningStopped, OffsetOutOfRange
 from .files import Files
 from .reader import LogReader
 from .segment import Segment
@@ -25,6 +26,18 @@ class ClosedSegments(LogReader):
         self.closed = False
         self.failed: OSError | None = None  # after it nothing is accepted; see Log.recover
         self._swap: Swap | None = None
+
+    def delete_before(self, offset: int) -> None:
+        """Nothing below `offset` is given to readers any more, and segments wholly below it go.
+
+        That outlives the log only if `open` is told so again: note it durably first.
+        Raises OffsetOutOfRange beyond the end; OSError when a segment could not be removed.
+        """
+        if offset > self.end_offset:
+            raise OffsetOutOfRange(offset, self.start_offset, self.end_offset)
+        self._deleted_before = max(offset, self._deleted_before)
+        with self._syncing:
+            delete_below(self._segments, offset, self.files)
 
     def take_before(self, offset: int) -> list[str] | None:
         """Lets go of the closed segments wholly below `offset`, where the log begins from now on

@@ -25,6 +25,7 @@ from .survey import write_survey
 from .work import in_place
 
 if TYPE_CHECKING:
+    from .builder import BatchBuilder
     from .write_ahead import WriteAhead
 
 __all__ = ["Log", "LogConfig"]
@@ -134,8 +135,6 @@ class Log(ClosedSegments):
         may be appended again. If the bytes that were written cannot be cut off either, the log
         is `failed`: it raises LogFailed from then on. The checksum is the caller's business.
         """
-        if self.failed is not None or self._read_only:
-            raise self._refusal()
         base_offset, length, epoch, last_offset_delta, max_timestamp = _APPENDED.unpack_from(batch)
         size = len(batch)
         if base_offset != self.end_offset or length + LENGTH_END != size or last_offset_delta < 0:
@@ -143,7 +142,20 @@ class Log(ClosedSegments):
                 f"a batch of {length + LENGTH_END} bytes at offset {base_offset}, given as {size} "
                 f"bytes to a log that ends at {self.end_offset}"
             )
-        last_offset = base_offset + last_offset_delta
+        self._append(batch, base_offset + last_offset_delta, max_timestamp, epoch)
+        return int(base_offset)
+
+    def append_built(self, builder: BatchBuilder) -> bytes:
+        """Writes what was gathered as one batch, and returns its bytes. Raises as `append`."""
+        base_offset, epoch = self.end_offset, self.config.leader_epoch
+        batch = builder.finish(base_offset, epoch)
+        self._append(batch, base_offset + builder.count - 1, builder.max_timestamp, epoch)
+        return batch
+
+    def _append(self, batch: bytes, last_offset: int, max_timestamp: int, epoch: int) -> None:
+        if self.failed is not None or self._read_only:
+            raise self._refusal()
+        size = len(batch)
         segments = self._segments
         if not segments or segments[-1].is_full(self.config, size, last_offset, max_timestamp):
             self._roll()
@@ -155,9 +167,8 @@ class Log(ClosedSegments):
             raise
         # In this order: a sync beside us reads the end, clears `dirty`, and only then syncs.
         segment.dirty = True
-        segment.note(base_offset, last_offset + 1, size, max_timestamp, epoch)
+        segment.note(self.end_offset, last_offset + 1, size, max_timestamp, epoch)
         self.end_offset = last_offset + 1
-        return int(base_offset)
 
     def _roll(self) -> None:
         """Begins a segment at `end_offset`. On OSError the log is as it was."""
@@ -294,18 +305,6 @@ class Log(ClosedSegments):
         else:
             self.end_offset = offset
         self._keep_synced(self.end_offset)
-
-    def delete_before(self, offset: int) -> None:
-        """Nothing below `offset` is given to readers any more, and segments wholly below it go.
-
-        That outlives the log only if `open` is told so again: note it durably first.
-        Raises OffsetOutOfRange beyond the end; OSError when a segment could not be removed.
-        """
-        if offset > self.end_offset:
-            raise OffsetOutOfRange(offset, self.start_offset, self.end_offset)
-        self._deleted_before = max(offset, self._deleted_before)
-        with self._syncing:
-            delete_below(self._segments, offset, self.files)
 
     @property
     def surveyed_end(self) -> int:

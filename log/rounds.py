@@ -183,9 +183,7 @@ class Rounds:
         try:
             for batch in gathered.batches:
                 if batch.count:
-                    data = batch.finish(log.end_offset, log.config.leader_epoch)
-                    log.append(data)
-                    gathered.written.append(data)
+                    gathered.written.append(log.append_built(batch))
             gathered.end_offset = log.end_offset
         except OSError:
             # All who wait for this round are refused, so none of its batches may stay.

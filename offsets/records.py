@@ -108,8 +108,8 @@ def encode(record: OffsetsRecord) -> tuple[bytes, bytes | None]:
 def encode_all(records: Sequence[OffsetsRecord]) -> list[tuple[bytes, bytes | None]]:
     """Key and value of all that is written for what was decided in one breath. Raises
     UnencodableRecord."""
-    last = list(map(encode, records))
     first = records[0]
+    last = [encode(first)] if len(records) == 1 else list(map(encode, records))
     if type(first) is not OffsetCommitted or not first.earlier:
         return last
     # Who commits several times commits the same partitions each time.

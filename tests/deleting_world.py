@@ -9,13 +9,12 @@ from uuid import uuid4
 
 from kohort.broker.cluster import Cluster
 from kohort.broker.config import BrokerConfig
-from kohort.broker.groups.commands import CommitEntry, OffsetCommit
-from kohort.protocol.errors import ErrorCode
 from kohort.testing.faulty_files import FaultyFiles
 from kohort.topics.configs import Configs
 from kohort.topics.nodes import Nodes
 from kohort.topics.registry import Topics
 from kohort.topics.topic import Topic
+from offset_commits import offset_commit
 from runtime_world import World
 
 DATA = Path("/data")
@@ -61,9 +60,7 @@ class Life(World):
         self.topics.delete(topic, told)
 
     def commit_many(self, count: int) -> None:
-        entries = [CommitEntry("t", p, 1, -1, None, None) for p in range(count)]
-        error = ErrorCode.illegal_generation
-        self.ask("many", OffsetCommit("many", -1, "", None, entries, None, error))
+        self.ask("many", offset_commit("many", [("t", each, 1) for each in range(count)]))
         self.turn()
 
     def step(self) -> None:

@@ -1,10 +1,10 @@
 """A coordinator with a log and a clock of its own. After every step it is checked from head to toe:
 replaying the log gives its durable state, and what it counts and watches is what it has."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from kohort.broker.groups.commands import (
-    CommitEntry,
     DeleteGroup,
     DescribeGroup,
     Heartbeat,
@@ -12,13 +12,12 @@ from kohort.broker.groups.commands import (
     LeaveGroup,
     LeavingMember,
     ListGroups,
-    OffsetCommit,
     OffsetDelete,
     OffsetFetch,
     SyncGroup,
 )
 from kohort.broker.groups.config import GroupConfig
-from kohort.broker.groups.coordinator import Coordinator, Outcome
+from kohort.broker.groups.coordinator import Coordinator, Outcome, Reply
 from kohort.broker.groups.deadline_keys import EXPIRING, DeadlineKey
 from kohort.broker.groups.group import Group
 from kohort.broker.groups.states import State
@@ -26,6 +25,7 @@ from kohort.broker.groups.storing import restored
 from kohort.broker.groups.voice import Event, EventType, Voice
 from kohort.offsets.records import GroupStored, OffsetsRecord
 from kohort.protocol.errors import ErrorCode
+from offset_commits import offset_commit
 
 GROUP = "orders"
 RANGE = (("range", b"r"),)
@@ -89,15 +89,16 @@ class World:
         self._carry_out(self.coordinator.loaded(self.now))
 
     def _carry_out(self, outcome: Outcome) -> None:
-        for record in outcome.records:
+        records, replies = outcome
+        for record in records:
             self.log.append(record)
             self.coordinator.apply(record)
-        self._deliver(outcome)
+        self._deliver(replies)
         if self.is_checking:
             self.check()
 
-    def _deliver(self, outcome: Outcome) -> None:
-        for ticket, result in outcome.replies:
+    def _deliver(self, replies: Sequence[Reply]) -> None:
+        for ticket, result in replies:
             assert ticket not in self.answers, "a request was answered twice"
             self.answers[ticket] = result
 
@@ -182,10 +183,17 @@ class World:
         retention_ms: int | None = None,
         unknown_group: ErrorCode = ErrorCode.illegal_generation,
     ) -> Any:
-        offsets = [CommitEntry(t, p, o, -1, metadata, None) for t, p, o in entries or [("t", 0, 1)]]
+        offsets = entries or (("t", 0, 1),)
         done = self.tell(
-            OffsetCommit(
-                group_id, generation, member_id, instance, offsets, retention_ms, unknown_group
+            offset_commit(
+                group_id,
+                offsets,
+                generation=generation,
+                member_id=member_id,
+                instance=instance,
+                metadata=metadata,
+                retention_ms=retention_ms,
+                unknown_group=unknown_group,
             )
         )
         assert len(done.errors) == len(offsets)

@@ -16,7 +16,7 @@ from committed_dict import PARTITIONS, Asked, Committed, State, matching
 from compacting import TERMS, Compaction
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 from kohort.broker import loading, snapshots
-from kohort.broker.groups.commands import CommitEntry, DeleteGroup, OffsetCommit, OffsetFetch
+from kohort.broker.groups.commands import DeleteGroup, OffsetFetch
 from kohort.broker.groups.config import GroupConfig
 from kohort.broker.led import RETRY_FAILED_MS
 from kohort.log import rounds
@@ -25,6 +25,7 @@ from kohort.log.rounds import Durability
 from kohort.offsets import snapshot
 from kohort.protocol.errors import ErrorCode
 from kohort.testing.faulty_files import Crashed, FaultyFiles
+from offset_commits import offset_commit
 from runtime_world import World
 
 GROUPS = ("g0", "g1", "g2")  # so few that they meet all the time
@@ -143,9 +144,8 @@ class OffsetsBesideADict(RuleBasedStateMachine):
         with self.alive():
             offset = self.serial + 1
             text = f"at {offset} {'x' * size}"
-            entries = [CommitEntry("t", each, offset, -1, text, None) for each in partitions]
-            error = ErrorCode.illegal_generation
-            name = self.ask(OffsetCommit(group_id, -1, "", None, entries, None, error))
+            offsets = [("t", each, offset) for each in partitions]
+            name = self.ask(offset_commit(group_id, offsets, metadata=text))
             committed = Committed(offset, self.now_ms)
             self.note(Asked(name, group_id, tuple(partitions), committed))
 

@@ -118,7 +118,7 @@ FAULTS = (
     Fault(
         "parked join of a lost partition not answered",
         "broker/led.py",
-        "        self._deliver(lost.unload().replies)\n\n    def _misread",
+        "        self._deliver(lost.unload())\n\n    def _misread",
         "        lost.unload()\n\n    def _misread",
     ),
     Fault(
@@ -136,7 +136,7 @@ FAULTS = (
     Fault(
         "parked join of a resigned partition unanswered",
         "broker/led.py",
-        "            self._deliver(shard.coordinator.unload().replies)\n",
+        "            self._deliver(shard.coordinator.unload())\n",
         "            shard.coordinator.unload()\n",
     ),
     Fault(

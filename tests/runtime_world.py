@@ -6,7 +6,7 @@ from typing import Any
 
 from kohort.broker.cache import Cache
 from kohort.broker.forgetting import DeletedTopics
-from kohort.broker.groups.commands import CommitEntry, OffsetCommit, OffsetFetch
+from kohort.broker.groups.commands import OffsetFetch
 from kohort.broker.groups.config import GroupConfig
 from kohort.broker.groups.coordinator import Coordinator
 from kohort.broker.runtime import GroupRuntime
@@ -14,9 +14,9 @@ from kohort.log.log import Log, LogConfig
 from kohort.log.rounds import Durability, Rounds
 from kohort.offsets.cold import new_spill
 from kohort.offsets.store import OffsetsStore
-from kohort.protocol.errors import ErrorCode
 from kohort.testing.faulty_files import FaultyFiles
 from kohort.topics.waiters import Waiters
+from offset_commits import offset_commit
 from syncing import sync_each
 
 
@@ -163,9 +163,7 @@ class World:
         self.answers[name] = result
 
     def commit(self, name: str, offset: int, *, group_id: str = "g") -> None:
-        entry = CommitEntry("t", 0, offset, -1, None, None)
-        error = ErrorCode.illegal_generation
-        self.ask(name, OffsetCommit(group_id, -1, "", None, [entry], None, error))
+        self.ask(name, offset_commit(group_id, [("t", 0, offset)]))
 
     def topic_deleted(self, topic: str = "t") -> None:
         self.deleted_topics.add(topic)

@@ -57,14 +57,12 @@ class LeaveGroup(NamedTuple):
 
 
 class CommitEntry(NamedTuple):
+    """All that is said of a partition but its offset, and so the same in commit after commit."""
+
     topic: str
     partition: int
-    offset: int
     leader_epoch: int  # -1 none
     metadata: str | None
-    commit_timestamp_ms: int | None  # None or -1: the time of the commit
-    # Offsets that are committed before this one, by requests that came together with its own.
-    earlier: Sequence[int] = ()
 
 
 class OffsetCommit(NamedTuple):
@@ -74,7 +72,9 @@ class OffsetCommit(NamedTuple):
     generation_id: int
     member_id: str
     group_instance_id: str | None
-    offsets: Sequence[CommitEntry]
+    entries: Sequence[CommitEntry]
+    # For each entry: one offset, or those of several requests that came together, in their order.
+    offsets: Sequence[Sequence[int]]
     retention_time_ms: int | None  # v2 to v4; None or -1: the broker's own
     # For who commits for a generation of a group that is not known: it depends on the version.
     unknown_group: ErrorCode

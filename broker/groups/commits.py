@@ -24,13 +24,13 @@ _ALL_WELL: Final = tuple(CommitDone((_NONE,) * count) for count in range(257))
 
 
 def decide_commit(shard: Shard, command: OffsetCommit, ticket: int, now: int) -> Outcome:
-    group_id, generation_id, member_id, _, offsets, retention_ms, _ = command
+    group_id, generation_id, member_id, _, entries, offsets, retention_ms, _ = command
     group = shard.groups.get(group_id)
     if group is not None or generation_id >= 0:
         error = _check(shard, group, command)
         if error is not _NONE:
             tell_rejected(shard, group, command, error)
-            return outcome_of(ticket, CommitDone((error,) * len(offsets)))
+            return outcome_of(ticket, CommitDone((error,) * len(entries)))
         if group is not None and (group.state is STABLE or group.state is PREPARING):
             member = group.members[member_id]
             shard.deadlines.set(member.session, now + member.session_timeout_ms)
@@ -38,15 +38,14 @@ def decide_commit(shard: Shard, command: OffsetCommit, ticket: int, now: int) ->
         tell_created(shard, group_id)
     expire_ms = None if retention_ms is None or retention_ms == -1 else now + retention_ms
     records: list[OffsetsRecord] = []
-    for topic, partition, offset, leader_epoch, metadata, commit_ms, earlier in offsets:
+    for place, (topic, partition, leader_epoch, metadata) in enumerate(entries):
         if metadata and _is_too_large(shard, metadata):
             continue
-        if commit_ms is None or commit_ms == -1:
-            commit_ms = now
-        value = committed_value(offset, leader_epoch, metadata, commit_ms, expire_ms)
-        before = with_offsets(value, earlier) if earlier else ()
+        committed = offsets[place]
+        value = committed_value(committed[-1], leader_epoch, metadata, now, expire_ms)
+        before = with_offsets(value, committed[:-1]) if len(committed) > 1 else ()
         records.append(make(OffsetCommitted, (group_id, topic, partition, value, before)))
-    count = len(offsets)
+    count = len(entries)
     if len(records) == count < 257:
         return outcome_of(ticket, _ALL_WELL[count], tuple(records))
     if group is None and not records:
@@ -59,7 +58,7 @@ def _done(shard: Shard, command: OffsetCommit) -> CommitDone:
     return CommitDone(
         tuple(
             _TOO_LARGE if _is_too_large(shard, entry.metadata or "") else _NONE
-            for entry in command.offsets
+            for entry in command.entries
         )
     )
 

@@ -58,7 +58,7 @@ def _convert(
     if group.kind is Kind.SHARE:
         error = ErrorCode.inconsistent_group_protocol
         return outcome_of(ticket, join_refused(error, command.member_id))
-    outcome = decide_join(shard, command, ticket, now)
-    if command.group_id not in shard.groups:
-        return outcome  # refused
-    return Outcome((*group.tombstones(), *outcome.records), outcome.replies)
+    records, replies = decide_join(shard, command, ticket, now)
+    if command.group_id in shard.groups:  # not refused
+        records = (*group.tombstones(), *records)
+    return records, replies

@@ -5,7 +5,7 @@ the one writer of durable state, live and when a log is read. Between a decision
 records nobody may ask: the runtime does both in one breath. Read states.py first.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import Any, Final
 
 from ...offsets.causes import Cause
@@ -254,7 +254,7 @@ class Coordinator:
         self._expiring.arm(now)
         return turn.outcome()
 
-    def dismiss(self, now: int) -> Outcome:
+    def dismiss(self, now: int) -> Sequence[Reply]:
         """Whoever waits is told to look for another coordinator."""
         turn = Turn(self._shard, now)
         for group in self._shard.groups.values():
@@ -264,11 +264,12 @@ class Coordinator:
                     refused = join_refused(ErrorCode.not_coordinator, member.member_id)
                     turn.answer(ticket, refused)
             refuse_syncs(turn, group, ErrorCode.not_coordinator)
-        return turn.outcome()
+        _, replies = turn.outcome()
+        return replies
 
-    def unload(self) -> Outcome:
+    def unload(self) -> Sequence[Reply]:
         """The partition is lost: whoever waits is told to look for its new coordinator."""
-        outcome = self.dismiss(0)
+        replies = self.dismiss(0)
         voice = self._shard.voice
         for group in self._shard.groups.values():
             voice.info(
@@ -286,7 +287,7 @@ class Coordinator:
             group.transition(DEAD, 0)
         self._shard.groups.clear()
         self._shard.deadlines.clear()
-        return outcome
+        return replies
 
     # --- looking
 

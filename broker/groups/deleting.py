@@ -84,11 +84,11 @@ def tombstones_of_topics(shard: Shard, topics: Set[str]) -> Iterator[Outcome]:
         total += len(found)
         records.extend(found)
         while looked >= SLICE_OFFSETS or len(records) >= SLICE_TOMBSTONES:
-            yield Outcome(tuple(records[:SLICE_TOMBSTONES]), ())
+            yield tuple(records[:SLICE_TOMBSTONES]), ()
             del records[:SLICE_TOMBSTONES]
             looked = 0
     if total:
-        yield Outcome(tuple(records), ())
+        yield tuple(records), ()
         shard.voice.info(
             "Generated %d tombstone records while deleting offsets for topics [%s].",
             total,

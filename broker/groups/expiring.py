@@ -109,7 +109,7 @@ class Expiring:
             self._shard.deadlines.set(EXPIRING, now)
         else:
             self._end(now)
-        return Outcome(tuple(records), ())
+        return tuple(records), ()
 
     def _end(self, now: int) -> None:
         self.is_under_way = False

@@ -21,13 +21,14 @@ _ERROR = append_error(ErrorCode.message_too_large)
 def decide_refused(shard: Shard, outcome: Outcome, now: int) -> Outcome:
     """What is decided instead of `outcome`."""
     turn = Turn(shard, now)
+    records, replies = outcome
     leader = ""
-    for record in outcome.records:
+    for record in records:
         if isinstance(record, GroupStored):
             group = shard.groups[record.group_id]
             _go_on(turn, group)
             leader = group.leader or ""
-    for ticket, result in outcome.replies:
+    for ticket, result in replies:
         turn.answer(ticket, _refused(result, leader))
     return turn.outcome()
 

@@ -179,7 +179,7 @@ def _refused(command: Command, error: ErrorCode) -> Result:
         case LeaveGroup():
             return Left(error, ())
         case OffsetCommit():
-            return CommitDone((error,) * len(command.offsets))
+            return CommitDone((error,) * len(command.entries))
         case OffsetFetch():
             return Fetched(error, ())
         case DescribeGroup():

@@ -30,17 +30,20 @@ def tell_rejected(
         instance_id=command.group_instance_id,
         generation=command.generation_id,
         error=error,
-        detail={f"{e.topic}-{e.partition}": str(e.offset) for e in command.offsets},
+        detail={
+            f"{entry.topic}-{entry.partition}": str(offsets[-1])
+            for entry, offsets in zip(command.entries, command.offsets, strict=True)
+        },
     )
 
 
 def tell_accepted(shard: Shard, command: OffsetCommit, outcome: Outcome) -> None:
     """Of a commit of which nothing was accepted nothing is told here."""
-    done = outcome.replies[0].result
+    _, ((_, done),) = outcome
     assert isinstance(done, CommitDone)
     detail = {
-        f"{entry.topic}-{entry.partition}": str(entry.offset)
-        for entry, error in zip(command.offsets, done.errors, strict=True)
+        f"{entry.topic}-{entry.partition}": str(offsets[-1])
+        for entry, offsets, error in zip(command.entries, command.offsets, done.errors, strict=True)
         if error is ErrorCode.none
     }
     if not detail:

@@ -1,7 +1,7 @@
 """One call of the coordinator: what it may look at, and what it has decided so far."""
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final, TypeAlias
 
 from ...offsets.records import GroupStored, OffsetsRecord
 from ...offsets.table import OffsetsTable
@@ -14,20 +14,14 @@ from .states import State
 from .storing import metadata_of, newborn
 from .voice import EventType, Voice
 
+# Plain tuples, as one of each is made for every request.
+Reply: TypeAlias = tuple[int, Result]
+"""A ticket, and what its command came to."""
 
-class Reply(NamedTuple):
-    ticket: int
-    result: Result
+Outcome: TypeAlias = tuple[tuple[OffsetsRecord, ...], tuple[Reply, ...]]
+"""What was decided: records to append and apply first, then replies to give."""
 
-
-class Outcome(NamedTuple):
-    """What was decided: records to append and apply first, then replies to give."""
-
-    records: tuple[OffsetsRecord, ...]
-    replies: tuple[Reply, ...]
-
-
-NOTHING: Final = Outcome((), ())
+NOTHING: Final[Outcome] = ((), ())
 
 # Where a microsecond counts: a NamedTuple's own __new__ is a Python function, this one is not.
 make: Final = tuple.__new__
@@ -35,7 +29,7 @@ make: Final = tuple.__new__
 
 def outcome_of(ticket: int, result: Result, records: tuple[OffsetsRecord, ...] = ()) -> Outcome:
     """The outcome that answers just this ticket."""
-    return make(Outcome, (records, (make(Reply, (ticket, result)),)))
+    return records, ((ticket, result),)
 
 
 class Shard:
@@ -87,7 +81,7 @@ class Turn:
         self._replies: list[Reply] = []
 
     def answer(self, ticket: int, result: Result) -> None:
-        self._replies.append(make(Reply, (ticket, result)))
+        self._replies.append((ticket, result))
 
     def propose(self, group: Group, assignments: dict[str, bytes] | None = None) -> None:
         """Write the group as it is, with `assignments` instead of those it has."""
@@ -110,4 +104,4 @@ class Turn:
     def outcome(self) -> Outcome:
         if not self._records and not self._replies:
             return NOTHING
-        return make(Outcome, (tuple(self._records), tuple(self._replies)))
+        return tuple(self._records), tuple(self._replies)

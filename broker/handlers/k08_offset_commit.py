@@ -72,8 +72,8 @@ class Commit:
 
     __slots__ = (
         "_all_well",
-        "_entries",
         "_how",
+        "_places",
         "_request",
         "_run_max",
         "_sorted",
@@ -107,22 +107,20 @@ class Commit:
     def _commit(
         self, node: Node, offsets: Sequence[Numbers], respond: Respond, context: Any
     ) -> None:
-        entries: list[CommitEntry] = []
-        for name, partition, place, epoch, metadata in self._entries:
-            each = offsets[place]
-            entry = name, partition, each[-1], epoch, metadata, None, each[:-1]
-            entries.append(make(CommitEntry, entry))
-        if not entries:
-            # Nothing is there to commit, so the group is not even looked at (upstream: KafkaApis).
-            respond(context, CommitDone(()))
-            return
-        command: OffsetCommit = make(OffsetCommit, (*self._who, entries, *self._how))
+        if self._places is not None:
+            if not self._places:
+                # Nothing to commit, so the group is not even looked at (upstream: KafkaApis).
+                respond(context, CommitDone(()))
+                return
+            offsets = [offsets[place] for place in self._places]
+        command: OffsetCommit = make(OffsetCommit, (*self._who, offsets, *self._how))
         node.groups.submit(command, respond, context)
 
     def _sort_out(self, version: int, node: Node) -> None:
         """Part the partitions that exist from those that do not; the latter are ours to refuse."""
         request = self._request
-        entries: list[tuple[str, int, int, int, str | None]] = []
+        entries: list[CommitEntry] = []
+        places: list[int] = []
         self._sorted = refused, known = Sorted([], [])
         place = 0
         for topic in request.topics:
@@ -140,7 +138,8 @@ class Commit:
                 partition = asked.partition_index
                 if 0 <= partition < count:
                     epoch = asked.committed_leader_epoch if version >= 6 else -1
-                    entries.append((name, partition, place, epoch, asked.committed_metadata))
+                    entries.append(CommitEntry(name, partition, epoch, asked.committed_metadata))
+                    places.append(place)
                     there.append(partition)
                 else:
                     error = missing if found is None else UNKNOWN_PARTITION
@@ -152,12 +151,14 @@ class Commit:
                 known.append((*names, there))
         retention_ms = milliseconds(request.retention_time) if version <= 4 else -1
         self._topics_version = node.topics.version
-        self._entries = entries
+        # Where the offsets of the entries are; None: each at its own place.
+        self._places = places if refused or not places else None
         self._who = (
             request.group_id,
             request.generation_id_or_member_epoch,
             request.member_id,
             request.group_instance_id if version >= 7 else None,
+            entries,
         )
         self._how = (
             None if retention_ms == -1 else retention_ms,
@@ -169,9 +170,9 @@ class Commit:
         """How many such requests make one batch for certain, at least one: what is small enough
         on its own must not be refused for its neighbours' sake."""
         if not self._run_max:
-            group_id, entries = self._who[0], self._entries
+            group_id, _, _, _, entries = self._who
             partition = node.topics.partition(OFFSETS_TOPIC, node.groups.partition_of(group_id))
-            texts = sum(len(topic) + len(metadata or "") for topic, _, _, _, metadata in entries)
+            texts = sum(len(topic) + len(metadata or "") for topic, _, _, metadata in entries)
             texts += len(group_id) * len(entries)
             size = len(entries) * RECORD_BYTES_MAX + texts * UTF8_BYTES_MAX
             bytes_max = 0 if partition is None else partition.settings.max_message_bytes

@@ -10,7 +10,6 @@ import pytest
 from kohort.broker.broker import Broker
 from kohort.broker.config import BrokerConfig
 from kohort.broker.groups.commands import (
-    CommitEntry,
     DescribeGroup,
     Heartbeat,
     JoinGroup,
@@ -22,6 +21,7 @@ from kohort.log.rounds import Durability
 from kohort.protocol.errors import ErrorCode
 from kohort.testing.faulty_files import FaultyFiles
 from kohort.topics.names import OFFSETS_TOPIC
+from offset_commits import offset_commit
 
 OFFSETS_PARTITIONS = 3
 GROUP = "g"
@@ -86,8 +86,7 @@ LOADING = ErrorCode.coordinator_load_in_progress
 
 
 def commit(offset: int) -> OffsetCommit:
-    entry = CommitEntry("orders", 0, offset, -1, None, None)
-    return OffsetCommit(GROUP, -1, "", None, [entry], None, ErrorCode.illegal_generation)
+    return offset_commit(GROUP, [("orders", 0, offset)])
 
 
 FETCH = OffsetFetch(GROUP, (("orders", (0,)),), False, None, -1)

@@ -8,13 +8,14 @@ from typing import Any
 
 from kohort.broker.broker import Broker
 from kohort.broker.config import BrokerConfig
-from kohort.broker.groups.commands import CommitEntry, OffsetCommit, OffsetFetch
+from kohort.broker.groups.commands import OffsetFetch
 from kohort.broker.groups.config import GroupConfig
 from kohort.broker.groups.expiring import SLICE_TOMBSTONES
 from kohort.broker.loading import AT_ONCE_RECORDS
 from kohort.log.batch import records
 from kohort.offsets.records import GroupForgotten, OffsetCommitted, OffsetForgotten, decode
 from kohort.protocol.errors import ErrorCode
+from offset_commits import offset_commit
 from runtime_world import World
 
 INTERVAL_MS = GroupConfig().offsets_retention_check_interval_ms
@@ -146,9 +147,7 @@ class Service:
         return await answer
 
     async def commit(self, group_id: str, topic: str) -> None:
-        entry = CommitEntry(topic, 0, 7, -1, None, None)
-        error = ErrorCode.illegal_generation
-        done = await self.ask(OffsetCommit(group_id, -1, "", None, [entry], None, error))
+        done = await self.ask(offset_commit(group_id, [(topic, 0, 7)]))
         assert done.errors == (ErrorCode.none,)
 
     async def committed(self, group_id: str) -> list[str]:

@@ -7,9 +7,10 @@ from typing import Any
 
 from kohort.broker.broker import Broker
 from kohort.broker.config import BrokerConfig
-from kohort.broker.groups.commands import CommitEntry, OffsetCommit, OffsetFetch
+from kohort.broker.groups.commands import OffsetFetch
 from kohort.protocol.errors import ErrorCode
 from kohort.testing.faulty_files import FaultyFiles
+from offset_commits import offset_commit
 
 
 class Service:
@@ -30,9 +31,7 @@ class Service:
         return await answer
 
     async def commit(self, offset: int) -> ErrorCode:
-        entry = CommitEntry("orders", 0, offset, -1, None, None)
-        error = ErrorCode.illegal_generation
-        done = await self.ask(OffsetCommit("g", -1, "", None, [entry], None, error))
+        done = await self.ask(offset_commit("g", [("orders", 0, offset)]))
         return ErrorCode(done.errors[0])
 
     async def committed(self) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import pytest
-from kohort.broker.groups.commands import CommitEntry, OffsetCommit, OffsetFetch
+from kohort.broker.groups.commands import OffsetFetch
 from kohort.broker.led import RETRY_FAILED_MS
 from kohort.log.batch import records
 from kohort.log.config import LogConfig
@@ -17,6 +17,7 @@ from kohort.offsets.committed import read_committed
 from kohort.offsets.records import OffsetCommitted, decode
 from kohort.protocol.errors import ErrorCode
 from kohort.testing.faulty_files import FaultyFiles
+from offset_commits import offset_commit
 from runtime_world import FOLDER, World
 
 FIRST = FOLDER / f"{0:020d}.log"
@@ -120,10 +121,8 @@ def test_of_a_round_of_several_batches_none_stays_where_the_last_cannot_be_writt
     text = "x" * 4096
     count = BATCH_BYTES_MAX // len(text) + 1
     for name in ("first", "second"):
-        entries = [CommitEntry("t", each, 2, -1, text, None) for each in range(count)]
-        world.ask(
-            name, OffsetCommit("g", -1, "", None, entries, None, ErrorCode.illegal_generation)
-        )
+        offsets = [("t", each, 2) for each in range(count)]
+        world.ask(name, offset_commit("g", offsets, metadata=text))
     world.files.fail("append", after=1, written=BATCH_BYTES_MAX)
     world.files.fail("truncate", times=2)
     world.turn()

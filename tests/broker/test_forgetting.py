@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 from deleting_world import DATA, Life
-from kohort.broker.groups.commands import CommitEntry, OffsetCommit, OffsetFetch
+from kohort.broker.groups.commands import OffsetFetch
 from kohort.broker.groups.deleting import SLICE_TOMBSTONES
 from kohort.broker.led import RETRY_FAILED_MS
 from kohort.broker.shard import ShardState
@@ -16,6 +16,7 @@ from kohort.offsets.table import OffsetsTable
 from kohort.protocol.errors import ErrorCode
 from kohort.testing.faulty_files import Crashed, FaultyFiles
 from kohort.topics.removal import SLICE_PARTITIONS
+from offset_commits import offset_commit
 from runtime_world import World
 from topic_world import batch
 
@@ -83,8 +84,7 @@ def test_a_topic_that_is_deleted_while_another_is_forgotten_is_forgotten_too() -
     life.make()
     life.make("u")
     life.commit_many(2 * SLICE_TOMBSTONES)
-    entry = CommitEntry("u", 0, 1, -1, None, None)
-    life.ask("u", OffsetCommit("g", -1, "", None, [entry], None, ErrorCode.illegal_generation))
+    life.ask("u", offset_commit("g", [("u", 0, 1)]))
     life.turn()
     gone: list[str] = []
     life.delete(lambda error: gone.append("t") if error is None else None)

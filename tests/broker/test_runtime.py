@@ -8,10 +8,8 @@ import pytest
 from group_admin_world import World as AdminWorld
 from kohort.broker import loading
 from kohort.broker.groups.commands import (
-    CommitEntry,
     Heartbeat,
     JoinGroup,
-    OffsetCommit,
     OffsetFetch,
 )
 from kohort.broker.led import RETRY_FAILED_MS
@@ -20,6 +18,7 @@ from kohort.broker.shard import ShardState
 from kohort.log.log import LogConfig
 from kohort.log.rounds import Durability
 from kohort.protocol.errors import ErrorCode
+from offset_commits import offset_commit
 from runtime_world import World
 
 DURABILITIES: list[Durability] = ["fsync", "os"]
@@ -211,8 +210,7 @@ def test_a_join_is_answered_when_its_deadline_comes() -> None:
 
 def test_a_large_log_is_loaded_in_slices_and_clients_are_told_to_come_back() -> None:
     before = World("os")
-    entries = [CommitEntry("t", p, 1, -1, None, None) for p in range(AT_ONCE_RECORDS + 1)]
-    commit = OffsetCommit("g", -1, "", None, entries, None, ErrorCode.illegal_generation)
+    commit = offset_commit("g", [("t", each, 1) for each in range(AT_ONCE_RECORDS + 1)])
     before.ask("all", commit)
     before.turn()
     before.commit("one more", 9, group_id="h")
@@ -244,8 +242,8 @@ def test_loading_in_the_background_reads_what_nobody_asked_for() -> None:
 def test_a_commit_that_is_too_large_is_refused_and_what_came_before_stays() -> None:
     world = World("fsync")
     world.commit("before", 5)
-    entries = [CommitEntry("t", index, 7, -1, "x" * 4_000, None) for index in range(270)]
-    command = OffsetCommit("g", -1, "", None, entries, None, ErrorCode.illegal_generation)
+    offsets = [("t", each, 7) for each in range(270)]
+    command = offset_commit("g", offsets, metadata="x" * 4_000)
     world.ask("large", command)
     world.turn()
     assert errors_of(world.answers["before"]) == (ErrorCode.none,)

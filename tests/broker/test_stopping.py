@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from kohort.broker.broker import Broker
 from kohort.broker.config import BrokerConfig
-from kohort.broker.groups.commands import CommitEntry, OffsetCommit
 from kohort.broker.groups.results import CommitDone
 from kohort.log.rounds import Durability
 from kohort.protocol.errors import ErrorCode
+from offset_commits import offset_commit
 from open_files import open_below
 from parity.peers import ours
 from parity.script import Script
@@ -60,7 +60,6 @@ async def test_nothing_is_written_once_it_has_stopped(
 
 async def commit(broker: Broker, partitions: range) -> ErrorCode:
     told: asyncio.Future[CommitDone] = asyncio.get_running_loop().create_future()
-    entries = [CommitEntry("orders", each, each, -1, "", None) for each in partitions]
-    command = OffsetCommit("g", -1, "", None, entries, None, ErrorCode.illegal_generation)
+    command = offset_commit("g", [("orders", each, each) for each in partitions])
     broker.node.groups.submit(command, lambda _, result: told.set_result(result), None)
     return (await told).errors[0]

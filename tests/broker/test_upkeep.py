@@ -12,9 +12,10 @@ import pytest
 from compacting import newest
 from kohort.broker.broker import Broker
 from kohort.broker.config import BrokerConfig
-from kohort.broker.groups.commands import CommitEntry, OffsetCommit, OffsetFetch
+from kohort.broker.groups.commands import OffsetFetch
 from kohort.broker.upkeep import RETRY_FAILED_MS
 from kohort.protocol.errors import ErrorCode
+from offset_commits import offset_commit
 from topic_world import batch
 from upkeep_world import BACKOFF_MS, CHECK_MS, DAY_MS, UpkeepWorld, checkpoint
 
@@ -232,12 +233,11 @@ async def test_committed_offsets_are_compacted_under_a_broker_and_read_back(tmp_
     broker = Broker(BrokerConfig(config), data_dir=tmp_path, durability="os")
     await broker.start("127.0.0.1", 0)
     text = "m" * 4000
-    error = ErrorCode.illegal_generation
     last = {}
     for number in range(1000):
         group_id = f"g{number % 7}"
-        entry = CommitEntry("orders", 0, number, -1, text, None)
-        done = await ask(broker, OffsetCommit(group_id, -1, "", None, [entry], None, error))
+        commit = offset_commit(group_id, [("orders", 0, number)], metadata=text)
+        done = await ask(broker, commit)
         assert done.errors == (ErrorCode.none,)
         last[group_id] = number
     async with asyncio.timeout(30):

@@ -11,7 +11,6 @@ from kohort.broker.broker import Broker
 from kohort.broker.config import BrokerConfig
 from kohort.broker.groups.commands import (
     Command,
-    CommitEntry,
     ListGroups,
     OffsetCommit,
     OffsetFetch,
@@ -21,6 +20,7 @@ from kohort.log.rounds import Durability
 from kohort.log.write_ahead import PREFIX
 from kohort.protocol.errors import ErrorCode
 from kohort.testing import Kafka
+from offset_commits import offset_commit
 
 GROUPS = [f"group-{number}" for number in range(20)]
 
@@ -44,9 +44,7 @@ async def ask_all(broker: Broker, commands: Sequence[Command]) -> list[Any]:
 
 
 def commits(offset: int) -> list[OffsetCommit]:
-    entry = CommitEntry("orders", 0, offset, -1, None, None)
-    unknown = ErrorCode.illegal_generation
-    return [OffsetCommit(group, -1, "", None, [entry], None, unknown) for group in GROUPS]
+    return [offset_commit(group, [("orders", 0, offset)]) for group in GROUPS]
 
 
 async def commit(broker: Broker, offset: int) -> None:

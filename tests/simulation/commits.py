@@ -58,8 +58,8 @@ class Commits:
         if type(command) is OffsetCommit:
             own_ms, now = command.retention_time_ms, request.sent_ms
             expire_ms = None if own_ms is None else now + own_ms
-            for entry in command.offsets:
-                change = Change(entry.offset, request, now, expire_ms)
+            for entry, (offset,) in zip(command.entries, command.offsets, strict=True):
+                change = Change(offset, request, now, expire_ms)
                 self._add((command.group_id, entry.topic, entry.partition), change)
         elif type(command) is OffsetDelete:
             for topic, partitions in command.topics:

@@ -10,16 +10,15 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Literal
 
 from kohort.broker.groups.commands import (
-    CommitEntry,
     Heartbeat,
     JoinGroup,
     LeaveGroup,
     LeavingMember,
-    OffsetCommit,
     SyncGroup,
 )
 from kohort.broker.groups.results import CommitDone, HeartbeatDone, Joined, Synced
 from kohort.protocol.errors import ErrorCode as E
+from offset_commits import offset_commit
 from simulation.network import Link
 from simulation.setting import FLEETING, TOPIC, metadata
 from simulation.violation import Violation
@@ -178,22 +177,17 @@ class Consumer:
         )
 
     def _commit(self) -> None:
-        entries = [
-            CommitEntry(TOPIC, partition, self.world.new_offset(), -1, None, None)
-            for partition in self.owned or (0,)
-        ]
+        offsets = [(TOPIC, each, self.world.new_offset()) for each in self.owned or (0,)]
         if self._chance.random() < 0.2:  # for what it may have read before
-            entries.append(CommitEntry(FLEETING, 0, self.world.new_offset(), -1, None, None))
+            offsets.append((FLEETING, 0, self.world.new_offset()))
         seat = self.seat
         self._ask(
-            OffsetCommit(
+            offset_commit(
                 seat.group_id,
-                self.generation,
-                self.member_id,
-                seat.instance_id,
-                entries,
-                None,
-                E.illegal_generation,
+                offsets,
+                generation=self.generation,
+                member_id=self.member_id,
+                instance=seat.instance_id,
             ),
             awaits=False,
         )

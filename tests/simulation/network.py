@@ -133,10 +133,14 @@ class Link:
     def _submit(self, life: Life, request: Request) -> None:
         if type(request.command) is OffsetCommit:
             # For topics that are not there nothing is committed (k08_offset_commit.py).
-            there = [entry for entry in request.command.offsets if life.has_topic(entry.topic)]
+            entries, offsets = request.command.entries, request.command.offsets
+            there = [
+                each for each in zip(entries, offsets, strict=True) if life.has_topic(each[0].topic)
+            ]
             if not there:
                 return
-            request.command = request.command._replace(offsets=there)
+            entries, offsets = zip(*there, strict=True)
+            request.command = request.command._replace(entries=entries, offsets=offsets)
         self._calls.append(request)
         invariants = self._world.invariants
         life.look_at(request.command.group_id, self.node_id)

@@ -8,14 +8,12 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from kohort.broker.groups.commands import (
-    CommitEntry,
     DeleteGroup,
-    OffsetCommit,
     OffsetDelete,
     OffsetFetch,
 )
-from kohort.protocol.errors import ErrorCode
 from kohort.topics.names import OFFSETS_TOPIC
+from offset_commits import offset_commit
 from simulation.network import Link
 from simulation.setting import FLEETING, TOPIC, TOPICS
 
@@ -66,15 +64,11 @@ class Loner(Outsider):
             self.ask(OffsetFetch(SOLO, None, False, None, -1))
             return
         topic = self.chance.choice(TOPICS)
-        entries = [
-            CommitEntry(topic, partition, self.world.new_offset(), -1, None, None)
-            for partition in self.chance.sample(range(count), self.chance.randint(1, count))
-        ]
+        chosen = self.chance.sample(range(count), self.chance.randint(1, count))
+        offsets = [(topic, partition, self.world.new_offset()) for partition in chosen]
         longest_ms = 2 * self.world.setting.config.offsets_retention_ms
         retention_ms = self.chance.choice([None, None, self.chance.randint(0, longest_ms)])
-        self.ask(
-            OffsetCommit(SOLO, -1, "", None, entries, retention_ms, ErrorCode.illegal_generation)
-        )
+        self.ask(offset_commit(SOLO, offsets, retention_ms=retention_ms))
 
 
 class Administrator(Outsider):

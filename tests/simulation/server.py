@@ -73,8 +73,9 @@ class WatchedExpiring(Expiring):
 
     def due(self, now: int) -> Outcome:
         outcome = super().due(now)
-        if outcome.records:
-            self._watch(outcome.records, now)
+        records, _ = outcome
+        if records:
+            self._watch(records, now)
         return outcome
 
 

@@ -70,11 +70,12 @@ def test_metadata_is_measured_in_utf16_units(w: World, metadata: str, error: Err
 
 def test_too_much_metadata_refuses_its_partition_only(w: World) -> None:
     entries = [
-        CommitEntry("t", 0, 1, -1, "x" * 5_000, None),
-        CommitEntry("t", 1, 1, -1, "fine", None),
-        CommitEntry("t", 2, 1, -1, None, None),
+        CommitEntry("t", 0, -1, "x" * 5_000),
+        CommitEntry("t", 1, -1, "fine"),
+        CommitEntry("t", 2, -1, None),
     ]
-    done = w.tell(OffsetCommit(GROUP, -1, "", None, entries, None, E.illegal_generation))
+    offsets = [(1,)] * 3
+    done = w.tell(OffsetCommit(GROUP, -1, "", None, entries, offsets, None, E.illegal_generation))
     assert done.errors == (E.offset_metadata_too_large, E.none, E.none)
     found = w.fetch(("t", (0, 1, 2))).topics[0][1]
     assert [(p.offset, p.metadata) for p in found] == [(-1, ""), (1, "fine"), (1, "")]
@@ -94,11 +95,26 @@ def test_a_long_request_is_answered_for_each_entry(w: World) -> None:
     assert refused == (E.unknown_member_id,) * 1_000
 
 
-def test_the_time_of_a_commit_is_its_own_or_ours(w: World) -> None:
-    entries = [CommitEntry("t", p, 1, 7, "m", when) for p, when in enumerate((None, -1, 99))]
-    w.tell(OffsetCommit(GROUP, -1, "", None, entries, -1, E.illegal_generation))
-    values = [record.value for record in w.log if isinstance(record, OffsetCommitted)]
-    assert values == [committed_value(1, 7, "m", when) for when in (w.now, w.now, 99)]
+def test_what_is_committed_is_stored_with_its_epoch_and_metadata(w: World) -> None:
+    entries = [CommitEntry("t", 0, 7, "m"), CommitEntry("t", 1, -1, None)]
+    offsets = [(1, 2), (3, 4)]
+    w.tell(OffsetCommit(GROUP, -1, "", None, entries, offsets, -1, E.illegal_generation))
+    assert w.log == [
+        OffsetCommitted(
+            GROUP,
+            "t",
+            0,
+            committed_value(2, 7, "m", w.now),
+            (committed_value(1, 7, "m", w.now),),
+        ),
+        OffsetCommitted(
+            GROUP,
+            "t",
+            1,
+            committed_value(4, -1, "", w.now),
+            (committed_value(3, -1, "", w.now),),
+        ),
+    ]
 
 
 def test_a_commit_may_bring_its_own_retention(w: World) -> None:

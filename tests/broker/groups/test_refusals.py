@@ -1,7 +1,6 @@
 import pytest
 from kohort.broker.groups.commands import (
     Command,
-    CommitEntry,
     DeleteGroup,
     DescribeGroup,
     Heartbeat,
@@ -9,7 +8,6 @@ from kohort.broker.groups.commands import (
     LeaveGroup,
     LeavingMember,
     ListGroups,
-    OffsetCommit,
     OffsetDelete,
     OffsetFetch,
     SyncGroup,
@@ -30,10 +28,11 @@ from kohort.broker.groups.results import (
     refusal,
 )
 from kohort.protocol.errors import ErrorCode
+from offset_commits import offset_commit
 
 E = ErrorCode
 LOST = E.not_coordinator
-ENTRY = CommitEntry("t", 0, 1, -1, "", None)
+COMMIT = offset_commit("g", [("t", 0, 1), ("t", 1, 1)], generation=1, member_id="m")
 
 
 @pytest.mark.parametrize(
@@ -47,7 +46,7 @@ ENTRY = CommitEntry("t", 0, 1, -1, "", None)
         (Heartbeat("g", 1, "m", None), HeartbeatDone(LOST)),
         (LeaveGroup("g", (LeavingMember("m", None, None),)), Left(LOST, ())),
         (
-            OffsetCommit("g", 1, "m", None, [ENTRY, ENTRY], None, E.illegal_generation),
+            COMMIT,
             CommitDone((LOST, LOST)),
         ),
         (OffsetFetch("g", (("t", (0,)),), False, None, -1), Fetched(LOST, ())),

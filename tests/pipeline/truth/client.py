@@ -6,16 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from kohort.assignors.model import Assignor
 from kohort.broker.groups.commands import (
-    CommitEntry,
     Heartbeat,
     JoinGroup,
-    OffsetCommit,
     SyncGroup,
 )
 from kohort.offsets.causes import Cause
 from kohort.protocol.errors import ErrorCode as E
 from kohort.testing.puppets.consumer import Consumer
 from kohort.testing.puppets.role import Round
+from offset_commits import offset_commit
 from truth.ledger import Place
 from truth.libraries import JAVA_SAYS, WHY, Library
 
@@ -301,16 +300,13 @@ class Client:
         if not place_of:
             return
         generation = self.generation
-        entries = [CommitEntry(*p, self._positions[p], -1, "", None) for p in place_of]
         done = await self._ask(
-            OffsetCommit(
+            offset_commit(
                 self.group_id,
-                generation,
-                self.member_id,
-                self.instance_id,
-                entries,
-                None,
-                E.illegal_generation,
+                [(*p, self._positions[p]) for p in place_of],
+                generation=generation,
+                member_id=self.member_id,
+                instance=self.instance_id,
             )
         )
         if done.errors[0] is E.none:

@@ -131,9 +131,9 @@ class World:
             client.parked = None
             heard.append(result)
             if type(command) is OffsetCommit and result.errors[0] is E.none:
-                for entry in command.offsets:
+                for entry, (offset,) in zip(command.entries, command.offsets, strict=True):
                     place = entry.topic, entry.partition
-                    self._offsets[command.group_id, place] = entry.offset
+                    self._offsets[command.group_id, place] = offset
             # Never within the decision: what is woken may ask again.
             self.schedule.after(0, lambda: wake(result))
 
