@@ -135,7 +135,7 @@ class Tale:
                     partition,
                     record.log_offset,
                     commits=count,
-                    advanced=0 if idle else count,
+                    repeats=count if idle else 0,
                     first_commit_ms=last_ms - (count - 1) * every,
                     last_commit_ms=last_ms,
                     last_advance_ms=None if idle else last_ms,

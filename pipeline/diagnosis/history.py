@@ -130,7 +130,7 @@ class History:
             at = activity.topic, activity.partition
             self._of_generation[activity.generation_log_offset].append(activity)
             self._of_partition[at].append(activity)
-            if activity.advanced:
+            if activity.last_advance_ms is not None:
                 self._first_advance.setdefault(at, activity.generation_log_offset or 0)
         self._ends: dict[TopicPartition, list[LogEnd]] = defaultdict(list)
         for end in sorted(story.log_ends, key=lambda end: end.sampled_ms):
@@ -181,7 +181,7 @@ class History:
         gaps = [a.median_gap_ms for a in mine if a.median_gap_ms is not None]
         return Owned(
             sum(a.commits for a in mine),
-            sum(a.commits - a.advanced for a in mine),
+            sum(a.repeats for a in mine),
             max((a.last_commit_ms for a in mine), default=None),
             max((a.last_advance_ms for a in mine if a.last_advance_ms is not None), default=None),
             int(median(gaps)) if gaps else None,
@@ -284,7 +284,7 @@ def _sum(shares: list[Activity]) -> Activity:
     most = max(ordered, key=lambda share: (share.median_gap_ms is not None, share.commits))
     return ordered[0]._replace(
         commits=sum(share.commits for share in ordered),
-        advanced=sum(share.advanced for share in ordered),
+        repeats=sum(share.repeats for share in ordered),
         first_commit_ms=min(share.first_commit_ms for share in ordered),
         last_commit_ms=max(share.last_commit_ms for share in ordered),
         last_advance_ms=max(

@@ -50,7 +50,7 @@ def _was_idle(
 ) -> bool:
     """All samples between say that everything was read: nobody commits, and nothing stands still.
     Clients that commit by the clock do so even then."""
-    if any(activity.commits - activity.advanced >= 2 for activity in (*old, *new)):
+    if any(activity.repeats >= 2 for activity in (*old, *new)):
         return False
     position = {(a.topic, a.partition): a.last_offset for a in old}
     seen = [

@@ -75,7 +75,7 @@ class _Share:
 
     def __init__(self) -> None:
         self.times, self.offsets = list[int](), list[int]()
-        self.advanced = 0
+        self.repeats = 0
         self.last_advance_ms: int | None = None
         self.history_complete = True
 
@@ -105,8 +105,8 @@ class _Group:
         commit_ms = _ms(row["commit_ts"]) or _ms(row["append_ts"]) or 0
         before = self._committed.get(place)
         if before is not None and row["offset"] > before:
-            share.advanced += 1
             share.last_advance_ms = commit_ms
+        share.repeats += row["offset"] == before
         share.times.append(commit_ms)
         share.offsets.append(row["offset"])
         share.history_complete &= gap_at <= (-1 if self._in_force is None else self._in_force)
@@ -139,7 +139,7 @@ def _activity(place: TopicPartition, generation: int | None, share: _Share) -> A
         *place,
         generation_log_offset=generation,
         commits=len(share.times),
-        advanced=share.advanced,
+        repeats=share.repeats,
         first_commit_ms=share.times[0],
         last_commit_ms=share.times[-1],
         last_advance_ms=share.last_advance_ms,

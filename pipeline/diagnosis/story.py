@@ -68,7 +68,9 @@ class Activity(NamedTuple):
     partition: int
     generation_log_offset: int | None  # `Generation.log_offset` in force; None: before any
     commits: int
-    advanced: int  # how many of them went ahead; the others repeat an offset, or go back
+    # How many of them repeat the offset before. The first one that is known of a partition repeats
+    # nothing, though nobody knows whether it went ahead.
+    repeats: int
     first_commit_ms: int
     last_commit_ms: int
     last_advance_ms: int | None = None

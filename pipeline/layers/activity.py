@@ -26,7 +26,7 @@ def silver_activity(commits: pa.Table, key: Ints) -> pa.Table:
         "generation": first["generation"],
         "generation_log_offset": first["generation_log_offset"],
         "commits": runs.lengths,
-        "advanced": runs.sum(advanced),
+        "repeats": runs.sum(bools(pc.equal(commits["kind"], "REPEAT"))),
         "first_commit_ts": pa.array(runs.least(at)).cast(time),
         "last_commit_ts": runs.most(at).cast(time),
         "last_advance_ts": runs.most(np.where(advanced, at, NEVER)).cast(time),

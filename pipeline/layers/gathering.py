@@ -41,7 +41,7 @@ GENERATION: Final = f"""log_offset, offsets_partition, record_kind IN {GONE} AS 
     unix_millis(joined_at) AS state_ms, unix_millis(synced_at) AS append_ms,
     {_MEMBERS} AS members, history_complete"""
 """Columns of a story's Generation, from those of silver_generation."""
-_ACTIVITY: Final = """topic, partition, generation_log_offset, commits, advanced,
+_ACTIVITY: Final = """topic, partition, generation_log_offset, commits, repeats,
     unix_millis(first_commit_ts) AS first_commit_ms, unix_millis(last_commit_ts) AS last_commit_ms,
     unix_millis(last_advance_ts) AS last_advance_ms, first_offset, last_offset, median_gap_ms,
     history_complete, share"""

@@ -106,7 +106,7 @@ def activities(old: "DataFrame", new: "DataFrame", remembered: "DataFrame") -> "
         .agg(
             F.max_by("generation", "share").alias("generation"),
             F.sum("commits").alias("commits"),
-            F.sum("advanced").alias("advanced"),
+            F.sum("repeats").alias("repeats"),
             F.min(first).alias(first),
             F.max(last).alias(last),
             F.max("last_advance_ts").alias("last_advance_ts"),

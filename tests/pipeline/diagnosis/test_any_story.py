@@ -239,10 +239,10 @@ def test_shares_of_a_batch_add_up_to_the_same_story(story: Story) -> None:
             return [activity]
         half = activity.commits // 2
         return [
-            activity._replace(commits=half, advanced=min(half, activity.advanced)),
+            activity._replace(commits=half, repeats=min(half, activity.repeats)),
             activity._replace(
                 commits=activity.commits - half,
-                advanced=activity.advanced - min(half, activity.advanced),
+                repeats=activity.repeats - min(half, activity.repeats),
             ),
         ]
 

@@ -160,7 +160,7 @@ def background_commits(ahead: int, stuck_ms: int) -> Tale:
     tale.commits(A, until=WAS_AT_MS - 3_000)
     tale.commits(b, until=WAS_AT_MS - 1_000)
     tale.activities[-1] = tale.activities[-1]._replace(
-        advanced=tale.activities[-1].commits - 9,
+        repeats=9,
         last_advance_ms=tale.activities[-1].last_commit_ms + 1_000 - stuck_ms,
     )
     tale.log_end(WAS_AT_MS - stuck_ms, ahead, 1)

@@ -144,8 +144,8 @@ def test_minutes_and_activity_add_up_to_the_same_however_the_log_was_cut(
         found = lake.read("gold_partition_minute")
         assert {name: pc.sum(found[name]).as_py() for name in totals} == totals
         found = lake.read("silver_activity")
-        assert {n: pc.sum(found[n]).as_py() for n in ("commits", "advanced")} == {
-            name: totals[name] for name in ("commits", "advanced")
+        assert {n: pc.sum(found[n]).as_py() for n in ("commits", "repeats")} == {
+            name: totals[name] for name in ("commits", "repeats")
         }
         for row in found.to_pylist():
             assert row["first_commit_ts"] <= row["last_commit_ts"]

@@ -33,7 +33,7 @@ def share(first_s: float, last_s: float, first: int, last: int) -> dict[str, Any
         "generation": 3,
         "generation_log_offset": 70,
         "commits": 2,
-        "advanced": 1,
+        "repeats": 1,
         "first_commit_ts": at(first_s),
         "last_commit_ts": at(last_s),
         "first_offset": first,

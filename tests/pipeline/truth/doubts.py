@@ -86,7 +86,7 @@ def _of_member(story: Story, before: Generation, record: Generation, member: Mem
     timeouts = member.session_timeout_ms, member.rebalance_timeout_ms
     if all(ms - SLACK_MS / 2 <= silence_ms <= ms + SLACK_MS for ms in timeouts):
         return SAME_TIMEOUTS
-    if any(each.commits > each.advanced + 1 for each in commits):
+    if any(each.repeats > 1 for each in commits):
         return None  # it commits what has not changed as well: when it ended is plain
     for each in commits:
         end = _end_at(story.log_ends, (each.topic, each.partition), record.state_ms or 0)
