@@ -19,9 +19,9 @@ __all__ = ["pause_ms"]
 def pause_ms(history: History, step: Step, round_: Round) -> int | None:
     """From the last commit under the generation before to the first one under this, over all of the
     group, less the usual time between two commits. None: not known, as where nobody had anything to
-    read."""
+    read, or there were no members to stand still: what is committed then, an administrator has."""
     before, after = step.before, step.after
-    if before is None or before.tombstone or step.is_same_generation:
+    if before is None or not (before.members and after.members) or step.is_same_generation:
         return None
     waited_for = round_.waited_for
     old = [

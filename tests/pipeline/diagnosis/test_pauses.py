@@ -90,3 +90,20 @@ def test_a_static_replacement_is_no_pause() -> None:
     tale.generation(again, at=2 * MINUTE, number=1)
     tale.commits(again, until=4 * MINUTE)
     assert last(tale).pause_ms is None
+
+
+def test_what_an_administrator_commits_for_an_empty_group_ends_no_pause() -> None:
+    tale = Tale()
+    tale.generation(A_ALONE)
+    tale.commits(A_ALONE, until=MINUTE)
+    busy(tale, 10 * MINUTE, 0, 1)
+    tale.generation(at=MINUTE + 1_000)
+    # It has no members, and its offsets are reset meanwhile.
+    reset = Tale()
+    reset.records = tale.records
+    reset.commits(A_ALONE, until=5 * MINUTE, since=5 * MINUTE)
+    tale.activities += reset.activities
+    assert last(tale).pause_ms is None
+    tale.generation(A_ALONE, at=6 * MINUTE)
+    tale.commits(A_ALONE, until=7 * MINUTE, since=6 * MINUTE + 1_000)
+    assert last(tale).pause_ms is None
