@@ -109,8 +109,7 @@ TABLES: Final[dict[str, Table]] = {
         columns(
             offsets_partition_=INT,
             log_offset_=LONG,
-            # GENERATION, EMPTY, FIRST_SEEN, STATIC_REPLACED, TOMBSTONE; CONVERTED: a tombstone
-            # of a group that has gone over to the consumer protocol (KIP-848)
+            # GENERATION, EMPTY, FIRST_SEEN, STATIC_REPLACED, TOMBSTONE; CONVERTED: one to KIP-848
             record_kind_=STRING,
             generation=INT,
             prev_generation=INT,
@@ -130,6 +129,7 @@ TABLES: Final[dict[str, Table]] = {
             lost_generations=INT,  # null: the log between the two was compacted
             member_list=MEMBERS,
             history_complete_=BOOL,
+            last_gap=LONG,  # the last record up to this one that offsets are missing before
         ),
     ),
     "silver_ownership": current(
@@ -159,6 +159,7 @@ TABLES: Final[dict[str, Table]] = {
             last_advance_ts=TIME,
             first_offset=LONG,
             last_offset=LONG,
+            last_log_offset_=LONG,
             median_gap_ms=LONG,
             history_complete_=BOOL,
         ),

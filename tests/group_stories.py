@@ -141,6 +141,7 @@ class Tale:
                     last_advance_ms=None if idle else last_ms,
                     first_offset=first + 10,
                     last_offset=last,
+                    last_log_offset=self._log_offset + 5,
                     median_gap_ms=every if count > 1 else None,
                 )
             )

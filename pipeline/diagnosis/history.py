@@ -115,6 +115,7 @@ class Owned(NamedTuple):
     last_commit_ms: int | None
     last_advance_ms: int | None
     median_gap_ms: int | None
+    last_log_offset: int  # of the last commit; without one, of the generation's first record
 
 
 class History:
@@ -185,6 +186,7 @@ class History:
             max((a.last_commit_ms for a in mine), default=None),
             max((a.last_advance_ms for a in mine if a.last_advance_ms is not None), default=None),
             int(median(gaps)) if gaps else None,
+            max((a.last_log_offset for a in mine), default=since),
         )
 
     def log_end(self, at: TopicPartition, time_ms: int) -> LogEnd | None:
@@ -291,6 +293,7 @@ def _sum(shares: list[Activity]) -> Activity:
             (s.last_advance_ms for s in ordered if s.last_advance_ms is not None), default=None
         ),
         last_offset=ordered[-1].last_offset,
+        last_log_offset=max(share.last_log_offset for share in ordered),
         median_gap_ms=most.median_gap_ms,
         history_complete=all(share.history_complete for share in ordered),
     )

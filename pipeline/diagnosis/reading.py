@@ -75,6 +75,7 @@ class _Share:
 
     def __init__(self) -> None:
         self.times, self.offsets = list[int](), list[int]()
+        self.last_log_offset = -1
         self.repeats = 0
         self.last_advance_ms: int | None = None
         self.history_complete = True
@@ -92,7 +93,7 @@ class _Group:
         """`gap_at`: the last log offset before which compaction has taken something; -1: none."""
         if row["kind"] == "group":
             last = self._generations[-1].log_offset if self._generations else -1
-            self._generations.append(_generation(row, complete=gap_at <= last))
+            self._generations.append(_generation(row, gap_at, complete=gap_at <= last))
             self._in_force = None if row["tombstone"] else row["log_offset"]
             return
         place = row["topic"], row["partition"]
@@ -109,6 +110,7 @@ class _Group:
         share.repeats += row["offset"] == before
         share.times.append(commit_ms)
         share.offsets.append(row["offset"])
+        share.last_log_offset = row["log_offset"]
         share.history_complete &= gap_at <= (-1 if self._in_force is None else self._in_force)
         self._committed[place] = row["offset"]
 
@@ -145,12 +147,13 @@ def _activity(place: TopicPartition, generation: int | None, share: _Share) -> A
         last_advance_ms=share.last_advance_ms,
         first_offset=share.offsets[0],
         last_offset=share.offsets[-1],
+        last_log_offset=share.last_log_offset,
         median_gap_ms=median_low(gaps) if gaps else None,
         history_complete=share.history_complete,
     )
 
 
-def _generation(row: Mapping[str, Any], *, complete: bool) -> Generation:
+def _generation(row: Mapping[str, Any], gap_at: int, *, complete: bool) -> Generation:
     return Generation(
         log_offset=row["log_offset"],
         offsets_partition=row["offsets_partition"],
@@ -163,6 +166,7 @@ def _generation(row: Mapping[str, Any], *, complete: bool) -> Generation:
         append_ms=_ms(row["append_ts"]),
         members=tuple(map(_member, row["members"] or ())),
         history_complete=complete,
+        last_gap=None if gap_at < 0 else gap_at,
     )
 
 

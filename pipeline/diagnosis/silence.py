@@ -21,7 +21,8 @@ REPEATS_MIN: Final = 2
 
 
 class Silence(NamedTuple):
-    """Of a member that is out. Spans are None where its partitions cannot be read."""
+    """Of a member that is out. Spans are None where its partitions cannot be read, or the log lacks
+    what came after its last commit."""
 
     member: Member
     committed: bool  # False: nothing since the generation began, and silence counts from there
@@ -64,7 +65,8 @@ def silence_of(history: History, step: Step, member: Member, round_: Round) -> S
     began = _first_known(first.append_ms, first.state_ms)
     since = began if owned.last_commit_ms is None else owned.last_commit_ms
     ended = round_.ended_ms
-    if since is None or ended is None or not member.assigned:
+    is_known = step.after.shows_all_since(owned.last_log_offset)
+    if since is None or ended is None or not member.assigned or not is_known:
         age = None if began is None or ended is None else max(ended - began, 0)
         return Silence(member, False, age, None, None, None, None, False, False, False)
     started = ended if round_.started_est is None else round_.started_est
@@ -108,6 +110,8 @@ def round_of(history: History, step: Step) -> Round:
     stopped: list[tuple[int, Member, Owned]] = []
     for member, _ in step.kept:
         last = history.owned(before, member)
+        if not after.shows_all_since(last.last_log_offset):
+            continue
         if last.last_commit_ms is not None and _stopped_by_it(history, before, member, last, ended):
             stopped.append((last.last_commit_ms, member, last))
     if not stopped:

@@ -5,9 +5,10 @@ are milliseconds since 1970 by the broker's clock, spans too; None is "not known
 the order of the log, which is the only order there is: clocks may go back, offsets do not.
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 __all__ = [
+    "OFFSETS_RETENTION_MS",
     "Activity",
     "Commit",
     "Event",
@@ -21,6 +22,9 @@ __all__ = [
 ]
 
 TopicPartition = tuple[str, int]
+
+OFFSETS_RETENTION_MS: Final = 7 * 24 * 3_600_000
+"""Kafka's default of offsets.retention.minutes."""
 
 
 class Member(NamedTuple):
@@ -56,6 +60,12 @@ class Generation(NamedTuple):
     members: tuple[Member, ...] = ()
     # False: compaction has taken records between the group's record before and this one.
     history_complete: bool = True
+    # The last record of its offsets partition, up to this one, before which some are missing.
+    last_gap: int | None = None
+
+    def shows_all_since(self, log_offset: int) -> bool:
+        """Nothing is missing from the log between there and this record."""
+        return self.last_gap is None or self.last_gap <= log_offset
 
 
 class Activity(NamedTuple):
@@ -76,6 +86,7 @@ class Activity(NamedTuple):
     last_advance_ms: int | None = None
     first_offset: int | None = None
     last_offset: int | None = None
+    last_log_offset: int = -1  # where its last commit stands
     median_gap_ms: int | None = None
     history_complete: bool = True
     share: int = 0  # its place among shares, in the order of the log
@@ -152,4 +163,4 @@ class Story(NamedTuple):
     removals: tuple[Removal, ...] = ()
     log_ends: tuple[LogEnd, ...] = ()
     events: tuple[Event, ...] = ()
-    offsets_retention_ms: int = 7 * 24 * 3_600_000  # Kafka's offsets.retention.minutes
+    offsets_retention_ms: int = OFFSETS_RETENTION_MS

@@ -32,6 +32,7 @@ def silver_activity(commits: pa.Table, key: Ints) -> pa.Table:
         "last_advance_ts": runs.most(np.where(advanced, at, NEVER)).cast(time),
         "first_offset": first["offset"],
         "last_offset": last["offset"],
+        "last_log_offset": last["log_offset"],
         "median_gap_ms": runs.middle(np.where(known, ints(commits["gap_ms"]), NEVER)),
         "history_complete": runs.all(known),
     }

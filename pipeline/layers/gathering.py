@@ -39,12 +39,12 @@ _MEMBERS: Final = """transform(member_list, m -> struct(m.member_id, m.instance_
 GENERATION: Final = f"""log_offset, offsets_partition, record_kind IN {GONE} AS tombstone,
     record_kind = 'CONVERTED' AS converted, generation, protocol_type, protocol, leader,
     unix_millis(joined_at) AS state_ms, unix_millis(synced_at) AS append_ms,
-    {_MEMBERS} AS members, history_complete"""
+    {_MEMBERS} AS members, history_complete, last_gap"""
 """Columns of a story's Generation, from those of silver_generation."""
 _ACTIVITY: Final = """topic, partition, generation_log_offset, commits, repeats,
     unix_millis(first_commit_ts) AS first_commit_ms, unix_millis(last_commit_ts) AS last_commit_ms,
-    unix_millis(last_advance_ts) AS last_advance_ms, first_offset, last_offset, median_gap_ms,
-    history_complete, share"""
+    unix_millis(last_advance_ts) AS last_advance_ms, first_offset, last_offset, last_log_offset,
+    median_gap_ms, history_complete, share"""
 _REMOVAL: Final = "topic, partition, log_offset, unix_millis(removed_at) AS append_ms"
 _LOG_END: Final = """topic, partition, log_start, log_end, unix_millis(sampled_at) AS sampled_ms"""
 _EVENT: Final = """unix_millis(ts) AS ts_ms, seq, type, member_id, instance_id, client_id,

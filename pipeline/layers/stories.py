@@ -113,6 +113,7 @@ def activities(old: "DataFrame", new: "DataFrame", remembered: "DataFrame") -> "
             # By the order of the log: clocks may go back.
             F.min_by("first_offset", "share").alias("first_offset"),
             F.max_by("last_offset", "share").alias("last_offset"),
+            F.max("last_log_offset").alias("last_log_offset"),
             F.max_by("median_gap_ms", known).alias("median_gap_ms"),
             F.min("history_complete").alias("history_complete"),
         )

@@ -84,6 +84,7 @@ generations = st.builds(
     append_ms=times | st.none(),
     members=st.lists(members, max_size=3, unique_by=lambda member: member.member_id).map(tuple),
     history_complete=st.booleans(),
+    last_gap=st.none() | st.integers(0, 30),
 ).map(
     lambda record: record._replace(
         members=() if record.tombstone else record.members,
@@ -107,6 +108,7 @@ def activities(draw: Any) -> Activity:
         draw(st.none() | times),
         draw(st.none() | offsets),
         draw(st.none() | offsets),
+        draw(st.integers(0, 40)),
         draw(st.none() | st.integers(0, 60_000)),
         draw(st.booleans()),
     )

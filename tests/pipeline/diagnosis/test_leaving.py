@@ -266,6 +266,33 @@ def test_a_member_that_dies_while_others_wait_for_it_has_not_left_cleanly() -> N
     assert (last(tale).cause, last(tale).waited_for) == ("SESSION_TIMEOUT", "b-1")
 
 
+@pytest.mark.parametrize("back", [False, True])
+def test_a_silence_that_the_log_has_a_hole_in_is_none(*, back: bool) -> None:
+    """Compaction has taken all of an hour: what b committed in it, and when a stopped."""
+    tale = Tale()
+    generation = tale.generation(A, B)
+    tale.commits(A, until=5 * MINUTE)
+    tale.commits(B, until=5 * MINUTE)
+    for at in range(60):
+        tale.log_end(at * MINUTE, 300 * at, 0, 1)
+    new = (B._replace(member_id="b-2"),) if back else ()
+    tale.generation(A_ALONE, *new, at=60 * MINUTE, history_complete=False)
+    [gone] = exits(tale.story())
+    assert (gone.cause, gone.confidence) == ("SLOW_POLL", "high" if back else "medium")
+
+    after_the_commits = generation.log_offset + 6
+    tale.records[-1] = tale.records[-1]._replace(last_gap=after_the_commits)
+    [gone] = exits(tale.story())
+    assert (gone.cause, gone.confidence, gone.silence_ms) == ("LEFT_UNKNOWN", "low", None)
+    assert "the log does not say when" in gone.evidence
+    row = last(tale)
+    assert (row.started_at_est, row.waited_for, row.wait_ms) == (None, None, None)
+
+    # What lies before the commits hides nothing of the silence.
+    tale.records[-1] = tale.records[-1]._replace(last_gap=after_the_commits - 1)
+    assert exits(tale.story())[0].cause == "SLOW_POLL"
+
+
 # --- 8 to 10: went with its silence short, or unknown
 
 

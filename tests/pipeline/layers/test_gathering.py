@@ -38,6 +38,7 @@ def share(first_s: float, last_s: float, first: int, last: int) -> dict[str, Any
         "last_commit_ts": at(last_s),
         "first_offset": first,
         "last_offset": last,
+        "last_log_offset": last,
         "history_complete": True,
     }
 

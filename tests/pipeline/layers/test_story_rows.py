@@ -50,6 +50,7 @@ def record(log_offset: int, at_ms: int, *members: dict[str, Any]) -> dict[str, A
         "append_ms": at_ms,
         "members": list(members),
         "history_complete": True,
+        "last_gap": None,
         "is_first": log_offset == 1,
         "remembered": False,
     }
