@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
+from .diagnosis.story import OFFSETS_RETENTION_MS
 from .lake.errors import LakeError
 from .lake.manifest import Manifest
 from .source.ends import Span, log_ends
@@ -60,16 +61,22 @@ def shared(waiting: Mapping[int, tuple[int, int]], records_max: int) -> Plan:
 class Inputs:
     """`options`: those of the data source, `path` or `bootstrapServers`. `cluster`: the name that
     rows get; null: the id that the log itself has. `events`: the data folder whose event log is
-    read; null: `path`, if it has one.
+    read; null: `path`, if it has one. `offsets_retention_ms`: of the cluster.
 
     Raises SourceError, OSError.
     """
 
     def __init__(
-        self, options: Mapping[str, str], cluster: str | None = None, events: Path | None = None
+        self,
+        options: Mapping[str, str],
+        cluster: str | None = None,
+        events: Path | None = None,
+        *,
+        offsets_retention_ms: int = OFFSETS_RETENTION_MS,
     ) -> None:
         self.options = dict(options)
         self.origin = options.get("path") or options["bootstrapServers"]
+        self.offsets_retention_ms = offsets_retention_ms
         self.source = open_source(self.options)
         self.cluster = cluster or cluster_id(self.options)
         path = options.get("path")

@@ -158,7 +158,13 @@ def run_batch(
     tell(Began(writer.batch_id, plan.records, plan.left))
     events = inputs.events(before.inputs.get("events", {}), event_ends)
     writer.write("bronze_event", events)
-    batch = Batch(session, writer, inputs.cluster, caught_up=plan.caught_up)
+    batch = Batch(
+        session,
+        writer,
+        inputs.cluster,
+        caught_up=plan.caught_up,
+        offsets_retention_ms=inputs.offsets_retention_ms,
+    )
     if plan.records:
         tell(Entered("bronze"))
         batch.broken += _read(session, writer, inputs, plan)

@@ -55,21 +55,8 @@ def _add(commands: Commands, name: str, says: str, more: str) -> Any:
 def _run(commands: Commands) -> None:
     command = _add(commands, "run", "read what is new in the log into the lake", "")
     command.description = RUN
+    _of_the_cluster(command)
     add = command.add_argument
-    source = command.add_mutually_exclusive_group(required=True)
-    source.add_argument("--log", metavar="DIR", type=Path, help="a data folder, in use or not")
-    source.add_argument("--bootstrap-server", metavar="H:P", help="a broker, of any Kafka")
-    add(
-        "--events",
-        metavar="DIR",
-        type=Path,
-        help="a folder of events that a kohort broker has written (default: that of --log)",
-    )
-    add(
-        "--cluster",
-        metavar="NAME",
-        help="what the cluster is called in the lake (default: its own id)",
-    )
     until = command.add_mutually_exclusive_group()
     until.add_argument(
         "--follow", action="store_true", help="go on with what is appended, until Ctrl-C"
@@ -100,6 +87,31 @@ def _run(commands: Commands) -> None:
         action="append",
         default=[],
         help="a setting of Spark's, as spark.driver.memory=4g; as often as you like",
+    )
+
+
+def _of_the_cluster(command: argparse.ArgumentParser) -> None:
+    """What is read, and what is to be known of it."""
+    source = command.add_mutually_exclusive_group(required=True)
+    source.add_argument("--log", metavar="DIR", type=Path, help="a data folder, in use or not")
+    source.add_argument("--bootstrap-server", metavar="H:P", help="a broker, of any Kafka")
+    command.add_argument(
+        "--events",
+        metavar="DIR",
+        type=Path,
+        help="a folder of events that a kohort broker has written (default: that of --log)",
+    )
+    command.add_argument(
+        "--cluster",
+        metavar="NAME",
+        help="what the cluster is called in the lake (default: its own id)",
+    )
+    command.add_argument(
+        "--offsets-retention-minutes",
+        metavar="N",
+        type=_count,
+        help="the cluster's offsets.retention.minutes, by which a group has expired or was deleted "
+        "(default: Kafka's, 10080)",
     )
 
 

@@ -38,7 +38,12 @@ def run(args: argparse.Namespace) -> int:
 
         if args.log is not None and not args.log.is_dir():
             raise UserError(f"{args.log} is no folder: give a data folder with an offsets log.")
-        inputs = Inputs(_options(args), args.cluster, args.events and _data_folder(args.events))
+        inputs = Inputs(
+            _options(args),
+            args.cluster,
+            args.events and _data_folder(args.events),
+            offsets_retention_ms=_retention_ms(args.offsets_retention_minutes),
+        )
         with Writer(args.lake) as writer, Progress() as progress:
             return _run(args, inputs, writer, progress, _Session(args, log, progress))
 
@@ -110,6 +115,12 @@ def _options(args: argparse.Namespace) -> dict[str, str]:
     if args.log is not None:
         return {"path": str(args.log.absolute())}
     return {"bootstrapServers": args.bootstrap_server}
+
+
+def _retention_ms(minutes: int | None) -> int:
+    from ...pipeline.diagnosis.story import OFFSETS_RETENTION_MS
+
+    return OFFSETS_RETENTION_MS if minutes is None else minutes * 60_000
 
 
 def _data_folder(events: Path) -> Path:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
+from ..diagnosis.story import OFFSETS_RETENTION_MS
 from ..lake.footers import span
 from ..lake.frames import empty_frame, frame_of, frame_of_folders, write_frame
 from ..lake.manifest import Live, Manifest
@@ -60,10 +61,12 @@ class Batch:
         cluster: str,
         *,
         caught_up: bool = True,
+        offsets_retention_ms: int = OFFSETS_RETENTION_MS,
     ) -> None:
         self.spark = spark
         self.cluster = cluster
         self.caught_up = caught_up
+        self.offsets_retention_ms = offsets_retention_ms
         self.writer = writer
         self.lake = Lake(writer.path.absolute(), writer.manifest)
         """Before this batch; wherever a task runs."""

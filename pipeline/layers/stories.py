@@ -37,11 +37,11 @@ def tables(batch: "Batch") -> "dict[str, DataFrame]":
     if groups.isEmpty():  # most batches of calm groups: they have only committed again
         lives = _went_on(batch.old(_LIVES), batch.new("silver_activity"))
         return found | {_LIVES: lives.select(*TABLES[_LIVES].schema.names)}
-    as_of_ms = int(batch.now.timestamp() * 1000)
+    as_of_ms, retention_ms = int(batch.now.timestamp() * 1000), batch.offsets_retention_ms
     rows = batch.keep(
         gathered(batch, groups)
         .groupBy(*_GROUP)
-        .applyInArrow(lambda parts: told(parts, as_of_ms), spark_schema(TOLD))
+        .applyInArrow(lambda parts: told(parts, as_of_ms, retention_ms), spark_schema(TOLD))
     )
     for name in TOLD.names:
         if name in TABLES:

@@ -17,6 +17,7 @@ from ..diagnosis.rows import GroupLifecycle, MemberExit, Rebalance
 from ..diagnosis.skew import skews
 from ..diagnosis.storms import storms
 from ..diagnosis.story import (
+    OFFSETS_RETENTION_MS,
     Activity,
     Event,
     Generation,
@@ -57,9 +58,11 @@ TOLD: Final = pa.schema(
 """What is told of a group: a row with its rows of each table."""
 
 
-def told(parts: pa.Table, as_of_ms: int) -> pa.Table:
+def told(
+    parts: pa.Table, as_of_ms: int, offsets_retention_ms: int = OFFSETS_RETENTION_MS
+) -> pa.Table:
     """The rules' answers for the group that `parts` are of."""
-    story = story_of(parts, as_of_ms)
+    story = story_of(parts, as_of_ms)._replace(offsets_retention_ms=offsets_retention_ms)
     until = settled(parts)
     after = -1 if until is None else until
     account_ = account(story)

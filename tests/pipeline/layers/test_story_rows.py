@@ -64,6 +64,20 @@ def in_ms(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def test_a_group_has_expired_or_was_deleted_by_what_its_cluster_keeps() -> None:
+    gone = record(3, T0 + 5 * MINUTE) | {"tombstone": True, "generation": None, "state_ms": None}
+    records = [record(1, T0, member(1, 0)), record(2, T0 + MINUTE), gone]
+    removal = {"topic": "t", "partition": 0, "log_offset": 2, "append_ms": T0 + 5 * MINUTE}
+    given = parts(generation=records, removal=[removal])
+    for retention_ms, cause, end_kind in (
+        (4 * MINUTE, "GROUP_EXPIRED", "EXPIRED"),
+        (5 * MINUTE, "GROUP_DELETED", "DELETED"),
+    ):
+        told = story_rows.told(given, T0 + 9 * MINUTE, retention_ms).to_pylist()[0]
+        assert told["gold_rebalance"][-1]["cause"] == cause
+        assert told["gold_group_lifecycle"][0]["end_kind"] == end_kind
+
+
 def test_rows_that_are_settled_are_not_told_again_but_count_in_storms() -> None:
     records = [record(n, T0 + n * MINUTE, member(1, 0), member(n + 1, 1)) for n in range(1, 6)]
     whole = story_rows.told(parts(generation=records), T0 + 9 * MINUTE).to_pylist()[0]
