@@ -107,6 +107,11 @@ class Inputs:
         # A log whose beginning was deleted goes on at its start.
         start = {at: max(lake.positions.get(at, 0), starts.get(at, 0)) for at in ends}
         plan = shared({at: (start[at], end) for at, end in ends.items()}, records_max)
+        # What compaction took from the end of the batch before, after that was planned, is missing
+        # before the records of this one.
+        read_to = lake.inputs.get("read_to", {})
+        for at, begin in start.items():
+            plan.start[at] = min(begin, max(read_to.get(str(at), begin), starts.get(at, 0)))
         return plan._replace(log_id=log_id)
 
     def splits(self, plan: Plan) -> list[Split]:

@@ -143,21 +143,18 @@ def run_batch(
     tell: Tell = lambda _told: None,
     through: Mapping[str, Layer] | None = None,
 ) -> Done | None:
-    """One batch; null: nothing is new. Raises LakeError, SourceError, OSError, and what Spark
-    raises."""
+    """One batch; null: nothing is new. Raises LakeError, SourceError, OSError, Spark's own."""
     before = writer.manifest
     samples = Samples(inputs, writer.lake)
     plan = inputs.plan(before, records_max)
-    event_ends = inputs.event_ends()
-    quiet = not plan.records and event_ends == before.inputs.get("events", {})
-    if quiet and not samples.has_news:
+    event_ends, told = inputs.event_ends(), before.inputs.get("events", {})
+    if not plan.records and event_ends == told and not samples.has_news:
         return None
     session = spark()
     begun = time.monotonic()
     writer.begin()
     tell(Began(writer.batch_id, plan.records, plan.left))
-    events = inputs.events(before.inputs.get("events", {}), event_ends)
-    writer.write("bronze_event", events)
+    writer.write("bronze_event", inputs.events(told, event_ends))
     batch = Batch(
         session,
         writer,
@@ -173,11 +170,16 @@ def run_batch(
         tell(Entered(name))
         tune(session, batch.rows_for_spark)
         batch.write(layer(batch))
-    records = sum(batch.rows(f"bronze_{kind}") for kind in ("commit", "group", "other"))
+    records = batch.records
     committed = writer.commit(
         cluster=inputs.cluster,
         positions={**before.positions, **plan.end},
-        inputs={"events": event_ends, "samples": samples.position(), "log": plan.log_id},
+        inputs={
+            "events": event_ends,
+            "samples": samples.position(),
+            "log": plan.log_id,
+            "read_to": batch.read_to(),
+        },
         as_of=batch.now,
     )
     seconds = time.monotonic() - begun

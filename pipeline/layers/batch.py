@@ -96,6 +96,17 @@ class Batch:
             return None
         return min(span[0] for span in spans), max(span[1] for span in spans)
 
+    def read_to(self) -> dict[str, int]:
+        """The offset behind the last record of each offsets partition, for the manifest."""
+        found: dict[str, int] = dict(self.lake.manifest.inputs.get("read_to", {}))
+        for table in filter(self.rows, _RECORDS):
+            rows = self.written.read(table, ["offsets_partition", "log_offset"])
+            last = rows.group_by("offsets_partition").aggregate([("log_offset", "max")])
+            for each in last.to_pylist():
+                at, behind = str(each["offsets_partition"]), each["log_offset_max"] + 1
+                found[at] = max(found.get(at, 0), behind)
+        return found
+
     def topics(self) -> set[str]:
         """Which topics the commits of this batch are of."""
         return set(self.written.read("bronze_commit", ["topic"])["topic"].unique().to_pylist())
@@ -109,6 +120,11 @@ class Batch:
         """How many rows of a table this batch has written; costs nothing."""
         live = self.writer.written().get(table)
         return live.rows if live else 0
+
+    @property
+    def records(self) -> int:
+        """How many it has of the log, until it is committed; costs nothing."""
+        return sum(map(self.rows, _RECORDS))
 
     @property
     def rows_for_spark(self) -> int:

@@ -3,10 +3,13 @@
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kohort.offsets.records import OffsetCommitted, committed_value
+from kohort.log.batch import NewRecord, build
+from kohort.log.segment import segment_name
+from kohort.offsets.records import OffsetCommitted, committed_value, encode
 from kohort.pipeline.inputs import Inputs, OtherLog, shared
 from kohort.pipeline.lake.manifest import Manifest
 from kohort.pipeline.source.source import SourceError
@@ -34,6 +37,24 @@ def test_a_batch_goes_on_where_the_lake_is_and_up_to_the_end(data: Path) -> None
     assert (plan.start[3], plan.end, plan.records) == (25, {3: 30}, 5)
     plan = inputs.plan(Manifest(positions={3: 30, 7: 10}), ALL)
     assert (plan.end, plan.records, plan.caught_up) == ({}, 0, True)
+
+
+def test_what_was_compacted_before_it_was_read_is_missing_before_what_comes_next(
+    tmp_path: Path,
+) -> None:
+    """Five records were read of nine that were planned; the other four are not there any more."""
+    folder = tmp_path / "__consumer_offsets-3"
+    folder.mkdir()
+    batches = [
+        build([NewRecord(*encode(commit(offset)), NOON_MS)], base_offset=offset)
+        for offset in (*range(5), 9, 10)
+    ]
+    (folder / segment_name(0)).write_bytes(b"".join(batches))
+    inputs = Inputs({"path": str(tmp_path)})
+    plan = inputs.plan(Manifest(positions={3: 9}, inputs={"read_to": {"3": 5}}), ALL)
+    rows = pa.Table.from_batches(inputs.records(plan)).select(["log_offset", "missing_before"])
+    assert [tuple(row.values()) for row in rows.to_pylist()] == [(9, 4), (10, 0)]
+    assert (plan.end, plan.records) == ({3: 11}, 2)
 
 
 def test_partitions_come_to_the_same_time_together(data: Path) -> None:

@@ -124,6 +124,8 @@ def test_a_second_run_reads_only_what_is_new(spark: Any, offsets_log: Any, tmp_p
     # Two batches, since seven records are the most that one may have.
     done = pipeline(spark, offsets_log.path, lake, records_max=7)
     assert [(one.batch_id, one.records, one.left) for one in done] == [(1, 8, 4), (2, 4, 0)]
+    read_to = {str(at): end for at, end in Lake(lake).positions.items()}
+    assert Lake(lake).manifest.inputs["read_to"] == read_to
     rows = Lake(lake).read("bronze_commit")
     assert sorted(rows["offset"].to_pylist()) == sorted(
         100 * number + step for number in (1, 2) for step in range(5) for _ in GROUPS

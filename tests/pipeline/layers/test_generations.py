@@ -98,6 +98,8 @@ def test_each_record_says_what_changed_since_the_one_before(spark: "SparkSession
         for r in rows(tables["silver_generation"], "log_offset")
     }
     assert [place for place, whole in complete.items() if not whole] == [12]
+    gaps = [r["last_gap"] for r in rows(tables["silver_generation"], "log_offset")]
+    assert gaps == [None] * (len(gaps) - 2) + [11, 11]
     owned = [
         (r["group"], r["partition"], r["member_id"], r["from_log_offset"], r["to_log_offset"])
         for r in rows(tables["silver_ownership"], "group", "partition", "from_log_offset")
