@@ -154,8 +154,7 @@ def _left_unknown(leaving: Leaving) -> Finding:
         why = f"a silence of {span(silence.ms)} is not unusual for it"
     else:
         why = "none of its commits is in the log"
-    back = "; a client like it was back in the same round" if leaving.is_back else ""
-    return Finding(Cause.LEFT_UNKNOWN, "low", f"{who(member)} went: {why}{back}", member, 10)
+    return Finding(Cause.LEFT_UNKNOWN, "low", f"{who(member)} went: {why}", member, 10)
 
 
 EXIT_RULES: Final[tuple[Callable[[Leaving], Finding | None], ...]] = (

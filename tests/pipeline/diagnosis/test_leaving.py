@@ -284,8 +284,10 @@ def test_a_silence_that_the_log_has_a_hole_in_is_none(*, back: bool) -> None:
     tale.records[-1] = tale.records[-1]._replace(last_gap=after_the_commits)
     [gone] = exits(tale.story())
     assert (gone.cause, gone.confidence, gone.silence_ms) == ("LEFT_UNKNOWN", "low", None)
-    assert "the log does not say when" in gone.evidence
+    assert gone.evidence.endswith("went: the log does not say when")
     row = last(tale)
+    if back:  # told once
+        assert row.evidence.count("back") == 1
     assert (row.started_at_est, row.waited_for, row.wait_ms) == (None, None, None)
 
     # What lies before the commits hides nothing of the silence.
