@@ -103,6 +103,10 @@ def _stop(request: pytest.FixtureRequest, kafka: "Kafka") -> None:
             _consult(item, lambda: kafka.doctor.left_open)
     finally:
         kafka.stop()
+        # pytest keeps its items for the whole run; and what runs a failed one again asks the same
+        # item, for which the broker of the first attempt would still be one of its own.
+        brokers = item.stash.get(_BROKERS, [])
+        item.stash[_BROKERS] = [each for each in brokers if each is not kafka]
 
 
 def _consult(item: pytest.Item, find: "Callable[[], list[Finding]]") -> None:
@@ -142,8 +146,9 @@ def pytest_runtest_makereport(
         report.longrepr = (*place, report.longrepr[2])
     if call.when == "call":
         item.stash[_HAS_PASSED] = report.passed
-        if settings.timeline_of(item.config) is not None:
-            _draw(item, report)
+    has_run = call.when == "call" or (report.failed and call.when == "setup")
+    if has_run and settings.timeline_of(item.config) is not None:
+        _draw(item, report)
     if report.failed and call.when != "teardown":  # then they may be gone
         for kafka in item.stash.get(_BROKERS, []):
             if text := _told(kafka):
