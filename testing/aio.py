@@ -118,3 +118,5 @@ class AsyncKafka(Kafka):
     def group(self, group_id: str) -> AsyncGroup:
         """The group, which need not exist yet; its waits are awaited."""
         return AsyncGroup(self, group_id)
+
+    groups: list[AsyncGroup]  # type: ignore[assignment]

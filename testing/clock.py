@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from ..broker.clock import SystemClock
-from .waiting import BarrierTimeout, may_wait
+from .waiting import BarrierTimeout, is_met, may_wait
 
 if TYPE_CHECKING:
     from .kafka import Kafka
@@ -152,13 +152,13 @@ class ClockControl:
         timers = self._kafka.timers
         # Who is about to do something shall have done it: it may be what keeps a session.
         await self._kafka.settled()
-        while not condition():
+        while not is_met(condition):
             due_ms = self._kafka.next_deadline_ms()
             if due_ms is None or due_ms > target_ms:
                 self._clock.reach(target_ms)
                 timers.fire()
                 await self._kafka.settled()
-                return bool(condition())
+                return is_met(condition)
             self._clock.reach(due_ms)
             timers.fire()
             await self._kafka.settled()

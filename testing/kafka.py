@@ -32,7 +32,7 @@ from .puppets.all import Puppets
 from .puppets.puppeteer import Puppeteer
 from .steering import Steering
 from .topic import Topic
-from .waiting import LOOK_SECONDS, TIMEOUT_SECONDS, BarrierTimeout, Changes, may_wait
+from .waiting import LOOK_SECONDS, TIMEOUT_SECONDS, BarrierTimeout, Changes, is_met, may_wait
 
 T = TypeVar("T")
 
@@ -160,7 +160,7 @@ class Kafka(Life, Puppeteer):
     ) -> Topic:
         """The topic, made if it is not there: with so many partitions (num.partitions) and these
         of Kafka's topic configs. Raises ValueError for what Kafka would refuse, and for a topic
-        that is there with another number of partitions."""
+        that is there with another number of partitions, or another of these configs."""
 
         topic = Topic(self, name)
         topic.make(partitions, texts_of(config or {}))
@@ -182,7 +182,7 @@ class Kafka(Life, Puppeteer):
                 for name in (*shard.coordinator.groups, *shard.coordinator.table.groups())
             }
 
-        return [Group(self, name) for name in sorted(self.ask(lambda _broker: names()))]
+        return [self.group(name) for name in sorted(self.ask(lambda _broker: names()))]
 
     def wait_request(
         self,
@@ -231,7 +231,7 @@ class Kafka(Life, Puppeteer):
         deadline = time.monotonic() + timeout
         while True:
             seen = self.changes.count
-            if condition():
+            if is_met(condition):
                 return
             left = deadline - time.monotonic()
             if left <= 0:

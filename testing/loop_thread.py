@@ -39,7 +39,7 @@ class LoopThread:
             )
         awaited = asyncio.run_coroutine_threadsafe(awaitable, self._loop)
         try:
-            return awaited.result(seconds)
+            return awaited.result(min(seconds, threading.TIMEOUT_MAX))
         except CancelledError:
             raise RuntimeError("the broker was stopped while it was waited for") from None
         finally:

@@ -23,7 +23,7 @@ from .members import Member
 from .presets import Config, texts_of
 from .real_cluster import RealCluster, partitions_of, until
 from .topic import Headers, StoredRecord, Topic, Values, check_partitions, new_records
-from .waiting import TIMEOUT_SECONDS, BarrierTimeout, may_wait
+from .waiting import TIMEOUT_SECONDS, BarrierTimeout, is_met, may_wait
 from .where import skip
 
 T = TypeVar("T")
@@ -115,7 +115,7 @@ class RealKafka(Kafka):
     ) -> None:
         """Until `condition()` is true; it is asked again and again."""
         may_wait()
-        if not until(lambda: bool(condition()), timeout):
+        if not until(lambda: is_met(condition), timeout):
             raise BarrierTimeout(f"{what} was waited for {timeout:g} s, in vain")
 
     def run(self, awaitable: Coroutine[Any, Any, T], seconds: float = 0) -> T:  # noqa: ARG002
@@ -245,6 +245,8 @@ class AsyncRealGroup(AsyncGroup, RealGroup):
 
 class AsyncRealKafka(AsyncKafka, RealKafka):
     """An AsyncKafka that is a real cluster."""
+
+    groups: list[AsyncGroup]  # type: ignore[assignment]
 
     wait = awaited(RealKafka.wait)  # type: ignore[assignment]
 

@@ -87,14 +87,15 @@ class Topic:
         return self._kafka.ask(lambda _broker: self._partition(partition).high_watermark)
 
     def make(self, partitions: int | None, config: Mapping[str, str]) -> None:
-        """If it is not there. Raises ValueError for what Kafka would refuse, and for another number
-        of partitions than it has."""
+        """If it is not there. Raises ValueError for what Kafka would refuse, and for what a topic
+        that is there is not: another number of partitions, another config."""
 
         def make() -> None:
             topics = self._kafka.broker.node.topics
             found = topics.get(self.name)
             if found is not None:
                 check_partitions(self.name, len(found.partitions), partitions)
+                check_config(self.name, found.overrides, config)
                 return
             check_new_topic(topics, self.name)
             count = -1 if partitions is None else partitions
@@ -107,11 +108,17 @@ class Topic:
             raise refusal(self.name, error) from error
 
     def add_partitions(self, total: int) -> None:
-        """Let it have so many; clients see it when they next ask for metadata."""
+        """Let it have so many; clients see it when they next ask for metadata. Raises ValueError
+        where it has as many already, or more."""
 
         def grow() -> None:
-            topics = self._kafka.broker.node.topics
-            topics.grow(self._found(), total)
+            topics, found = self._kafka.broker.node.topics, self._found()
+            if total <= len(found.partitions):
+                raise ValueError(
+                    f"topic {self.name} has {len(found.partitions)} partitions already: it cannot "
+                    f"grow to {total}"
+                )
+            topics.grow(found, total)
 
         self._kafka.change(grow)
 
@@ -240,6 +247,14 @@ def check_partitions(topic: str, there: int, wanted: int | None) -> None:
     """Raises ValueError where a test wants another number of partitions than a topic has."""
     if wanted not in (None, there):
         raise ValueError(f"topic {topic} has {there} partitions, not {wanted}")
+
+
+def check_config(topic: str, there: Mapping[str, str], wanted: Mapping[str, str]) -> None:
+    """Raises ValueError where a test wants another config than a topic was made with."""
+    for key, value in wanted.items():
+        if there.get(key) != value:
+            has = f"{key}={there[key]}" if key in there else f"no {key}"
+            raise ValueError(f"topic {topic} was made with {has}, not {key}={value}")
 
 
 def refusal(topic: str, error: Refused) -> ValueError:

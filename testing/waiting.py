@@ -1,6 +1,7 @@
 """Barriers: a test waits until something is so, and never longer than it must."""
 
 import asyncio
+import inspect
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -31,6 +32,18 @@ def may_wait() -> None:
             "await it, as the fixture async_kafka and AsyncKafka have it, or put it into a thread "
             "(await asyncio.to_thread(…))"
         )
+
+
+def is_met(condition: Callable[[], object]) -> bool:
+    """Raises TypeError for one that is to be awaited: what it returns is true, whatever it says."""
+    said = condition()
+    if inspect.isawaitable(said):
+        if inspect.iscoroutine(said):
+            said.close()
+        raise TypeError(
+            f"the condition {condition!r} is asked and not awaited: say it as a plain function"
+        )
+    return bool(said)
 
 
 class Changes:

@@ -146,3 +146,23 @@ async def test_every_wait_of_what_an_async_broker_gives_is_awaited() -> None:
         ]
         assert len(waits) >= 13
         assert [wait.__name__ for wait in waits if not asyncio.iscoroutinefunction(wait)] == []
+
+
+async def test_all_groups_of_an_async_broker_are_awaited(async_kafka: AsyncKafka) -> None:
+    await async_kafka.puppet("billing", topics=["orders"])
+    for group in async_kafka.groups:
+        await group.wait_stable(members=1)
+
+
+async def test_a_condition_that_would_have_to_be_awaited_is_refused(
+    async_kafka: AsyncKafka,
+) -> None:
+    """What it returns is true before it has been asked."""
+
+    async def has_charged() -> bool:
+        return False
+
+    with pytest.raises(TypeError, match=r"has_charged.* is asked and not awaited"):
+        await async_kafka.wait(has_charged)
+    with pytest.raises(TypeError, match=r"has_charged.* is asked and not awaited"):
+        await async_kafka.clock.run_until(has_charged)

@@ -1,5 +1,6 @@
 """What a test does first: topics, groups, waiting, the clock, and what it is told when it fails."""
 
+import math
 import re
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -64,6 +65,11 @@ def test_what_has_come_true_outside_the_broker_is_seen_at_once(kafka: Kafka) -> 
 
     # Nothing happens in the broker. When the time is up it would be asked a second time only.
     kafka.wait(is_asked_a_third_time, timeout=60)
+
+
+def test_a_wait_may_be_without_end(kafka: Kafka) -> None:
+    kafka.puppet("billing", topics=["orders"])
+    assert kafka.group("billing").wait_stable(timeout=math.inf).generation == 1
 
 
 def test_what_has_come_true_when_time_is_up_has_come_true(kafka: Kafka) -> None:
