@@ -64,6 +64,7 @@ SECTIONS: Final[dict[str, tuple[str, tuple[Part, ...]]]] = {
         "",
         (
             Part("group", "Group", "kafka.group(group_id)"),
+            Part("progress", "Progress", more="`Group`: what it has committed, and its lag"),
             Part("members", "Member", "group.members"),
             Part("happened", "Generation", "group.generations"),
             Part("happened", "Commit", "group.commits"),

@@ -8,7 +8,7 @@
 Read kafka.py first: what a test holds in its hand. It is made of
 
     group          one consumer group: what it is, and waiting until it is so;  members: its
-                   members
+                   members;  progress: what it has committed, and its lag
     topic          one topic: its records, its partitions
     choreography   what a test makes a group do: rebalance, wait at a door, be led by somebody
     clock          the broker's time: freeze it, move it

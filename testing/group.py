@@ -12,6 +12,7 @@ from .asked import Asked, TopicPartition, nearest
 from .choreography import Hold, Loading, evict, expire, rebalance
 from .happened import Commit, Exit, Generation
 from .members import Member, members_of, there_is
+from .progress import Progress
 from .story import explain, tell
 from .waiting import TIMEOUT_SECONDS, BarrierTimeout, may_wait
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Group:
+class Group(Progress):
     """`kafka.group("billing")`. It need not exist yet, and one such object may be kept.
 
     Every wait takes a `timeout` in seconds of wall time and raises BarrierTimeout, whose message
@@ -64,15 +65,6 @@ class Group:
         """Who was assigned this partition."""
         wanted = (topic, partition)
         return next((each for each in self.members if wanted in each.partitions), None)
-
-    def committed(self, topic: str, partition: int) -> int | None:
-        """The committed offset, that of the next record to read; None where there is none."""
-        return self._look(lambda: self._committed(topic, partition))
-
-    @property
-    def offsets(self) -> dict[TopicPartition, int]:
-        """All that is committed."""
-        return self._look(self._offsets)
 
     @property
     def commits(self) -> list[Commit]:
@@ -142,7 +134,7 @@ class Group:
         """Until this offset, or a later one, is committed (None: any); returns what is."""
 
         def committed() -> tuple[int] | None:
-            found = self._committed(topic, partition)
+            found = None if self._is_being_written() else self._committed(topic, partition)
             return None if found is None or (offset is not None and found < offset) else (found,)
 
         what = "any offset" if offset is None else f"offset {offset}"
@@ -276,24 +268,6 @@ class Group:
 
     def _members(self) -> list[Member]:
         return [] if (known := self.known) is None else members_of(known)
-
-    def _committed(self, topic: str, partition: int) -> int | None:
-        """What an OffsetFetch would be answered: nothing that is still being written."""
-        node, coordinator = self.node, self._coordinator
-        if coordinator is None:
-            return None
-        shard = node.groups.shards[node.groups.partition_of(self.group_id)]
-        if shard.log is not None and node.rounds.is_pending(shard.log):
-            return None
-        found = coordinator.table.get(self.group_id, topic, partition)
-        return None if found is None else found.offset
-
-    def _offsets(self) -> dict[TopicPartition, int]:
-        coordinator = self._coordinator
-        topics = {} if coordinator is None else coordinator.table.of_group(self.group_id)
-        places = [(topic, index) for topic, indexes in topics.items() for index in indexes]
-        found = {place: self._committed(*place) for place in places}
-        return {place: offset for place, offset in found.items() if offset is not None}
 
     def _missing(self, topic: str, partition: int, who: str | None) -> str:
         """A sentence where there is no such partition or member, and so nothing to come of it."""

@@ -244,15 +244,15 @@ class Kafka(Life, Puppeteer):
         """Await something on the broker's loop."""
         if self._loop is None:
             awaitable.close()
-        return self._there.run(awaitable, seconds)
+        return self.thread.run(awaitable, seconds)
 
     def ask(self, what: Callable[[Broker], T]) -> T:
         """What this says of the broker, or does to it, on its loop."""
-        return self._there.ask(lambda: what(self.broker))
+        return self.thread.ask(lambda: what(self.broker))
 
     def soon(self, what: Callable[[], object]) -> None:
         """Do it on the broker's loop, before whatever is asked after it, without waiting."""
-        self._there.soon(what)
+        self.thread.soon(what)
 
     def until(self, check: Callable[[], T | None], timeout: float) -> T | None:
         """The first answer of `check` that is neither None nor False; None when time is up. It is
@@ -275,7 +275,7 @@ class Kafka(Life, Puppeteer):
             raise error
 
     @property
-    def _there(self) -> LoopThread:
+    def thread(self) -> LoopThread:
         if self._loop is None:
             raise RuntimeError("start it first: with Kafka() as kafka")
         return self._loop

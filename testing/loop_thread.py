@@ -29,9 +29,14 @@ class LoopThread:
         self._thread.join(PATIENCE_SECONDS)
         self._loop.close()
 
+    @property
+    def is_here(self) -> bool:
+        """Whether we are in its thread."""
+        return threading.current_thread() is self._thread
+
     def run(self, awaitable: Coroutine[Any, Any, T], seconds: float = PATIENCE_SECONDS) -> T:
         """Await it on the loop."""
-        if threading.current_thread() is self._thread:
+        if self.is_here:
             awaitable.close()
             raise RuntimeError(
                 "the broker's own thread cannot wait for the broker: what is called there, as the "
@@ -47,7 +52,7 @@ class LoopThread:
 
     def ask(self, what: Callable[[], T]) -> T:
         """Call it on the loop, between two turns of the broker; at once, if we are there."""
-        if threading.current_thread() is self._thread:
+        if self.is_here:
             return what()
 
         async def asked() -> T:

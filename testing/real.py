@@ -175,8 +175,11 @@ class RealTopic(Topic):
         indexes = range(self.partitions) if partition is None else (partition,)
         return self._kafka.cluster.records(self.name, indexes)
 
+    def start_offset(self, partition: int) -> int:
+        return self._kafka.cluster.bounds(self.name, partition)[partition][0]
+
     def end_offset(self, partition: int) -> int:
-        return self._kafka.cluster.end_offset(self.name, partition)
+        return self._kafka.cluster.bounds(self.name, partition)[partition][1]
 
     def add_partitions(self, total: int) -> None:
         self._kafka.cluster.grow(self.name, total)
@@ -210,6 +213,11 @@ class RealGroup(Group):
     def _look(self, what: Callable[[], T]) -> T:
         return what()
 
+    _safely = _look
+
+    def _is_being_written(self) -> bool:
+        return False  # What it tells is.
+
     def _state(self) -> str:
         return str(self._described()["group_state"])
 
@@ -229,6 +237,9 @@ class RealGroup(Group):
 
     def _offsets(self) -> dict[TopicPartition, int]:
         return self.kafka.cluster.offsets(self.group_id)
+
+    def _bounds(self, topic: str, partition: int | None) -> dict[int, tuple[int, int]]:
+        return self.kafka.cluster.bounds(topic, partition)
 
     def _tell(self) -> str:
         told = self._described()

@@ -118,10 +118,13 @@ class RealCluster:
                         found += [_record(each) for each in read]
         return found
 
-    def end_offset(self, topic: str, partition: int) -> int:
-        place = TopicPartition(topic, partition)
+    def bounds(self, topic: str, partition: int | None) -> dict[int, tuple[int, int]]:
+        """Partition (None: each) -> its first offset, and that of the next record."""
+        indexes = range(self.partitions(topic)) if partition is None else (partition,)
+        places = [TopicPartition(topic, index) for index in indexes]
         with self._consumer() as consumer:
-            return int(consumer.end_offsets([place])[place])
+            starts, ends = consumer.beginning_offsets(places), consumer.end_offsets(places)
+        return {each.partition: (int(starts[each]), int(ends[each])) for each in places}
 
     # --- groups
 

@@ -82,6 +82,10 @@ class Topic:
         """All that is there, of one partition or of all, one after the other."""
         return self._kafka.ask(lambda _broker: list(self._read(partition)))
 
+    def start_offset(self, partition: int) -> int:
+        """That of the first record that is there."""
+        return self._kafka.ask(lambda _broker: self._partition(partition).start_offset)
+
     def end_offset(self, partition: int) -> int:
         """Where the next record goes."""
         return self._kafka.ask(lambda _broker: self._partition(partition).high_watermark)

@@ -51,6 +51,8 @@ def test_records(kafka):
     ]
     assert topic.produce(["c"], partition=1) == [(1, 1)]
     assert (topic.end_offset(0), topic.end_offset(1)) == (2, 2)
+    assert topic.start_offset(1) == 0
+    assert (kafka.group("billing").lag("orders"), kafka.group("billing").lag("orders", 1)) == (4, 2)
     topic.add_partitions(3)
     assert kafka.topic("orders").partitions == 3
     with pytest.raises(ValueError, match="has 3 partitions, not 2"):
