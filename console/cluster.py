@@ -4,7 +4,7 @@ from typing import Final
 
 from .control import Control
 from .endpoint import Endpoint
-from .fields import Milliseconds, Seconds
+from .fields import Days, Hours, Milliseconds, Minutes, Seconds
 from .words import Json
 
 
@@ -48,9 +48,9 @@ def resume_clock(control: Control) -> Json:
 def advance_clock(
     control: Control,
     *,
-    days: Seconds = 0,
-    hours: Seconds = 0,
-    minutes: Seconds = 0,
+    days: Days = 0,
+    hours: Hours = 0,
+    minutes: Minutes = 0,
     seconds: Seconds = 0,
     ms: Milliseconds = 0,
 ) -> Json:

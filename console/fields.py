@@ -22,7 +22,8 @@ PARTITIONS_MAX: Final = 10_000
 # Values in one request, and things in one answer: some megabytes of JSON.
 ITEMS_MAX: Final = 10_000
 # Ten years: a retention that is longer is not waited for.
-AHEAD_SECONDS_MAX: Final = 10 * 366 * 24 * 3600
+AHEAD_DAYS_MAX: Final = 10 * 366
+AHEAD_SECONDS_MAX: Final = AHEAD_DAYS_MAX * 24 * 3600
 # Of what is wrong, so much is told.
 SHOWN_LETTERS_MAX: Final = 100
 INT32_MAX: Final = 2**31 - 1
@@ -47,6 +48,9 @@ Offset = Annotated[int, Within(0, INT64_MAX)]
 Count = Annotated[int, Within(1, INT32_MAX)]
 Limit = Annotated[int, Within(1, ITEMS_MAX)]
 Timeout = Annotated[float, Within(0, TIMEOUT_SECONDS_MAX, "seconds of wall time")]
+Days = Annotated[float, Within(0, AHEAD_DAYS_MAX)]
+Hours = Annotated[float, Within(0, AHEAD_DAYS_MAX * 24)]
+Minutes = Annotated[float, Within(0, AHEAD_SECONDS_MAX // 60)]
 Seconds = Annotated[float, Within(0, AHEAD_SECONDS_MAX)]
 Milliseconds = Annotated[int, Within(0, AHEAD_SECONDS_MAX * 1000)]
 Texts = Annotated[list[str | None], Within(0, ITEMS_MAX)]
@@ -161,11 +165,14 @@ def _check(name: str, schema: Schema, value: Any) -> None:
             raise ValueError(f"{name} is at least {_bound(kind, schema[low])}, not {_short(size)}")
         if value is not None and high in schema and size > schema[high]:
             raise ValueError(f"{name} is at most {_bound(kind, schema[high])}, not {_short(size)}")
+    if isinstance(value, str) and not value.isascii() and not _is_text(value):
+        raise ValueError(f"{name} has a letter that UTF-8 has not: {_short(value)}")
     if isinstance(value, list):
         for place, each in enumerate(value):
             _check(f"{name}[{place}]", schema["items"], each)
     if isinstance(value, dict):
         for key, each in value.items():
+            _check(f"a name in {name}", {"type": "string"}, key)
             _check(f"{name}.{key}", schema["additionalProperties"], each)
 
 
@@ -176,6 +183,15 @@ def _is(kind: str, value: Any) -> bool:
         return isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
     python = {"array": list, "object": dict, **{word: type_ for type_, word in _TYPES.items()}}
     return isinstance(value, python[kind])
+
+
+def _is_text(value: str) -> bool:
+    """Whether it can be sent: JSON may name halves of letters (`\\ud800`)."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 _OF: Final = {"string": "letters long", "array": "items long", "integer": "", "number": ""}

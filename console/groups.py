@@ -5,6 +5,7 @@ from dataclasses import asdict
 from typing import Any, Final, Literal
 
 from ..testing.group import Group
+from ..testing.topic import Topic
 from ..testing.waiting import TIMEOUT_SECONDS
 from .control import Control
 from .endpoint import Endpoint
@@ -41,6 +42,15 @@ def offsets(control: Control, group: Name) -> Json:
             for (topic, partition), offset in sorted(committed.items())
         ]
     }
+
+
+def lag(control: Control, group: Name, *, topic: Name) -> Json:
+    """How many records of the topic it is behind, in all and in each partition: where the log ends,
+    less what is committed. Where nothing is committed all that the log has counts."""
+    there = control.kafka.group(group)
+    lags = [there.lag(topic, index) for index in range(Topic(control.kafka, topic).partitions)]
+    each = [{"partition": index, "lag": lag} for index, lag in enumerate(lags)]
+    return {"topic": topic, "lag": sum(lags), "partitions": each}
 
 
 def story(control: Control, group: Name) -> Json:
@@ -154,6 +164,7 @@ ENDPOINTS: Final = (
     Endpoint("GET", "/groups/{group}", group),
     Endpoint("POST", "/groups/{group}/wait", wait),
     Endpoint("GET", "/groups/{group}/offsets", offsets),
+    Endpoint("GET", "/groups/{group}/lag", lag),
     Endpoint("GET", "/groups/{group}/story", story),
     Endpoint("GET", "/groups/{group}/generations", generations),
     Endpoint("GET", "/groups/{group}/commits", commits),

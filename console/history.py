@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from ..testing.asked import api_named
 from ..testing.history import matches
 from ..testing.waiting import TIMEOUT_SECONDS
 from .control import Control
@@ -21,10 +22,11 @@ def requests(
 ) -> Json:
     """The last `limit` requests, in the order of their arrival: of one `api` (OffsetCommit), about
     one group, by one client, after the request of this number."""
+    name = None if api is None else api_named(api)
     fitting = [
         each
         for each in control.kafka.history.requests
-        if each.number > after and matches(each, api or each.api, group, client_id)
+        if each.number > after and matches(each, name or each.api, group, client_id)
     ]
     return {"requests": [of_request(each) for each in fitting[-limit:]]}
 

@@ -52,19 +52,22 @@ def produce(
     values: Texts,
     keys: Texts | None = None,
     partition: Partition | None = None,
+    headers: dict[str, str | None] | None = None,
     encoding: Encoding = "text",
 ) -> Json:
     """Append records: one after the other to all partitions in turn, or to `partition`.
 
-    `keys` are as many as `values`. With encoding `base64` both are bytes in base64; null is null.
-    Answers with the partition and the offset of each record."""
+    `keys` are as many as `values`; `headers` (`{"trace": "7"}`) are those of each. With encoding
+    `base64` keys, values and those of headers are bytes in base64; null is null. Answers with the
+    partition and the offset of each record."""
     if keys is not None and len(keys) != len(values):
         raise ValueError(f"there are {len(keys)} keys for {len(values)} values")
     pairs = [
         (bytes_of(key, encoding), bytes_of(value, encoding))
         for key, value in zip(keys or [None] * len(values), values, strict=True)
     ]
-    done = _there(control, topic).produce(pairs, partition=partition)
+    told = {name: bytes_of(value, encoding) for name, value in (headers or {}).items()}
+    done = _there(control, topic).produce(pairs, partition=partition, headers=told)
     return {"records": [{"partition": index, "offset": offset} for index, offset in done]}
 
 

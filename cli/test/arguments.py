@@ -27,10 +27,13 @@ _WHOLE = "total node_id hold fault partitions partition members generation offse
 _MORE = "limit after count node snapshot puppet session_timeout_ms rebalance_timeout_ms"
 _WHOLE_NUMBERS = {*_WHOLE.split(), *_MORE.split()}
 _NUMBERS = {"timeout", "days", "hours", "minutes", "seconds", "probability"}
+PAIRS = ("config", "headers")
+"""Said as KEY=VALUE, each on its own."""
 _SWITCHES = {"power", "may_be_refused"}
 _SAID = {
     "values": "values of the records",
     "keys": "their keys: once for each value",
+    "headers": "a header of each record, as often as you like",
     "config": "one of Kafka's topic configs, as often as you like",
     "timeout": "seconds of wall time (default: 10)",
     "times": "how often (default: 1; always: without end)",
@@ -92,8 +95,8 @@ def _add_flag(parser: argparse.ArgumentParser, name: str) -> None:
         dest=name,
         default=argparse.SUPPRESS,
         type=_type(name),
-        action="append" if name in ("keys", "config") else "store",
-        metavar="KEY=VALUE" if name == "config" else name.upper(),
+        action="append" if name in ("keys", *PAIRS) else "store",
+        metavar="KEY=VALUE" if name in PAIRS else name.upper(),
         help=_SAID.get(name),
     )
 
@@ -103,4 +106,4 @@ def _type(name: str) -> "argparse._ActionType":
         return int
     if name in _NUMBERS:
         return float
-    return {"times": times, "config": pair}.get(name, str)
+    return pair if name in PAIRS else times if name == "times" else str

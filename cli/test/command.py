@@ -4,7 +4,7 @@ import argparse
 import sys
 
 from ..errors import UserError
-from .arguments import VARIABLE, in_path
+from .arguments import PAIRS, VARIABLE, in_path
 from .client import Failed, ask
 from .commands import COMMANDS
 
@@ -19,8 +19,7 @@ def run(args: argparse.Namespace) -> int:
     command = next(each for each in COMMANDS if each.name == args.test)
     names = (*in_path(command), *command.places, *command.flags)
     given = {name: getattr(args, name) for name in names if hasattr(args, name)}
-    if "config" in given:
-        given["config"] = dict(given["config"])
+    given |= {name: dict(given[name]) for name in PAIRS if name in given}
     try:
         print(ask(args.control, command.method, command.path, given), end="")
     except Failed as failed:

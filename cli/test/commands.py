@@ -45,7 +45,7 @@ COMMANDS: Final = (
     Command(
         *("produce", "POST", "/topics/{topic}/records", "append records"),
         places=("values",),
-        flags=("keys", "partition", "encoding"),
+        flags=("keys", "partition", "headers", "encoding"),
     ),
     Command(
         *("records", "GET", "/topics/{topic}/records", "what is in it"),
@@ -59,6 +59,10 @@ COMMANDS: Final = (
         flags=_BARRIER,
     ),
     Command("offsets", "GET", "/groups/{group}/offsets", "what it has committed"),
+    Command(
+        *("lag", "GET", "/groups/{group}/lag", "how many records of a topic it is behind"),
+        places=("topic",),
+    ),
     Command("story", "GET", "/groups/{group}/story", "why it is where it is"),
     Command("generations", "GET", "/groups/{group}/generations", "its rounds, and their causes"),
     Command("commits", "GET", "/groups/{group}/commits", "every commit: who, when, from, to"),

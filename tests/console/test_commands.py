@@ -57,9 +57,12 @@ def test_there_is_a_command_for_each_endpoint_with_all_that_it_takes() -> None:
 def test_a_session_of_commands(run: Commands, kafka: Kafka) -> None:
     code, made, _ = run("topic", "orders", "--partitions", "2", "--config", "retention.ms=1000")
     assert (code, len(made["partitions"])) == (0, 2)
-    run("produce", "orders", "a", "b", "--keys", "k", "--keys", "l", "--partition", "1")
+    produced = ["--keys", "k", "--keys", "l", "--partition", "1", "--headers", "trace=7"]
+    run("produce", "orders", "a", "b", *produced)
     _, read, _ = run("records", "orders", "--partition", "1", "--limit", "1")
     assert [(each["key"], each["value"]) for each in read["records"]] == [("k", "a")]
+    assert read["records"][0]["headers"] == [{"key": "trace", "value": "7"}]
+    assert run("lag", "billing", "orders")[1]["lag"] == 2
     _, before, _ = run("freeze")
     assert run("advance", "--minutes", "1.5")[1]["now_ms"] == before["now_ms"] + 90_000
     assert run("group", "a/b c")[1]["group"] == "a/b c"

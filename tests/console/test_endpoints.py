@@ -83,6 +83,29 @@ def test_bytes_that_are_no_text_travel_in_base64(ask: Asker) -> None:
     assert record["value"] == "\\xff\x00"
 
 
+def test_records_have_headers(ask: Asker, kafka: Kafka) -> None:
+    ask("POST", "/topics/orders", partitions=1)
+    ask("POST", "/topics/orders/records", values=["a", "b"], headers={"trace": "7", "none": None})
+    read = ask("GET", "/topics/orders/records").body["records"]
+    told = [{"key": "trace", "value": "7"}, {"key": "none", "value": None}]
+    assert [each["headers"] for each in read] == [told, told]
+    more = {"encoding": "base64", "headers": {"bytes": "/w=="}}
+    ask("POST", "/topics/orders/records", values=["YQ=="], **more)
+    assert kafka.topic("orders").records()[-1].headers == (("bytes", b"\xff"),)
+
+
+def test_a_group_tells_how_far_it_is_behind(ask: Asker, kafka: Kafka) -> None:
+    ask("POST", "/topics/orders", partitions=2)
+    ask("POST", "/topics/orders/records", values=["a", "b", "c"])
+    puppet = kafka.puppet("billing", topics=["orders"])
+    puppet.commit("orders", 0, 1)
+    assert ask("GET", "/groups/billing/lag?topic=orders").body == {
+        "topic": "orders",
+        "lag": 2,
+        "partitions": [{"partition": 0, "lag": 1}, {"partition": 1, "lag": 1}],
+    }
+
+
 def test_a_group_tells_what_it_is_and_is_waited_for(ask: Asker, service: Service) -> None:
     stable = ask("POST", "/groups/billing/wait", until="stable", members=1)
     assert (stable.body["state"], stable.body["generation"]) == ("Stable", 1)
