@@ -11,7 +11,7 @@ from ..topics.names import OFFSETS_TOPIC
 from .asked import Asked, TopicPartition, nearest
 from .choreography import Hold, Loading, evict, expire, rebalance
 from .happened import Commit, Exit, Generation
-from .members import Member, members_of, there_is
+from .members import Member, given_back, members_of, there_is
 from .progress import Progress
 from .story import explain, tell
 from .waiting import TIMEOUT_SECONDS, BarrierTimeout, may_wait
@@ -93,7 +93,8 @@ class Group(Progress):
     # --- waiting
 
     def wait_stable(self, members: int | None = None, timeout: float = TIMEOUT_SECONDS) -> Self:
-        """Until it is Stable (with so many members) and each of them has its assignment."""
+        """Until it is Stable (with so many members), each of them has its assignment, and none has
+        to join again for having given something up: cooperative rebalancing takes two rounds."""
         with_members = "" if members is None else f" with {members} member{'s' * (members != 1)}"
         self._wait(lambda: self._is_stable(members), f"to be Stable{with_members}", timeout)
         return self
@@ -264,6 +265,7 @@ class Group(Progress):
             and known.state is STABLE
             and not known.pending_syncs
             and members in (None, len(known.members))
+            and not given_back(known)
         )
 
     def _members(self) -> list[Member]:

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 
 from ..broker.groups.group import Group as Known
+from ..protocol.consumer_protocol import read_subscription
+from ..protocol.errors import ProtocolError
 from .asked import TopicPartition, partitions_in
 
 
@@ -22,6 +24,28 @@ class Member:
     def is_called(self, who: str) -> bool:
         """Whether `who` is its member id, its instance id or its client id."""
         return who in (self.member_id, self.instance_id, self.client_id)
+
+
+def given_back(known: Known) -> dict[str, set[TopicPartition]]:
+    """Member id -> what it came with, and nobody has been assigned. In cooperative rebalancing its
+    client gives that up now and joins again, so that another round follows (KIP-429)."""
+    if known.protocol_name is None:
+        return {}
+    assigned = {place for each in members_of(known) for place in each.partitions}
+    came_with = {
+        each.member_id: owned_in(each.metadata(known.protocol_name))
+        for each in known.members.values()
+    }
+    return {who: rest for who, owned in came_with.items() if (rest := owned - assigned)}
+
+
+def owned_in(subscription: bytes) -> set[TopicPartition]:
+    """What a ConsumerProtocol subscription says that its member owns; nothing where it is none."""
+    try:
+        read = read_subscription(subscription)
+    except ProtocolError:
+        return set()
+    return {(topic, index) for topic, indexes in read.owned_partitions for index in indexes}
 
 
 def there_is(members: list[Member]) -> str:

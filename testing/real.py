@@ -21,7 +21,7 @@ from .kafka import Kafka
 from .life import Life
 from .members import Member
 from .presets import Config, texts_of
-from .real_cluster import RealCluster, partitions_of, until
+from .real_cluster import RealCluster, owned_by, partitions_of, until
 from .topic import Headers, StoredRecord, Topic, Values, check_partitions, new_records
 from .waiting import TIMEOUT_SECONDS, BarrierTimeout, is_met, may_wait
 from .where import skip
@@ -227,7 +227,11 @@ class RealGroup(Group):
     def _is_stable(self, members: int | None) -> bool:
         told = self._described()
         # Kafka is Stable once the leader has synced; the others have theirs within a moment.
-        return told["group_state"] == "Stable" and members in (None, len(told["members"]))
+        if told["group_state"] != "Stable" or members not in (None, len(told["members"])):
+            return False
+        owned = {place for each in told["members"] for place in owned_by(each)}
+        # What nobody was assigned is given up first: another round follows (members.given_back).
+        return owned <= {place for each in told["members"] for place in partitions_of(each)}
 
     def _members(self) -> list[Member]:
         return [_member(each) for each in self._described()["members"]]

@@ -213,9 +213,17 @@ def until(check: Callable[[], T | None], seconds: float) -> T | None:
 
 def partitions_of(member: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
     """What a member of `describe` was assigned."""
+    return _places(member["member_assignment"], "assigned_partitions")
+
+
+def owned_by(member: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    """What it had when it joined, as it said."""
+    return _places(member["member_metadata"], "owned_partitions")
+
+
+def _places(said: Any, name: str) -> Iterator[tuple[str, int]]:
     # Empty bytes while the group has no assignment, or where it is no ConsumerProtocol.
-    assignment = member["member_assignment"]
-    for topic in assignment["assigned_partitions"] if isinstance(assignment, dict) else ():
+    for topic in (said.get(name) or ()) if isinstance(said, dict) else ():
         for index in topic["partitions"]:
             yield topic["topic"], index
 

@@ -14,6 +14,8 @@ from ..broker.groups.members import Member
 from ..broker.groups.states import COMPLETING, EMPTY, PREPARING, STABLE
 from .asked import Asked
 from .folding import folded
+from .members import given_back
+from .report import places
 
 # So many lines of requests of its members end a group's story: two or three rounds of a small
 # group. One that is not answered is told however long ago it came: it may be what all wait for.
@@ -54,6 +56,12 @@ def _state(coordinator: Coordinator | None, group_id: str, now_ms: int) -> str:
             f"{group_id} is Stable in generation {group.generation}, but "
             f"{_listed(group.pending_syncs)} has not asked for its assignment yet, and is out in "
             f"{left.of(group.sync_timer)}."
+        )
+    if group.state is STABLE and (giving := given_back(group)):
+        said = "; ".join(f"{who} gives {places(sorted(what))} up" for who, what in giving.items())
+        return (
+            f"{group_id} is Stable in generation {group.generation}, but {said}, and is to join "
+            "again: another round follows."
         )
     if group.state is STABLE:
         count = len(group.members)

@@ -43,6 +43,18 @@ def consuming(kafka, **config):
         consumer.close()
 
 
+def test_cooperative_members(kafka):
+    kafka.topic("orders", partitions=2)
+    group = kafka.group("billing")
+    strategy = {"partition.assignment.strategy": "cooperative-sticky"}
+    with consuming(kafka, **strategy) as one:
+        kafka.wait(lambda: one.poll(0.05) or one.assignment())
+        with consuming(kafka, **strategy) as two:
+            kafka.wait(lambda: (one.poll(0.05), two.poll(0.05)) and two.assignment())
+            group.wait_stable(members=2)
+            assert [len(each.partitions) for each in group.members] == [1, 1]
+
+
 def test_records(kafka):
     topic = kafka.topic("orders", partitions=2, config={"retention.ms": "-1"})
     assert topic.produce([b"a", ("key", "b"), ("key", None)]) == [(0, 0), (1, 0), (0, 1)]
@@ -113,7 +125,7 @@ def test_a_reset_view_is_clean(kafka):
     kafka.reset()
     assert kafka.topic("orders", partitions=2).records() == []
 """
-SUITE_TESTS = 9
+SUITE_TESTS = 10
 
 STEERED = """
 import pytest
