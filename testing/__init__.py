@@ -29,7 +29,7 @@ Read kafka.py first: what a test holds in its hand. It is made of
     life           nodes that stop, crash and replay, snapshots and forks
     disk           what a test does to the broker's disk;  faulty_files: that disk;  platter: what
                    of its bytes outlives a power cut
-    loop_thread    an event loop in a thread of its own
+    loop_thread    an event loop in a thread of its own;  forked: processes that have none of it
 
 of other ways in
 

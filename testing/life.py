@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
+from . import forked
 from .faulty_files import FaultyFiles
 
 if TYPE_CHECKING:
@@ -187,6 +188,7 @@ class Life:
     # --- on the broker's loop
 
     async def _start(self) -> None:
+        forked.brokers.add(self)
         await self.broker.start(self._host, self._ports)
         self._ports = [port for _, port in self.broker.addresses.values()]
 

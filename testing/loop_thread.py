@@ -42,6 +42,12 @@ class LoopThread:
                 "the broker's own thread cannot wait for the broker: what is called there, as the "
                 "condition of run_until, may ask for what is, and do nothing"
             )
+        if not self._thread.is_alive():
+            awaitable.close()
+            raise RuntimeError(
+                "the broker's thread is not there: it has ended, or this process was forked from "
+                "the broker's, which alone can ask and steer it"
+            )
         awaited = asyncio.run_coroutine_threadsafe(awaitable, self._loop)
         try:
             return awaited.result(min(seconds, threading.TIMEOUT_MAX))
