@@ -31,13 +31,15 @@ MARKS_MAX = 2000  # a page of a hundred tests stays below 50 MB
 GROUPS_MAX = 20
 
 
-def draw(history: History) -> str:
-    """HTML: a figure for each group; "" where there is nothing to see."""
-    groups = history.groups[:GROUPS_MAX]
-    pictures = [_Picture(history, group, is_first=group == groups[0]).html() for group in groups]
-    if not groups and history.clock_moves:
-        pictures = [_Picture(history, "", is_first=True).html()]
-    return "\n".join(pictures)
+def draw(history: History, since_s: float = 0) -> str:
+    """HTML: a figure for each group that something has happened to since; "" where there is nothing
+    to see."""
+    seen = {each.event.group_id for each in history.events if each.wall_s >= since_s}
+    groups = sorted(seen)[:GROUPS_MAX]
+    pictures = [_Picture(history, each, since_s, is_first=each == groups[0]) for each in groups]
+    if not groups and any(each.wall_s >= since_s for each in history.clock_moves):
+        pictures = [_Picture(history, "", since_s, is_first=True)]
+    return "\n".join(each.html() for each in pictures)
 
 
 @dataclass
@@ -49,7 +51,7 @@ class _Mark:
 
 
 class _Picture:
-    def __init__(self, history: History, group: str, *, is_first: bool) -> None:
+    def __init__(self, history: History, group: str, since_s: float, *, is_first: bool) -> None:
         self._history = history
         self._group = group
         self._is_first = is_first
@@ -57,13 +59,17 @@ class _Picture:
         self._names: dict[str, str] = {}
         self._body: list[str] = []
         self._left_out = 0
-        generations = history.generations(group)
+        generations = [
+            each
+            for each in history.generations(group)
+            if each.until_wall_s is None or each.until_wall_s >= since_s
+        ]
         self._generations = generations[-GENERATIONS_MAX:]
         self._left_out += len(generations) - len(self._generations)
         times = [each.wall_s for each in history.events]
         times += [each.wall_s for each in history.requests]
         times += [each.wall_s for each in history.clock_moves]
-        self._begin, self._end = min(times, default=0.0), max(times, default=1.0)
+        self._begin, self._end = max(min(times, default=0.0), since_s), max(times, default=1.0)
         self._end += max((self._end - self._begin) * 0.03, 0.01)
 
     def html(self) -> str:
@@ -85,7 +91,7 @@ class _Picture:
     # --- where things are
 
     def _x(self, wall_s: float) -> float:
-        part = (wall_s - self._begin) / (self._end - self._begin)
+        part = max(wall_s - self._begin, 0) / (self._end - self._begin)
         return round(LABELS + part * (WIDTH - LABELS - 4), 1)
 
     @property
@@ -143,6 +149,8 @@ class _Picture:
             self._round(*opened, self._end, ends)
 
     def _round(self, began: float, cause: str, ended: float, ends: list[float]) -> None:
+        if ended < self._begin:
+            return
         x, width = self._x(began), max(self._x(ended) - self._x(began), 1.5)
         words = f"rebalance: {cause}, {(ended - began) * 1000:.0f} ms, from {began:.3f} s on"
         self._body.append(
@@ -195,6 +203,9 @@ class _Picture:
 
     def _happened(self) -> Iterator[tuple[str, float, str, str]]:
         """Row, when, kind of mark, words."""
+        return (each for each in self._marked() if each[1] >= self._begin)
+
+    def _marked(self) -> Iterator[tuple[str, float, str, str]]:
         for commit in self._history.commits(self._group):
             before = "" if commit.before is None else f"{commit.before} → "
             words = f"commits {commit.topic}-{commit.partition} at {before}{commit.offset}"
@@ -221,7 +232,7 @@ class _Picture:
         turns = [(each.wall_s, _said(each), of_move(each)) for each in self._history.clock_moves]
         turns += [(each.wall_s, each.what, each.what) for each in self._history.marks]
         end = -1.0
-        for wall_s, said, what in sorted(turns):
+        for wall_s, said, what in sorted(each for each in turns if each[0] >= self._begin):
             x = self._x(wall_s)
             words = f"{wall_s:.3f} s: {what.strip(' ~')}"
             self._body.append(

@@ -5,6 +5,7 @@ test, which would otherwise have tested nothing, and tells what nearly fitted.
 """
 
 import random
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ..protocol.apis import APIS, Api
@@ -199,15 +200,16 @@ class Faults(Generic[F_co]):
         """Those that are set."""
         return list(self._set)
 
-    def clear(self) -> None:
-        """Forget all of them, used or not."""
-        self._kafka.ask(lambda _broker: self._set.clear())
+    def clear(self, but: Collection[Fault] = ()) -> None:
+        """Forget all of them but these, used or not."""
+        self._set = [each for each in self._set if each in but]
 
-    def check(self) -> None:
+    def check(self, but: Collection[Fault] = ()) -> None:
         """Raise UnusedFault if one, of these or of the disk's, has not fired as often as it was to.
-        Done at the end of a test by the fixture, and at the end of `with Kafka()`. All are
-        forgotten."""
-        checked, self._set = self._set, []
+        Done at the end of a test by the plugin, and at the end of `with Kafka()`. All are
+        forgotten; not those in `but`, of which nothing is asked."""
+        checked = [each for each in self._set if each not in but]
+        self.clear(but)
         unused = [each.tell(self._kafka) for each in checked if each.is_unused]
         unused += self._kafka.disk.take_unused()
         if unused:

@@ -1,6 +1,8 @@
 """The pytest plugin: the fixtures `kafka`, `async_kafka` and `kafka_cluster`. Nothing of the broker
 is imported before one of them is used."""
 
+import sys
+import time
 import warnings
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
@@ -20,6 +22,8 @@ K = TypeVar("K", bound="Kafka")
 
 _BROKERS = pytest.StashKey[list["Kafka"]]()
 """Of a test: those that fixtures of ours have started for it, and that can be steered."""
+_BEGAN = pytest.StashKey[float]()
+"""When the setup of a test began, by time.monotonic."""
 _HAS_PASSED = pytest.StashKey[bool]()
 
 
@@ -124,13 +128,26 @@ def _consult(item: pytest.Item, find: "Callable[[], list[Finding]]") -> None:
         warnings.warn_explicit(str(each), DoctorWarning, str(item.path), line)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    item.stash[_BEGAN] = time.monotonic()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     """What a broker of the test has to say against it: a fault that never fired, a client that does
     wrong."""
-    yield
-    for kafka in item.stash.get(_BROKERS, []):
-        kafka.faults.check()
+    # What a fixture has set stays, and what the test itself has set meets nobody after it.
+    shared = {each: each.faults.all for each in _shared(item)}
+    try:
+        yield
+        for kafka in item.stash.get(_BROKERS, []):
+            kafka.faults.check()
+        for kafka, of_fixtures in shared.items():
+            kafka.faults.check(of_fixtures)
+    finally:
+        for kafka, of_fixtures in shared.items():
+            kafka.faults.clear(of_fixtures)
     for kafka in item.stash.get(_BROKERS, []):
         _consult(item, lambda kafka=kafka: kafka.doctor.findings)  # type: ignore[misc]
 
@@ -150,26 +167,48 @@ def pytest_runtest_makereport(
     if has_run and settings.timeline_of(item.config) is not None:
         _draw(item, report)
     if report.failed and call.when != "teardown":  # then they may be gone
-        for kafka in item.stash.get(_BROKERS, []):
-            if text := _told(kafka):
+        for kafka, since_s in _with_begin(item):
+            if text := _told(kafka, since_s):
                 report.sections.append(("kafka", text))
     return report
 
 
-def _told(kafka: "Kafka") -> str:
+def _shared(item: pytest.Item) -> "list[Kafka]":
+    """What fixtures of its own have given to a test: brokers of a whole session, perhaps."""
+    known = sys.modules.get(f"{__package__}.kafka")
+    if known is None or where.real_cluster() is not None:
+        return []
+    given = dict.fromkeys(
+        each
+        for each in (getattr(item, "funcargs", None) or {}).values()
+        if isinstance(each, known.Kafka)
+    )
+    return [each for each in given if each not in item.stash.get(_BROKERS, [])]
+
+
+def _with_begin(item: pytest.Item) -> "Iterator[tuple[Kafka, float]]":
+    """Its brokers, and when it began by the history of each."""
+    for kafka in item.stash.get(_BROKERS, []):
+        yield kafka, 0.0
+    for kafka in _shared(item):
+        ago_s = time.monotonic() - item.stash[_BEGAN]
+        yield kafka, max(kafka.history.wall_s - ago_s, 0.0)
+
+
+def _told(kafka: "Kafka", since_s: float) -> str:
     from .report import report
 
     try:
-        return report(kafka)
+        return report(kafka, since_s)
     except Exception as error:
         # pytest would end the whole run: a broker that is out of order fails its own test only.
         return f"what happened cannot be told: {error!r}"
 
 
 def _draw(item: pytest.Item, report: pytest.TestReport) -> None:
-    for kafka in item.stash.get(_BROKERS, []):
+    for kafka, since_s in _with_begin(item):
         from .drawing import draw
         from .page import ATTRIBUTE
 
         before = getattr(report, ATTRIBUTE, "")
-        setattr(report, ATTRIBUTE, before + draw(kafka.history))
+        setattr(report, ATTRIBUTE, before + draw(kafka.history, since_s))

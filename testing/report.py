@@ -42,13 +42,14 @@ _UNTOLD_EVENTS = frozenset(
 )
 
 
-def report(kafka: "Kafka") -> str:
+def report(kafka: "Kafka", since_s: float = 0) -> str:
     """Several lines; "" for a broker that nobody has asked for anything but its routine. One that
-    the test has stopped, or that could not start again, has its past only."""
+    the test has stopped, or that could not start again, has its past only. What happened is told
+    from `since_s` on, in seconds since the broker was made."""
     groups = kafka.groups[:GROUPS_MAX] if kafka.broker.is_running else []
     stories = [group.story() for group in groups]
-    lines = timeline(kafka.history)
-    if found := kafka.doctor.findings:
+    lines = timeline(kafka.history, since_s)
+    if found := [each for each in kafka.doctor.findings if each.wall_s >= since_s]:
         stories.append("\n".join(["the doctor says", *(f"  {each}" for each in found)]))
     if not lines:
         return "\n\n".join(stories)
@@ -58,10 +59,11 @@ def report(kafka: "Kafka") -> str:
     return "\n\n".join([*stories, "\n".join([heading, *before, *lines[-LINES_MAX:]])])
 
 
-def timeline(history: "History") -> list[str]:
+def timeline(history: "History", since_s: float = 0) -> list[str]:
     """Events, requests and what was done to the clock, in their order; the same of the same client
     one after the other is one line, and so are heartbeats of several."""
-    return [_cut(f"{each.first:9.3f}  {each}") for each in folded(_merged(history))]
+    told = (each for each in _merged(history) if each[0] >= since_s)
+    return [_cut(f"{each.first:9.3f}  {each}") for each in folded(told)]
 
 
 def _cut(line: str) -> str:

@@ -83,3 +83,79 @@ def test_a_test_whose_setup_fails_is_on_the_page_of_the_run(pytester: pytest.Pyt
     drawn = (pytester.path / "run.html").read_text()
     assert "1 test with a broker, 1 failed" in drawn
     assert "<figcaption>billing</figcaption>" in drawn
+
+
+SHARED = """
+    import pytest
+    from kohort.testing import Kafka
+
+    @pytest.fixture(scope="session")
+    def shared():
+        with Kafka() as kafka:
+            yield kafka
+
+    @pytest.fixture
+    def kafka(shared):
+        return shared
+"""
+
+
+def test_a_failed_test_is_told_its_own_part_of_a_broker_that_it_shares(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makeconftest(SHARED)
+    pytester.makepyfile(
+        """
+        def test_first(kafka):
+            kafka.puppet("billing", topics=["orders"], client_id="first")
+
+        def test_second(kafka):
+            kafka.puppet("shipping", topics=["orders"], client_id="second")
+            assert kafka.group("billing").state == "Stable"
+            assert False
+
+        def test_of_an_older_group(kafka):
+            kafka.puppet("billing", topics=["orders"], client_id="third")
+        """
+    )
+    result = run(pytester, "--kafka-timeline=run.html")
+    result.assert_outcomes(passed=2, failed=1)
+    text = result.stdout.str()
+    assert text.count("- kafka -") == 1
+    happened = text[text.index("what happened") :]
+    assert "JoinGroup v9 shipping by second-" in happened
+    assert "first-" not in happened
+    failed, first, older = (pytester.path / "run.html").read_text().split("<details ")[1:]
+    assert ("billing" in failed, "shipping" in failed) == (False, True)
+    assert ("billing" in first, "shipping" in first) == (True, False)
+    # Who was there before is in the picture.
+    assert (">first<" in older, ">third<" in older) == (True, True)
+
+
+def test_a_fault_of_a_test_meets_nobody_after_it_on_a_broker_that_they_share(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makeconftest(SHARED)
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.fixture(scope="module")
+        def slow(shared):
+            return shared.faults.delay("Heartbeat", ms=1, times=None)
+
+        def test_that_sets_none_off(kafka, slow):
+            kafka.faults.drop("OffsetCommit")
+
+        def test_that_fails(kafka, slow):
+            kafka.faults.drop("OffsetCommit")
+            assert False
+
+        def test_after_them(kafka, slow):
+            assert kafka.faults.all == [slow]
+            slow.cancel()
+        """
+    )
+    result = run(pytester)
+    result.assert_outcomes(failed=2, passed=1)
+    result.stdout.fnmatch_lines(["E * a fault of this test has not fired.", "E * assert False"])
