@@ -4,6 +4,7 @@ Endpoints block, so each request has a thread; those that wait for something hav
 the others, which are answered however many wait.
 """
 
+import asyncio
 import json
 import logging
 from typing import Any, Final
@@ -15,6 +16,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from ..testing.faults import UnusedFault
+from ..testing.loop_thread import Waiter
 from ..testing.puppets.arriving import PuppetRefused
 from ..testing.waiting import BarrierTimeout
 from .control import Control
@@ -76,32 +78,46 @@ class App:
             given = checked(endpoint.fields, given)
         except ValueError as error:
             raise Refused(400, str(error)) from error
-        return await self._call(endpoint, given)
+        return await self._call(endpoint, given, request)
 
-    async def _call(self, endpoint: Endpoint, given: dict[str, Any]) -> Response:
+    async def _call(self, endpoint: Endpoint, given: dict[str, Any], request: Request) -> Response:
         if not endpoint.waits:
-            return await self._in_thread(endpoint, given, self._others)
+            return await self._in_thread(endpoint, given, self._others, Waiter())
         if self._waiting >= WAITING_MAX:
             raise Refused(503, f"{WAITING_MAX} requests wait already: let some of them end")
         self._waiting += 1
+        waiter = Waiter()
+        watching = asyncio.create_task(_give_up_without(request, waiter))
         try:
-            return await self._in_thread(endpoint, given, self._waits)
+            return await self._in_thread(endpoint, given, self._waits, waiter)
         finally:
+            watching.cancel()
+            waiter.give_up()
             self._waiting -= 1
 
     async def _in_thread(
-        self, endpoint: Endpoint, given: dict[str, Any], limiter: CapacityLimiter
+        self, endpoint: Endpoint, given: dict[str, Any], limiter: CapacityLimiter, waiter: Waiter
     ) -> Response:
         def call() -> Response:
             return _json(200, endpoint.call(self._control, given))
 
+        run = waiter.begin().run
         try:
-            return await to_thread.run_sync(call, abandon_on_cancel=True, limiter=limiter)
+            return await to_thread.run_sync(run, call, abandon_on_cancel=True, limiter=limiter)
         except Exception as error:
+            if waiter.has_given_up:
+                raise ClientDisconnect from error
             status = _status(error)
             if status is None:
                 raise
             raise Refused(status, str(error)) from error
+
+
+async def _give_up_without(client: Request, waiter: Waiter) -> None:
+    """Who has gone waits no longer, and takes nobody else's place."""
+    while (await client.receive())["type"] != "http.disconnect":
+        pass
+    waiter.give_up()
 
 
 def _refuse_foreign_pages(request: Request) -> None:

@@ -1,16 +1,17 @@
 """The same for tests that run on an event loop: what waits is awaited, all else is as it was.
 
-A wait runs in a thread of asyncio's own (`asyncio.to_thread`), so that the consumers of the test
-live on while it lasts, and nothing has to be written twice: a twin is its class with the waits
-`awaited`, typed as they were. What asks or steers stays a plain call: it takes less than a
-millisecond. A wait that is not awaited is refused on an event loop (waiting.may_wait).
+A wait runs in a thread of its own, so that the consumers of the test live on while it lasts, and
+nothing has to be written twice: a twin is its class with the waits `awaited`, typed as they were.
+What asks or steers stays a plain call: it takes less than a millisecond. A wait that is not awaited
+is refused on an event loop (waiting.may_wait).
 
-A wait that is cancelled is given up, but its thread ends with its timeout only.
+A wait that is cancelled is given up, and its thread ends.
 """
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from functools import wraps
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial, wraps
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
 
 from .choreography import Hold
@@ -18,6 +19,7 @@ from .clock import ClockControl
 from .faults import Fault, Faults
 from .group import Group
 from .kafka import Kafka
+from .loop_thread import Waiter
 from .puppets.puppet import Puppet
 
 S = TypeVar("S")
@@ -32,9 +34,20 @@ def awaited(
 
     @wraps(waits)
     async def wait(self: S, /, *args: P.args, **named: P.kwargs) -> R:
-        return await asyncio.to_thread(waits, self, *args, **named)
+        return await _in_thread(partial(waits, self, *args, **named))
 
     return wait
+
+
+async def _in_thread(what: Callable[[], R]) -> R:
+    # Not one of asyncio's own: those are few, and the loop has use for them.
+    threads = ThreadPoolExecutor(1, "kohort-wait")
+    waiter = Waiter()
+    try:
+        return await asyncio.get_running_loop().run_in_executor(threads, waiter.begin().run, what)
+    finally:
+        waiter.give_up()
+        threads.shutdown(wait=False)
 
 
 class AsyncHold(Hold):

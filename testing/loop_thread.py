@@ -3,13 +3,42 @@
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
+from contextvars import Context, ContextVar, copy_context
 from typing import Any, Self, TypeVar
 
 T = TypeVar("T")
 
 # What a test asks is answered at once; only a loop that hangs, or a machine that does, takes this.
 PATIENCE_SECONDS = 30
+
+
+class Waiter:
+    """Whoever waits in another thread than its own, and may give that up."""
+
+    def __init__(self) -> None:
+        self.has_given_up = False
+        self._awaited: Future[Any] | None = None
+
+    def begin(self) -> Context:
+        """Where its thread is to run, so that what is awaited there is known."""
+        context = copy_context()
+        context.run(_waiter.set, self)
+        return context
+
+    def awaits(self, awaited: "Future[Any]") -> None:
+        self._awaited = awaited
+        if self.has_given_up:
+            awaited.cancel()
+
+    def give_up(self) -> None:
+        """Its thread ends, and so does what it awaits now or next."""
+        self.has_given_up = True
+        if self._awaited is not None:
+            self._awaited.cancel()
+
+
+_waiter: ContextVar[Waiter | None] = ContextVar("waiter", default=None)
 
 
 class LoopThread:
@@ -49,6 +78,8 @@ class LoopThread:
                 "the broker's, which alone can ask and steer it"
             )
         awaited = asyncio.run_coroutine_threadsafe(awaitable, self._loop)
+        if (waiter := _waiter.get()) is not None:
+            waiter.awaits(awaited)
         try:
             return awaited.result(min(seconds, threading.TIMEOUT_MAX))
         except CancelledError:

@@ -163,6 +163,18 @@ def test_a_fault_of_ours_is_an_error_of_the_server(
     assert "/groups failed" in caplog.text
 
 
+def test_who_has_gone_takes_no_place_of_those_that_wait(ask: Asker) -> None:
+    body = json.dumps({"api": "ApiVersions", "timeout": 600}).encode()
+    for _ in range(2):
+        for _ in range(WAITING_MAX):
+            connection = http.client.HTTPConnection(urlsplit(ask.url).netloc, timeout=30)
+            connection.request("POST", "/requests/wait", body)
+            connection.close()
+        deadline = time.monotonic() + 30
+        while ask("POST", "/requests/wait", api="ApiVersions", timeout=0.01).status != 408:
+            assert time.monotonic() < deadline
+
+
 def test_requests_that_wait_hold_up_no_others_and_are_bounded(ask: Asker, kafka: Kafka) -> None:
     """Goal: a barrier costs nobody else an answer. Method: some more wait than may, until so many
     are refused; then something else is asked, and what the others wait for happens."""

@@ -1,6 +1,7 @@
 """Tests on an event loop: waits are awaited, and what runs on the loop lives on meanwhile."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 
@@ -146,6 +147,37 @@ async def test_every_wait_of_what_an_async_broker_gives_is_awaited() -> None:
         ]
         assert len(waits) >= 13
         assert [wait.__name__ for wait in waits if not asyncio.iscoroutinefunction(wait)] == []
+
+
+async def test_waits_leave_the_threads_of_the_loop_to_others(async_kafka: AsyncKafka) -> None:
+    """asyncio has few; a client that asks for an address, or the test itself, may want one."""
+    group = async_kafka.group("billing")
+    waits = [asyncio.create_task(group.wait_stable(timeout=60)) for _ in range(40)]
+    await asyncio.wait_for(asyncio.to_thread(int), 20)
+    for each in waits:
+        each.cancel()
+    assert {type(each) for each in await asyncio.gather(*waits, return_exceptions=True)} == {
+        asyncio.CancelledError
+    }
+
+
+@pytest.mark.parametrize("of_condition", [False, True])
+async def test_the_thread_of_a_wait_that_is_cancelled_ends(
+    async_kafka: AsyncKafka, of_condition: bool
+) -> None:
+    def waiting() -> list[threading.Thread]:
+        return [each for each in threading.enumerate() if each.name.startswith("kohort-wait")]
+
+    async def wait() -> None:
+        if of_condition:
+            await async_kafka.wait(lambda: False, timeout=600)
+        await async_kafka.group("billing").wait_stable(timeout=600)
+
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(wait(), 0.1)
+    for each in waiting():
+        await asyncio.to_thread(each.join, 20)
+    assert waiting() == []
 
 
 async def test_all_groups_of_an_async_broker_are_awaited(async_kafka: AsyncKafka) -> None:
