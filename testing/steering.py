@@ -6,12 +6,14 @@ What is not asked for costs nothing: only a broker of the harness is made with t
 import logging
 from collections.abc import Callable
 from itertools import count
-from typing import Any, cast
+from typing import Any, Self, cast
+from uuid import UUID
 
 from ..broker.call import Call
 from ..broker.connection import Connection
 from ..broker.node import Node
 from ..broker.routes import Route, Routes
+from ..topics.registry import Topics
 from .asked import Asked
 
 _log = logging.getLogger("kohort.testing")
@@ -146,6 +148,7 @@ class Steering:
         self._count = 0
         self._connections: dict[Connection, int] = {}
         self._numbers = count(1)
+        self._names = _Names()
 
     def open_connections(self) -> set[int]:
         """Numbers of those that have not gone."""
@@ -153,9 +156,13 @@ class Steering:
 
     def routes(self, is_over: Callable[[], bool]) -> Routes:
         """Of one broker; `is_over`: whether it has died, and is heard no more."""
-        return _SteeredRoutes(self, is_over)
+        self._names.settle()
+        self._names = _Names()
+        return _SteeredRoutes(self, is_over, self._names)
 
-    def arrived(self, call: Call, node: Node, route: Route, is_over: Callable[[], bool]) -> None:
+    def arrived(
+        self, call: Call, node: Node, route: Route, is_over: Callable[[], bool], names: "_Names"
+    ) -> None:
         self._count += 1
         asked = Asked(
             number=self._count,
@@ -166,7 +173,7 @@ class Steering:
             client_id=call.client_id,
             client_host=call.client_host,
             message=call.request,
-            topic_names=lambda id_: _name_of(node, id_),
+            topic_names=names.of(node),
             connection=self._number_of(call),
         )
         passage = Passage(asked, call, route, node, self, is_over)
@@ -187,16 +194,17 @@ class Steering:
 
 
 class _SteeredRoutes(Routes):
-    def __init__(self, steering: Steering, is_over: Callable[[], bool]) -> None:
+    def __init__(self, steering: Steering, is_over: Callable[[], bool], names: "_Names") -> None:
         super().__init__()
         self._steering = steering
         self._is_over = is_over
+        self._names = names
 
     def __missing__(self, asked: tuple[int, int]) -> Route:
         route = super().__missing__(asked)
 
         def handle(call: Call, node: Any) -> None:
-            self._steering.arrived(call, node, route, self._is_over)
+            self._steering.arrived(call, node, route, self._is_over, self._names)
 
         steered = route._replace(handle=handle)
         if asked in self:
@@ -204,6 +212,25 @@ class _SteeredRoutes(Routes):
         return steered
 
 
-def _name_of(node: Node, topic_id: Any) -> str | None:
-    topic = node.topics.by_id(topic_id)
-    return None if topic is None else topic.name
+class _Names:
+    """Topic id -> name, of one broker: what is asked of its past must not keep it, and its disk,
+    once another has taken its place."""
+
+    def __init__(self) -> None:
+        self._topics: Topics | None = None
+        self._last: dict[UUID, str] | None = None
+
+    def of(self, node: Node) -> Self:
+        if self._last is None:
+            self._topics = node.topics
+        return self
+
+    def __call__(self, topic_id: Any) -> str | None:
+        if self._last is not None:
+            return self._last.get(topic_id)
+        topic = None if self._topics is None else self._topics.by_id(topic_id)
+        return None if topic is None else topic.name
+
+    def settle(self) -> None:
+        self._last = {each.id: each.name for each in self._topics or ()}
+        self._topics = None

@@ -1,9 +1,11 @@
 """What happened, as plain data and as the report of a failed test."""
 
+import gc
+import weakref
 from collections.abc import Callable
 
 import pytest
-from confluent_kafka import KafkaException
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 from kohort.broker.groups.voice import Event, EventType
 from kohort.offsets.causes import Cause
 from kohort.testing import Kafka
@@ -218,3 +220,21 @@ def test_a_failed_test_is_told_what_happened(
         ]
     )
     assert result.stdout.str().count("billing is Empty") == 1
+
+
+@pytest.mark.clients
+def test_what_was_asked_of_a_broker_that_is_over_does_not_keep_its_disk(kafka: Kafka) -> None:
+    kafka.topic("orders", partitions=1).produce(["a"])
+    point, over = kafka.snapshot(), []
+    for _ in range(2):
+        settings = {"bootstrap.servers": kafka.bootstrap_servers, "group.id": "billing"}
+        consumer = Consumer({**settings, "enable.auto.commit": False})
+        consumer.assign([TopicPartition("orders", 0, 0)])
+        assert consumer.poll(10) is not None
+        consumer.close()
+        over.append(weakref.ref(kafka.disk.files))
+        kafka.restore(point)
+    gc.collect()
+    assert [each() for each in over] == [None, None]
+    fetches = kafka.history.requests_of("Fetch")
+    assert {each.topics for each in fetches} - {()} == {("orders",)}
