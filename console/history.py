@@ -58,7 +58,7 @@ def events(control: Control, *, group: Name | None = None, limit: Limit = 100) -
         for number, heard in enumerate(kafka.history.events)
         if group in (None, heard.event.group_id)
     ]
-    cluster_id = kafka.broker.cluster.id
+    cluster_id = kafka.ask(lambda broker: broker.cluster.id)
     return {"events": [of_event(cluster_id, number, heard) for number, heard in told[-limit:]]}
 
 

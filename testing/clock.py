@@ -149,18 +149,17 @@ class ClockControl:
             self._kafka.history.moved("advanced", began_ms, began_wall_s)
 
     async def _pass_until(self, condition: Callable[[], object], target_ms: int) -> bool:
-        timers = self._kafka.timers
         # Who is about to do something shall have done it: it may be what keeps a session.
         await self._kafka.settled()
         while not is_met(condition):
             due_ms = self._kafka.next_deadline_ms()
             if due_ms is None or due_ms > target_ms:
                 self._clock.reach(target_ms)
-                timers.fire()
+                self._kafka.timers.fire()
                 await self._kafka.settled()
                 return is_met(condition)
             self._clock.reach(due_ms)
-            timers.fire()
+            self._kafka.timers.fire()
             await self._kafka.settled()
         return True
 

@@ -221,7 +221,8 @@ class Group(Progress):
         return found
 
     async def _until(self, check: Callable[[], T | None], timeout: float) -> tuple[T | None, str]:
-        found = await self.kafka.changes.until(check, timeout)
+        found = await self.kafka.once(check, timeout)
+        await self.kafka.there()
         return (found, "") if found is not None else (None, self._tell())
 
     # --- on the broker's loop

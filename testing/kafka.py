@@ -144,9 +144,10 @@ class Kafka(Life, Puppeteer):
         """As new, at the same address: no topics, no groups, no history. Clients are cut off, and
         those that are not closed come back."""
         self.puppets.close()
-        self.run(self._stop())
-        self._begin(VirtualClock(), FaultyFiles())
-        self.run(self._start())
+        with self._between_lives():
+            self.run(self._stop())
+            self._begin(VirtualClock(), FaultyFiles())
+            self.run(self._start())
 
     # --- what there is
 
@@ -161,7 +162,6 @@ class Kafka(Life, Puppeteer):
         """The topic, made if it is not there: with so many partitions (num.partitions) and these
         of Kafka's topic configs. Raises ValueError for what Kafka would refuse, and for a topic
         that is there with another number of partitions, or another of these configs."""
-
         topic = Topic(self, name)
         topic.make(partitions, texts_of(config or {}))
         return topic
@@ -248,7 +248,7 @@ class Kafka(Life, Puppeteer):
 
     def ask(self, what: Callable[[Broker], T]) -> T:
         """What this says of the broker, or does to it, on its loop."""
-        return self.thread.ask(lambda: what(self.broker))
+        return what(self.broker) if self.thread.is_here else self.run(self._asked(what))
 
     def soon(self, what: Callable[[], object]) -> None:
         """Do it on the broker's loop, before whatever is asked after it, without waiting."""
@@ -256,15 +256,15 @@ class Kafka(Life, Puppeteer):
 
     def until(self, check: Callable[[], T | None], timeout: float) -> T | None:
         """The first answer of `check` that is neither None nor False; None when time is up. It is
-        asked on the broker's loop, whenever something has happened there, so it looks at nothing
-        else."""
+        asked on the broker's loop, when something has happened there: it looks at nothing else."""
         may_wait()
-        return self.run(self.changes.until(check, timeout), timeout + PATIENCE_SECONDS)
+        return self.run(self.once(check, timeout), timeout + PATIENCE_SECONDS)
 
     def change(self, what: Callable[[], object]) -> None:
         """Change what topics there are, and wait until that is durable. Raises OSError."""
 
         async def changed() -> OSError | None:
+            await self.there()
             what()
             told: asyncio.Future[OSError | None] = asyncio.get_running_loop().create_future()
             self.broker.node.topics.settled(told.set_result)
@@ -301,6 +301,7 @@ class Kafka(Life, Puppeteer):
         """Until nothing is under way in the broker but what waits for a client or for a time."""
         while True:
             await self.puppets.settled()
+            await self.there()
             if not self.broker.is_running:
                 return
             node, idle = self.broker.node, asyncio.Event()
@@ -308,7 +309,8 @@ class Kafka(Life, Puppeteer):
             await idle.wait()
             # Whoever was told by the last round, just now perhaps, is about to hear it.
             is_quiet = await self.puppets.are_quiet()
-            if is_quiet and node.rounds.is_idle and not node.timers.is_slicing:
+            is_over = self._is_between_lives
+            if is_quiet and node.rounds.is_idle and not (node.timers.is_slicing or is_over):
                 return
 
     def _new_broker(self) -> Broker:

@@ -10,10 +10,11 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from . import forked
 from .faulty_files import FaultyFiles
+from .loop_thread import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from ..broker.broker import Broker
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from .history import History
     from .loop_thread import LoopThread
     from .waiting import Changes
+
+T = TypeVar("T")
 
 HOST = "127.0.0.1"
 
@@ -54,6 +57,8 @@ class Life:
     history: "History"
     is_going_down = False
     """Whether connections are lost just now because the broker, or a node of it, ends."""
+    _is_between_lives = False
+    """Whether another broker is about to take the place of the one that has ended."""
     _closing: ExitStack
     _lives = 0
     """How many brokers there were and are: what one of before still does is of no account."""
@@ -67,6 +72,8 @@ class Life:
         def _begin(self, clock: VirtualClock, files: FaultyFiles) -> None: ...
         def _new_broker(self) -> Broker: ...
         def ask(self, what: Callable[[Broker], Any]) -> Any: ...
+        @property
+        def thread(self) -> LoopThread: ...
         def run(self, awaitable: Any, seconds: float = ...) -> Any: ...
         async def settled(self) -> None: ...
 
@@ -140,18 +147,20 @@ class Life:
         What it is afterwards is what its log says; its clock goes on, and so does the history.
         Raises OSError where it cannot start on a disk that fails: after `disk.heal()` there is
         `restart`."""
-        files = self.run(self._die())
-        if power:
-            faults = list(files.faults)  # a crash heals
-            files.crash(None if seed is None else random.Random(seed))
-            files.faults = faults
-        self._live_on(files, "lost its power" if power else "crashed")
+        with self._between_lives():
+            files = self.run(self._die())
+            if power:
+                faults = list(files.faults)  # a crash heals
+                files.crash(None if seed is None else random.Random(seed))
+                files.faults = faults
+            self._live_on(files, "lost its power" if power else "crashed")
 
     def restart(self) -> None:
         """A clean stop and a start at the same address: clients are told, all is written.
         Raises OSError as `crash`."""
-        self.run(self._stop())
-        self._live_on(self.disk.files, "restarted")
+        with self._between_lives():
+            self.run(self._stop())
+            self._live_on(self.disk.files, "restarted")
 
     def snapshot(self) -> Snapshot:
         """What is on the disk now, all that is under way included: with the groups as the log has
@@ -166,11 +175,12 @@ class Life:
     def restore(self, point: Snapshot) -> None:
         """The broker as it was then, at the same address. Clients are cut off; the clock and the
         history go on."""
-        left = self.run(self._die())
-        files = point.files.copied()
-        files.calls, files.count = left.calls, left.count
-        files.faults = left.faults
-        self._live_on(files, "restored")
+        with self._between_lives():
+            left = self.run(self._die())
+            files = point.files.copied()
+            files.calls, files.count = left.calls, left.count
+            files.faults = left.faults
+            self._live_on(files, "restored")
 
     def fork(self, point: Snapshot | None = None) -> Self:
         """Another broker, not started, that begins as this one was then (None: as it is now), with
@@ -212,7 +222,31 @@ class Life:
         self.broker = self._new_broker()
         self.history.mark(what)
         self.run(self._start())
-        self._tell()
+
+    @contextmanager
+    def _between_lives(self) -> Iterator[None]:
+        """Who asks meanwhile, from another thread, is answered by the broker that comes."""
+        self._is_between_lives = True
+        try:
+            yield
+        finally:
+            self._is_between_lives = False
+            # Of a broker that could not start again, too: there is nothing to be waited for.
+            self.thread.ask(self.changes.tell)
+
+    async def there(self) -> None:
+        """On the broker's loop: until there is a broker, if there is to be one."""
+        await self.changes.until(lambda: not self._is_between_lives, PATIENCE_SECONDS)
+
+    async def once(self, check: Callable[[], T | None], seconds: float) -> T | None:
+        """As Changes.until, on the broker's loop; while there is no broker nothing is so."""
+        return await self.changes.until(
+            lambda: None if self._is_between_lives else check(), seconds
+        )
+
+    async def _asked(self, what: "Callable[[Broker], T]") -> T:
+        await self.there()
+        return what(self.broker)
 
     @contextmanager
     def _going_down(self) -> Iterator[None]:

@@ -53,6 +53,7 @@ class Progress:
 
         async def said() -> T:
             while True:
+                await self.kafka.there()
                 found = what()
                 log = self._log
                 if log is None or await self._written(log) is None:
