@@ -99,15 +99,17 @@ class Cluster:
 
     def tell_forgotten(self) -> None:
         """A partition has forgotten deleted topics, or is not served any more."""
+        offsets_topic = self._topics.get(OFFSETS_TOPIC)
+        partitions = () if offsets_topic is None else offsets_topic.partitions
+        if any(partition.leader_id == NO_LEADER for partition in partitions):
+            return  # whoever leads it next has to forget first
         while self._forgetting:
             count, forgotten = self._forgetting[0]
             if not all(node.groups.has_forgotten(count) for node in self.nodes.values()):
                 return
             self._forgetting.popleft()
             forgotten()
-        # Where it cannot be read, or nobody leads it, a partition may have something for longer.
-        offsets_topic = self._topics.get(OFFSETS_TOPIC)
-        partitions = () if offsets_topic is None else offsets_topic.partitions
+        # Where it cannot be read, a partition may have something for longer.
         self._topics.let_go(self.deleted_topics.let_go(partitions))
 
     def _places(self) -> Iterator[Place]:
@@ -131,10 +133,13 @@ class Cluster:
                 "[GroupCoordinator id=%d] Scheduling unloading of metadata for %s with epoch %d",
                 *(before_id, name, epoch),
             )
-            before.groups.resign(partition.index)
         if after is not None:
             _log.info(
                 "[GroupCoordinator id=%d] Scheduling loading of metadata from %s with epoch %d",
                 *(after.node_id, name, epoch),
             )
             after.groups.load([partition.index])
+        if before is not None:
+            # Not before that: a topic whose offsets it has not forgotten must find somebody else
+            # who still has to.
+            before.groups.resign(partition.index)
