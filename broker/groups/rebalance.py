@@ -104,7 +104,8 @@ def complete(turn: Turn, group: Group) -> None:
         turn.arm(group.join_timer, max(group.rebalance_timeout_ms, HELD_MS_MIN))
         return
     began_ms = group.state_timestamp_ms
-    group.generation += 1
+    # Behind the last number that an int32 has comes the first, as in Java.
+    group.generation = (group.generation + 1 + 2**31) % 2**32 - 2**31
     group.pending_syncs.clear()
     if group.members:
         group.protocol_name = elect(group)

@@ -8,6 +8,8 @@ from kohort.offsets.records import (
     GroupMetadata,
     GroupStored,
     MemberMetadata,
+    decode,
+    encode,
 )
 from kohort.protocol.errors import ErrorCode
 
@@ -119,3 +121,18 @@ def test_a_loaded_group_over_the_limit_starts_a_round(w: World) -> None:
     w.restart()
     assert w.state is State.PREPARING_REBALANCE
     assert {w.heartbeat(m, 1) for m in ids} == {E.rebalance_in_progress}
+
+
+def test_generations_go_on_behind_the_last_number_as_in_kafka(w: World) -> None:
+    """What Kafka 4.3 answered to members of a group with this record in its log."""
+    member = MemberMetadata("a", None, "c", "/127.0.0.1", 60_000, 10_000, b"r", b"")
+    last = GroupMetadata("consumer", 2**31 - 1, "range", "a", w.now, (member,))
+    w.log.append(GroupStored(GROUP, last))
+    w.restart()
+    ticket = w.join("a", protocols=(("range", b"changed"),))
+    assert w.answers[ticket].generation_id == -(2**31)
+    assert w.answers[w.sync("a", -(2**31), {"a": b"mine"})].error is E.none
+    assert w.commit(("t", 0, 42), member_id="a", generation=-(2**31)) is E.none
+    assert decode(*encode(w.log[-2])) == w.log[-2]
+    w.restart()
+    assert w.heartbeat("a", -(2**31)) is E.none
