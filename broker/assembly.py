@@ -73,7 +73,9 @@ class Assembly:
         self._closing = closing
         self._hear = hear
         self._call_soon = asyncio.get_running_loop().call_soon
-        self._cache = Cache(config.int("kohort.cache.offsets"))
+        # Where everything is in memory, what left it would only be there a second time.
+        is_kept = place.durability != "none"
+        self._cache = Cache(config.int("kohort.cache.offsets") if is_kept else 0)
         self._events: EventLog | None = None
         self.outbox = Outbox(self._call_soon)
         self.sync_all = SyncPool()

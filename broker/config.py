@@ -96,9 +96,9 @@ class BrokerConfig(Settings):
             yield f"Taken without effect, kohort has no such part: {', '.join(sorted(idle))}."
         if self.data_dir is not None:
             return
-        for key in ("log.dir", "log.dirs", "kohort.events"):
+        for key in ("log.dir", "log.dirs", "kohort.events", "kohort.cache.offsets"):
             text, origin = self.text(key), self.origin(key)
-            if origin != "default" and text not in (None, "off"):
+            if origin != "default" and text not in (None, "off", "0"):
                 yield (
                     f"{key}={text} (from {origin}) is not used: "
                     "durability none keeps everything in memory."

@@ -111,7 +111,8 @@ OWN = (
         at_least(0),
         "committed offsets that are kept in memory, of all groups together, some 100 bytes each "
         "where a group has ten, 340 where it has one, and their metadata; others are read from "
-        "files beside the log when they are asked for, and take 210 bytes for each group. 0: all",
+        "files beside the log when they are asked for, and take 210 bytes for each group. 0, and "
+        "with durability `none`: all",
     ),
     _text(
         "kohort.offsets.mirror",

@@ -1,12 +1,19 @@
 """A broker that keeps few offsets in memory answers as one that keeps them all."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
+from kohort.broker.broker import Broker
 from kohort.broker.cache import Cache
+from kohort.broker.config import BrokerConfig
+from kohort.broker.groups.commands import CommitEntry, OffsetCommit
+from kohort.log.chunked_files import ChunkedFiles
 from kohort.log.files import File
+from kohort.offsets.cold import SPILL_NAME
 from kohort.offsets.records import OffsetCommitted, committed_value
 from kohort.offsets.table import OffsetsTable
+from kohort.protocol.errors import ErrorCode
 from kohort.testing.faulty_files import FaultyFiles
 
 FOLDER = Path("/data/__consumer_offsets-0")
@@ -89,3 +96,24 @@ def test_a_group_larger_than_all_that_is_allowed_is_served() -> None:
         commit(table, group)
     assert [len(list(table.records(f"g{group}"))) for group in range(3)] == [10, 10, 10]
     assert table.in_memory == 10
+
+
+async def test_in_memory_nothing_is_written_down_that_nobody_would_ever_take_away() -> None:
+    config = {"kohort.cache.offsets": "10", "offsets.topic.num.partitions": "1"}
+    files = ChunkedFiles()
+    broker = Broker(BrokerConfig(config), durability="none", files=files)
+    await broker.start("127.0.0.1", 0)
+    try:
+        broker.node.topics.ensure_offsets_topic()
+        for number in range(100):
+            answer = asyncio.get_running_loop().create_future()
+            offsets = [CommitEntry("t", 0, number, -1, None, None)]
+            commit = OffsetCommit(
+                f"g{number}", -1, "", None, offsets, None, ErrorCode.illegal_generation
+            )
+            broker.node.groups.submit(commit, asyncio.Future.set_result, answer)
+            assert not any((await asyncio.wait_for(answer, 10)).errors)
+        assert SPILL_NAME not in {path.name for path in files.contents}
+        assert len(broker.node.groups.shards[0].coordinator.table) == 100
+    finally:
+        await broker.stop()

@@ -33,13 +33,14 @@ def test_without_a_folder_named_it_keeps_its_data_beside_the_caller(tmp_path: Pa
 
 
 def test_in_memory_it_touches_no_folder(tmp_path: Path) -> None:
-    args = ("--durability", "none", "--data-dir", "d", "--events", "all")
+    args = ("--durability", "none", "--data-dir", "d", "--events", "all", "--cache-offsets", "9")
     with serving(tmp_path, "--port", "0", *args) as served:
         assert served.first_line.endswith("(data in memory, durability none)\n")
         assert sorted(path.name for path in tmp_path.iterdir()) == ["stderr"]
         errors = served.errors.read_text()
         assert "log.dirs=d (from --data-dir) is not used" in errors
         assert "kohort.events=all (from --events) is not used" in errors
+        assert "kohort.cache.offsets=9 (from --cache-offsets) is not used" in errors
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
