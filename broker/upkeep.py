@@ -211,7 +211,7 @@ class Upkeep:
             self._later_ms[partition.name] = self._clock.now_ms() + RETRY_FAILED_MS
             return
         cleaned = self._topics.start_offsets.cleaned
-        yield partial(cleaned.put, partition.name, done.end_offset)
+        yield partial(cleaned.put, partition.name, done.end_offset, lambda: log.closed)
         _log.debug(
             "Compacted %s up to offset %d: %d of %d records are left, %d of %d bytes",
             partition.name,
@@ -241,7 +241,8 @@ class Upkeep:
             return
         if offset == log.end_offset:
             log.begin_segment()
-        yield partial(self._topics.start_offsets.raise_to, {partition.name: offset})
+        start_offsets = self._topics.start_offsets
+        yield partial(start_offsets.raise_to, {partition.name: offset}, lambda: log.closed)
         while not log.closed:
             names = log.take_before(offset)
             if names is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -34,16 +34,20 @@ class OffsetCheckpoint:
         """0 where nothing was noted."""
         return self._offsets.get(partition, 0)
 
-    def put(self, partition: str, offset: int) -> None:
+    def put(self, partition: str, offset: int, is_gone: Callable[[], bool] = lambda: False) -> None:
+        """`is_gone`: here and below, whether the partition was deleted since somebody asked for
+        this. Nothing is noted then: what comes behind `forget` would be another one's."""
         with self._writing:
-            if self._offsets.get(partition) != offset:
+            if self._offsets.get(partition) != offset and not is_gone():
                 self._write(self._offsets | {partition: offset})
 
-    def raise_to(self, offsets: Mapping[str, int]) -> None:
+    def raise_to(
+        self, offsets: Mapping[str, int], is_gone: Callable[[], bool] = lambda: False
+    ) -> None:
         """Notes those that are higher than what was noted before."""
         with self._writing:
             higher = {name: offset for name, offset in offsets.items() if offset > self.of(name)}
-            if higher:
+            if higher and not is_gone():
                 self._write(self._offsets | higher)
 
     def forget(self, partition: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from kohort.testing.faulty_files import Crashed, FaultyFiles
 from topic_world import FOLDER, NOW_MS, batch
@@ -96,3 +98,35 @@ def test_a_log_that_was_asked_for_and_never_written_is_no_hindrance_for_the_othe
     world.fill(5)
     world.later(DAY_MS + CHECK_MS)
     assert world.left() == []
+
+
+@pytest.mark.parametrize("policy", ["delete", "compact"])
+def test_what_is_noted_late_of_a_deleted_topic_is_not_noted_of_the_next_one_of_its_name(
+    policy: str,
+) -> None:
+    """The disk is busy: in a thread the note waits until another topic has the partition's name."""
+    world, late = UpkeepWorld(), list[Callable[[], object]]()
+    run_outside = world.upkeep._run_outside
+
+    def hold_notes(
+        work: Callable[[], object], done: Callable[[BaseException | None], None]
+    ) -> None:
+        if "OffsetCheckpoint" in repr(work):
+            late.append(lambda: (work(), done(None)))
+        else:
+            run_outside(work, done)
+
+    world.upkeep._run_outside = hold_notes
+    topic = world.make("orders", retention_ms=str(DAY_MS), cleanup_policy=policy)
+    world.fill(9)
+    world.later(DAY_MS + CHECK_MS)
+    (note,) = late
+    world.topics.delete(topic)
+    world.turn()
+    world.make("orders", retention_ms="-1")
+    world.fill(9)
+    note()
+    world.turn()
+    again = UpkeepWorld(files=world.files)
+    assert again.left() == list(range(9))
+    assert again.topics.start_offsets.cleaned.of("orders-0") == 0
