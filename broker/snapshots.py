@@ -63,7 +63,7 @@ class Snapshots:
         log, coordinator = shard.log, shard.coordinator
         assert log is not None
         shard.snapshot_end, shard.snapshot_ms = log.end_offset, self._clock.now_ms()
-        if coordinator.foreign.pending:
+        if coordinator.foreign.pending and not coordinator.table.is_spilt:
             return None  # what an open transaction has committed is only in the log
         try:
             writer = self._store.snapshot(log, coordinator.table, _stored(coordinator))
@@ -86,6 +86,9 @@ class Snapshots:
             return
         except OSError as error:
             self._give_up(shard, error)
+            return
+        if shard.coordinator.foreign.pending:
+            self._abandon(shard)  # the table stands in it, and has let go of what it had spilt
             return
         assert shard.log is not None
         # It may tell of records that are not durable yet.
@@ -147,6 +150,8 @@ class Snapshots:
     def _write_at_end(self, shard: ServedShard, log: Log, until: float) -> None:
         read_else = shard.snapshot_end if self._store.has_snapshot(log) else log.start_offset
         if log.end_offset - read_else < AT_END_RECORDS or monotonic() > until:
+            return
+        if shard.coordinator.foreign.pending:
             return
         self._abandon(shard)
         writer = self._begin(shard)

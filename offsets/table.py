@@ -200,6 +200,11 @@ class OffsetsTable:
 
     # --- files
 
+    @property
+    def is_spilt(self) -> bool:
+        """Whether groups stand in a file that grows with each eviction, until all is written."""
+        return self._spill is not None
+
     def stand_at(self, file: File, places: Mapping[str, Place], topics: Set[str]) -> None:
         """All that there is stands at these places of `file`, which is the table's from now on.
         For a table that has nothing yet."""

@@ -4,17 +4,23 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from kohort.broker import snapshots
 from kohort.broker.broker import Broker
 from kohort.broker.cache import Cache
 from kohort.broker.config import BrokerConfig
 from kohort.broker.groups.commands import CommitEntry, OffsetCommit
+from kohort.log.batch import NewRecord, build
 from kohort.log.chunked_files import ChunkedFiles
 from kohort.log.files import File
+from kohort.log.header import TRANSACTIONAL
+from kohort.log.log import Log
 from kohort.offsets.cold import SPILL_NAME
-from kohort.offsets.records import OffsetCommitted, committed_value
+from kohort.offsets.records import OffsetCommitted, committed_value, encode
+from kohort.offsets.snapshot import NAME, NEW_NAME
 from kohort.offsets.table import OffsetsTable
 from kohort.protocol.errors import ErrorCode
 from kohort.testing.faulty_files import FaultyFiles
+from runtime_world import World
 
 FOLDER = Path("/data/__consumer_offsets-0")
 
@@ -117,3 +123,36 @@ async def test_in_memory_nothing_is_written_down_that_nobody_would_ever_take_awa
         assert len(broker.node.groups.shards[0].coordinator.table) == 100
     finally:
         await broker.stop()
+
+
+def left_open(files: FaultyFiles) -> FaultyFiles:
+    """A log of Kafka's with a transaction that nobody will end."""
+    key, value = encode(OffsetCommitted("pending", "t", 0, committed_value(1, -1, "", 0)))
+    batch = build([NewRecord(key, value, 0)], attributes=TRANSACTIONAL, producer_id=7)
+    log = Log.open(FOLDER, files)
+    log.append(batch)
+    log.sync()
+    log.close()
+    return files
+
+
+def test_what_left_memory_takes_no_more_room_with_each_commit_where_no_snapshot_can_be_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(snapshots, "EVERY_RECORDS", 12)
+    world = World(files=left_open(Disk()), cache_offsets=2)
+    sizes = []
+    for offset in range(1, 101):
+        for number in range(6):
+            world.commit(f"{number}/{offset}", offset, group_id=f"g{number}")
+            world.turn()
+        world.timers.advance(snapshots.EVERY_MS)
+        world.turn()
+        sizes.append(len(world.files.contents[FOLDER / SPILL_NAME]))
+    assert max(sizes[50:]) <= max(sizes[:50])
+    assert not {NAME, NEW_NAME} & set(world.files.list(FOLDER))
+    assert [world.fetched(f"g{number}") for number in range(6)] == [100] * 6
+    world.runtime.close()
+    again = World(files=world.files, cache_offsets=2)
+    assert [again.fetched(f"g{number}") for number in range(6)] == [100] * 6
+    assert again.runtime.shards[0].coordinator.foreign.pending
