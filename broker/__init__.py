@@ -6,6 +6,7 @@ runtime.py         the life of a command: decision, records, durable, reply;  le
                    partitions that a node leads, shard.py: what it keeps of each, snapshots.py: when
                    it is written down beside the log;  loading.py: its log is read
 cache.py           how many offsets may be in memory
+fetch_sessions.py  what clients fetch, and were told of it last
 forgetting.py      offsets go with their topic, whatever fails meanwhile
 broker.py          opens, listens, stops;  assembly.py: puts all of this together;
                    node.py: what a handler sees of it

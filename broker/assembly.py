@@ -1,6 +1,7 @@
 """Puts the parts of a broker together: what all nodes share, then each node."""
 
 import asyncio
+import secrets
 import uuid
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
@@ -25,6 +26,7 @@ from .cluster import Cluster
 from .config import BrokerConfig, ConfigError
 from .connection import Outbox
 from .events import EventLog
+from .fetch_sessions import FetchSessionCache
 from .groups.config import GroupConfig
 from .groups.coordinator import Coordinator
 from .groups.voice import Event, Listener, Voice
@@ -119,6 +121,9 @@ class Assembly:
                 topics=topics,
                 readable=readable,
                 groups=groups,
+                fetch_sessions=FetchSessionCache(
+                    own.int("max.incremental.fetch.session.cache.slots"), secrets.randbelow
+                ),
             )
         # Before all others let go of the logs.
         closing.callback(self.write_ahead.close)

@@ -130,6 +130,7 @@ class Broker:
         # Whom it has told to ask elsewhere hears that before the end.
         self._parts.outbox.send()
         await self._servers[node_id].stop()
+        self.cluster.nodes[node_id].fetch_sessions.clear()
 
     async def start_node(self, node_id: int) -> None:
         """Let a stopped node come back at its old address. Raises OSError if that is taken."""

@@ -258,6 +258,12 @@ TOPICS = (
     _long("log.message.timestamp.after.max.ms", 3600000, at_least(0), "how far ahead it may be"),
     _bool("unclean.leader.election.enable", False, "whether one that lags may lead", fixed=False),
     _int("fetch.max.bytes", 57671680, at_least(1024), "most that one Fetch answers"),
+    _int(
+        "max.incremental.fetch.session.cache.slots",
+        1000,
+        at_least(0),
+        "fetch sessions (KIP-227) that a node keeps, rounded down to a multiple of eight",
+    ),
     _int("max.request.partition.size.limit", 2000, at_least(1), "partitions one request may name"),
     _int("producer.id.expiration.ms", 86400000, at_least(1), "idle producers go", fixed=False),
 )

@@ -38,7 +38,6 @@ WITHOUT_EFFECT_PREFIXES: Final = (
     "log.flush.start.",
     "log.local.",
     "max.connection",
-    "max.incremental.",
     "metadata.",
     "metric.",
     "metrics.",

@@ -9,6 +9,7 @@ from ..topics.readable import Readable
 from ..topics.registry import Topics
 from .clock import Clock
 from .config import BrokerConfig
+from .fetch_sessions import FetchSessionCache
 from .runtime import GroupRuntime
 from .timers import Timers
 
@@ -36,3 +37,5 @@ class Node:
     """What clients may read: `topics`, and the mirror of the offsets topic."""
     groups: GroupRuntime
     """Of the offsets partitions that this node leads."""
+    fetch_sessions: FetchSessionCache
+    """Of the clients that fetch from this node."""

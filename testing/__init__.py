@@ -13,7 +13,8 @@ Read kafka.py first: what a test holds in its hand. It is made of
     choreography   what a test makes a group do: rebalance, wait at a door, be led by somebody
     clock          the broker's time: freeze it, move it
     history        what happened: requests, commits, generations;  happened: what it is made of
-    asked          one request as a test sees it, whatever its version
+    asked          one request as a test sees it, whatever its version;  spelled_out: one that
+                   says only what is new
     report         what a failed test is told of all that;  folding: what repeats is one line
     doctor         what the clients do wrong: findings, by their symptoms in the history, and by
                    what was delivered to whom

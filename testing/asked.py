@@ -40,7 +40,8 @@ class Asked:
     client_id: str | None
     client_host: str
     message: Any
-    """kio's request, for who needs a field that has no word here."""
+    """kio's request, for who needs a field that has no word here. A Fetch of a session has all
+    partitions of that (spelled_out.py)."""
     answered_ms: int | None = None
     answer: bytes | None = None
     """The frame, or several of them; empty: it gets none (Produce with acks 0)."""

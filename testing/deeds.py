@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from ..broker.fetch_sessions import NO_SESSION
 from ..protocol.errors import ErrorCode
 from .refusals import refusal
 from .steering import Passage
@@ -33,6 +34,8 @@ def answer(error: ErrorCode) -> Deed:
         if asked.key == PRODUCE and asked.message.acks == 0:
             passage.call.no_reply_but_the_end(f"a fault of this test: {error.name.upper()}")
             return True
+        # The answer to a Fetch says so: its client begins anew.
+        passage.node.fetch_sessions.close(getattr(asked.message, "session_id", NO_SESSION))
         passage.reply(refusal(asked.key, asked.version, asked.message, error))
         return True
 

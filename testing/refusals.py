@@ -64,7 +64,6 @@ _REPEATED: Final = {
     "partition_index": ("partition_index", "partition", "index", "partition_id"),
     "resource_name": ("resource_name",),
     "resource_type": ("resource_type",),
-    "session_id": ("session_id",),
     "topic": ("topic", "name"),
     "topic_id": ("topic_id",),
     "transactional_id": ("transactional_id",),

@@ -15,6 +15,7 @@ from ..broker.node import Node
 from ..broker.routes import Route, Routes
 from ..topics.registry import Topics
 from .asked import Asked
+from .spelled_out import FETCH, spelled_out
 
 _log = logging.getLogger("kohort.testing")
 
@@ -172,7 +173,7 @@ class Steering:
             version=call.version,
             client_id=call.client_id,
             client_host=call.client_host,
-            message=call.request,
+            message=spelled_out(call, node) if route.api.key == FETCH else call.request,
             topic_names=names.of(node),
             connection=self._number_of(call),
         )

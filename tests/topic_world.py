@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from random import Random
 from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
@@ -13,6 +14,7 @@ from kio.serial import entity_reader
 from kohort.broker.call import Call
 from kohort.broker.cluster import Cluster
 from kohort.broker.config import BrokerConfig
+from kohort.broker.fetch_sessions import FetchSessionCache
 from kohort.broker.routes import Routes
 from kohort.log.batch import NewRecord, build
 from kohort.log.log import Log
@@ -125,6 +127,7 @@ class World:
             rounds=self.rounds,
             topics=self.topics,
             readable=Readable(self.topics),
+            fetch_sessions=FetchSessionCache(8, Random(0).randrange),
         )
         cluster.up = [self.node]
 

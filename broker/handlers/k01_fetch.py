@@ -3,51 +3,39 @@
 v5 log_start_offset · v7 sessions (KIP-227) · v9 leader epochs · v11 rack · v12 flexible,
 last_fetched_epoch · v13 topic ids (KIP-516) · v15 replica_state · v16 current_leader,
 node_endpoints (KIP-951).
-
-Sessions only save bytes of requests between brokers and consumers with many partitions: session
-id 0 says that there is none, and every client goes on with full requests.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
 from ...log.writers import AbortedTransaction
 from ...protocol.errors import ErrorCode
 from ...protocol.messages import response_pieces
-from ...topics.fetch import (
-    NO_EPOCH,
-    Diverging,
-    Found,
-    Wanted,
-    available,
-    check_leader,
-    read_all,
-)
+from ...topics.errors import Refused
+from ...topics.fetch import NO_EPOCH, Diverging, Found, Wanted, available, read_all
 from ...topics.waiters import LongPoll
 from ..call import Call
+from ..fetch_sessions import NO_SESSION, CachedPartition
 from ..node import Node
 from ..timers import Timer
+from .fetched import by_id, named_in, new_session, session_of, wanted_now
 from .k03_metadata import BrokerReply
 from .leaders import CurrentLeader, endpoints, leader_of
 from .reply import NO_THROTTLE, milliseconds
 
 FETCH = 1
-NO_SESSION = 0
-READ_UNCOMMITTED, READ_COMMITTED = 0, 1
-CONSUMER = -1
+ISOLATION_LEVELS = READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 # More bytes of records than this are handed to the socket as they were read. Fewer are copied
 # sooner than the pieces are counted; and so much uvloop sends at once, without a turn of the loop.
 JOINED_BYTES_MAX = 64 * 1024
-# Epochs of a full request: a new session is asked for, or none (FetchMetadata).
-FULL_REQUEST_EPOCHS = (0, -1)
 # Those that send the client elsewhere.
 MOVED = (ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_epoch)
-# As plain names: a consumer asks for many partitions, and each would look them up in their enum.
+# As a plain name: a consumer asks for many partitions, and each would look it up in its enum.
 NONE = ErrorCode.none
-UNKNOWN_PARTITION = ErrorCode.unknown_topic_or_partition
-UNKNOWN_TOPIC_ID = ErrorCode.unknown_topic_id
+
+_Result: TypeAlias = tuple[CachedPartition, Wanted, Found]
 
 
 class PartitionReply(NamedTuple):
@@ -90,17 +78,12 @@ class FetchReply(NamedTuple):
 
 
 def handle(call: Call, node: Node) -> None:
-    request = call.request
-    if call.version >= 7 and request.session_epoch not in FULL_REQUEST_EPOCHS:
-        call.reply(FetchReply(ErrorCode.fetch_session_id_not_found, []))
+    try:
+        fetch = _Fetch(call, node)
+    except Refused as refused:
+        call.reply(FetchReply(refused.error, []))
         return
-    fetch = _Fetch(call, node)
-    known_isolation = request.isolation_level in (READ_UNCOMMITTED, READ_COMMITTED)
-    # Kafka stumbles over the level when it begins to read, so only if there is what to read.
-    if not known_isolation and any(each.partition is not None for each in fetch.wanted()):
-        call.reply(_stumbled(call))
-        return
-    fetch.attempt()
+    fetch.begin()
 
 
 def _stumbled(call: Call) -> FetchReply:
@@ -115,9 +98,20 @@ def _stumbled(call: Call) -> FetchReply:
 
 
 class _Fetch:
-    """One request from its first look at the logs to its answer."""
+    """One request from its first look at the logs to its answer. Raises Refused."""
 
-    __slots__ = ("bytes_max", "call", "deadline_ms", "known", "node", "poll", "timer")
+    __slots__ = (
+        "bytes_max",
+        "call",
+        "deadline_ms",
+        "epoch",
+        "known",
+        "node",
+        "partitions",
+        "poll",
+        "session",
+        "timer",
+    )
 
     def __init__(self, call: Call, node: Node) -> None:
         self.call = call
@@ -130,16 +124,36 @@ class _Fetch:
         # How many of its partitions are waited for: those that exist. What is wrong with the others
         # can wait too.
         self.known = 0
+        named = named_in(call)
+        self.session = session_of(call, node, named)
+        self.epoch = NO_EPOCH if self.session is None else self.session.epoch
+        asked = named if self.session is None else self.session.partitions
+        self.partitions = list(asked.values())
 
-    def wanted(self) -> list[Wanted]:
-        """Every partition of the request in its order, as it is now."""
-        call, node = self.call, self.node
-        return [each for topic in call.request.topics for each in _wanted(call, node, topic)]
+    def begin(self) -> None:
+        wanted = self._wanted()
+        if None in [each.partition for each in wanted]:
+            order = sorted(range(len(wanted)), key=lambda place: _is_missing(wanted[place]))
+            wanted = [wanted[place] for place in order]
+            self.partitions = [self.partitions[place] for place in order]
+        # Kafka stumbles over an unknown level when it begins to read, so if there is what to read:
+        # what is there is first.
+        unknown_level = self.call.request.isolation_level not in ISOLATION_LEVELS
+        if unknown_level and wanted and wanted[0].partition is not None:
+            self.call.reply(_stumbled(self.call))
+            return
+        self._attempt(wanted)
 
     def attempt(self) -> None:
-        """Answer with what is there if it is enough or time is up; else wait for more."""
         # Looked up anew each time: a topic may go while a fetch waits for it.
-        wanted = self.wanted()
+        self._attempt(self._wanted())
+
+    def _wanted(self) -> list[Wanted]:
+        """Every partition that is asked for, in the order of the answer, as it is now."""
+        return wanted_now(self.call, self.node, self.partitions)
+
+    def _attempt(self, wanted: list[Wanted]) -> None:
+        """Answer with what is there if it is enough or time is up; else wait for more."""
         found, size = read_all(wanted, self.bytes_max)
         # No answer may be larger than bytes_max, so more is not waited for.
         bytes_min = min(self.call.request.min_bytes, self.bytes_max)
@@ -179,69 +193,59 @@ class _Fetch:
 
     def _finish(self, wanted: list[Wanted], found: list[Found]) -> None:
         self._give_up()
-        request = self.call.request
-        by_id = self.call.version >= 13
-        results = iter(zip(wanted, found, strict=True))
-        topics = []
-        for topic in request.topics:
-            partitions = [_partition_reply(self.call, *next(results)) for _ in topic.partitions]
-            name, topic_id = ("", topic.topic_id) if by_id else (topic.topic, None)
-            topics.append(TopicReply(name, topic_id, partitions))
+        session = self.session
+        if session is not None and session.epoch != self.epoch:
+            # Its client has asked again, on another connection.
+            error = ErrorCode.invalid_fetch_session_epoch
+            self.call.reply(FetchReply(error, [], session.id))
+            return
+        results: Iterable[_Result] = zip(self.partitions, wanted, found, strict=True)
+        if session is None:
+            session_id = new_session(self.call, self.node, self.partitions, found)
+        else:
+            session_id = session.id
+            results = [each for each in results if session.has_news(each[0], each[2])]
+        topics = _topic_replies(self.call, results)
         leaders = [
             each.current_leader
             for topic in topics
             for each in topic.partitions
             if isinstance(each, MovedReply)
         ]
-        reply = FetchReply(NONE, topics, node_endpoints=endpoints(self.node, leaders))
+        reply = FetchReply(NONE, topics, session_id, endpoints(self.node, leaders))
         if sum(len(each.records) for each in found) > JOINED_BYTES_MAX:
             self.call.reply_in_pieces(reply, response_pieces(FETCH, self.call.version))
         else:
             self.call.reply(reply)
 
 
-def _wanted(call: Call, node: Node, asked: Any) -> list[Wanted]:
-    if call.version >= 13:
-        id_ = asked.topic_id
-        topic, unknown = node.readable.by_id(id_), UNKNOWN_TOPIC_ID
-    else:
-        name = asked.topic
-        topic, unknown = node.readable.get(name), UNKNOWN_PARTITION
-    replica_id = _replica_id(call)
-    follows = replica_id > CONSUMER
-    # Since v11 consumers may read from followers (KIP-392; upstream: FetchParams).
-    must_lead = follows or (replica_id == CONSUMER and call.version < 11)
-    wanted = []
-    for each in asked.partitions:
-        partition = None if topic is None else topic.partition(each.partition)
-        if partition is None:
-            error = unknown if topic is None else UNKNOWN_PARTITION
-        else:
-            # Here, and not where offsets are asked for, all that is negative believes nothing.
-            epoch = max(getattr(each, "current_leader_epoch", NO_EPOCH), NO_EPOCH)
-            error = check_leader(partition, node.node_id, epoch, must_lead=must_lead)
-            if follows and error is NONE:
-                # The nodes share the log: nobody has to copy it, so nobody may say to do so.
-                error = ErrorCode.not_leader_or_follower
-        last_epoch = getattr(each, "last_fetched_epoch", NO_EPOCH)
-        offset, bytes_max = each.fetch_offset, each.partition_max_bytes
-        wanted.append(Wanted(each.partition, partition, offset, bytes_max, error, last_epoch))
-    return wanted
+def _is_missing(wanted: Wanted) -> int:
+    """What is not there comes last in the answer, unknown ids first of it (upstream:
+    KafkaApis.handleFetchRequest)."""
+    if wanted.partition is not None:
+        return 0
+    return 1 if wanted.error is ErrorCode.unknown_topic_id else 2
 
 
-def _replica_id(call: Call) -> int:
-    """Who asks: a consumer (-1, or anything below), or a broker that follows this one."""
-    request = call.request
-    asker = request if call.version < 15 else request.replica_state
-    replica_id: int = asker.replica_id
-    return replica_id
+def _topic_replies(call: Call, results: Iterable[_Result]) -> list[TopicReply]:
+    """Partitions of one topic that follow each other are told together."""
+    topics: list[TopicReply] = []
+    known_as: Any = None
+    for one, wanted, found in results:
+        topic: Any = one.topic
+        if not topics or (topic is not known_as and topic != known_as):
+            known_as = topic
+            new = TopicReply("", topic, []) if by_id(call) else TopicReply(topic, None, [])
+            topics.append(new)
+        topics[-1].partitions.append(_partition_reply(call, wanted, found))
+    return topics
 
 
 def _partition_reply(call: Call, wanted: Wanted, found: Found) -> PartitionReply:
     if wanted.partition is None:
         return PartitionReply(found.number, found.error)
     committed_only = call.request.isolation_level == READ_COMMITTED
-    read = found.error is NONE
+    read = found.error is NONE and found.diverging is None
     # Here no transaction begins, so all that is readable is also stable, and only a Kafka can have
     # aborted one; null says that it was not asked for, or that reading failed (upstream:
     # FetchPartitionData).

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kohort.broker.cluster import Cluster
 from kohort.broker.config import BrokerConfig
+from kohort.broker.fetch_sessions import FetchSessionCache
 from kohort.broker.groups.commands import DescribeGroup
 from kohort.broker.groups.coordinator import Coordinator, Outcome
 from kohort.broker.groups.expiring import Expiring
@@ -138,6 +139,7 @@ class Life:
             rounds=self.rounds,
             topics=self.topics,
             readable=Readable(self.topics),
+            fetch_sessions=FetchSessionCache(8, Random(0).randrange),
             groups=GroupRuntime(
                 store=OffsetsStore(
                     partitions=world.setting.offsets_partitions,

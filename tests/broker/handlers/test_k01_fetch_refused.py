@@ -61,7 +61,7 @@ def test_a_limit_below_0_for_a_partition_fails_where_there_is_what_to_read(world
         ({0: 0, 1: 0}, [STUMBLED, NONE]),
         ({0: 1, 1: 0}, [NONE, NONE]),
         ({0: 9, 1: 0}, [OUT_OF_RANGE, NONE]),
-        ({9: 0, 1: 0}, [UNKNOWN, STUMBLED]),
+        ({9: 0, 1: 0}, [STUMBLED, UNKNOWN]),
     ],
 )
 def test_a_limit_below_0_for_the_answer_spoils_the_first_partition_that_is_there(

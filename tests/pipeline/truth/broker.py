@@ -14,6 +14,7 @@ from typing import Any
 from kohort.broker.cluster import Cluster
 from kohort.broker.config import BrokerConfig
 from kohort.broker.events import EventLog
+from kohort.broker.fetch_sessions import FetchSessionCache
 from kohort.broker.groups.config import GroupConfig
 from kohort.broker.groups.coordinator import Coordinator
 from kohort.broker.groups.voice import Event, Voice
@@ -163,6 +164,7 @@ class TruthBroker:
             rounds=self._rounds,
             topics=self.topics,
             readable=Readable(self.topics),
+            fetch_sessions=FetchSessionCache(8, Random(0).randrange),
             groups=GroupRuntime(
                 store=OffsetsStore(
                     partitions=OFFSETS_PARTITIONS,
