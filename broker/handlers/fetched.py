@@ -1,8 +1,7 @@
 """Which partitions a Fetch asks for, those of its request or of its session, and what there is of
 them now."""
 
-from collections.abc import Callable, Iterable
-from operator import attrgetter
+from collections.abc import Iterable
 from typing import Any
 
 from ...protocol.errors import ErrorCode
@@ -33,10 +32,10 @@ def by_id(call: Call) -> bool:
 
 def named_in(call: Call) -> Named:
     """What the request names, each once: of what it says twice the last counts."""
-    name_of = _name_of(call)
+    has_ids = by_id(call)
     named = {}
     for topic in call.request.topics:
-        name = name_of(topic)
+        name = topic.topic_id if has_ids else topic.topic
         for each in topic.partitions:
             named[name, each.partition] = CachedPartition(name, each)
     return named
@@ -44,16 +43,12 @@ def named_in(call: Call) -> Named:
 
 def forgotten_in(call: Call) -> list[Place]:
     """What its session shall be without."""
-    name_of = _name_of(call)
-    return [
-        (name_of(topic), index)
-        for topic in call.request.forgotten_topics_data
-        for index in topic.partitions
-    ]
-
-
-def _name_of(call: Call) -> Callable[[Any], Any]:
-    return attrgetter("topic_id" if by_id(call) else "topic")
+    has_ids = by_id(call)
+    forgotten = []
+    for topic in call.request.forgotten_topics_data:
+        name = topic.topic_id if has_ids else topic.topic
+        forgotten += [(name, index) for index in topic.partitions]
+    return forgotten
 
 
 def session_of(call: Call, node: Node, named: Named) -> FetchSession | None:
