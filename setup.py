@@ -1,6 +1,6 @@
 """`KOHORT_COMPILE=1 pip install .` makes C extensions of what every request goes through.
 
-Without that variable nothing happens here: pyproject.toml says it all, and all is plain Python.
+Without that variable all is plain Python, as pyproject.toml says it.
 """
 
 import os
@@ -52,22 +52,22 @@ def extensions(folder: Path) -> list[Extension]:
     return made
 
 
+COMPILES = os.environ.get("KOHORT_COMPILE") == "1"
 how: dict[str, Any] = {"script_name": "setup.py"}  # lest it be taken for a module of the package
-if os.environ.get("KOHORT_COMPILE") != "1":
-    setup(**how)
-elif "editable_wheel" in sys.argv:
+if COMPILES and "editable_wheel" in sys.argv:
     sys.exit(
         "KOHORT_COMPILE=1 and an editable installation do not go together: what was compiled would "
         "hide what is edited. Leave out one of them."
     )
 elif "bdist_wheel" in sys.argv:
     Path("build").mkdir(exist_ok=True)
-    # A folder of its own: nothing of an earlier build may get into this one.
+    # A folder of its own: nothing of an earlier build may get into this one, such as a module that
+    # is gone since.
     with TemporaryDirectory(dir=Path.cwd() / "build") as folder:
         setup(
-            ext_modules=extensions(Path(folder)),
+            ext_modules=extensions(Path(folder)) if COMPILES else [],
             options={"build": {"build_base": f"{folder}/build"}},
             **how,
         )
 else:
-    setup(setup_requires=COMPILER, **how)
+    setup(setup_requires=COMPILER if COMPILES else [], **how)

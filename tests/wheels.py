@@ -19,10 +19,21 @@ def run(*command: str | Path, cwd: Path, **env: str) -> str:
 
 
 def built_wheel(folder: Path, **env: str) -> Path:
+    return _built(folder, "wheel", **env)
+
+
+def built_sdist(folder: Path) -> Path:
+    return _built(folder, "sdist")
+
+
+def _built(folder: Path, kind: str, **env: str) -> Path:
     """Built from a copy, so that the tree that is tested stays as it is."""
     ignored = shutil.ignore_patterns(".*", "build", "dist", "*.egg-info", "__pycache__", "results")
     source = shutil.copytree(ROOT, folder / "source", ignore=ignored)
-    build = (sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder)
+    earlier = source / "build" / "lib" / "kohort"  # as where an older version was installed from
+    earlier.mkdir(parents=True)
+    (earlier / "gone_since.py").touch()
+    build = (sys.executable, "-m", "build", f"--{kind}", "--no-isolation", "--outdir", folder / kind)
     run(*build, cwd=source, PYTHONWARNINGS="ignore", **env)
-    (built,) = folder.glob("*.whl")
+    (built,) = (folder / kind).iterdir()
     return built

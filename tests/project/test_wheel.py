@@ -4,12 +4,13 @@ import os
 import site
 import subprocess
 import sys
+import tarfile
 import venv
 import zipfile
 from pathlib import Path
 
 import pytest
-from wheels import ROOT, built_wheel, run
+from wheels import ROOT, built_sdist, built_wheel, run
 
 PARTS = (
     "assignors",
@@ -37,11 +38,22 @@ def test_the_wheel_holds_one_package_and_its_metadata(wheel: Path) -> None:
     assert {top for top in tops if not top.endswith(".dist-info")} == {"kohort"}
     folders = {name.split("/")[1] for name in names if name.count("/") > 1}
     assert {folder for folder in folders if folder != "licenses"} == set(PARTS)
-    assert "kohort/py.typed" in names
-    assert "kohort/setup.py" not in names
+    assert {name for name in names if name.count("/") == 1 and name.startswith("kohort/")} == {
+        "kohort/__init__.py",
+        "kohort/__main__.py",
+        "kohort/py.typed",
+    }
     assert not any(name.endswith(".so") for name in names)
     assert "kohort/cli/groups/ConsumerGroupDescribeResponse.json" in names
     assert any(name.endswith("licenses/LICENSE") for name in names)
+
+
+def test_the_source_distribution_holds_what_the_wheel_is_made_of(tmp_path: Path) -> None:
+    with tarfile.open(built_sdist(tmp_path)) as archive:
+        files = [Path(member.name) for member in archive if member.isfile()]
+    folders = {path.parts[1] for path in files if len(path.parts) > 2}
+    assert folders == {*PARTS, "kohort.egg-info"}
+    assert "setup.py" in {path.parts[1] for path in files}
 
 
 def test_a_project_with_a_protocol_and_a_broker_of_its_own_can_use_ours(
