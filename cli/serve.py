@@ -216,6 +216,7 @@ def why_not_listening(error: OSError, listener: Listener, nodes: int) -> str:
         )
     if error.errno == errno.EACCES and 0 < port < 1024:
         return f"port {port} is for privileged users only: choose a --port from 1024 on."
-    if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+    # From Python 3.13 on asyncio tries all addresses of a name, and its last word has no number.
+    if isinstance(error, socket.gaierror) or error.errno in (errno.EADDRNOTAVAIL, None):
         return f"{host} is no address of this machine: choose another --host."
     return f"the broker cannot start ({error}): mend that, and start it again."

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from kohort import __version__
 from kohort.log.builder import BatchBuilder
-from processes import PATIENCE_SECONDS, kohort, serving
+from processes import PATIENCE_SECONDS, QUIET, kohort, serving
 
 
 def test_the_first_line_says_where_it_listens_when_clients_can_connect(tmp_path: Path) -> None:
@@ -332,3 +332,15 @@ def test_data_that_cannot_be_read_are_left_alone_and_named(tmp_path: Path) -> No
     assert done.stderr.startswith("kohort serve: the data in data cannot be read (the registry's ")
     assert done.stderr.count("\n") == 1
     assert log.read_bytes() == stored
+
+
+def test_an_address_of_another_machine_is_named_on_the_loop_of_asyncio_too(tmp_path: Path) -> None:
+    plain = (
+        "import sys; sys.modules['uvloop'] = None  # as without the extra `speed`\n"
+        "from kohort.cli.main import main\n"
+        "sys.exit(main(['serve', '--host', '192.0.2.1', '--durability', 'none']))"
+    )
+    command = [sys.executable, "-c", plain]
+    done = subprocess.run(command, cwd=tmp_path, env=QUIET, capture_output=True, text=True)
+    sentence = "kohort serve: 192.0.2.1 is no address of this machine: choose another --host.\n"
+    assert (done.stdout, done.stderr, done.returncode) == ("", sentence, 2)
