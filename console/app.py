@@ -69,7 +69,7 @@ class App:
         _refuse_foreign_pages(request)
         path = request.scope["raw_path"].decode("latin-1")
         if request.method == "GET" and path == "/":
-            return HTMLResponse(page(self._control.kafka.bootstrap_servers))
+            return HTMLResponse(page(self._control.bootstrap_servers))
         if request.method == "GET" and path == "/openapi.json":
             return _json(200, document())
         endpoint, in_path = _found(request.method, path)

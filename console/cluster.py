@@ -10,13 +10,12 @@ from .words import Json
 
 def cluster(control: Control) -> Json:
     """Where clients find the broker, and its nodes."""
-    kafka = control.kafka
-    up = kafka.ask(lambda broker: {node.node_id for node in broker.cluster.up})
+    up = control.kafka.ask(lambda broker: {node.node_id for node in broker.cluster.up})
     return {
-        "bootstrap_servers": kafka.bootstrap_servers,
+        "bootstrap_servers": control.bootstrap_servers,
         "nodes": [
             {"node_id": node_id, "host": host, "port": port, "is_up": node_id in up}
-            for node_id, (host, port) in kafka.broker.addresses.items()
+            for node_id, (host, port) in control.addresses.items()
         ],
     }
 

@@ -20,6 +20,10 @@ class Control:
 
     def __init__(self, kafka: Kafka) -> None:
         self.kafka = kafka
+        self.addresses: dict[int, tuple[str, int]] = kafka.ask(
+            lambda broker: {node.node_id: node.address for node in broker.cluster.nodes.values()}
+        )
+        """Where clients are told that the nodes are, as long as the broker lives."""
         self.faults: dict[int, Fault] = {}
         self.holds: dict[int, Hold] = {}
         self.loadings: dict[str, Loading] = {}
@@ -29,6 +33,10 @@ class Control:
         self._numbers = count(1)
         self.alone = threading.Lock()
         """Held by whoever stops or starts the broker, or a node of it."""
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return ",".join(f"{host}:{port}" for host, port in self.addresses.values())
 
     def number(self) -> int:
         """One that no fault and no hold has had, before a reset or after it."""

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Consumer
+from kohort.console.control import Control
+from kohort.console.server import ControlServer
 from kohort.testing import Kafka
 
 from .conftest import Asker
@@ -219,6 +221,22 @@ def test_a_reset_forgets_all_and_stays_where_it_is(ask: Asker) -> None:
     assert ask("POST", "/reset").body == before
     assert ask("GET", "/topics").body == {"topics": []}
     assert ask("POST", "/faults/check").body == {"faults": []}
+
+
+def test_clients_are_sent_to_the_address_that_the_broker_itself_tells_them() -> None:
+    advertised = {"advertised.listeners": "PLAINTEXT://localhost:0"}
+    with Kafka(nodes=2, host="0.0.0.0", config=advertised) as kafka:
+        ports = [port for _, port in kafka.broker.addresses.values()]
+        told = ",".join(f"localhost:{port}" for port in ports)
+        control = Control(kafka)
+        with ControlServer(control, "127.0.0.1", 0) as server:
+            ask = Asker(control, server.url)
+            cluster = ask("GET", "/cluster").body
+            assert cluster["bootstrap_servers"] == told
+            assert [(each["host"], each["port"]) for each in cluster["nodes"]] == [
+                ("localhost", port) for port in ports
+            ]
+            assert f"<code>{told}</code>" in ask.raw("GET", "/")[2].decode()
 
 
 def test_puppets_share_a_group_and_deviate_as_told(ask: Asker) -> None:

@@ -79,6 +79,17 @@ def test_its_settings_are_keys_of_ours_and_its_commands_parse() -> None:
         assert (ROOT / "demo" / script).exists()
 
 
+def test_the_images_have_the_extras_that_their_commands_ask_for() -> None:
+    targets = re.split(r"^FROM \S+ AS ", DOCKERFILE, flags=re.MULTILINE)[1:]
+    extras = {
+        target.split()[0]: set(found[1].split(","))
+        for target in targets
+        if (found := re.search(r"\.whl\)\[([\w,]+)\]", target))
+    }
+    # `--control-port` is no less for whoever has no Python than `serve` is.
+    assert extras == {"broker": {"console", "speed"}, "pipeline": {"pipeline"}}
+
+
 def test_the_port_that_is_published_is_the_one_that_clients_are_told() -> None:
     (published,) = BROKER["ports"]
     address, outside, inside = published.split(":")
