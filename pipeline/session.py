@@ -117,9 +117,9 @@ def _start_jvm(conf: "SparkConf", log: Path | None) -> None:
     if SparkContext._gateway is not None:
         return
     home = os.environ.get("JAVA_HOME")
-    if home is not None and not (Path(home) / "bin" / "java").exists():
+    if home and not (Path(home) / "bin" / "java").exists():
         raise NoSpark(f"JAVA_HOME is {home}, and there is no bin/java in it: correct or unset it.")
-    if home is None and shutil.which("java") is None:
+    if not home and shutil.which("java") is None:
         raise NoSpark(
             f"Spark needs Java {JAVA_WANTED} or later, and there is no `java`: install one (apt "
             "install default-jre-headless, brew install openjdk), or set JAVA_HOME."

@@ -26,8 +26,8 @@ class Peer:
         self.port = port
         self.topic_ids: dict[str, uuid.UUID] = {}
 
-    async def settle(self, control: Connection, is_over: Callable[[], bool]) -> None:
-        """Until `is_over`, or until what has not been answered is known to be held back."""
+    async def settle(self, control: Connection, unanswered: Callable[[], int]) -> None:
+        """Until nothing is unanswered, or what is is known to be held back."""
         raise NotImplementedError
 
     async def pass_ms(self, ms: int) -> None:
@@ -57,16 +57,20 @@ class Ours(Peer):
     """A broker of ours in this very loop.
 
     What was sent before a round trip on another connection has been read when that is over: both
-    sockets are watched by one loop. Two more rounds let 0 ms timers run and their answers arrive.
+    sockets are watched by one loop. Two more rounds let 0 ms timers run and their answers arrive;
+    and as many again after an answer, as a large request is read over several turns.
     """
 
     def __init__(self, broker: Broker, clock: HandClock) -> None:
         super().__init__(broker.port)
         self._broker, self._clock = broker, clock
 
-    async def settle(self, control: Connection, is_over: Callable[[], bool]) -> None:
-        for _ in range(3):
+    async def settle(self, control: Connection, unanswered: Callable[[], int]) -> None:
+        quiet = 0
+        while quiet < 3:
+            before = unanswered()
             await round_trip(control)
+            quiet = 0 if unanswered() < before else quiet + 1
 
     async def pass_ms(self, ms: int) -> None:
         self._clock.ms += ms
@@ -85,10 +89,10 @@ class Kafka(Peer):
         super().__init__(port)
         self.quiet_ms = quiet_ms
 
-    async def settle(self, control: Connection, is_over: Callable[[], bool]) -> None:
+    async def settle(self, control: Connection, unanswered: Callable[[], int]) -> None:
         await round_trip(control)
         for _ in range(self.quiet_ms // 5):
-            if is_over():
+            if not unanswered():
                 return
             await asyncio.sleep(0.005)
 

@@ -178,7 +178,7 @@ class Script:
 
     async def _settle(self) -> None:
         await self.peer.settle(
-            self._control, lambda: all(step.answer is not None for step in self._steps)
+            self._control, lambda: sum(step.answer is None for step in self._steps)
         )
 
     def _note(self, text: str, answer: Any) -> None:

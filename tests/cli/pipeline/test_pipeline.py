@@ -16,6 +16,7 @@ from kohort.offsets.records import OffsetCommitted, committed_value, encode
 from kohort.pipeline.lake import Lake, write_batch
 from kohort.pipeline.lake.writer import Writer
 from kohort.pipeline.tables import TABLES
+from processes import kohort
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -86,20 +87,21 @@ def data(tmp_path: Path) -> Path:
     return folder.parent
 
 
+@pytest.mark.parametrize(
+    ("java_home", "sentence"),
+    [
+        ("", "Spark needs Java 17 or later, and there is no `java`: "),
+        ("/nowhere", "JAVA_HOME is /nowhere, and there is no bin/java in it"),
+    ],
+)
 def test_run_without_java_says_what_to_install(
-    data: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    java_home: str, sentence: str, data: Path, tmp_path: Path
 ) -> None:
-    monkeypatch.delenv("JAVA_HOME", raising=False)
-    monkeypatch.setenv("PATH", "/nowhere")
-    flags = ["pipeline", "run", "--log", str(data), "--lake", str(tmp_path / "lake")]
-    assert main(flags) == 2
-    assert "Spark needs Java 17 or later, and there is no `java`: " in capsys.readouterr().err
-    monkeypatch.setenv("JAVA_HOME", "/nowhere")
-    assert main(flags) == 2
-    assert "JAVA_HOME is /nowhere, and there is no bin/java in it" in capsys.readouterr().err
+    """In a process of its own: in this one a test of Spark may have left a session."""
+    flags = ("pipeline", "run", "--log", data, "--lake", tmp_path / "lake")
+    done = kohort(*flags, env={"JAVA_HOME": java_home, "PATH": "/nowhere"})
+    assert done.returncode == 2
+    assert sentence in done.stderr
     assert not Lake.exists(tmp_path / "lake")
 
 
