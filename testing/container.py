@@ -5,14 +5,15 @@
     with KafkaContainer() as container:
         start_my_service(container.get_bootstrap_server())
 
-It takes what that class takes (testcontainers-python 4: modules/kafka, core/container.py). The
+It is made as that class is (testcontainers-python 4: modules/kafka, core/container.py). The
 `KAFKA_…` variables of `with_env` are settings of the broker; what is about images, networks and
-commands changes nothing. `container.kafka` is what that class cannot give: the broker to steer.
+commands changes nothing. There is no container to look into: no `exec`, no `get_logs`.
+`container.kafka` is what that class cannot give: the broker to ask and to steer.
 """
 
 import warnings
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from ..broker.config import BrokerConfig
 from ..broker.config_sources import from_environment
@@ -106,6 +107,15 @@ class KafkaContainer:
 
     with_bind_ports = with_command = with_exposed_ports = with_kwargs = with_name = _as_it_is
     with_network = with_network_aliases = with_volume_mapping = maybe_emulate_amd64 = _as_it_is
+    with_copy_into_container = with_tmpfs_mount = waiting_for = _as_it_is
+
+    if not TYPE_CHECKING:  # which would take every name for one that is there
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise AttributeError(
+                f"KafkaContainer has no {name}: there is no container here; `.kafka` is the "
+                "broker, and docs/testing.md says what it can be asked and made to do"
+            )
 
 
 def _settings(env: Mapping[str, str]) -> dict[str, str]:

@@ -114,9 +114,11 @@ def _what(event: Event) -> str:
     if event.type is EventType.REBALANCE_STARTED:
         return f"rebalance started: {event.cause}{f' ({who})' if who else ''}"
     if event.type is EventType.JOIN_COMPLETED:
+        members = event.detail.get("members")
+        counted = f"{members} member{'' if members == '1' else 's'}"
         return (
-            f"generation {event.generation} of {event.detail.get('members')} members after "
-            f"{event.duration_ms} ms: {event.cause}"
+            f"generation {event.generation} of {counted} after {event.duration_ms} ms: "
+            f"{event.cause}"
         )
     if event.type is EventType.GROUP_EMPTIED:
         return f"empty in generation {event.generation}: {event.cause}"

@@ -44,18 +44,20 @@ def _state(coordinator: Coordinator | None, group_id: str, now_ms: int) -> str:
     left = _Left(coordinator, now_ms)
     if group.state is PREPARING:
         return f"{group_id} is rebalancing: {_joins(group, left)}"
+    is_one = len(group.pending_syncs) == 1
     if group.state is COMPLETING:
         owing = _listed(group.pending_syncs)
         return (
             f"{group_id} waits for its leader {group.leader} to bring the assignment of generation "
-            f"{group.generation} (SyncGroup); without it {owing} are out in "
-            f"{left.of(group.sync_timer)}."
+            f"{group.generation} (SyncGroup); without it {owing} "
+            f"{'is' if is_one else 'are'} out in {left.of(group.sync_timer)}."
         )
     if group.state is STABLE and group.pending_syncs:
         return (
             f"{group_id} is Stable in generation {group.generation}, but "
-            f"{_listed(group.pending_syncs)} has not asked for its assignment yet, and is out in "
-            f"{left.of(group.sync_timer)}."
+            f"{_listed(group.pending_syncs)} {'has' if is_one else 'have'} not asked for "
+            f"{'its' if is_one else 'their'} assignment yet, and {'is' if is_one else 'are'} out "
+            f"in {left.of(group.sync_timer)}."
         )
     if group.state is STABLE and (giving := given_back(group)):
         said = "; ".join(f"{who} gives {places(sorted(what))} up" for who, what in giving.items())

@@ -33,7 +33,8 @@ def _built(folder: Path, kind: str, **env: str) -> Path:
     earlier = source / "build" / "lib" / "kohort"  # as where an older version was installed from
     earlier.mkdir(parents=True)
     (earlier / "gone_since.py").touch()
-    build = (sys.executable, "-m", "build", f"--{kind}", "--no-isolation", "--outdir", folder / kind)
+    made = folder / kind
+    build = (sys.executable, "-m", "build", f"--{kind}", "--no-isolation", "--outdir", made)
     run(*build, cwd=source, PYTHONWARNINGS="ignore", **env)
-    (built,) = (folder / kind).iterdir()
+    (built,) = made.iterdir()
     return built

@@ -57,6 +57,8 @@ def test_code_that_was_written_for_a_container_runs_as_it_is() -> None:
         .with_env("KAFKA_ADVERTISED_LISTENERS", "PLAINTEXT://kafka:9092")
         .with_exposed_ports(9093)
         .with_name("kafka")
+        .with_tmpfs_mount("/var/lib/kafka", "64m")
+        .waiting_for("a log line")
     )
     with container as kafka:
         server = kafka.get_bootstrap_server()
@@ -78,6 +80,13 @@ def test_a_container_that_is_started_and_stopped_by_hand_can_be_started_again() 
     assert threading.active_count() == before
     with pytest.raises(RuntimeError, match="start it first"):
         container.get_bootstrap_server()
+
+
+def test_what_can_only_be_asked_of_a_container_says_that_there_is_none() -> None:
+    with KafkaContainer() as container:
+        assert not hasattr(container, "get_logs")
+        with pytest.raises(AttributeError, match="has no exec: there is no container here"):
+            container.exec("kafka-topics --create --topic orders")
 
 
 def test_a_variable_that_only_the_scripts_of_an_image_know_is_no_error() -> None:
