@@ -45,6 +45,8 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(str(error)) from error
     if args.print_config:
         print_config(config)
+        for warning in config.warnings():
+            print(f"kohort serve: {warning}", file=sys.stderr)
         return 0
     if args.control_port is None and (args.control_host or args.control_preset):
         raise UserError("--control-host and --control-preset are for --control-port: add that.")

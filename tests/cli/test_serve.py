@@ -110,11 +110,16 @@ def test_print_config_tells_every_value_and_who_gave_it(tmp_path: Path) -> None:
     done = kohort(
         *("serve", "--print-config", "--config", "f.properties", "-o", "num.partitions=6"),
         *("--port", "0", "--durability", "os", "--profile", "kafka-2.8"),
+        *("-o", "log.retentoin.ms=4"),
         cwd=tmp_path,
         env={"KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS": "0"},
     )
     lines = done.stdout.splitlines()
     assert done.returncode == 0
+    assert done.stderr == (
+        "kohort serve: log.retentoin.ms (from -o) is no key that kohort or Kafka's brokers know: "
+        "did you mean log.retention.ms?\n"
+    )
     assert "num.partitions=6  (-o)" in lines
     assert "group.max.size=9  (f.properties)" in lines
     assert "kohort.durability=os  (--durability)" in lines
