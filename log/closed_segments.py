@@ -13,7 +13,7 @@ from .files import Files
 from .reader import LogReader
 from .segment import Segment
 from .swapping import Swap, set_aside
-from .work import Work
+from .work import Work, nothing
 
 
 class ClosedSegments(LogReader):
@@ -89,7 +89,11 @@ class ClosedSegments(LogReader):
 
     def finish_swap(self) -> Work[None]:
         """Ends on the disk what `exchange` began, if that is still to be done. Raises OSError; then
-        it is to be called again before anything else is exchanged."""
-        if self._swap is not None:
-            yield from self._swap.finish()
-            self._swap = None
+        it is to be called again before anything else is exchanged.
+
+        No generator of its own: a compiled one hands an error on in a way that Python 3.12 and
+        later warn of, and where warnings are errors the error would be lost."""
+        return nothing() if self._swap is None else self._swap.finish(self._swapped)
+
+    def _swapped(self) -> None:
+        self._swap = None

@@ -147,8 +147,9 @@ class Swap:
         self._to_remove: list[str] = []
         self._is_given_up = is_given_up
 
-    def finish(self) -> Work[None]:
-        """May be called again after an error. Raises OSError, CleaningStopped."""
+    def finish(self, done: Callable[[], None]) -> Work[None]:
+        """Calls `done` at its end. May be called again after an error. Raises OSError,
+        CleaningStopped."""
         files, folder = self._files, self._folder
         while self._old:
             self._check()
@@ -162,6 +163,7 @@ class Swap:
             self._cleaned.rename("")
         yield partial(files.sync_folder, folder)
         yield partial(remove_all, files, folder, self._to_remove)
+        done()
 
     def _check(self) -> None:
         if self._is_given_up():

@@ -22,6 +22,11 @@ def outside(function: Callable[[], T]) -> Work[T]:
     return results[0]
 
 
+def nothing() -> Work[None]:
+    """No step at all."""
+    yield from ()
+
+
 def in_place(work: Work[T]) -> T:
     """All of it at once: for a command, and wherever nobody waits."""
     try:
