@@ -9,7 +9,7 @@ FAULTS = (
     Fault(
         "generation not raised",
         "broker/groups/rebalance.py",
-        "    group.generation += 1\n",
+        "    group.generation = (group.generation + 1 + 2**31) % 2**32 - 2**31\n",
         "    group.generation = max(group.generation, 1)\n",
     ),
     Fault(

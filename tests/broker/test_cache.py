@@ -8,7 +8,6 @@ from kohort.broker import snapshots
 from kohort.broker.broker import Broker
 from kohort.broker.cache import Cache
 from kohort.broker.config import BrokerConfig
-from kohort.broker.groups.commands import CommitEntry, OffsetCommit
 from kohort.log.batch import NewRecord, build
 from kohort.log.chunked_files import ChunkedFiles
 from kohort.log.files import File
@@ -18,8 +17,8 @@ from kohort.offsets.cold import SPILL_NAME
 from kohort.offsets.records import OffsetCommitted, committed_value, encode
 from kohort.offsets.snapshot import NAME, NEW_NAME
 from kohort.offsets.table import OffsetsTable
-from kohort.protocol.errors import ErrorCode
 from kohort.testing.faulty_files import FaultyFiles
+from offset_commits import offset_commit
 from runtime_world import World
 
 FOLDER = Path("/data/__consumer_offsets-0")
@@ -113,10 +112,7 @@ async def test_in_memory_nothing_is_written_down_that_nobody_would_ever_take_awa
         broker.node.topics.ensure_offsets_topic()
         for number in range(100):
             answer = asyncio.get_running_loop().create_future()
-            offsets = [CommitEntry("t", 0, number, -1, None, None)]
-            commit = OffsetCommit(
-                f"g{number}", -1, "", None, offsets, None, ErrorCode.illegal_generation
-            )
+            commit = offset_commit(f"g{number}", [("t", 0, number)])
             broker.node.groups.submit(commit, asyncio.Future.set_result, answer)
             assert not any((await asyncio.wait_for(answer, 10)).errors)
         assert SPILL_NAME not in {path.name for path in files.contents}

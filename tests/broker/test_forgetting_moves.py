@@ -8,10 +8,11 @@ import pytest
 from kohort.broker.broker import Broker
 from kohort.broker.config import BrokerConfig
 from kohort.broker.groups import deleting
-from kohort.broker.groups.commands import CommitEntry, OffsetCommit, OffsetFetch
+from kohort.broker.groups.commands import OffsetFetch
 from kohort.protocol.errors import ErrorCode
 from kohort.testing.faulty_files import FaultyFiles
 from kohort.topics.names import OFFSETS_TOPIC
+from offset_commits import offset_commit
 
 PARTITIONS = tuple(range(10))
 CONFIG = BrokerConfig({"kohort.nodes": "2", "offsets.topic.num.partitions": "1"})
@@ -31,8 +32,7 @@ async def begun_to_forget(broker: Broker) -> asyncio.Future[OSError | None]:
     topics = broker.node.topics
     topics.ensure_offsets_topic()
     topic = topics.create("orders", len(PARTITIONS), {})
-    entries = [CommitEntry("orders", p, 100 + p, -1, None, None) for p in PARTITIONS]
-    commit = OffsetCommit("g", -1, "", None, entries, None, ErrorCode.illegal_generation)
+    commit = offset_commit("g", [("orders", each, 100 + each) for each in PARTITIONS])
     assert not any((await ask(broker, 1, commit)).errors)
     gone: asyncio.Future[OSError | None] = asyncio.get_running_loop().create_future()
     topics.delete(topic, gone.set_result)

@@ -329,8 +329,7 @@ def test_data_that_cannot_be_read_are_left_alone_and_named(tmp_path: Path) -> No
     """Method: a record in the registry of topics as a later version of kohort might write it."""
     log = tmp_path / "data" / "__kohort_topics-0" / f"{0:020}.log"
     log.parent.mkdir(parents=True)
-    batch = BatchBuilder()
-    batch.add(b'{"kind": "moon"}', b"{}", 0)
+    (batch := BatchBuilder()).add(b'{"kind": "moon"}', b"{}", 0)
     log.write_bytes(stored := batch.finish(0))
     done = kohort("serve", "--port", "0", "--data-dir", "data", cwd=tmp_path)
     assert done.returncode == 2
@@ -341,11 +340,11 @@ def test_data_that_cannot_be_read_are_left_alone_and_named(tmp_path: Path) -> No
 
 def test_an_address_of_another_machine_is_named_on_the_loop_of_asyncio_too(tmp_path: Path) -> None:
     plain = (
-        "import sys; sys.modules['uvloop'] = None  # as without the extra `speed`\n"
-        "from kohort.cli.main import main\n"
+        "import sys; sys.modules['uvloop'] = None; "  # as without the extra `speed`
+        "from kohort.cli.main import main; "
         "sys.exit(main(['serve', '--host', '192.0.2.1', '--durability', 'none']))"
     )
-    command = [sys.executable, "-c", plain]
+    command = (sys.executable, "-c", plain)
     done = subprocess.run(command, cwd=tmp_path, env=QUIET, capture_output=True, text=True)
     sentence = "kohort serve: 192.0.2.1 is no address of this machine: choose another --host.\n"
     assert (done.stdout, done.stderr, done.returncode) == ("", sentence, 2)
