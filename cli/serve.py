@@ -12,6 +12,7 @@ import socket
 import sys
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
+from itertools import starmap
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, cast
@@ -21,6 +22,7 @@ from ..broker.config import BrokerConfig, ConfigError
 from ..broker.listeners import Listener
 from ..broker.settings import Settings
 from ..log.errors import FolderInUse, LogError
+from ..protocol.addresses import address
 from ..topics.damage import DamagedRegistry
 from ..topics.records import UnreadableRecord
 from . import logs, memory
@@ -92,8 +94,7 @@ def configured(args: argparse.Namespace) -> BrokerConfig:
     )
     if not str(port).isdecimal() or int(port) > 65535:
         raise ConfigError(f"--port {port} is no port: give one from 0 to 65535 (0: any free one).")
-    bracketed = f"[{host}]" if ":" in host else host
-    return config.changed("listeners", f"{listener.name}://{bracketed}:{port}", flags)
+    return config.changed("listeners", f"{listener.name}://{address(host, port)}", flags)
 
 
 def print_config(settings: Settings) -> None:
@@ -157,10 +158,7 @@ async def serve(config: BrokerConfig) -> None:
 def say_listening(broker: "Broker", data_dir: Path | None) -> None:
     """The line on standard output that programs wait for."""
     where = "in memory" if data_dir is None else str(data_dir)
-    addresses = ",".join(
-        f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        for host, port in broker.addresses.values()
-    )
+    addresses = ",".join(starmap(address, broker.addresses.values()))
     print(
         f"kohort {__version__} listening on {addresses} "
         f"(data {where}, durability {broker.config.durability})",

@@ -3,9 +3,10 @@ ended by another."""
 
 import threading
 from collections.abc import Mapping
-from itertools import count
+from itertools import count, starmap
 from typing import TypeVar
 
+from ..protocol.addresses import address
 from ..testing.choreography import Hold, Loading
 from ..testing.faults import Fault
 from ..testing.kafka import Kafka
@@ -36,7 +37,7 @@ class Control:
 
     @property
     def bootstrap_servers(self) -> str:
-        return ",".join(f"{host}:{port}" for host, port in self.addresses.values())
+        return ",".join(starmap(address, self.addresses.values()))
 
     def number(self) -> int:
         """One that no fault and no hold has had, before a reset or after it."""

@@ -7,6 +7,7 @@ from typing import Any, Final, Self
 
 import uvicorn
 
+from ..protocol.addresses import address
 from ..testing.loop_thread import LoopThread
 from .app import App
 from .control import Control
@@ -40,8 +41,7 @@ class ControlServer:
 
     @property
     def url(self) -> str:
-        host = f"[{self._host}]" if ":" in self._host else self._host
-        return f"http://{host}:{self._socket.getsockname()[1]}"
+        return f"http://{address(self._host, self._socket.getsockname()[1])}"
 
     def __enter__(self) -> Self:
         # Not the broker's loop: what is asked here waits for that one.

@@ -7,6 +7,7 @@ guards.py          what is looked at before kio reads a body;  lenient.py: the r
                    refuses and Kafka takes
 writers.py         response writers: their source (writer_source.py) is made from kio's dataclass
                    fields (fields.py) and compiled;  writer_errors.py: which field was wrong
+addresses.py       where somebody listens, as people write it
 consumer_protocol.py   what members and their leader say to each other in opaque bytes
 errors.py          what a client can do wrong on the wire
 """

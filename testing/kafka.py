@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import ExitStack
 from functools import partial
-from itertools import chain
+from itertools import chain, starmap
 from typing import Any, Self, TypeVar
 
 from ..broker.broker import Broker
@@ -15,6 +15,7 @@ from ..broker.groups.deadline_keys import EXPIRING
 from ..broker.groups.voice import Event
 from ..broker.timers import Timers
 from ..log.rounds import Durability
+from ..protocol.addresses import address
 from ..protocol.profiles import NEWEST
 from .asked import Asked, api_named
 from .choreography import FastEviction
@@ -154,7 +155,7 @@ class Kafka(Life, Puppeteer):
     @property
     def bootstrap_servers(self) -> str:
         """Every node, as a client's bootstrap.servers has it: `127.0.0.1:34567`."""
-        return ",".join(f"{host}:{port}" for host, port in self.broker.addresses.values())
+        return ",".join(starmap(address, self.broker.addresses.values()))
 
     def topic(
         self, name: str, partitions: int | None = None, config: Config | None = None
@@ -315,8 +316,7 @@ class Kafka(Life, Puppeteer):
 
     def _new_broker(self) -> Broker:
         """Over the disk as it is. One that was there before is over: it is heard no more."""
-        self._lives += 1
-        life = self._lives
+        life = self._lives = self._lives + 1
 
         def is_over() -> bool:
             return self._lives != life

@@ -10,6 +10,7 @@ from struct import Struct
 from types import SimpleNamespace
 from typing import Any, Final, NamedTuple
 
+from ...protocol.addresses import address
 from ...protocol.apis import APIS, Api
 from ...protocol.errors import UndecodableBody
 from ...protocol.framing import FRAME_BYTES_MAX
@@ -52,7 +53,7 @@ class Address(NamedTuple):
     port: int
 
     def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return address(*self)
 
 
 def addresses(bootstrap: str) -> list[Address]:
