@@ -59,9 +59,11 @@ class _Picture:
         self._names: dict[str, str] = {}
         self._body: list[str] = []
         self._left_out = 0
+        all_generations = history.generations(group)
+        self._once_members = {who for each in all_generations for who in each.partitions}
         generations = [
             each
-            for each in history.generations(group)
+            for each in all_generations
             if each.until_wall_s is None or each.until_wall_s >= since_s
         ]
         self._generations = generations[-GENERATIONS_MAX:]
@@ -113,7 +115,9 @@ class _Picture:
             if event.group_id == self._group and event.type is EventType.MEMBER_JOINED:
                 self._names[event.member_id or ""] = event.instance_id or event.client_id or ""
         members = {who for each in self._generations for who in each.partitions}
-        came = [who for who in self._names if who in members or not members]
+        # Who is in none may be what a test has failed for.
+        in_others = self._once_members - members
+        came = [who for who in self._names if who not in in_others]
         came += [who for who in members if who not in self._names]
         self._left_out += max(len(came) - MEMBERS_MAX, 0)
         for who in came[-MEMBERS_MAX:]:

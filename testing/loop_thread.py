@@ -84,6 +84,10 @@ class LoopThread:
             return awaited.result(min(seconds, threading.TIMEOUT_MAX))
         except CancelledError:
             raise RuntimeError("the broker was stopped while it was waited for") from None
+        except TimeoutError:
+            if awaited.done():
+                raise
+            raise TimeoutError(f"the broker has not done this within {seconds:g} s") from None
         finally:
             awaited.cancel()  # Who gave up, or was interrupted, leaves nothing under way.
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 K = TypeVar("K", bound="Kafka")
 
+# What lies between the line of a test and the barrier that it has called; threads, for AsyncKafka.
+_WAYS = (f"{__package__}.", "asyncio.", "concurrent.futures.", "threading")
 _BROKERS = pytest.StashKey[list["Kafka"]]()
 """Of a test: those that fixtures of ours have started for it, and that can be steered."""
 _BEGAN = pytest.StashKey[float]()
@@ -157,7 +159,11 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """What happened in the brokers of a test that failed; where one was skipped."""
-    place = None if call.excinfo is None else settings.place_of_skip(call.excinfo, item)
+    place = None
+    if call.excinfo is not None:
+        place = settings.place_of_skip(call.excinfo, item)
+        if not item.config.option.fulltrace:
+            _cut(call.excinfo)
     report = yield
     if place is not None and isinstance(report.longrepr, tuple):
         report.longrepr = (*place, report.longrepr[2])
@@ -171,6 +177,21 @@ def pytest_runtest_makereport(
             if text := _told(kafka, since_s):
                 report.sections.append(("kafka", text))
     return report
+
+
+def _cut(failure: pytest.ExceptionInfo[BaseException]) -> None:
+    """Where a barrier was in vain, the test's own line and the message say all that there is: the
+    way from one to the other would be pages. `--full-trace` has it."""
+    known = sys.modules.get(f"{__package__}.waiting")
+    if known is None or not failure.errisinstance(known.BarrierTimeout):
+        return
+    entry, last = failure.tb, failure.tb
+    while entry.tb_next is not None:
+        entry = entry.tb_next
+        if not entry.tb_frame.f_globals.get("__name__", "").startswith(_WAYS):
+            last = entry
+    last.tb_next = None
+    failure.traceback = type(failure.traceback)(failure.tb)
 
 
 def _shared(item: pytest.Item) -> "list[Kafka]":

@@ -36,6 +36,45 @@ def test_a_fault_that_never_fires_fails_its_test_and_no_other(pytester: pytest.P
     )
 
 
+def test_a_barrier_that_was_in_vain_shows_the_line_of_the_test_and_no_way_to_it(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makepyfile(
+        """
+        def read(group):
+            group.wait_stable(timeout=0.01)  # the helper's line
+
+        def test_with_a_helper(kafka):
+            read(kafka.group("billing"))
+
+        def test_of_a_condition(kafka):
+            kafka.wait(lambda: False, "the moon", timeout=0.01)
+
+        async def awaited(kafka):
+            await kafka.group("billing").wait_stable(timeout=0.01)
+
+        async def test_on_a_loop(async_kafka):
+            await awaited(async_kafka)
+        """
+    )
+    result = run(pytester, more="asyncio_mode = auto")
+    result.assert_outcomes(failed=3)
+    result.stdout.fnmatch_lines(
+        [
+            "*# the helper's line",
+            "E *BarrierTimeout: billing was waited for 0.01 s to be Stable, in vain.*",
+            "*.py:2: BarrierTimeout",
+            "E *BarrierTimeout: the moon was waited for 0.01 s, in vain",
+            "*.py:8: BarrierTimeout",
+            "E *BarrierTimeout: billing was waited for 0.01 s to be Stable, in vain.*",
+            "*.py:11: BarrierTimeout",
+        ]
+    )
+    assert "may_wait()" not in result.stdout.str()
+    whole = run(pytester, "--full-trace", more="asyncio_mode = auto")
+    assert "may_wait()" in whole.stdout.str()
+
+
 def test_a_test_that_fails_by_itself_is_not_blamed_for_its_faults(
     pytester: pytest.Pytester,
 ) -> None:

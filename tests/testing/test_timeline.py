@@ -129,6 +129,14 @@ def test_nothing_is_drawn_of_a_broker_that_nobody_used() -> None:
     assert draw(History(lambda: 0)) == ""
 
 
+def test_who_came_and_was_in_no_generation_has_a_row(kafka: Kafka) -> None:
+    kafka.topic("orders", partitions=1)
+    kafka.puppet("billing", topics=["orders"], client_id="one").wait_owned(1)
+    event = Event(EventType.MEMBER_JOINED, "billing", member_id="late-1", client_id="late")
+    kafka.ask(lambda _broker: kafka.history.hear(1, event))
+    assert {"one", "late"} <= set(Words(draw(kafka.history)).said)
+
+
 def test_chromium_shows_it_without_an_error(kafka: Kafka, tmp_path: Path) -> None:
     if CHROMIUM is None:
         if os.environ.get("CI") == "true":
