@@ -7,6 +7,8 @@ transcript notes the answer or that it was held back, and which earlier requests
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kohort.log.builder import NewRecord, build
+
 from .member import Member
 from .peers import STEP_MS, Peer, call, round_trip
 from .transcript import ITEMS_MAX, Normaliser
@@ -15,6 +17,7 @@ from .wire import Connection, connect, request_of
 Learn = Callable[[Any], None]  # is called with an answer, as kio reads it
 
 PATIENCE_MS = 20_000
+PRODUCED_AT_MS = 1_700_000_000_000
 
 
 class ScriptFailed(Exception):
@@ -45,6 +48,7 @@ class Script:
         self._connections: list[Connection] = []
         self._control: Connection
         self._normal = Normaliser(group, peer.port, peer.topic_ids)
+        self.topic_ids = dict(peer.topic_ids)
 
     async def __aenter__(self) -> "Script":
         self._control = await connect(self.peer.port)
@@ -130,6 +134,43 @@ class Script:
         group = {"group_id": self.group, "member_epoch": -1, "topics": asked or None}
         values = {"groups": [group]} if version >= 8 else group
         return await self.ask("OffsetFetch", version, values)
+
+    # --- topics; of these words the transcript says nothing
+
+    async def topic(self, partitions: int) -> str:
+        """One of its own, once its partitions can be read and written everywhere."""
+        name = f"{self.group}.topic"
+        new = {"name": name, "num_partitions": partitions, "replication_factor": 1}
+        made = await call(self._control, "CreateTopics", 7, {"topics": [new], "timeout": 30_000})
+        self._normal.topic_is(name, made.topics[0].topic_id)
+        self.topic_ids[name] = made.topics[0].topic_id
+        asked = [
+            {"partition": index, "partition_max_bytes": 0, "current_leader_epoch": -1}
+            for index in range(partitions)
+        ]
+        topics = [{"topic": name, "partitions": asked}]
+        values = {"replica_id": -1, "session_epoch": -1, "max_bytes": 100, "topics": topics}
+        for _ in range(PATIENCE_MS // STEP_MS):
+            found = await call(self._control, "Fetch", 12, values)
+            if all(one.error_code.name == "none" for one in found.responses[0].partitions):
+                return name
+            await self.peer.pass_ms(STEP_MS)
+        raise ScriptFailed(f"{name} cannot be read: {found}")
+
+    async def produce(self, topic: str, index: int, value: bytes = b"value") -> None:
+        records = build([NewRecord(b"key", value, PRODUCED_AT_MS)])
+        data = [{"name": topic, "partition_data": [{"index": index, "records": records}]}]
+        values = {"acks": -1, "timeout": 30_000, "topic_data": data}
+        done = await call(self._control, "Produce", 9, values)
+        if done.responses[0].partition_responses[0].error_code.name != "none":
+            raise ScriptFailed(f"not produced: {done}")
+
+    async def delete_records(self, topic: str, index: int, before: int) -> None:
+        part = {"partition_index": index, "offset": before}
+        values = {"topics": [{"name": topic, "partitions": [part]}], "timeout": 30_000}
+        done = await call(self._control, "DeleteRecords", 2, values)
+        if done.topics[0].partitions[0].error_code.name != "none":
+            raise ScriptFailed(f"not deleted: {done}")
 
     # --- time
 

@@ -25,10 +25,16 @@ class Normaliser:
         self._topics = {str(topic_id): name for name, topic_id in topic_ids.items()}
         self._names: dict[str, str] = {}
         self._counts: dict[str, int] = {}
+        self._sessions: dict[int, str] = {}
+
+    def topic_is(self, name: str, topic_id: UUID) -> None:
+        self._topics[str(topic_id)] = name
 
     def text(self, text: str) -> str:
         for topic_id, name in self._topics.items():
             text = text.replace(topic_id, f"id of {name}")
+        for session_id, name in self._sessions.items():
+            text = text.replace(f"session_id {session_id},", f"session_id {name},")
         return MEMBER_ID.sub(self._name, text).replace(self._group, "G")
 
     def answer(self, api: str, message: Any) -> Any:
@@ -42,11 +48,15 @@ class Normaliser:
                 return [{f"{len(value)} times": self._normal(value[0])}]
             return [self._normal(item) for item in value]
         if isinstance(value, dict):
-            return {
-                key: "PORT" if key == "port" and item == self._port else self._normal(item)
-                for key, item in value.items()
-            }
+            return {key: self._field(key, item) for key, item in value.items()}
         return value
+
+    def _field(self, key: str, value: Any) -> Any:
+        if key == "port" and value == self._port:
+            return "PORT"
+        if key == "session_id" and value:
+            return self._sessions.setdefault(value, f"session {len(self._sessions) + 1}")
+        return self._normal(value)
 
     def _name(self, match: re.Match[str]) -> str:
         member_id, prefix = match[0], match["prefix"]
