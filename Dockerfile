@@ -27,7 +27,7 @@ CMD ["pipeline", "run", "--log", "/data", "--lake", "/lake", "--follow"]
 
 FROM python:3.13-slim AS broker
 COPY --from=wheel /wheels /wheels
-RUN pip install --no-cache-dir "$(ls /wheels/*.whl)[console,speed]" \
+RUN pip install --no-cache-dir "$(ls /wheels/*.whl)[control,speed]" \
     && useradd --system --create-home kohort \
     && install --directory --owner kohort /data
 USER kohort

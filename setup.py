@@ -14,7 +14,7 @@ from setuptools import Extension, setup
 # All go into one library, in which they call each other directly.
 COMPILED = {
     "broker": "call clock connection led runtime shapes shard snapshots together",
-    "broker/groups": "commands commits coordinator deadline_keys deadlines fencing fetches group "
+    "coordinator": "commands commits coordinator deadline_keys deadlines fencing fetches group "
     "heartbeats joining members rebalance results states storing syncing turn voice voting",
     "broker/handlers": "k08_offset_commit k09_offset_fetch k11_join_group k12_heartbeat "
     "k14_sync_group",

@@ -19,7 +19,7 @@ IN_PROCESS = """
 import asyncio, json, socket, struct, time
 began = time.perf_counter()
 from kohort.broker.broker import Broker
-from kohort.broker.config import BrokerConfig
+from kohort.broker.config.broker_config import BrokerConfig
 imported = time.perf_counter()
 
 async def main():

@@ -23,14 +23,14 @@ from ..topics.registry import Topics
 from .cache import Cache
 from .clock import Clock, SystemClock
 from .cluster import Cluster
-from .config import BrokerConfig, ConfigError
+from .config.broker_config import BrokerConfig, ConfigError
 from .connection import Outbox
 from .events import EventLog
 from .fetch_sessions import FetchSessionCache
-from .groups.config import GroupConfig
-from .groups.coordinator import Coordinator
-from .groups.voice import Event, Listener, Voice
-from .listeners import reachable
+from ..coordinator.config import GroupConfig
+from ..coordinator.coordinator import Coordinator
+from ..coordinator.voice import Event, Listener, Voice
+from .config.listeners import reachable
 from .node import Node
 from .runtime import GroupRuntime
 from .sync_pool import SyncPool

@@ -18,7 +18,7 @@ from ..topics.names import OFFSETS_TOPIC
 from .assembly import Assembly, Hear, Place
 from .clock import Clock, SystemClock
 from .cluster import Cluster
-from .config import BrokerConfig
+from .config.broker_config import BrokerConfig
 from .connection import RECEIVE_BYTES_MAX, Connection
 from .meta import cluster_id_of
 from .node import Node

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from ..log.files import File, Files
-from .groups.voice import Event, Listener
+from ..coordinator.voice import Event, Listener
 
 _log = logging.getLogger("kohort.events")
 

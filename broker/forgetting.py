@@ -12,7 +12,7 @@ from functools import partial
 
 from ..offsets.store import OffsetsStore
 from ..topics.partition import Partition
-from .groups.coordinator import Outcome
+from ..coordinator.coordinator import Outcome
 from .shard import ServedShard
 from .timers import Timers
 

@@ -12,9 +12,9 @@ from ..protocol.errors import ErrorCode
 from ..topics.waiters import Waiters
 from .clock import Clock
 from .forgetting import DeletedTopics, Forgetter
-from .groups.commands import Command
-from .groups.coordinator import Coordinator, Outcome, Reply
-from .groups.results import refusal
+from ..coordinator.commands import Command
+from ..coordinator.coordinator import Coordinator, Outcome, Reply
+from ..coordinator.results import refusal
 from .loading import Loader
 from .shard import ServedShard, ShardState
 from .snapshots import Snapshots
@@ -26,7 +26,7 @@ _log = logging.getLogger("kohort.coordinator")
 RETRY_FAILED_MS = 1_000
 
 Respond = Callable[[Any, Any], None]
-"""respond(context, result): answers with the result of a command (broker/groups/results.py)."""
+"""respond(context, result): answers with the result of a command (coordinator/results.py)."""
 
 
 class LedPartitions(ABC):

@@ -8,7 +8,7 @@ from ..topics.configs import Configs
 from ..topics.readable import Readable
 from ..topics.registry import Topics
 from .clock import Clock
-from .config import BrokerConfig
+from .config.broker_config import BrokerConfig
 from .fetch_sessions import FetchSessionCache
 from .runtime import GroupRuntime
 from .timers import Timers

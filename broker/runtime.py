@@ -14,10 +14,10 @@ from typing import Any
 from ..log.errors import RecordsTooLarge
 from ..offsets.records import OffsetsRecord
 from ..protocol.errors import ErrorCode
-from .groups.commands import Command, GroupCommand, ListGroups
-from .groups.coordinator import Coordinator, Outcome, Reply
-from .groups.describing import listed_together
-from .groups.results import append_error, refusal
+from ..coordinator.commands import Command, GroupCommand, ListGroups
+from ..coordinator.coordinator import Coordinator, Outcome, Reply
+from ..coordinator.describing import listed_together
+from ..coordinator.results import append_error, refusal
 from .led import LedPartitions, Respond
 from .shard import ACTIVE, ServedShard
 from .together import Together

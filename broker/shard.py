@@ -8,7 +8,7 @@ from ..log.log import Log
 from ..offsets.snapshot import SnapshotWriter
 from ..offsets.transactions import Loaded
 from ..topics.waiters import Waiters
-from .groups.coordinator import Coordinator, Outcome, Reply
+from ..coordinator.coordinator import Coordinator, Outcome, Reply
 from .timers import Timer, Timers
 
 

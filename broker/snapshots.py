@@ -12,7 +12,7 @@ from ..offsets.records import GroupStored, OffsetsRecord, Unknown
 from ..offsets.snapshot import SnapshotWriter
 from ..offsets.store import OffsetsStore
 from .clock import Clock
-from .groups.coordinator import Coordinator
+from ..coordinator.coordinator import Coordinator
 from .shard import ServedShard, ShardState
 from .timers import Timers
 

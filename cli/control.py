@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from importlib.util import find_spec
 from typing import Final
 
-from ..broker.config import BrokerConfig
+from ..broker.config.broker_config import BrokerConfig
 from . import noticing
 from .errors import UserError
 from .serve import hypothesis_hidden, say_listening, why_not_listening
@@ -36,7 +36,7 @@ def serve(config: BrokerConfig, args: argparse.Namespace) -> None:
     if missing:
         raise UserError(
             f"--control-port needs {' and '.join(missing)}: pip install "
-            "'./kohort[console]', in the folder that holds its clone."
+            "'./kohort[control]', in the folder that holds its clone."
         )
     port = args.control_port
     if not port.isdecimal() or int(port) > 65535:
@@ -46,8 +46,8 @@ def serve(config: BrokerConfig, args: argparse.Namespace) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
     with hypothesis_hidden():
-        from ..console.control import Control
-        from ..console.server import ControlServer
+        from ..control_api.control import Control
+        from ..control_api.server import ControlServer
         from ..testing.kafka import Kafka
     listener = config.listener
     kafka = Kafka(

@@ -21,7 +21,7 @@ from .groups import arguments as groups_arguments
 from .log import arguments as log_arguments
 from .pipeline import arguments as pipeline_arguments
 from .pipeline import questions
-from .test import arguments as test_arguments
+from .ctl import arguments as test_arguments
 
 __all__ = ["main", "parser"]
 

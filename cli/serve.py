@@ -18,9 +18,9 @@ from types import ModuleType
 from typing import TYPE_CHECKING, cast
 
 from .. import __version__
-from ..broker.config import BrokerConfig, ConfigError
-from ..broker.listeners import Listener
-from ..broker.settings import Settings
+from ..broker.config.broker_config import BrokerConfig, ConfigError
+from ..broker.config.listeners import Listener
+from ..broker.config.settings import Settings
 from ..log.errors import FolderInUse, LogError
 from ..protocol.addresses import address
 from ..topics.damage import DamagedRegistry

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from kohort.broker.config_keys import BROKER_KEYS
-from kohort.console.endpoints import SECTIONS
+from kohort.broker.config.broker_config.keys import BROKER_KEYS
+from kohort.control_api.endpoints import SECTIONS
 from kohort.pipeline.answers.rows import Change, Diagnosis, Lag, Storm
 from kohort.pipeline.tables import TABLES
 from kohort.protocol.apis import APIS

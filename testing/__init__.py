@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from .faults import UnusedFault
     from .findings import DoctorWarning, Unhealthy
     from .kafka import Kafka
-    from .puppets.arriving import PuppetRefused
+    from .fake_members.arriving import PuppetRefused
     from .waiting import BarrierTimeout
     from .where import kafka_for_test
 

@@ -20,7 +20,7 @@ from .faults import Fault, Faults
 from .group import Group
 from .kafka import Kafka
 from .loop_thread import Waiter
-from .puppets.puppet import Puppet
+from .fake_members.puppet import Puppet
 
 S = TypeVar("S")
 P = ParamSpec("P")

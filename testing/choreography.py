@@ -10,10 +10,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
-from ..broker.groups.commands import LeaveGroup, LeavingMember
-from ..broker.groups.coordinator import Coordinator, Outcome
-from ..broker.groups.results import Left
-from ..broker.groups.voice import Why
+from ..coordinator.commands import LeaveGroup, LeavingMember
+from ..coordinator.coordinator import Coordinator, Outcome
+from ..coordinator.results import Left
+from ..coordinator.voice import Why
 from ..offsets.causes import Cause
 from ..protocol.errors import ErrorCode
 from .asked import Asked

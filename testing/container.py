@@ -15,8 +15,8 @@ import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
-from ..broker.config import BrokerConfig
-from ..broker.config_sources import from_environment
+from ..broker.config.broker_config import BrokerConfig
+from ..broker.config.sources import from_environment
 from .kafka import Kafka
 from .life import HOST
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ..broker.groups.members import Member
+from ..coordinator.members import Member
 from .findings import KINDS, LEFT_OPEN, Finding, Unhealthy
 from .symptoms import examine
 

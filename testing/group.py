@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from ..broker.groups.coordinator import Coordinator
-from ..broker.groups.group import Group as Known
-from ..broker.groups.states import STABLE
+from ..coordinator.coordinator import Coordinator
+from ..coordinator.group import Group as Known
+from ..coordinator.states import STABLE
 from ..broker.node import Node
 from ..topics.names import OFFSETS_TOPIC
 from .asked import Asked, TopicPartition, nearest

@@ -4,7 +4,7 @@ coordinators told (events). Pure functions over both."""
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from ..broker.groups.voice import Event, EventType
+from ..coordinator.voice import Event, EventType
 from .asked import Asked, TopicPartition
 
 _NO_MEMBER = -1

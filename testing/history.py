@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import takewhile
 
-from ..broker.groups.voice import Event
+from ..coordinator.voice import Event
 from .asked import Asked, api_named
 from .happened import (
     ClockMove,

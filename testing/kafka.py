@@ -10,9 +10,9 @@ from itertools import chain, starmap
 from typing import Any, Self, TypeVar
 
 from ..broker.broker import Broker
-from ..broker.config import BrokerConfig
-from ..broker.groups.deadline_keys import EXPIRING
-from ..broker.groups.voice import Event
+from ..broker.config.broker_config import BrokerConfig
+from ..coordinator.deadline_keys import EXPIRING
+from ..coordinator.voice import Event
 from ..broker.timers import Timers
 from ..log.rounds import Durability
 from ..protocol.addresses import address
@@ -29,8 +29,8 @@ from .history import History, matches
 from .life import HOST, Life
 from .loop_thread import PATIENCE_SECONDS, LoopThread
 from .presets import Config, Preset, check_durability, new_config, texts_of, with_preset
-from .puppets.all import Puppets
-from .puppets.puppeteer import Puppeteer
+from .fake_members.all import Puppets
+from .fake_members.puppeteer import Puppeteer
 from .steering import Steering
 from .topic import Topic
 from .waiting import LOOK_SECONDS, TIMEOUT_SECONDS, BarrierTimeout, Changes, is_met, may_wait

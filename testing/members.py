@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ..broker.groups.group import Group as Known
+from ..coordinator.group import Group as Known
 from ..protocol.consumer_protocol import read_subscription
 from ..protocol.errors import ProtocolError
 from .asked import TopicPartition, partitions_in

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, Literal, get_args
 
-from ..broker.config import BrokerConfig, ConfigError
+from ..broker.config.broker_config import BrokerConfig, ConfigError
 from ..log.rounds import Durability
 
 Preset = Literal["instant", "kafka"]

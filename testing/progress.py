@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
-from ..broker.groups.coordinator import Coordinator
+from ..coordinator.coordinator import Coordinator
 from ..broker.node import Node
 from ..log.log import Log
 from .asked import TopicPartition

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from ..broker.groups.voice import Event, EventType
+from ..coordinator.voice import Event, EventType
 from .asked import Asked, TopicPartition
 from .folding import folded
 from .happened import ClockMove, Heard

@@ -7,11 +7,11 @@ piece together from the logs of the broker and of each client.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from ..broker.groups.coordinator import Coordinator
-from ..broker.groups.deadline_keys import DeadlineKey
-from ..broker.groups.group import Group
-from ..broker.groups.members import Member
-from ..broker.groups.states import COMPLETING, EMPTY, PREPARING, STABLE
+from ..coordinator.coordinator import Coordinator
+from ..coordinator.deadline_keys import DeadlineKey
+from ..coordinator.group import Group
+from ..coordinator.members import Member
+from ..coordinator.states import COMPLETING, EMPTY, PREPARING, STABLE
 from .asked import Asked
 from .folding import folded
 from .members import given_back

@@ -9,7 +9,7 @@ from typing import Self, TypeVar
 from kohort.broker.assembly import Hear
 from kohort.broker.broker import Broker
 from kohort.broker.clock import Clock
-from kohort.broker.config import BrokerConfig
+from kohort.broker.config.broker_config.broker_config import BrokerConfig
 from kohort.log.rounds import Durability
 
 T = TypeVar("T")

@@ -3,8 +3,8 @@
 from typing import Any
 
 from kohort.broker.forgetting import DeletedTopics
-from kohort.broker.groups.config import GroupConfig
-from kohort.broker.groups.coordinator import Coordinator
+from kohort.coordinator.config import GroupConfig
+from kohort.coordinator.coordinator import Coordinator
 from kohort.broker.runtime import GroupRuntime
 from kohort.offsets.store import OffsetsStore
 from topic_world import World as TopicWorld

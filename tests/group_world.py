@@ -4,7 +4,7 @@ replaying the log gives its durable state, and what it counts and watches is wha
 from collections.abc import Sequence
 from typing import Any
 
-from kohort.broker.groups.commands import (
+from kohort.coordinator.commands import (
     DeleteGroup,
     DescribeGroup,
     Heartbeat,
@@ -16,13 +16,13 @@ from kohort.broker.groups.commands import (
     OffsetFetch,
     SyncGroup,
 )
-from kohort.broker.groups.config import GroupConfig
-from kohort.broker.groups.coordinator import Coordinator, Outcome, Reply
-from kohort.broker.groups.deadline_keys import EXPIRING, DeadlineKey
-from kohort.broker.groups.group import Group
-from kohort.broker.groups.states import State
-from kohort.broker.groups.storing import restored
-from kohort.broker.groups.voice import Event, EventType, Voice
+from kohort.coordinator.config import GroupConfig
+from kohort.coordinator.coordinator import Coordinator, Outcome, Reply
+from kohort.coordinator.deadline_keys import EXPIRING, DeadlineKey
+from kohort.coordinator.group import Group
+from kohort.coordinator.states import State
+from kohort.coordinator.storing import restored
+from kohort.coordinator.voice import Event, EventType, Voice
 from kohort.offsets.records import GroupStored, OffsetsRecord
 from kohort.protocol.errors import ErrorCode
 from offset_commits import offset_commit

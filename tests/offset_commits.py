@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from kohort.broker.groups.commands import CommitEntry, OffsetCommit
+from kohort.coordinator.commands import CommitEntry, OffsetCommit
 from kohort.protocol.errors import ErrorCode
 
 

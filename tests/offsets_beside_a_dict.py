@@ -16,8 +16,8 @@ from committed_dict import PARTITIONS, Asked, Committed, State, matching
 from compacting import TERMS, Compaction
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 from kohort.broker import loading, snapshots
-from kohort.broker.groups.commands import DeleteGroup, OffsetFetch
-from kohort.broker.groups.config import GroupConfig
+from kohort.coordinator.commands import DeleteGroup, OffsetFetch
+from kohort.coordinator.config import GroupConfig
 from kohort.broker.led import RETRY_FAILED_MS
 from kohort.log import rounds
 from kohort.log.config import LogConfig

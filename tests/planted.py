@@ -42,7 +42,7 @@ sys.exit(pytest.main(sys.argv[1:]))
 """
 
 LAYERS = {
-    "states": ["tests/broker/groups"],
+    "states": ["tests/coordinator"],
     "offsets": ["tests/offsets"],
     "topics": ["tests/topics"],
     "runtime": ["tests/broker/test_runtime.py", "tests/broker/test_failing_disks.py"],
@@ -65,8 +65,8 @@ LAYERS = {
 NEAREST = {
     "broker/": "runtime",
     "broker/cluster": "nodes",
-    "broker/groups/": "states",
-    "broker/groups/voting": "parity",
+    "coordinator/": "states",
+    "coordinator/voting": "parity",
     "broker/led": "nodes",
     "broker/loading": "nodes",
     "broker/snapshots": "upkeep",

@@ -6,9 +6,9 @@ from typing import Any
 
 from kohort.broker.cache import Cache
 from kohort.broker.forgetting import DeletedTopics
-from kohort.broker.groups.commands import OffsetFetch
-from kohort.broker.groups.config import GroupConfig
-from kohort.broker.groups.coordinator import Coordinator
+from kohort.coordinator.commands import OffsetFetch
+from kohort.coordinator.config import GroupConfig
+from kohort.coordinator.coordinator import Coordinator
 from kohort.broker.runtime import GroupRuntime
 from kohort.log.log import Log, LogConfig
 from kohort.log.rounds import Durability, Rounds

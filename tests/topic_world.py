@@ -13,7 +13,7 @@ from uuid import UUID
 from kio.serial import entity_reader
 from kohort.broker.call import Call
 from kohort.broker.cluster import Cluster
-from kohort.broker.config import BrokerConfig
+from kohort.broker.config.broker_config.broker_config import BrokerConfig
 from kohort.broker.fetch_sessions import FetchSessionCache
 from kohort.broker.routes import Routes
 from kohort.log.batch import NewRecord, build

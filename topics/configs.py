@@ -21,7 +21,7 @@ __all__ = [
 
 
 class BrokerSettings(Protocol):
-    """The broker's own keys, as it was started (broker/config.py)."""
+    """The broker's own keys, as it was started (broker/config/broker_config.py)."""
 
     keys_known: ConfigDef
 

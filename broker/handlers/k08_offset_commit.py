@@ -14,9 +14,9 @@ from ...log.header import HEADER_BYTES
 from ...protocol.errors import ErrorCode
 from ...topics.names import OFFSETS_TOPIC
 from ..call import Call, Written
-from ..groups.commands import CommitEntry, OffsetCommit
-from ..groups.results import CommitDone
-from ..groups.turn import make
+from ...coordinator.commands import CommitEntry, OffsetCommit
+from ...coordinator.results import CommitDone
+from ...coordinator.turn import make
 from ..node import Node
 from ..shapes import Again, Numbers
 from ..together import Together

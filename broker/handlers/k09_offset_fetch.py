@@ -12,8 +12,8 @@ from uuid import UUID
 
 from ...protocol.errors import ErrorCode
 from ..call import Call, Written
-from ..groups.commands import OffsetFetch
-from ..groups.results import Fetched
+from ...coordinator.commands import OffsetFetch
+from ...coordinator.results import Fetched
 from ..node import Node
 from ..shapes import SHAPE_BYTES, Again, Numbers
 from ..together import Together

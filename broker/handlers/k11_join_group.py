@@ -11,9 +11,9 @@ from typing import Final, NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ..call import Call
-from ..groups.commands import JoinGroup
-from ..groups.results import Joined, JoinedMember, join_refused
-from ..groups.turn import make
+from ...coordinator.commands import JoinGroup
+from ...coordinator.results import Joined, JoinedMember, join_refused
+from ...coordinator.turn import make
 from ..node import Node
 from ..shapes import Again, Numbers
 from .reply import NO_THROTTLE, milliseconds

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ..call import Call
-from ..groups.commands import Heartbeat
-from ..groups.results import HeartbeatDone
+from ...coordinator.commands import Heartbeat
+from ...coordinator.results import HeartbeatDone
 from ..node import Node
 from ..shapes import Again, Numbers
 from .reply import NO_THROTTLE

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ..call import Call
-from ..groups.commands import LeaveGroup, LeavingMember
-from ..groups.results import Left
+from ...coordinator.commands import LeaveGroup, LeavingMember
+from ...coordinator.results import Left
 from ..node import Node
 from .reply import NO_THROTTLE
 

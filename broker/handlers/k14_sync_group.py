@@ -10,9 +10,9 @@ from typing import Final, NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ..call import Call
-from ..groups.commands import SyncGroup
-from ..groups.results import Synced
-from ..groups.turn import make
+from ...coordinator.commands import SyncGroup
+from ...coordinator.results import Synced
+from ...coordinator.turn import make
 from ..node import Node
 from ..shapes import Again, Numbers
 from .reply import NO_THROTTLE

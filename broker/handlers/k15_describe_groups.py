@@ -11,8 +11,8 @@ from typing import NamedTuple
 from ...protocol.errors import ErrorCode
 from ...protocol.fields import STRING_BYTES_MAX
 from ..call import Call
-from ..groups.commands import DescribeGroup
-from ..groups.results import Described
+from ...coordinator.commands import DescribeGroup
+from ...coordinator.results import Described
 from ..node import Node
 from ..together import Together
 from .k03_metadata import NOT_ASKED

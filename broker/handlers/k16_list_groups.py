@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ..call import Call
-from ..groups.commands import ListGroups
-from ..groups.results import Listed
+from ...coordinator.commands import ListGroups
+from ...coordinator.results import Listed
 from ..node import Node
 from .reply import NO_THROTTLE
 

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ..call import Call
-from ..groups.commands import DeleteGroup
-from ..groups.results import GroupDeleted
+from ...coordinator.commands import DeleteGroup
+from ...coordinator.results import GroupDeleted
 from ..node import Node
 from ..together import Together
 from .reply import NO_THROTTLE

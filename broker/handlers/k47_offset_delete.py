@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ..call import Call
-from ..groups.commands import OffsetDelete
-from ..groups.results import OffsetsDeleted
+from ...coordinator.commands import OffsetDelete
+from ...coordinator.results import OffsetsDeleted
 from ..node import Node
 from .reply import NO_THROTTLE, merged
 

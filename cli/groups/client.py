@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from ...broker.config_sources import ConfigError, from_file
+from ...broker.config.sources import ConfigError, from_file
 from .errors import CommandError
 
 ARGUMENTS: Final[Mapping[str, str]] = {

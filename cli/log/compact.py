@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from ...broker.config import BrokerConfig
+from ...broker.config.broker_config import BrokerConfig
 from ...log.cleaner import clean
 from ...log.errors import FolderInUse, LogError
 from ...log.files import DiskFiles, Files

@@ -7,7 +7,7 @@ import pytest
 from kohort.broker import snapshots
 from kohort.broker.broker import Broker
 from kohort.broker.cache import Cache
-from kohort.broker.config import BrokerConfig
+from kohort.broker.config.broker_config.broker_config import BrokerConfig
 from kohort.log.batch import NewRecord, build
 from kohort.log.chunked_files import ChunkedFiles
 from kohort.log.files import File

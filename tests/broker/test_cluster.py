@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from kohort.broker.broker import Broker
-from kohort.broker.config import BrokerConfig
-from kohort.broker.groups.commands import (
+from kohort.broker.config.broker_config.broker_config import BrokerConfig
+from kohort.coordinator.commands import (
     DescribeGroup,
     Heartbeat,
     JoinGroup,

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from kohort.broker.events import EventLog
-from kohort.broker.groups.states import State
-from kohort.broker.groups.voice import Event, EventType
+from kohort.coordinator.states import State
+from kohort.coordinator.voice import Event, EventType
 from kohort.offsets.causes import Cause
 from kohort.protocol.errors import ErrorCode
 from kohort.testing.faulty_files import FaultyFiles

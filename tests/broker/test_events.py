@@ -17,8 +17,8 @@ from kio.schema.offset_commit import v8 as offset_commit
 from kio.schema.sync_group import v5 as sync_group
 from kio.static.primitive import i32Timedelta
 from kohort.broker.broker import Broker
-from kohort.broker.config import BrokerConfig
-from kohort.broker.groups.voice import EventType
+from kohort.broker.config.broker_config.broker_config import BrokerConfig
+from kohort.coordinator.voice import EventType
 from kohort.log.rounds import Durability
 from kohort.offsets.causes import Cause
 

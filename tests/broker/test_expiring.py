@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from kohort.broker.broker import Broker
-from kohort.broker.config import BrokerConfig
-from kohort.broker.groups.commands import OffsetFetch
-from kohort.broker.groups.config import GroupConfig
-from kohort.broker.groups.expiring import SLICE_TOMBSTONES
+from kohort.broker.config.broker_config.broker_config import BrokerConfig
+from kohort.coordinator.commands import OffsetFetch
+from kohort.coordinator.config import GroupConfig
+from kohort.coordinator.expiring import SLICE_TOMBSTONES
 from kohort.broker.loading import AT_ONCE_RECORDS
 from kohort.log.batch import records
 from kohort.offsets.records import GroupForgotten, OffsetCommitted, OffsetForgotten, decode

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from kohort.broker.broker import Broker
-from kohort.broker.config import BrokerConfig
-from kohort.broker.groups.commands import OffsetFetch
+from kohort.broker.config.broker_config.broker_config import BrokerConfig
+from kohort.coordinator.commands import OffsetFetch
 from kohort.protocol.errors import ErrorCode
 from kohort.testing.faulty_files import FaultyFiles
 from offset_commits import offset_commit

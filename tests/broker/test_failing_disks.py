@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import pytest
-from kohort.broker.groups.commands import OffsetFetch
+from kohort.coordinator.commands import OffsetFetch
 from kohort.broker.led import RETRY_FAILED_MS
 from kohort.log.batch import records
 from kohort.log.config import LogConfig

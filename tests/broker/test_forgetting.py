@@ -7,8 +7,8 @@ from uuid import UUID
 
 import pytest
 from deleting_world import DATA, Life
-from kohort.broker.groups.commands import OffsetFetch
-from kohort.broker.groups.deleting import SLICE_TOMBSTONES
+from kohort.coordinator.commands import OffsetFetch
+from kohort.coordinator.deleting import SLICE_TOMBSTONES
 from kohort.broker.led import RETRY_FAILED_MS
 from kohort.broker.shard import ShardState
 from kohort.offsets.records import OffsetForgotten

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from kohort.broker.broker import Broker
-from kohort.broker.config import BrokerConfig
-from kohort.broker.groups import deleting
-from kohort.broker.groups.commands import OffsetFetch
+from kohort.broker.config.broker_config.broker_config import BrokerConfig
+from kohort.coordinator import deleting
+from kohort.coordinator.commands import OffsetFetch
 from kohort.protocol.errors import ErrorCode
 from kohort.testing.faulty_files import FaultyFiles
 from kohort.topics.names import OFFSETS_TOPIC

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from kohort.broker.assembly import AHEAD_BYTES
 from kohort.broker.broker import Broker
-from kohort.broker.config import BrokerConfig
+from kohort.broker.config.broker_config.broker_config import BrokerConfig
 from kohort.log.rounds import Durability
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from group_admin_world import World as AdminWorld
 from kohort.broker import loading
-from kohort.broker.groups.commands import (
+from kohort.coordinator.commands import (
     Heartbeat,
     JoinGroup,
     OffsetFetch,

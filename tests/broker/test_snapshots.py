@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from kohort.broker import snapshots
-from kohort.broker.groups.commands import DeleteGroup, OffsetFetch
+from kohort.coordinator.commands import DeleteGroup, OffsetFetch
 from kohort.broker.led import RETRY_FAILED_MS
 from kohort.log import survey
 from kohort.log.batch import check_crc, read_header

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 from kohort.broker.broker import Broker
-from kohort.broker.config import BrokerConfig
-from kohort.broker.groups.results import CommitDone
+from kohort.broker.config.broker_config.broker_config import BrokerConfig
+from kohort.coordinator.results import CommitDone
 from kohort.log.rounds import Durability
 from kohort.protocol.errors import ErrorCode
 from offset_commits import offset_commit

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from kohort.broker import snapshots
-from kohort.broker.groups.commands import OffsetFetch
+from kohort.coordinator.commands import OffsetFetch
 from kohort.offsets.snapshot import NAME
 from kohort.protocol.errors import ErrorCode
 from kohort.testing.faulty_files import FaultyFile, FaultyFiles

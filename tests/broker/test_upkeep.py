@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from compacting import newest
 from kohort.broker.broker import Broker
-from kohort.broker.config import BrokerConfig
-from kohort.broker.groups.commands import OffsetFetch
+from kohort.broker.config.broker_config.broker_config import BrokerConfig
+from kohort.coordinator.commands import OffsetFetch
 from kohort.broker.upkeep import RETRY_FAILED_MS
 from kohort.protocol.errors import ErrorCode
 from offset_commits import offset_commit

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from kohort.broker.broker import Broker
-from kohort.broker.config import BrokerConfig
-from kohort.broker.groups.commands import (
+from kohort.broker.config.broker_config.broker_config import BrokerConfig
+from kohort.coordinator.commands import (
     Command,
     ListGroups,
     OffsetCommit,
     OffsetFetch,
 )
-from kohort.broker.groups.results import Listed
+from kohort.coordinator.results import Listed
 from kohort.log.rounds import Durability
 from kohort.log.write_ahead import PREFIX
 from kohort.protocol.errors import ErrorCode

@@ -8,7 +8,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from kohort.broker.config import BrokerConfig
+from kohort.broker.config.broker_config.broker_config import BrokerConfig
 from kohort.cli import control
 from kohort.cli.main import main
 from kohort.testing.presets import Preset, with_preset
@@ -100,4 +100,4 @@ def test_without_the_extra_it_says_how_to_install_it(
     monkeypatch.setattr(control, "find_spec", lambda name: None if name == "uvicorn" else name)
     assert main(["serve", *ARGS]) == 2
     said = capsys.readouterr().err
-    assert "--control-port needs uvicorn: pip install './kohort[console]', in the folder" in said
+    assert "--control-port needs uvicorn: pip install './kohort[control]', in the folder" in said

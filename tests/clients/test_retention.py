@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from broker_thread import BrokerThread
 from kohort.broker.clock import SystemClock
-from kohort.broker.groups.commands import DescribeGroup
-from kohort.broker.groups.results import Described
+from kohort.coordinator.commands import DescribeGroup
+from kohort.coordinator.results import Described
 from kohort.protocol.consumer_protocol import read_subscription
 from parity.wire import connect, request_of
 from processes import EXTERNAL

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
-from kohort.broker.config import BrokerConfig
+from kohort.broker.config.broker_config.broker_config import BrokerConfig
 from kohort.log.log import Log
 from kohort.testing.faulty_files import Crashed, FaultyFiles
 from kohort.topics.configs import Configs

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from batches import batch
-from kohort.broker.config import BrokerConfig
+from kohort.broker.config.broker_config.broker_config import BrokerConfig
 from kohort.log.files import DiskFiles
 from kohort.log.log import Log
 from kohort.offsets.committed import committed_value

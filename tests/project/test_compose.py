@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
-from kohort.broker.config import BrokerConfig
+from kohort.broker.config.broker_config.broker_config import BrokerConfig
 from kohort.cli.main import parser
 from processes import FIRST_LINE, PATIENCE_SECONDS, QUIET
 

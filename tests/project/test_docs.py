@@ -11,7 +11,7 @@ from pathlib import Path
 import kio.schema
 import kohort.testing
 import pytest
-from kohort.broker.config_keys import BROKER_KEYS, IDLE
+from kohort.broker.config.broker_config.keys import BROKER_KEYS, IDLE
 from kohort.cli.main import parser
 from kohort.protocol.apis import APIS
 from kohort.testing import happened

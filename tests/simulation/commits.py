@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from kohort.broker.groups.commands import DeleteGroup, OffsetCommit, OffsetDelete, OffsetFetch
-from kohort.broker.groups.results import CommitDone, Fetched, GroupDeleted, OffsetsDeleted
+from kohort.coordinator.commands import DeleteGroup, OffsetCommit, OffsetDelete, OffsetFetch
+from kohort.coordinator.results import CommitDone, Fetched, GroupDeleted, OffsetsDeleted
 from kohort.protocol.errors import ErrorCode
 from simulation.violation import Violation
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING, Any, Literal
 
-from kohort.broker.groups.commands import (
+from kohort.coordinator.commands import (
     Heartbeat,
     JoinGroup,
     LeaveGroup,
     LeavingMember,
     SyncGroup,
 )
-from kohort.broker.groups.results import CommitDone, HeartbeatDone, Joined, Synced
+from kohort.coordinator.results import CommitDone, HeartbeatDone, Joined, Synced
 from kohort.protocol.errors import ErrorCode as E
 from offset_commits import offset_commit
 from simulation.network import Link

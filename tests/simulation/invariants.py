@@ -24,10 +24,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from group_world import check_deadlines, check_group, durable_state
-from kohort.broker.groups.commands import Heartbeat, JoinGroup, LeaveGroup, OffsetCommit, SyncGroup
-from kohort.broker.groups.coordinator import Coordinator
-from kohort.broker.groups.results import CommitDone, Joined
-from kohort.broker.groups.states import State
+from kohort.coordinator.commands import Heartbeat, JoinGroup, LeaveGroup, OffsetCommit, SyncGroup
+from kohort.coordinator.coordinator import Coordinator
+from kohort.coordinator.results import CommitDone, Joined
+from kohort.coordinator.states import State
 from kohort.broker.shard import ShardState
 from kohort.log.batch import records
 from kohort.offsets.records import decode

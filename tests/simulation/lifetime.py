@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from kohort.broker.groups.coordinator import Coordinator
+from kohort.coordinator.coordinator import Coordinator
 
 
 class Known(NamedTuple):

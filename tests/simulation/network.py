@@ -8,7 +8,7 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from kohort.broker.groups.commands import JoinGroup, OffsetCommit, SyncGroup
+from kohort.coordinator.commands import JoinGroup, OffsetCommit, SyncGroup
 
 if TYPE_CHECKING:
     from simulation.server import Life

@@ -7,7 +7,7 @@ from contextlib import suppress
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from kohort.broker.groups.commands import (
+from kohort.coordinator.commands import (
     DeleteGroup,
     OffsetDelete,
     OffsetFetch,

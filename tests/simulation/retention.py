@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from kohort.broker.groups.states import State
+from kohort.coordinator.states import State
 from kohort.offsets.records import GroupForgotten, OffsetForgotten
 from simulation.setting import topics_in
 from simulation.violation import Violation

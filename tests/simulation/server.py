@@ -11,11 +11,11 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from kohort.broker.cluster import Cluster
-from kohort.broker.config import BrokerConfig
+from kohort.broker.config.broker_config.broker_config import BrokerConfig
 from kohort.broker.fetch_sessions import FetchSessionCache
-from kohort.broker.groups.commands import DescribeGroup
-from kohort.broker.groups.coordinator import Coordinator, Outcome
-from kohort.broker.groups.expiring import Expiring
+from kohort.coordinator.commands import DescribeGroup
+from kohort.coordinator.coordinator import Coordinator, Outcome
+from kohort.coordinator.expiring import Expiring
 from kohort.broker.node import Node
 from kohort.broker.runtime import GroupRuntime
 from kohort.broker.shard import ShardState

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Literal
 
-from kohort.broker.groups.config import GroupConfig
+from kohort.coordinator.config import GroupConfig
 
 Durability = Literal["fsync", "os"]
 _HOUR_MS = 3_600_000

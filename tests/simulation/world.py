@@ -13,7 +13,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from kohort.broker.groups.states import State
+from kohort.coordinator.states import State
 from kohort.log.errors import LogError
 from kohort.offsets.partitioner import partition_for
 from kohort.testing.faulty_files import Crashed, FaultyFiles

@@ -4,8 +4,8 @@ import json
 import urllib.request
 
 import pytest
-from kohort.console.control import Control
-from kohort.console.server import ControlServer
+from kohort.control_api.control import Control
+from kohort.control_api.server import ControlServer
 from kohort.testing import BarrierTimeout, Kafka, KafkaContainer, UnusedFault
 
 from .raw import Raw

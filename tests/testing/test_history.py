@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
-from kohort.broker.groups.voice import Event, EventType
+from kohort.coordinator.voice import Event, EventType
 from kohort.offsets.causes import Cause
 from kohort.testing import Kafka
 from kohort.testing.asked import Asked

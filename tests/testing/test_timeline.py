@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from kohort.broker.groups.voice import Event, EventType
+from kohort.coordinator.voice import Event, EventType
 from kohort.testing import Kafka
 from kohort.testing.drawing import MARKS_MAX, MEMBERS_MAX, draw
 from kohort.testing.history import History

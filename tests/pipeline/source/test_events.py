@@ -10,7 +10,7 @@ import pytest
 from broker_thread import BrokerThread
 from confluent_kafka import Consumer, TopicPartition
 from kohort.broker.events import line_of
-from kohort.broker.groups.voice import Event, EventType
+from kohort.coordinator.voice import Event, EventType
 from kohort.offsets.causes import Cause
 from kohort.pipeline.source import events
 from kohort.pipeline.source.events import event_ends, read_events

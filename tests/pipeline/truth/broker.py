@@ -12,12 +12,12 @@ from random import Random
 from typing import Any
 
 from kohort.broker.cluster import Cluster
-from kohort.broker.config import BrokerConfig
+from kohort.broker.config.broker_config.broker_config import BrokerConfig
 from kohort.broker.events import EventLog
 from kohort.broker.fetch_sessions import FetchSessionCache
-from kohort.broker.groups.config import GroupConfig
-from kohort.broker.groups.coordinator import Coordinator
-from kohort.broker.groups.voice import Event, Voice
+from kohort.coordinator.config import GroupConfig
+from kohort.coordinator.coordinator import Coordinator
+from kohort.coordinator.voice import Event, Voice
 from kohort.broker.meta import cluster_id_of
 from kohort.broker.node import Node
 from kohort.broker.runtime import GroupRuntime

@@ -5,15 +5,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kohort.assignors.model import Assignor
-from kohort.broker.groups.commands import (
+from kohort.coordinator.commands import (
     Heartbeat,
     JoinGroup,
     SyncGroup,
 )
 from kohort.offsets.causes import Cause
 from kohort.protocol.errors import ErrorCode as E
-from kohort.testing.puppets.consumer import Consumer
-from kohort.testing.puppets.role import Round
+from kohort.testing.fake_members.consumer import Consumer
+from kohort.testing.fake_members.role import Round
 from offset_commits import offset_commit
 from truth.ledger import Place
 from truth.libraries import JAVA_SAYS, WHY, Library

@@ -5,9 +5,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from kohort.broker.groups.commands import JoinGroup, LeaveGroup, LeavingMember, OffsetCommit
-from kohort.broker.groups.states import State
-from kohort.broker.groups.voice import Event, EventType
+from kohort.coordinator.commands import JoinGroup, LeaveGroup, LeavingMember, OffsetCommit
+from kohort.coordinator.states import State
+from kohort.coordinator.voice import Event, EventType
 from kohort.offsets.causes import Cause
 from kohort.protocol.errors import ErrorCode as E
 from simulation.schedule import Schedule

@@ -1,0 +1,169 @@
+"""Groups of kinds that only Kafka has, and open transactions: what expires, what goes, what stays.
+What each request is answered is compared with Kafka's own answers in tests/kafka_folder."""
+
+import pytest
+from group_world import GROUP, World
+from kohort.coordinator.deadline_keys import EXPIRING
+from kohort.offsets.records import GroupForgotten, OffsetForgotten, OffsetsRecord, Unknown
+from kohort.offsets.transactions import OffsetPending, OffsetSettled
+from kohort.protocol.errors import ErrorCode
+
+E = ErrorCode
+RETENTION_MS = 60_000
+# In the order in which Kafka writes them when the group comes to be.
+MODERN, SHARE, STREAMS = (5, 16, 3, 7, 6, 8), (10, 11, 15, 13, 12, 14), (19, 23, 17, 21, 20, 22)
+OF_GROUPS = {3, 6, 11, 12, 15, 17, 20, 23}  # the others' keys name a member, or a pattern
+
+
+def text(string: str) -> bytes:
+    return len(string).to_bytes(2, "big") + string.encode()
+
+
+def key_of(kind: int) -> bytes:
+    return kind.to_bytes(2, "big") + text(GROUP) + (b"" if kind in OF_GROUPS else text("m1"))
+
+
+@pytest.fixture
+def w() -> World:
+    return World(
+        group_initial_rebalance_delay_ms=0,
+        offsets_retention_ms=RETENTION_MS,
+        offsets_retention_check_interval_ms=3_600_000,
+    )
+
+
+def load(w: World, *kinds: int) -> None:
+    for kind in kinds:
+        w.coordinator.apply(Unknown(key_of(kind), b"\0\0"))
+
+
+def sweep(w: World, ms: int) -> None:
+    w.coordinator._shard.deadlines.set(EXPIRING, w.now + ms)
+    w.sleep(ms)
+
+
+def types(w: World, *wanted: str) -> dict[str, str]:
+    return {each.group_id: each.type for each in w.list_groups(types=wanted)}
+
+
+def kinds_forgotten(w: World) -> list[int]:
+    return [
+        int.from_bytes(record.key[:2], "big")
+        for record in w.log
+        if isinstance(record, Unknown) and record.value is None
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kinds", "tombstones"),
+    [
+        (MODERN, [16, 8, 7, 6, 5, 3]),
+        (SHARE, [15, 14, 13, 12, 10, 11]),
+        (STREAMS, [23, 22, 21, 20, 19, 17]),
+    ],
+)
+def test_a_deleted_group_leaves_nothing_of_its_records(
+    w: World, kinds: tuple[int, ...], tombstones: list[int]
+) -> None:
+    load(w, *kinds)
+    assert w.delete() is E.none
+    assert kinds_forgotten(w) == tombstones
+    assert types(w) == {}
+    assert w.delete() is E.group_id_not_found
+
+
+def test_a_group_that_kafka_had_deleted_is_not_there(w: World) -> None:
+    load(w, *MODERN)
+    for kind in MODERN:
+        w.coordinator.apply(Unknown(key_of(kind), None))
+    assert types(w) == {}
+
+
+def test_a_member_makes_a_classic_group_of_it_that_has_its_offsets(w: World) -> None:
+    load(w, *MODERN)
+    w.commit(("t", 0, 42))
+    assert types(w) == {GROUP: "consumer"}
+    w.stable(None)
+    assert kinds_forgotten(w) == [16, 8, 7, 6, 5, 3]
+    w.restart()
+    assert types(w) == {GROUP: "classic"}
+    assert w.fetch(("t", (0,))).topics[0][1][0].offset == 42
+
+
+def test_a_refused_join_leaves_it_as_it_is(w: World) -> None:
+    load(w, *MODERN)
+    refused = w.join("nobody")
+    assert w.answers[refused].error is E.unknown_member_id
+    assert types(w) == {GROUP: "consumer"}
+    assert kinds_forgotten(w) == []
+
+
+def test_types_are_listed_that_are_asked_for(w: World) -> None:
+    load(w, *STREAMS)
+    w.commit(("t", 0, 1), group_id="plain")
+    assert types(w) == {GROUP: "streams", "plain": "classic"}
+    assert types(w, "Streams") == {GROUP: "streams"}
+    assert types(w, "classic") == {"plain": "classic"}
+    assert types(w, "share") == {}
+
+
+@pytest.mark.parametrize(("kinds", "expires"), [(MODERN, True), (STREAMS, True), (SHARE, False)])
+def test_groups_without_offsets_expire_but_for_share_groups(
+    w: World, kinds: tuple[int, ...], expires: bool
+) -> None:
+    load(w, *kinds)
+    sweep(w, 1)
+    assert (types(w) == {}) is expires
+    assert bool(kinds_forgotten(w)) is expires
+
+
+def test_a_group_goes_with_its_last_offset(w: World) -> None:
+    load(w, *MODERN)
+    w.commit(("t", 0, 42))
+    sweep(w, RETENTION_MS - 1)
+    assert types(w) == {GROUP: "consumer"}
+    sweep(w, 1)
+    assert types(w) == {}
+
+
+def test_nothing_of_a_group_expires_while_a_transaction_is_open(w: World) -> None:
+    w.commit(("t", 0, 42))
+    w.coordinator.apply(OffsetPending(GROUP, "t", 1))
+    sweep(w, RETENTION_MS)
+    assert types(w) == {GROUP: "classic"}
+    w.coordinator.apply(OffsetSettled(GROUP, "t", 1))
+    sweep(w, 1)
+    assert types(w) == {}
+
+
+def test_deleting_takes_what_is_pending_with_it(w: World) -> None:
+    w.coordinator.apply(OffsetPending(GROUP, "t", 1))
+    assert types(w) == {GROUP: "classic"}
+    assert w.delete_offsets(("t", (0, 1))) == (E.none,)
+    assert OffsetForgotten(GROUP, "t", 1) in w.log
+    w.coordinator.apply(OffsetPending(GROUP, "t", 2))
+    written = len(w.log)
+    assert w.delete() is E.none
+    gone: list[OffsetsRecord] = [OffsetForgotten(GROUP, "t", 2), GroupForgotten(GROUP)]
+    assert w.log[written:] == gone
+    assert not w.coordinator.foreign.pending
+
+
+def test_what_was_found_is_told_once_the_log_has_been_read(
+    w: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    load(w, *SHARE)
+    w.coordinator.apply(OffsetPending("other", "t", 1))
+    with caplog.at_level("INFO"):
+        w.coordinator.loaded(w.now)
+    assert f"Loaded share group {GROUP}, its members taken for gone." in caplog.text
+    assert "A transaction of group other was left open: its offset of t-1 is" in caplog.text
+
+
+def test_records_of_types_that_nobody_knows_are_told_of_once(
+    w: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    for type_ in (99, 99, 98):
+        w.coordinator.apply(Unknown(type_.to_bytes(2, "big") + text(GROUP), b"\0\0"))
+    assert [record.args for record in caplog.records] == [(99,), (98,)]
+    assert types(w) == {}

@@ -1,0 +1,111 @@
+import pytest
+from kohort.coordinator.commands import (
+    Command,
+    DeleteGroup,
+    DescribeGroup,
+    Heartbeat,
+    JoinGroup,
+    LeaveGroup,
+    LeavingMember,
+    ListGroups,
+    OffsetDelete,
+    OffsetFetch,
+    SyncGroup,
+)
+from kohort.coordinator.results import (
+    CommitDone,
+    Described,
+    Fetched,
+    GroupDeleted,
+    HeartbeatDone,
+    Joined,
+    Left,
+    Listed,
+    OffsetsDeleted,
+    Result,
+    Synced,
+    append_error,
+    refusal,
+)
+from kohort.protocol.errors import ErrorCode
+from offset_commits import offset_commit
+
+E = ErrorCode
+LOST = E.not_coordinator
+COMMIT = offset_commit("g", [("t", 0, 1), ("t", 1, 1)], generation=1, member_id="m")
+
+
+@pytest.mark.parametrize(
+    ("command", "result"),
+    [
+        (
+            JoinGroup("g", "m", None, "c", "/h", 1, 1, "consumer", (), True, True, None),
+            Joined(LOST, -1, None, None, "", "", (), False),
+        ),
+        (SyncGroup("g", 1, "m", None, None, None, ()), Synced(LOST, None, None, b"")),
+        (Heartbeat("g", 1, "m", None), HeartbeatDone(LOST)),
+        (LeaveGroup("g", (LeavingMember("m", None, None),)), Left(LOST, ())),
+        (
+            COMMIT,
+            CommitDone((LOST, LOST)),
+        ),
+        (OffsetFetch("g", (("t", (0,)),), False, None, -1), Fetched(LOST, ())),
+        (DescribeGroup("g"), Described(LOST, "", "", "", ())),
+        (ListGroups((), ()), Listed(LOST, ())),
+        (DeleteGroup("g"), GroupDeleted(LOST)),
+        (OffsetDelete("g", (("t", (0,)),)), OffsetsDeleted(LOST, ())),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_each_command_can_be_refused(command: Command, result: Result) -> None:
+    refused = refusal(command, LOST)
+    assert refused == result
+    assert type(refused) is type(result)
+
+
+def test_a_heartbeat_is_well_while_the_log_is_read() -> None:
+    loading = E.coordinator_load_in_progress
+    assert refusal(Heartbeat("g", 1, "m", None), loading) == HeartbeatDone(E.none)
+    assert refusal(LeaveGroup("g", ()), loading) == Left(loading, ())
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        JoinGroup("", "m", None, "c", "/h", 1, 1, "consumer", (), True, True, None),
+        SyncGroup("", 1, "m", None, None, None, ()),
+        Heartbeat("", 1, "m", None),
+        LeaveGroup("", (LeavingMember("m", None, None),)),
+        OffsetDelete("", (("t", (0,)),)),
+    ],
+    ids=lambda command: type(command).__name__,
+)
+def test_a_group_without_a_name_is_refused_whoever_coordinates_it(command: Command) -> None:
+    for error in (LOST, E.coordinator_load_in_progress):
+        refused = refusal(command, error)
+        assert refused.error is E.invalid_group_id  # type: ignore[union-attr]
+
+
+def test_offsets_and_descriptions_are_also_of_the_group_without_a_name() -> None:
+    assert refusal(OffsetFetch("", None, False, None, -1), LOST) == Fetched(LOST, ())
+    assert refusal(DescribeGroup(""), LOST) == Described(LOST, "", "", "", ())
+    assert refusal(DeleteGroup(""), LOST) == GroupDeleted(LOST)
+
+
+@pytest.mark.parametrize(
+    ("error", "seen"),
+    [
+        (E.unknown_topic_or_partition, E.coordinator_not_available),
+        (E.not_enough_replicas, E.coordinator_not_available),
+        (E.request_timed_out, E.coordinator_not_available),
+        (E.not_leader_or_follower, E.not_coordinator),
+        (E.kafka_storage_error, E.not_coordinator),
+        (E.message_too_large, E.unknown_server_error),
+        (E.record_list_too_large, E.unknown_server_error),
+        (E.invalid_fetch_size, E.unknown_server_error),
+        (E.network_exception, E.coordinator_load_in_progress),
+        (E.corrupt_message, E.corrupt_message),
+    ],
+)
+def test_clients_see_other_errors_than_the_log_made(error: ErrorCode, seen: ErrorCode) -> None:
+    assert append_error(error) is seen

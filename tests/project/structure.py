@@ -1,0 +1,297 @@
+"""Figures of the code's structure: how many files and lines, how requests and imports run through them.
+
+    python tests/project/structure.py [ROOT]      # as a table; `make structure`
+
+ROOT is a checkout of kohort, by default this one. Files and imports are read as text. The paths of
+requests are recorded: a broker runs in this process, a client on a socket joins a group and commits,
+and a profiler notes every function of kohort that is called meanwhile. It is measured on the second
+request of its kind, so that imports and code that runs once do not count.
+"""
+
+import ast
+import asyncio
+import struct
+import sys
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from types import FrameType, ModuleType
+from typing import Any, Final
+
+HERE: Final = Path(__file__).resolve().parents[2]
+NOT_PRODUCT: Final = {"tests", "benchmarks", "demo", "docs", "examples", "build", "dist", ".typing"}
+SHORT_LINES: Final = 60
+
+# --- files
+
+
+def product_files(root: Path) -> list[Path]:
+    """The Python files of the package, `setup.py` not included."""
+    found = (path.relative_to(root) for path in root.rglob("*.py"))
+    return sorted(
+        path
+        for path in found
+        if path.parts[0] not in NOT_PRODUCT
+        and not any(part.startswith(".") for part in path.parts)
+        and path.name != "setup.py"
+    )
+
+
+def line_count(path: Path) -> int:
+    return path.read_text().count("\n")
+
+
+# --- imports: TYPE_CHECKING and lazy ones count as any other
+
+
+def module_name(path: Path) -> str:
+    parts = ("kohort", *path.with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def import_graph(root: Path) -> dict[str, set[str]]:
+    """Module -> the modules of the package that it imports, by name only (no `import_module`)."""
+    modules = {module_name(path): path for path in product_files(root)}
+    return {
+        name: {found for found in _imported(root / path, name, modules) if found != name}
+        for name, path in modules.items()
+    }
+
+
+def _imported(path: Path, name: str, modules: Mapping[str, Path]) -> Iterator[str]:
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in modules)
+        elif isinstance(node, ast.ImportFrom):
+            base = package.rsplit(".", node.level - 1)[0] if node.level else ""
+            source = ".".join(part for part in (base, node.module) if part)
+            for alias in node.names:
+                inner = f"{source}.{alias.name}"
+                if inner in modules:
+                    yield inner
+                elif source in modules:
+                    yield source
+
+
+def cycles(graph: Mapping[str, set[str]]) -> list[list[str]]:
+    """Groups of modules that import each other, directly or not (Tarjan)."""
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[list[str]] = []
+
+    def visit(name: str) -> None:
+        index[name] = low[name] = len(index)
+        stack.append(name)
+        for other in sorted(graph[name]):
+            if other not in index:
+                visit(other)
+                low[name] = min(low[name], low[other])
+            elif other in stack:
+                low[name] = min(low[name], index[other])
+        if low[name] == index[name]:
+            at = stack.index(name)
+            group = stack[at:]
+            del stack[at:]
+            if len(group) > 1:
+                found.append(sorted(group))
+
+    for name in sorted(graph):
+        if name not in index:
+            visit(name)
+    return found
+
+
+def longest_chain(graph: Mapping[str, set[str]], start: str) -> list[str]:
+    """The longest chain of imports from `start`; of a cycle one module counts."""
+    in_cycle = {name: tuple(group) for group in cycles(graph) for name in group}
+
+    @cache
+    def chain(name: str) -> tuple[str, ...]:
+        members = in_cycle.get(name, (name,))
+        targets = sorted({t for m in members for t in graph[m]} - set(members))
+        tails = [chain(target) for target in targets]
+        return (name, *max(tails, key=len, default=()))
+
+    return list(chain(start))
+
+
+# --- the path of a request
+
+
+class PathRecorder:
+    """Notes the files of the package whose functions are called, in this thread and in new ones."""
+
+    def __init__(self, root: Path) -> None:
+        self._prefix = f"{root}/"
+        self._skipped = tuple(f"{root}/{name}/" for name in NOT_PRODUCT)
+        self.files: list[str] = []
+
+    def __call__(self, frame: FrameType, event: str, _arg: Any) -> None:
+        name = frame.f_code.co_filename
+        if event == "call" and name.startswith(self._prefix) and not name.startswith(self._skipped):
+            self.files.append(name.removeprefix(self._prefix))
+
+    def __enter__(self) -> "PathRecorder":
+        threading.setprofile(self)
+        sys.setprofile(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.setprofile(None)
+        threading.setprofile(None)
+
+    @property
+    def switches(self) -> int:
+        return sum(a != b for a, b in zip(self.files, self.files[1:], strict=False))
+
+
+def _string(text: str) -> bytes:
+    return struct.pack(">h", len(text)) + text.encode()
+
+
+def _join_body(group: str, member: str) -> bytes:  # JoinGroup v2
+    head = _string(group) + struct.pack(">ii", 10_000, 10_000) + _string(member)
+    return head + _string("consumer") + struct.pack(">i", 1) + _string("range") + struct.pack(">i", 0)
+
+
+def _sync_body(group: str, generation: int, member: str) -> bytes:  # SyncGroup v2
+    head = _string(group) + struct.pack(">i", generation) + _string(member)
+    return head + struct.pack(">i", 1) + _string(member) + struct.pack(">i", 1) + b"x"
+
+
+def _commit_body(group: str, generation: int, member: str, offset: int) -> bytes:  # OffsetCommit v2
+    head = _string(group) + struct.pack(">i", generation) + _string(member)
+    topic = struct.pack(">q", -1) + struct.pack(">i", 1) + _string("orders")
+    return head + topic + struct.pack(">iiq", 1, 0, offset) + _string("")
+
+
+class _Client:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+
+    async def request(self, key: int, version: int, body: bytes) -> bytes:
+        frame = struct.pack(">hhi", key, version, 7) + _string("structure") + body
+        self._writer.write(struct.pack(">i", len(frame)) + frame)
+        (size,) = struct.unpack(">i", await self._reader.readexactly(4))
+        return (await self._reader.readexactly(size))[4:]
+
+    async def join(self, group: str, member: str) -> tuple[int, str]:
+        body = await self.request(11, 2, _join_body(group, member))
+        at = 4
+        error, generation = struct.unpack_from(">hi", body, at)
+        assert error == 0, f"JoinGroup: error {error}"
+        at += 6
+        texts = []
+        for _ in range(3):
+            (size,) = struct.unpack_from(">h", body, at)
+            texts.append(body[at + 2 : at + 2 + size].decode())
+            at += 2 + size
+        return generation, texts[2]
+
+
+async def _record_paths(package: ModuleType, root: Path, folder: Path) -> dict[str, PathRecorder]:
+    from importlib import import_module
+
+    broker_module = import_module(f"{package.__name__}.broker.broker")
+    try:
+        config_module = import_module(f"{package.__name__}.broker.config")
+        config_class = config_module.BrokerConfig
+    except AttributeError:
+        config_class = import_module(f"{package.__name__}.broker.config.config").BrokerConfig
+    config = config_class.of({"group.initial.rebalance.delay.ms": "0"}) if hasattr(
+        config_class, "of"
+    ) else _config(config_class)
+    broker = broker_module.Broker(config, data_dir=folder, durability="fsync")
+    await broker.start("127.0.0.1", 0)
+    found: dict[str, PathRecorder] = {}
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", broker.port)
+        client = _Client(reader, writer)
+        # Metadata v1 of the topic that is committed for: it is created here.
+        await client.request(3, 1, struct.pack(">i", 1) + _string("orders"))
+        generation, member = await client.join("billing", "")
+        await client.request(14, 2, _sync_body("billing", generation, member))
+        with PathRecorder(root) as found["JoinGroup"]:
+            generation, member = await client.join("billing", member)
+        await client.request(14, 2, _sync_body("billing", generation, member))
+        for offset in range(2):  # the first one imports and compiles
+            await client.request(8, 2, _commit_body("other", -1, "", offset))
+        with PathRecorder(root) as found["OffsetCommit, decoded"]:
+            await client.request(8, 2, _commit_body("billing", generation, member, 1))
+        with PathRecorder(root) as found["OffsetCommit, cached"]:
+            await client.request(8, 2, _commit_body("billing", generation, member, 2))
+        writer.close()
+    finally:
+        await broker.stop()
+    return found
+
+
+def _config(config_class: Any) -> Any:
+    config = config_class()
+    return config
+
+
+def request_paths(root: Path) -> dict[str, PathRecorder]:
+    """Request -> the files of `root` that it goes through, in the order of the calls."""
+    package = _imported_from(root)
+    with tempfile.TemporaryDirectory() as folder:
+        return asyncio.run(_record_paths(package, root, Path(folder) / "data"))
+
+
+def _imported_from(root: Path) -> ModuleType:
+    import importlib.util
+
+    spec = importlib.util.spec_from_file_location(
+        "kohort", root / "__init__.py", submodule_search_locations=[str(root)]
+    )
+    assert spec is not None and spec.loader is not None
+    package = sys.modules["kohort"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(package)
+    return package
+
+
+# --- the table
+
+
+def figures(root: Path) -> dict[str, int]:
+    files = product_files(root)
+    lines = {path: line_count(root / path) for path in files}
+    found = {"product files": len(files), "product lines": sum(lines.values())}
+    by_folder = Counter(path.parts[0] for path in files if len(path.parts) > 1)
+    for folder, count in sorted(by_folder.items()):
+        found[f"files in {folder}/"] = count
+    old = [path for path in files if path.parts[:2] == ("broker", "groups")]
+    if old:
+        found["files in broker/groups/"] = len(old)
+    found[f"files under {SHORT_LINES} lines"] = sum(n < SHORT_LINES for n in lines.values())
+    graph = import_graph(root)
+    found["import cycles"] = len(cycles(graph))
+    handler = "kohort.broker.handlers.k08_offset_commit"
+    found["longest import chain of k08_offset_commit"] = len(longest_chain(graph, handler))
+    tests = [path for path in sorted((root / "tests").rglob("*.py")) if "vectors" not in path.parts]
+    helpers = [path for path in tests if not path.name.startswith("test_")]
+    found["test files"] = len(tests)
+    found["test lines"] = sum(map(line_count, tests))
+    found["test helper files"] = len(helpers)
+    found["test helper lines"] = sum(map(line_count, helpers))
+    for name, path in request_paths(root).items():
+        found[f"files on the path of {name}"] = len(set(path.files))
+        found[f"file switches on the path of {name}"] = path.switches
+    return found
+
+
+def main() -> None:
+    root = Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else HERE
+    for name, figure in figures(root).items():
+        print(f"{figure:8,}  {name}")
+    for group in cycles(import_graph(root)):
+        print(f"cycle: {', '.join(group)}")
+
+
+if __name__ == "__main__":
+    main()
