@@ -13,15 +13,15 @@ from setuptools import Extension, setup
 
 # All go into one library, in which they call each other directly.
 COMPILED = {
-    "broker": "call clock connection led runtime shapes shard snapshots together",
+    "broker": "clock connection gather led request request_cache runtime shard snapshots",
     "coordinator": "commands commits coordinator deadline_keys deadlines fencing fetches group "
     "heartbeats joining members rebalance results states storing syncing turn voice voting",
     "broker/handlers": "k08_offset_commit k09_offset_fetch k11_join_group k12_heartbeat "
     "k14_sync_group",
-    "log": "builder closed_segments files index log reader rounds segment",
+    "log": "builder closed_segments files group_commit index log reader segment",
     "offsets": "committed fields group_metadata records store table",
     "protocol": "framing headers",
-    "topics": "waiters",
+    "topics": "delayed_fetch",
 }
 COMPILER = ["mypy>=2.4,<3"]
 

@@ -13,12 +13,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from kohort.log.cleanable import CleanableRange, Policy, dirtiness_of
 from kohort.log.cleaner import clean
-from kohort.log.dirtiness import Dirtiness, Policy, dirtiness_of
 from kohort.log.files import DiskFiles
-from kohort.log.filtering import Terms
+from kohort.log.filtering import CleanerConfig
 from kohort.log.log import Log, LogConfig
-from kohort.log.work import in_place
+from kohort.log.tasks import in_place
 
 from . import filling, servers
 from .machine import Setting
@@ -82,8 +82,8 @@ class Alone:
         if found.is_cleanable:
             self._compact(found, now_ms)
 
-    def _compact(self, found: Dirtiness, now_ms: int) -> None:
-        terms = Terms(
+    def _compact(self, found: CleanableRange, now_ms: int) -> None:
+        terms = CleanerConfig(
             now_ms=now_ms,
             delete_retention_ms=DAY_MS,
             segment_bytes=self.log.config.segment_bytes,

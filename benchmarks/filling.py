@@ -10,7 +10,7 @@ from kohort.log.files import DiskFiles
 from kohort.log.log import Log, LogConfig
 from kohort.offsets.committed import committed_value
 from kohort.offsets.partitioner import partition_for
-from kohort.offsets.records import OffsetCommitted, encode
+from kohort.offsets.records import OffsetCommitRecord, encode
 
 from . import servers
 from .clients import LoadClient
@@ -60,7 +60,7 @@ def fill(data: Path, groups: list[str], commits: int, segment_bytes: int = SEGME
 
 def keys_of(groups: list[str]) -> list[bytes]:
     return [
-        encode(OffsetCommitted(group, TOPIC, partition, b""))[0]
+        encode(OffsetCommitRecord(group, TOPIC, partition, b""))[0]
         for group in groups
         for partition in range(PARTITIONS)
     ]

@@ -18,9 +18,9 @@ from kohort.log.segment import segment_name
 from kohort.offsets.partitioner import partition_for
 from kohort.offsets.records import (
     GroupMetadata,
-    GroupStored,
+    GroupMetadataRecord,
     MemberMetadata,
-    OffsetCommitted,
+    OffsetCommitRecord,
     encode,
 )
 from kohort.protocol.consumer_protocol import (
@@ -81,7 +81,7 @@ def _template(group: str, of_topic: range, value_version: int) -> bytes:
     value += (7).to_bytes(4, "big")
     value += b"\x01" if value_version == 4 else b"\0\0"
     value += COMMIT_MS.to_bytes(8, "big") + (b"\0" if value_version == 4 else b"")
-    commits = [OffsetCommitted(group, _topic_of(group), number, value) for number in of_topic]
+    commits = [OffsetCommitRecord(group, _topic_of(group), number, value) for number in of_topic]
     return build([NewRecord(*encode(commit), START_MS) for commit in commits])
 
 
@@ -137,7 +137,7 @@ def _generation(group: str, partitions: int, base_offset: int) -> bytes:
     stored = GroupMetadata(
         "consumer", 1, "range", members[0].member_id, START_MS - 1_000, tuple(members)
     )
-    record = NewRecord(*encode(GroupStored(group, stored)), START_MS - 900)
+    record = NewRecord(*encode(GroupMetadataRecord(group, stored)), START_MS - 900)
     return build([record], base_offset=base_offset)
 
 

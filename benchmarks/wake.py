@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from kohort.broker.snapshots import EVERY_RECORDS
-from kohort.log.derived import SUFFIX
+from kohort.log.cache_files import SUFFIX
 from kohort.offsets.partitioner import partition_for
 from kohort.offsets.snapshot import NAME as SNAPSHOT
 

@@ -1,31 +1,31 @@
-"""Sockets -> coordinator -> log -> replies. Start reading at groups/, then runtime.py.
+"""Sockets -> coordinator -> log -> replies. Start reading at coordinator/, then runtime.py.
 
-groups/            the group state machines: no bytes, no clock, no I/O
+config/            broker configuration: keys, parsing, listeners
 handlers/          one file per API key: a request's fields in, a command or an answer out
-runtime.py         the life of a command: decision, records, durable, reply;  led.py: the offsets
+runtime.py        the life of a command: decision, records, durable, reply;  led.py: the offsets
                    partitions that a node leads, shard.py: what it keeps of each, snapshots.py: when
                    it is written down beside the log;  loading.py: its log is read
-cache.py           how many offsets may be in memory
-fetch_sessions.py  what clients fetch, and were told of it last
-forgetting.py      offsets go with their topic, whatever fails meanwhile
-broker.py          opens, listens, stops;  assembly.py: puts all of this together;
+cache.py          how many offsets may be in memory
+fetch_sessions.py what clients fetch, and were told of it last
+offset_cleanup.py offsets go with their topic, whatever fails meanwhile
+broker.py         opens, listens, stops;  build.py: puts all of this together;
                    node.py: what a handler sees of it
-cluster.py         several nodes in one process: who is up, who leads what
-server.py          the listening socket;  connection.py: one client, its answers in order
-call.py            one request and its answer;  routes.py: who reads, handles and writes it
-shapes.py          requests that come again, known by their bytes
-together.py        several answers that become one
-tracing.py         a line per request, for --log-level debug;  events.py: the event log
-timers.py          deadlines on the event loop;  clock.py;  sync_pool.py: many syncs at once
-upkeep.py          compaction and retention, in the background
-meta.py            whose data a folder has
+cluster.py        several nodes in one process: who is up, who leads what
+server.py         the listening socket;  connection.py: one client, its answers in order
+request.py        one request and its answer;  routes.py: who reads, handles and writes it
+request_cache.py  requests that come again, known by their bytes
+gather.py         several answers that become one
+request_log.py    a line per request, for --log-level debug;  event_log.py: the event log
+timers.py         deadlines on the event loop;  clock.py;  sync_pool.py: many syncs at once
+maintenance.py    compaction and retention, in the background
+meta_properties.py whose data a folder has
 
-config.py          what the broker was told: BrokerConfig. It is made of
-config_keys.py     which keys there are, with type, default, bounds: data, no behaviour
-foreign_keys.py    which keys of Kafka's may be said besides, and mean nothing here: data
-config_sources.py  where values are written: properties file, environment, `key=value`
-settings.py        values by key, and who gave each
-listeners.py       what `listeners` and `advertised.listeners` mean
+config.py         what the broker was told: BrokerConfig. It is made of
+config_keys.py    which keys there are, with type, default, bounds: data, no behaviour
+foreign_keys.py   which keys of Kafka's may be said besides, and mean nothing here: data
+config_sources.py where values are written: properties file, environment, `key=value`
+settings.py       values by key, and who gave each
+listeners.py      what `listeners` and `advertised.listeners` mean
 
 Keys of topics: topics/config_keys.py; what a log is told: log/config.py; what groups are told:
 groups/config.py.

@@ -10,22 +10,22 @@ from pathlib import Path
 from ..log.chunked_files import ChunkedFiles
 from ..log.deletion import finish_deletions
 from ..log.files import DiskFiles, Files
+from ..log.group_commit import Durability
 from ..log.lock import FolderLock, lock_folder
-from ..log.rounds import Durability
 from ..protocol.profiles import PROFILES
-from ..topics.damage import check_registry
 from ..topics.names import OFFSETS_TOPIC
-from .assembly import Assembly, Hear, Place
+from ..topics.registry_check import check_registry
+from .build import Assembly, Hear, Place
 from .clock import Clock, SystemClock
 from .cluster import Cluster
 from .config.broker_config import BrokerConfig
 from .connection import RECEIVE_BYTES_MAX, Connection
-from .meta import cluster_id_of
+from .maintenance import Maintenance
+from .meta_properties import cluster_id_of
 from .node import Node
+from .request_log import new_routes
 from .routes import Routes
 from .server import Server
-from .tracing import new_routes
-from .upkeep import Upkeep
 
 # Where a broker that keeps everything in memory pretends to have its data.
 MEMORY_FOLDER = Path("/memory")
@@ -96,7 +96,7 @@ class Broker:
                 await server.listen()
             self._load_stored_groups(self._cluster)
             self._watch_folder()
-            self._upkeep = Upkeep(self.node, self._parts.sync_all.run)
+            self._upkeep = Maintenance(self.node, self._parts.sync_all.run)
         except BaseException:
             self._cluster = None
             await self._stop_servers()

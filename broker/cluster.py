@@ -14,8 +14,8 @@ from ..topics.nodes import NO_LEADER
 from ..topics.partition import Partition
 from ..topics.registry import Topics
 from ..topics.topic import Topic
-from .forgetting import DeletedTopics
 from .node import Node
+from .offset_cleanup import DeletedTopics
 
 _log = logging.getLogger("kohort.coordinator")
 

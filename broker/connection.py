@@ -14,9 +14,9 @@ from typing import Any, Final, cast
 from ..protocol.errors import ProtocolError
 from ..protocol.framing import Framer
 from ..protocol.headers import read_request_header
-from .call import Call
+from .request import RequestContext
+from .request_cache import CachedRequest, Frame, Numbers, RequestCache
 from .routes import Route, Routes
-from .shapes import Frame, Numbers, Shape, Shapes
 
 _log: Final = logging.getLogger("kohort.connection")
 
@@ -73,7 +73,7 @@ class Connection(asyncio.BufferedProtocol):
         self._inbox = inbox
         self._outbox = outbox
         self._framer = Framer(frame_bytes_max)
-        self._shapes = Shapes()
+        self._shapes = RequestCache()
         self._opened = opened
         self._closed = closed
         self._loop = asyncio.get_running_loop()
@@ -84,11 +84,11 @@ class Connection(asyncio.BufferedProtocol):
         # For who steers a broker in a test: called once the connection is lost.
         self.when_lost: list[Callable[[], None]] = []
         # Answers in the order of requests.
-        self._calls: deque[Call] = deque()
+        self._calls: deque[RequestContext] = deque()
         # Somebody will send what is answered by then: this pass, or the outbox.
         self._is_sending = False
         # Whom the client's next requests wait for, and those requests.
-        self._held: Call | None = None
+        self._held: RequestContext | None = None
         self._backlog: deque[Frame] = deque()
         self._is_resuming = False
         self._is_reading = True
@@ -205,21 +205,21 @@ class Connection(asyncio.BufferedProtocol):
         key, version, correlation_id, client_id, body = read_request_header(buffer, start, end)
         route = self._routes[key, version]
         request = route.read(buffer, body, end)
-        call = Call(self, route, (correlation_id,), client_id, request)
+        call = RequestContext(self, route, (correlation_id,), client_id, request)
         self._calls.append(call)
         try:
             learnt = route.handle(call, self._node)
             if learnt is not None:
-                shape = Shape(route, client_id, request, learnt)
+                shape = CachedRequest(route, client_id, request, learnt)
                 self._shapes.learn(shape, buffer, start, body, end)
         except Exception:
             self._fail(route)
 
     def _take_known(
-        self, shape: Shape, correlation_ids: Numbers, changes: Sequence[Numbers]
+        self, shape: CachedRequest, correlation_ids: Numbers, changes: Sequence[Numbers]
     ) -> None:
         route, client_id, request, again = shape
-        call = Call(self, route, correlation_ids, client_id, request)
+        call = RequestContext(self, route, correlation_ids, client_id, request)
         self._calls.append(call)
         try:
             again(call, self._node, changes)
@@ -247,7 +247,7 @@ class Connection(asyncio.BufferedProtocol):
 
     # --- answers (the handlers' side, through Call)
 
-    def answered(self, call: Call) -> None:
+    def answered(self, call: RequestContext) -> None:
         answer = call.answer
         assert answer is not None
         self._unsent_bytes += len(answer) if isinstance(answer, bytes) else sum(map(len, answer))
@@ -259,7 +259,7 @@ class Connection(asyncio.BufferedProtocol):
             self._is_sending = True
             self._outbox.add(self)
 
-    def hold(self, call: Call) -> None:
+    def hold(self, call: RequestContext) -> None:
         if call.answer is None:
             self._held = call
 

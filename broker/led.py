@@ -6,16 +6,16 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ..log.errors import CorruptBatch, LogError
-from ..offsets.store import OffsetsStore
-from ..protocol.errors import ErrorCode
-from ..topics.waiters import Waiters
-from .clock import Clock
-from .forgetting import DeletedTopics, Forgetter
 from ..coordinator.commands import Command
 from ..coordinator.coordinator import Coordinator, Outcome, Reply
 from ..coordinator.results import refusal
+from ..log.errors import CorruptBatch, LogError
+from ..offsets.store import OffsetsStore
+from ..protocol.errors import ErrorCode
+from ..topics.delayed_fetch import DelayedFetches
+from .clock import Clock
 from .loading import Loader
+from .offset_cleanup import DeletedTopics, OffsetCleanup
 from .shard import ServedShard, ShardState
 from .snapshots import Snapshots
 from .timers import Timers
@@ -45,7 +45,7 @@ class LedPartitions(ABC):
         new_coordinator: Callable[[int], Coordinator],
         call_soon: Callable[[Callable[[], None]], object],
         leads: Callable[[int], bool],
-        waiters: Callable[[int], Waiters],
+        waiters: Callable[[int], DelayedFetches],
         deleted_topics: DeletedTopics,
     ) -> None:
         self._leads = leads
@@ -60,7 +60,7 @@ class LedPartitions(ABC):
         self._waiting: dict[int, tuple[Command, Respond, Any]] = {}
         self._to_load: deque[int] = deque()
         self._deleted_topics = deleted_topics
-        self._forgetter = Forgetter(
+        self._forgetter = OffsetCleanup(
             deleted=deleted_topics,
             store=store,
             timers=timers,

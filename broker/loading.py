@@ -5,8 +5,8 @@ from collections.abc import Callable
 from functools import partial
 
 from ..log.errors import CorruptBatch, LogError
-from ..offsets.cold import UnreadableGroup
 from ..offsets.records import UndecodableRecord
+from ..offsets.spill import UnreadableGroup
 from ..offsets.store import OffsetsStore
 from .shard import ServedShard, ShardState
 

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..log.rounds import Rounds
+from ..log.group_commit import GroupCommit
 from ..topics.configs import Configs
-from ..topics.readable import Readable
 from ..topics.registry import Topics
+from ..topics.view import TopicsView
 from .clock import Clock
 from .config.broker_config import BrokerConfig
 from .fetch_sessions import FetchSessionCache
@@ -31,9 +31,9 @@ class Node:
     waits: Timers
     """For what a client waits for by its own clock (long polls): on the wall clock, whatever a test
     does to the broker's."""
-    rounds: Rounds
+    rounds: GroupCommit
     topics: Topics
-    readable: Readable
+    readable: TopicsView
     """What clients may read: `topics`, and the mirror of the offsets topic."""
     groups: GroupRuntime
     """Of the offsets partitions that this node leads."""

@@ -12,7 +12,7 @@ from ..protocol.errors import UnknownApi, UnsupportedVersion
 from ..protocol.guards import Finder
 from ..protocol.messages import request_decoder, request_finder, response_writer
 from ..protocol.profiles import Profile
-from .shapes import RUN_MAX, Again
+from .request_cache import RUN_MAX, RepeatHandler
 
 
 def _no_changes(_buffer: bytes, _body: int, _end: int) -> list[tuple[int, str]]:
@@ -24,7 +24,7 @@ class Route(NamedTuple):
     version: int
     read: Callable[[bytes, int, int], Any]
     """(buffer, start of the body, its end) -> kio's message of the request."""
-    handle: Callable[[Any, Any], Again | None]
+    handle: Callable[[Any, Any], RepeatHandler | None]
     """handle(call, node), of the handler's module."""
     write: Callable[[Any, int], bytes]
     """(response message, correlation id) -> the whole frame."""

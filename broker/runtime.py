@@ -11,16 +11,16 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from ..log.errors import RecordsTooLarge
-from ..offsets.records import OffsetsRecord
-from ..protocol.errors import ErrorCode
 from ..coordinator.commands import Command, GroupCommand, ListGroups
 from ..coordinator.coordinator import Coordinator, Outcome, Reply
 from ..coordinator.describing import listed_together
 from ..coordinator.results import append_error, refusal
+from ..log.errors import RecordsTooLarge
+from ..offsets.records import OffsetsRecord
+from ..protocol.errors import ErrorCode
+from .gather import Gather
 from .led import LedPartitions, Respond
 from .shard import ACTIVE, ServedShard
-from .together import Together
 
 _log = logging.getLogger("kohort.coordinator")
 
@@ -61,7 +61,7 @@ class GroupRuntime(LedPartitions):
         if self._is_loading():
             respond(context, refusal(command, ErrorCode.coordinator_load_in_progress))
             return
-        parts = Together(len(shards), lambda listed: respond(context, listed_together(listed)))
+        parts = Gather(len(shards), lambda listed: respond(context, listed_together(listed)))
         for place, shard in enumerate(shards):
             if refused[place] is None:
                 self._decide(shard, command, parts.put, place)

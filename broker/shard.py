@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterator
 from enum import Enum, auto
 from typing import Final
 
+from ..coordinator.coordinator import Coordinator, Outcome, Reply
 from ..log.log import Log
 from ..offsets.snapshot import SnapshotWriter
-from ..offsets.transactions import Loaded
-from ..topics.waiters import Waiters
-from ..coordinator.coordinator import Coordinator, Outcome, Reply
+from ..offsets.transactions import ReplayedRecord
+from ..topics.delayed_fetch import DelayedFetches
 from .timers import Timer, Timers
 
 
@@ -44,13 +44,13 @@ class ServedShard:
         "waiters",
     )
 
-    def __init__(self, partition: int, coordinator: Coordinator, waiters: Waiters) -> None:
+    def __init__(self, partition: int, coordinator: Coordinator, waiters: DelayedFetches) -> None:
         self.partition = partition
         self.waiters = waiters
         self.coordinator = coordinator
         self.state = ShardState.FAILED
         self.log: Log | None = None
-        self.loading: Iterator[list[Loaded]] | None = None
+        self.loading: Iterator[list[ReplayedRecord]] | None = None
         # What is left of forgetting topics that were deleted, while that goes on.
         self.forgetting: Iterator[Outcome] | None = None
         self.failed_ms = 0

@@ -6,13 +6,13 @@ from contextlib import suppress
 from functools import partial
 from time import monotonic
 
+from ..coordinator.coordinator import Coordinator
 from ..log.log import Log
-from ..offsets.cold import UnreadableGroup
-from ..offsets.records import GroupStored, OffsetsRecord, Unknown
+from ..offsets.records import GroupMetadataRecord, OffsetsRecord, OpaqueRecord
 from ..offsets.snapshot import SnapshotWriter
+from ..offsets.spill import UnreadableGroup
 from ..offsets.store import OffsetsStore
 from .clock import Clock
-from ..coordinator.coordinator import Coordinator
 from .shard import ServedShard, ShardState
 from .timers import Timers
 
@@ -169,8 +169,8 @@ def _stored(coordinator: Coordinator) -> Iterator[OffsetsRecord]:
     for group_id in list(groups):
         group = groups.get(group_id)
         if group is not None and group.stored is not None:
-            yield GroupStored(group_id, group.stored)
+            yield GroupMetadataRecord(group_id, group.stored)
     # Of groups of other kinds the keys are all that is ever looked at.
     for foreign in list(coordinator.foreign.groups.values()):
         for key in list(foreign.keys):
-            yield Unknown(key, b"")
+            yield OpaqueRecord(key, b"")

@@ -7,7 +7,7 @@ health.py   `kohort health`
 groups/     `kohort groups`
 assign/     `kohort assign`
 log/        `kohort log`
-test/       `kohort test`
+test/       `kohort ctl`
 pipeline/   `kohort pipeline` and those who read its lake
 noticing.py to wait for what a signal's handler sets
 logs.py     log lines in Kafka's shape, or JSON

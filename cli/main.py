@@ -16,12 +16,12 @@ from typing import Never, TypeAlias
 from .. import __version__, is_compiled
 from . import logs
 from .assign import arguments as assign_arguments
+from .ctl import arguments as test_arguments
 from .errors import EXIT_USER_ERROR, UserError
 from .groups import arguments as groups_arguments
 from .log import arguments as log_arguments
 from .pipeline import arguments as pipeline_arguments
 from .pipeline import questions
-from .ctl import arguments as test_arguments
 
 __all__ = ["main", "parser"]
 
@@ -104,7 +104,7 @@ def parser() -> argparse.ArgumentParser:
     for name, question in questions.QUESTIONS.items():
         questions.add_flags(_added(commands, name, question.says, question.description), name)
     says = "ask and steer a broker that runs with --control-port"
-    test_arguments.add_commands(_added(commands, "test", says, test_arguments.HELP))
+    test_arguments.add_commands(_added(commands, "ctl", says, test_arguments.HELP))
     return top
 
 

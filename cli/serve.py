@@ -23,8 +23,8 @@ from ..broker.config.listeners import Listener
 from ..broker.config.settings import Settings
 from ..log.errors import FolderInUse, LogError
 from ..protocol.addresses import address
-from ..topics.damage import DamagedRegistry
 from ..topics.records import UnreadableRecord
+from ..topics.registry_check import DamagedRegistry
 from . import logs, memory
 from .errors import UserError
 

@@ -15,9 +15,9 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, Response
 from starlette.types import Receive, Scope, Send
 
+from ..testing.fake_members.arriving import PuppetRefused
 from ..testing.faults import UnusedFault
 from ..testing.loop_thread import Waiter
-from ..testing.fake_members.arriving import PuppetRefused
 from ..testing.waiting import BarrierTimeout
 from .control import Control
 from .endpoint import Endpoint

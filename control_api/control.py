@@ -8,10 +8,10 @@ from typing import TypeVar
 
 from ..protocol.addresses import address
 from ..testing.choreography import Hold, Loading
+from ..testing.fake_members.puppet import Puppet
 from ..testing.faults import Fault
 from ..testing.kafka import Kafka
 from ..testing.life import Snapshot
-from ..testing.fake_members.puppet import Puppet
 
 T = TypeVar("T")
 

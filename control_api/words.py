@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any, Literal
 
-from ..broker.events import line_of
+from ..broker.event_log import line_of
 from ..testing.asked import Asked
 from ..testing.choreography import Hold
+from ..testing.fake_members.puppet import Puppet
 from ..testing.faults import Fault
 from ..testing.group import Group
 from ..testing.happened import Generation, Heard
 from ..testing.members import Member
-from ..testing.fake_members.puppet import Puppet
 from ..testing.topic import StoredRecord
 
 Json = dict[str, Any]

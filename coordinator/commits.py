@@ -6,7 +6,7 @@ Upstream: OffsetMetadataManager.commitOffset, ClassicGroup.validateOffsetCommit.
 from typing import Final
 
 from ..offsets.committed import committed_value, with_offsets
-from ..offsets.records import OffsetCommitted, OffsetsRecord
+from ..offsets.records import OffsetCommitRecord, OffsetsRecord
 from ..protocol.errors import ErrorCode
 from .commands import OffsetCommit
 from .fencing import standing
@@ -44,7 +44,7 @@ def decide_commit(shard: Shard, command: OffsetCommit, ticket: int, now: int) ->
         committed = offsets[place]
         value = committed_value(committed[-1], leader_epoch, metadata, now, expire_ms)
         before = with_offsets(value, committed[:-1]) if len(committed) > 1 else ()
-        records.append(make(OffsetCommitted, (group_id, topic, partition, value, before)))
+        records.append(make(OffsetCommitRecord, (group_id, topic, partition, value, before)))
     count = len(entries)
     if len(records) == count < 257:
         return outcome_of(ticket, _ALL_WELL[count], tuple(records))

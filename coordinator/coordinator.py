@@ -10,14 +10,18 @@ from typing import Any, Final
 
 from ..offsets.causes import Cause
 from ..offsets.records import (
-    GroupForgotten,
-    GroupStored,
-    OffsetCommitted,
-    OffsetForgotten,
-    Unknown,
+    GroupMetadataRecord,
+    GroupTombstone,
+    OffsetCommitRecord,
+    OffsetTombstone,
+    OpaqueRecord,
 )
 from ..offsets.table import OffsetsTable
-from ..offsets.transactions import Loaded, OffsetPending, OffsetSettled
+from ..offsets.transactions import (
+    PendingTransactionalOffset,
+    ReplayedRecord,
+    TransactionalOffsetEnd,
+)
 from ..protocol.errors import ErrorCode
 from .commands import (
     Command,
@@ -170,25 +174,27 @@ class Coordinator:
 
     # --- durable state
 
-    def apply(self, record: Loaded) -> None:
+    def apply(self, record: ReplayedRecord) -> None:
         """Take in a record: of a decision just made, or of the log that is being read."""
         kind = type(record)
-        if kind is OffsetCommitted:
+        if kind is OffsetCommitRecord:
             self._table.put(record)  # type: ignore[arg-type]
-        elif isinstance(record, GroupStored):
+        elif isinstance(record, GroupMetadataRecord):
             self._apply_group(record)
-        elif isinstance(record, OffsetForgotten):
+        elif isinstance(record, OffsetTombstone):
             self._apply_forgotten(record)
-        elif isinstance(record, GroupForgotten):
+        elif isinstance(record, GroupTombstone):
             self._forget(record.group_id)
-        elif isinstance(record, Unknown):
+        elif isinstance(record, OpaqueRecord):
             self._shard.foreign.apply(record, self._shard.voice)
-        elif isinstance(record, OffsetPending | OffsetSettled):
+        elif isinstance(record, PendingTransactionalOffset | TransactionalOffsetEnd):
             self._apply_transaction(record)
 
-    def _apply_transaction(self, record: OffsetPending | OffsetSettled) -> None:
+    def _apply_transaction(
+        self, record: PendingTransactionalOffset | TransactionalOffsetEnd
+    ) -> None:
         shard, group_id = self._shard, record.group_id
-        if isinstance(record, OffsetSettled):
+        if isinstance(record, TransactionalOffsetEnd):
             shard.foreign.pending.pop(record, None)
             return
         shard.foreign.pending[record] = None
@@ -196,7 +202,7 @@ class Coordinator:
         if group_id not in shard.foreign.groups and shard.find(group_id, -1) is None:
             shard.new_group(group_id, -1)
 
-    def _apply_group(self, record: GroupStored) -> None:
+    def _apply_group(self, record: GroupMetadataRecord) -> None:
         group = self._shard.groups.get(record.group_id)
         if group is not None and group.proposed is record.value:
             group.settle(record.value)
@@ -204,7 +210,7 @@ class Coordinator:
             self._forget(record.group_id)
             self._shard.groups[record.group_id] = restored(record, self._shard.voice)
 
-    def _apply_forgotten(self, record: OffsetForgotten) -> None:
+    def _apply_forgotten(self, record: OffsetTombstone) -> None:
         """A group outlives its last offset, until it gets a tombstone of its own."""
         group_id, foreign = record.group_id, self._shard.foreign
         is_known = group_id in self._shard.groups or group_id in foreign.groups

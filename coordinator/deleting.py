@@ -7,7 +7,7 @@ ClassicGroup.validateDeleteGroup and validateOffsetDelete.
 from collections.abc import Iterator, Set
 
 from ..offsets.causes import Cause
-from ..offsets.records import GroupForgotten, OffsetForgotten, OffsetsRecord
+from ..offsets.records import GroupTombstone, OffsetsRecord, OffsetTombstone
 from ..protocol.errors import ErrorCode
 from .commands import DeleteGroup, OffsetDelete
 from .group import Group
@@ -36,7 +36,7 @@ def decide_delete_group(shard: Shard, command: DeleteGroup, ticket: int, _now: i
     if group is not None and group.state is not EMPTY:
         return outcome_of(ticket, GroupDeleted(ErrorCode.non_empty_group))
     records: list[OffsetsRecord] = [
-        OffsetForgotten(group_id, offset.topic, offset.partition)
+        OffsetTombstone(group_id, offset.topic, offset.partition)
         for offset in shard.table.records(group_id)
     ]
     # What is committed has its tombstone already, and one is enough.
@@ -54,7 +54,7 @@ def decide_delete_group(shard: Shard, command: DeleteGroup, ticket: int, _now: i
         cause=Cause.GROUP_DELETED,
         detail={"offsets": str(len(records))},
     )
-    records += [GroupForgotten(group_id)] if foreign is None else foreign.tombstones()
+    records += [GroupTombstone(group_id)] if foreign is None else foreign.tombstones()
     return outcome_of(ticket, GroupDeleted(_NONE), tuple(records))
 
 
@@ -110,7 +110,7 @@ def decide_delete_offsets(shard: Shard, command: OffsetDelete, ticket: int, _now
     errors = _subscribed(group, command)
     # Deleting what was never committed is well, and writes nothing.
     records: tuple[OffsetsRecord, ...] = tuple(
-        OffsetForgotten(group_id, topic, partition)
+        OffsetTombstone(group_id, topic, partition)
         for (topic, partitions), error in zip(command.topics, errors, strict=True)
         if error is _NONE
         for partition in partitions

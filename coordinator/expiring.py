@@ -21,10 +21,10 @@ from typing import NamedTuple
 
 from ..offsets.causes import Cause
 from ..offsets.records import (
-    Committed,
-    GroupForgotten,
-    OffsetForgotten,
+    GroupTombstone,
+    OffsetAndMetadata,
     OffsetsRecord,
+    OffsetTombstone,
     read_committed,
 )
 from .deadline_keys import EXPIRING
@@ -64,7 +64,7 @@ def rule_of(group: Group | None) -> Rule | None:
     return None
 
 
-def has_expired(offset: Committed, rule: Rule, now: int, retention_ms: int) -> bool:
+def has_expired(offset: OffsetAndMetadata, rule: Rule, now: int, retention_ms: int) -> bool:
     if offset.expire_timestamp_ms is not None:
         return now >= offset.expire_timestamp_ms
     since_ms = offset.commit_timestamp_ms if rule.since_ms is None else rule.since_ms
@@ -159,7 +159,7 @@ class Expiring:
             ):
                 is_empty = False
                 continue
-            records.append(OffsetForgotten(group_id, topic, partition))
+            records.append(OffsetTombstone(group_id, topic, partition))
             shard.voice.debug(
                 "[GroupId %s] Expired offset for partition=%s-%s", group_id, topic, partition
             )
@@ -175,7 +175,7 @@ class Expiring:
                 detail={"offsets": str(gone)},
             )
         if is_empty and is_done:
-            records += [GroupForgotten(group_id)] if foreign is None else foreign.tombstones()
+            records += [GroupTombstone(group_id)] if foreign is None else foreign.tombstones()
             shard.voice.tell(
                 EventType.GROUP_DELETED,
                 group or group_id,

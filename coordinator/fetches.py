@@ -5,7 +5,7 @@ not checked (upstream: ClassicGroup.validateOffsetFetch). What require_stable wo
 is what the runtime waits for anyway, and transactions that a Kafka left open.
 """
 
-from ..offsets.records import Committed
+from ..offsets.records import OffsetAndMetadata
 from ..protocol.errors import ErrorCode
 from .commands import OffsetFetch
 from .results import Fetched, FetchedPartition
@@ -41,7 +41,7 @@ def _stable(
     )
 
 
-def _found(partition: int, committed: Committed | None) -> FetchedPartition:
+def _found(partition: int, committed: OffsetAndMetadata | None) -> FetchedPartition:
     if committed is None:
         return make(FetchedPartition, (partition, -1, -1, "", _NONE))
     offset, leader_epoch, metadata, _, _ = committed

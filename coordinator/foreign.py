@@ -16,7 +16,7 @@ Upstream: GroupMetadataManager.classicGroupJoin, OffsetMetadataManager.
 from enum import StrEnum
 from struct import Struct
 
-from ..offsets.records import OffsetForgotten, Unknown
+from ..offsets.records import OffsetTombstone, OpaqueRecord
 from .voice import Voice
 
 _HEAD = Struct(">hh")  # a key's record type, and the length of the group id that follows
@@ -54,9 +54,9 @@ class ForeignGroup:
         """The same word, in Kafka."""
         return self.kind.value
 
-    def tombstones(self) -> list[Unknown]:
+    def tombstones(self) -> list[OpaqueRecord]:
         """In Kafka's order: what a member holds before the member, the group last."""
-        return [Unknown(key, None) for key in sorted(self.keys, key=_place)]
+        return [OpaqueRecord(key, None) for key in sorted(self.keys, key=_place)]
 
 
 def _place(key: bytes) -> tuple[bool, int, bytes]:
@@ -74,9 +74,9 @@ class Foreign:
         self.pending: dict[tuple[str, str, int], None] = {}
         self._types_told: set[int] = set()
 
-    def pending_of(self, group_id: str) -> list[OffsetForgotten]:
+    def pending_of(self, group_id: str) -> list[OffsetTombstone]:
         """What would forget them."""
-        return [OffsetForgotten(*where) for where in self.pending if where[0] == group_id]
+        return [OffsetTombstone(*where) for where in self.pending if where[0] == group_id]
 
     def tell(self, voice: Voice) -> None:
         """What was found in a log that has been read."""
@@ -91,7 +91,7 @@ class Foreign:
                 partition,
             )
 
-    def apply(self, record: Unknown, voice: Voice) -> None:
+    def apply(self, record: OpaqueRecord, voice: Voice) -> None:
         """Take in a record; one of a type that nobody knows is told of once."""
         key, value = record
         type_ = int.from_bytes(key[:2], "big")

@@ -5,7 +5,7 @@ Upstream: what becomes of the append futures in GroupMetadataManager.
 """
 
 from ..offsets.causes import Cause
-from ..offsets.records import GroupStored
+from ..offsets.records import GroupMetadataRecord
 from ..protocol.errors import ErrorCode
 from .group import Group
 from .rebalance import prepare
@@ -24,7 +24,7 @@ def decide_refused(shard: Shard, outcome: Outcome, now: int) -> Outcome:
     records, replies = outcome
     leader = ""
     for record in records:
-        if isinstance(record, GroupStored):
+        if isinstance(record, GroupMetadataRecord):
             group = shard.groups[record.group_id]
             _go_on(turn, group)
             leader = group.leader or ""

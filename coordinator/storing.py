@@ -1,6 +1,6 @@
 """A group and its record in the log: one from the other, both ways."""
 
-from ..offsets.records import GroupMetadata, GroupStored, MemberMetadata
+from ..offsets.records import GroupMetadata, GroupMetadataRecord, MemberMetadata
 from .group import Group
 from .members import Member
 from .states import DEAD, EMPTY, STABLE
@@ -44,7 +44,7 @@ def newborn(group: Group) -> GroupMetadata:
     return GroupMetadata("", 0, None, None, group.state_timestamp_ms, ())
 
 
-def restored(record: GroupStored, voice: Voice = UNHEARD) -> Group:
+def restored(record: GroupMetadataRecord, voice: Voice = UNHEARD) -> Group:
     """The group as its record says. It replaces whatever was known of it before."""
     group_id, value = record
     group = Group(group_id, value.state_timestamp_ms, voice)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from ..offsets.records import GroupStored, OffsetsRecord
+from ..offsets.records import GroupMetadataRecord, OffsetsRecord
 from ..offsets.table import OffsetsTable
 from .config import GroupConfig
 from .deadline_keys import DeadlineKey, GroupDeadlines
@@ -86,12 +86,12 @@ class Turn:
     def propose(self, group: Group, assignments: dict[str, bytes] | None = None) -> None:
         """Write the group as it is, with `assignments` instead of those it has."""
         group.proposed = metadata_of(group, assignments)
-        self._records.append(GroupStored(group.group_id, group.proposed))
+        self._records.append(GroupMetadataRecord(group.group_id, group.proposed))
 
     def propose_newborn(self, group: Group) -> None:
         """Write that the group exists, and leave the round that it may have begun alone."""
         group.proposed = newborn(group)
-        self._records.append(GroupStored(group.group_id, group.proposed))
+        self._records.append(GroupMetadataRecord(group.group_id, group.proposed))
 
     def move(self, group: Group, state: State) -> None:
         before = group.state

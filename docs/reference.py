@@ -93,10 +93,10 @@ SECTIONS: Final[dict[str, tuple[str, tuple[Part, ...]]]] = {
     "Puppets": (
         "",
         (
-            Part("puppets.puppeteer", "Puppeteer.puppet", "puppet"),
-            Part("puppets.arriving", "PuppetRefused"),
-            Part("puppets.puppet", "Puppet", "kafka.puppet(group)"),
-            Part("puppets.asking", "Refusal", "puppet.errors"),
+            Part("fake_members.puppeteer", "Puppeteer.puppet", "puppet"),
+            Part("fake_members.arriving", "PuppetRefused"),
+            Part("fake_members.puppet", "Puppet", "kafka.puppet(group)"),
+            Part("fake_members.asking", "Refusal", "puppet.errors"),
         ),
     ),
     "What happened": (

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from kohort.broker.config.broker_config.keys import BROKER_KEYS
+from kohort.broker.config.keys import BROKER_KEYS
 from kohort.control_api.endpoints import SECTIONS
 from kohort.pipeline.answers.rows import Change, Diagnosis, Lag, Storm
 from kohort.pipeline.tables import TABLES

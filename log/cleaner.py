@@ -14,16 +14,16 @@ from functools import partial
 from typing import NamedTuple
 
 from .batch import BatchHeader, check_crc, read_header
-from .derived import remove_derived
+from .cache_files import remove_derived
 from .errors import CleaningStopped, CorruptBatch
-from .filtering import Filter, Terms, payload_of
-from .key_map import KeyMap
+from .filtering import CleanerConfig, Filter, payload_of
 from .log import Log
+from .offset_map import OffsetMap
+from .producer_state import Transactions, marker_type
 from .raw_records import raw_records
 from .segment import Segment, number_of
 from .swapping import CLEANED, SWAP
-from .work import Work
-from .writers import Transactions, marker_type
+from .tasks import CooperativeTask
 
 # A step is over after so many bytes of batches, which take some 300 us, or so many records.
 STEP_BYTES = 16 * 1024
@@ -51,9 +51,9 @@ def clean(
     log: Log,
     first_dirty: int,
     first_uncleanable: int,
-    terms: Terms,
+    terms: CleanerConfig,
     read: Callable[[int], None] = lambda _bytes: None,
-) -> Work[Cleaned]:
+) -> CooperativeTask[Cleaned]:
     """Compacts what is below `first_uncleanable`; what is below `first_dirty` was compacted before
     (dirtiness.py tells both). Ends earlier where the memory for keys does. `read` is told of bytes
     that were read.
@@ -99,7 +99,7 @@ def groups_of(
 
 class _Run:
     def __init__(
-        self, log: Log, first_uncleanable: int, terms: Terms, read: Callable[[int], None]
+        self, log: Log, first_uncleanable: int, terms: CleanerConfig, read: Callable[[int], None]
     ) -> None:
         self._log = log
         self._openings = log.openings
@@ -112,8 +112,8 @@ class _Run:
 
     # --- where each key was last seen
 
-    def newest_from(self, first_dirty: int) -> Work[KeyMap]:
-        newest = KeyMap(self._key_bytes_max)
+    def newest_from(self, first_dirty: int) -> CooperativeTask[OffsetMap]:
+        newest = OffsetMap(self._key_bytes_max)
         segments = self._log.segments
         transactions = Transactions(())
         read = 0
@@ -146,8 +146,8 @@ class _Run:
         return newest
 
     def _note_keys(
-        self, newest: KeyMap, header: BatchHeader, batch: bytes, first_dirty: int
-    ) -> Work[bool]:
+        self, newest: OffsetMap, header: BatchHeader, batch: bytes, first_dirty: int
+    ) -> CooperativeTask[bool]:
         """Whether there was memory for all keys of the batch."""
         payload = yield from payload_of(header, batch)
         base_offset = header.base_offset
@@ -165,7 +165,7 @@ class _Run:
 
     # --- what stays
 
-    def clean(self, group: Sequence[Segment]) -> Work[None]:
+    def clean(self, group: Sequence[Segment]) -> CooperativeTask[None]:
         log = self._log
         cleaned = Segment(
             log.folder,
@@ -199,7 +199,7 @@ class _Run:
             with suppress(OSError):
                 self._log.files.remove(cleaned.path)
 
-    def _fill(self, cleaned: Segment, group: Sequence[Segment]) -> Work[None]:
+    def _fill(self, cleaned: Segment, group: Sequence[Segment]) -> CooperativeTask[None]:
         output = _Output(cleaned)
         read = 0
         for segment in group:

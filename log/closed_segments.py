@@ -13,7 +13,7 @@ from .files import Files
 from .reader import LogReader
 from .segment import Segment
 from .swapping import Swap, set_aside
-from .work import Work, nothing
+from .tasks import CooperativeTask, nothing
 
 
 class ClosedSegments(LogReader):
@@ -87,7 +87,7 @@ class ClosedSegments(LogReader):
                 return number
         raise CleaningStopped(f"{self.folder} has changed under its compaction")
 
-    def finish_swap(self) -> Work[None]:
+    def finish_swap(self) -> CooperativeTask[None]:
         """Ends on the disk what `exchange` began, if that is still to be done. Raises OSError; then
         it is to be called again before anything else is exchanged.
 

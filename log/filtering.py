@@ -7,12 +7,9 @@ from typing import NamedTuple
 
 from .batch import HEADER_BYTES, BatchHeader
 from .codecs import compress, decompress
-from .key_map import KeyMap
 from .log import Log
-from .raw_records import RawRecord, raw_records
-from .rebuilding import emptied, rebuilt, rebuilt_records
-from .work import Work, outside
-from .writers import (
+from .offset_map import OffsetMap
+from .producer_state import (
     AbortedTransaction,
     LastOfProducer,
     Transactions,
@@ -20,13 +17,16 @@ from .writers import (
     marker_type,
     writers_of,
 )
+from .raw_records import RawRecord, raw_records
+from .rebuilding import emptied, rebuilt, rebuilt_records
+from .tasks import CooperativeTask, outside
 
 STEP_RECORDS = 128
 # Less than this much is compressed or decompressed where we stand, in well below a millisecond.
 OUTSIDE_BYTES = 8 * 1024
 
 
-class Terms(NamedTuple):
+class CleanerConfig(NamedTuple):
     """What a run goes by; times in milliseconds."""
 
     now_ms: int
@@ -36,7 +36,7 @@ class Terms(NamedTuple):
     producer_expiration_ms: int
 
 
-def payload_of(header: BatchHeader, batch: bytes) -> Work[bytes]:
+def payload_of(header: BatchHeader, batch: bytes) -> CooperativeTask[bytes]:
     """The records' bytes, decompressed. Raises InvalidRecord."""
     stored = batch[HEADER_BYTES:]
     if not header.codec:
@@ -50,8 +50,8 @@ def payload_of(header: BatchHeader, batch: bytes) -> Work[bytes]:
 class Filter:
     """`newest` and, where there are producers, `writers` are found out before it is used."""
 
-    def __init__(self, log: Log, first_uncleanable: int, terms: Terms) -> None:
-        self.newest = KeyMap(0)
+    def __init__(self, log: Log, first_uncleanable: int, terms: CleanerConfig) -> None:
+        self.newest = OffsetMap(0)
         self.writers: Writers | None = None
         self.upper = first_uncleanable
         """Where the run ends at the latest: before the first open transaction."""
@@ -65,7 +65,7 @@ class Filter:
         aborted = [] if self.writers is None else self.writers.aborted
         return [each for each in aborted if each.last_offset >= offset]
 
-    def learn_writers(self) -> Work[None]:
+    def learn_writers(self) -> CooperativeTask[None]:
         writers = self.writers = yield from writers_of(self._log)
         terms = self._terms
         self._last = writers.active(terms.now_ms, terms.producer_expiration_ms)
@@ -73,7 +73,7 @@ class Filter:
         if writers.first_unstable_offset is not None:
             self.upper = min(self.upper, writers.first_unstable_offset)
 
-    def of(self, header: BatchHeader, batch: bytes) -> Work[tuple[bytes | None, int]]:
+    def of(self, header: BatchHeader, batch: bytes) -> CooperativeTask[tuple[bytes | None, int]]:
         """(what is left of the batch, None if nothing, and how many records that has)."""
         if header.producer_id >= 0 and self.writers is None:
             yield from self.learn_writers()
@@ -100,7 +100,9 @@ class Filter:
             return batch, header.count
         return (yield from self._rebuilt(header, payload, kept, horizon_ms)), len(kept)
 
-    def _kept(self, header: BatchHeader, payload: bytes) -> Work[tuple[list[RawRecord], bool]]:
+    def _kept(
+        self, header: BatchHeader, payload: bytes
+    ) -> CooperativeTask[tuple[list[RawRecord], bool]]:
         """The records that stay, and whether there are tombstones among them."""
         kept = []
         has_tombstones = False
@@ -125,7 +127,7 @@ class Filter:
 
     def _rebuilt(
         self, header: BatchHeader, payload: bytes, kept: list[RawRecord], horizon_ms: int | None
-    ) -> Work[bytes]:
+    ) -> CooperativeTask[bytes]:
         times, data = yield from rebuilt_records(header, payload, kept, horizon_ms)
         if header.codec:
             pack = partial(compress, header.codec, data)

@@ -12,17 +12,17 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 from .batch import read_header
+from .cache_files import remove_derived
 from .closed_segments import ClosedSegments
 from .config import LogConfig
 from .deletion import delete_below, delete_folder
-from .derived import remove_derived
 from .errors import LogError, LogFailed, OffsetOutOfRange
 from .files import Files
 from .header import LENGTH_END
 from .recovery import recover
 from .segment import Segment
-from .survey import write_survey
-from .work import in_place
+from .segment_manifest import write_survey
+from .tasks import in_place
 
 if TYPE_CHECKING:
     from .builder import BatchBuilder

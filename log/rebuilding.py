@@ -13,7 +13,7 @@ from struct import Struct
 from .builder import seal, varint
 from .header import CODEC_MASK, DELETE_HORIZON, BatchHeader
 from .raw_records import RawRecord
-from .work import Work
+from .tasks import CooperativeTask
 
 _REST = Struct(">hiqqqhii")
 NO_TIMESTAMP = -1
@@ -23,7 +23,7 @@ RECORDS_PER_STEP = 128
 
 def rebuilt_records(
     header: BatchHeader, data: bytes, kept: Sequence[RawRecord], horizon_ms: int | None
-) -> Work[tuple[tuple[int, int], bytes]]:
+) -> CooperativeTask[tuple[tuple[int, int], bytes]]:
     """(base and largest timestamp), the records' bytes of what is kept of `data`, the records of
     a batch, decompressed.
 

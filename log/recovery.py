@@ -10,7 +10,7 @@ from pathlib import Path
 from .errors import CorruptBatch, UnsupportedMagic
 from .files import File, Files
 from .segment import CHUNK_BYTES, Segment, base_offset_of
-from .survey import surveyed_in
+from .segment_manifest import surveyed_in
 from .swapping import SWAP, finish_swaps, leftovers_in, replaced_by
 
 logger = logging.getLogger("kohort.log")

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from .errors import CleaningStopped
 from .files import Files
 from .segment import Segment, base_offset_of, segment_name
-from .work import Work
+from .tasks import CooperativeTask
 
 CLEANED = ".cleaned"
 SWAP = ".swap"
@@ -147,7 +147,7 @@ class Swap:
         self._to_remove: list[str] = []
         self._is_given_up = is_given_up
 
-    def finish(self, done: Callable[[], None]) -> Work[None]:
+    def finish(self, done: Callable[[], None]) -> CooperativeTask[None]:
         """Calls `done` at its end. May be called again after an error. Raises OSError,
         CleaningStopped."""
         files, folder = self._files, self._folder

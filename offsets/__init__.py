@@ -1,15 +1,15 @@
 """What is committed, in Kafka's __consumer_offsets bytes, and the table in front of it.
 
-records.py         what each record means; its key and value as bytes. Start here.
-committed.py       the value of a commit
-group_metadata.py  the value of a group's generation
-fields.py          the strings and numbers that values are made of
-kinds.py           all kinds of records that Kafka has, field by field, for who looks at a log
-partitioner.py     which offsets partition a group belongs to
-table.py           the committed offsets in memory;  cold.py: those that are not
-snapshot.py        what a log adds up to, beside it, so that a start need not read it all
-transactions.py    offsets that transactions commit, while a log of Kafka's is read
-store.py           log and table together
-causes.py          why groups are rebalanced and members go
-errors.py          what can be wrong with a record
+records.py        what each record means; its key and value as bytes. Start here.
+committed.py      the value of a commit
+group_metadata.py the value of a group's generation
+fields.py         the strings and numbers that values are made of
+record_schemas.py all kinds of records that Kafka has, field by field, for who looks at a log
+partitioner.py    which offsets partition a group belongs to
+table.py          the committed offsets in memory;  spill.py: those that are not
+snapshot.py       what a log adds up to, beside it, so that a start need not read it all
+transactions.py   offsets that transactions commit, while a log of Kafka's is read
+store.py          log and table together
+causes.py         why groups are rebalanced and members go
+errors.py         what can be wrong with a record
 """

@@ -36,7 +36,7 @@ _OLD_HEAD: Final = Struct(">hq")
 _OLD_TAIL: Final = Struct(">qq")
 
 
-class Committed(NamedTuple):
+class OffsetAndMetadata(NamedTuple):
     """What an OffsetFetch tells of one partition, and what retention goes by."""
 
     offset: int
@@ -92,21 +92,21 @@ def _around_offset(size: int) -> Callable[[bytes, int, bytes], bytes]:
     return Struct(f">2sq{size}s").pack
 
 
-def read_committed(value: bytes) -> Committed:
+def read_committed(value: bytes) -> OffsetAndMetadata:
     """What the bytes of a commit say, in any version. Raises UndecodableRecord."""
     if len(value) == _BARE_SIZE and value[1] == 3:
         version, offset, leader_epoch, size, timestamp_ms = _BARE.unpack(value)
         if version == 3 and size == 0:
-            return Committed(offset, leader_epoch, "", timestamp_ms)
+            return OffsetAndMetadata(offset, leader_epoch, "", timestamp_ms)
     tail = value[23:26]
     if tail == _NO_TAG or (tail == _TOPIC_ID_TAG and len(value) == 42):
         version, offset, leader_epoch, size, timestamp_ms = _FLEXIBLE_BARE.unpack_from(value)
         if version == 4 and size == 1:
-            return Committed(offset, leader_epoch, "", timestamp_ms)
+            return OffsetAndMetadata(offset, leader_epoch, "", timestamp_ms)
     return _read_fields(value)
 
 
-def _read_fields(value: bytes) -> Committed:
+def _read_fields(value: bytes) -> OffsetAndMetadata:
     version = value_version(_WHAT, value, VERSION_MAX)
     fields = FieldReader(f"{_WHAT} v{version}", value, 2, flexible=version >= FLEXIBLE_SINCE)
     offset = fields.int64()
@@ -115,7 +115,7 @@ def _read_fields(value: bytes) -> Committed:
     commit_timestamp_ms = fields.int64()
     expire_timestamp_ms = fields.int64() if version == 1 else NO_TIMESTAMP
     fields.skip_tags()
-    return Committed(
+    return OffsetAndMetadata(
         offset,
         leader_epoch,
         metadata,

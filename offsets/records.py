@@ -10,24 +10,24 @@ from struct import Struct
 from struct import error as struct_error
 from typing import Final, NamedTuple, TypeAlias, cast
 
-from .committed import Committed, check_committed, committed_value, read_committed
+from .committed import OffsetAndMetadata, check_committed, committed_value, read_committed
 from .errors import RecordError, UndecodableRecord, UnencodableRecord
 from .fields import INT16, INT32, string_bytes
 from .group_metadata import GroupMetadata, MemberMetadata, group_value, read_group
 
 __all__ = [
-    "Committed",
-    "GroupForgotten",
     "GroupMetadata",
-    "GroupStored",
+    "GroupMetadataRecord",
+    "GroupTombstone",
     "MemberMetadata",
-    "OffsetCommitted",
-    "OffsetForgotten",
+    "OffsetAndMetadata",
+    "OffsetCommitRecord",
+    "OffsetTombstone",
     "OffsetsRecord",
+    "OpaqueRecord",
     "RecordError",
     "UndecodableRecord",
     "UnencodableRecord",
-    "Unknown",
     "committed_value",
     "decode",
     "encode",
@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 
-class OffsetCommitted(NamedTuple):
+class OffsetCommitRecord(NamedTuple):
     """A commit. `value` is an OffsetCommitValue of any version (`committed_value` makes one);
     `earlier` are those that were committed in one breath with it, and are in the log before it."""
 
@@ -46,7 +46,7 @@ class OffsetCommitted(NamedTuple):
     earlier: tuple[bytes, ...] = ()
 
 
-class OffsetForgotten(NamedTuple):
+class OffsetTombstone(NamedTuple):
     """The committed offset of this partition was deleted or has expired."""
 
     group_id: str
@@ -54,20 +54,20 @@ class OffsetForgotten(NamedTuple):
     partition: int
 
 
-class GroupStored(NamedTuple):
+class GroupMetadataRecord(NamedTuple):
     """A generation of a classic group."""
 
     group_id: str
     value: GroupMetadata
 
 
-class GroupForgotten(NamedTuple):
+class GroupTombstone(NamedTuple):
     """The group was deleted or has expired; its offsets have tombstones of their own."""
 
     group_id: str
 
 
-class Unknown(NamedTuple):
+class OpaqueRecord(NamedTuple):
     """A record of a kind that we do not keep, as it came."""
 
     key: bytes
@@ -75,7 +75,7 @@ class Unknown(NamedTuple):
 
 
 OffsetsRecord: TypeAlias = (
-    OffsetCommitted | OffsetForgotten | GroupStored | GroupForgotten | Unknown
+    OffsetCommitRecord | OffsetTombstone | GroupMetadataRecord | GroupTombstone | OpaqueRecord
 )
 
 # Type 0 is type 1 in an older hand: Kafka reads it, and has long written only 1.
@@ -99,7 +99,7 @@ _unpack_partition: Final = INT32.unpack
 
 def encode(record: OffsetsRecord) -> tuple[bytes, bytes | None]:
     """Key and value of a record. Raises UnencodableRecord."""
-    if type(record) is OffsetCommitted:
+    if type(record) is OffsetCommitRecord:
         where = record[:3]
         return _keys.get(where) or _remember_key(where), record[3]
     return _encode_other(record)
@@ -110,11 +110,11 @@ def encode_all(records: Sequence[OffsetsRecord]) -> list[tuple[bytes, bytes | No
     UnencodableRecord."""
     first = records[0]
     last = [encode(first)] if len(records) == 1 else list(map(encode, records))
-    if type(first) is not OffsetCommitted or not first.earlier:
+    if type(first) is not OffsetCommitRecord or not first.earlier:
         return last
     # Who commits several times commits the same partitions each time.
     encoded, count = last * (len(first.earlier) + 1), len(last)
-    for place, record in enumerate(cast("Sequence[OffsetCommitted]", records)):
+    for place, record in enumerate(cast("Sequence[OffsetCommitRecord]", records)):
         key = last[place][0]
         encoded[place:-count:count] = [(key, value) for value in record.earlier]
     return encoded
@@ -129,13 +129,13 @@ def _remember_key(where: tuple[str, str, int]) -> bytes:
 
 def _encode_other(record: OffsetsRecord) -> tuple[bytes, bytes | None]:
     match record:
-        case OffsetForgotten(group_id, topic, partition):
+        case OffsetTombstone(group_id, topic, partition):
             return _offset_key(group_id, topic, partition), None
-        case GroupStored(group_id, group):
+        case GroupMetadataRecord(group_id, group):
             return _group_key(group_id), group_value(group)
-        case GroupForgotten(group_id):
+        case GroupTombstone(group_id):
             return _group_key(group_id), None
-        case Unknown(key, value):
+        case OpaqueRecord(key, value):
             return key, value
     raise TypeError(f"{record!r} is no record of __consumer_offsets")
 
@@ -159,15 +159,15 @@ def decode(key: bytes | None, value: bytes | None) -> OffsetsRecord:
             group_id, topic = _read_offset_key(key)
         partition: int = _unpack_partition(key[-4:])[0]
         if value is None:
-            return OffsetForgotten(group_id, topic, partition)
+            return OffsetTombstone(group_id, topic, partition)
         check_committed(value)
-        return OffsetCommitted(group_id, topic, partition, value)
+        return OffsetCommitRecord(group_id, topic, partition, value)
     if kind == _GROUP:
         group_id = _read_group_id(key)
         if value is None:
-            return GroupForgotten(group_id)
-        return GroupStored(group_id, read_group(value))
-    return Unknown(key, value)
+            return GroupTombstone(group_id)
+        return GroupMetadataRecord(group_id, read_group(value))
+    return OpaqueRecord(key, value)
 
 
 def _decode_short(key: bytes | None, value: bytes | None) -> OffsetsRecord:
@@ -176,7 +176,7 @@ def _decode_short(key: bytes | None, value: bytes | None) -> OffsetsRecord:
         raise UndecodableRecord("a record without a key")
     if len(key) < 2 or key[:2] in _KNOWN_TYPES:
         raise UndecodableRecord(f"key {key.hex() or '(no bytes)'}: cut short")
-    return Unknown(key, value)
+    return OpaqueRecord(key, value)
 
 
 def _offset_key(group_id: str, topic: str, partition: int) -> bytes:

@@ -19,13 +19,13 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
-from ..log.derived import SUFFIX
+from ..log.cache_files import SUFFIX
 from ..log.files import File, Files
-from .cold import Place
+from .spill import Place
 from .table import OffsetsTable
 
 # No name that Kafka reads anything out of: it takes `*.snapshot` for its own. Compaction removes
-# them (log/derived.py).
+# them (log/cache_files.py).
 NAME: Final = f"offsets{SUFFIX}"
 NEW_NAME: Final = f"offsets.new{SUFFIX}"
 # Offsets, and groups, between two of which others are served: some 3 ms.

@@ -11,18 +11,18 @@ from typing import Protocol
 
 from ..log.batch import check_crc
 from ..log.batch import records as records_of
-from ..log.derived import remove_derived
+from ..log.cache_files import remove_derived
 from ..log.errors import CorruptBatch, LogError, RecordsTooLarge
 from ..log.files import Files
+from ..log.group_commit import GroupCommit, OnDurable
 from ..log.log import Log
-from ..log.rounds import Rounds, Settled
-from ..log.work import in_place
+from ..log.tasks import in_place
 from .partitioner import partition_for
 from .records import OffsetsRecord, decode, encode, encode_all
 from .snapshot import NAME as SNAPSHOT_NAME
 from .snapshot import SnapshotWriter, open_snapshot
 from .table import OffsetsTable
-from .transactions import Loaded, Transactions
+from .transactions import ReplayedRecord, Transactions
 
 # Enough for the groups that are active at one time; a miss costs a microsecond per ten letters.
 GROUPS_REMEMBERED_MAX = 131_072
@@ -49,7 +49,7 @@ class OffsetsStore:
         *,
         partitions: int,
         partition: Callable[[int], StoredPartition],
-        rounds: Rounds,
+        rounds: GroupCommit,
         files: Files,
     ) -> None:
         self.partitions = partitions
@@ -108,11 +108,11 @@ class OffsetsStore:
         """Whether something appended to the log is not durable yet."""
         return self._rounds.is_pending(log)
 
-    def then(self, log: Log, settled: Settled) -> None:
+    def then(self, log: Log, settled: OnDurable) -> None:
         """Tell when everything appended to the log so far is durable, or why it is not."""
         self._rounds.then(log, settled)
 
-    def load(self, log: Log, table: OffsetsTable) -> tuple[int, Iterator[list[Loaded]]]:
+    def load(self, log: Log, table: OffsetsTable) -> tuple[int, Iterator[list[ReplayedRecord]]]:
         """What a partition's log says, a batch at a time. What its snapshot has of offsets goes
         into `table`, which is new, and of the log only what follows is read: from the offset that
         is returned.
@@ -129,11 +129,13 @@ class OffsetsStore:
 
     def _records(
         self, log: Log, begun: int, stored: list[tuple[bytes, bytes]]
-    ) -> Iterator[list[Loaded]]:
+    ) -> Iterator[list[ReplayedRecord]]:
         yield [decode(key, value) for key, value in stored]
         transactions = Transactions()
         for header, batch in log.batches(max(begun, log.start_offset)):
-            check_crc(batch, 0, len(batch))  # a survey had none to look at it (log/survey.py)
+            check_crc(
+                batch, 0, len(batch)
+            )  # a survey had none to look at it (log/segment_manifest.py)
             if header.producer_id >= 0 or transactions:
                 yield transactions.read(header, batch)
             elif not header.is_control:

@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator, Mapping, Set
 from itertools import chain
 
 from ..log.files import File
-from .cold import Offsets, Place, append_piece, read_piece
-from .committed import Committed, read_committed
-from .records import OffsetCommitted, OffsetForgotten
+from .committed import OffsetAndMetadata, read_committed
+from .records import OffsetCommitRecord, OffsetTombstone
+from .spill import Offsets, Place, append_piece, read_piece
 
 # Names are remembered up to here (some 20 MiB), then begun anew: a broker that has had more
 # partitions than that in its life has most likely deleted them again.
@@ -62,7 +62,7 @@ class OffsetsTable:
 
     # --- changing
 
-    def put(self, record: OffsetCommitted) -> None:
+    def put(self, record: OffsetCommitRecord) -> None:
         group_id, topic, partition, value, _ = record
         try:
             offsets = self._groups[group_id]
@@ -79,7 +79,7 @@ class OffsetsTable:
         if len(offsets) != before:
             self._grow(1)
 
-    def forget(self, record: OffsetForgotten) -> None:
+    def forget(self, record: OffsetTombstone) -> None:
         """Forgetting what was never committed is no fault: compaction leaves such tombstones."""
         group_id = record.group_id
         offsets = self._of(group_id)
@@ -102,35 +102,35 @@ class OffsetsTable:
 
     # --- looking
 
-    def get(self, group_id: str, topic: str, partition: int) -> Committed | None:
+    def get(self, group_id: str, topic: str, partition: int) -> OffsetAndMetadata | None:
         offsets = self._of(group_id)
         if offsets is None:
             return None
         value = offsets.get(f"{topic}-{partition}")
         return None if value is None else read_committed(value)
 
-    def of_group(self, group_id: str) -> dict[str, dict[int, Committed]]:
+    def of_group(self, group_id: str) -> dict[str, dict[int, OffsetAndMetadata]]:
         """All that a group has committed, topic -> partition -> what; empty for a group unknown."""
-        topics: dict[str, dict[int, Committed]] = {}
+        topics: dict[str, dict[int, OffsetAndMetadata]] = {}
         for name, value in (self._of(group_id) or _NONE).items():
             topic, partition = _split(name)
             topics.setdefault(topic, {})[partition] = read_committed(value)
         return topics
 
-    def records(self, group_id: str) -> Iterator[OffsetCommitted]:
+    def records(self, group_id: str) -> Iterator[OffsetCommitRecord]:
         """The newest commit of each partition, as it was put. Don't change the table meanwhile.
         Here and below nothing comes into memory: those who look at all groups ask."""
         for name, value in self._seen(group_id).items():
-            yield OffsetCommitted(group_id, *_split(name), value)
+            yield OffsetCommitRecord(group_id, *_split(name), value)
 
-    def of_topics(self, group_id: str, topics: Set[str]) -> list[OffsetForgotten]:
+    def of_topics(self, group_id: str, topics: Set[str]) -> list[OffsetTombstone]:
         """What forgets all that a group has committed for these topics. Looks at every offset of
         the group, some 15 ms for 100,000."""
         found = []
         for name in self._seen(group_id):
             topic, partition = _split(name)
             if topic in topics:
-                found.append(OffsetForgotten(group_id, topic, partition))
+                found.append(OffsetTombstone(group_id, topic, partition))
         return found
 
     def has_had(self, topic: str) -> bool:

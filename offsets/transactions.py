@@ -11,16 +11,16 @@ from typing import NamedTuple, TypeAlias
 
 from ..log.batch import BatchHeader
 from ..log.batch import records as records_of
-from .records import OffsetCommitted, OffsetForgotten, OffsetsRecord, decode
+from .records import OffsetCommitRecord, OffsetsRecord, OffsetTombstone, decode
 
-__all__ = ["Loaded", "OffsetPending", "OffsetSettled", "Transactions"]
+__all__ = ["PendingTransactionalOffset", "ReplayedRecord", "TransactionalOffsetEnd", "Transactions"]
 
 # A control record's key: an int16 version and its type (upstream: ControlRecordType).
 _CONTROL = Struct(">hh")
 _ABORT, _COMMIT = 0, 1
 
 
-class OffsetPending(NamedTuple):
+class PendingTransactionalOffset(NamedTuple):
     """A transaction that has not ended has committed an offset of this partition."""
 
     group_id: str
@@ -28,7 +28,7 @@ class OffsetPending(NamedTuple):
     partition: int
 
 
-class OffsetSettled(NamedTuple):
+class TransactionalOffsetEnd(NamedTuple):
     """No open transaction has committed an offset of this partition any more."""
 
     group_id: str
@@ -36,7 +36,7 @@ class OffsetSettled(NamedTuple):
     partition: int
 
 
-Loaded: TypeAlias = OffsetsRecord | OffsetPending | OffsetSettled
+ReplayedRecord: TypeAlias = OffsetsRecord | PendingTransactionalOffset | TransactionalOffsetEnd
 """What a log says: its records, and what is to be known of the transactions in between."""
 
 Where: TypeAlias = tuple[str, str, int]
@@ -50,13 +50,13 @@ class Transactions:
     def __init__(self) -> None:
         # Producer id -> partition -> (offset of the record, the record; None once a newer commit
         # counts whatever comes of the transaction).
-        self._open: dict[int, dict[Where, tuple[int, OffsetCommitted | None]]] = {}
+        self._open: dict[int, dict[Where, tuple[int, OffsetCommitRecord | None]]] = {}
 
     def __bool__(self) -> bool:
         """Whether any is open."""
         return bool(self._open)
 
-    def read(self, header: BatchHeader, batch: bytes) -> list[Loaded]:
+    def read(self, header: BatchHeader, batch: bytes) -> list[ReplayedRecord]:
         """What a batch of any kind says. Raises UndecodableRecord, InvalidRecord."""
         if header.is_control:
             return [
@@ -74,15 +74,15 @@ class Transactions:
 
     def _read(
         self, producer_id: int | None, offset: int, record: OffsetsRecord
-    ) -> Iterator[Loaded]:
-        if isinstance(record, OffsetCommitted):
+    ) -> Iterator[ReplayedRecord]:
+        if isinstance(record, OffsetCommitRecord):
             where = record[:3]
             if producer_id is not None:
                 self._open.setdefault(producer_id, {})[where] = (offset, record)
-                yield OffsetPending(*where)
+                yield PendingTransactionalOffset(*where)
                 return
             self._overtake(where, offset)
-        elif isinstance(record, OffsetForgotten):
+        elif isinstance(record, OffsetTombstone):
             # Whoever wrote it: with the committed offset all that is pending goes.
             for producer, pending in list(self._open.items()):
                 pending.pop(record, None)
@@ -90,7 +90,7 @@ class Transactions:
                     del self._open[producer]
         yield record
 
-    def _end(self, producer_id: int, key: bytes) -> Iterator[Loaded]:
+    def _end(self, producer_id: int, key: bytes) -> Iterator[ReplayedRecord]:
         if len(key) < _CONTROL.size:
             return
         _, kind = _CONTROL.unpack_from(key)
@@ -101,7 +101,7 @@ class Transactions:
                 self._overtake(where, offset)
                 yield record
             if not any(where in pending for pending in self._open.values()):
-                yield OffsetSettled(*where)
+                yield TransactionalOffsetEnd(*where)
 
     def _overtake(self, where: Where, offset: int) -> None:
         """Older commits of the partition do not count any more, but are still to be settled."""

@@ -22,7 +22,7 @@ Read kafka.py first: what a test holds in its hand. It is made of
     faults         what a test does to requests on their way, and that it must happen
     filters        which requests a fault is for
     deeds          how that is done;  refusals: the answer of a broker that refuses
-    puppets/       scripted members, so that one real consumer is enough
+    fake_members/  scripted members, so that one real consumer is enough
     steering       between the socket and the handlers: sees each request, may keep it
     waiting        barriers: until something is so, or a failure that says what was
     story          why a group is where it is, in words
@@ -49,10 +49,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .aio import AsyncKafka
     from .container import KafkaContainer
+    from .fake_members.arriving import PuppetRefused
     from .faults import UnusedFault
     from .findings import DoctorWarning, Unhealthy
     from .kafka import Kafka
-    from .fake_members.arriving import PuppetRefused
     from .waiting import BarrierTimeout
     from .where import kafka_for_test
 
@@ -74,7 +74,7 @@ _WHERE = {
     "DoctorWarning": "findings",
     "Kafka": "kafka",
     "KafkaContainer": "container",
-    "PuppetRefused": "puppets.arriving",
+    "PuppetRefused": "fake_members.arriving",
     "Unhealthy": "findings",
     "UnusedFault": "faults",
     "kafka_for_test": "where",

@@ -16,11 +16,11 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
 
 from .choreography import Hold
 from .clock import ClockControl
+from .fake_members.puppet import Puppet
 from .faults import Fault, Faults
 from .group import Group
 from .kafka import Kafka
 from .loop_thread import Waiter
-from .fake_members.puppet import Puppet
 
 S = TypeVar("S")
 P = ParamSpec("P")

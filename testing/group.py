@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Self, TypeVar
 
+from ..broker.node import Node
 from ..coordinator.coordinator import Coordinator
 from ..coordinator.group import Group as Known
 from ..coordinator.states import STABLE
-from ..broker.node import Node
 from ..topics.names import OFFSETS_TOPIC
 from .asked import Asked, TopicPartition, nearest
 from .choreography import Hold, Loading, evict, expire, rebalance

@@ -11,10 +11,10 @@ from typing import Any, Self, TypeVar
 
 from ..broker.broker import Broker
 from ..broker.config.broker_config import BrokerConfig
+from ..broker.timers import Timers
 from ..coordinator.deadline_keys import EXPIRING
 from ..coordinator.voice import Event
-from ..broker.timers import Timers
-from ..log.rounds import Durability
+from ..log.group_commit import Durability
 from ..protocol.addresses import address
 from ..protocol.profiles import NEWEST
 from .asked import Asked, api_named
@@ -22,6 +22,8 @@ from .choreography import FastEviction
 from .clock import ClockControl, VirtualClock
 from .disk import Disk
 from .doctor import Doctor
+from .fake_members.all import Puppets
+from .fake_members.puppeteer import Puppeteer
 from .faults import Fault, Faults
 from .faulty_files import FaultyFiles
 from .group import Group
@@ -29,8 +31,6 @@ from .history import History, matches
 from .life import HOST, Life
 from .loop_thread import PATIENCE_SECONDS, LoopThread
 from .presets import Config, Preset, check_durability, new_config, texts_of, with_preset
-from .fake_members.all import Puppets
-from .fake_members.puppeteer import Puppeteer
 from .steering import Steering
 from .topic import Topic
 from .waiting import LOOK_SECONDS, TIMEOUT_SECONDS, BarrierTimeout, Changes, is_met, may_wait

@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import Final, Literal, get_args
 
 from ..broker.config.broker_config import BrokerConfig, ConfigError
-from ..log.rounds import Durability
+from ..log.group_commit import Durability
 
 Preset = Literal["instant", "kafka"]
 Config = Mapping[str, str | float | bool]

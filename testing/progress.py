@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
-from ..coordinator.coordinator import Coordinator
 from ..broker.node import Node
+from ..coordinator.coordinator import Coordinator
 from ..log.log import Log
 from .asked import TopicPartition
 from .topic import Topic

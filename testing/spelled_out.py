@@ -5,15 +5,15 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
-from ..broker.call import Call
 from ..broker.handlers.fetched import by_id, forgotten_in, named_in
 from ..broker.node import Node
+from ..broker.request import RequestContext
 from ..protocol.messages import request_module
 
 FETCH = 1
 
 
-def spelled_out(call: Call, node: Node) -> Any:
+def spelled_out(call: RequestContext, node: Node) -> Any:
     """kio's request as it came, or as a full one would have said it."""
     request = call.request
     session = node.fetch_sessions.get(getattr(request, "session_id", 0))

@@ -9,9 +9,9 @@ from itertools import count
 from typing import Any, Self, cast
 from uuid import UUID
 
-from ..broker.call import Call
 from ..broker.connection import Connection
 from ..broker.node import Node
+from ..broker.request import RequestContext
 from ..broker.routes import Route, Routes
 from ..topics.registry import Topics
 from .asked import Asked
@@ -22,12 +22,12 @@ _log = logging.getLogger("kohort.testing")
 
 class Passage:
     """A request on its way in, and its answer on its way out. The call takes it for its connection
-    (broker/call.py's Origin)."""
+    (broker/request.py's Origin)."""
 
     def __init__(
         self,
         asked: Asked,
-        call: Call,
+        call: RequestContext,
         route: Route,
         node: Node,
         steering: "Steering",
@@ -110,7 +110,7 @@ class Passage:
     def is_gone(self) -> bool:
         return self.connection.is_gone
 
-    def answered(self, call: Call) -> None:
+    def answered(self, call: RequestContext) -> None:
         if self._is_over():
             return  # Nothing comes from the dead.
         frame = self.asked.answer = call.frame
@@ -126,7 +126,7 @@ class Passage:
         if self.asked.answer is frame:
             self._steering.told(self.asked)
 
-    def hold(self, call: Call) -> None:
+    def hold(self, call: RequestContext) -> None:
         self.connection.hold(call)
 
     def end(self, reason: str) -> None:
@@ -162,7 +162,12 @@ class Steering:
         return _SteeredRoutes(self, is_over, self._names)
 
     def arrived(
-        self, call: Call, node: Node, route: Route, is_over: Callable[[], bool], names: "_Names"
+        self,
+        call: RequestContext,
+        node: Node,
+        route: Route,
+        is_over: Callable[[], bool],
+        names: "_Names",
     ) -> None:
         self._count += 1
         asked = Asked(
@@ -182,7 +187,7 @@ class Steering:
         self.told(asked)
         passage.go_on()
 
-    def _number_of(self, call: Call) -> int:
+    def _number_of(self, call: RequestContext) -> int:
         connection = cast("Connection", call.origin)
         number = self._connections.get(connection)
         if number is None:
@@ -204,7 +209,7 @@ class _SteeredRoutes(Routes):
     def __missing__(self, asked: tuple[int, int]) -> Route:
         route = super().__missing__(asked)
 
-        def handle(call: Call, node: Any) -> None:
+        def handle(call: RequestContext, node: Any) -> None:
             self._steering.arrived(call, node, route, self._is_over, self._names)
 
         steered = route._replace(handle=handle)

@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Self, TypeVar
 
-from kohort.broker.assembly import Hear
 from kohort.broker.broker import Broker
+from kohort.broker.build import Hear
 from kohort.broker.clock import Clock
-from kohort.broker.config.broker_config.broker_config import BrokerConfig
-from kohort.log.rounds import Durability
+from kohort.broker.config.broker_config import BrokerConfig
+from kohort.log.group_commit import Durability
 
 T = TypeVar("T")
 PATIENCE_SECONDS = 30

@@ -8,12 +8,12 @@ from batches import NOW_MS
 from kohort.log.batch import NewRecord, build, records
 from kohort.log.cleaner import Cleaned, clean
 from kohort.log.errors import CleaningStopped
-from kohort.log.filtering import Terms
+from kohort.log.filtering import CleanerConfig
 from kohort.log.log import Log
-from kohort.log.work import Work, in_place
+from kohort.log.tasks import CooperativeTask, in_place
 
 DAY_MS = 24 * 3600 * 1000
-TERMS = Terms(
+TERMS = CleanerConfig(
     now_ms=NOW_MS,
     delete_retention_ms=DAY_MS,
     segment_bytes=1024 * 1024,
@@ -43,7 +43,7 @@ def put(log: Log, pairs: Iterable[Pair], at_ms: int = NOW_MS, **options: int) ->
 
 
 def compact(
-    log: Log, first_dirty: int = 0, terms: Terms = TERMS, *, end_offset: int | None = None
+    log: Log, first_dirty: int = 0, terms: CleanerConfig = TERMS, *, end_offset: int | None = None
 ) -> Cleaned:
     """All closed segments, from a clean part that ends at `first_dirty`."""
     first_uncleanable = log.segments[-1].base_offset if end_offset is None else end_offset
@@ -73,11 +73,11 @@ def newest(log: Log) -> dict[str | None, tuple[int, str | None]]:
 class Compaction:
     """Runs over one log, a few steps at a time, one after the other, as the broker has them."""
 
-    def __init__(self, terms: Terms, *, hides_undurable: bool) -> None:
+    def __init__(self, terms: CleanerConfig, *, hides_undurable: bool) -> None:
         self._terms = terms
         self._hides_undurable = hides_undurable
         self._cleaned_offset = 0
-        self._work: Work[Cleaned] | None = None
+        self._work: CooperativeTask[Cleaned] | None = None
 
     def go_on(self, log: Log, steps: int, now_ms: int) -> None:
         """To the end of the run at most. A disk that fails ends it."""
@@ -96,7 +96,7 @@ class Compaction:
         """Its process is dead."""
         self._work = None
 
-    def _new(self, log: Log, now_ms: int) -> Work[Cleaned] | None:
+    def _new(self, log: Log, now_ms: int) -> CooperativeTask[Cleaned] | None:
         if log.failed is not None or log.is_walked or len(log.segments) < 2:
             return None
         durable = log.synced_offset if self._hides_undurable else log.end_offset
@@ -108,7 +108,7 @@ class Compaction:
             return None
         return clean(log, first_dirty, end_offset, self._terms._replace(now_ms=now_ms))
 
-    def _one_step(self, work: Work[Cleaned]) -> None:
+    def _one_step(self, work: CooperativeTask[Cleaned]) -> None:
         step = next(work)
         while step is not None:
             try:

@@ -8,7 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 from kohort.broker.cluster import Cluster
-from kohort.broker.config.broker_config.broker_config import BrokerConfig
+from kohort.broker.config.broker_config import BrokerConfig
 from kohort.testing.faulty_files import FaultyFiles
 from kohort.topics.configs import Configs
 from kohort.topics.nodes import Nodes

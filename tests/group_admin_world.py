@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from kohort.broker.forgetting import DeletedTopics
+from kohort.broker.offset_cleanup import DeletedTopics
+from kohort.broker.runtime import GroupRuntime
 from kohort.coordinator.config import GroupConfig
 from kohort.coordinator.coordinator import Coordinator
-from kohort.broker.runtime import GroupRuntime
 from kohort.offsets.store import OffsetsStore
 from topic_world import World as TopicWorld
 from topic_world import milliseconds

@@ -23,7 +23,7 @@ from kohort.coordinator.group import Group
 from kohort.coordinator.states import State
 from kohort.coordinator.storing import restored
 from kohort.coordinator.voice import Event, EventType, Voice
-from kohort.offsets.records import GroupStored, OffsetsRecord
+from kohort.offsets.records import GroupMetadataRecord, OffsetsRecord
 from kohort.protocol.errors import ErrorCode
 from offset_commits import offset_commit
 
@@ -298,7 +298,7 @@ def check_group(group: Group) -> None:
         assert all(m.sync_ticket is None for m in members)
     if group.state is State.STABLE:
         assert group.stored is not None
-        again = restored(GroupStored(group.group_id, group.stored))
+        again = restored(GroupMetadataRecord(group.group_id, group.stored))
         assert (again.generation, again.leader) == (group.generation, group.leader)
         assert again.protocol_name == group.protocol_name
         assert {m.member_id: m.assignment for m in again.members.values()} == {

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from jvm import archive, archiving, java
-from kohort.broker.meta import new_cluster_id
+from kohort.broker.meta_properties import new_cluster_id
 
 MEMORY = "-Xmx512m"
 STARTED_WITHIN_SECONDS = 120  # about six on an idle machine

@@ -5,13 +5,15 @@ from pathlib import Path
 from kohort.log.batch import NewRecord, build, read_header
 from kohort.log.files import DiskFiles
 from kohort.log.log import Log, LogConfig
-from kohort.offsets.records import OffsetCommitted, OffsetsRecord, committed_value, encode
+from kohort.offsets.records import OffsetCommitRecord, OffsetsRecord, committed_value, encode
 
 NOW_MS = 1_700_000_000_000
 
 
 def commit(offset: int, group: str = "orders") -> OffsetsRecord:
-    return OffsetCommitted(group, "clicks", 3, committed_value(offset, 7, "note", NOW_MS + offset))
+    return OffsetCommitRecord(
+        group, "clicks", 3, committed_value(offset, 7, "note", NOW_MS + offset)
+    )
 
 
 def batch_of(base_offset: int, *records: OffsetsRecord) -> bytes:

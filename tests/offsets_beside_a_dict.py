@@ -16,12 +16,12 @@ from committed_dict import PARTITIONS, Asked, Committed, State, matching
 from compacting import TERMS, Compaction
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 from kohort.broker import loading, snapshots
+from kohort.broker.led import RETRY_FAILED_MS
 from kohort.coordinator.commands import DeleteGroup, OffsetFetch
 from kohort.coordinator.config import GroupConfig
-from kohort.broker.led import RETRY_FAILED_MS
-from kohort.log import rounds
+from kohort.log import group_commit
 from kohort.log.config import LogConfig
-from kohort.log.rounds import Durability
+from kohort.log.group_commit import Durability
 from kohort.offsets import snapshot
 from kohort.protocol.errors import ErrorCode
 from kohort.testing.faulty_files import Crashed, FaultyFiles
@@ -40,7 +40,7 @@ SMALL = {
     (snapshot, "SLICE_OFFSETS"): 1,
     (loading, "AT_ONCE_RECORDS"): 10,
     (loading, "SLICE_RECORDS"): 3,
-    (rounds, "BATCH_BYTES_MAX"): 300,
+    (group_commit, "BATCH_BYTES_MAX"): 300,
 }
 
 groups = st.sampled_from(GROUPS)

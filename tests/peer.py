@@ -6,8 +6,8 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from kohort.broker.call import Call
 from kohort.broker.connection import Connection, Outbox
+from kohort.broker.request import RequestContext
 from kohort.broker.routes import Route
 from kohort.protocol.apis import BY_KEY
 
@@ -58,8 +58,8 @@ BAD = struct.pack(">i", 1) + b"x"
 class Peer:
     """A connection whose handler notes calls; tests answer them when they like."""
 
-    def __init__(self, handle: Callable[[Call, Any], None] | None = None) -> None:
-        self.calls: list[Call] = []
+    def __init__(self, handle: Callable[[RequestContext, Any], None] | None = None) -> None:
+        self.calls: list[RequestContext] = []
         route = Route(
             BY_KEY[12],
             0,

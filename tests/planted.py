@@ -50,10 +50,10 @@ LAYERS = {
     "upkeep": [
         "tests/broker/test_cache.py",
         "tests/broker/test_expiring.py",
-        "tests/broker/test_forgetting.py",
+        "tests/broker/test_offset_cleanup.py",
         "tests/broker/test_forgotten_names.py",
         "tests/broker/test_snapshots.py",
-        "tests/broker/test_upkeep.py",
+        "tests/broker/test_maintenance.py",
     ],
     "nodes": ["tests/broker/test_cluster.py"],
     "simulation": ["tests/simulation/test_seeds.py"],

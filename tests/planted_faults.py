@@ -69,8 +69,8 @@ FAULTS = (
     Fault(
         "tombstone of a group ignored",
         "coordinator/coordinator.py",
-        "        elif isinstance(record, GroupForgotten):\n            self._forget(",
-        "        elif isinstance(record, GroupForgotten):\n            self._shard.groups.get(",
+        "        elif isinstance(record, GroupTombstone):\n            self._forget(",
+        "        elif isinstance(record, GroupTombstone):\n            self._shard.groups.get(",
     ),
     Fault(
         "static member dropped at rebalance timeout",
@@ -172,7 +172,7 @@ FAULTS = (
     Fault(
         "an expired group leaves no tombstone",
         "coordinator/expiring.py",
-        "            records += [GroupForgotten(group_id)] if foreign is None"
+        "            records += [GroupTombstone(group_id)] if foreign is None"
         " else foreign.tombstones()\n",
         "            shard.groups.pop(group_id, None)\n",
     ),
@@ -196,13 +196,13 @@ FAULTS = (
     ),
     Fault(
         "Kafka: leader epochs begin anew",
-        "topics/takeover.py",
+        "topics/kafka_import.py",
         "records.append(LeaderElected(name, id_, index, NO_LEADER, epoch))",
         "records.append(LeaderElected(name, id_, index, NO_LEADER, 0))",
     ),
     Fault(
         "Kafka: it trusts its own files after us",
-        "topics/takeover.py",
+        "topics/kafka_import.py",
         "if files.exists(folder / name)]\n    is_new",
         "if not files.exists(folder)]\n    is_new",
     ),

@@ -17,7 +17,7 @@ class Fault(NamedTuple):
 STORAGE_FAULTS = (
     Fault(
         "reply before the records are durable",
-        "log/rounds.py",
+        "log/group_commit.py",
         'if durability == "fsync" or',
         "if",
     ),
@@ -29,7 +29,7 @@ STORAGE_FAULTS = (
     ),
     Fault(
         "written ahead of what is not durable",
-        "log/rounds.py",
+        "log/group_commit.py",
         "log.synced_offset == gathered.base_offset",
         "log.synced_offset <= gathered.base_offset",
     ),

@@ -5,17 +5,17 @@ from pathlib import Path
 from typing import Any
 
 from kohort.broker.cache import Cache
-from kohort.broker.forgetting import DeletedTopics
+from kohort.broker.offset_cleanup import DeletedTopics
+from kohort.broker.runtime import GroupRuntime
 from kohort.coordinator.commands import OffsetFetch
 from kohort.coordinator.config import GroupConfig
 from kohort.coordinator.coordinator import Coordinator
-from kohort.broker.runtime import GroupRuntime
+from kohort.log.group_commit import Durability, GroupCommit
 from kohort.log.log import Log, LogConfig
-from kohort.log.rounds import Durability, Rounds
-from kohort.offsets.cold import new_spill
+from kohort.offsets.spill import new_spill
 from kohort.offsets.store import OffsetsStore
 from kohort.testing.faulty_files import FaultyFiles
-from kohort.topics.waiters import Waiters
+from kohort.topics.delayed_fetch import DelayedFetches
 from offset_commits import offset_commit
 from syncing import sync_each
 
@@ -106,10 +106,10 @@ class World:
         self.timers = HandTimers(self.clock)
         self.partition = OnePartition(self.files, log_config)
         self.cache = Cache(cache_offsets)
-        self.rounds = Rounds(
+        self.rounds = GroupCommit(
             durability=durability, call_soon=self.due.append, sync_all=self.sync_all
         )
-        self.waiters = Waiters()
+        self.waiters = DelayedFetches()
         self.deleted_topics = DeletedTopics()
         self.runtime = GroupRuntime(
             store=OffsetsStore(

@@ -11,22 +11,22 @@ from typing import Any
 from uuid import UUID
 
 from kio.serial import entity_reader
-from kohort.broker.call import Call
 from kohort.broker.cluster import Cluster
-from kohort.broker.config.broker_config.broker_config import BrokerConfig
+from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.fetch_sessions import FetchSessionCache
+from kohort.broker.request import RequestContext
 from kohort.broker.routes import Routes
 from kohort.log.batch import NewRecord, build
+from kohort.log.group_commit import Durability, GroupCommit
 from kohort.log.log import Log
-from kohort.log.rounds import Durability, Rounds
 from kohort.protocol.apis import APIS, Api
 from kohort.protocol.messages import request_module, response_module
 from kohort.testing.faulty_files import FaultyFiles
 from kohort.topics.configs import Configs
 from kohort.topics.nodes import Nodes
-from kohort.topics.readable import Readable
 from kohort.topics.registry import Topics
 from kohort.topics.topic import Topic
+from kohort.topics.view import TopicsView
 from runtime_world import HandTimer
 from syncing import sync_each
 
@@ -54,13 +54,13 @@ class Asked:
         self.is_gone = False
         self.is_held = False
         self.ended_because = ""
-        self.call: Call | None = None
+        self.call: RequestContext | None = None
         self._api, self._version = api, version
 
-    def answered(self, call: Call) -> None:
+    def answered(self, call: RequestContext) -> None:
         self.call = call
 
-    def hold(self, call: Call) -> None:
+    def hold(self, call: RequestContext) -> None:
         self.is_held = True
 
     def end(self, reason: str) -> None:
@@ -99,7 +99,7 @@ class World:
         self._turns: list[Callable[[], None]] = []
         self._ids = 0
         self._routes = Routes()
-        self.rounds = Rounds(
+        self.rounds = GroupCommit(
             durability=durability, call_soon=self._turns.append, sync_all=self._sync
         )
         self.configs = Configs(self.config, self.config.node_id)
@@ -126,7 +126,7 @@ class World:
             waits=SimpleNamespace(call_at=self._call_at, now_ms=lambda: self.now_ms),
             rounds=self.rounds,
             topics=self.topics,
-            readable=Readable(self.topics),
+            readable=TopicsView(self.topics),
             fetch_sessions=FetchSessionCache(8, Random(0).randrange),
         )
         cluster.up = [self.node]
@@ -169,7 +169,7 @@ class World:
         asked = Asked(api, version)
         route = self._routes[api.key, version]
         asked.call = None
-        call = Call(asked, route, (7,), "tester", request)
+        call = RequestContext(asked, route, (7,), "tester", request)
         route.handle(call, self.node)
         self.last_call = call
         return asked

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from compacting import content
-from kohort.broker.upkeep import SLICE_SECONDS, Upkeep
+from kohort.broker.maintenance import SLICE_SECONDS, Maintenance
 from kohort.log.log import Log
 from kohort.topics.topic import Topic
 from runtime_world import HandTimer
@@ -27,7 +27,7 @@ class UpkeepWorld(World):
         self.slices = 0
         self.seconds = itertools.count()
         self.node.timers.in_turn = self._in_turn
-        self.upkeep = Upkeep(
+        self.upkeep = Maintenance(
             self.node, self._outside, lambda: next(self.seconds) * SLICE_SECONDS / 2
         )
 

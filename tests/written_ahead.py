@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from batches import values
+from kohort.log.group_commit import Durability, GroupCommit
 from kohort.log.log import Log, LogConfig
-from kohort.log.rounds import Durability, Rounds
 from kohort.log.write_ahead import PREFIX, Durable, WriteAhead
 from kohort.testing.faulty_files import FaultyFiles
 
@@ -60,7 +60,7 @@ class Broker:
         self.pool: list[Pooled] = []
         self.ahead = WriteAhead(DATA, files, bytes_max)
         self.seconds = 0.0
-        self.rounds = Rounds(
+        self.rounds = GroupCommit(
             durability=durability,
             call_soon=self.due.append,
             sync_all=lambda what, done: self.pool.append(Pooled(what, done)),

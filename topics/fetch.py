@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from ..log.batch import split
 from ..log.epochs import UNKNOWN
 from ..log.errors import LogError, OffsetOutOfRange
-from ..log.writers import AbortedTransaction
+from ..log.producer_state import AbortedTransaction
 from ..protocol.errors import ErrorCode
 from .partition import Partition
 

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from ..log.batch import BatchBuilder
 from ..log.files import Files
+from ..log.group_commit import Durability
 from ..log.log import Log, LogConfig
-from ..log.rounds import Durability
 from ..log.swapping import prepare_swap
 from .records import (
     BrokerConfigsStored,

@@ -6,14 +6,14 @@ from pathlib import Path
 from ..log.epochs import end_of, epoch_at
 from ..log.files import Files
 from ..log.log import Log, LogConfig
+from ..log.producer_state import AbortedTransaction
 from ..log.segment import bytes_in
 from ..log.write_ahead import WriteAhead
-from ..log.writers import AbortedTransaction
-from .aborted import aborted_in
 from .configs import TopicSettings
+from .delayed_fetch import DelayedFetches
 from .producers import Producers
 from .start_offsets import StartOffsets
-from .waiters import Waiters
+from .transaction_index import aborted_in
 
 __all__ = ["Partition"]
 
@@ -64,7 +64,7 @@ class Partition:
         """The node that leads it; NO_LEADER while none of the nodes is up."""
         self.leader_epoch = 0
         """How often another node has become its leader."""
-        self.waiters = Waiters()
+        self.waiters = DelayedFetches()
         self.unflushed_records = 0
         self.sync_is_due = False
         """Whether a timer will sync what flush.ms allows to wait."""

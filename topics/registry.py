@@ -14,9 +14,10 @@ from typing import Final
 
 from ..log.errors import LogError
 from ..log.files import Files
-from ..log.rounds import Rounds, Settled
+from ..log.group_commit import GroupCommit, OnDurable
 from .configs import Configs
 from .journal import compacted, mended, newest, opened
+from .kafka_import import take_over
 from .names import OFFSETS_TOPIC, REGISTRY_TOPIC, collision_key
 from .nodes import NO_LEADER, Nodes
 from .offsets_topic import offsets_topic
@@ -35,7 +36,6 @@ from .records import (
 )
 from .removal import Removal
 from .start_offsets import StartOffsets
-from .takeover import take_over
 from .topic import Topic
 
 __all__ = ["Topics"]
@@ -58,7 +58,7 @@ class Topics:
         *,
         folder: Path,
         files: Files,
-        rounds: Rounds,
+        rounds: GroupCommit,
         configs: Configs,
         nodes: Nodes,
         new_id: Callable[[], uuid.UUID],
@@ -125,7 +125,7 @@ class Topics:
         """The other topic whose name differs from `name` in '.' and '_' alone."""
         return self._by_collision_key.get(collision_key(name))
 
-    def settled(self, callback: Settled) -> None:
+    def settled(self, callback: OnDurable) -> None:
         """Tell when everything decided so far is durable; at once if it is, or cannot be."""
         if (error := self._journal.failed) is not None:
             callback(error)
@@ -176,7 +176,7 @@ class Topics:
         """`resource`: a node id, or "" for every broker."""
         self._change(BrokerConfigsStored(resource, configs))
 
-    def delete(self, topic: Topic, gone: Settled = lambda _error: None) -> None:
+    def delete(self, topic: Topic, gone: OnDurable = lambda _error: None) -> None:
         """`gone` is told when nothing is left of the topic, or why it is still there."""
         self._leaving[topic.name] = topic
         self._change(TopicDeleted(topic.name))
@@ -290,7 +290,7 @@ class Topics:
         for partition in topic.partitions:
             partition.waiters.wake_all()
 
-    def _deleted(self, topic: Topic, gone: Settled, error: OSError | None) -> None:
+    def _deleted(self, topic: Topic, gone: OnDurable, error: OSError | None) -> None:
         def over() -> None:
             del self._removing[topic.name]
             self.let_go((topic.name,))

@@ -9,8 +9,8 @@ from typing import Final
 
 from ..log.deletion import aside
 from ..log.files import Files
+from ..log.group_commit import GroupCommit
 from ..log.log import Log, LogConfig
-from ..log.rounds import Rounds
 from .names import REGISTRY_TOPIC
 from .partition import Partition
 from .start_offsets import StartOffsets
@@ -31,7 +31,7 @@ class Removal:
         self,
         folder: Path,
         files: Files,
-        rounds: Rounds,
+        rounds: GroupCommit,
         start_offsets: StartOffsets,
         deleted: Set[str],
         in_turn: Callable[[Callable[[], None]], object],

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Literal, Self, cast
 
 from ...topics.config_def import InvalidConfigValue
-from .keys import BROKER_KEYS
-from .sources import ConfigError, Given, from_environment, from_file, from_overrides
 from .ignored_keys import WITHOUT_EFFECT_PREFIXES
+from .keys import BROKER_KEYS
 from .listeners import Listener, advertised_listener, client_listener
 from .settings import Setting, Settings
+from .sources import ConfigError, Given, from_environment, from_file, from_overrides
 
 __all__ = ["BrokerConfig", "ConfigError", "Durability"]
 

@@ -8,8 +8,8 @@ import re
 import socket
 from typing import Final, NamedTuple
 
-from .sources import ConfigError
 from .settings import Settings
+from .sources import ConfigError
 
 __all__ = ["Listener", "advertised_listener", "client_listener", "reachable"]
 

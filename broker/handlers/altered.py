@@ -9,8 +9,8 @@ from typing import NamedTuple
 from ...protocol.errors import ErrorCode
 from ...topics.alter import check_distinct
 from ...topics.errors import Refused
-from ..call import Call
 from ..node import Node
+from ..request import RequestContext
 from .reply import NO_THROTTLE
 
 
@@ -27,7 +27,7 @@ class AlterConfigsReply(NamedTuple):
 
 
 def answer(
-    call: Call, node: Node, work: Iterable[tuple[tuple[int, str], Callable[[], None]]]
+    call: RequestContext, node: Node, work: Iterable[tuple[tuple[int, str], Callable[[], None]]]
 ) -> None:
     """Change each (type, name) resource by its function, which raises Refused, and answer."""
     work = list(work)
@@ -44,7 +44,7 @@ def answer(
     node.topics.settled(partial(_settled, call, replies))
 
 
-def _settled(call: Call, replies: list[ResourceReply], error: OSError | None) -> None:
+def _settled(call: RequestContext, replies: list[ResourceReply], error: OSError | None) -> None:
     if error is not None:
         replies = [
             ResourceReply(*each[:2], ErrorCode.kafka_storage_error, str(error))

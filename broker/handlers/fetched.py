@@ -8,7 +8,6 @@ from ...protocol.errors import ErrorCode
 from ...topics.fetch import NO_EPOCH, Found, Wanted, check_leader
 from ...topics.partition import Partition
 from ...topics.topic import Topic
-from ..call import Call
 from ..fetch_sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -19,18 +18,19 @@ from ..fetch_sessions import (
     Place,
 )
 from ..node import Node
+from ..request import RequestContext
 
 CONSUMER = -1
 NONE = ErrorCode.none
 UNKNOWN_PARTITION = ErrorCode.unknown_topic_or_partition
 
 
-def by_id(call: Call) -> bool:
+def by_id(call: RequestContext) -> bool:
     """Since v13 topics have no names (KIP-516)."""
     return call.version >= 13
 
 
-def named_in(call: Call) -> Named:
+def named_in(call: RequestContext) -> Named:
     """What the request names, each once: of what it says twice the last counts."""
     has_ids = by_id(call)
     named = {}
@@ -41,7 +41,7 @@ def named_in(call: Call) -> Named:
     return named
 
 
-def forgotten_in(call: Call) -> list[Place]:
+def forgotten_in(call: RequestContext) -> list[Place]:
     """What its session shall be without."""
     has_ids = by_id(call)
     forgotten = []
@@ -51,7 +51,7 @@ def forgotten_in(call: Call) -> list[Place]:
     return forgotten
 
 
-def session_of(call: Call, node: Node, named: Named) -> FetchSession | None:
+def session_of(call: RequestContext, node: Node, named: Named) -> FetchSession | None:
     """That of an incremental request, with what this one changes; a full one ends it. Raises
     Refused."""
     if call.version < 7:
@@ -71,7 +71,7 @@ def session_of(call: Call, node: Node, named: Named) -> FetchSession | None:
 
 
 def new_session(
-    call: Call, node: Node, partitions: list[CachedPartition], told: list[Found]
+    call: RequestContext, node: Node, partitions: list[CachedPartition], told: list[Found]
 ) -> int:
     """The id of a session for a full request that asks for one."""
     if call.version < 7 or call.request.session_epoch != INITIAL_EPOCH:
@@ -85,7 +85,9 @@ def new_session(
     )
 
 
-def wanted_now(call: Call, node: Node, partitions: Iterable[CachedPartition]) -> list[Wanted]:
+def wanted_now(
+    call: RequestContext, node: Node, partitions: Iterable[CachedPartition]
+) -> list[Wanted]:
     """Each of `partitions`, looked up."""
     look_up = node.readable.by_id if by_id(call) else node.readable.get
     replica_id = _replica_id(call)
@@ -120,7 +122,7 @@ def wanted_now(call: Call, node: Node, partitions: Iterable[CachedPartition]) ->
 
 
 def _of_no_topic(
-    call: Call, node: Node, one: CachedPartition
+    call: RequestContext, node: Node, one: CachedPartition
 ) -> tuple[Partition | None, ErrorCode]:
     """Where a topic id has been known before, its name tells what became of it (upstream:
     FetchSession.maybeResolveUnknownName, ReplicaManager.readFromLog)."""
@@ -134,7 +136,7 @@ def _of_no_topic(
     return successor, ErrorCode.inconsistent_topic_id
 
 
-def _replica_id(call: Call) -> int:
+def _replica_id(call: RequestContext) -> int:
     """Who asks: a consumer (-1, or anything below), or a broker that follows this one."""
     request = call.request
     asker = request if call.version < 15 else request.replica_state

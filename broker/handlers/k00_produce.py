@@ -18,8 +18,8 @@ from ...topics.errors import RecordError, Refused
 from ...topics.partition import Partition
 from ...topics.produce import Appended, Terms, append
 from ...topics.topic import Topic
-from ..call import Call
 from ..node import Node
+from ..request import RequestContext
 from .k03_metadata import BrokerReply
 from .leaders import CurrentLeader, endpoints, leader_of
 from .reply import NO_THROTTLE
@@ -67,7 +67,7 @@ class _Work:
 
     __slots__ = ("appended", "leaders", "node", "terms", "to_sync")
 
-    def __init__(self, call: Call, node: Node) -> None:
+    def __init__(self, call: RequestContext, node: Node) -> None:
         self.node = node
         self.terms = Terms(
             now_ms=node.clock.now_ms(),
@@ -80,7 +80,7 @@ class _Work:
         self.leaders: list[CurrentLeader] = []
 
 
-def handle(call: Call, node: Node) -> None:
+def handle(call: RequestContext, node: Node) -> None:
     request = call.request
     work = _Work(call, node)
     replies = []
@@ -101,7 +101,7 @@ def handle(call: Call, node: Node) -> None:
     _answer(call, node, work, ProduceReply(replies, endpoints(node, work.leaders)))
 
 
-def _once(call: Call) -> dict[Any, Iterable[Any]]:
+def _once(call: RequestContext) -> dict[Any, Iterable[Any]]:
     """Each partition of the request once, by its topic's name or id. Of one that comes twice the
     last counts, as in Kafka: what came before it is neither appended nor answered. (Only where
     one of the two is malformed Kafka takes the other and answers with the error all the same.)
@@ -180,10 +180,10 @@ def _sync_in_time(node: Node, partition: Partition) -> None:
     partition.sync_is_due = False
     if partition.opened_log is not None and partition.unflushed_records:
         partition.unflushed_records = 0
-        node.rounds.sync(partition.opened_log, lambda _error: None)  # Rounds logs the error
+        node.rounds.sync(partition.opened_log, lambda _error: None)  # GroupCommit logs the error
 
 
-def _answer(call: Call, node: Node, work: _Work, reply: ProduceReply) -> None:
+def _answer(call: RequestContext, node: Node, work: _Work, reply: ProduceReply) -> None:
     if call.request.acks == NO_ACKS:
         if refused := _refusals(reply):
             call.no_reply_but_the_end(f"Produce with acks 0 was refused ({refused})")

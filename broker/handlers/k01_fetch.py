@@ -10,15 +10,15 @@ from datetime import timedelta
 from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
-from ...log.writers import AbortedTransaction
+from ...log.producer_state import AbortedTransaction
 from ...protocol.errors import ErrorCode
 from ...protocol.messages import response_pieces
+from ...topics.delayed_fetch import LongPoll
 from ...topics.errors import Refused
 from ...topics.fetch import NO_EPOCH, Diverging, Found, Wanted, available, read_all
-from ...topics.waiters import LongPoll
-from ..call import Call
 from ..fetch_sessions import NO_SESSION, CachedPartition
 from ..node import Node
+from ..request import RequestContext
 from ..timers import Timer
 from .fetched import by_id, named_in, new_session, session_of, wanted_now
 from .k03_metadata import BrokerReply
@@ -77,7 +77,7 @@ class FetchReply(NamedTuple):
     throttle_time: timedelta = NO_THROTTLE
 
 
-def handle(call: Call, node: Node) -> None:
+def handle(call: RequestContext, node: Node) -> None:
     try:
         fetch = _Fetch(call, node)
     except Refused as refused:
@@ -86,7 +86,7 @@ def handle(call: Call, node: Node) -> None:
     fetch.begin()
 
 
-def _stumbled(call: Call) -> FetchReply:
+def _stumbled(call: RequestContext) -> FetchReply:
     """The request as a whole failed: from v13 on partitions are not told one by one."""
     error = ErrorCode.unknown_server_error
     request = call.request
@@ -113,7 +113,7 @@ class _Fetch:
         "timer",
     )
 
-    def __init__(self, call: Call, node: Node) -> None:
+    def __init__(self, call: RequestContext, node: Node) -> None:
         self.call = call
         self.node = node
         request = call.request
@@ -227,7 +227,7 @@ def _is_missing(wanted: Wanted) -> int:
     return 1 if wanted.error is ErrorCode.unknown_topic_id else 2
 
 
-def _topic_replies(call: Call, results: Iterable[_Result]) -> list[TopicReply]:
+def _topic_replies(call: RequestContext, results: Iterable[_Result]) -> list[TopicReply]:
     """Partitions of one topic that follow each other are told together."""
     topics: list[TopicReply] = []
     known_as: Any = None
@@ -241,7 +241,7 @@ def _topic_replies(call: Call, results: Iterable[_Result]) -> list[TopicReply]:
     return topics
 
 
-def _partition_reply(call: Call, wanted: Wanted, found: Found) -> PartitionReply:
+def _partition_reply(call: RequestContext, wanted: Wanted, found: Found) -> PartitionReply:
     if wanted.partition is None:
         return PartitionReply(found.number, found.error)
     committed_only = call.request.isolation_level == READ_COMMITTED

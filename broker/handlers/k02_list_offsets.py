@@ -14,8 +14,8 @@ from ...protocol.errors import ErrorCode
 from ...topics.errors import Refused
 from ...topics.fetch import check_leader
 from ...topics.partition import Partition
-from ..call import Call
 from ..node import Node
+from ..request import RequestContext
 from .reply import NO_THROTTLE
 
 LATEST = -1
@@ -57,7 +57,7 @@ class ListOffsetsReply(NamedTuple):
     throttle_time: timedelta = NO_THROTTLE
 
 
-def handle(call: Call, node: Node) -> None:
+def handle(call: RequestContext, node: Node) -> None:
     request = call.request
     must_lead = request.replica_id != DEBUGGING
     times = Counter((t.name, p.partition_index) for t in request.topics for p in t.partitions)

@@ -18,8 +18,8 @@ from ...topics.names import OFFSETS_TOPIC, invalid_name
 from ...topics.nodes import NO_LEADER
 from ...topics.partition import Partition
 from ...topics.topic import Topic
-from ..call import Call
 from ..node import Node
+from ..request import RequestContext
 from .reply import NO_THROTTLE
 
 # Without an authorizer everyone may do everything: the bits of READ … ALTER_CONFIGS that make
@@ -65,7 +65,7 @@ class MetadataReply(NamedTuple):
     throttle_time: timedelta = NO_THROTTLE
 
 
-def handle(call: Call, node: Node) -> None:
+def handle(call: RequestContext, node: Node) -> None:
     request = call.request
     wanted = request.topics
     # v0 cannot say null: there an empty list asks for every topic.
@@ -87,7 +87,7 @@ def handle(call: Call, node: Node) -> None:
     node.topics.settled(partial(_settled, call, node, reply))
 
 
-def _settled(call: Call, node: Node, reply: MetadataReply, error: OSError | None) -> None:
+def _settled(call: RequestContext, node: Node, reply: MetadataReply, error: OSError | None) -> None:
     if error is not None:
         topics = [
             TopicReply(ErrorCode.leader_not_available, each.name, None, False, [], NOT_ASKED)
@@ -103,7 +103,7 @@ def _is_gone(node: Node, topic_id: UUID | None) -> bool:
     return node.readable.by_id(topic_id) is None
 
 
-def _misplaced(call: Call) -> ErrorCode | None:
+def _misplaced(call: RequestContext) -> ErrorCode | None:
     """What is wrong with a request whose topics are named by ids too early, or not at all."""
     for wanted in call.request.topics:
         # v10 and v11 have the field but not yet the meaning (KAFKA-14391).
@@ -124,18 +124,18 @@ def _refusal(wanted: Iterable[Any], error: ErrorCode) -> MetadataReply:
     return MetadataReply((), None, -1, topics, NOT_ASKED, error)
 
 
-def _all_topics(call: Call, node: Node) -> list[TopicReply]:
+def _all_topics(call: RequestContext, node: Node) -> list[TopicReply]:
     return [_found(call, node, topic) for topic in node.readable]
 
 
-def _once(call: Call) -> Iterable[Any]:
+def _once(call: RequestContext) -> Iterable[Any]:
     """Each topic of the request once, as in Kafka; beside ids names do not count."""
     topics = call.request.topics
     by_id = {each.topic_id: each for each in topics if getattr(each, "topic_id", None) is not None}
     return (by_id or {each.name: each for each in topics}).values()
 
 
-def _find(call: Call, node: Node, wanted: Any) -> TopicReply:
+def _find(call: RequestContext, node: Node, wanted: Any) -> TopicReply:
     # Where there is an id, it counts and a name beside it does not.
     topic_id = getattr(wanted, "topic_id", None)
     if topic_id is not None:
@@ -153,7 +153,7 @@ def _find(call: Call, node: Node, wanted: Any) -> TopicReply:
     return _found(call, node, topic)
 
 
-def _create(call: Call, node: Node, name: str) -> Topic:
+def _create(call: RequestContext, node: Node, name: str) -> Topic:
     """The topic, made with the broker's defaults if client and broker both allow it.
 
     Kafka answers UNKNOWN_TOPIC_OR_PARTITION first and makes the topic afterwards; answering with
@@ -177,7 +177,7 @@ def _create(call: Call, node: Node, name: str) -> Topic:
         raise Refused(ErrorCode.leader_not_available, str(error)) from error
 
 
-def _found(call: Call, node: Node, topic: Topic) -> TopicReply:
+def _found(call: RequestContext, node: Node, topic: Topic) -> TopicReply:
     return TopicReply(
         error_code=ErrorCode.none,
         name=topic.name,
@@ -201,6 +201,6 @@ def partition_reply(node: Node, partition: Partition) -> PartitionReply:
     )
 
 
-def _operations(call: Call) -> int:
+def _operations(call: RequestContext) -> int:
     asked = getattr(call.request, "include_topic_authorized_operations", False)
     return TOPIC_OPERATIONS if asked else NOT_ASKED

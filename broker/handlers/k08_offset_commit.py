@@ -10,16 +10,16 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from ...log.header import HEADER_BYTES
-from ...protocol.errors import ErrorCode
-from ...topics.names import OFFSETS_TOPIC
-from ..call import Call, Written
 from ...coordinator.commands import CommitEntry, OffsetCommit
 from ...coordinator.results import CommitDone
 from ...coordinator.turn import make
+from ...log.header import HEADER_BYTES
+from ...protocol.errors import ErrorCode
+from ...topics.names import OFFSETS_TOPIC
+from ..gather import Gather
 from ..node import Node
-from ..shapes import Again, Numbers
-from ..together import Together
+from ..request import EncodedResponse, RequestContext
+from ..request_cache import Numbers, RepeatHandler
 from .reply import NO_THROTTLE, merged, milliseconds
 
 CHANGES: Final = "committed_offset"
@@ -49,7 +49,7 @@ class CommitReply(NamedTuple):
     throttle_time: timedelta = NO_THROTTLE
 
 
-def handle(call: Call, node: Node) -> Again | None:
+def handle(call: RequestContext, node: Node) -> RepeatHandler | None:
     request = call.request
     offsets = [(each.committed_offset,) for topic in request.topics for each in topic.partitions]
     commit = Commit(request, call.version, node)
@@ -84,10 +84,10 @@ class Commit:
     def __init__(self, request: Any, version: int, node: Node) -> None:
         self._request = request
         # "All well", once it has been written. It does not depend on which topics there are.
-        self._all_well: Written | None = None
+        self._all_well: EncodedResponse | None = None
         self._sort_out(version, node)
 
-    def submit(self, call: Call, node: Node, offsets: Sequence[Numbers]) -> None:
+    def submit(self, call: RequestContext, node: Node, offsets: Sequence[Numbers]) -> None:
         """Commit what several requests ask, in their order: they are one command, so they are all
         or none of them in the log. `offsets`: those of each partition in the request's order."""
         if self._topics_version != node.topics.version:
@@ -99,7 +99,7 @@ class Commit:
         run_max = self._run_max
         firsts = range(0, count, run_max)
         respond = partial(self._respond_together, call, self._sorted, run_max)
-        decided = Together(len(firsts), respond)
+        decided = Gather(len(firsts), respond)
         for place, first in enumerate(firsts):
             part = [each[first : first + run_max] for each in offsets]
             self._commit(node, part, decided.put, place)
@@ -180,13 +180,13 @@ class Commit:
         return self._run_max
 
     def _respond_together(
-        self, call: Call, sorted_out: Sorted, run_max: int, results: Sequence[CommitDone]
+        self, call: RequestContext, sorted_out: Sorted, run_max: int, results: Sequence[CommitDone]
     ) -> None:
         """Each of the results, the last perhaps not, is for `run_max` requests."""
         answers = (_answer(sorted_out, result.errors) for result in results)
         call.reply_each(answer for answer in answers for _ in range(run_max))
 
-    def _respond(self, context: tuple[Call, Sorted], result: CommitDone) -> None:
+    def _respond(self, context: tuple[RequestContext, Sorted], result: CommitDone) -> None:
         call, sorted_out = context
         errors = result.errors
         if sorted_out.refused or any(errors):

@@ -10,13 +10,13 @@ from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from ...protocol.errors import ErrorCode
-from ..call import Call, Written
 from ...coordinator.commands import OffsetFetch
 from ...coordinator.results import Fetched
+from ...protocol.errors import ErrorCode
+from ..gather import Gather
 from ..node import Node
-from ..shapes import SHAPE_BYTES, Again, Numbers
-from ..together import Together
+from ..request import EncodedResponse, RequestContext
+from ..request_cache import SHAPE_BYTES, Numbers, RepeatHandler
 from .reply import NO_THROTTLE
 
 
@@ -48,7 +48,7 @@ class FetchReply(NamedTuple):
     throttle_time: timedelta = NO_THROTTLE
 
 
-def handle(call: Call, node: Node) -> Again | None:
+def handle(call: RequestContext, node: Node) -> RepeatHandler | None:
     if call.version >= 10:
         _fetch_by_ids(call, node)
         return None  # what its ids stand for may be another thing the next time
@@ -70,21 +70,21 @@ class Fetch:
         stable = getattr(request, "require_stable", False)
         self._commands = [_command(group, group.topics, stable) for group in groups]
         self._results: list[Fetched] | None = None
-        self._written: Written | None = None
+        self._written: EncodedResponse | None = None
 
-    def submit(self, call: Call, node: Node, _: Sequence[Numbers] = ()) -> None:
+    def submit(self, call: RequestContext, node: Node, _: Sequence[Numbers] = ()) -> None:
         commands = self._commands
         if len(commands) == 1:
             node.groups.submit(commands[0], self._respond_one, call)
             return
-        fetched = Together(len(commands), partial(self._respond, call))
+        fetched = Gather(len(commands), partial(self._respond, call))
         for place, command in enumerate(commands):
             node.groups.submit(command, fetched.put, place)
 
-    def _respond_one(self, call: Call, result: Fetched) -> None:
+    def _respond_one(self, call: RequestContext, result: Fetched) -> None:
         self._respond(call, [result])
 
-    def _respond(self, call: Call, results: list[Fetched]) -> None:
+    def _respond(self, call: RequestContext, results: list[Fetched]) -> None:
         written = self._written
         if written is None or results != self._results:
             written = call.written(self._answer(call.version, results))
@@ -138,10 +138,10 @@ def _topics(result: Fetched) -> list[TopicReply]:
 # --- v10: topics by their ids
 
 
-def _fetch_by_ids(call: Call, node: Node) -> None:
+def _fetch_by_ids(call: RequestContext, node: Node) -> None:
     groups = call.request.groups
     unknown: list[list[TopicReply]] = []
-    fetched = Together(len(groups), partial(_respond_with_ids, call, node, unknown))
+    fetched = Gather(len(groups), partial(_respond_with_ids, call, node, unknown))
     for place, group in enumerate(groups):
         topics = group.topics
         strange: list[TopicReply] = []
@@ -173,7 +173,7 @@ def _resolve(topics: Iterable[Any], node: Node) -> tuple[list[_Named], list[Topi
 
 
 def _respond_with_ids(
-    call: Call, node: Node, unknown: list[list[TopicReply]], results: list[Fetched]
+    call: RequestContext, node: Node, unknown: list[list[TopicReply]], results: list[Fetched]
 ) -> None:
     groups = []
     for asked, strange, result in zip(call.request.groups, unknown, results, strict=True):

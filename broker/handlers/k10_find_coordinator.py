@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ...topics.names import OFFSETS_TOPIC
-from ..call import Call
 from ..node import Node
+from ..request import RequestContext
 from .reply import MESSAGES, NO_THROTTLE
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
@@ -35,7 +35,7 @@ class FindCoordinatorReply(NamedTuple):
     throttle_time: timedelta = NO_THROTTLE
 
 
-def handle(call: Call, node: Node) -> None:
+def handle(call: RequestContext, node: Node) -> None:
     key_type = getattr(call.request, "key_type", GROUP)
     if key_type == TRANSACTION:
         # Transactions are not served, but a refusal here is retried by librdkafka until its time
@@ -52,7 +52,7 @@ def handle(call: Call, node: Node) -> None:
         _answer(call, lambda _key: None, ErrorCode.invalid_request, message)
 
 
-def _found(call: Call, node: Node, error: OSError | None) -> None:
+def _found(call: RequestContext, node: Node, error: OSError | None) -> None:
     if error is not None:
         # The offsets topic could not be made; clients look again.
         _answer(call, lambda _key: None)
@@ -62,7 +62,7 @@ def _found(call: Call, node: Node, error: OSError | None) -> None:
 
 
 def _answer(
-    call: Call,
+    call: RequestContext,
     coordinator: Callable[[str], Node | None],
     missing: ErrorCode = ErrorCode.coordinator_not_available,
     message: str = "",

@@ -9,13 +9,13 @@ from datetime import timedelta
 from functools import partial
 from typing import Final, NamedTuple
 
-from ...protocol.errors import ErrorCode
-from ..call import Call
 from ...coordinator.commands import JoinGroup
 from ...coordinator.results import Joined, JoinedMember, join_refused
 from ...coordinator.turn import make
+from ...protocol.errors import ErrorCode
 from ..node import Node
-from ..shapes import Again, Numbers
+from ..request import RequestContext
+from ..request_cache import Numbers, RepeatHandler
 from .reply import NO_THROTTLE, milliseconds
 
 PARKS: Final = True
@@ -33,7 +33,7 @@ class JoinReply(NamedTuple):
     throttle_time: timedelta = NO_THROTTLE
 
 
-def handle(call: Call, node: Node) -> Again | None:
+def handle(call: RequestContext, node: Node) -> RepeatHandler | None:
     request = call.request
     session_timeout_ms = milliseconds(request.session_timeout)
     rebalance_timeout = getattr(request, "rebalance_timeout", None)
@@ -66,20 +66,20 @@ def handle(call: Call, node: Node) -> Again | None:
     return partial(_again, command) if command.member_id else None
 
 
-def _again(command: JoinGroup, call: Call, node: Node, _: Sequence[Numbers]) -> None:
+def _again(command: JoinGroup, call: RequestContext, node: Node, _: Sequence[Numbers]) -> None:
     if command.client_software != call.client_software:
         command = command._replace(client_software=call.client_software)
     _submit(command, call, node)
 
 
-def _submit(command: JoinGroup, call: Call, node: Node) -> None:
+def _submit(command: JoinGroup, call: RequestContext, node: Node) -> None:
     ticket = node.groups.submit(command, _respond, call)
     call.hold()
     # Its member stays, as in Kafka, which does not notice; only the answer has nobody to go to.
     call.on_gone(partial(node.groups.forget, ticket))
 
 
-def _respond(call: Call, result: Joined) -> None:
+def _respond(call: RequestContext, result: Joined) -> None:
     name = result.protocol_name
     call.reply(
         make(

@@ -5,12 +5,12 @@ from datetime import timedelta
 from functools import partial
 from typing import NamedTuple
 
-from ...protocol.errors import ErrorCode
-from ..call import Call
 from ...coordinator.commands import Heartbeat
 from ...coordinator.results import HeartbeatDone
+from ...protocol.errors import ErrorCode
 from ..node import Node
-from ..shapes import Again, Numbers
+from ..request import RequestContext
+from ..request_cache import Numbers, RepeatHandler
 from .reply import NO_THROTTLE
 
 
@@ -19,7 +19,7 @@ class HeartbeatReply(NamedTuple):
     throttle_time: timedelta = NO_THROTTLE
 
 
-def handle(call: Call, node: Node) -> Again:
+def handle(call: RequestContext, node: Node) -> RepeatHandler:
     request = call.request
     command = Heartbeat(
         request.group_id,
@@ -31,9 +31,9 @@ def handle(call: Call, node: Node) -> Again:
     return partial(_again, command)
 
 
-def _again(command: Heartbeat, call: Call, node: Node, _: Sequence[Numbers]) -> None:
+def _again(command: Heartbeat, call: RequestContext, node: Node, _: Sequence[Numbers]) -> None:
     node.groups.submit(command, _respond, call)
 
 
-def _respond(call: Call, result: HeartbeatDone) -> None:
+def _respond(call: RequestContext, result: HeartbeatDone) -> None:
     call.reply(HeartbeatReply(result.error))

@@ -7,11 +7,11 @@ v5 reason (KIP-800).
 from datetime import timedelta
 from typing import NamedTuple
 
-from ...protocol.errors import ErrorCode
-from ..call import Call
 from ...coordinator.commands import LeaveGroup, LeavingMember
 from ...coordinator.results import Left
+from ...protocol.errors import ErrorCode
 from ..node import Node
+from ..request import RequestContext
 from .reply import NO_THROTTLE
 
 
@@ -27,7 +27,7 @@ class LeaveReply(NamedTuple):
     throttle_time: timedelta = NO_THROTTLE
 
 
-def handle(call: Call, node: Node) -> None:
+def handle(call: RequestContext, node: Node) -> None:
     request = call.request
     leaving: tuple[LeavingMember, ...]
     if call.version < 3:
@@ -40,7 +40,7 @@ def handle(call: Call, node: Node) -> None:
     node.groups.submit(LeaveGroup(request.group_id, leaving), _respond, call)
 
 
-def _respond(call: Call, result: Left) -> None:
+def _respond(call: RequestContext, result: Left) -> None:
     error = result.error
     if call.version < 3 and not error and result.members:
         error = result.members[0].error

@@ -8,13 +8,13 @@ from datetime import timedelta
 from functools import partial
 from typing import Final, NamedTuple
 
-from ...protocol.errors import ErrorCode
-from ..call import Call
 from ...coordinator.commands import SyncGroup
 from ...coordinator.results import Synced
 from ...coordinator.turn import make
+from ...protocol.errors import ErrorCode
 from ..node import Node
-from ..shapes import Again, Numbers
+from ..request import RequestContext
+from ..request_cache import Numbers, RepeatHandler
 from .reply import NO_THROTTLE
 
 CHANGES: Final = "generation_id"
@@ -29,7 +29,7 @@ class SyncReply(NamedTuple):
     throttle_time: timedelta = NO_THROTTLE
 
 
-def handle(call: Call, node: Node) -> Again | None:
+def handle(call: RequestContext, node: Node) -> RepeatHandler | None:
     request = call.request
     protocol_type = getattr(request, "protocol_type", None)
     protocol_name = getattr(request, "protocol_name", None)
@@ -51,18 +51,20 @@ def handle(call: Call, node: Node) -> Again | None:
     return None if command.assignments else partial(_again, command)
 
 
-def _again(command: SyncGroup, call: Call, node: Node, requests: Sequence[Numbers]) -> None:
+def _again(
+    command: SyncGroup, call: RequestContext, node: Node, requests: Sequence[Numbers]
+) -> None:
     ((generation_id,),) = requests
     now: SyncGroup = make(SyncGroup, (command[0], generation_id, *command[2:]))
     _submit(now, call, node)
 
 
-def _submit(command: SyncGroup, call: Call, node: Node) -> None:
+def _submit(command: SyncGroup, call: RequestContext, node: Node) -> None:
     ticket = node.groups.submit(command, _respond, call)
     call.hold()
     # Its member stays, as in Kafka, which does not notice; only the answer has nobody to go to.
     call.on_gone(partial(node.groups.forget, ticket))
 
 
-def _respond(call: Call, result: Synced) -> None:
+def _respond(call: RequestContext, result: Synced) -> None:
     call.reply(make(SyncReply, (*result, NO_THROTTLE)))

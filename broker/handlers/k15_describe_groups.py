@@ -8,13 +8,13 @@ from datetime import timedelta
 from functools import partial
 from typing import NamedTuple
 
-from ...protocol.errors import ErrorCode
-from ...protocol.fields import STRING_BYTES_MAX
-from ..call import Call
 from ...coordinator.commands import DescribeGroup
 from ...coordinator.results import Described
+from ...protocol.errors import ErrorCode
+from ...protocol.fields import STRING_BYTES_MAX
+from ..gather import Gather
 from ..node import Node
-from ..together import Together
+from ..request import RequestContext
 from .k03_metadata import NOT_ASKED
 from .reply import NO_THROTTLE
 
@@ -48,15 +48,15 @@ class DescribeReply(NamedTuple):
     throttle_time: timedelta = NO_THROTTLE
 
 
-def handle(call: Call, node: Node) -> None:
+def handle(call: RequestContext, node: Node) -> None:
     """As often as a group is named, so often it is described."""
     groups = call.request.groups
-    described = Together(len(groups), partial(_respond, call))
+    described = Gather(len(groups), partial(_respond, call))
     for place, group_id in enumerate(groups):
         node.groups.submit(DescribeGroup(group_id), described.put, place)
 
 
-def _respond(call: Call, described: list[Described]) -> None:
+def _respond(call: RequestContext, described: list[Described]) -> None:
     asked = zip(call.request.groups, described, strict=True)
     groups = [_group(call, group_id, result) for group_id, result in asked]
     if any(len((g.error_message or "").encode()) > STRING_BYTES_MAX for g in groups):
@@ -69,7 +69,7 @@ def _failed(group_id: str) -> GroupReply:
     return GroupReply(ErrorCode.unknown_server_error, "", group_id, "", "", "", [], NOT_ASKED)
 
 
-def _group(call: Call, group_id: str, result: Described) -> GroupReply:
+def _group(call: RequestContext, group_id: str, result: Described) -> GroupReply:
     error, state, protocol_type, protocol_name, members = result
     message = None
     if error is ErrorCode.group_id_not_found:

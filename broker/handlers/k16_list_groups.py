@@ -7,11 +7,11 @@ group_type (KIP-848).
 from datetime import timedelta
 from typing import NamedTuple
 
-from ...protocol.errors import ErrorCode
-from ..call import Call
 from ...coordinator.commands import ListGroups
 from ...coordinator.results import Listed
+from ...protocol.errors import ErrorCode
 from ..node import Node
+from ..request import RequestContext
 from .reply import NO_THROTTLE
 
 
@@ -28,7 +28,7 @@ class ListReply(NamedTuple):
     throttle_time: timedelta = NO_THROTTLE
 
 
-def handle(call: Call, node: Node) -> None:
+def handle(call: RequestContext, node: Node) -> None:
     request = call.request
     command = ListGroups(
         getattr(request, "states_filter", ()), getattr(request, "types_filter", ())
@@ -36,5 +36,5 @@ def handle(call: Call, node: Node) -> None:
     node.groups.submit_to_all(command, _respond, call)
 
 
-def _respond(call: Call, result: Listed) -> None:
+def _respond(call: RequestContext, result: Listed) -> None:
     call.reply(ListReply(result.error, [GroupReply(*group) for group in result.groups]))

@@ -12,8 +12,8 @@ from typing import NamedTuple
 from ...protocol.apis import API_VERSIONS
 from ...protocol.errors import ErrorCode
 from ...protocol.profiles import PROFILES, Profile
-from ..call import Call
 from ..node import Node
+from ..request import RequestContext
 from .reply import NO_THROTTLE
 
 # Upstream: ApiVersionsRequest.SOFTWARE_NAME_VERSION_PATTERN.
@@ -41,7 +41,7 @@ def _served(profile: Profile) -> ApiVersionsReply:
 SERVED = {name: _served(profile) for name, profile in PROFILES.items()}
 
 
-def handle(call: Call, node: Node) -> None:
+def handle(call: RequestContext, node: Node) -> None:
     if call.version >= 3:
         request = call.request
         for text in (request.client_software_name, request.client_software_version):
@@ -52,7 +52,7 @@ def handle(call: Call, node: Node) -> None:
     call.reply(SERVED[node.config.str("kohort.profile")])
 
 
-def refuse(call: Call, node: Node) -> None:
+def refuse(call: RequestContext, node: Node) -> None:
     """Answer a version that we do not know, in v0 form: what the client can ask instead."""
     api = PROFILES[node.config.str("kohort.profile")][API_VERSIONS]
     known = ApiVersion(api.key, api.min_version, api.max_version)

@@ -16,8 +16,8 @@ from ...topics.admin import NewTopic, PlannedTopic, check_partitions_in_request,
 from ...topics.config_keys import TOPIC_KEYS
 from ...topics.configs import Configs, described
 from ...topics.errors import Refused
-from ..call import Call
 from ..node import Node
+from ..request import RequestContext
 from .reply import NO_THROTTLE, milliseconds
 
 
@@ -44,7 +44,7 @@ class CreateTopicsReply(NamedTuple):
     throttle_time: timedelta = NO_THROTTLE
 
 
-def handle(call: Call, node: Node) -> None:
+def handle(call: RequestContext, node: Node) -> None:
     request = call.request
     times = Counter(wanted.name for wanted in request.topics)
     if milliseconds(request.timeout) <= 0 and 1 in times.values():
@@ -103,7 +103,7 @@ def _config_replies(configs: Configs, planned: PlannedTopic) -> list[ConfigReply
     return [ConfigReply(key, given.get(key, text), source) for key, text, source, _ in shown]
 
 
-def _settled(call: Call, replies: list[TopicReply], error: OSError | None) -> None:
+def _settled(call: RequestContext, replies: list[TopicReply], error: OSError | None) -> None:
     if error is not None:
         replies = [
             TopicReply(each.name, ErrorCode.kafka_storage_error, str(error))

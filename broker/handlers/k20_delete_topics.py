@@ -15,9 +15,9 @@ from ...protocol.errors import ErrorCode
 from ...topics.admin import check_not_internal
 from ...topics.errors import Refused
 from ...topics.topic import Topic
-from ..call import Call
+from ..gather import Gather
 from ..node import Node
-from ..together import Together
+from ..request import RequestContext
 from .reply import NO_THROTTLE, milliseconds
 
 
@@ -43,7 +43,7 @@ class _Asked(NamedTuple):
         return (self.name is None) != (self.id is None)
 
 
-def handle(call: Call, node: Node) -> None:
+def handle(call: RequestContext, node: Node) -> None:
     asked = list(_asked(call))
     times = Counter(asked)
     if milliseconds(call.request.timeout) <= 0 and any(
@@ -81,12 +81,12 @@ def handle(call: Call, node: Node) -> None:
         # What was refused may rest on what is not durable yet.
         node.topics.settled(lambda _error: call.reply(DeleteTopicsReply(replies)))
         return
-    gone = Together(len(doomed), partial(_gone, call, replies, list(doomed)))
+    gone = Gather(len(doomed), partial(_gone, call, replies, list(doomed)))
     for place, topic in enumerate(doomed.values()):
         node.topics.delete(topic, partial(gone.put, place))
 
 
-def _asked(call: Call) -> Iterator[_Asked]:
+def _asked(call: RequestContext) -> Iterator[_Asked]:
     if call.version >= 6:
         return (_Asked(each.name, each.topic_id) for each in call.request.topics)
     return (_Asked(name, None) for name in call.request.topic_names)
@@ -115,7 +115,7 @@ def _topic(node: Node, asked: _Asked, times: int) -> Topic:
 
 
 def _gone(
-    call: Call, replies: list[TopicReply], places: list[int], errors: list[OSError | None]
+    call: RequestContext, replies: list[TopicReply], places: list[int], errors: list[OSError | None]
 ) -> None:
     """The names are free: whoever deletes a topic may make it again at once."""
     for place, error in zip(places, errors, strict=True):

@@ -9,8 +9,8 @@ from ...topics.admin import check_not_internal
 from ...topics.errors import Refused
 from ...topics.fetch import NO_EPOCH, check_leader
 from ...topics.partition import Partition
-from ..call import Call
 from ..node import Node
+from ..request import RequestContext
 from .reply import NO_THROTTLE
 
 HIGH_WATERMARK = -1
@@ -33,7 +33,7 @@ class DeleteRecordsReply(NamedTuple):
     throttle_time: timedelta = NO_THROTTLE
 
 
-def handle(call: Call, node: Node) -> None:
+def handle(call: RequestContext, node: Node) -> None:
     """A partition that is named twice counts as it was named last, as in Kafka."""
     replies: dict[tuple[str, int], PartitionReply] = {}
     deletable: dict[tuple[str, int], tuple[Partition, int]] = {}

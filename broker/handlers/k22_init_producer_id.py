@@ -9,8 +9,8 @@ from functools import partial
 from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
-from ..call import Call
 from ..node import Node
+from ..request import RequestContext
 from .reply import NO_THROTTLE
 
 NO_PRODUCER_ID = -1
@@ -25,7 +25,7 @@ class InitProducerIdReply(NamedTuple):
     throttle_time: timedelta = NO_THROTTLE
 
 
-def handle(call: Call, node: Node) -> None:
+def handle(call: RequestContext, node: Node) -> None:
     error = _refusal(call)
     if error is not ErrorCode.none:
         call.reply(InitProducerIdReply(error))
@@ -35,7 +35,7 @@ def handle(call: Call, node: Node) -> None:
     node.topics.settled(partial(_settled, call, producer_id))
 
 
-def _refusal(call: Call) -> ErrorCode:
+def _refusal(call: RequestContext) -> ErrorCode:
     request = call.request
     given_id = getattr(request, "producer_id", NO_PRODUCER_ID)
     given_epoch = getattr(request, "producer_epoch", NO_EPOCH)
@@ -51,7 +51,7 @@ def _refusal(call: Call) -> ErrorCode:
     return ErrorCode.none
 
 
-def _settled(call: Call, producer_id: int, error: OSError | None) -> None:
+def _settled(call: RequestContext, producer_id: int, error: OSError | None) -> None:
     if error is None:
         call.reply(InitProducerIdReply(ErrorCode.none, producer_id, FIRST_EPOCH))
     else:

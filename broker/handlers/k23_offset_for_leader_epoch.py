@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from ...log.errors import LogError
 from ...protocol.errors import ErrorCode
 from ...topics.fetch import check_leader
-from ..call import Call
 from ..node import Node
+from ..request import RequestContext
 from .reply import NO_THROTTLE
 
 UNKNOWN = -1
@@ -34,7 +34,7 @@ class OffsetForLeaderEpochReply(NamedTuple):
     throttle_time: timedelta = NO_THROTTLE
 
 
-def handle(call: Call, node: Node) -> None:
+def handle(call: RequestContext, node: Node) -> None:
     topics = [
         TopicReply(topic.topic, [_reply(node, topic.topic, asked) for asked in topic.partitions])
         for topic in call.request.topics

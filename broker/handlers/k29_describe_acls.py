@@ -4,8 +4,8 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from ...protocol.errors import ErrorCode
-from ..call import Call
 from ..node import Node
+from ..request import RequestContext
 from .reply import NO_THROTTLE
 
 # Upstream: AclApis, which says it in two ways.
@@ -21,7 +21,7 @@ class DescribeAclsReply(NamedTuple):
     throttle_time: timedelta = NO_THROTTLE
 
 
-def handle(call: Call, node: Node) -> None:  # noqa: ARG001
+def handle(call: RequestContext, node: Node) -> None:  # noqa: ARG001
     """As Kafka without an authorizer, whatever is asked for."""
     if is_unknown(call.request):
         call.no_reply_but_the_end("DescribeAcls with an UNKNOWN element")

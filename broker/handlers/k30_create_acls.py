@@ -4,8 +4,8 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from ...protocol.errors import ErrorCode
-from ..call import Call
 from ..node import Node
+from ..request import RequestContext
 from .k29_describe_acls import UNKNOWN
 from .reply import NO_THROTTLE
 
@@ -23,7 +23,7 @@ class CreateAclsReply(NamedTuple):
     throttle_time: timedelta = NO_THROTTLE
 
 
-def handle(call: Call, node: Node) -> None:  # noqa: ARG001
+def handle(call: RequestContext, node: Node) -> None:  # noqa: ARG001
     """As Kafka without an authorizer: each is refused."""
     creations = call.request.creations
     if any(_is_unknown(each) for each in creations):

@@ -4,8 +4,8 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
-from ..call import Call
 from ..node import Node
+from ..request import RequestContext
 from .k29_describe_acls import is_unknown
 from .k30_create_acls import COMPLAINT
 from .reply import NO_THROTTLE
@@ -22,7 +22,7 @@ class DeleteAclsReply(NamedTuple):
     throttle_time: timedelta = NO_THROTTLE
 
 
-def handle(call: Call, node: Node) -> None:  # noqa: ARG001
+def handle(call: RequestContext, node: Node) -> None:  # noqa: ARG001
     """As Kafka without an authorizer: each is refused."""
     filters = call.request.filters
     if any(is_unknown(each) for each in filters):

@@ -15,8 +15,8 @@ from ...topics.config_keys import TOPIC_KEYS
 from ...topics.configs import EVERY_BROKER, Synonym
 from ...topics.errors import Refused
 from ...topics.names import invalid_name
-from ..call import Call
 from ..node import Node
+from ..request import RequestContext
 from .reply import MESSAGES, NO_THROTTLE
 
 KINDS: Final = {*Resource, *ELSEWHERE}
@@ -53,7 +53,7 @@ class DescribeConfigsReply(NamedTuple):
     throttle_time: timedelta = NO_THROTTLE
 
 
-def handle(call: Call, node: Node) -> None:
+def handle(call: RequestContext, node: Node) -> None:
     resources = call.request.resources
     # Of a kind that there is not Kafka cannot say who may see it, and answers nothing else either.
     are_known = all(resource.resource_type in KINDS for resource in resources)
@@ -70,7 +70,7 @@ def handle(call: Call, node: Node) -> None:
     call.reply(DescribeConfigsReply(replies))
 
 
-def _describe(call: Call, node: Node, resource: Any) -> list[ConfigReply]:
+def _describe(call: RequestContext, node: Node, resource: Any) -> list[ConfigReply]:
     name = resource.resource_name
     if resource.resource_type == Resource.TOPIC:
         return _describe_topic(call, node, resource)
@@ -96,7 +96,7 @@ def _describe(call: Call, node: Node, resource: Any) -> list[ConfigReply]:
     ]
 
 
-def _describe_topic(call: Call, node: Node, resource: Any) -> list[ConfigReply]:
+def _describe_topic(call: RequestContext, node: Node, resource: Any) -> list[ConfigReply]:
     name = resource.resource_name
     if complaint := invalid_name(name):
         raise Refused(ErrorCode.invalid_topic_exception, complaint)
@@ -111,7 +111,7 @@ def _describe_topic(call: Call, node: Node, resource: Any) -> list[ConfigReply]:
     return replies
 
 
-def _describe_every_broker(call: Call, node: Node, resource: Any) -> list[ConfigReply]:
+def _describe_every_broker(call: RequestContext, node: Node, resource: Any) -> list[ConfigReply]:
     """Only what was set for every broker: nobody knows here what each of them was started with."""
     keys = node.config.keys_known
     given = node.configs.every_broker
@@ -134,7 +134,7 @@ def _first(synonyms: list[Synonym]) -> str | None:
 
 
 def _reply(
-    call: Call, keys: ConfigDef, name: str, text: str | None, synonyms: list[Synonym]
+    call: RequestContext, keys: ConfigDef, name: str, text: str | None, synonyms: list[Synonym]
 ) -> ConfigReply:
     request = call.request
     key = keys[name]

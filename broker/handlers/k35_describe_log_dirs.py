@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ...topics.partition import Partition
-from ..call import Call
 from ..node import Node
+from ..request import RequestContext
 from .reply import NO_THROTTLE
 
 UNKNOWN_BYTES = -1
@@ -45,7 +45,7 @@ class DescribeLogDirsReply(NamedTuple):
     throttle_time: timedelta = NO_THROTTLE
 
 
-def handle(call: Call, node: Node) -> None:
+def handle(call: RequestContext, node: Node) -> None:
     """What does not exist is left out, as in Kafka."""
     folder = str(node.topics.folder.absolute())
     try:
@@ -59,7 +59,7 @@ def handle(call: Call, node: Node) -> None:
     call.reply(DescribeLogDirsReply([found]))
 
 
-def _asked(call: Call, node: Node) -> Iterable[tuple[str, list[Partition]]]:
+def _asked(call: RequestContext, node: Node) -> Iterable[tuple[str, list[Partition]]]:
     wanted = call.request.topics
     if wanted is None:
         return [(topic.name, topic.partitions) for topic in node.topics]

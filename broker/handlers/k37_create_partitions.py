@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from ...protocol.errors import ErrorCode
 from ...topics.admin import check_growth
 from ...topics.errors import Refused
-from ..call import Call
 from ..node import Node
+from ..request import RequestContext
 from .reply import NO_THROTTLE, milliseconds
 
 
@@ -24,7 +24,7 @@ class CreatePartitionsReply(NamedTuple):
     throttle_time: timedelta = NO_THROTTLE
 
 
-def handle(call: Call, node: Node) -> None:
+def handle(call: RequestContext, node: Node) -> None:
     request = call.request
     times = Counter(asked.name for asked in request.topics)
     if milliseconds(request.timeout) <= 0 and 1 in times.values():
@@ -59,7 +59,7 @@ def _grow(node: Node, asked: Any, validate_only: bool) -> None:
             raise Refused(ErrorCode.kafka_storage_error, str(error)) from error
 
 
-def _settled(call: Call, replies: list[TopicReply], error: OSError | None) -> None:
+def _settled(call: RequestContext, replies: list[TopicReply], error: OSError | None) -> None:
     if error is not None:
         replies = [
             TopicReply(each.name, ErrorCode.kafka_storage_error, str(error))

@@ -4,12 +4,12 @@ from datetime import timedelta
 from functools import partial
 from typing import NamedTuple
 
-from ...protocol.errors import ErrorCode
-from ..call import Call
 from ...coordinator.commands import DeleteGroup
 from ...coordinator.results import GroupDeleted
+from ...protocol.errors import ErrorCode
+from ..gather import Gather
 from ..node import Node
-from ..together import Together
+from ..request import RequestContext
 from .reply import NO_THROTTLE
 
 
@@ -23,16 +23,16 @@ class DeleteReply(NamedTuple):
     throttle_time: timedelta = NO_THROTTLE
 
 
-def handle(call: Call, node: Node) -> None:
+def handle(call: RequestContext, node: Node) -> None:
     """A group that is named twice is deleted, and answered, once. Upstream answers in the order
     of a hash set, we in that of the request."""
     groups = list(dict.fromkeys(call.request.groups_names))
-    deleted = Together(len(groups), partial(_respond, call, groups))
+    deleted = Gather(len(groups), partial(_respond, call, groups))
     for place, group_id in enumerate(groups):
         node.groups.submit(DeleteGroup(group_id), deleted.put, place)
 
 
-def _respond(call: Call, groups: list[str], deleted: list[GroupDeleted]) -> None:
+def _respond(call: RequestContext, groups: list[str], deleted: list[GroupDeleted]) -> None:
     call.reply(
         DeleteReply(
             [

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ...topics.nodes import NO_LEADER
-from ..call import Call
 from ..node import Node
+from ..request import RequestContext
 from .reply import NO_THROTTLE
 
 PREFERRED, UNCLEAN = 0, 1
@@ -34,7 +34,7 @@ class ElectLeadersReply(NamedTuple):
     throttle_time: timedelta = NO_THROTTLE
 
 
-def handle(call: Call, node: Node) -> None:
+def handle(call: RequestContext, node: Node) -> None:
     request = call.request
     election = request.election_type if call.version >= 1 else PREFERRED
     if election not in (PREFERRED, UNCLEAN):
@@ -99,7 +99,7 @@ def _elect(node: Node, election: int, topic: str, index: int) -> tuple[ErrorCode
     return ErrorCode.none, None
 
 
-def _settled(call: Call, topics: list[TopicReply], error: OSError | None) -> None:
+def _settled(call: RequestContext, topics: list[TopicReply], error: OSError | None) -> None:
     if error is not None:
         topics = [
             TopicReply(

@@ -4,12 +4,12 @@ from collections.abc import Callable
 from functools import partial
 
 from ...topics.alter import Change, alter
-from ..call import Call
 from ..node import Node
+from ..request import RequestContext
 from .altered import answer
 
 
-def handle(call: Call, node: Node) -> None:
+def handle(call: RequestContext, node: Node) -> None:
     work: list[tuple[tuple[int, str], Callable[[], None]]] = []
     change = partial(alter, node.topics, node.node_id, validate_only=call.request.validate_only)
     for each in call.request.resources:

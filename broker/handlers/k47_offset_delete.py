@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import NamedTuple
 
-from ...protocol.errors import ErrorCode
-from ..call import Call
 from ...coordinator.commands import OffsetDelete
 from ...coordinator.results import OffsetsDeleted
+from ...protocol.errors import ErrorCode
 from ..node import Node
+from ..request import RequestContext
 from .reply import NO_THROTTLE, merged
 
 UNKNOWN = ErrorCode.unknown_topic_or_partition
@@ -31,12 +31,12 @@ class DeleteReply(NamedTuple):
 
 
 class _Asked(NamedTuple):
-    call: Call
+    call: RequestContext
     refused: list[TopicReply]
     command: OffsetDelete
 
 
-def handle(call: Call, node: Node) -> None:
+def handle(call: RequestContext, node: Node) -> None:
     """The group is asked even if no partition is left to ask about: its error comes first."""
     request = call.request
     refused: list[TopicReply] = []

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ...topics.errors import Refused
-from ..call import Call
 from ..node import Node
+from ..request import RequestContext
 from .reply import NO_THROTTLE
 
 EXACT, DEFAULT, ANY = 0, 1, 2
@@ -26,7 +26,7 @@ class DescribeClientQuotasReply(NamedTuple):
     throttle_time: timedelta = NO_THROTTLE
 
 
-def handle(call: Call, node: Node) -> None:  # noqa: ARG001
+def handle(call: RequestContext, node: Node) -> None:  # noqa: ARG001
     try:
         _check(call.request.components)
     except Refused as refused:

@@ -8,8 +8,8 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
-from ..call import Call
 from ..node import Node
+from ..request import RequestContext
 from .reply import NO_THROTTLE
 
 
@@ -28,7 +28,7 @@ class DescribeUserScramCredentialsReply(NamedTuple):
     throttle_time: timedelta = NO_THROTTLE
 
 
-def handle(call: Call, node: Node) -> None:  # noqa: ARG001
+def handle(call: RequestContext, node: Node) -> None:  # noqa: ARG001
     """Null and an empty list ask for all users, of whom there are none."""
     times = Counter(user.name for user in call.request.users or ())
     replies = [_refusal(name, times[name]) for name in times]

@@ -4,8 +4,8 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
-from ..call import Call
 from ..node import Node
+from ..request import RequestContext
 from .k03_metadata import CLUSTER_OPERATIONS, NOT_ASKED
 from .reply import NO_THROTTLE
 
@@ -32,7 +32,7 @@ class DescribeClusterReply(NamedTuple):
     throttle_time: timedelta = NO_THROTTLE
 
 
-def handle(call: Call, node: Node) -> None:
+def handle(call: RequestContext, node: Node) -> None:
     request = call.request
     endpoint_type = getattr(request, "endpoint_type", BROKERS)
     if endpoint_type == CONTROLLERS:

@@ -9,8 +9,8 @@ from ...log.errors import LogError
 from ...protocol.errors import ErrorCode
 from ...topics.errors import Refused
 from ...topics.names import invalid_name
-from ..call import Call
 from ..node import Node
+from ..request import RequestContext
 from .reply import NO_THROTTLE
 
 # There are no transactions, so no coordinator of one has an epoch and none is under way.
@@ -43,7 +43,7 @@ class DescribeProducersReply(NamedTuple):
     throttle_time: timedelta = NO_THROTTLE
 
 
-def handle(call: Call, node: Node) -> None:
+def handle(call: RequestContext, node: Node) -> None:
     topics = []
     for topic in call.request.topics:
         partitions = []

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
-from ..call import Call
 from ..node import Node
+from ..request import RequestContext
 from .reply import NO_THROTTLE
 
 
@@ -30,7 +30,7 @@ class DescribeTransactionsReply(NamedTuple):
     throttle_time: timedelta = NO_THROTTLE
 
 
-def handle(call: Call, node: Node) -> None:  # noqa: ARG001
+def handle(call: RequestContext, node: Node) -> None:  # noqa: ARG001
     unknown, misnamed = ErrorCode.transactional_id_not_found, ErrorCode.invalid_request
     replies = [
         TransactionReply(unknown if transactional_id else misnamed, transactional_id)

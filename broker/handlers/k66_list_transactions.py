@@ -9,8 +9,8 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
-from ..call import Call
 from ..node import Node
+from ..request import RequestContext
 from .reply import NO_THROTTLE
 
 # Upstream: TransactionState.
@@ -33,7 +33,7 @@ class ListTransactionsReply(NamedTuple):
     throttle_time: timedelta = NO_THROTTLE
 
 
-def handle(call: Call, node: Node) -> None:  # noqa: ARG001
+def handle(call: RequestContext, node: Node) -> None:  # noqa: ARG001
     request = call.request
     if not _is_expression(getattr(request, "transactional_id_pattern", None) or ""):
         call.reply(ListTransactionsReply(ErrorCode.invalid_regular_expression))

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ...topics.alter import Resource
-from ..call import Call
 from ..node import Node
+from ..request import RequestContext
 from .reply import NO_THROTTLE
 
 BROKER_LOGGER, CLIENT_METRICS, GROUP = 8, 16, 32
@@ -27,7 +27,7 @@ class ListConfigResourcesReply(NamedTuple):
     throttle_time: timedelta = NO_THROTTLE
 
 
-def handle(call: Call, node: Node) -> None:
+def handle(call: RequestContext, node: Node) -> None:
     """Loggers, client metrics and groups have no configurations here, so none is listed."""
     wanted = getattr(call.request, "resource_types", (CLIENT_METRICS,)) or KNOWN
     if not set(wanted) <= set(KNOWN):

@@ -13,8 +13,8 @@ from uuid import UUID
 from ...protocol.errors import ErrorCode
 from ...topics.errors import Refused
 from ...topics.names import invalid_name, is_internal
-from ..call import Call
 from ..node import Node
+from ..request import RequestContext
 from .k03_metadata import NOT_ASKED, TOPIC_OPERATIONS, PartitionReply, partition_reply
 from .reply import NO_THROTTLE
 
@@ -48,7 +48,7 @@ class DescribeTopicPartitionsReply(NamedTuple):
     throttle_time: timedelta = NO_THROTTLE
 
 
-def handle(call: Call, node: Node) -> None:
+def handle(call: RequestContext, node: Node) -> None:
     try:
         call.reply(_page(call, node, _names(call, node)))
     except Refused as refused:
@@ -59,7 +59,7 @@ def handle(call: Call, node: Node) -> None:
         call.reply(DescribeTopicPartitionsReply(topics))
 
 
-def _names(call: Call, node: Node) -> list[str]:
+def _names(call: RequestContext, node: Node) -> list[str]:
     """The topics that the page is about: those asked for, or all, from the cursor's on."""
     request = call.request
     cursor = request.cursor
@@ -80,7 +80,7 @@ def _all_names(node: Node) -> list[str]:
     return [topic.name for topic in node.readable]
 
 
-def _page(call: Call, node: Node, names: Sequence[str]) -> DescribeTopicPartitionsReply:
+def _page(call: RequestContext, node: Node, names: Sequence[str]) -> DescribeTopicPartitionsReply:
     request = call.request
     limit = node.config.int("max.request.partition.size.limit")
     room = max(min(limit, request.response_partition_limit), 1)

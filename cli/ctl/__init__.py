@@ -1,4 +1,4 @@
-"""`kohort test`: the controls of a broker that runs with `--control-port`, as commands.
+"""`kohort ctl`: the controls of a broker that runs with `--control-port`, as commands.
 
 arguments   the commands and their flags
 commands    the table of them: which endpoint each asks, with what

@@ -1,4 +1,4 @@
-"""The flags of `kohort test`, made of the table of its commands."""
+"""The flags of `kohort ctl`, made of the table of its commands."""
 
 import argparse
 import os
@@ -10,12 +10,12 @@ HELP = """\
 Ask and steer a broker that was started with `kohort serve --control-port 9093`:
 
     export KOHORT_CONTROL=http://127.0.0.1:9093
-    kohort test topic orders --partitions 3
-    kohort test produce orders a b c
-    kohort test wait billing stable --members 1
-    kohort test fault answer OffsetCommit --error NOT_COORDINATOR --group billing
-    kohort test advance --seconds 45
-    kohort test check-faults
+    kohort ctl topic orders --partitions 3
+    kohort ctl produce orders a b c
+    kohort ctl wait billing stable --members 1
+    kohort ctl fault answer OffsetCommit --error NOT_COORDINATOR --group billing
+    kohort ctl advance --seconds 45
+    kohort ctl check-faults
 
 The answer is JSON on standard output. Exit code 0: done; 1: a barrier has waited in vain, a fault
 has not fired or a puppet may not join, and standard error has the story; 2: something has to be
@@ -54,7 +54,7 @@ def add_commands(test: argparse.ArgumentParser) -> None:
         default=os.environ.get(VARIABLE),
         help=f"where the controls are, as `kohort serve` prints it (default: ${VARIABLE})",
     )
-    commands = test.add_subparsers(dest="test", metavar="COMMAND", required=True)
+    commands = test.add_subparsers(dest="ctl", metavar="COMMAND", required=True)
     for command in COMMANDS:
         one = commands.add_parser(
             command.name, help=command.help, description=command.help, allow_abbrev=False

@@ -16,7 +16,7 @@ def run(args: argparse.Namespace) -> int:
             f"say where the controls are: --control URL, or {VARIABLE}=URL, as "
             "`kohort serve --control-port 0` prints it."
         )
-    command = next(each for each in COMMANDS if each.name == args.test)
+    command = next(each for each in COMMANDS if each.name == args.ctl)
     names = (*in_path(command), *command.places, *command.flags)
     given = {name: getattr(args, name) for name in names if hasattr(args, name)}
     given |= {name: dict(given[name]) for name in PAIRS if name in given}

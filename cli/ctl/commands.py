@@ -1,4 +1,4 @@
-"""The commands of `kohort test`: each asks one endpoint of the controls (docs/control.md).
+"""The commands of `kohort ctl`: each asks one endpoint of the controls (docs/control.md).
 
 What stands in the path is said by place, and so is what a command is about; the rest by flags. The
 names of flags are those of the endpoint's fields; the broker checks what they say.

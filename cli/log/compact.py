@@ -15,13 +15,12 @@ from ...broker.config.broker_config import BrokerConfig
 from ...log.cleaner import clean
 from ...log.errors import FolderInUse, LogError
 from ...log.files import DiskFiles, Files
-from ...log.filtering import Terms
+from ...log.filtering import CleanerConfig
 from ...log.lock import lock_folder
 from ...log.log import Log, LogConfig
-from ...log.sweep import Sound, sweep
-from ...log.work import in_place
+from ...log.scan import ValidBatch, sweep
+from ...log.tasks import in_place
 from ...topics.configs import Configs, TopicSettings
-from ...topics.damage import check_registry
 from ...topics.names import OFFSETS_TOPIC, REGISTRY_TOPIC
 from ...topics.records import (
     BrokerConfigsStored,
@@ -30,6 +29,7 @@ from ...topics.records import (
     UnreadableRecord,
     stored_in,
 )
+from ...topics.registry_check import check_registry
 from ...topics.start_offsets import StartOffsets
 from ..errors import UserError
 from .sources import Source, sources
@@ -127,7 +127,7 @@ def compacted(
         segment_bytes=settings.segment_bytes, index_interval_bytes=settings.index_interval_bytes
     )
     defaults = BrokerConfig()
-    terms = Terms(
+    terms = CleanerConfig(
         now_ms=time.time_ns() // 1_000_000,
         delete_retention_ms=settings.delete_retention_ms,
         segment_bytes=settings.segment_bytes,
@@ -169,7 +169,7 @@ def _check_whole(source: Source, files: Files) -> None:
     try:
         last = log.segments[-1]  # where the log ends, for whoever opens it
         goes_on = any(base > last.base_offset for base in source.segments()) or any(
-            isinstance(item, Sound) or item.next_offset is not None
+            isinstance(item, ValidBatch) or item.next_offset is not None
             for item in sweep(
                 last.opened(), last.base_offset, position=last.size, offset=last.end_offset
             )

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from ...log.files import Files
 from ...log.header import HEADER_BYTES
-from ...log.sweep import Flaw, Sound, sweep
+from ...log.scan import Corruption, ValidBatch, sweep
 from .sources import Source
 
 __all__ = ["Cursor", "Tail"]
@@ -36,10 +36,10 @@ class Tail(NamedTuple):
     """Where the log ends, so far: bytes in its last segment that nothing sound follows. A crash
     leaves them, or they are just being written."""
 
-    flaw: Flaw
+    flaw: Corruption
 
 
-Item: TypeAlias = Sound | Flaw | Tail
+Item: TypeAlias = ValidBatch | Corruption | Tail
 
 
 class Cursor:
@@ -139,7 +139,7 @@ class Cursor:
             self._check_anchors(file.read)
             end_offset = lowest = self._base if relocated else max(self._base, self.offset)
             for item in sweep(file, self._base, position=self._position, offset=lowest):
-                if isinstance(item, Sound):
+                if isinstance(item, ValidBatch):
                     end_offset = item.header.next_offset
                     header = item.batch[:HEADER_BYTES]
                     self._anchors.append(Anchor(item.position, header, item.end, end_offset))

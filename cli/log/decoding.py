@@ -10,9 +10,9 @@ from struct import error as struct_error
 from typing import Any, Final, NamedTuple
 
 from ...log.batch import CODECS, Record, records
-from ...log.sweep import Sound
+from ...log.scan import ValidBatch
 from ...offsets.errors import UndecodableRecord
-from ...offsets.kinds import read_assignment, read_entry, read_subscription
+from ...offsets.record_schemas import read_assignment, read_entry, read_subscription
 from ...topics.records import UnreadableRecord
 from ...topics.records import decode as decode_registry
 from .sources import Source
@@ -71,7 +71,7 @@ class Content(NamedTuple):
     error: str | None = None
 
 
-def decoded(source: Source, file: str, sound: Sound, floor: int) -> Iterator[Decoded]:
+def decoded(source: Source, file: str, sound: ValidBatch, floor: int) -> Iterator[Decoded]:
     """The records of a batch from offset `floor` on.
 
     Raises InvalidRecord when the batch is not what its header says.

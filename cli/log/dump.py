@@ -12,7 +12,7 @@ from typing import Final
 
 from ...log.errors import InvalidRecord
 from ...log.files import DiskFiles
-from ...log.sweep import Flaw, Sound
+from ...log.scan import Corruption, ValidBatch
 from ...topics.names import OFFSETS_TOPIC
 from ..errors import UserError
 from .cursor import Cursor
@@ -77,10 +77,10 @@ class Dump:
         """Prints what is new; how many batches that was."""
         batches = 0
         for path, floor, item in cursor.read():
-            if isinstance(item, Sound):
+            if isinstance(item, ValidBatch):
                 batches += 1
                 self._show_batch(cursor.source, path, item, floor)
-            elif isinstance(item, Flaw):
+            elif isinstance(item, Corruption):
                 self.flawed = True
                 say(f"{path}: {_bad(item)}; passed over to {_to(item)}")
             elif not following:
@@ -88,7 +88,7 @@ class Dump:
                 say(f"{path}: {_bad(item.flaw)}: torn by a crash, or just being written")
         return batches
 
-    def _show_batch(self, source: Source, path: Path, sound: Sound, floor: int) -> None:
+    def _show_batch(self, source: Source, path: Path, sound: ValidBatch, floor: int) -> None:
         try:
             lines = [
                 self._line(record)
@@ -118,12 +118,12 @@ class Dump:
         return True
 
 
-def _bad(flaw: Flaw) -> str:
+def _bad(flaw: Corruption) -> str:
     size = f"{flaw.size} bytes from byte {flaw.position} on"
     return f"{size} are no sound batch ({flaw.reason})"
 
 
-def _to(flaw: Flaw) -> str:
+def _to(flaw: Corruption) -> str:
     return "the next segment" if flaw.next_offset is None else f"offset {flaw.next_offset}"
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ...log.batch import Record, records
 from ...log.errors import InvalidRecord
-from ...log.sweep import Sound
+from ...log.scan import ValidBatch
 from .decoding import content_of
 from .sources import Source
 from .text import key_text
@@ -24,7 +24,7 @@ class Others(NamedTuple):
     has_newer: bool = False
 
 
-def impact(source: Source, lost: Iterable[Record], sound: Iterable[Sound]) -> Iterator[str]:
+def impact(source: Source, lost: Iterable[Record], sound: Iterable[ValidBatch]) -> Iterator[str]:
     """A sentence for each key that something was lost of. `sound`: all that is left of the log."""
     newest = {record.key: record for record in lost if record.key is not None}
     others = dict.fromkeys(newest, Others())

@@ -15,15 +15,15 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from ...log.batch import Record, check_crc
+from ...log.cache_files import remove_derived
 from ...log.config import LogConfig
-from ...log.derived import remove_derived
 from ...log.errors import CorruptBatch, FolderInUse
 from ...log.files import DiskFiles, File, Files
 from ...log.lock import LOCK_NAME, lock_folder
+from ...log.scan import Corruption, ValidBatch, extent, sweep
 from ...log.segment import CHUNK_BYTES, base_offset_of
 from ...log.swapping import SIDECARS, finish_swaps, leftovers_in
-from ...log.sweep import Flaw, Sound, extent, sweep
-from ...log.work import in_place
+from ...log.tasks import in_place
 from ..errors import UserError
 from .impact import impact
 from .progress import bytes_of, progress
@@ -43,7 +43,7 @@ class Damage(NamedTuple):
     """
 
     path: Path
-    flaws: list[Flaw]
+    flaws: list[Corruption]
     kept: list[tuple[int, int]]
     moved: dict[int, int]
     lost: list[Record]
@@ -132,7 +132,7 @@ def damage_of(path: Path, file: File, base: int) -> tuple[Damage, int]:
     damage = Damage(path, [], [], {}, [])
     end_offset = base
     for item in sweep(file, base):
-        if isinstance(item, Flaw):
+        if isinstance(item, Corruption):
             damage.flaws.append(item)
             if _is_only_misplaced(item, file):
                 damage.moved[item.position] = item.first_offset
@@ -148,7 +148,7 @@ def damage_of(path: Path, file: File, base: int) -> tuple[Damage, int]:
     return damage, end_offset
 
 
-def _is_only_misplaced(flaw: Flaw, file: File) -> bool:
+def _is_only_misplaced(flaw: Corruption, file: File) -> bool:
     """Whether nothing but the base offset is wrong, which the checksum leaves out, and there is one
     offset alone where the batch fits in."""
     header = extent(file, flaw.position)
@@ -160,11 +160,11 @@ def _is_only_misplaced(flaw: Flaw, file: File) -> bool:
     return False
 
 
-def _sound_of(source: Source, files: Files) -> Iterator[Sound]:
+def _sound_of(source: Source, files: Files) -> Iterator[ValidBatch]:
     for base, path in source.segments().items():
         file = files.open(path, read_only=True)
         try:
-            yield from (item for item in sweep(file, base) if isinstance(item, Sound))
+            yield from (item for item in sweep(file, base) if isinstance(item, ValidBatch))
         finally:
             file.close()
 
@@ -201,7 +201,7 @@ def mend(damage: Damage, files: Files) -> list[str]:
     return names
 
 
-def _save(path: Path, old: File, flaw: Flaw, files: Files) -> str:
+def _save(path: Path, old: File, flaw: Corruption, files: Files) -> str:
     number = 0
     # As a recovery names what it cuts off.
     while files.exists(kept := path.with_name(f"{path.name}.{flaw.position}.{number}.cut")):

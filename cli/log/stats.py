@@ -15,7 +15,7 @@ from ...log.errors import InvalidRecord
 from ...log.files import DiskFiles
 from ...log.header import HEADER_BYTES
 from ...log.raw_records import raw_records
-from ...log.sweep import Flaw, Sound
+from ...log.scan import Corruption, ValidBatch
 from ...offsets.fields import INT16
 from ...topics.start_offsets import CLEANED_FILE
 from ..errors import UserError
@@ -86,15 +86,15 @@ class Tally:
 
     def read(self, done: Callable[[int], None]) -> None:
         for path, _, item in Cursor(self._source, DiskFiles(), say).read():
-            if isinstance(item, Sound):
+            if isinstance(item, ValidBatch):
                 self._note(path, item)
                 done(len(item.batch))
                 continue
             self.flawed = True
-            if isinstance(item, Flaw):
+            if isinstance(item, Corruption):
                 say(f"{path}: {item.size} bad bytes are not counted; see `kohort log verify`")
 
-    def _note(self, path: Path, sound: Sound) -> None:
+    def _note(self, path: Path, sound: ValidBatch) -> None:
         self.batches += 1
         self._bytes[path] += len(sound.batch)
         header = sound.header
@@ -112,7 +112,7 @@ class Tally:
         except InvalidRecord as error:
             say(f"{path}: the batch at byte {sound.position} cannot be read: {error}")
 
-    def _note_records(self, sound: Sound) -> None:
+    def _note_records(self, sound: ValidBatch) -> None:
         """A batch's bytes are shared out by the sizes of its records: a compressed one has no
         others."""
         header, data = sound.header, sound.batch[HEADER_BYTES:]

@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from ...log.batch import records
-from ...log.derived import SUFFIX
+from ...log.cache_files import SUFFIX
 from ...log.errors import InvalidRecord, UnsupportedMagic
 from ...log.files import DiskFiles, Files
-from ...log.sweep import Flaw, Sound
-from ...offsets.cold import SPILL_NAME
+from ...log.scan import Corruption, ValidBatch
 from ...offsets.errors import UndecodableRecord
-from ...offsets.kinds import read_entry
-from ...offsets.records import Unknown
+from ...offsets.record_schemas import read_entry
+from ...offsets.records import OpaqueRecord
 from ...offsets.records import decode as decode_offsets
+from ...offsets.spill import SPILL_NAME
 from ...topics.records import UnreadableRecord
 from ...topics.records import decode as decode_registry
 from ..errors import UserError
@@ -103,14 +103,14 @@ def findings(
 ) -> Iterator[Finding | str]:
     """All that is wrong in a partition, and what is worth a word. Raises PermissionError."""
     cursor = Cursor(source, files, say)
-    tail: tuple[Path, Flaw] | None = None
+    tail: tuple[Path, Corruption] | None = None
     last_path, next_offset = None, 0
     try:
         for _ in range(LOOKS_MAX):
             before, tail = tail, None
             for path, _, item in cursor.read():
                 count.segments.add(path)
-                if isinstance(item, Sound):
+                if isinstance(item, ValidBatch):
                     if last_path not in (None, path) and item.header.base_offset > next_offset:
                         yield _gap(next_offset, item.header.base_offset, path)
                     last_path, next_offset = path, item.header.next_offset
@@ -158,7 +158,7 @@ def _unread(
     return Finding(path, position, cursor.offset, what, lost, advice)
 
 
-def _wrong_inside(source: Source, path: Path, sound: Sound, count: Count) -> Iterator[Finding]:
+def _wrong_inside(source: Source, path: Path, sound: ValidBatch, count: Count) -> Iterator[Finding]:
     """What a right checksum does not show."""
     header = sound.header
     offset = header.base_offset
@@ -199,11 +199,13 @@ def _wrong_inside(source: Source, path: Path, sound: Sound, count: Count) -> Ite
 
 def _check_offsets_record(key: bytes | None, value: bytes | None) -> None:
     """As a broker reads it when it loads the partition; other kinds as Kafka's would."""
-    if isinstance(decode_offsets(key, value), Unknown):
+    if isinstance(decode_offsets(key, value), OpaqueRecord):
         read_entry(key, value)
 
 
-def _bad_bytes(source: Source, path: Path, flaw: Flaw, files: Files, *, is_tail: bool) -> Finding:
+def _bad_bytes(
+    source: Source, path: Path, flaw: Corruption, files: Files, *, is_tail: bool
+) -> Finding:
     what = f"{_many(flaw.size, 'byte')} are no sound batch: {flaw.reason}"
     lost = _lost(source, path, flaw, files)
     if flaw.next_offset is not None:
@@ -223,7 +225,7 @@ def _bad_bytes(source: Source, path: Path, flaw: Flaw, files: Files, *, is_tail:
     return Finding(path, flaw.position, flaw.first_offset, what, lost, advice)
 
 
-def _lost(source: Source, path: Path, flaw: Flaw, files: Files) -> str:
+def _lost(source: Source, path: Path, flaw: Corruption, files: Files) -> str:
     file = files.open(path, read_only=True)
     try:
         wrecked = readable(file, flaw)

@@ -6,12 +6,12 @@ from struct import error as struct_error
 from ...log.batch import Record, records
 from ...log.errors import InvalidRecord
 from ...log.files import File
-from ...log.sweep import Flaw, extent
+from ...log.scan import Corruption, extent
 
 __all__ = ["readable"]
 
 
-def readable(file: File, flaw: Flaw) -> list[Record]:
+def readable(file: File, flaw: Corruption) -> list[Record]:
     """The records in a flaw, up to the first that makes no sense. Nobody vouches for them.
 
     An offset that cannot be theirs is replaced by the flaw's first.

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 from ...offsets.errors import UndecodableRecord
-from ...offsets.kinds import Entry, read_entry
+from ...offsets.record_schemas import Entry, read_entry
 
 __all__ = ["RECORD_TYPES", "ConsumerGroup", "consumer_group"]
 

@@ -12,12 +12,12 @@ from ...log.batch import InvalidRecord, Record, read_header, records
 from ...offsets.errors import UndecodableRecord
 from ...offsets.fields import INT16
 from ...offsets.group_metadata import NO_TIMEOUT_MS, GroupMetadata, MemberMetadata
-from ...offsets.kinds import read_assignment, read_subscription
+from ...offsets.record_schemas import read_assignment, read_subscription
 from ...offsets.records import (
-    GroupForgotten,
-    GroupStored,
-    OffsetCommitted,
-    OffsetForgotten,
+    GroupMetadataRecord,
+    GroupTombstone,
+    OffsetCommitRecord,
+    OffsetTombstone,
     decode,
     read_committed,
 )
@@ -85,7 +85,7 @@ def _decoded(record: Record) -> Row:
     found = decode(record.key, record.value)
     version = None if record.value is None else int.from_bytes(record.value[:2], "big")
     match found:
-        case OffsetCommitted(group, topic, partition, value):
+        case OffsetCommitRecord(group, topic, partition, value):
             committed = read_committed(value)
             expire_ms = committed.expire_timestamp_ms
             return {
@@ -97,11 +97,11 @@ def _decoded(record: Record) -> Row:
                 "expire_ts": None if expire_ms is None else micros(expire_ms),
                 "value_version": version,
             }
-        case OffsetForgotten(group, topic, partition):
+        case OffsetTombstone(group, topic, partition):
             return _commit(group, topic, partition)
-        case GroupStored(group, stored):
+        case GroupMetadataRecord(group, stored):
             return {**_group(group, stored), "value_version": version}
-        case GroupForgotten(group):
+        case GroupTombstone(group):
             return {"kind": "group", "group": group}
     return _other(record)
 

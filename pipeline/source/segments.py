@@ -18,7 +18,7 @@ from ...log.errors import CorruptBatch, InvalidRecord
 from ...log.files import File
 from ...log.header import HEADER_BYTES, LENGTH_END, MAGIC
 from ...log.raw_records import raw_records
-from ...log.sweep import Sound, extent, sweep
+from ...log.scan import ValidBatch, extent, sweep
 from .batches import Chunk, headers_of, walk
 
 __all__ = ["Block", "Hop", "blocks", "first_offset_at", "hops", "indexed", "records_end"]
@@ -72,7 +72,7 @@ def blocks(file: File, position: int, lowest: int) -> Iterator[Block]:
             flawed = next(sweep(file, lowest, position=position, offset=lowest), None)
             if flawed is None:
                 return  # zeros: room that was allocated ahead
-            if not isinstance(flawed, Sound):
+            if not isinstance(flawed, ValidBatch):
                 if flawed.next_offset is None:
                     return
                 position, lowest = flawed.end, flawed.next_offset

@@ -20,13 +20,13 @@ from kohort.assignors.model import Assignment, Assignor, Subscription, Topics
 from kohort.assignors.sticky.cooperative import CooperativeSticky
 from kohort.coordinator.voice import Event
 
-from ...clients.adapter import Client, ConsumerSettings, Message
-from ...clients.aio import AioKafka
-from ...clients.driven import Driven
-from ...clients.kafka_python import KafkaPython, KafkaPythonAdmin
-from ...clients.librdkafka import Librdkafka
-from ...clients.stories import places, until
-from ...kafka_tools.tools import Tools, Verifiable
+from ..clients.adapter import Client, ConsumerSettings, Message
+from ..clients.aio import AioKafka
+from ..clients.driven import Driven
+from ..clients.kafka_python import KafkaPython, KafkaPythonAdmin
+from ..clients.librdkafka import Librdkafka
+from ..clients.stories import places, until
+from ..kafka_tools.tools import Tools, Verifiable
 
 pytestmark = [
     pytest.mark.clients,

@@ -7,15 +7,15 @@ import pytest
 from kohort.broker import snapshots
 from kohort.broker.broker import Broker
 from kohort.broker.cache import Cache
-from kohort.broker.config.broker_config.broker_config import BrokerConfig
+from kohort.broker.config.broker_config import BrokerConfig
 from kohort.log.batch import NewRecord, build
 from kohort.log.chunked_files import ChunkedFiles
 from kohort.log.files import File
 from kohort.log.header import TRANSACTIONAL
 from kohort.log.log import Log
-from kohort.offsets.cold import SPILL_NAME
-from kohort.offsets.records import OffsetCommitted, committed_value, encode
+from kohort.offsets.records import OffsetCommitRecord, committed_value, encode
 from kohort.offsets.snapshot import NAME, NEW_NAME
+from kohort.offsets.spill import SPILL_NAME
 from kohort.offsets.table import OffsetsTable
 from kohort.testing.faulty_files import FaultyFiles
 from offset_commits import offset_commit
@@ -27,7 +27,7 @@ FOLDER = Path("/data/__consumer_offsets-0")
 def commit(table: OffsetsTable, group: int, offset: int = 7) -> None:
     for partition in range(10):
         value = committed_value(offset, -1, "", 0)
-        table.put(OffsetCommitted(f"g{group}", "t", partition, value))
+        table.put(OffsetCommitRecord(f"g{group}", "t", partition, value))
 
 
 class Disk(FaultyFiles):
@@ -123,7 +123,7 @@ async def test_in_memory_nothing_is_written_down_that_nobody_would_ever_take_awa
 
 def left_open(files: FaultyFiles) -> FaultyFiles:
     """A log of Kafka's with a transaction that nobody will end."""
-    key, value = encode(OffsetCommitted("pending", "t", 0, committed_value(1, -1, "", 0)))
+    key, value = encode(OffsetCommitRecord("pending", "t", 0, committed_value(1, -1, "", 0)))
     batch = build([NewRecord(key, value, 0)], attributes=TRANSACTIONAL, producer_id=7)
     log = Log.open(FOLDER, files)
     log.append(batch)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from kohort.broker.broker import Broker
-from kohort.broker.config.broker_config.broker_config import BrokerConfig
+from kohort.broker.config.broker_config import BrokerConfig
 from kohort.coordinator.commands import (
     DescribeGroup,
     Heartbeat,
@@ -17,7 +17,7 @@ from kohort.coordinator.commands import (
     OffsetFetch,
     SyncGroup,
 )
-from kohort.log.rounds import Durability
+from kohort.log.group_commit import Durability
 from kohort.protocol.errors import ErrorCode
 from kohort.testing.faulty_files import FaultyFiles
 from kohort.topics.names import OFFSETS_TOPIC

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kohort.broker.config.broker_config.broker_config import BrokerConfig, ConfigError
-from kohort.broker.config.broker_config.keys import BROKER_KEYS
-from kohort.broker.config.broker_config.sources import key_of
+from kohort.broker.config.broker_config import BrokerConfig, ConfigError
+from kohort.broker.config.keys import BROKER_KEYS
+from kohort.broker.config.sources import key_of
 from kohort.topics.config_def import ConfigSource, InvalidConfigValue
 
 # The keys of the server.properties that Kafka 4.3 ships for a single node, with its values.

@@ -4,8 +4,8 @@ import asyncio
 from typing import Any
 
 import pytest
-from kohort.broker.call import Call
 from kohort.broker.connection import CALLS_IN_FLIGHT_MAX, TURN_BYTES_MAX
+from kohort.broker.request import RequestContext
 from kohort.protocol.errors import EncodeError
 from peer import BAD, Peer, frame
 
@@ -47,7 +47,7 @@ async def test_a_large_answer_goes_out_in_its_pieces(peer: Peer) -> None:
 
 
 async def test_a_client_that_does_not_take_a_large_answer_gets_no_more() -> None:
-    def handle(call: Call, _node: Any) -> None:
+    def handle(call: RequestContext, _node: Any) -> None:
         peer.calls.append(call)
         call.reply_in_pieces(None, lambda *_: [b"head", bytes(TURN_BYTES_MAX)])
 
@@ -108,7 +108,7 @@ async def test_nothing_behind_a_held_request_is_done_for_a_client_that_is_gone(p
 
 
 async def test_an_answer_at_once_is_not_held() -> None:
-    def handle(call: Call, _node: Any) -> None:
+    def handle(call: RequestContext, _node: Any) -> None:
         call.reply(None)
         call.hold()
 
@@ -163,7 +163,7 @@ async def test_requests_behind_a_parked_one_are_answered_though_garbage_follows(
 
 
 async def test_a_client_that_asks_for_much_in_one_breath_waits_its_turn() -> None:
-    def handle(call: Call, _node: Any) -> None:
+    def handle(call: RequestContext, _node: Any) -> None:
         peer.calls.append(call)
         call.answer = bytes(TURN_BYTES_MAX)
         peer.connection.answered(call)
@@ -179,7 +179,7 @@ async def test_a_client_that_asks_for_much_in_one_breath_waits_its_turn() -> Non
 
 
 async def test_a_client_that_does_not_take_its_answers_gets_no_more_of_them() -> None:
-    def handle(call: Call, _node: Any) -> None:
+    def handle(call: RequestContext, _node: Any) -> None:
         peer.calls.append(call)
         call.answer = bytes(TURN_BYTES_MAX)
         peer.connection.answered(call)
@@ -239,7 +239,7 @@ async def test_a_client_that_does_not_read_is_not_read_either(peer: Peer) -> Non
 
 
 async def test_a_failure_that_wants_no_answer_ends_the_connection() -> None:
-    def handle(call: Call, _node: Any) -> None:
+    def handle(call: RequestContext, _node: Any) -> None:
         peer.calls.append(call)
         if call.correlation_id == 2:
             call.no_reply_but_the_end("acks 0 and an unknown topic")
@@ -270,7 +270,7 @@ async def test_outstanding_calls_hear_that_their_client_is_gone(peer: Peer) -> N
 async def test_a_fault_of_ours_ends_the_connection_and_is_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    def handle(_call: Call, _node: Any) -> None:
+    def handle(_call: RequestContext, _node: Any) -> None:
         raise RuntimeError("a fault of ours")
 
     peer = Peer(handle)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kohort.broker.events import EventLog
+from kohort.broker.event_log import EventLog
 from kohort.coordinator.states import State
 from kohort.coordinator.voice import Event, EventType
 from kohort.offsets.causes import Cause

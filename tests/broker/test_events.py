@@ -17,9 +17,9 @@ from kio.schema.offset_commit import v8 as offset_commit
 from kio.schema.sync_group import v5 as sync_group
 from kio.static.primitive import i32Timedelta
 from kohort.broker.broker import Broker
-from kohort.broker.config.broker_config.broker_config import BrokerConfig
+from kohort.broker.config.broker_config import BrokerConfig
 from kohort.coordinator.voice import EventType
-from kohort.log.rounds import Durability
+from kohort.log.group_commit import Durability
 from kohort.offsets.causes import Cause
 
 DOCS = (Path(__file__).parents[2] / "docs" / "events.md").read_text()

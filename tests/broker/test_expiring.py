@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from kohort.broker.broker import Broker
-from kohort.broker.config.broker_config.broker_config import BrokerConfig
+from kohort.broker.config.broker_config import BrokerConfig
+from kohort.broker.loading import AT_ONCE_RECORDS
 from kohort.coordinator.commands import OffsetFetch
 from kohort.coordinator.config import GroupConfig
 from kohort.coordinator.expiring import SLICE_TOMBSTONES
-from kohort.broker.loading import AT_ONCE_RECORDS
 from kohort.log.batch import records
-from kohort.offsets.records import GroupForgotten, OffsetCommitted, OffsetForgotten, decode
+from kohort.offsets.records import GroupTombstone, OffsetCommitRecord, OffsetTombstone, decode
 from kohort.protocol.errors import ErrorCode
 from offset_commits import offset_commit
 from runtime_world import World
@@ -41,7 +41,7 @@ def test_what_expires_is_in_the_log_and_a_restart_knows_no_more_of_it() -> None:
     world.turn()
     world.timers.advance(INTERVAL_MS)
     world.turn()
-    assert written(world)[2:] == [OffsetForgotten("g", "t", 0), GroupForgotten("g")]
+    assert written(world)[2:] == [OffsetTombstone("g", "t", 0), GroupTombstone("g")]
     assert (world.fetched(), world.fetched("other")) == (-1, 2)
     reopened = World("fsync", world.files)
     assert (reopened.fetched(), reopened.fetched("other")) == (-1, 2)
@@ -65,7 +65,7 @@ def test_others_are_served_between_the_slices_of_a_sweep() -> None:
     # To begin is a slice of its own; then a tombstone for the offset and one for the group each.
     half = SLICE_TOMBSTONES // 2
     assert left == [1, SLICE_TOMBSTONES + 1, half + 1, 1]
-    assert [r for r in written(world) if isinstance(r, OffsetCommitted)][-1].group_id == "new"
+    assert [r for r in written(world) if isinstance(r, OffsetCommitRecord)][-1].group_id == "new"
     assert world.fetched("g0") == -1
     assert world.fetched("new") == 1
 
@@ -110,7 +110,7 @@ def test_a_topic_that_is_deleted_while_the_log_is_read_takes_its_offsets_along()
     reopened.topic_deleted("unknown")
     reopened.turn()
     assert reopened.fetched() == -1
-    assert written(reopened)[-1] == OffsetForgotten("g", "t", 0)
+    assert written(reopened)[-1] == OffsetTombstone("g", "t", 0)
     again = World("os", world.files)
     again.runtime.load([0])
     again.turn()

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from kohort.broker.broker import Broker
-from kohort.broker.config.broker_config.broker_config import BrokerConfig
+from kohort.broker.config.broker_config import BrokerConfig
 from kohort.coordinator.commands import OffsetFetch
 from kohort.protocol.errors import ErrorCode
 from kohort.testing.faulty_files import FaultyFiles

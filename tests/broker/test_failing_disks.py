@@ -8,13 +8,13 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import pytest
-from kohort.coordinator.commands import OffsetFetch
 from kohort.broker.led import RETRY_FAILED_MS
+from kohort.coordinator.commands import OffsetFetch
 from kohort.log.batch import records
 from kohort.log.config import LogConfig
-from kohort.log.rounds import BATCH_BYTES_MAX, Durability
+from kohort.log.group_commit import BATCH_BYTES_MAX, Durability
 from kohort.offsets.committed import read_committed
-from kohort.offsets.records import OffsetCommitted, decode
+from kohort.offsets.records import OffsetCommitRecord, decode
 from kohort.protocol.errors import ErrorCode
 from kohort.testing.faulty_files import FaultyFiles
 from offset_commits import offset_commit
@@ -58,7 +58,7 @@ def stored(world: World) -> list[int]:
         for _, batch in world.partition.log.batches()
         for each in records(batch)
     ]
-    return [read_committed(each.value).offset for each in found if type(each) is OffsetCommitted]
+    return [read_committed(each.value).offset for each in found if type(each) is OffsetCommitRecord]
 
 
 def fetched(world: World) -> int | ErrorCode:

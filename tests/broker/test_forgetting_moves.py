@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from kohort.broker.broker import Broker
-from kohort.broker.config.broker_config.broker_config import BrokerConfig
+from kohort.broker.config.broker_config import BrokerConfig
 from kohort.coordinator import deleting
 from kohort.coordinator.commands import OffsetFetch
 from kohort.protocol.errors import ErrorCode

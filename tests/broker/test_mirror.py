@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 from kafka import KafkaConsumer
 from kafka import TopicPartition as KafkaPythonPartition
-from kohort.broker.config.broker_config.broker_config import BrokerConfig, ConfigError
+from kohort.broker.config.broker_config import BrokerConfig, ConfigError
 from kohort.testing import Kafka
 
 pytestmark = pytest.mark.clients

@@ -4,10 +4,10 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from kohort.broker.assembly import AHEAD_BYTES
 from kohort.broker.broker import Broker
-from kohort.broker.config.broker_config.broker_config import BrokerConfig
-from kohort.log.rounds import Durability
+from kohort.broker.build import AHEAD_BYTES
+from kohort.broker.config.broker_config import BrokerConfig
+from kohort.log.group_commit import Durability
 
 
 @pytest.mark.parametrize("durability", ["fsync", "os"])

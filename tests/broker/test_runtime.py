@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 from group_admin_world import World as AdminWorld
 from kohort.broker import loading
+from kohort.broker.led import RETRY_FAILED_MS
+from kohort.broker.loading import AT_ONCE_RECORDS
+from kohort.broker.shard import ShardState
 from kohort.coordinator.commands import (
     Heartbeat,
     JoinGroup,
     OffsetFetch,
 )
-from kohort.broker.led import RETRY_FAILED_MS
-from kohort.broker.loading import AT_ONCE_RECORDS
-from kohort.broker.shard import ShardState
+from kohort.log.group_commit import Durability
 from kohort.log.log import LogConfig
-from kohort.log.rounds import Durability
 from kohort.protocol.errors import ErrorCode
 from offset_commits import offset_commit
 from runtime_world import World

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from kohort.broker.broker import Broker
-from kohort.broker.config.broker_config.broker_config import BrokerConfig
-from kohort.broker.meta import cluster_id_of
+from kohort.broker.config.broker_config import BrokerConfig
+from kohort.broker.meta_properties import cluster_id_of
 
 
 @pytest.mark.parametrize("turns", range(4))

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 from kohort.broker import snapshots
-from kohort.coordinator.commands import DeleteGroup, OffsetFetch
 from kohort.broker.led import RETRY_FAILED_MS
-from kohort.log import survey
+from kohort.coordinator.commands import DeleteGroup, OffsetFetch
+from kohort.log import segment_manifest
 from kohort.log.batch import check_crc, read_header
 from kohort.log.cleaner import clean
-from kohort.log.filtering import Terms
+from kohort.log.filtering import CleanerConfig
 from kohort.log.log import LogConfig
-from kohort.log.work import in_place
-from kohort.offsets.records import OffsetForgotten
+from kohort.log.tasks import in_place
+from kohort.offsets.records import OffsetTombstone
 from kohort.offsets.snapshot import NAME, NEW_NAME
 from kohort.offsets.table import OffsetsTable
 from kohort.protocol.errors import ErrorCode
@@ -240,7 +240,7 @@ def test_a_damaged_group_and_a_damaged_batch_cost_what_a_start_without_both_cost
 
 def test_a_log_that_is_read_from_its_start_is_not_walked_at_the_next() -> None:
     world = filled(World("fsync"))
-    world.files.contents.pop(FOLDER / survey.NAME)
+    world.files.contents.pop(FOLDER / segment_manifest.NAME)
     again = World("fsync", world.files)
     again.fetched("nobody")
     assert again.partition.log.surveyed_end == 0
@@ -308,7 +308,7 @@ def test_what_a_tombstone_took_does_not_come_again_when_compaction_drops_the_tom
         world.commit(f"more {number}", number, group_id=GROUPS[1])
         world.turn()
     log = world.partition.log
-    terms = Terms(world.clock.ms, 0, 1 << 20, 1 << 20, 0)
+    terms = CleanerConfig(world.clock.ms, 0, 1 << 20, 1 << 20, 0)
     for _ in range(2):  # the first run says from when on the tombstones may go
         in_place(clean(log, 0, log.segments[-1].base_offset, terms))
     kept = [
@@ -316,7 +316,7 @@ def test_what_a_tombstone_took_does_not_come_again_when_compaction_drops_the_tom
         for records in world.runtime._store.load(log, OffsetsTable())[1]
         for record in records
     ]
-    assert OffsetForgotten(GROUPS[0], "t", 0) not in kept
+    assert OffsetTombstone(GROUPS[0], "t", 0) not in kept
     again = World("fsync", world.files)
     assert again.fetched(GROUPS[0]) == -1
     assert again.fetched(GROUPS[1]) == 7

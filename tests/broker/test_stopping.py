@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 from kohort.broker.broker import Broker
-from kohort.broker.config.broker_config.broker_config import BrokerConfig
+from kohort.broker.config.broker_config import BrokerConfig
 from kohort.coordinator.results import CommitDone
-from kohort.log.rounds import Durability
+from kohort.log.group_commit import Durability
 from kohort.protocol.errors import ErrorCode
 from offset_commits import offset_commit
 from open_files import open_below

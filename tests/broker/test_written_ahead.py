@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kohort.broker.broker import Broker
-from kohort.broker.config.broker_config.broker_config import BrokerConfig
+from kohort.broker.config.broker_config import BrokerConfig
 from kohort.coordinator.commands import (
     Command,
     ListGroups,
@@ -16,7 +16,7 @@ from kohort.coordinator.commands import (
     OffsetFetch,
 )
 from kohort.coordinator.results import Listed
-from kohort.log.rounds import Durability
+from kohort.log.group_commit import Durability
 from kohort.log.write_ahead import PREFIX
 from kohort.protocol.errors import ErrorCode
 from kohort.testing import Kafka

@@ -8,7 +8,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from kohort.broker.config.broker_config.broker_config import BrokerConfig
+from kohort.broker.config.broker_config import BrokerConfig
 from kohort.cli import control
 from kohort.cli.main import main
 from kohort.testing.presets import Preset, with_preset
@@ -37,7 +37,7 @@ def test_it_says_where_both_are_and_ends_well_though_somebody_waits(tmp_path: Pa
         assert served.first_line.endswith("(data in memory, durability none)\n")
         cluster = get(f"{url}/cluster")
         assert str(cluster["bootstrap_servers"]).split(",")[-1] == served.bootstrap.split(",")[-1]
-        done = kohort("test", "topic", "orders", env={"KOHORT_CONTROL": url})
+        done = kohort("ctl", "topic", "orders", env={"KOHORT_CONTROL": url})
         assert len(json.loads(done.stdout)["partitions"]) == 7, done.stderr
 
         def wait() -> None:

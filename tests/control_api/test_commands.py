@@ -1,13 +1,13 @@
-"""`kohort test`: the controls as commands."""
+"""`kohort ctl`: the controls as commands."""
 
 import json
 import re
 from typing import Any
 
 import pytest
-from kohort.cli.main import main
 from kohort.cli.ctl.client import TIMEOUT_SECONDS
 from kohort.cli.ctl.commands import COMMANDS
+from kohort.cli.main import main
 from kohort.control_api.endpoints import ENDPOINTS
 from kohort.testing import Kafka, waiting
 
@@ -22,7 +22,7 @@ class Commands:
         self._url = url
 
     def __call__(self, *words: str) -> tuple[int, Any, str]:
-        code = main(["test", "--control", self._url, *words])
+        code = main(["ctl", "--control", self._url, *words])
         out, err = self._capsys.readouterr()
         return code, json.loads(out) if out else None, err
 
@@ -101,7 +101,7 @@ def test_what_is_wrong_ends_with_2_and_a_sentence(
 ) -> None:
     code, out, err = run(*words)
     assert (code, out) == (2, None)
-    assert err.startswith(f"kohort test: {sentence}")
+    assert err.startswith(f"kohort ctl: {sentence}")
 
 
 @pytest.mark.parametrize(
@@ -120,5 +120,5 @@ def test_controls_that_are_not_there_are_told(
     sentence: str,
 ) -> None:
     monkeypatch.delenv("KOHORT_CONTROL", raising=False)
-    assert main(["test", *control, "cluster"]) == 2
-    assert capsys.readouterr().err.startswith(f"kohort test: {sentence}")
+    assert main(["ctl", *control, "cluster"]) == 2
+    assert capsys.readouterr().err.startswith(f"kohort ctl: {sentence}")

@@ -19,7 +19,7 @@ PAGE = (ROOT / "docs" / "control.md").read_text()
 SESSIONS = [
     block
     for block in re.findall(r"^```console\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
-    if "9093/" in block or "kohort test" in block
+    if "9093/" in block or "kohort ctl" in block
 ]
 
 

@@ -4,7 +4,7 @@ import pytest
 from group_world import GROUP, World
 from kohort.coordinator.deadline_keys import EXPIRING
 from kohort.coordinator.states import State
-from kohort.offsets.records import GroupForgotten, OffsetForgotten
+from kohort.offsets.records import GroupTombstone, OffsetTombstone
 from kohort.protocol.consumer_protocol import Subscription, write_subscription
 from kohort.protocol.errors import ErrorCode
 
@@ -28,9 +28,9 @@ def test_a_group_goes_with_all_its_offsets_and_itself_last(w: World, had_members
     written = len(w.log)
     assert w.delete() is E.none
     assert w.log[written:] == [
-        OffsetForgotten(GROUP, "b", 1),
-        OffsetForgotten(GROUP, "a", 0),
-        GroupForgotten(GROUP),
+        OffsetTombstone(GROUP, "b", 1),
+        OffsetTombstone(GROUP, "a", 0),
+        GroupTombstone(GROUP),
     ]
     assert w.fetch().topics == ()
     assert w.fetch(group_id="other").topics
@@ -43,7 +43,7 @@ def test_a_group_without_a_record_of_its_own_gets_a_tombstone_too(w: World) -> N
     w.commit()
     assert w.delete_offsets(("t", (0,))) == (E.none,)
     assert w.delete() is E.none
-    assert w.log[-1] == GroupForgotten(GROUP)
+    assert w.log[-1] == GroupTombstone(GROUP)
 
 
 def test_who_was_only_given_an_id_keeps_no_group_alive(w: World) -> None:
@@ -74,7 +74,7 @@ def test_only_what_was_committed_is_written_as_deleted(w: World) -> None:
     w.commit(("t", 0, 1), ("t", 2, 1))
     written = len(w.log)
     assert w.delete_offsets(("t", (0, 1)), ("u", (0,)), ("v", ())) == (E.none,) * 3
-    assert w.log[written:] == [OffsetForgotten(GROUP, "t", 0)]
+    assert w.log[written:] == [OffsetTombstone(GROUP, "t", 0)]
     assert [p.offset for p in w.fetch(("t", (0, 2))).topics[0][1]] == [-1, 1]
     assert w.delete_offsets() == ()
 

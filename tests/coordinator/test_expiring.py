@@ -8,12 +8,12 @@ from kohort.coordinator.deadline_keys import EXPIRING
 from kohort.coordinator.expiring import SLICE_TOMBSTONES
 from kohort.coordinator.states import State
 from kohort.offsets.records import (
-    GroupForgotten,
     GroupMetadata,
-    GroupStored,
-    OffsetCommitted,
-    OffsetForgotten,
+    GroupMetadataRecord,
+    GroupTombstone,
+    OffsetCommitRecord,
     OffsetsRecord,
+    OffsetTombstone,
     committed_value,
 )
 from kohort.protocol.consumer_protocol import Subscription, write_subscription
@@ -74,11 +74,11 @@ def test_offsets_alone_expire_by_their_commit_and_the_group_with_the_last(w: Wor
     assert committed(w) == ["a-0", "b-1"]
     written = len(w.log)
     sleep(w, 1)
-    assert w.log[written:] == [OffsetForgotten(GROUP, "a", 0)]
+    assert w.log[written:] == [OffsetTombstone(GROUP, "a", 0)]
     sleep(w, 999)
     assert committed(w) == ["b-1"]
     sleep(w, 1)
-    assert w.log[written + 1 :] == [OffsetForgotten(GROUP, "b", 1), GroupForgotten(GROUP)]
+    assert w.log[written + 1 :] == [OffsetTombstone(GROUP, "b", 1), GroupTombstone(GROUP)]
     assert not is_known(w)
 
 
@@ -115,10 +115,10 @@ def test_an_empty_groups_offsets_count_from_its_last_member(w: World) -> None:
     written = len(w.log)
     sleep(w, 1)
     assert w.log[written:] == [
-        OffsetForgotten(GROUP, "t", 0),
-        OffsetForgotten(GROUP, "other", 0),
-        OffsetForgotten(GROUP, "late", 0),
-        GroupForgotten(GROUP),
+        OffsetTombstone(GROUP, "t", 0),
+        OffsetTombstone(GROUP, "other", 0),
+        OffsetTombstone(GROUP, "late", 0),
+        GroupTombstone(GROUP),
     ]
     assert not is_known(w)
 
@@ -138,8 +138,8 @@ def test_since_when_a_group_is_empty_is_known_after_a_restart(w: World) -> None:
 
 def test_old_records_do_not_say_since_when_so_the_commit_counts(w: World) -> None:
     records: list[OffsetsRecord] = [
-        GroupStored(GROUP, GroupMetadata("consumer", 3, None, None, -1, ())),
-        OffsetCommitted(GROUP, "t", 0, committed_value(1, -1, "", w.now - 10_000)),
+        GroupMetadataRecord(GROUP, GroupMetadata("consumer", 3, None, None, -1, ())),
+        OffsetCommitRecord(GROUP, "t", 0, committed_value(1, -1, "", w.now - 10_000)),
     ]
     w.log.extend(records)
     w.restart()
@@ -153,7 +153,7 @@ def test_an_empty_group_without_offsets_is_gone_with_the_next_sweep(w: World) ->
     w.leave(*w.stable(None))
     written = len(w.log)
     sleep(w, 1)
-    assert w.log[written:] == [GroupForgotten(GROUP)]
+    assert w.log[written:] == [GroupTombstone(GROUP)]
     assert not is_known(w)
 
 
@@ -174,7 +174,7 @@ def test_what_consumers_read_stays_and_the_rest_expires_by_its_commit(w: World) 
     assert committed(w) == ["t-0", "u-0"]
     written = len(w.log)
     sleep(w, 1)
-    assert w.log[written:] == [OffsetForgotten(GROUP, "u", 0)]
+    assert w.log[written:] == [OffsetTombstone(GROUP, "u", 0)]
     stay(w, a, 2 * RETENTION_MS)
     assert committed(w) == ["t-0"]
     assert w.state is State.STABLE
@@ -304,7 +304,7 @@ def test_a_sweep_goes_in_slices_and_sees_what_happens_between_them() -> None:
         slices += 1
     assert slices == 3, "to begin, and twice a half"
     assert [name for name in names if committed(w, name)] == [alive]
-    assert w.log.count(GroupForgotten(deleted)) == 1
+    assert w.log.count(GroupTombstone(deleted)) == 1
     assert not w.coordinator.groups
     w.check()
 
@@ -320,7 +320,7 @@ def test_a_group_with_very_many_offsets_goes_in_slices_too() -> None:
         w._carry_out(w.coordinator.tick(w.now))
         assert len(w.log) - before <= SLICE_TOMBSTONES + 1
     assert len(w.log) == 2 * count + 1
-    assert w.log[-1] == GroupForgotten(GROUP)
+    assert w.log[-1] == GroupTombstone(GROUP)
     w.check()
 
 
@@ -336,9 +336,9 @@ def test_a_deleted_topic_takes_its_offsets_out_of_every_group(w: World) -> None:
     for outcome in w.coordinator.topics_deleted({"t"}):
         w._carry_out(outcome)
     assert w.log[written:] == [
-        OffsetForgotten(GROUP, "t", 0),
-        OffsetForgotten("other", "t", 0),
-        OffsetForgotten("other", "t", 11),
+        OffsetTombstone(GROUP, "t", 0),
+        OffsetTombstone("other", "t", 0),
+        OffsetTombstone("other", "t", 11),
     ]
     assert committed(w) == ["t-1-0", "u-0"]
     assert is_known(w, "other"), "until the next sweep"

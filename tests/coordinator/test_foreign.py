@@ -4,8 +4,8 @@ What each request is answered is compared with Kafka's own answers in tests/kafk
 import pytest
 from group_world import GROUP, World
 from kohort.coordinator.deadline_keys import EXPIRING
-from kohort.offsets.records import GroupForgotten, OffsetForgotten, OffsetsRecord, Unknown
-from kohort.offsets.transactions import OffsetPending, OffsetSettled
+from kohort.offsets.records import GroupTombstone, OffsetsRecord, OffsetTombstone, OpaqueRecord
+from kohort.offsets.transactions import PendingTransactionalOffset, TransactionalOffsetEnd
 from kohort.protocol.errors import ErrorCode
 
 E = ErrorCode
@@ -34,7 +34,7 @@ def w() -> World:
 
 def load(w: World, *kinds: int) -> None:
     for kind in kinds:
-        w.coordinator.apply(Unknown(key_of(kind), b"\0\0"))
+        w.coordinator.apply(OpaqueRecord(key_of(kind), b"\0\0"))
 
 
 def sweep(w: World, ms: int) -> None:
@@ -50,7 +50,7 @@ def kinds_forgotten(w: World) -> list[int]:
     return [
         int.from_bytes(record.key[:2], "big")
         for record in w.log
-        if isinstance(record, Unknown) and record.value is None
+        if isinstance(record, OpaqueRecord) and record.value is None
     ]
 
 
@@ -75,7 +75,7 @@ def test_a_deleted_group_leaves_nothing_of_its_records(
 def test_a_group_that_kafka_had_deleted_is_not_there(w: World) -> None:
     load(w, *MODERN)
     for kind in MODERN:
-        w.coordinator.apply(Unknown(key_of(kind), None))
+        w.coordinator.apply(OpaqueRecord(key_of(kind), None))
     assert types(w) == {}
 
 
@@ -128,23 +128,23 @@ def test_a_group_goes_with_its_last_offset(w: World) -> None:
 
 def test_nothing_of_a_group_expires_while_a_transaction_is_open(w: World) -> None:
     w.commit(("t", 0, 42))
-    w.coordinator.apply(OffsetPending(GROUP, "t", 1))
+    w.coordinator.apply(PendingTransactionalOffset(GROUP, "t", 1))
     sweep(w, RETENTION_MS)
     assert types(w) == {GROUP: "classic"}
-    w.coordinator.apply(OffsetSettled(GROUP, "t", 1))
+    w.coordinator.apply(TransactionalOffsetEnd(GROUP, "t", 1))
     sweep(w, 1)
     assert types(w) == {}
 
 
 def test_deleting_takes_what_is_pending_with_it(w: World) -> None:
-    w.coordinator.apply(OffsetPending(GROUP, "t", 1))
+    w.coordinator.apply(PendingTransactionalOffset(GROUP, "t", 1))
     assert types(w) == {GROUP: "classic"}
     assert w.delete_offsets(("t", (0, 1))) == (E.none,)
-    assert OffsetForgotten(GROUP, "t", 1) in w.log
-    w.coordinator.apply(OffsetPending(GROUP, "t", 2))
+    assert OffsetTombstone(GROUP, "t", 1) in w.log
+    w.coordinator.apply(PendingTransactionalOffset(GROUP, "t", 2))
     written = len(w.log)
     assert w.delete() is E.none
-    gone: list[OffsetsRecord] = [OffsetForgotten(GROUP, "t", 2), GroupForgotten(GROUP)]
+    gone: list[OffsetsRecord] = [OffsetTombstone(GROUP, "t", 2), GroupTombstone(GROUP)]
     assert w.log[written:] == gone
     assert not w.coordinator.foreign.pending
 
@@ -153,7 +153,7 @@ def test_what_was_found_is_told_once_the_log_has_been_read(
     w: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     load(w, *SHARE)
-    w.coordinator.apply(OffsetPending("other", "t", 1))
+    w.coordinator.apply(PendingTransactionalOffset("other", "t", 1))
     with caplog.at_level("INFO"):
         w.coordinator.loaded(w.now)
     assert f"Loaded share group {GROUP}, its members taken for gone." in caplog.text
@@ -164,6 +164,6 @@ def test_records_of_types_that_nobody_knows_are_told_of_once(
     w: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     for type_ in (99, 99, 98):
-        w.coordinator.apply(Unknown(type_.to_bytes(2, "big") + text(GROUP), b"\0\0"))
+        w.coordinator.apply(OpaqueRecord(type_.to_bytes(2, "big") + text(GROUP), b"\0\0"))
     assert [record.args for record in caplog.records] == [(99,), (98,)]
     assert types(w) == {}

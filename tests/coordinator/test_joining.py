@@ -6,7 +6,7 @@ import pytest
 from group_world import GROUP, RANGE, World
 from kohort.coordinator.results import Joined, JoinedMember
 from kohort.coordinator.states import State
-from kohort.offsets.records import GroupMetadata, GroupStored
+from kohort.offsets.records import GroupMetadata, GroupMetadataRecord
 from kohort.protocol.errors import ErrorCode
 
 E = ErrorCode
@@ -57,7 +57,7 @@ def test_old_versions_join_in_one_step(w: World) -> None:
 def test_the_group_is_in_the_log_from_its_first_request_on(w: World) -> None:
     w.join()
     empty = GroupMetadata("", 0, None, None, w.now, ())
-    assert w.log == [GroupStored(GROUP, empty)]
+    assert w.log == [GroupMetadataRecord(GROUP, empty)]
 
 
 def test_even_a_refused_first_join_makes_the_group(w: World) -> None:

@@ -4,9 +4,9 @@ from group_world import GROUP, World
 from kohort.coordinator.deadline_keys import EXPIRING
 from kohort.coordinator.states import State
 from kohort.offsets.records import (
-    GroupForgotten,
     GroupMetadata,
-    GroupStored,
+    GroupMetadataRecord,
+    GroupTombstone,
     MemberMetadata,
     decode,
     encode,
@@ -79,7 +79,7 @@ def test_a_tombstone_takes_the_group_and_its_timers_and_leaves_its_offsets(w: Wo
     w.stable(None)
     w.commit(("t", 0, 1), group_id="other")
     w.new_id()
-    for record in (GroupForgotten(GROUP), GroupForgotten("unknown")):
+    for record in (GroupTombstone(GROUP), GroupTombstone("unknown")):
         w.log.append(record)
         w.coordinator.apply(record)
     w.check()
@@ -99,7 +99,9 @@ def test_a_deadline_that_outlives_its_group_does_nothing(w: World) -> None:
 def test_values_of_old_brokers_are_understood(w: World) -> None:
     """No rebalance timeout before v1, no time of the state before v2; no leader known."""
     member = MemberMetadata("m", None, "c", "/h", -1, 12_000, b"sub", b"ass")
-    w.log.append(GroupStored(GROUP, GroupMetadata("consumer", 7, "range", None, -1, (member,))))
+    w.log.append(
+        GroupMetadataRecord(GROUP, GroupMetadata("consumer", 7, "range", None, -1, (member,)))
+    )
     w.restart()
     assert (w.state, w.group.generation, w.group.leader) == (State.STABLE, 7, "m")
     assert w.group.rebalance_timeout_ms == 12_000
@@ -127,7 +129,7 @@ def test_generations_go_on_behind_the_last_number_as_in_kafka(w: World) -> None:
     """What Kafka 4.3 answered to members of a group with this record in its log."""
     member = MemberMetadata("a", None, "c", "/127.0.0.1", 60_000, 10_000, b"r", b"")
     last = GroupMetadata("consumer", 2**31 - 1, "range", "a", w.now, (member,))
-    w.log.append(GroupStored(GROUP, last))
+    w.log.append(GroupMetadataRecord(GROUP, last))
     w.restart()
     ticket = w.join("a", protocols=(("range", b"changed"),))
     assert w.answers[ticket].generation_id == -(2**31)

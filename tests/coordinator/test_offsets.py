@@ -4,7 +4,7 @@ import pytest
 from group_world import GROUP, World
 from kohort.coordinator.commands import CommitEntry, OffsetCommit, OffsetFetch
 from kohort.coordinator.results import FetchedPartition
-from kohort.offsets.records import OffsetCommitted, OffsetForgotten, committed_value
+from kohort.offsets.records import OffsetCommitRecord, OffsetTombstone, committed_value
 from kohort.protocol.errors import ErrorCode
 
 E = ErrorCode
@@ -12,7 +12,7 @@ E = ErrorCode
 
 def test_a_commit_without_a_generation_needs_no_group(w: World) -> None:
     assert w.commit(("t", 0, 42)) is E.none
-    assert w.log == [OffsetCommitted(GROUP, "t", 0, committed_value(42, -1, "", w.now))]
+    assert w.log == [OffsetCommitRecord(GROUP, "t", 0, committed_value(42, -1, "", w.now))]
 
 
 @pytest.mark.parametrize("error", [E.illegal_generation, E.group_id_not_found])
@@ -100,14 +100,14 @@ def test_what_is_committed_is_stored_with_its_epoch_and_metadata(w: World) -> No
     offsets = [(1, 2), (3, 4)]
     w.tell(OffsetCommit(GROUP, -1, "", None, entries, offsets, -1, E.illegal_generation))
     assert w.log == [
-        OffsetCommitted(
+        OffsetCommitRecord(
             GROUP,
             "t",
             0,
             committed_value(2, 7, "m", w.now),
             (committed_value(1, 7, "m", w.now),),
         ),
-        OffsetCommitted(
+        OffsetCommitRecord(
             GROUP,
             "t",
             1,
@@ -120,7 +120,7 @@ def test_what_is_committed_is_stored_with_its_epoch_and_metadata(w: World) -> No
 def test_a_commit_may_bring_its_own_retention(w: World) -> None:
     w.commit(("t", 0, 1), retention_ms=600_000)
     assert w.log == [
-        OffsetCommitted(GROUP, "t", 0, committed_value(1, -1, "", w.now, w.now + 600_000))
+        OffsetCommitRecord(GROUP, "t", 0, committed_value(1, -1, "", w.now, w.now + 600_000))
     ]
 
 
@@ -148,7 +148,7 @@ def test_members_are_not_asked_who_they_are_when_they_fetch(w: World) -> None:
 
 def test_a_group_outlives_its_last_offset(w: World) -> None:
     w.commit(("t", 0, 1))
-    forgotten = OffsetForgotten(GROUP, "t", 0)
+    forgotten = OffsetTombstone(GROUP, "t", 0)
     w.log.append(forgotten)
     w.coordinator.apply(forgotten)
     w.check()
@@ -158,7 +158,7 @@ def test_a_group_outlives_its_last_offset(w: World) -> None:
 
 def test_forgetting_one_offset_leaves_the_others(w: World) -> None:
     w.commit(("t", 0, 1), ("t", 1, 2))
-    forgotten = OffsetForgotten(GROUP, "t", 0)
+    forgotten = OffsetTombstone(GROUP, "t", 0)
     w.log.append(forgotten)
     w.coordinator.apply(forgotten)
     w.check()

@@ -3,7 +3,7 @@
 import pytest
 from group_world import GROUP, World
 from kohort.coordinator.states import State
-from kohort.offsets.records import GroupMetadata, GroupStored
+from kohort.offsets.records import GroupMetadata, GroupMetadataRecord
 from kohort.protocol.errors import ErrorCode
 
 E = ErrorCode
@@ -90,7 +90,7 @@ def test_a_member_that_expires_in_the_initial_round_closes_it_if_nobody_else_is_
     assert w.answers[a].error is E.unknown_member_id
     assert w.answers[a].member_id == ""
     empty = GroupMetadata("consumer", 1, None, None, w.now, ())
-    assert (w.state, w.log[-1]) == (State.EMPTY, GroupStored(GROUP, empty))
+    assert (w.state, w.log[-1]) == (State.EMPTY, GroupMetadataRecord(GROUP, empty))
 
 
 def test_a_pending_id_that_expires_in_the_initial_round_closes_it() -> None:
@@ -162,7 +162,7 @@ def test_a_new_member_lives_on_the_join_timeout_until_its_first_round_is_over(w:
     assert w.state is State.STABLE
     w.sleep(1)
     empty = GroupMetadata("consumer", 2, None, None, w.now, ())
-    assert (w.state, w.log[-1]) == (State.EMPTY, GroupStored(GROUP, empty))
+    assert (w.state, w.log[-1]) == (State.EMPTY, GroupMetadataRecord(GROUP, empty))
 
 
 def test_a_new_member_whose_round_never_closes_is_told_after_five_minutes(w: World) -> None:

@@ -4,7 +4,7 @@ import pytest
 from group_world import RANGE, World
 from kohort.coordinator.results import Joined
 from kohort.coordinator.states import State
-from kohort.offsets.records import GroupStored
+from kohort.offsets.records import GroupMetadataRecord
 from kohort.protocol.errors import ErrorCode
 
 E = ErrorCode
@@ -50,7 +50,7 @@ def test_who_took_the_place_of_another_is_in_the_log(w: World) -> None:
     w.stable("i1", "i2")
     new = w.answers[w.join(instance="i2", protocols=(("range", b"new"),))].member_id
     stored = w.log[-1]
-    assert isinstance(stored, GroupStored)
+    assert isinstance(stored, GroupMetadataRecord)
     assert stored.value.generation == 1
     assert {m.group_instance_id: (m.member_id, m.subscription) for m in stored.value.members}[
         "i2"

@@ -5,7 +5,7 @@ from group_world import GROUP, World
 from kohort.coordinator.commands import SyncGroup
 from kohort.coordinator.results import Synced
 from kohort.coordinator.states import State
-from kohort.offsets.records import GroupMetadata, GroupStored, MemberMetadata
+from kohort.offsets.records import GroupMetadata, GroupMetadataRecord, MemberMetadata
 from kohort.protocol.errors import ErrorCode
 
 E = ErrorCode
@@ -36,7 +36,9 @@ def test_the_generation_is_written_down_with_all_that_a_restart_needs(w: World) 
         MemberMetadata(m, None, "client", "/127.0.0.1", 60_000, 10_000, b"r", assignment)
         for m, assignment in ((a, b"one"), (b, b"two"))
     )
-    assert w.log[-1] == GroupStored(GROUP, GroupMetadata("consumer", 1, "range", a, since, members))
+    assert w.log[-1] == GroupMetadataRecord(
+        GROUP, GroupMetadata("consumer", 1, "range", a, since, members)
+    )
 
 
 def test_whom_the_leader_forgets_gets_nothing_and_strangers_get_nothing_either(w: World) -> None:

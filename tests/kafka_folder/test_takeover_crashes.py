@@ -6,14 +6,14 @@ from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
-from kohort.broker.config.broker_config.broker_config import BrokerConfig
+from kohort.broker.config.broker_config import BrokerConfig
 from kohort.log.log import Log
 from kohort.testing.faulty_files import Crashed, FaultyFiles
 from kohort.topics.configs import Configs
+from kohort.topics.kafka_import import take_over
 from kohort.topics.kafka_metadata import KafkaMetadata
 from kohort.topics.names import REGISTRY_TOPIC
 from kohort.topics.records import RegistryRecord, stored_in
-from kohort.topics.takeover import take_over
 
 FOLDER = Path("/data")
 NOW_MS = 1_700_000_000_000

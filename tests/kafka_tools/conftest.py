@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from processes import EXTERNAL, cluster_under_test
 
-from ...clients.adapter import Admin
-from ...clients.conftest import BROKER_OPTIONS
-from ...clients.kafka_python import KafkaPython
+from ..clients.adapter import Admin
+from ..clients.conftest import BROKER_OPTIONS
+from ..clients.kafka_python import KafkaPython
 from .tools import Tools, Verifiable
 
 # Kafka's least session timeout by default; a broker of ours allows less (as in tests/clients).

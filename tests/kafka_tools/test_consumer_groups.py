@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ...clients.adapter import Admin, Committed, ConsumerSettings, Place
-from ...clients.kafka_python import KafkaPython
-from ...clients.stories import numbered, until
+from ..clients.adapter import Admin, Committed, ConsumerSettings, Place
+from ..clients.kafka_python import KafkaPython
+from ..clients.stories import numbered, until
 from .tools import Ended, Tools, Verifiable
 
 # Where ten records end that go to four partitions by turns.

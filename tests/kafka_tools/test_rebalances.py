@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ...clients.adapter import Admin
-from ...clients.stories import until
+from ..clients.adapter import Admin
+from ..clients.stories import until
 from .conftest import SESSION_TIMEOUT_MS
 from .tools import Verifiable
 

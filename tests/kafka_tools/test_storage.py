@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
-from ...clients.adapter import Message
-from ...clients.kafka_python import KafkaPython
-from ...clients.stories import numbered
+from ..clients.adapter import Message
+from ..clients.kafka_python import KafkaPython
+from ..clients.stories import numbered
 from .tools import Tools
 
 

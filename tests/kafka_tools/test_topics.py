@@ -2,9 +2,9 @@
 
 import uuid
 
-from ...clients.adapter import Admin
-from ...clients.kafka_python import KafkaPython
-from ...clients.stories import numbered
+from ..clients.adapter import Admin
+from ..clients.kafka_python import KafkaPython
+from ..clients.stories import numbered
 from .tools import Tools
 
 

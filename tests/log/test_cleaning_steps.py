@@ -15,7 +15,7 @@ from kohort.log.files import DiskFiles
 from kohort.log.log import Log, LogConfig
 
 STEP_SECONDS_MAX = 0.003
-"""With a slice of 2 ms before it, 5 ms (broker/upkeep.py)."""
+"""With a slice of 2 ms before it, 5 ms (broker/maintenance.py)."""
 
 
 def longest_step(log: Log) -> float:

@@ -31,10 +31,10 @@ from confluent_kafka.admin import (
 from kohort.log.batch import Record, records, split
 from kohort.log.cleaner import clean
 from kohort.log.files import MemoryFiles
-from kohort.log.filtering import Terms
+from kohort.log.filtering import CleanerConfig
 from kohort.log.header import BatchHeader
 from kohort.log.log import Log, LogConfig
-from kohort.log.work import in_place
+from kohort.log.tasks import in_place
 from parity.kafka_broker import VERSION, kafka_broker
 
 VECTORS = Path(__file__).parent / "vectors" / "compaction.json"
@@ -85,7 +85,7 @@ def compacted(run: Run) -> Segments:
     for name, data in run.before.items():
         files.contents[FOLDER / name] = bytearray(data)
     log = Log.open(FOLDER, files, LogConfig(segment_bytes=SEGMENT_BYTES))
-    terms = Terms(
+    terms = CleanerConfig(
         now_ms=time_of(run),
         delete_retention_ms=RETENTION_MS,
         segment_bytes=SEGMENT_BYTES,

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from kohort.log.batch import BatchHeader, NewRecord, build, records
 from kohort.log.files import MemoryFiles
 from kohort.log.header import CONTROL, TRANSACTIONAL
-from kohort.log.key_map import KeyMap
 from kohort.log.log import Log, LogConfig
+from kohort.log.offset_map import OffsetMap
 from kohort.topics.producers import Producers
 
 from .test_cleaner import FOLDER, opened
@@ -227,7 +227,7 @@ def test_the_memory_of_a_key_is_what_is_counted() -> None:
     keys = [b"%020d" % number for number in range(20_000)]
     tracemalloc.start()
     try:
-        map_ = KeyMap(20_000 * 190 // 2)
+        map_ = OffsetMap(20_000 * 190 // 2)
         before, _ = tracemalloc.get_traced_memory()
         for offset, key in enumerate(keys, 10**12):
             if map_.is_full:

@@ -2,16 +2,16 @@
 
 import pytest
 from kohort.offsets.records import (
-    Committed,
-    GroupForgotten,
     GroupMetadata,
-    GroupStored,
+    GroupMetadataRecord,
+    GroupTombstone,
     MemberMetadata,
-    OffsetCommitted,
-    OffsetForgotten,
+    OffsetAndMetadata,
+    OffsetCommitRecord,
     OffsetsRecord,
+    OffsetTombstone,
+    OpaqueRecord,
     UndecodableRecord,
-    Unknown,
     committed_value,
     decode,
     encode,
@@ -34,16 +34,16 @@ STABLE_GROUP = bytes.fromhex(
 )
 
 GOLDEN: list[tuple[OffsetsRecord, bytes, bytes | None]] = [
-    (OffsetCommitted("g", "t", 3, VALUE_V3), OFFSET_KEY, VALUE_V3),
-    (OffsetCommitted("g", "t", 3, VALUE_V1), OFFSET_KEY, VALUE_V1),
-    (OffsetForgotten("g", "t", 3), OFFSET_KEY, None),
+    (OffsetCommitRecord("g", "t", 3, VALUE_V3), OFFSET_KEY, VALUE_V3),
+    (OffsetCommitRecord("g", "t", 3, VALUE_V1), OFFSET_KEY, VALUE_V1),
+    (OffsetTombstone("g", "t", 3), OFFSET_KEY, None),
     (
-        GroupStored("g", GroupMetadata("", 0, None, None, NOW_MS, ())),
+        GroupMetadataRecord("g", GroupMetadata("", 0, None, None, NOW_MS, ())),
         GROUP_KEY,
         NEW_GROUP,
     ),
     (
-        GroupStored(
+        GroupMetadataRecord(
             "g",
             GroupMetadata(
                 protocol_type="consumer",
@@ -68,8 +68,8 @@ GOLDEN: list[tuple[OffsetsRecord, bytes, bytes | None]] = [
         GROUP_KEY,
         STABLE_GROUP,
     ),
-    (GroupForgotten("g"), GROUP_KEY, None),
-    (Unknown(b"\x00\x03\x00\x01g", b"\x00\x00"), b"\x00\x03\x00\x01g", b"\x00\x00"),
+    (GroupTombstone("g"), GROUP_KEY, None),
+    (OpaqueRecord(b"\x00\x03\x00\x01g", b"\x00\x00"), b"\x00\x03\x00\x01g", b"\x00\x00"),
 ]
 
 
@@ -85,19 +85,19 @@ def test_a_record_is_written_and_read_in_kafkas_bytes(
 
 def test_a_commit_is_written_as_version_3() -> None:
     assert committed_value(42, 7, "m", NOW_MS) == VALUE_V3
-    assert read_committed(VALUE_V3) == Committed(42, 7, "m", NOW_MS, None)
+    assert read_committed(VALUE_V3) == OffsetAndMetadata(42, 7, "m", NOW_MS, None)
 
 
 def test_a_commit_with_an_expiry_time_is_written_as_version_1_and_loses_its_leader_epoch() -> None:
     assert committed_value(42, 7, "m", NOW_MS, NOW_MS + 600_000) == VALUE_V1
-    assert read_committed(VALUE_V1) == Committed(42, -1, "m", NOW_MS, NOW_MS + 600_000)
+    assert read_committed(VALUE_V1) == OffsetAndMetadata(42, -1, "m", NOW_MS, NOW_MS + 600_000)
 
 
 def test_a_commit_without_metadata_is_written_with_an_empty_string() -> None:
     bare = bytes.fromhex("0003 000000000000002a 00000007 0000 0000018bcfe56800")
     assert committed_value(42, 7, None, NOW_MS) == bare
     assert committed_value(42, 7, "", NOW_MS) == bare
-    assert read_committed(bare) == Committed(42, 7, "", NOW_MS)
+    assert read_committed(bare) == OffsetAndMetadata(42, 7, "", NOW_MS)
 
 
 @pytest.mark.parametrize(
@@ -123,5 +123,5 @@ def test_a_value_that_only_has_the_length_of_a_usual_one_is_refused() -> None:
 
 def test_the_key_of_record_type_0_is_read_as_type_1() -> None:
     legacy_key = b"\x00\x00" + OFFSET_KEY[2:]
-    assert decode(legacy_key, VALUE_V3) == OffsetCommitted("g", "t", 3, VALUE_V3)
-    assert decode(legacy_key, None) == OffsetForgotten("g", "t", 3)
+    assert decode(legacy_key, VALUE_V3) == OffsetCommitRecord("g", "t", 3, VALUE_V3)
+    assert decode(legacy_key, None) == OffsetTombstone("g", "t", 3)

@@ -11,14 +11,14 @@ from kohort.log.batch import BatchBuilder
 from kohort.log.files import DiskFiles
 from kohort.log.log import Log
 from kohort.offsets.records import (
-    GroupForgotten,
     GroupMetadata,
-    GroupStored,
+    GroupMetadataRecord,
+    GroupTombstone,
     MemberMetadata,
-    OffsetCommitted,
-    OffsetForgotten,
+    OffsetCommitRecord,
     OffsetsRecord,
-    Unknown,
+    OffsetTombstone,
+    OpaqueRecord,
     committed_value,
     encode,
 )
@@ -30,15 +30,15 @@ MEMBER = MemberMetadata(
     "m1", "instance-1", "c", "/127.0.0.1", 300_000, 45_000, SUBSCRIPTION, ASSIGNMENT
 )
 BATCHES: list[list[OffsetsRecord]] = [
-    [GroupStored("grüppe", GroupMetadata("", 0, None, None, NOW_MS, ()))],
-    [GroupStored("grüppe", GroupMetadata("consumer", 1, "range", "m1", NOW_MS, (MEMBER,)))],
+    [GroupMetadataRecord("grüppe", GroupMetadata("", 0, None, None, NOW_MS, ()))],
+    [GroupMetadataRecord("grüppe", GroupMetadata("consumer", 1, "range", "m1", NOW_MS, (MEMBER,)))],
     [
-        OffsetCommitted("grüppe", "t", 0, committed_value(42, 7, "m", NOW_MS)),
-        OffsetCommitted("grüppe", "t", 1, committed_value(43, -1, "", NOW_MS)),
-        OffsetCommitted("grüppe", "t", 2, committed_value(44, 7, "", NOW_MS, NOW_MS + 600_000)),
+        OffsetCommitRecord("grüppe", "t", 0, committed_value(42, 7, "m", NOW_MS)),
+        OffsetCommitRecord("grüppe", "t", 1, committed_value(43, -1, "", NOW_MS)),
+        OffsetCommitRecord("grüppe", "t", 2, committed_value(44, 7, "", NOW_MS, NOW_MS + 600_000)),
     ],
-    [OffsetForgotten("grüppe", "t", 0)],
-    [Unknown(b"\x00\x03\x00\x01g", b"\x00\x00\x00\x00\x00\x05\x00"), GroupForgotten("grüppe")],
+    [OffsetTombstone("grüppe", "t", 0)],
+    [OpaqueRecord(b"\x00\x03\x00\x01g", b"\x00\x00\x00\x00\x00\x05\x00"), GroupTombstone("grüppe")],
 ]
 
 

@@ -13,13 +13,13 @@ import pytest
 from kohort.log.batch import check, records
 from kohort.offsets.partitioner import partition_for
 from kohort.offsets.records import (
-    GroupForgotten,
-    GroupStored,
+    GroupMetadataRecord,
+    GroupTombstone,
     MemberMetadata,
-    OffsetCommitted,
-    OffsetForgotten,
+    OffsetCommitRecord,
     OffsetsRecord,
-    Unknown,
+    OffsetTombstone,
+    OpaqueRecord,
     decode,
     encode,
     read_committed,
@@ -45,7 +45,7 @@ RECORDS = data_records()
 
 def as_kafka_prints(record: OffsetsRecord) -> dict[str, Any]:
     match record:
-        case OffsetCommitted(group_id, topic, partition, value):
+        case OffsetCommitRecord(group_id, topic, partition, value):
             committed = read_committed(value)
             data = {
                 "offset": committed.offset,
@@ -56,10 +56,10 @@ def as_kafka_prints(record: OffsetsRecord) -> dict[str, Any]:
             }
             key = {"group": group_id, "topic": topic, "partition": partition}
             return {"type": "1", "key": key, "data": data}
-        case OffsetForgotten(group_id, topic, partition):
+        case OffsetTombstone(group_id, topic, partition):
             key = {"group": group_id, "topic": topic, "partition": partition}
             return {"type": "1", "key": key, "data": DELETED}
-        case GroupStored(group_id, group):
+        case GroupMetadataRecord(group_id, group):
             data = {
                 "protocolType": group.protocol_type,
                 "generation": group.generation,
@@ -69,9 +69,9 @@ def as_kafka_prints(record: OffsetsRecord) -> dict[str, Any]:
                 "members": list(map(member_as_kafka_prints, group.members)),
             }
             return {"type": "2", "key": {"group": group_id}, "data": data}
-        case GroupForgotten(group_id):
+        case GroupTombstone(group_id):
             return {"type": "2", "key": {"group": group_id}, "data": DELETED}
-        case Unknown(key_bytes, _):
+        case OpaqueRecord(key_bytes, _):
             return {"type": str(int.from_bytes(key_bytes[:2], "big"))}
 
 
@@ -126,7 +126,13 @@ def test_a_group_is_in_the_partition_where_we_would_look(
 
 def test_the_recording_has_something_of_every_kind() -> None:
     kinds = Counter(type(decode(key, value)) for _, key, value, _ in RECORDS)
-    kinds_wanted = {OffsetCommitted, OffsetForgotten, GroupStored, GroupForgotten, Unknown}
+    kinds_wanted = {
+        OffsetCommitRecord,
+        OffsetTombstone,
+        GroupMetadataRecord,
+        GroupTombstone,
+        OpaqueRecord,
+    }
     assert set(kinds) == kinds_wanted
     versions = {value[:2].hex() for _, key, value, _ in RECORDS if key[:2] == b"\0\1" and value}
     assert versions == {"0001", "0004"}

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from kohort.offsets.errors import UndecodableRecord
-from kohort.offsets.kinds import KINDS, read_assignment, read_entry, read_subscription
+from kohort.offsets.record_schemas import KINDS, read_assignment, read_entry, read_subscription
 from kohort.protocol import consumer_protocol as protocol
 
 WRITTEN = [

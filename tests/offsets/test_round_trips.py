@@ -5,17 +5,17 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from kohort.offsets.committed import with_offsets
 from kohort.offsets.records import (
-    GroupForgotten,
     GroupMetadata,
-    GroupStored,
+    GroupMetadataRecord,
+    GroupTombstone,
     MemberMetadata,
-    OffsetCommitted,
-    OffsetForgotten,
+    OffsetCommitRecord,
     OffsetsRecord,
+    OffsetTombstone,
+    OpaqueRecord,
     RecordError,
     UndecodableRecord,
     UnencodableRecord,
-    Unknown,
     committed_value,
     decode,
     encode,
@@ -46,11 +46,11 @@ unknown_keys = st.builds(
     st.binary(max_size=60),
 )
 records: st.SearchStrategy[OffsetsRecord] = st.one_of(
-    st.builds(OffsetCommitted, texts, topics, int32s, values, st.just(())),
-    st.builds(OffsetForgotten, texts, topics, int32s),
-    st.builds(GroupStored, texts, groups),
-    st.builds(GroupForgotten, texts),
-    st.builds(Unknown, unknown_keys, st.none() | st.binary(max_size=60)),
+    st.builds(OffsetCommitRecord, texts, topics, int32s, values, st.just(())),
+    st.builds(OffsetTombstone, texts, topics, int32s),
+    st.builds(GroupMetadataRecord, texts, groups),
+    st.builds(GroupTombstone, texts),
+    st.builds(OpaqueRecord, unknown_keys, st.none() | st.binary(max_size=60)),
 )
 
 VALUE = committed_value(1, 2, "m", 3)
@@ -77,9 +77,9 @@ def test_commits_of_one_breath_are_written_like_one_after_the_other(
 ) -> None:
     *earlier, last = (committed_value(offset, 7, "m", 3) for offset in offsets)
     assert with_offsets(last, offsets[:-1]) == tuple(earlier)
-    together = [OffsetCommitted(group_id, *place, last, tuple(earlier)) for place in places]
+    together = [OffsetCommitRecord(group_id, *place, last, tuple(earlier)) for place in places]
     assert encode_all(together) == [
-        encode(OffsetCommitted(group_id, *place, value))
+        encode(OffsetCommitRecord(group_id, *place, value))
         for value in (*earlier, last)
         for place in places
     ]
@@ -89,9 +89,9 @@ def test_commits_of_one_breath_are_written_like_one_after_the_other(
 def test_records_of_other_kinds_survive_byte_for_byte(kind: int) -> None:
     key = kind.to_bytes(2, "big") + b"\x00\x01g\x00\x01m"
     for value in (b"\x00\x00\x01\x02\x00", None):
-        assert decode(key, value) == Unknown(key, value)
-        assert encode(Unknown(key, value)) == (key, value)
-    assert decode(key[:2], b"") == Unknown(key[:2], b"")
+        assert decode(key, value) == OpaqueRecord(key, value)
+        assert encode(OpaqueRecord(key, value)) == (key, value)
+    assert decode(key[:2], b"") == OpaqueRecord(key[:2], b"")
 
 
 @given(st.binary(max_size=80), st.none() | st.binary(max_size=80))
@@ -106,7 +106,7 @@ def test_any_bytes_are_understood_or_refused_as_undecodable(
         record = decode(key, value)
     except UndecodableRecord:
         return
-    if isinstance(record, OffsetCommitted):
+    if isinstance(record, OffsetCommitRecord):
         read_committed(record.value)
 
 
@@ -127,7 +127,7 @@ def test_any_bytes_of_kinds_we_know_are_understood_or_refused(
             continue
 
 
-@given(records.filter(lambda record: not isinstance(record, Unknown)), st.data())
+@given(records.filter(lambda record: not isinstance(record, OpaqueRecord)), st.data())
 def test_a_key_cut_anywhere_is_refused(record: OffsetsRecord, data: st.DataObject) -> None:
     key, value = encode(record)
     end = data.draw(st.integers(0, len(key) - 1))
@@ -139,7 +139,7 @@ def test_a_key_cut_anywhere_is_refused(record: OffsetsRecord, data: st.DataObjec
 
 @given(groups, st.data())
 def test_a_group_cut_anywhere_is_refused(group: GroupMetadata, data: st.DataObject) -> None:
-    key, value = encode(GroupStored("g", group))
+    key, value = encode(GroupMetadataRecord("g", group))
     assert value is not None
     with pytest.raises(UndecodableRecord):
         decode(key, value[: data.draw(st.integers(0, len(value) - 1))])
@@ -147,7 +147,7 @@ def test_a_group_cut_anywhere_is_refused(group: GroupMetadata, data: st.DataObje
 
 @given(values, st.data())
 def test_a_commit_cut_anywhere_is_refused(value: bytes, data: st.DataObject) -> None:
-    key, _ = encode(OffsetForgotten("g", "t", 0))
+    key, _ = encode(OffsetTombstone("g", "t", 0))
     cut = value[: data.draw(st.integers(0, len(value) - 1))]
     with pytest.raises(UndecodableRecord):
         decode(key, cut)
@@ -194,14 +194,17 @@ LONE_SURROGATE = "\ud800"
 @pytest.mark.parametrize(
     ("record", "says"),
     [
-        (OffsetCommitted(LONG, "t", 0, VALUE), "a group id has 32768 bytes"),
-        (OffsetForgotten("g", LONG, 0), "a topic has 32768 bytes"),
-        (OffsetForgotten(LONE_SURROGATE, "t", 0), "a group id cannot be written as UTF-8"),
-        (OffsetForgotten("g", LONE_SURROGATE, 0), "a topic cannot be written as UTF-8"),
-        (OffsetForgotten("g", "t", 1 << 31), "partition 2147483648 is out of range"),
-        (GroupForgotten(LONG), "a group id has 32768 bytes"),
-        (GroupStored("g", GroupMetadata("", 1 << 31, None, None, 0, ())), "out of range"),
-        (GroupStored("g", GroupMetadata("", 0, LONG, None, 0, ())), "the protocol of a group"),
+        (OffsetCommitRecord(LONG, "t", 0, VALUE), "a group id has 32768 bytes"),
+        (OffsetTombstone("g", LONG, 0), "a topic has 32768 bytes"),
+        (OffsetTombstone(LONE_SURROGATE, "t", 0), "a group id cannot be written as UTF-8"),
+        (OffsetTombstone("g", LONE_SURROGATE, 0), "a topic cannot be written as UTF-8"),
+        (OffsetTombstone("g", "t", 1 << 31), "partition 2147483648 is out of range"),
+        (GroupTombstone(LONG), "a group id has 32768 bytes"),
+        (GroupMetadataRecord("g", GroupMetadata("", 1 << 31, None, None, 0, ())), "out of range"),
+        (
+            GroupMetadataRecord("g", GroupMetadata("", 0, LONG, None, 0, ())),
+            "the protocol of a group",
+        ),
     ],
 )
 def test_a_record_that_its_layout_cannot_hold_is_refused(record: OffsetsRecord, says: str) -> None:
@@ -210,7 +213,7 @@ def test_a_record_that_its_layout_cannot_hold_is_refused(record: OffsetsRecord, 
 
 
 def test_a_string_of_the_longest_length_fits() -> None:
-    record = OffsetForgotten("x" * 32_767, "ü" * 16_383, 0)
+    record = OffsetTombstone("x" * 32_767, "ü" * 16_383, 0)
     assert decode(*encode(record)) == record
 
 
@@ -242,7 +245,7 @@ def test_topics_without_end_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPat
     for known in ("_bytes_of_topic", "_topic_of_bytes"):  # whatever other tests have read
         monkeypatch.setattr(module, known, {})
     for number in range(100):
-        record = OffsetForgotten("g", f"topic-{number}", number)
+        record = OffsetTombstone("g", f"topic-{number}", number)
         assert decode(*encode(record)) == record
         assert len(module._bytes_of_topic) <= 8
         assert len(module._topic_of_bytes) <= 8

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from kohort.log.memory_files import MemoryFiles
-from kohort.offsets.records import OffsetCommitted, committed_value
+from kohort.offsets.records import OffsetCommitRecord, committed_value
 from kohort.offsets.snapshot import NAME, SnapshotWriter, open_snapshot
 from kohort.offsets.table import OffsetsTable
 
@@ -18,7 +18,7 @@ def files() -> MemoryFiles:
     files = MemoryFiles()
     files.make_folder(FOLDER)
     table = OffsetsTable()
-    table.put(OffsetCommitted("g", "t", 0, committed_value(7, -1, "", 0)))
+    table.put(OffsetCommitRecord("g", "t", 0, committed_value(7, -1, "", 0)))
     writer = SnapshotWriter(FOLDER, files, BEGUN, table, iter(()))
     for _ in writer.slices:
         pass

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from kohort.log.files import File
 from kohort.offsets.records import (
-    Committed,
-    OffsetCommitted,
-    OffsetForgotten,
+    OffsetAndMetadata,
+    OffsetCommitRecord,
+    OffsetTombstone,
     committed_value,
     read_committed,
 )
@@ -36,7 +36,7 @@ class TableAgainstADict(RuleBasedStateMachine):
         self.model: dict[str, dict[tuple[str, int], bytes]] = {}
         self.writing: SnapshotWriter | None = None
         # What was done since the snapshot was begun: the tail of the log.
-        self.tail: list[OffsetCommitted | OffsetForgotten] = []
+        self.tail: list[OffsetCommitRecord | OffsetTombstone] = []
 
     def make_room(self, _grown: int) -> None:
         if self.table.in_memory > 4:
@@ -75,7 +75,7 @@ class TableAgainstADict(RuleBasedStateMachine):
         table = OffsetsTable()
         table.stand_at(snapshot.file, snapshot.places, snapshot.topics)
         for record in self.tail:
-            if isinstance(record, OffsetCommitted):
+            if isinstance(record, OffsetCommitRecord):
                 table.put(record)
             else:
                 table.forget(record)
@@ -91,14 +91,14 @@ class TableAgainstADict(RuleBasedStateMachine):
     @rule(group_id=group_ids, topic=topics, partition=partitions, offset=st.integers(0, 1 << 40))
     def put(self, group_id: str, topic: str, partition: int, offset: int) -> None:
         value = committed_value(offset, -1, "m" * (offset % 3), 1_700_000_000_000)
-        record = OffsetCommitted(group_id, topic, partition, value)
+        record = OffsetCommitRecord(group_id, topic, partition, value)
         self.table.put(record)
         self.tail.append(record)
         self.model.setdefault(group_id, {})[topic, partition] = value
 
     @rule(group_id=group_ids, topic=topics, partition=partitions)
     def forget(self, group_id: str, topic: str, partition: int) -> None:
-        record = OffsetForgotten(group_id, topic, partition)
+        record = OffsetTombstone(group_id, topic, partition)
         self.table.forget(record)
         self.tail.append(record)
         offsets = self.model.get(group_id, {})
@@ -121,7 +121,7 @@ class TableAgainstADict(RuleBasedStateMachine):
             offsets = self.model.get(group_id, {})
             assert self.table.has(group_id) == bool(offsets)
             assert list(self.table.records(group_id)) == [
-                OffsetCommitted(group_id, topic, partition, value)
+                OffsetCommitRecord(group_id, topic, partition, value)
                 for (topic, partition), value in offsets.items()
             ]
             assert {
@@ -136,30 +136,30 @@ TestTableAgainstADict = TableAgainstADict.TestCase
 
 def test_a_topic_whose_name_ends_like_a_partition_is_another_topic() -> None:
     table = OffsetsTable()
-    table.put(OffsetCommitted("g", "t", 1, committed_value(1, -1, "", 0)))
-    table.put(OffsetCommitted("g", "t-1", 1, committed_value(2, -1, "", 0)))
+    table.put(OffsetCommitRecord("g", "t", 1, committed_value(1, -1, "", 0)))
+    table.put(OffsetCommitRecord("g", "t-1", 1, committed_value(2, -1, "", 0)))
     assert table.of_group("g") == {
-        "t": {1: Committed(1, -1, "", 0)},
-        "t-1": {1: Committed(2, -1, "", 0)},
+        "t": {1: OffsetAndMetadata(1, -1, "", 0)},
+        "t-1": {1: OffsetAndMetadata(2, -1, "", 0)},
     }
 
 
 def test_forgetting_what_was_never_committed_changes_nothing() -> None:
     table = OffsetsTable()
-    table.forget(OffsetForgotten("g", "t", 1))
+    table.forget(OffsetTombstone("g", "t", 1))
     assert not table.has("g")
-    table.put(OffsetCommitted("g", "t", 2, committed_value(1, -1, "", 0)))
-    table.forget(OffsetForgotten("g", "t", 1))
+    table.put(OffsetCommitRecord("g", "t", 2, committed_value(1, -1, "", 0)))
+    table.forget(OffsetTombstone("g", "t", 1))
     assert list(table.of_group("g")) == ["t"]
 
 
 def test_a_group_is_gone_with_its_last_offset() -> None:
     table = OffsetsTable()
     for partition in (0, 1):
-        table.put(OffsetCommitted("g", "t", partition, committed_value(1, -1, "", 0)))
-    table.forget(OffsetForgotten("g", "t", 0))
+        table.put(OffsetCommitRecord("g", "t", partition, committed_value(1, -1, "", 0)))
+    table.forget(OffsetTombstone("g", "t", 0))
     assert table.has("g")
-    table.forget(OffsetForgotten("g", "t", 1))
+    table.forget(OffsetTombstone("g", "t", 1))
     assert not table.has("g")
     assert list(table.groups()) == []
     assert len(table) == 0
@@ -170,7 +170,7 @@ def test_partitions_without_end_do_not_fill_the_memory(monkeypatch: pytest.Monke
     table = OffsetsTable()
     value = committed_value(1, -1, "", 0)
     for partition in range(100):
-        table.put(OffsetCommitted("g", "t", partition, value))
+        table.put(OffsetCommitRecord("g", "t", partition, value))
         assert len(table._names) <= 8
     assert len(table) == 100
 
@@ -182,7 +182,7 @@ def test_an_offset_takes_at_most_110_bytes() -> None:
     for number in range(groups):
         for partition in range(offsets_of_group):
             value = committed_value(number, -1, "", 1_700_000_000_000 + number)
-            table.put(OffsetCommitted(f"group-{number:06}", "orders", partition, value))
+            table.put(OffsetCommitRecord(f"group-{number:06}", "orders", partition, value))
     size = sys.getsizeof(table._groups)
     for group_id, offsets in table._groups.items():
         # What the allocator rounds up to, in sixteens.

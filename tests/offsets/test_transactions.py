@@ -13,8 +13,12 @@ from hypothesis import strategies as st
 from kohort.log.batch import NewRecord, build, check
 from kohort.log.files import MemoryFiles
 from kohort.log.log import Log, LogConfig
-from kohort.offsets.records import OffsetCommitted, OffsetForgotten, committed_value, encode
-from kohort.offsets.transactions import OffsetPending, OffsetSettled, Transactions
+from kohort.offsets.records import OffsetCommitRecord, OffsetTombstone, committed_value, encode
+from kohort.offsets.transactions import (
+    PendingTransactionalOffset,
+    TransactionalOffsetEnd,
+    Transactions,
+)
 
 TRANSACTIONAL, CONTROL = 0x10, 0x20
 ABORT, COMMIT = 0, 1
@@ -41,10 +45,10 @@ def batch_of(offset: int, step: Step) -> bytes:
         settings |= {"attributes": TRANSACTIONAL | CONTROL}
         return build([NewRecord(key, value, NOW_MS)], **settings)
     if step.is_tombstone:
-        key_value = encode(OffsetForgotten("g", "t", step.partition))
+        key_value = encode(OffsetTombstone("g", "t", step.partition))
     else:
         value = committed_value(offset, -1, "", NOW_MS)
-        key_value = encode(OffsetCommitted("g", "t", step.partition, value))
+        key_value = encode(OffsetCommitRecord("g", "t", step.partition, value))
     return build([NewRecord(*key_value, NOW_MS)], **settings)
 
 
@@ -60,14 +64,14 @@ def read_batches(batches: Iterable[bytes]) -> tuple[dict[int, int], set[int]]:
     for batch in batches:
         for said in transactions.read(check(batch, 0, len(batch)), batch):
             match said:
-                case OffsetCommitted(_, _, partition, value):
+                case OffsetCommitRecord(_, _, partition, value):
                     committed[partition] = int.from_bytes(value[2:10], "big")
-                case OffsetForgotten(_, _, partition):
+                case OffsetTombstone(_, _, partition):
                     committed.pop(partition, None)
                     unstable.discard(partition)
-                case OffsetPending(_, _, partition):
+                case PendingTransactionalOffset(_, _, partition):
                     unstable.add(partition)
-                case OffsetSettled(_, _, partition):
+                case TransactionalOffsetEnd(_, _, partition):
                     unstable.discard(partition)
     assert bool(transactions) == bool(unstable)
     return committed, unstable

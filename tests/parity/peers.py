@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 from kohort.broker.broker import Broker
-from kohort.broker.config.broker_config.broker_config import BrokerConfig
+from kohort.broker.config.broker_config import BrokerConfig
 
 from .wire import Connection, connect, request_of
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kohort.log.batch import NewRecord, build
 from kohort.log.segment import segment_name
-from kohort.offsets.records import OffsetCommitted, committed_value, encode
+from kohort.offsets.records import OffsetCommitRecord, committed_value, encode
 from kohort.pipeline.inputs import Inputs, OtherLog, shared
 from kohort.pipeline.lake.manifest import Manifest
 from kohort.pipeline.source.source import SourceError
@@ -18,8 +18,10 @@ NOON_MS = 1_700_000_000_000
 ALL = 1_000_000
 
 
-def commit(offset: int) -> OffsetCommitted:
-    return OffsetCommitted("orders", "clicks", 3, committed_value(offset, -1, "", NOON_MS + offset))
+def commit(offset: int) -> OffsetCommitRecord:
+    return OffsetCommitRecord(
+        "orders", "clicks", 3, committed_value(offset, -1, "", NOON_MS + offset)
+    )
 
 
 @pytest.fixture

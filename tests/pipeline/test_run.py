@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from kohort.offsets.records import (
     GroupMetadata,
-    GroupStored,
+    GroupMetadataRecord,
     MemberMetadata,
-    OffsetCommitted,
+    OffsetCommitRecord,
     committed_value,
 )
 from kohort.pipeline.inputs import Inputs
@@ -40,9 +40,9 @@ class Killed(BaseException):
     """Nothing of ours catches it."""
 
 
-def generation(group: str, number: int, members: int) -> GroupStored:
+def generation(group: str, number: int, members: int) -> GroupMetadataRecord:
     subscription = write_subscription(Subscription(topics=("clicks",)))
-    return GroupStored(
+    return GroupMetadataRecord(
         group,
         GroupMetadata(
             "consumer",
@@ -75,7 +75,7 @@ def tell_more(log: Any, number: int) -> None:
         for step in range(5):
             then_ms = at_ms + 1000 * step
             commit = committed_value(100 * number + step, -1, "", then_ms)
-            log.append(partition, OffsetCommitted(group, "clicks", 0, commit), at_ms=then_ms)
+            log.append(partition, OffsetCommitRecord(group, "clicks", 0, commit), at_ms=then_ms)
 
 
 def pipeline(

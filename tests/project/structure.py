@@ -1,11 +1,11 @@
-"""Figures of the code's structure: how many files and lines, how requests and imports run through them.
+"""Figures of the code's structure: files, lines, imports, and the paths of requests.
 
     python tests/project/structure.py [ROOT]      # as a table; `make structure`
 
 ROOT is a checkout of kohort, by default this one. Files and imports are read as text. The paths of
-requests are recorded: a broker runs in this process, a client on a socket joins a group and commits,
-and a profiler notes every function of kohort that is called meanwhile. It is measured on the second
-request of its kind, so that imports and code that runs once do not count.
+requests are recorded: a broker runs in this process, a client on a socket joins a group and
+commits, and a profiler notes every function of kohort that is called meanwhile. The second request
+of a kind is measured, so that imports and code that runs once do not count.
 """
 
 import ast
@@ -156,7 +156,9 @@ def _string(text: str) -> bytes:
 
 def _join_body(group: str, member: str) -> bytes:  # JoinGroup v2
     head = _string(group) + struct.pack(">ii", 10_000, 10_000) + _string(member)
-    return head + _string("consumer") + struct.pack(">i", 1) + _string("range") + struct.pack(">i", 0)
+    return (
+        head + _string("consumer") + struct.pack(">i", 1) + _string("range") + struct.pack(">i", 0)
+    )
 
 
 def _sync_body(group: str, generation: int, member: str) -> bytes:  # SyncGroup v2
@@ -198,15 +200,7 @@ async def _record_paths(package: ModuleType, root: Path, folder: Path) -> dict[s
     from importlib import import_module
 
     broker_module = import_module(f"{package.__name__}.broker.broker")
-    try:
-        config_module = import_module(f"{package.__name__}.broker.config")
-        config_class = config_module.BrokerConfig
-    except AttributeError:
-        config_class = import_module(f"{package.__name__}.broker.config.config").BrokerConfig
-    config = config_class.of({"group.initial.rebalance.delay.ms": "0"}) if hasattr(
-        config_class, "of"
-    ) else _config(config_class)
-    broker = broker_module.Broker(config, data_dir=folder, durability="fsync")
+    broker = broker_module.Broker(broker_module.BrokerConfig(), data_dir=folder, durability="fsync")
     await broker.start("127.0.0.1", 0)
     found: dict[str, PathRecorder] = {}
     try:
@@ -231,11 +225,6 @@ async def _record_paths(package: ModuleType, root: Path, folder: Path) -> dict[s
     return found
 
 
-def _config(config_class: Any) -> Any:
-    config = config_class()
-    return config
-
-
 def request_paths(root: Path) -> dict[str, PathRecorder]:
     """Request -> the files of `root` that it goes through, in the order of the calls."""
     package = _imported_from(root)
@@ -249,7 +238,8 @@ def _imported_from(root: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(
         "kohort", root / "__init__.py", submodule_search_locations=[str(root)]
     )
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     package = sys.modules["kohort"] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(package)
     return package
@@ -267,7 +257,7 @@ def figures(root: Path) -> dict[str, int]:
         found[f"files in {folder}/"] = count
     old = [path for path in files if path.parts[:2] == ("broker", "groups")]
     if old:
-        found["files in broker/groups/"] = len(old)
+        found["files in coordinator/"] = len(old)
     found[f"files under {SHORT_LINES} lines"] = sum(n < SHORT_LINES for n in lines.values())
     graph = import_graph(root)
     found["import cycles"] = len(cycles(graph))

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
-from kohort.broker.config.broker_config.broker_config import BrokerConfig
+from kohort.broker.config.broker_config import BrokerConfig
 from kohort.cli.main import parser
 from processes import FIRST_LINE, PATIENCE_SECONDS, QUIET
 
@@ -87,7 +87,7 @@ def test_the_images_have_the_extras_that_their_commands_ask_for() -> None:
         if (found := re.search(r"\.whl\)\[([\w,]+)\]", target))
     }
     # `--control-port` is no less for whoever has no Python than `serve` is.
-    assert extras == {"broker": {"console", "speed"}, "pipeline": {"pipeline"}}
+    assert extras == {"broker": {"control", "speed"}, "pipeline": {"pipeline"}}
 
 
 def test_the_port_that_is_published_is_the_one_that_clients_are_told() -> None:

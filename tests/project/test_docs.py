@@ -11,7 +11,7 @@ from pathlib import Path
 import kio.schema
 import kohort.testing
 import pytest
-from kohort.broker.config.broker_config.keys import BROKER_KEYS, IDLE
+from kohort.broker.config.keys import BROKER_KEYS, IDLE
 from kohort.cli.main import parser
 from kohort.protocol.apis import APIS
 from kohort.testing import happened
@@ -141,10 +141,10 @@ def test_every_api_of_kafka_is_either_served_or_named_as_missing() -> None:
 def test_settings_that_nothing_reads_are_marked_as_such_and_no_others() -> None:
     """Method: a key is read where its name is quoted outside of the definitions, or that of the
     topic's key which it gives a default to."""
-    declared = {ROOT / "broker" / "config_keys.py", ROOT / "topics" / "config_keys.py"}
+    declared = {ROOT / "broker" / "config" / "keys.py", ROOT / "topics" / "config_keys.py"}
     code = "\n".join(
         path.read_text()
-        for part in ("broker", "cli", "log", "offsets", "topics")
+        for part in ("broker", "cli", "coordinator", "log", "offsets", "topics")
         for path in (ROOT / part).rglob("*.py")
         if path not in declared
     )

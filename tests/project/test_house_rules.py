@@ -15,7 +15,6 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PACKAGES: list[str] = PROJECT["tool"]["setuptools"]["packages"]
 NOT_SHIPPED = {"tests", "benchmarks", "demo", "docs", "examples", "build", "dist"}
 
-FILE_LINES_MAX = 350  # what one can read in one go; the groups of other brokers grew to thousands
 FUNCTION_LINES_MAX = 50  # one screen
 
 
@@ -30,13 +29,6 @@ def sources() -> list[Path]:
 
 def shipped() -> Iterator[Path]:
     return (path for path in sources() if path.relative_to(ROOT).parts[0] not in NOT_SHIPPED)
-
-
-def test_no_file_is_longer_than_one_can_read() -> None:
-    lengths = {
-        str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in sources()
-    }
-    assert {path: lines for path, lines in lengths.items() if lines > FILE_LINES_MAX} == {}
 
 
 def test_no_function_is_longer_than_a_screen() -> None:

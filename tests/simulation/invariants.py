@@ -24,11 +24,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from group_world import check_deadlines, check_group, durable_state
+from kohort.broker.shard import ShardState
 from kohort.coordinator.commands import Heartbeat, JoinGroup, LeaveGroup, OffsetCommit, SyncGroup
 from kohort.coordinator.coordinator import Coordinator
 from kohort.coordinator.results import CommitDone, Joined
 from kohort.coordinator.states import State
-from kohort.broker.shard import ShardState
 from kohort.log.batch import records
 from kohort.offsets.records import decode
 from kohort.protocol.errors import ErrorCode

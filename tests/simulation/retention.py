@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kohort.coordinator.states import State
-from kohort.offsets.records import GroupForgotten, OffsetForgotten
+from kohort.offsets.records import GroupTombstone, OffsetTombstone
 from simulation.setting import topics_in
 from simulation.violation import Violation
 
@@ -56,12 +56,12 @@ class Retention:
         """The records of a tick, before they are applied."""
         gone: set[Key] = set()
         for record in records:
-            if isinstance(record, OffsetForgotten):
+            if isinstance(record, OffsetTombstone):
                 key = record.group_id, record.topic, record.partition
                 change = self._commits.newest(key)
                 self._judge_offset(coordinator.groups.get(record.group_id), key, change, now)
                 gone.add(key)
-            elif isinstance(record, GroupForgotten):
+            elif isinstance(record, GroupTombstone):
                 self._judge_group(coordinator, record.group_id, gone)
         self._commits.swept(gone)
 

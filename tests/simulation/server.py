@@ -11,27 +11,27 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from kohort.broker.cluster import Cluster
-from kohort.broker.config.broker_config.broker_config import BrokerConfig
+from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.fetch_sessions import FetchSessionCache
-from kohort.coordinator.commands import DescribeGroup
-from kohort.coordinator.coordinator import Coordinator, Outcome
-from kohort.coordinator.expiring import Expiring
 from kohort.broker.node import Node
 from kohort.broker.runtime import GroupRuntime
 from kohort.broker.shard import ShardState
 from kohort.broker.timers import Timer
+from kohort.coordinator.commands import DescribeGroup
+from kohort.coordinator.coordinator import Coordinator, Outcome
+from kohort.coordinator.expiring import Expiring
 from kohort.log.deletion import finish_deletions
+from kohort.log.group_commit import GroupCommit
 from kohort.log.log import Log
-from kohort.log.rounds import Rounds
 from kohort.log.write_ahead import WriteAhead
 from kohort.offsets.store import OffsetsStore
 from kohort.topics.configs import BrokerSettings, Configs, TopicSettings
 from kohort.topics.names import OFFSETS_TOPIC
 from kohort.topics.nodes import Nodes
 from kohort.topics.partition import Partition
-from kohort.topics.readable import Readable
 from kohort.topics.registry import Topics
 from kohort.topics.topic import Topic
+from kohort.topics.view import TopicsView
 
 if TYPE_CHECKING:
     from simulation.world import World
@@ -92,7 +92,7 @@ class Life:
         self._chance = Random(f"{world.seed} life {number}")
         setting = world.setting
         write_ahead = WriteAhead(DATA, world.files, setting.write_ahead_bytes)
-        self.rounds = Rounds(
+        self.rounds = GroupCommit(
             durability=setting.durability,
             call_soon=self._call_soon,
             sync_all=self._sync_all,
@@ -138,7 +138,7 @@ class Life:
             waits=self,  # type: ignore[arg-type]
             rounds=self.rounds,
             topics=self.topics,
-            readable=Readable(self.topics),
+            readable=TopicsView(self.topics),
             fetch_sessions=FetchSessionCache(8, Random(0).randrange),
             groups=GroupRuntime(
                 store=OffsetsStore(

@@ -61,8 +61,8 @@ def test_the_worlds_are_as_rough_as_they_are_meant_to_be() -> None:
         ": stops",
         ": is back",
         "owner: deletes",
-        "sweeps: (OffsetForgotten",
-        "GroupForgotten",
+        "sweeps: (OffsetTombstone",
+        "GroupTombstone",
     ):
         assert any(happened in line for line in stories), happened
 

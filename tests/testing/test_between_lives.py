@@ -5,7 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from kohort.log.rounds import Durability
+from kohort.log.group_commit import Durability
 from kohort.testing import Kafka
 
 TIMES = 20

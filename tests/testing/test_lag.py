@@ -8,7 +8,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 from confluent_kafka import Consumer
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
-from kohort.log.rounds import Durability
+from kohort.log.group_commit import Durability
 from kohort.testing import AsyncKafka, Kafka
 
 

@@ -4,8 +4,8 @@ import uuid
 
 import pytest
 from kohort.log.batch import BatchBuilder
-from kohort.topics.damage import DamagedRegistry, check_registry
 from kohort.topics.records import TopicStored, encode
+from kohort.topics.registry_check import DamagedRegistry, check_registry
 from topic_world import FOLDER, World
 
 REGISTRY = FOLDER / "__kohort_topics-0"

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kohort.testing.faulty_files import Crashed, FaultyFiles
-from kohort.topics.damage import DamagedRegistry, check_registry
 from kohort.topics.journal import RECORDS_MIN, newest
 from kohort.topics.records import (
     BrokerConfigsStored,
@@ -21,6 +20,7 @@ from kohort.topics.records import (
     stored_in,
 )
 from kohort.topics.registry import Topics
+from kohort.topics.registry_check import DamagedRegistry, check_registry
 from topic_world import FOLDER, World, batch
 
 JOURNAL = FOLDER / "__kohort_topics-0"

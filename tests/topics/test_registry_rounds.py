@@ -1,7 +1,7 @@
 """The registry's changes that are too many for one batch."""
 
 import pytest
-from kohort.log.rounds import BATCH_BYTES_MAX, Durability
+from kohort.log.group_commit import BATCH_BYTES_MAX, Durability
 from topic_world import World
 
 

@@ -1,7 +1,7 @@
 """The table of topic keys against what a real Kafka 4.3 tells, and the rules between keys."""
 
 import pytest
-from kohort.broker.config.broker_config.broker_config import BrokerConfig
+from kohort.broker.config.broker_config import BrokerConfig
 from kohort.topics.config_def import InvalidConfigValue, text_of
 from kohort.topics.config_keys import BROKER_SYNONYMS, TOPIC_KEYS
 from kohort.topics.configs import Configs, checked

@@ -19,8 +19,8 @@ from kohort.assignors.connect.protocol import (
     write_metadata,
 )
 
-from ....parity.peers import HandClock, Ours
-from ....parity.wire import Connection, connect, request_of
+from ...parity.peers import HandClock, Ours
+from ...parity.wire import Connection, connect, request_of
 
 HEARTBEAT_MS = 3_000  # Kafka Connect's heartbeat.interval.ms; its sessions are longer, too
 SESSION_MS = 10_000

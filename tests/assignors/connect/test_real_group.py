@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 
 from kohort.assignors.connect.model import Piece
 from kohort.broker.broker import Broker
-from kohort.broker.config.broker_config.broker_config import BrokerConfig
+from kohort.broker.config.broker_config import BrokerConfig
 
-from ....parity.peers import HandClock, Ours, prepare
+from ...parity.peers import HandClock, Ours, prepare
 from .socket_workers import HEARTBEAT_MS, SocketWorkers
 from .workers import tasks
 

@@ -10,13 +10,13 @@ from kohort.log.files import DiskFiles
 from kohort.log.header import CONTROL, TRANSACTIONAL
 from kohort.log.log import Log, LogConfig
 from kohort.offsets.committed import committed_value
-from kohort.offsets.records import OffsetCommitted, OffsetsRecord, encode
+from kohort.offsets.records import OffsetCommitRecord, OffsetsRecord, encode
 
 NOW_MS = 1_700_000_000_000
 
 
-def commit(group: str, offset: int, partition: int = 0) -> OffsetCommitted:
-    return OffsetCommitted(group, "orders", partition, committed_value(offset, -1, "", NOW_MS))
+def commit(group: str, offset: int, partition: int = 0) -> OffsetCommitRecord:
+    return OffsetCommitRecord(group, "orders", partition, committed_value(offset, -1, "", NOW_MS))
 
 
 def new_records(*records: OffsetsRecord, at_ms: int = NOW_MS) -> list[NewRecord]:

@@ -18,7 +18,7 @@ from kohort.log.files import DiskFiles
 from kohort.log.segment import bytes_in
 from processes import PATIENCE_SECONDS, QUIET, Served, kohort, overrides, serving
 
-from ....clients.stories import until
+from ...clients.stories import until
 from .conftest import bend
 
 pytestmark = pytest.mark.clients

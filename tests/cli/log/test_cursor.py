@@ -9,7 +9,7 @@ from kohort.cli.log.sources import Source
 from kohort.log.batch import read_header
 from kohort.log.files import DiskFiles
 from kohort.log.log import Log, LogConfig
-from kohort.log.sweep import Flaw, Sound
+from kohort.log.scan import Corruption, ValidBatch
 
 from .conftest import batch_of, bend, commit
 
@@ -36,7 +36,7 @@ class Watched:
         """The offsets that are new to the reader."""
         offsets = []
         for _, floor, item in self.cursor.read():
-            assert isinstance(item, Sound), item
+            assert isinstance(item, ValidBatch), item
             base, last = item.header.base_offset, item.header.last_offset
             offsets += range(max(base, floor), last + 1)
         return offsets
@@ -174,7 +174,7 @@ def test_bad_bytes_are_told_once_and_passed_over(watched: Watched) -> None:
     watched.append(9)
     bend(watched.segments()[1], 80)
     found = [item for _, _, item in watched.cursor.read()]
-    flaws = [item for item in found if isinstance(item, Flaw)]
+    flaws = [item for item in found if isinstance(item, Corruption)]
     assert len(found) == 9
     assert len(flaws) == 1
     assert watched.append(1) == watched.read()

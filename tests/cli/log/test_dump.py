@@ -11,9 +11,9 @@ from kohort.cli.main import main
 from kohort.log.batch import NewRecord, build
 from kohort.log.segment import segment_name
 from kohort.offsets.records import (
-    GroupForgotten,
     GroupMetadata,
-    GroupStored,
+    GroupMetadataRecord,
+    GroupTombstone,
     MemberMetadata,
 )
 
@@ -102,7 +102,7 @@ def test_only_one_groups_records_are_shown_and_how_its_transactions_end(
     write_log(
         tmp_path / "__consumer_offsets-0",
         [
-            lambda at: batch_of(at, commit("g", 1), commit("h", 1), GroupForgotten("g")),
+            lambda at: batch_of(at, commit("g", 1), commit("h", 1), GroupTombstone("g")),
             lambda at: in_transaction(new_records(commit("g", 5)), at, 7),
             lambda at: in_transaction(new_records(commit("h", 5)), at, 8),
             lambda at: end(at, 8, b"\0\0"),
@@ -127,7 +127,9 @@ def test_a_groups_members_are_told_with_what_they_want_and_have(
     assignment = bytes.fromhex("0001 00000001 000174 00000002 00000000 00000001 ffffffff")
     member = MemberMetadata("m", None, "c", "/h", 1, 2, subscription, assignment)
     odd = member._replace(member_id="odd", assignment=b"\x00")
-    stored = GroupStored("g", GroupMetadata("consumer", 3, "range", "m", NOW_MS, (member, odd)))
+    stored = GroupMetadataRecord(
+        "g", GroupMetadata("consumer", 3, "range", "m", NOW_MS, (member, odd))
+    )
     write_log(tmp_path / "__consumer_offsets-0", [lambda at: batch_of(at, stored)])
     (record,) = dumped(capsys, tmp_path)
     first, second = record["value"]["members"]

@@ -18,11 +18,11 @@ from kohort.log.log import Log
 from kohort.log.memory_files import MemoryFile
 from kohort.log.segment import segment_name
 from kohort.offsets.records import (
-    GroupForgotten,
     GroupMetadata,
-    GroupStored,
-    OffsetForgotten,
+    GroupMetadataRecord,
+    GroupTombstone,
     OffsetsRecord,
+    OffsetTombstone,
 )
 from kohort.testing.faulty_files import Crashed, FaultyFiles
 from kohort.topics.names import OFFSETS_TOPIC
@@ -227,14 +227,14 @@ LOST: list[tuple[str, list[OffsetsRecord], str]] = [
     ),
     (
         "a deletion",
-        [commit("g", 10), OffsetForgotten("g", "orders", 0), commit("h", 3)],
+        [commit("g", 10), OffsetTombstone("g", "orders", 0), commit("h", 3)],
         "it was deleted, and what it was before comes back.",
     ),
     (
         "a generation",
         [
-            GroupStored("g", GroupMetadata("consumer", 4, None, None, NOW_MS, ())),
-            GroupStored("g", GroupMetadata("consumer", 5, None, None, NOW_MS, ())),
+            GroupMetadataRecord("g", GroupMetadata("consumer", 4, None, None, NOW_MS, ())),
+            GroupMetadataRecord("g", GroupMetadata("consumer", 5, None, None, NOW_MS, ())),
             commit("h", 3),
         ],
         "the group comes back with generation 4: its members have to join once more.",
@@ -242,8 +242,8 @@ LOST: list[tuple[str, list[OffsetsRecord], str]] = [
     (
         "a group",
         [
-            GroupForgotten("g"),
-            GroupStored("g", GroupMetadata("consumer", 5, None, None, NOW_MS, ())),
+            GroupTombstone("g"),
+            GroupMetadataRecord("g", GroupMetadata("consumer", 5, None, None, NOW_MS, ())),
             commit("h", 3),
         ],
         "the group is not known any more: its members have to join once more.",

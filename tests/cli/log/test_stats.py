@@ -11,7 +11,7 @@ from kohort.cli.log.stats import dirty_ratio
 from kohort.cli.main import main
 from kohort.log.batch import NewRecord, build
 from kohort.log.segment import segment_name
-from kohort.offsets.records import GroupMetadata, GroupStored, OffsetForgotten
+from kohort.offsets.records import GroupMetadata, GroupMetadataRecord, OffsetTombstone
 
 from .conftest import NOW_MS, batch_of, bend, commit, in_transaction, new_records, write_log
 
@@ -28,7 +28,7 @@ def test_live_and_dead_records_are_told_apart_by_their_keys(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "__consumer_offsets-3"
-    stored = GroupStored("g", GroupMetadata("consumer", 1, None, None, NOW_MS, ()))
+    stored = GroupMetadataRecord("g", GroupMetadata("consumer", 1, None, None, NOW_MS, ()))
     marker = NewRecord(b"\0\0\0\1", b"\0\0\0\0\0\0", NOW_MS + 7)
     batches = write_log(
         folder,
@@ -36,7 +36,7 @@ def test_live_and_dead_records_are_told_apart_by_their_keys(
             lambda at: batch_of(at, commit("g", 1)),
             lambda at: batch_of(at, commit("g", 2), commit("h", 3)),
             lambda at: batch_of(at, commit("g", 3), commit("g", 1, 1)),
-            lambda at: batch_of(at, OffsetForgotten("h", "orders", 0), stored),
+            lambda at: batch_of(at, OffsetTombstone("h", "orders", 0), stored),
             lambda at: in_transaction(new_records(commit("i", 5)), at, 7),
             lambda at: in_transaction([marker], at, 7, control=True),
         ],

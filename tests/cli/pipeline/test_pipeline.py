@@ -12,7 +12,7 @@ from kohort.cli.pipeline.stopping import Stopping
 from kohort.log.batch import NewRecord, build
 from kohort.log.files import DiskFiles
 from kohort.log.log import Log, LogConfig
-from kohort.offsets.records import OffsetCommitted, committed_value, encode
+from kohort.offsets.records import OffsetCommitRecord, committed_value, encode
 from kohort.pipeline.lake import Lake, write_batch
 from kohort.pipeline.lake.writer import Writer
 from kohort.pipeline.tables import TABLES
@@ -81,7 +81,9 @@ def data(tmp_path: Path) -> Path:
     folder = tmp_path / "data" / "__consumer_offsets-0"
     folder.mkdir(parents=True)
     log = Log.open(folder, DiskFiles(), LogConfig())
-    commit = OffsetCommitted("orders", "clicks", 0, committed_value(1, -1, "", 1_700_000_000_000))
+    commit = OffsetCommitRecord(
+        "orders", "clicks", 0, committed_value(1, -1, "", 1_700_000_000_000)
+    )
     log.append(build([NewRecord(*encode(commit), 1_700_000_000_000)], base_offset=0))
     log.close()
     return folder.parent

@@ -4,9 +4,9 @@ from typing import Any
 
 from kohort.offsets.records import (
     GroupMetadata,
-    GroupStored,
+    GroupMetadataRecord,
     MemberMetadata,
-    OffsetCommitted,
+    OffsetCommitRecord,
     committed_value,
 )
 from kohort.pipeline.diagnosis.reading import stories
@@ -40,14 +40,14 @@ def test_the_first_commits_of_partitions_repeat_nothing(offsets_log: Any) -> Non
         write_assignment(Assignment((TopicPartitions("clicks", PARTITIONS),))),
     )
     joined = GroupMetadata("consumer", 1, "range", "m", NOON_MS, (member,))
-    offsets_log.append(3, GroupStored("orders", joined), at_ms=NOON_MS)
+    offsets_log.append(3, GroupMetadataRecord("orders", joined), at_ms=NOON_MS)
     committed_ms = NOON_MS + 1_000
     value = committed_value(100, -1, "", committed_ms)
-    commits = [OffsetCommitted("orders", "clicks", at, value) for at in PARTITIONS]
+    commits = [OffsetCommitRecord("orders", "clicks", at, value) for at in PARTITIONS]
     offsets_log.append(3, *commits, at_ms=committed_ms)
     gone_ms = committed_ms + IDLE_MS
     empty = GroupMetadata("consumer", 2, None, None, gone_ms, ())
-    offsets_log.append(3, GroupStored("orders", empty), at_ms=gone_ms)
+    offsets_log.append(3, GroupMetadataRecord("orders", empty), at_ms=gone_ms)
 
     source = open_source({"path": str(offsets_log.path)})
     rows = [of for split in source.splits({}, source.ends()) for of in source.read(split)]

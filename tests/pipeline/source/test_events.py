@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from broker_thread import BrokerThread
 from confluent_kafka import Consumer, TopicPartition
-from kohort.broker.events import line_of
+from kohort.broker.event_log import line_of
 from kohort.coordinator.voice import Event, EventType
 from kohort.offsets.causes import Cause
 from kohort.pipeline.source import events

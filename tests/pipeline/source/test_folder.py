@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from kohort.offsets.records import GroupMetadata, GroupStored, OffsetForgotten
+from kohort.offsets.records import GroupMetadata, GroupMetadataRecord, OffsetTombstone
 from kohort.pipeline.columns import SOURCE
 from kohort.pipeline.source.source import SourceError, open_source
 from offset_logs import NOW_MS, batch_of, commit, write
@@ -13,8 +13,8 @@ from offset_logs import NOW_MS, batch_of, commit, write
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     group = GroupMetadata("consumer", 4, "range", "m-1", NOW_MS, ())
-    first = batch_of(0, commit(1), commit(2), OffsetForgotten("orders", "clicks", 3))
-    second = batch_of(3, GroupStored("orders", group), commit(5, "other"))
+    first = batch_of(0, commit(1), commit(2), OffsetTombstone("orders", "clicks", 3))
+    second = batch_of(3, GroupMetadataRecord("orders", group), commit(5, "other"))
     log = write(tmp_path / "__consumer_offsets-12", first, second)
     log.close()
     return tmp_path

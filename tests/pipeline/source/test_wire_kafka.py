@@ -18,9 +18,9 @@ from kohort.pipeline.source.source import Source
 from kohort.pipeline.source.wire import WireSource
 from kohort.pipeline.tables import TABLES
 
-from ....clients.adapter import ConsumerSettings, Message, Place
-from ....clients.member import LIBRARIES, load
-from ....clients.stories import until
+from ...clients.adapter import ConsumerSettings, Message, Place
+from ...clients.member import LIBRARIES, load
+from ...clients.stories import until
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.toolchain]
 

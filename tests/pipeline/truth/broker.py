@@ -12,27 +12,27 @@ from random import Random
 from typing import Any
 
 from kohort.broker.cluster import Cluster
-from kohort.broker.config.broker_config.broker_config import BrokerConfig
-from kohort.broker.events import EventLog
+from kohort.broker.config.broker_config import BrokerConfig
+from kohort.broker.event_log import EventLog
 from kohort.broker.fetch_sessions import FetchSessionCache
-from kohort.coordinator.config import GroupConfig
-from kohort.coordinator.coordinator import Coordinator
-from kohort.coordinator.voice import Event, Voice
-from kohort.broker.meta import cluster_id_of
+from kohort.broker.meta_properties import cluster_id_of
 from kohort.broker.node import Node
 from kohort.broker.runtime import GroupRuntime
 from kohort.broker.timers import Timer
+from kohort.coordinator.config import GroupConfig
+from kohort.coordinator.coordinator import Coordinator
+from kohort.coordinator.voice import Event, Voice
 from kohort.log.builder import BatchBuilder
 from kohort.log.files import DiskFiles
+from kohort.log.group_commit import GroupCommit
 from kohort.log.log import Log
-from kohort.log.rounds import Rounds
 from kohort.offsets.partitioner import partition_for
 from kohort.offsets.store import OffsetsStore
 from kohort.topics.configs import Configs
 from kohort.topics.names import OFFSETS_TOPIC
 from kohort.topics.nodes import Nodes
-from kohort.topics.readable import Readable
 from kohort.topics.registry import Topics
+from kohort.topics.view import TopicsView
 from simulation.schedule import Schedule
 
 CONFIG = BrokerConfig({})
@@ -71,7 +71,7 @@ class TruthBroker:
         self._files = DiskFiles()
         folder.mkdir(parents=True, exist_ok=True)
         cluster_id = cluster_id_of(folder, self._files, 1)
-        self._rounds = Rounds(
+        self._rounds = GroupCommit(
             durability="none", call_soon=partial(schedule.after, 0), sync_all=self._sync
         )
         self.topics = Topics(
@@ -163,7 +163,7 @@ class TruthBroker:
             waits=timers,
             rounds=self._rounds,
             topics=self.topics,
-            readable=Readable(self.topics),
+            readable=TopicsView(self.topics),
             fetch_sessions=FetchSessionCache(8, Random(0).randrange),
             groups=GroupRuntime(
                 store=OffsetsStore(

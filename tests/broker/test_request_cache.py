@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 from kio.serial import entity_writer
 from kio_messages import messages
 from kohort.broker.connection import Connection, Outbox
+from kohort.broker.request_cache import BYTES_MAX, RUN_MAX, SHAPE_BYTES
 from kohort.broker.routes import Routes
-from kohort.broker.shapes import BYTES_MAX, RUN_MAX, SHAPE_BYTES
 from kohort.offsets.committed import read_committed
 from kohort.protocol.apis import BY_KEY
 from kohort.protocol.headers import read_request_header

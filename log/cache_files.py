@@ -7,12 +7,12 @@ took back would come again with a file that is older than the tombstone, once th
 from pathlib import Path
 
 from .files import Files
-from .work import Work
+from .tasks import CooperativeTask
 
 SUFFIX = ".derived"
 
 
-def remove_derived(folder: Path, files: Files) -> Work[None]:
+def remove_derived(folder: Path, files: Files) -> CooperativeTask[None]:
     """Durably, before anything else is done; what is written meanwhile goes too. Raises OSError."""
     while names := derived_in(folder, files):
         for name in names:

@@ -13,7 +13,7 @@ import time
 from typing import Any
 
 from ..protocol.messages import response_decoder
-from .call import Call, Origin
+from .request import Channel, RequestContext
 from .routes import Route, Routes
 
 _log = logging.getLogger("kohort.requests")
@@ -21,17 +21,17 @@ _log = logging.getLogger("kohort.requests")
 
 def new_routes() -> Routes:
     """Traced ones, if anybody wants to read of requests."""
-    return TracedRoutes() if _log.isEnabledFor(logging.DEBUG) else Routes()
+    return LoggedRoutes() if _log.isEnabledFor(logging.DEBUG) else Routes()
 
 
-class TracedRoutes(Routes):
+class LoggedRoutes(Routes):
     """Routes whose handlers and writers tell of what they are given."""
 
     def __missing__(self, asked: tuple[int, int]) -> Route:
         route = super().__missing__(asked)
         name = f"k{route.api.key:02} {route.api.name}"
 
-        def handle(call: Call, node: Any) -> None:
+        def handle(call: RequestContext, node: Any) -> None:
             request = call.request
             group = getattr(request, "group_id", None)
             member = getattr(request, "member_id", None)
@@ -51,7 +51,7 @@ class TracedRoutes(Routes):
 class _Traced:
     """Stands between a call and its connection, and sees the answer go by."""
 
-    def __init__(self, origin: Origin, route: Route, name: str) -> None:
+    def __init__(self, origin: Channel, route: Route, name: str) -> None:
         self._origin = origin
         self._route = route
         self._name = name
@@ -70,13 +70,13 @@ class _Traced:
     def is_gone(self) -> bool:
         return self._origin.is_gone
 
-    def answered(self, call: Call) -> None:
+    def answered(self, call: RequestContext) -> None:
         took_ms = (time.perf_counter() - self._begun) * 1000
         told = _told(self._route, frame) if (frame := call.frame) else "no answer is wanted"
         _log.debug("> %s #%d %s, %.1f ms", self._name, call.correlation_id, told, took_ms)
         self._origin.answered(call)
 
-    def hold(self, call: Call) -> None:
+    def hold(self, call: RequestContext) -> None:
         self._origin.hold(call)
 
     def end(self, reason: str) -> None:

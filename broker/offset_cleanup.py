@@ -10,9 +10,9 @@ be read keeps no name from being used; it has served nobody since.
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
+from ..coordinator.coordinator import Outcome
 from ..offsets.store import OffsetsStore
 from ..topics.partition import Partition
-from ..coordinator.coordinator import Outcome
 from .shard import ServedShard
 from .timers import Timers
 
@@ -71,7 +71,7 @@ def _is_empty(partition: Partition) -> bool:
         return False
 
 
-class Forgetter:
+class OffsetCleanup:
     """Lets the coordinators of one runtime forget. `carry_out(shard, outcome)` writes and applies;
     `done(shard)` hears that nothing is left to forget. It never does when the partition is lost
     meanwhile: whoever loses it sets `shard.forgetting` to None."""

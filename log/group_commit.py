@@ -21,7 +21,7 @@ from .log import Log
 from .write_ahead import Durable, SyncAll, WriteAhead
 
 Durability = Literal["fsync", "os", "none"]
-Settled = Callable[[OSError | None], None]
+OnDurable = Callable[[OSError | None], None]
 """Told once: None when everything gathered before is durable, else why it is not."""
 
 # A batch is closed at this size, well below Kafka's default message.max.bytes (1,048,588), so that
@@ -42,14 +42,14 @@ class _Gathered:
 
     def __init__(self) -> None:
         self.batches = [BatchBuilder()]
-        self.settled: list[Settled] = []
+        self.settled: list[OnDurable] = []
         self.sync_is_asked = False
         # What of it is in the log, and where.
         self.written: list[bytes] = []
         self.base_offset = self.end_offset = 0
 
 
-class Rounds:
+class GroupCommit:
     def __init__(
         self,
         *,
@@ -105,14 +105,14 @@ class Rounds:
             gathered.batches.append(own)
         return gathered
 
-    def sync(self, log: Log, settled: Settled) -> None:
+    def sync(self, log: Log, settled: OnDurable) -> None:
         """Tell when bytes that were appended to `log` directly are durable: synced, unless the
         durability is `none`."""
         gathered = self._gathering.get(log) or self._gather(log)
         gathered.settled.append(settled)
         gathered.sync_is_asked = True
 
-    def then(self, log: Log, settled: Settled) -> None:
+    def then(self, log: Log, settled: OnDurable) -> None:
         """Tell when all that has been gathered for `log` so far is durable; at once if it is."""
         gathered = self._gathering.get(log)
         if gathered is not None:
@@ -282,7 +282,7 @@ class Rounds:
                 callback()
 
 
-def _tell(settled: Sequence[Settled], outcome: OSError | None) -> None:
+def _tell(settled: Sequence[OnDurable], outcome: OSError | None) -> None:
     """One who cannot hear it must not keep it from the others, nor hold up what comes next."""
     for told in settled:
         try:

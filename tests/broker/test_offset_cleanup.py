@@ -7,11 +7,11 @@ from uuid import UUID
 
 import pytest
 from deleting_world import DATA, Life
-from kohort.coordinator.commands import OffsetFetch
-from kohort.coordinator.deleting import SLICE_TOMBSTONES
 from kohort.broker.led import RETRY_FAILED_MS
 from kohort.broker.shard import ShardState
-from kohort.offsets.records import OffsetForgotten
+from kohort.coordinator.commands import OffsetFetch
+from kohort.coordinator.deleting import SLICE_TOMBSTONES
+from kohort.offsets.records import OffsetTombstone
 from kohort.offsets.table import OffsetsTable
 from kohort.protocol.errors import ErrorCode
 from kohort.testing.faulty_files import Crashed, FaultyFiles
@@ -218,7 +218,7 @@ def test_what_was_deleted_before_is_written_down_as_forgotten_at_the_next_start(
         for records in life.runtime._store.load(life.shard.log, OffsetsTable())[1]
         for record in records
     ]
-    assert kinds[-1] is OffsetForgotten
+    assert kinds[-1] is OffsetTombstone
     written = len(kinds)
     life = Life(life.files)
     life.runtime.load([0])

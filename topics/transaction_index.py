@@ -11,7 +11,7 @@ from pathlib import Path
 from struct import Struct
 
 from ..log.files import Files
-from ..log.writers import AbortedTransaction
+from ..log.producer_state import AbortedTransaction
 
 __all__ = ["aborted_in"]
 

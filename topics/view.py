@@ -14,10 +14,10 @@ from .partition import Partition
 from .registry import Topics
 from .topic import Topic
 
-__all__ = ["Readable"]
+__all__ = ["TopicsView"]
 
 
-class Readable:
+class TopicsView:
     """`mirror_name` "": there is no mirror. The registry does not know it, so nothing can be
     written to it and nobody can change or delete it."""
 

@@ -9,28 +9,28 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from ..coordinator.config import GroupConfig
+from ..coordinator.coordinator import Coordinator
+from ..coordinator.voice import Event, Listener, Voice
 from ..log.files import DiskFiles, Files
-from ..log.rounds import Durability, Rounds
+from ..log.group_commit import Durability, GroupCommit
 from ..log.write_ahead import BYTES_MAX, WriteAhead
-from ..offsets.cold import new_spill
+from ..offsets.spill import new_spill
 from ..offsets.store import OffsetsStore
 from ..topics.configs import Configs
 from ..topics.names import OFFSETS_TOPIC
 from ..topics.nodes import Nodes
 from ..topics.partition import Partition
-from ..topics.readable import Readable
 from ..topics.registry import Topics
+from ..topics.view import TopicsView
 from .cache import Cache
 from .clock import Clock, SystemClock
 from .cluster import Cluster
 from .config.broker_config import BrokerConfig, ConfigError
-from .connection import Outbox
-from .events import EventLog
-from .fetch_sessions import FetchSessionCache
-from ..coordinator.config import GroupConfig
-from ..coordinator.coordinator import Coordinator
-from ..coordinator.voice import Event, Listener, Voice
 from .config.listeners import reachable
+from .connection import Outbox
+from .event_log import EventLog
+from .fetch_sessions import FetchSessionCache
 from .node import Node
 from .runtime import GroupRuntime
 from .sync_pool import SyncPool
@@ -83,7 +83,7 @@ class Assembly:
         self.sync_all = SyncPool()
         closing.callback(self.sync_all.close)
         self.write_ahead = WriteAhead(place.folder, place.files_with_room(BYTES_MAX))
-        self.rounds = Rounds(
+        self.rounds = GroupCommit(
             durability=place.durability,
             call_soon=self._call_soon,
             sync_all=self.sync_all,
@@ -142,14 +142,14 @@ class Assembly:
             in_turn=timers.in_turn,
         )
 
-    def _readable(self, topics: Topics) -> Readable:
+    def _readable(self, topics: Topics) -> TopicsView:
         name = self._config.str("kohort.offsets.mirror")
         if topics.get(name) is not None:
             raise ConfigError(
                 f"kohort.offsets.mirror: there is a topic {name} already; choose a name that no "
                 "topic has."
             )
-        return Readable(topics, name)
+        return TopicsView(topics, name)
 
     def _advertised(self, node_id: int) -> tuple[str, int]:
         """What clients are told; an advertised port is the first node's."""

@@ -6,7 +6,7 @@ enough is woken at once (upstream: DelayedFetch, which asks every log again).
 
 from collections.abc import Callable
 
-__all__ = ["LongPoll", "Waiters"]
+__all__ = ["DelayedFetches", "LongPoll"]
 
 
 class LongPoll:
@@ -17,13 +17,13 @@ class LongPoll:
     def __init__(self, missing_bytes: int, wake: Callable[[], None]) -> None:
         self.missing_bytes = missing_bytes
         self._wake: Callable[[], None] | None = wake
-        self._at: list[Waiters] = []
+        self._at: list[DelayedFetches] = []
 
     @property
     def is_over(self) -> bool:
         return self._wake is None
 
-    def wait_at(self, waiters: "Waiters", room: int) -> None:
+    def wait_at(self, waiters: "DelayedFetches", room: int) -> None:
         """Count what arrives there, up to `room` bytes: more would not fit into the answer."""
         self._at.append(waiters)
         waiters._rooms[self] = room
@@ -42,7 +42,7 @@ class LongPoll:
         self._at.clear()
 
 
-class Waiters:
+class DelayedFetches:
     """The long polls at one partition, each with the bytes it can still take from there."""
 
     __slots__ = ("_rooms",)

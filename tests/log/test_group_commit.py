@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from kohort.log.batch import NewRecord, build, records
 from kohort.log.errors import RecordsTooLarge
+from kohort.log.group_commit import BATCH_BYTES_MAX, Durability, GroupCommit
 from kohort.log.log import Log
-from kohort.log.rounds import BATCH_BYTES_MAX, Durability, Rounds
 from kohort.testing.faulty_files import FaultyFiles
 from syncing import sync_each
 
@@ -44,7 +44,7 @@ class World:
     def __init__(self, durability: Durability) -> None:
         self.loop = Loop()
         self.files = FaultyFiles()
-        self.rounds = Rounds(
+        self.rounds = GroupCommit(
             durability=durability,
             call_soon=self.loop.call_soon,
             sync_all=self.loop.sync_all,

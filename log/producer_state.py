@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from .batch import BatchHeader, records
 from .reader import LogReader
-from .work import Work
+from .tasks import CooperativeTask
 
 ABORT: Final = 0
 COMMIT: Final = 1
@@ -64,7 +64,7 @@ def marker_type(batch: bytes) -> int | None:
     return None
 
 
-def writers_of(log: LogReader) -> Work[Writers]:
+def writers_of(log: LogReader) -> CooperativeTask[Writers]:
     """Raises OSError, LogError."""
     aborted: list[AbortedTransaction] = []
     begun: dict[int, int] = {}

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from ..protocol.errors import UndecodableBody
 
 if TYPE_CHECKING:
-    from .call import Call
+    from .request import RequestContext
     from .routes import Route
 
 Numbers: TypeAlias = Sequence[int]
 """A field that may change: what it is in each of the requests of a call."""
-Again: TypeAlias = Callable[["Call", Any, Sequence[Numbers]], None]
+RepeatHandler: TypeAlias = Callable[["RequestContext", Any, Sequence[Numbers]], None]
 """again(call, node, changes): what a handler returns to be asked in this way from now on. The call
 is requests that were sent one behind the other, at most `route.run_max`; `changes` are the fields
 that may change, in their order."""
@@ -37,17 +37,17 @@ BYTES_MAX: Final = 64 * 1024
 SHAPE_BYTES: Final = 1024
 
 
-class Shape(NamedTuple):
+class CachedRequest(NamedTuple):
     """All that is known of a frame whose bytes, but for the numbers, have been seen before."""
 
     route: "Route"
     client_id: str | None
     request: Any
     """The first message of this shape. Its numbers are those of that time."""
-    again: Again
+    again: RepeatHandler
 
 
-class Shapes:
+class RequestCache:
     """The shapes of one connection's requests."""
 
     __slots__ = ("_bytes", "_cuts", "_known")
@@ -56,12 +56,12 @@ class Shapes:
         # A frame's first eight bytes (size, key, version) -> how to cut it; then what stays -> all
         # that is known of it.
         self._cuts: dict[bytes, Struct] = {}
-        self._known: dict[tuple[bytes, ...], Shape] = {}
+        self._known: dict[tuple[bytes, ...], CachedRequest] = {}
         self._bytes = 0
 
     def recall(
         self, frames: Sequence[Frame], place: int
-    ) -> tuple[Shape, Numbers, Sequence[Numbers]] | None:
+    ) -> tuple[CachedRequest, Numbers, Sequence[Numbers]] | None:
         """The shape of the frame at `place`, and the correlation ids and numbers of it and of
         frames right behind it that are of the same shape; None: it is to be read."""
         buffer, start, end = frames[place]
@@ -83,7 +83,7 @@ class Shapes:
             return shape, columns[1][:count], [numbers[:count] for numbers in columns[3::2]]
         return shape, pieces[1:2], [(number,) for number in pieces[3::2]]
 
-    def learn(self, shape: Shape, buffer: bytes, start: int, body: int, end: int) -> None:
+    def learn(self, shape: CachedRequest, buffer: bytes, start: int, body: int, end: int) -> None:
         """Know the next frame that differs from this one in its numbers alone."""
         start -= 4
         self._bytes += end - start + SHAPE_BYTES

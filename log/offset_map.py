@@ -7,7 +7,7 @@ from __future__ import annotations
 ENTRY_BYTES = 170
 
 
-class KeyMap:
+class OffsetMap:
     """`newest` is read directly, by whoever looks at each record. Upstream: SkimpyOffsetMap, which
     keeps hashes; whole keys cannot collide."""
 

@@ -16,8 +16,8 @@ from json.encoder import encode_basestring_ascii
 from pathlib import Path
 from typing import Final
 
-from ..log.files import File, Files
 from ..coordinator.voice import Event, Listener
+from ..log.files import File, Files
 
 _log = logging.getLogger("kohort.events")
 

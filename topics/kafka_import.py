@@ -4,7 +4,7 @@ Done once, when the registry is still empty; from then on the registry alone say
 Nothing is removed but what would mislead a Kafka that is started here later: the word that it was
 shut down cleanly, and up to where it need not look again. Then it checks every log, and makes
 indexes and producer snapshots that fit what is written from now on. Where these are found again, a
-Kafka has been here meanwhile, and what stands beside the logs (log/derived.py) may mislead us.
+Kafka has been here meanwhile, and what stands beside the logs (log/cache_files.py) may mislead us.
 """
 
 import logging
@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Final
 
 from ..log.batch import BatchBuilder
-from ..log.derived import remove_derived
+from ..log.cache_files import remove_derived
 from ..log.errors import InvalidRecord, LogError
 from ..log.files import Files
 from ..log.log import Log
-from ..log.work import in_place
+from ..log.tasks import in_place
 from .config_def import InvalidConfigValue
 from .configs import Configs, checked
 from .kafka_metadata import FOLDER as METADATA_FOLDER

@@ -13,7 +13,7 @@ from .header import HEADER_BYTES
 from .recovery import is_zero
 from .segment import CHUNK_BYTES, check_place, walk
 
-__all__ = ["Flaw", "Sound", "extent", "sweep"]
+__all__ = ["Corruption", "ValidBatch", "extent", "sweep"]
 
 # Where the magic byte lies in a batch: what a search looks for.
 MAGIC: Final = b"\x02"
@@ -22,7 +22,7 @@ MAGIC_AT: Final = 16
 OFFSETS_SPAN_MAX: Final = 0x7FFFFFFF
 
 
-class Sound(NamedTuple):
+class ValidBatch(NamedTuple):
     """A whole batch whose checksum is right and whose offsets follow those before it."""
 
     position: int
@@ -34,7 +34,7 @@ class Sound(NamedTuple):
         return self.position + len(self.batch)
 
 
-class Flaw(NamedTuple):
+class Corruption(NamedTuple):
     """Bytes that are no sound batch. `next_offset`: where the log goes on behind them; None when
     nothing sound comes behind (a torn tail, or a batch that is just being written)."""
 
@@ -51,21 +51,23 @@ class Flaw(NamedTuple):
 
 def sweep(
     file: File, base_offset: int, *, position: int = 0, offset: int | None = None
-) -> Iterator[Sound | Flaw]:
+) -> Iterator[ValidBatch | Corruption]:
     """All of a segment from `position` on, where `offset` is the lowest that may come next.
 
     Zeros at the end are room that was allocated ahead, and no flaw. Raises OSError, and
     UnsupportedMagic for what brokers before Kafka 0.11 wrote.
     """
     lowest = before = base_offset if offset is None else offset
-    held: Sound | None = None  # judged by what follows: the checksum leaves out the base offset
+    held: ValidBatch | None = (
+        None  # judged by what follows: the checksum leaves out the base offset
+    )
     while position < file.size:
         try:
             for sound in _whole_batches(file, position, base_offset):
                 if sound.header.base_offset < lowest:
                     if held is None or not _leads_astray(held, before, sound, file):
                         raise CorruptBatch(sound.position, _out_of_order(sound.header, lowest))
-                    yield Flaw(
+                    yield Corruption(
                         held.position,
                         len(held.batch),
                         f"{_out_of_order(held.header, before)}, and lower ones follow",
@@ -93,7 +95,7 @@ def sweep(
         yield held
 
 
-def _whole_batches(file: File, position: int, base_offset: int) -> Iterator[Sound]:
+def _whole_batches(file: File, position: int, base_offset: int) -> Iterator[ValidBatch]:
     """Raises CorruptBatch at the first that is none."""
     for place in walk(file, position, file.size):
         check_place(file, place)
@@ -103,7 +105,7 @@ def _whole_batches(file: File, position: int, base_offset: int) -> Iterator[Soun
             batch = place.buffer[place.at : place.at + place.size]
         else:
             batch = file.read(place.position, place.size)
-        yield Sound(place.position, header, batch)
+        yield ValidBatch(place.position, header, batch)
 
 
 def _check_offsets(position: int, header: BatchHeader, base_offset: int) -> None:
@@ -120,7 +122,7 @@ def _out_of_order(header: BatchHeader, lowest: int) -> str:
     return f"offsets {header.base_offset}..{header.last_offset} where {lowest} comes next"
 
 
-def _leads_astray(held: Sound, before: int, sound: Sound, file: File) -> bool:
+def _leads_astray(held: ValidBatch, before: int, sound: ValidBatch, file: File) -> bool:
     """Two batches contradict each other. Whether it is the first whose offsets are wrong: there is
     room for it between those around it, and who comes third leaves none for the second."""
     if sound.header.base_offset - before <= held.header.last_offset_delta:
@@ -131,16 +133,16 @@ def _leads_astray(held: Sound, before: int, sound: Sound, file: File) -> bool:
     return third.base_offset - held.header.next_offset <= sound.header.last_offset_delta
 
 
-def _flaw(file: File, error: CorruptBatch, base_offset: int, lowest: int) -> Flaw | None:
+def _flaw(file: File, error: CorruptBatch, base_offset: int, lowest: int) -> Corruption | None:
     """None for zeros up to the end."""
     start = error.position
     found = _behind(file, start, base_offset, lowest)
     if found is not None:
         position, header = found
-        return Flaw(start, position - start, error.reason, lowest, header.base_offset)
+        return Corruption(start, position - start, error.reason, lowest, header.base_offset)
     if is_zero(file, start):
         return None
-    return Flaw(start, file.size - start, error.reason, lowest, None)
+    return Corruption(start, file.size - start, error.reason, lowest, None)
 
 
 def _behind(

@@ -12,22 +12,22 @@ from typing import TypeAlias, TypeVar
 
 Step: TypeAlias = Callable[[], object] | None
 T = TypeVar("T")
-Work: TypeAlias = Generator[Step, None, T]
+CooperativeTask: TypeAlias = Generator[Step, None, T]
 
 
-def outside(function: Callable[[], T]) -> Work[T]:
+def outside(function: Callable[[], T]) -> CooperativeTask[T]:
     """What `function` returns, called as a step that has to wait."""
     results: list[T] = []
     yield lambda: results.append(function())
     return results[0]
 
 
-def nothing() -> Work[None]:
+def nothing() -> CooperativeTask[None]:
     """No step at all."""
     yield from ()
 
 
-def in_place(work: Work[T]) -> T:
+def in_place(work: CooperativeTask[T]) -> T:
     """All of it at once: for a command, and wherever nobody waits."""
     try:
         step = next(work)

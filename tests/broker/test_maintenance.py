@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from compacting import newest
 from kohort.broker.broker import Broker
-from kohort.broker.config.broker_config.broker_config import BrokerConfig
+from kohort.broker.config.broker_config import BrokerConfig
+from kohort.broker.maintenance import RETRY_FAILED_MS
 from kohort.coordinator.commands import OffsetFetch
-from kohort.broker.upkeep import RETRY_FAILED_MS
 from kohort.protocol.errors import ErrorCode
 from offset_commits import offset_commit
 from topic_world import batch

@@ -1,7 +1,7 @@
 """Long polls, counted: who is woken by how much."""
 
 import pytest
-from kohort.topics.waiters import LongPoll, Waiters
+from kohort.topics.delayed_fetch import DelayedFetches, LongPoll
 
 
 @pytest.fixture
@@ -10,7 +10,7 @@ def woken() -> list[str]:
 
 
 def test_a_poll_is_woken_once_by_the_append_that_makes_it_enough(woken: list[str]) -> None:
-    here, there = Waiters(), Waiters()
+    here, there = DelayedFetches(), DelayedFetches()
     poll = LongPoll(100, lambda: woken.append("poll"))
     poll.wait_at(here, 1000)
     poll.wait_at(there, 1000)
@@ -24,7 +24,7 @@ def test_a_poll_is_woken_once_by_the_append_that_makes_it_enough(woken: list[str
 
 
 def test_bytes_beyond_a_partitions_room_do_not_count(woken: list[str]) -> None:
-    here = Waiters()
+    here = DelayedFetches()
     poll = LongPoll(100, lambda: woken.append("poll"))
     poll.wait_at(here, 70)
     here.arrived(69)
@@ -33,7 +33,7 @@ def test_bytes_beyond_a_partitions_room_do_not_count(woken: list[str]) -> None:
 
 
 def test_every_poll_at_a_partition_hears_of_an_append(woken: list[str]) -> None:
-    here = Waiters()
+    here = DelayedFetches()
     for name in "abc":
         LongPoll(1, lambda name=name: woken.append(name)).wait_at(here, 10)
     here.arrived(1)
@@ -41,7 +41,7 @@ def test_every_poll_at_a_partition_hears_of_an_append(woken: list[str]) -> None:
 
 
 def test_a_poll_that_waits_again_while_it_is_woken_waits_for_the_next_append() -> None:
-    here = Waiters()
+    here = DelayedFetches()
     turns = []
 
     def again() -> None:
@@ -56,7 +56,7 @@ def test_a_poll_that_waits_again_while_it_is_woken_waits_for_the_next_append() -
 
 
 def test_a_cancelled_poll_is_never_woken(woken: list[str]) -> None:
-    here = Waiters()
+    here = DelayedFetches()
     poll = LongPoll(1, lambda: woken.append("poll"))
     poll.wait_at(here, 10)
     poll.cancel()
@@ -67,7 +67,7 @@ def test_a_cancelled_poll_is_never_woken(woken: list[str]) -> None:
 
 
 def test_all_can_be_woken(woken: list[str]) -> None:
-    here = Waiters()
+    here = DelayedFetches()
     for name in "ab":
         LongPoll(99, lambda name=name: woken.append(name)).wait_at(here, 10)
     here.wake_all()

@@ -20,7 +20,7 @@ from typing import Final
 
 from crc32c import crc32c
 
-from .derived import SUFFIX
+from .cache_files import SUFFIX
 from .errors import CorruptBatch
 from .files import Files
 from .index import ENTRY_BYTES

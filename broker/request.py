@@ -11,11 +11,11 @@ from .routes import Route
 
 _correlation_id: Final = Struct(">i").pack
 
-Answer: TypeAlias = bytes | list[bytes]
+ResponseFrame: TypeAlias = bytes | list[bytes]
 """A frame, or the pieces of a large one, which are not worth to be joined."""
 
 
-class Origin(Protocol):
+class Channel(Protocol):
     """The connection that a call came in on."""
 
     client_software: str | None
@@ -26,17 +26,17 @@ class Origin(Protocol):
     @property
     def is_gone(self) -> bool: ...
 
-    def answered(self, call: "Call") -> None:
+    def answered(self, call: "RequestContext") -> None:
         """`call` has its answer; it goes out once all calls before it have theirs."""
 
-    def hold(self, call: "Call") -> None:
+    def hold(self, call: "RequestContext") -> None:
         """`call` is parked: what its client sent after it waits."""
 
     def end(self, reason: str) -> None:
         """Close once the answers before are out; what the client sent after is not looked at."""
 
 
-class Written(NamedTuple):
+class EncodedResponse(NamedTuple):
     """A frame without its correlation id: one stands between its size and the rest."""
 
     size: bytes
@@ -44,7 +44,7 @@ class Written(NamedTuple):
     rest_and_size: bytes  # what lies between two ids when one such frame follows another
 
 
-class Call:
+class RequestContext:
     """A request with its place in the order of its connection's answers; or several that came one
     behind the other and are the same but for their numbers (shapes.py).
 
@@ -66,7 +66,7 @@ class Call:
 
     def __init__(
         self,
-        origin: Origin,
+        origin: Channel,
         route: Route,
         correlation_ids: Sequence[int],
         client_id: str | None,
@@ -77,7 +77,7 @@ class Call:
         self.correlation_ids = correlation_ids
         self.client_id = client_id
         self.request = request
-        self.answer: Answer | None = None
+        self.answer: ResponseFrame | None = None
         self.when_gone: Callable[[], None] | None = None
 
     @property
@@ -132,12 +132,12 @@ class Call:
             return
         self.origin.answered(self)
 
-    def written(self, message: Any) -> Written:
+    def written(self, message: Any) -> EncodedResponse:
         """The frame that answers with `message`, for `repeat` of this version's calls."""
         frame = self._write(message, 0)
-        return Written(frame[:4], frame[8:], frame[8:] + frame[:4])
+        return EncodedResponse(frame[:4], frame[8:], frame[8:] + frame[:4])
 
-    def repeat(self, written: Written) -> None:
+    def repeat(self, written: EncodedResponse) -> None:
         """Answer with what was `written` before."""
         size, rest, rest_and_size = written
         ids = self.correlation_ids

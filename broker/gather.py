@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 
-class Together:
+class Gather:
     """Calls `done` with `count` results in the order of their places, however they come. With
     none to come, at once."""
 

@@ -13,14 +13,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+from ..log.cleanable import CleanableRange, Policy, dirtiness_of
 from ..log.cleaner import clean
-from ..log.dirtiness import Dirtiness, Policy, dirtiness_of
 from ..log.errors import CleaningStopped, LogError
-from ..log.filtering import Terms
+from ..log.filtering import CleanerConfig
 from ..log.log import Log
 from ..log.retention import kept_from
 from ..log.swapping import remove_all
-from ..log.work import Step, Work
+from ..log.tasks import CooperativeTask, Step
 from ..topics.partition import Partition
 from .node import Node
 from .timers import Timer
@@ -38,7 +38,7 @@ RunOutside = Callable[[Callable[[], object], Callable[[BaseException | None], No
 _log = logging.getLogger("kohort.cleaner")
 
 
-class Upkeep:
+class Maintenance:
     """Begins at once, with the settings of this node."""
 
     def __init__(
@@ -58,7 +58,7 @@ class Upkeep:
         # Partitions that are left alone until then.
         self._later_ms: dict[str, int] = {}
         self._timer: Timer | None = None
-        self._work: Work[bool] | None = None
+        self._work: CooperativeTask[bool] | None = None
         self._outside: asyncio.Event | None = None
         self._stopped = False
         self._is_late = False
@@ -126,7 +126,7 @@ class Upkeep:
 
     # --- what is done
 
-    def _round(self) -> Work[bool]:
+    def _round(self) -> CooperativeTask[bool]:
         """Whether a log was compacted, and so the next one may be due."""
         if self._clock.now_ms() >= self._retention_due_ms:
             yield from self._retain_all()
@@ -142,8 +142,8 @@ class Upkeep:
             yield from self._guarded(partition, log, self._compact(partition, log, dirtiness))
         return True
 
-    def _dirtiest(self) -> Work[tuple[Partition, Dirtiness] | None]:
-        found: tuple[Partition, Dirtiness] | None = None
+    def _dirtiest(self) -> CooperativeTask[tuple[Partition, CleanableRange] | None]:
+        found: tuple[Partition, CleanableRange] | None = None
         due = 0
         for partition in self._partitions():
             yield None
@@ -178,7 +178,9 @@ class Upkeep:
             return False
         return log.failed is None and not log.is_walked
 
-    def _guarded(self, partition: Partition, log: Log, work: Work[None]) -> Work[None]:
+    def _guarded(
+        self, partition: Partition, log: Log, work: CooperativeTask[None]
+    ) -> CooperativeTask[None]:
         try:
             yield from work
         except CleaningStopped as stopped:
@@ -193,9 +195,11 @@ class Upkeep:
                     error,
                 )
 
-    def _compact(self, partition: Partition, log: Log, dirtiness: Dirtiness) -> Work[None]:
+    def _compact(
+        self, partition: Partition, log: Log, dirtiness: CleanableRange
+    ) -> CooperativeTask[None]:
         settings = partition.settings
-        terms = Terms(
+        terms = CleanerConfig(
             now_ms=self._clock.now_ms(),
             delete_retention_ms=settings.delete_retention_ms,
             segment_bytes=settings.segment_bytes,
@@ -222,14 +226,14 @@ class Upkeep:
             done.bytes_before,
         )
 
-    def _retain_all(self) -> Work[None]:
+    def _retain_all(self) -> CooperativeTask[None]:
         for partition in self._partitions():
             yield None
             log = partition.opened_log
             if partition.settings.deletes and log is not None and self._is_fit(partition, log):
                 yield from self._guarded(partition, log, self._retain(partition, log))
 
-    def _retain(self, partition: Partition, log: Log) -> Work[None]:
+    def _retain(self, partition: Partition, log: Log) -> CooperativeTask[None]:
         offset = kept_from(
             log,
             retention_ms=partition.settings.retention_ms,

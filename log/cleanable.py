@@ -16,7 +16,7 @@ class Policy(NamedTuple):
     max_compaction_lag_ms: int
 
 
-class Dirtiness(NamedTuple):
+class CleanableRange(NamedTuple):
     first_dirty: int
     """Where records begin that have never been compacted."""
     first_uncleanable: int
@@ -27,7 +27,7 @@ class Dirtiness(NamedTuple):
 
 def dirtiness_of(
     log: LogReader, cleaned_offset: int, durable_offset: int, policy: Policy, now_ms: int
-) -> Dirtiness:
+) -> CleanableRange:
     """`cleaned_offset`: what the last run has noted, 0 before the first. `durable_offset`: what is
     at or above it may still be taken back."""
     segments = log.segments
@@ -38,7 +38,7 @@ def dirtiness_of(
         first_dirty = start_offset
     active = segments[-1] if segments else None
     if active is None or first_dirty >= active.base_offset:
-        return Dirtiness(first_dirty, first_dirty, 0.0, is_cleanable=False)
+        return CleanableRange(first_dirty, first_dirty, 0.0, is_cleanable=False)
     closed = segments[:-1]
     dirty = closed[number_of(segments, first_dirty) :]
     uncleanable = min(durable_offset, active.base_offset)
@@ -55,4 +55,4 @@ def dirtiness_of(
     first_times = [segment.first_timestamp for segment in dirty if segment.first_timestamp > 0]
     is_due = min(first_times, default=now_ms) < now_ms - policy.max_compaction_lag_ms
     is_cleanable = dirty_bytes > 0 and (is_due or ratio > policy.min_cleanable_dirty_ratio)
-    return Dirtiness(first_dirty, uncleanable, ratio, is_cleanable)
+    return CleanableRange(first_dirty, uncleanable, ratio, is_cleanable)
