@@ -180,10 +180,10 @@ class Broker:
         for node in cluster.nodes.values():
             node.timers.close()
             node.waits.close()
-        rounds = self._parts.rounds
-        while not rounds.is_idle:
+        group_commit = self._parts.group_commit
+        while not group_commit.is_idle:
             idle = asyncio.Event()
-            rounds.when_idle(idle.set)
+            group_commit.when_idle(idle.set)
             await idle.wait()
 
     async def _stop_servers(self) -> None:

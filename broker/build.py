@@ -83,18 +83,18 @@ class Assembly:
         self.sync_all = SyncPool()
         closing.callback(self.sync_all.close)
         self.write_ahead = WriteAhead(place.folder, place.files_with_room(BYTES_MAX))
-        self.rounds = GroupCommit(
+        self.group_commit = GroupCommit(
             durability=place.durability,
             call_soon=self._call_soon,
             sync_all=self.sync_all,
             write_ahead=self.write_ahead,
             # Answers go out at once, not with the next turn of the loop.
-            round_over=self.outbox.send,
+            on_flush_end=self.outbox.send,
         )
 
     def cluster(self, cluster_id: str, *, keeps_events: bool) -> Cluster:
         """All nodes, over the topics that the folder has."""
-        config, closing, rounds = self._config, self._closing, self.rounds
+        config, closing, group_commit = self._config, self._closing, self.group_commit
         timers, waits = Timers(self._clock), Timers(SystemClock())
         closing.callback(timers.close)
         closing.callback(waits.close)
@@ -117,7 +117,7 @@ class Assembly:
                 clock=self._clock,
                 timers=timers,
                 waits=waits,
-                rounds=rounds,
+                group_commit=group_commit,
                 topics=topics,
                 readable=readable,
                 groups=groups,
@@ -134,7 +134,7 @@ class Assembly:
         return Topics(
             folder=self._place.folder,
             files=self._place.files_with_room(AHEAD_BYTES),
-            rounds=self.rounds,
+            group_commit=self.group_commit,
             configs=Configs(self._config, self._config.node_id),
             nodes=Nodes(list(self._addresses)),
             new_id=uuid.uuid4,
@@ -191,7 +191,7 @@ class Assembly:
                     else self._config.int("offsets.topic.num.partitions")
                 ),
                 partition=partition,
-                rounds=self.rounds,
+                group_commit=self.group_commit,
                 files=self._place.files,
             ),
             clock=self._clock,

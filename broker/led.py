@@ -222,7 +222,7 @@ class LedPartitions(ABC):
         assert log is not None
         if shard.state is ShardState.RESIGNED:
             # Its next leader waits for the same bytes, and hears of it now.
-            self._store.abandon(log, error)
+            self._store.fail_pending(log, error)
             return
         self._snapshots.drop(shard)
         was_loading = shard.state is ShardState.LOADING
@@ -230,7 +230,7 @@ class LedPartitions(ABC):
         shard.gathered = shard.forgetting = None
         shard.coordinator = self._new_coordinator(shard.partition)
         shard.disarm()
-        self._store.abandon(log, error)
+        self._store.fail_pending(log, error)
         if was_loading:
             # What it must forget first cannot be written: not to be tried again without an end.
             self._fail(shard, error)

@@ -53,7 +53,7 @@ class Loader:
             return
         if self._store.is_pending(shard.log):
             # Of the node that led it before; what it has been promised must be read too.
-            self._store.then(shard.log, partial(self._read, shard, is_asked_for))
+            self._store.on_durable(shard.log, partial(self._read, shard, is_asked_for))
         else:
             self._read(shard, is_asked_for, None)
 

@@ -31,7 +31,7 @@ class Node:
     waits: Timers
     """For what a client waits for by its own clock (long polls): on the wall clock, whatever a test
     does to the broker's."""
-    rounds: GroupCommit
+    group_commit: GroupCommit
     topics: Topics
     readable: TopicsView
     """What clients may read: `topics`, and the mirror of the offsets topic."""

@@ -115,7 +115,7 @@ class OffsetCleanup:
             self._timers.in_turn(partial(self._next_slice, shard, slices, count))
             return
         assert shard.log is not None
-        self._store.then(shard.log, partial(self._durable, shard, slices, count))
+        self._store.on_durable(shard.log, partial(self._durable, shard, slices, count))
 
     def _durable(
         self, shard: ServedShard, slices: Iterator[Outcome], count: int, error: OSError | None

@@ -115,7 +115,7 @@ class GroupRuntime(LedPartitions):
                 # While one round is being synced the next one gathers, with answers of its own.
                 shard.round = round_
                 shard.gathered = gathered = []
-                store.then(log, partial(self._written, shard, shard.coordinator, gathered))
+                store.on_durable(log, partial(self._written, shard, shard.coordinator, gathered))
             gathered.extend(replies)
             if misread is not None:
                 self._misread(shard, misread)

@@ -92,7 +92,7 @@ class Snapshots:
             return
         assert shard.log is not None
         # It may tell of records that are not durable yet.
-        self._store.then(shard.log, partial(self._finish, shard, writer))
+        self._store.on_durable(shard.log, partial(self._finish, shard, writer))
 
     def _finish(self, shard: ServedShard, writer: SnapshotWriter, error: OSError | None) -> None:
         if shard.snapshot is not writer:

@@ -57,16 +57,16 @@ class GroupCommit:
         call_soon: Callable[[Callable[[], None]], object],
         sync_all: SyncAll,
         write_ahead: WriteAhead | None = None,
-        round_over: Callable[[], None] = lambda: None,
+        on_flush_end: Callable[[], None] = lambda: None,
         seconds: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """`round_over` is called when all who waited for a round have been told; `seconds` is the
+        """`on_flush_end` is called when all who waited for a round have been told; `seconds` is the
         clock by which syncs are measured."""
         self.durability = durability
         self._call_soon = call_soon
         self._sync_all = sync_all
         self.write_ahead = write_ahead
-        self._round_over = round_over
+        self._on_flush_end = on_flush_end
         self._seconds = seconds
         self._gathering: dict[Log, _Gathered] = {}
         self._syncing: dict[Log, _Gathered] = {}
@@ -112,7 +112,7 @@ class GroupCommit:
         gathered.settled.append(settled)
         gathered.sync_is_asked = True
 
-    def then(self, log: Log, settled: OnDurable) -> None:
+    def on_durable(self, log: Log, settled: OnDurable) -> None:
         """Tell when all that has been gathered for `log` so far is durable; at once if it is."""
         gathered = self._gathering.get(log)
         if gathered is not None:
@@ -137,7 +137,7 @@ class GroupCommit:
         else:
             self._on_idle.append(callback)
 
-    def abandon(self, log: Log, error: OSError) -> None:
+    def fail_pending(self, log: Log, error: OSError) -> None:
         """Drop what is gathered for `log`: it rests on bytes that were lost."""
         gathered = self._gathering.pop(log, None)
         if gathered is not None:
@@ -175,7 +175,7 @@ class GroupCommit:
             _tell(gathered.settled, None)
         for gathered, refusal in failed:
             _tell(gathered.settled, refusal)
-        self._round_over()
+        self._on_flush_end()
         self._tell_idle()
 
     def _write_one(self, log: Log, gathered: _Gathered) -> None:
@@ -260,7 +260,7 @@ class GroupCommit:
         if self._gathering and not self._write_is_due:
             self._write_is_due = True
             self._call_soon(self._write)
-        self._round_over()
+        self._on_flush_end()
         self._tell_idle()
 
     def _settle_ahead(

@@ -49,13 +49,13 @@ class OffsetsStore:
         *,
         partitions: int,
         partition: Callable[[int], StoredPartition],
-        rounds: GroupCommit,
+        group_commit: GroupCommit,
         files: Files,
     ) -> None:
         self.partitions = partitions
         self._files = files
         self._partition = partition
-        self._rounds = rounds
+        self._group_commit = group_commit
 
         @lru_cache(GROUPS_REMEMBERED_MAX)
         def partition_of(group_id: str) -> int:
@@ -66,7 +66,7 @@ class OffsetsStore:
     @property
     def is_kept(self) -> bool:
         """Whether anything of it is there after the process."""
-        return self._rounds.durability != "none"
+        return self._group_commit.durability != "none"
 
     def opened(self, partition: int, before: Log | None) -> Log:
         """The partition's log, fit to be loaded. `before`: the log that failed, if one did.
@@ -79,7 +79,7 @@ class OffsetsStore:
             if before.failed is None:
                 return before
             # The node that led it before could not mend it.
-        if self._rounds.durability == "fsync":
+        if self._group_commit.durability == "fsync":
             before.recover()
             return before
         # Nothing is ever synced here, so what the system holds is all there is.
@@ -97,20 +97,20 @@ class OffsetsStore:
         # Encoded before anything is added: what cannot be encoded must not leave half a batch.
         encoded = encode_all(records)
         try:
-            return self._rounds.append(log, encoded, now_ms, log.config.max_message_bytes)
+            return self._group_commit.append(log, encoded, now_ms, log.config.max_message_bytes)
         except RecordsTooLarge:
             if encoded[0][1] is not None:
                 raise
             # Tombstones need not be one batch, so they are never refused (upstream: isAtomic).
-            return self._rounds.append(log, encoded, now_ms)
+            return self._group_commit.append(log, encoded, now_ms)
 
     def is_pending(self, log: Log) -> bool:
         """Whether something appended to the log is not durable yet."""
-        return self._rounds.is_pending(log)
+        return self._group_commit.is_pending(log)
 
-    def then(self, log: Log, settled: OnDurable) -> None:
+    def on_durable(self, log: Log, settled: OnDurable) -> None:
         """Tell when everything appended to the log so far is durable, or why it is not."""
-        self._rounds.then(log, settled)
+        self._group_commit.on_durable(log, settled)
 
     def load(self, log: Log, table: OffsetsTable) -> tuple[int, Iterator[list[ReplayedRecord]]]:
         """What a partition's log says, a batch at a time. What its snapshot has of offsets goes
@@ -161,7 +161,7 @@ class OffsetsStore:
     def has_snapshot(self, log: Log) -> bool:
         return self._files.exists(log.folder / SNAPSHOT_NAME)
 
-    def abandon(self, log: Log, error: OSError) -> None:
+    def fail_pending(self, log: Log, error: OSError) -> None:
         """After a failed write or sync: refuse what has gathered meanwhile, it rests on lost
         bytes."""
-        self._rounds.abandon(log, error)
+        self._group_commit.fail_pending(log, error)

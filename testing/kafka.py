@@ -268,7 +268,7 @@ class Kafka(Life, Puppeteer):
             await self.there()
             what()
             told: asyncio.Future[OSError | None] = asyncio.get_running_loop().create_future()
-            self.broker.node.topics.settled(told.set_result)
+            self.broker.node.topics.on_durable(told.set_result)
             return await told
 
         error = self.run(changed())
@@ -306,12 +306,12 @@ class Kafka(Life, Puppeteer):
             if not self.broker.is_running:
                 return
             node, idle = self.broker.node, asyncio.Event()
-            node.rounds.when_idle(idle.set)
+            node.group_commit.when_idle(idle.set)
             await idle.wait()
             # Whoever was told by the last round, just now perhaps, is about to hear it.
             is_quiet = await self.puppets.are_quiet()
             is_over = self._is_between_lives
-            if is_quiet and node.rounds.is_idle and not (node.timers.is_slicing or is_over):
+            if is_quiet and node.group_commit.is_idle and not (node.timers.is_slicing or is_over):
                 return
 
     def _new_broker(self) -> Broker:

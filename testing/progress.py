@@ -69,7 +69,7 @@ class Progress:
             if not told.done():  # else nobody waits for it any more
                 told.set_result(error)
 
-        self.kafka.broker.node.rounds.then(log, tell)
+        self.kafka.broker.node.group_commit.on_durable(log, tell)
         return await told
 
     @property
@@ -81,7 +81,7 @@ class Progress:
 
     def _is_being_written(self) -> bool:
         log = self._log
-        return log is not None and self.node.rounds.is_pending(log)
+        return log is not None and self.node.group_commit.is_pending(log)
 
     def _committed(self, topic: str, partition: int) -> int | None:
         coordinator = self._coordinator

@@ -30,7 +30,7 @@ class Life(World):
         self.topics = Topics(
             folder=DATA,
             files=files,
-            rounds=self.rounds,
+            group_commit=self.group_commit,
             configs=Configs(BrokerConfig({"offsets.topic.num.partitions": "1"}), 1),
             nodes=Nodes([1]),
             new_id=uuid4,

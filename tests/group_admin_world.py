@@ -20,7 +20,7 @@ class World(TopicWorld):
             store=OffsetsStore(
                 partitions=PARTITIONS,
                 partition=self._partition,
-                rounds=self.rounds,
+                group_commit=self.group_commit,
                 files=self.files,
             ),
             clock=self.node.clock,

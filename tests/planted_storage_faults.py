@@ -84,7 +84,7 @@ STORAGE_FAULTS = (
     Fault(
         "snapshot finished before its records are durable",
         "broker/snapshots.py",
-        "        self._store.then(shard.log, partial(self._finish, shard, writer))\n",
+        "        self._store.on_durable(shard.log, partial(self._finish, shard, writer))\n",
         "        self._finish(shard, writer, None)\n",
     ),
     Fault(

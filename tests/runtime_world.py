@@ -106,14 +106,14 @@ class World:
         self.timers = HandTimers(self.clock)
         self.partition = OnePartition(self.files, log_config)
         self.cache = Cache(cache_offsets)
-        self.rounds = GroupCommit(
+        self.group_commit = GroupCommit(
             durability=durability, call_soon=self.due.append, sync_all=self.sync_all
         )
         self.waiters = DelayedFetches()
         self.deleted_topics = DeletedTopics()
         self.runtime = GroupRuntime(
             store=OffsetsStore(
-                partitions=1, partition=self.one, rounds=self.rounds, files=self.files
+                partitions=1, partition=self.one, group_commit=self.group_commit, files=self.files
             ),
             clock=self.clock,
             timers=self.timers,  # type: ignore[arg-type]

@@ -99,7 +99,7 @@ class World:
         self._turns: list[Callable[[], None]] = []
         self._ids = 0
         self._routes = Routes()
-        self.rounds = GroupCommit(
+        self.group_commit = GroupCommit(
             durability=durability, call_soon=self._turns.append, sync_all=self._sync
         )
         self.configs = Configs(self.config, self.config.node_id)
@@ -107,7 +107,7 @@ class World:
         self.topics = Topics(
             folder=FOLDER,
             files=self.files,
-            rounds=self.rounds,
+            group_commit=self.group_commit,
             configs=self.configs,
             nodes=Nodes([1]),
             new_id=self._new_id,
@@ -124,7 +124,7 @@ class World:
             clock=SimpleNamespace(now_ms=lambda: self.now_ms),
             timers=SimpleNamespace(call_at=self._call_at),
             waits=SimpleNamespace(call_at=self._call_at, now_ms=lambda: self.now_ms),
-            rounds=self.rounds,
+            group_commit=self.group_commit,
             topics=self.topics,
             readable=TopicsView(self.topics),
             fetch_sessions=FetchSessionCache(8, Random(0).randrange),

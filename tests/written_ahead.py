@@ -60,7 +60,7 @@ class Broker:
         self.pool: list[Pooled] = []
         self.ahead = WriteAhead(DATA, files, bytes_max)
         self.seconds = 0.0
-        self.rounds = GroupCommit(
+        self.group_commit = GroupCommit(
             durability=durability,
             call_soon=self.due.append,
             sync_all=lambda what, done: self.pool.append(Pooled(what, done)),
@@ -80,8 +80,8 @@ class Broker:
 
     def append(self, name: str, word: str) -> None:
         log = self.logs[name]
-        self.rounds.append(log, [(b"key", word.encode())], 1_000)
-        self.rounds.then(log, lambda error: self.told.update({word: error}))
+        self.group_commit.append(log, [(b"key", word.encode())], 1_000)
+        self.group_commit.on_durable(log, lambda error: self.told.update({word: error}))
 
     def run_due(self) -> None:
         due = self.due.copy()

@@ -1,7 +1,7 @@
 """Which topics exist. What the registry knows is what its log says: `_apply` is the only writer,
 live and when the log is read.
 
-A change is decided, gathered for the log and applied in one breath; `settled` tells when it is
+A change is decided, gathered for the log and applied in one breath; `on_durable` tells when it is
 durable. Until then a deleted topic's folders stay, so that nothing is lost if the write fails. Its
 name is free again once nothing is left of it.
 """
@@ -58,7 +58,7 @@ class Topics:
         *,
         folder: Path,
         files: Files,
-        rounds: GroupCommit,
+        group_commit: GroupCommit,
         configs: Configs,
         nodes: Nodes,
         new_id: Callable[[], uuid.UUID],
@@ -69,7 +69,7 @@ class Topics:
         self.nodes = nodes
         self.folder = folder
         self._files = files
-        self._rounds = rounds
+        self._group_commit = group_commit
         self._new_id = new_id
         self._now_ms = now_ms
         self._by_name: dict[str, Topic] = {}
@@ -83,7 +83,9 @@ class Topics:
         self._next_producer_id = self._producer_ids_end = 0
         self._watched: object = None
         self.start_offsets = StartOffsets(folder, files)
-        self._removal = Removal(folder, files, rounds, self.start_offsets, self.deleted, in_turn)
+        self._removal = Removal(
+            folder, files, group_commit, self.start_offsets, self.deleted, in_turn
+        )
         # Told of a topic's name when its deletion is durable; calls back when the name can be had
         # again, for all that others have kept for it is gone.
         self.on_deleted: Callable[[str, Callable[[], None]], None] = lambda _name, gone: gone()
@@ -125,12 +127,12 @@ class Topics:
         """The other topic whose name differs from `name` in '.' and '_' alone."""
         return self._by_collision_key.get(collision_key(name))
 
-    def settled(self, callback: OnDurable) -> None:
+    def on_durable(self, callback: OnDurable) -> None:
         """Tell when everything decided so far is durable; at once if it is, or cannot be."""
         if (error := self._journal.failed) is not None:
             callback(error)
         else:
-            self._rounds.then(self._journal, callback)
+            self._group_commit.on_durable(self._journal, callback)
 
     def space(self) -> tuple[int, int]:
         """Bytes of the volume that the data is on, and how many are left; -1: unknown."""
@@ -139,7 +141,7 @@ class Topics:
     # --- changing: what clients may do is decided in admin.py
 
     def ensure_offsets_topic(self) -> Topic:
-        """The offsets topic, made if it is not there yet; `settled` tells when it is durable."""
+        """The offsets topic, made if it is not there yet; `on_durable` tells when it is durable."""
         topic = self._by_name.get(OFFSETS_TOPIC)
         if topic is None:
             topic = self.create(OFFSETS_TOPIC, *offsets_topic(self.configs.broker))
@@ -180,7 +182,9 @@ class Topics:
         """`gone` is told when nothing is left of the topic, or why it is still there."""
         self._leaving[topic.name] = topic
         self._change(TopicDeleted(topic.name))
-        self._rounds.then(self._journal, lambda error: self._deleted(topic, gone, error))
+        self._group_commit.on_durable(
+            self._journal, lambda error: self._deleted(topic, gone, error)
+        )
 
     def let_go(self, names: Iterable[str]) -> None:
         """Forgets the names of those deleted topics of which nothing is left, here or elsewhere."""
@@ -201,7 +205,7 @@ class Topics:
         self.on_moved(topic, partition, before_id)
 
     def take_producer_id(self) -> int:
-        """An id that was never given before; to be told when `settled`."""
+        """An id that was never given before; to be told when it is durable."""
         producer_id = self._next_producer_id
         if producer_id >= self._producer_ids_end:
             self._change(ProducerIdsReserved(producer_id + PRODUCER_IDS_RESERVED))
@@ -218,10 +222,10 @@ class Topics:
     # --- the journal
 
     def _change(self, record: RegistryRecord) -> None:
-        self._rounds.append(self._journal, (encode(record),), self._now_ms())
+        self._group_commit.append(self._journal, (encode(record),), self._now_ms())
         self._apply(record)
         # Before anyone else who waits for this: a failed write is undone when they are told.
-        self._rounds.then(self._journal, self._undo_if_failed)
+        self._group_commit.on_durable(self._journal, self._undo_if_failed)
 
     def _apply(self, record: RegistryRecord) -> None:
         self.version += 1
@@ -253,7 +257,7 @@ class Topics:
             self.deleted.discard(topic.name)
             self._by_collision_key[collision_key(topic.name)] = topic.name
         topic.configure(record.configs)
-        hides_undurable = topic.is_internal and self._rounds.durability == "fsync"
+        hides_undurable = topic.is_internal and self._group_commit.durability == "fsync"
         for index in range(len(topic.partitions), record.partitions):
             name, leader_id = f"{topic.name}-{index}", self.nodes.elected(index)
             partition = Partition(
@@ -265,7 +269,7 @@ class Topics:
                 self.start_offsets,
                 leader_id=leader_id,
                 hides_undurable=hides_undurable,
-                write_ahead=self._rounds.write_ahead if topic.is_internal else None,
+                write_ahead=self._group_commit.write_ahead if topic.is_internal else None,
             )
             topic.partitions.append(partition)
 
@@ -317,16 +321,17 @@ class Topics:
         self._next_producer_id = self._producer_ids_end
 
     def _undo_if_failed(self, error: OSError | None) -> None:
-        """After a failed write: back to what the log says. Whoever asked is told by `settled`."""
+        """After a failed write: back to what the log says. The callers of `on_durable`
+        receive the error."""
         if error is None or self._watched is error:
             return
         self._watched = error  # one failed round tells every change that was in it
         _log.error("The registry of topics could not be written: %s", error)
         before = [*self, *self._leaving.values()]
-        self._rounds.abandon(self._journal, error)
+        self._group_commit.fail_pending(self._journal, error)
         leaders = {each: each.leader_id for topic in before for each in topic.partitions}
         try:
-            self._journal = mended(self._journal, self._rounds.durability)
+            self._journal = mended(self._journal, self._group_commit.durability)
             stored = newest(stored_in(self._journal))
         except (OSError, LogError, UnreadableRecord) as still:
             _log.error("The registry's log cannot be recovered: %s", still)

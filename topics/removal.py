@@ -31,14 +31,14 @@ class Removal:
         self,
         folder: Path,
         files: Files,
-        rounds: GroupCommit,
+        group_commit: GroupCommit,
         start_offsets: StartOffsets,
         deleted: Set[str],
         in_turn: Callable[[Callable[[], None]], object],
     ) -> None:
         self._folder = folder
         self._files = files
-        self._rounds = rounds
+        self._group_commit = group_commit
         self._start_offsets = start_offsets
         self._deleted = deleted
         self._in_turn = in_turn
@@ -54,7 +54,9 @@ class Removal:
         slice_ = list(islice(partitions, SLICE_PARTITIONS))
         for partition in slice_:
             if partition.opened_log is not None:
-                self._rounds.abandon(partition.opened_log, OSError("the topic was deleted"))
+                self._group_commit.fail_pending(
+                    partition.opened_log, OSError("the topic was deleted")
+                )
             try:
                 partition.delete()
             except OSError as failure:

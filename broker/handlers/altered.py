@@ -41,7 +41,7 @@ def answer(
             replies.append(ResourceReply(*resource, refused.error, refused.message))
         else:
             replies.append(ResourceReply(*resource))
-    node.topics.settled(partial(_settled, call, replies))
+    node.topics.on_durable(partial(_settled, call, replies))
 
 
 def _settled(call: RequestContext, replies: list[ResourceReply], error: OSError | None) -> None:

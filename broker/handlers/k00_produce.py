@@ -180,7 +180,9 @@ def _sync_in_time(node: Node, partition: Partition) -> None:
     partition.sync_is_due = False
     if partition.opened_log is not None and partition.unflushed_records:
         partition.unflushed_records = 0
-        node.rounds.sync(partition.opened_log, lambda _error: None)  # GroupCommit logs the error
+        node.group_commit.sync(
+            partition.opened_log, lambda _error: None
+        )  # GroupCommit logs the error
 
 
 def _answer(call: RequestContext, node: Node, work: _Work, reply: ProduceReply) -> None:
@@ -206,7 +208,7 @@ def _answer(call: RequestContext, node: Node, work: _Work, reply: ProduceReply) 
 
     for partition in work.to_sync:
         told: Callable[[OSError | None], None] = partial(synced, partition)
-        node.rounds.sync(partition.log, told)
+        node.group_commit.sync(partition.log, told)
 
 
 def _with_failures(reply: ProduceReply, node: Node, failed: dict[str, OSError]) -> ProduceReply:

@@ -84,7 +84,7 @@ def handle(call: RequestContext, node: Node) -> None:
         cluster_authorized_operations=CLUSTER_OPERATIONS if operations else NOT_ASKED,
     )
     # What was just made must be durable before anyone is told that it is there.
-    node.topics.settled(partial(_settled, call, node, reply))
+    node.topics.on_durable(partial(_settled, call, node, reply))
 
 
 def _settled(call: RequestContext, node: Node, reply: MetadataReply, error: OSError | None) -> None:

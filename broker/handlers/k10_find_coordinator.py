@@ -43,7 +43,7 @@ def handle(call: RequestContext, node: Node) -> None:
         _answer(call, lambda _key: node)
     elif key_type == GROUP:
         node.topics.ensure_offsets_topic()
-        node.topics.settled(partial(_found, call, node))
+        node.topics.on_durable(partial(_found, call, node))
     elif key_type == SHARE:
         # As a Kafka that coordinates no share groups.
         _answer(call, lambda _key: None, ErrorCode.invalid_request)

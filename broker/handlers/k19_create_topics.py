@@ -65,7 +65,7 @@ def handle(call: RequestContext, node: Node) -> None:
             partitions += planned.partitions
         except Refused as refused:
             replies.append(TopicReply(wanted.name, refused.error, refused.message))
-    node.topics.settled(partial(_settled, call, replies))
+    node.topics.on_durable(partial(_settled, call, replies))
 
 
 def _new_topic(wanted: Any) -> NewTopic:

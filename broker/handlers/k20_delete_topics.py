@@ -79,7 +79,7 @@ def handle(call: RequestContext, node: Node) -> None:
             replies.append(TopicReply(topic.name, topic.id))
     if not doomed:
         # What was refused may rest on what is not durable yet.
-        node.topics.settled(lambda _error: call.reply(DeleteTopicsReply(replies)))
+        node.topics.on_durable(lambda _error: call.reply(DeleteTopicsReply(replies)))
         return
     gone = Gather(len(doomed), partial(_gone, call, replies, list(doomed)))
     for place, topic in enumerate(doomed.values()):

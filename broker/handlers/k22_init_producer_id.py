@@ -32,7 +32,7 @@ def handle(call: RequestContext, node: Node) -> None:
         return
     # A producer that is only idempotent gets a new id each time, whatever it had before.
     producer_id = node.topics.take_producer_id()
-    node.topics.settled(partial(_settled, call, producer_id))
+    node.topics.on_durable(partial(_settled, call, producer_id))
 
 
 def _refusal(call: RequestContext) -> ErrorCode:

@@ -42,7 +42,7 @@ def handle(call: RequestContext, node: Node) -> None:
             replies.append(TopicReply(asked.name, refused.error, refused.message))
         else:
             replies.append(TopicReply(asked.name))
-    node.topics.settled(partial(_settled, call, replies))
+    node.topics.on_durable(partial(_settled, call, replies))
 
 
 def _grow(node: Node, asked: Any, validate_only: bool) -> None:

@@ -69,7 +69,7 @@ def handle(call: RequestContext, node: Node) -> None:
             TopicReply(each.topic, list(_elected(node, election, each.topic, each.partitions)))
             for each in request.topic_partitions
         ]
-    node.topics.settled(partial(_settled, call, topics))
+    node.topics.on_durable(partial(_settled, call, topics))
 
 
 def _elected(

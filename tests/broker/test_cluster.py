@@ -256,7 +256,7 @@ async def test_groups_stay_with_their_coordinator_when_its_move_cannot_be_writte
         files.fail("append")
         three.move(after)
         settled = asyncio.get_running_loop().create_future()
-        three.topics.settled(settled.set_result)
+        three.topics.on_durable(settled.set_result)
         assert isinstance(await settled, OSError)
         assert three.leader_id == before
         assert (await three.ask_until_loaded(FETCH)).topics[0][1][0].offset == 1

@@ -170,7 +170,7 @@ class Service:
 
     async def settled(self) -> None:
         told: asyncio.Future[OSError | None] = asyncio.get_running_loop().create_future()
-        self.broker.node.topics.settled(told.set_result)
+        self.broker.node.topics.on_durable(told.set_result)
         assert await told is None
 
 

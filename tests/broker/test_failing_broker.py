@@ -40,7 +40,7 @@ class Service:
 
     async def settled(self) -> OSError | None:
         told: asyncio.Future[OSError | None] = asyncio.get_running_loop().create_future()
-        self.broker.node.topics.settled(told.set_result)
+        self.broker.node.topics.on_durable(told.set_result)
         return await told
 
 

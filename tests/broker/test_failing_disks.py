@@ -140,7 +140,7 @@ def test_power_that_goes_before_a_sync_leaves_a_commit_or_none(seed: int) -> Non
     world = World("fsync")
     world.commit("kept", 1)
     world.turn()
-    world.rounds._sync_seconds = 1.0  # as on a slow disk: the sync goes to a thread
+    world.group_commit._sync_seconds = 1.0  # as on a slow disk: the sync goes to a thread
     world.commit("in flight", 2)
     world.due.pop(0)()  # written, and not synced
     assert "in flight" not in world.answers

@@ -42,7 +42,7 @@ async def begun_to_forget(broker: Broker) -> asyncio.Future[OSError | None]:
 
 
 async def until_nothing_is_under_way(broker: Broker) -> None:
-    while broker.node.timers.is_slicing or not broker.node.rounds.is_idle:
+    while broker.node.timers.is_slicing or not broker.node.group_commit.is_idle:
         await asyncio.sleep(0)
 
 

@@ -18,7 +18,7 @@ async def test_logs_that_are_synced_have_room_until_the_broker_stops(
     await broker.start("127.0.0.1", 0)
     broker.node.topics.create("orders", 1, {})
     written = asyncio.Event()
-    broker.node.rounds.when_idle(written.set)
+    broker.node.group_commit.when_idle(written.set)
     await written.wait()
     (log,) = tmp_path.rglob("*.log")
     size = log.stat().st_size

@@ -101,7 +101,7 @@ def test_commits_that_came_during_a_failing_sync_are_refused_with_it() -> None:
     world = World("fsync")
     world.commit("first", 1)
     world.turn()
-    world.rounds._sync_seconds = 1.0  # as on a slow disk: the sync goes to a thread
+    world.group_commit._sync_seconds = 1.0  # as on a slow disk: the sync goes to a thread
     world.commit("failing", 6)
     world.due.pop(0)()  # written, the sync is under way
     world.commit("meanwhile", 7)
@@ -116,7 +116,7 @@ def test_a_commit_that_came_during_a_sync_is_answered_with_its_own_round() -> No
     world = World("fsync")
     world.commit("first", 1)
     world.turn()
-    world.rounds._sync_seconds = 1.0  # as on a slow disk: the sync goes to a thread
+    world.group_commit._sync_seconds = 1.0  # as on a slow disk: the sync goes to a thread
     world.commit("under way", 2)
     world.due.pop(0)()
     world.commit("meanwhile", 3)

@@ -44,7 +44,7 @@ class World:
     def __init__(self, durability: Durability) -> None:
         self.loop = Loop()
         self.files = FaultyFiles()
-        self.rounds = GroupCommit(
+        self.group_commit = GroupCommit(
             durability=durability,
             call_soon=self.loop.call_soon,
             sync_all=self.loop.sync_all,
@@ -56,8 +56,8 @@ class World:
         return Log.open(Path("/data") / name, self.files)
 
     def append(self, log: Log, word: str) -> None:
-        self.rounds.append(log, [(b"key", word.encode())], 1_000)
-        self.rounds.then(log, lambda error: self.told.append((word, error)))
+        self.group_commit.append(log, [(b"key", word.encode())], 1_000)
+        self.group_commit.on_durable(log, lambda error: self.told.append((word, error)))
 
     @property
     def words_told(self) -> list[str]:
@@ -99,7 +99,7 @@ def test_under_durability_os_only_what_is_asked_to_be_synced_is() -> None:
     group, topic = world.log("a-0"), world.log("b-0")
     world.append(group, "commit")
     topic.append(one_batch())
-    world.rounds.sync(topic, lambda error: world.told.append(("record", error)))
+    world.group_commit.sync(topic, lambda error: world.told.append(("record", error)))
     world.loop.turn()
     assert world.words_told == ["commit"], "it does not wait for another log's sync"
     assert [logs for logs, _ in world.loop.syncs] == [[topic]]
@@ -117,7 +117,7 @@ def test_under_durability_os_a_failed_sync_is_told_to_who_asked_for_it() -> None
     topic = world.log("b-0")
     topic.append(one_batch())
     world.files.fail("sync")
-    world.rounds.sync(topic, lambda error: world.told.append(("record", error)))
+    world.group_commit.sync(topic, lambda error: world.told.append(("record", error)))
     world.loop.turn()
     world.loop.finish_syncs()
     ((word, error),) = world.told
@@ -129,7 +129,7 @@ def test_under_durability_none_nothing_is_synced_whoever_asks() -> None:
     world = World("none")
     topic = world.log("a-0")
     topic.append(one_batch())
-    world.rounds.sync(topic, lambda error: world.told.append(("record", error)))
+    world.group_commit.sync(topic, lambda error: world.told.append(("record", error)))
     world.loop.turn()
     assert world.told == [("record", None)]
     assert syncs_of(world.files) == 0
@@ -141,11 +141,11 @@ def test_nobody_is_told_before_the_sync_is_over() -> None:
     world.append(log, "one")
     world.loop.turn()
     assert world.told == []
-    assert world.rounds.is_pending(log)
+    assert world.group_commit.is_pending(log)
     world.loop.finish_syncs()
     assert world.told == [("one", None)]
     assert log.synced_offset == 1
-    assert not world.rounds.is_pending(log)
+    assert not world.group_commit.is_pending(log)
 
 
 def test_all_that_comes_during_a_sync_shares_the_next_one() -> None:
@@ -169,7 +169,9 @@ def test_all_that_comes_during_a_sync_shares_the_next_one() -> None:
 
 def test_who_asks_while_nothing_is_pending_is_told_at_once() -> None:
     world = World("fsync")
-    world.rounds.then(world.log("a-0"), lambda error: world.told.append(("at once", error)))
+    world.group_commit.on_durable(
+        world.log("a-0"), lambda error: world.told.append(("at once", error))
+    )
     assert world.told == [("at once", None)]
 
 
@@ -178,7 +180,7 @@ def test_who_asks_during_a_sync_is_told_with_it_and_not_with_the_next() -> None:
     log = world.log("a-0")
     world.append(log, "one")
     world.loop.turn()
-    world.rounds.then(log, lambda error: world.told.append(("reader", error)))
+    world.group_commit.on_durable(log, lambda error: world.told.append(("reader", error)))
     world.loop.finish_syncs()
     assert world.words_told == ["one", "reader"]
 
@@ -201,7 +203,7 @@ def test_a_failed_write_refuses_all_of_its_log_and_nothing_of_others() -> None:
 def test_a_write_that_fails_at_its_second_batch_takes_the_first_back() -> None:
     world = World("os")
     log = world.log("a-0")
-    world.rounds.append(log, [(b"key", bytes(BATCH_BYTES_MAX))], 1_000)
+    world.group_commit.append(log, [(b"key", bytes(BATCH_BYTES_MAX))], 1_000)
     world.append(log, "second batch")
     world.files.fail("append", after=1)
     world.loop.turn()
@@ -212,7 +214,7 @@ def test_a_write_that_fails_at_its_second_batch_takes_the_first_back() -> None:
 def test_a_full_batch_is_followed_by_another() -> None:
     world = World("os")
     log = world.log("a-0")
-    world.rounds.append(log, [(b"key", bytes(BATCH_BYTES_MAX))], 1_000)
+    world.group_commit.append(log, [(b"key", bytes(BATCH_BYTES_MAX))], 1_000)
     world.append(log, "next")
     world.loop.turn()
     assert [len(batch) for batch in words(log)] == [1, 1]
@@ -222,7 +224,7 @@ def test_records_that_find_no_room_beside_others_get_a_batch_of_their_own() -> N
     world = World("os")
     log = world.log("a")
     for value in (b"x" * 60, b"y" * 60):
-        world.rounds.append(log, [(b"key", value)], 1_000, 200)
+        world.group_commit.append(log, [(b"key", value)], 1_000, 200)
     world.loop.turn()
     assert [header.count for header, _ in log.batches()] == [1, 1]
 
@@ -234,13 +236,13 @@ def test_records_that_are_too_large_for_a_batch_are_refused_and_leave_nothing_be
     size = len(build([NewRecord(key, value, 2_000) for key, value in fitting]))
     world.append(log, "before")
     with pytest.raises(RecordsTooLarge, match=f"a batch of {size} bytes, allowed are {size - 1}"):
-        world.rounds.append(log, fitting, 2_000, size - 1)
+        world.group_commit.append(log, fitting, 2_000, size - 1)
     world.append(log, "after")
     world.loop.turn()
     ((header, batch),) = log.batches()
     assert [record.value for record in records(batch)] == [b"before", b"after"]
     assert header.max_timestamp == 1_000
-    world.rounds.append(log, fitting, 2_000, size)
+    world.group_commit.append(log, fitting, 2_000, size)
     world.loop.turn()
     assert log.end_offset == 4
 
@@ -264,7 +266,7 @@ def test_what_is_abandoned_is_refused_and_never_written() -> None:
     world.append(log, "one")
     world.loop.turn()
     world.append(log, "rests on one")
-    world.rounds.abandon(log, OSError(errno.EIO, "lost"))
+    world.group_commit.fail_pending(log, OSError(errno.EIO, "lost"))
     world.loop.finish_syncs()
     world.loop.turn()
     told: dict[str, Any] = dict(world.told)
@@ -290,7 +292,7 @@ def test_bytes_appended_directly_are_synced_when_asked_for() -> None:
     world.append(log, "one")
     world.loop.turn()
     world.loop.finish_syncs()
-    world.rounds.sync(log, lambda error: world.told.append(("direct", error)))
+    world.group_commit.sync(log, lambda error: world.told.append(("direct", error)))
     world.loop.turn()
     world.loop.finish_syncs()
     assert world.words_told == ["one", "direct"]
@@ -300,7 +302,7 @@ def test_idle_is_told_after_the_last_round() -> None:
     world = World("fsync")
     log = world.log("a-0")
     world.append(log, "one")
-    world.rounds.when_idle(lambda: world.told.append(("idle", None)))
+    world.group_commit.when_idle(lambda: world.told.append(("idle", None)))
     world.loop.turn()
     world.append(log, "two")
     world.loop.finish_syncs()
@@ -318,8 +320,8 @@ def test_one_who_fails_when_told_keeps_nobody_else_from_hearing_it(
 
     world = World("fsync")
     a, b = world.log("a-0"), world.log("b-0")
-    world.rounds.append(a, [(b"key", b"first")], 1_000)
-    world.rounds.then(a, fail)
+    world.group_commit.append(a, [(b"key", b"first")], 1_000)
+    world.group_commit.on_durable(a, fail)
     world.append(a, "beside it")
     world.append(b, "of another log")
     world.loop.turn()

@@ -80,7 +80,7 @@ def test_a_round_of_nothing_but_records_that_are_too_large_is_none() -> None:
     broker.round("one")
     for log in broker.logs.values():
         with pytest.raises(RecordsTooLarge):
-            broker.rounds.append(log, [(b"key", bytes(5_000))], 1_000, 100)
+            broker.group_commit.append(log, [(b"key", bytes(5_000))], 1_000, 100)
     broker.turn()
     broker.round("two")
     files.crash()

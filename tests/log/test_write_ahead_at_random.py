@@ -73,7 +73,7 @@ class Chaos:
 
     def come_to_rest(self, broker: Broker) -> None:
         idle: list[bool] = []
-        broker.rounds.when_idle(lambda: idle.append(True))
+        broker.group_commit.when_idle(lambda: idle.append(True))
         while not idle:
             assert broker.due or broker.pool, "nobody will tell who waits"
             broker.turn()
@@ -94,13 +94,13 @@ class Chaos:
                 self.acknowledged[name].append(word)
                 return
             # As the runtime: what rests on it is refused, and the log is read again.
-            broker.rounds.abandon(log, error)
+            broker.group_commit.fail_pending(log, error)
             with suppress(OSError):
                 log.recover()
                 self.unknown[name].clear()
 
-        broker.rounds.append(log, [(b"key", word.encode())], 1_000)
-        broker.rounds.then(log, told)
+        broker.group_commit.append(log, [(b"key", word.encode())], 1_000)
+        broker.group_commit.on_durable(log, told)
 
     def check(self, broker: Broker) -> None:
         for name in NAMES:

@@ -247,7 +247,7 @@ class Invariants:
 
     def _check_replay(self, life: Life, shard: Any, lifetime: Lifetime) -> None:
         log = shard.log
-        if life.rounds.is_pending(log) or log.end_offset == lifetime.replayed_to:
+        if life.group_commit.is_pending(log) or log.end_offset == lifetime.replayed_to:
             return
         if lifetime.replayed_to < log.end_offset:
             with self.world.files.without_faults():

@@ -33,7 +33,7 @@ class Leaders:
     def elected(self, topics: Topics, topic: Topic, partition: Partition) -> None:
         """Once somebody could be told that it is durable, no crash takes it back."""
         place, standing = (topic.id, partition.index), _standing(partition)
-        topics.settled(lambda error: self._durable.update({} if error else {place: standing}))
+        topics.on_durable(lambda error: self._durable.update({} if error else {place: standing}))
 
     def check(self, life: Life) -> None:
         for node_id, node in life.cluster.nodes.items():

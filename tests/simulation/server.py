@@ -92,7 +92,7 @@ class Life:
         self._chance = Random(f"{world.seed} life {number}")
         setting = world.setting
         write_ahead = WriteAhead(DATA, world.files, setting.write_ahead_bytes)
-        self.rounds = GroupCommit(
+        self.group_commit = GroupCommit(
             durability=setting.durability,
             call_soon=self._call_soon,
             sync_all=self._sync_all,
@@ -104,7 +104,7 @@ class Life:
             world,
             folder=DATA,
             files=world.files,
-            rounds=self.rounds,
+            group_commit=self.group_commit,
             configs=SmallSegments(setting.segment_bytes),
             nodes=Nodes(range(1, setting.nodes + 1)),
             new_id=lambda: uuid.UUID(int=int(world.new_id())),
@@ -136,7 +136,7 @@ class Life:
             clock=world.schedule,
             timers=self,  # type: ignore[arg-type]
             waits=self,  # type: ignore[arg-type]
-            rounds=self.rounds,
+            group_commit=self.group_commit,
             topics=self.topics,
             readable=TopicsView(self.topics),
             fetch_sessions=FetchSessionCache(8, Random(0).randrange),
@@ -144,7 +144,7 @@ class Life:
                 store=OffsetsStore(
                     partitions=world.setting.offsets_partitions,
                     partition=self.partition,
-                    rounds=self.rounds,
+                    group_commit=self.group_commit,
                     files=world.files,
                 ),
                 clock=world.schedule,
@@ -204,7 +204,7 @@ class Life:
     def make_topic(self, name: str) -> None:
         self._unsettled.add(name)
         self.topics.create(name, self.world.setting.topic_partitions, {})
-        self.topics.settled(lambda error: error or self._unsettled.discard(name))
+        self.topics.on_durable(lambda error: error or self._unsettled.discard(name))
 
     def move(self, topic: str, index: int, node_id: int) -> None:
         self.cluster.move(topic, index, node_id)

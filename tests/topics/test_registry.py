@@ -24,7 +24,7 @@ def known(topics: Topics) -> Known:
 def test_a_log_with_such_a_record_is_not_opened() -> None:
     world = World()
     log = world.topics._journal
-    world.rounds.append(log, [(b"junk", b"junk")], world.now_ms)
+    world.group_commit.append(log, [(b"junk", b"junk")], world.now_ms)
     world.turn()
     with pytest.raises(UnreadableRecord, match=r"b'junk' cannot be read \(offset 0\)"):
         world.restarted()
@@ -105,7 +105,7 @@ def test_a_failed_write_is_undone_and_the_next_one_succeeds(
     world.topics.configure_broker("1", {"message.max.bytes": "5"})
     world.topics.create("more", 1, {})
     world.topics.delete(orders)
-    world.topics.settled(outcomes.append)
+    world.topics.on_durable(outcomes.append)
     world.turn()
     assert [type(each) for each in outcomes] == [OSError]
     assert known(world.topics) == before
@@ -130,12 +130,12 @@ def test_a_log_that_cannot_be_read_back_leaves_what_is_known_and_the_next_change
     assert known(world.topics).keys() >= before.keys()
     # What is known may be ahead of the log, so nobody is told that it is durable.
     outcomes: list[OSError | None] = []
-    world.topics.settled(outcomes.append)
+    world.topics.on_durable(outcomes.append)
     world.files.heal()
     world.topics.create("again", 1, {})
     world.turn()
     assert known(world.topics) == before
-    world.topics.settled(outcomes.append)
+    world.topics.on_durable(outcomes.append)
     assert [type(each) for each in outcomes] == [OSError, type(None)]
     world.make("again")
     assert known(world.restarted().topics) == known(world.topics)
@@ -248,7 +248,7 @@ def story(world: World, told: list[str]) -> None:
     topics = world.topics
 
     def settle(what: str) -> None:
-        topics.settled(lambda error: told.append(what) if error is None else None)
+        topics.on_durable(lambda error: told.append(what) if error is None else None)
         world.turn()
 
     orders = topics.create("orders", 2, {})

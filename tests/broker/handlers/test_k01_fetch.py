@@ -233,7 +233,7 @@ def test_a_client_that_is_gone_leaves_nothing_behind(world: World) -> None:
 
 def test_records_of_the_offsets_topic_are_readable_when_they_are_durable(world: World) -> None:
     partition = world.topics.ensure_offsets_topic().partitions[3]
-    world.rounds.append(partition.log, [(b"key", b"value")], world.now_ms)
+    world.group_commit.append(partition.log, [(b"key", b"value")], world.now_ms)
     asked = world.send_fetch("__consumer_offsets", {3: 0})
     partition.log.append(batch(b"not synced"))
     partition.waiters.wake_all()

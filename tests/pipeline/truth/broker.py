@@ -71,13 +71,13 @@ class TruthBroker:
         self._files = DiskFiles()
         folder.mkdir(parents=True, exist_ok=True)
         cluster_id = cluster_id_of(folder, self._files, 1)
-        self._rounds = GroupCommit(
+        self._group_commit = GroupCommit(
             durability="none", call_soon=partial(schedule.after, 0), sync_all=self._sync
         )
         self.topics = Topics(
             folder=folder,
             files=self._files,
-            rounds=self._rounds,
+            group_commit=self._group_commit,
             configs=Configs(CONFIG, 1),
             nodes=Nodes(range(1, nodes + 1)),
             new_id=self._new_id,
@@ -161,7 +161,7 @@ class TruthBroker:
             clock=self._schedule,
             timers=timers,
             waits=timers,
-            rounds=self._rounds,
+            group_commit=self._group_commit,
             topics=self.topics,
             readable=TopicsView(self.topics),
             fetch_sessions=FetchSessionCache(8, Random(0).randrange),
@@ -169,7 +169,7 @@ class TruthBroker:
                 store=OffsetsStore(
                     partitions=OFFSETS_PARTITIONS,
                     partition=partition,
-                    rounds=self._rounds,
+                    group_commit=self._group_commit,
                     files=self._files,
                 ),
                 clock=self._schedule,
