@@ -8,7 +8,7 @@ from .endpoint import Endpoint
 from .fields import Count, Name, Node, Timeout
 from .words import Json, of_group, of_hold
 
-_REASON: Final = "asked for by a test"
+_REASON: Final = "requested by a test"
 
 
 def rebalance(control: Control, group: Name, *, reason: Name = _REASON) -> Json:

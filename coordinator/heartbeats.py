@@ -48,7 +48,7 @@ def session_timer_due(turn: Turn, group: Group, member_id: str, due: int) -> Non
             group.group_id,
         )
         turn.voice.tell(
-            EventType.MEMBER_EXPIRED, group, member_id=member_id, cause=Cause.ID_NEVER_USED
+            EventType.MEMBER_EXPIRED, group, member_id=member_id, cause=Cause.MEMBER_ID_NEVER_USED
         )
         group.remove(member_id)
         complete_after_expiry(turn, group)

@@ -44,7 +44,7 @@ def decide_join(shard: Shard, command: JoinGroup, ticket: int, now: int) -> Outc
     if not _has_room(turn, group, command.member_id):
         # Whoever is refused is out, a member that came back too late to an overfull group too.
         turn.voice.tell(
-            EventType.JOIN_REFUSED,
+            EventType.JOIN_REJECTED,
             group,
             command,
             error=ErrorCode.group_max_size_reached,
@@ -199,7 +199,7 @@ def _join_known(turn: Turn, group: Group, command: JoinGroup, ticket: int) -> No
 
 
 def _refuse(turn: Turn, group: Group, command: JoinGroup, ticket: int, error: ErrorCode) -> None:
-    turn.voice.tell(EventType.JOIN_REFUSED, group, command, error=error)
+    turn.voice.tell(EventType.JOIN_REJECTED, group, command, error=error)
     turn.answer(ticket, join_refused(error, command.member_id))
 
 

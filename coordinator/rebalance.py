@@ -133,7 +133,7 @@ def _remove_absent(turn: Turn, group: Group) -> None:
     if absent:
         for member in absent:
             turn.voice.tell(
-                EventType.MEMBER_NEVER_JOINED,
+                EventType.MEMBER_JOIN_TIMED_OUT,
                 group,
                 member,
                 cause=Cause.REBALANCE_TIMEOUT,
@@ -207,7 +207,7 @@ def _told(group: Group) -> dict[str, Any]:
     return {
         "reason": why.reason,
         "cause": why.cause,
-        "detail": {"on_account_of": ",".join(why.member_ids)} if why.member_ids else {},
+        "detail": {"triggered_by": ",".join(why.member_ids)} if why.member_ids else {},
     }
 
 

@@ -117,7 +117,7 @@ def sync_timer_due(turn: Turn, group: Group) -> None:
     for member_id in late:
         member = group.members.get(member_id)
         turn.voice.tell(
-            EventType.MEMBER_NEVER_SYNCED,
+            EventType.MEMBER_SYNC_TIMED_OUT,
             group,
             member,
             member_id=member_id,

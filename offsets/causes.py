@@ -13,7 +13,7 @@ __all__ = ["Cause", "cause_of_leaving"]
 class Cause(StrEnum):
     # --- somebody came, or came back with something new
     MEMBER_JOINED = "member joined"
-    LEADER_REJOINED = "leader asked for a new assignment"
+    LEADER_REJOINED = "leader requested a new assignment"
     PROTOCOL_CHANGED = "protocol changed"
     SUBSCRIPTION_CHANGED = "subscription changed"
     COOPERATIVE_FOLLOWUP = "cooperative follow-up"  # the second phase of KIP-429
@@ -22,17 +22,17 @@ class Cause(StrEnum):
 
     # --- a member went
     LEFT_CLEANLY = "member left"
-    SLOW_POLL = "member polled too slowly"  # it said so itself, as Java clients do
+    SLOW_POLL = "poll interval exceeded"  # it said so itself, as Java clients do
     REMOVED_BY_ADMIN = "member removed by an administrator"
     SESSION_TIMEOUT = "session expired"
     REBALANCE_TIMEOUT = "rebalance timeout"
-    SYNC_TIMEOUT = "member never synced"
-    ID_NEVER_USED = "member id never used"  # given away (KIP-394), and nobody joined with it
+    SYNC_TIMEOUT = "sync timeout"
+    MEMBER_ID_NEVER_USED = "member id never used"  # given away (KIP-394), and nobody joined with it
     GROUP_FULL = "group over capacity"  # group.max.size
     # Nobody's fault but the assignor's: max.message.bytes of the offsets topic.
     ASSIGNMENT_TOO_LARGE = "assignment too large to be stored"
 
-    ASKED_FOR = "asked for by a test"  # who steers the broker; no Kafka ever says so
+    REQUESTED_BY_TEST = "requested by a test"  # who steers the broker; no Kafka ever says so
 
     # --- the group as a whole
     GROUP_CREATED = "group created"
@@ -44,13 +44,13 @@ class Cause(StrEnum):
     TOPIC_DELETED = "topic deleted"
 
     # --- of the log alone: a broker is never in doubt
-    FIRST_SEEN = "first seen, what was before is not known"
+    FIRST_SEEN = "first seen, earlier history unknown"
     GROUP_DELETED_OR_EXPIRED = "group deleted or expired"
     RESTARTED = "member restarted"
-    PARTITIONS_ADDED = "partitions added"  # to a broker: the leader asked for a new assignment
-    LEFT_UNKNOWN = "member left, unknown why"
-    TIMEOUT_AMBIGUOUS = "session expired or polled too slowly"
-    SAME_MEMBERS_UNKNOWN = "same members, unknown why"
+    PARTITIONS_ADDED = "partitions added"  # to a broker: the leader requested a new assignment
+    LEFT_UNKNOWN = "member left, reason unknown"
+    TIMEOUT_AMBIGUOUS = "session expired or poll interval exceeded"
+    SAME_MEMBERS_UNKNOWN = "same members, reason unknown"
 
 
 # What Java clients say when they leave (KIP-800). The poll timeout: AbstractCoordinator's

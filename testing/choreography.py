@@ -166,7 +166,7 @@ class _Door:
 def rebalance(group: "Group", reason: str, leader: "Member | None") -> None:
     """Raises ValueError where the group is not in a state that can be left for a new round."""
     member_id = None if leader is None else leader.member_id
-    why = Why(Cause.ASKED_FOR, reason)
+    why = Why(Cause.REQUESTED_BY_TEST, reason)
 
     def decide(coordinator: Coordinator, now: int) -> Outcome:
         return coordinator.rebalance(group.group_id, why, member_id, now)

@@ -153,7 +153,7 @@ class Group(Progress):
 
     # --- making it do something
 
-    def rebalance(self, reason: str = "asked for by a test") -> None:
+    def rebalance(self, reason: str = "requested by a test") -> None:
         """Open a round: members find out with their next heartbeat. Nothing, where one is open."""
         rebalance(self, reason, None)
 
@@ -166,7 +166,7 @@ class Group(Progress):
         """End its session now; it finds out as it would from Kafka, if it is still alive."""
         expire(self, self._one(who))
 
-    def evict(self, who: str, reason: str = "asked for by a test") -> None:
+    def evict(self, who: str, reason: str = "requested by a test") -> None:
         """Remove it as an administrator does. Raises ValueError, too, where that is refused."""
         evict(self, self._one(who), reason)
 

@@ -9,14 +9,14 @@ from .asked import Asked, TopicPartition
 
 _NO_MEMBER = -1
 
-# Events that tell why a member is out; LEAVE_RECEIVED and JOIN_REFUSED do if they have a cause.
+# Events that tell why a member is out; LEAVE_RECEIVED and JOIN_REJECTED do if they have a cause.
 _EXITS = {
     EventType.LEAVE_RECEIVED,
     EventType.MEMBER_EXPIRED,
-    EventType.MEMBER_NEVER_JOINED,
-    EventType.MEMBER_NEVER_SYNCED,
+    EventType.MEMBER_JOIN_TIMED_OUT,
+    EventType.MEMBER_SYNC_TIMED_OUT,
     EventType.MEMBER_REPLACED,
-    EventType.JOIN_REFUSED,
+    EventType.JOIN_REJECTED,
 }
 _ROUND_ENDS = (EventType.JOIN_COMPLETED, EventType.GROUP_EMPTIED)
 _GENERATION_ENDS = (

@@ -153,9 +153,9 @@ class Tale:
             self.log_ends.append(LogEnd(*at_, 0, end, START_MS + at))
 
     def event(self, type_: str, at: int, about: Member | None = None, **fields: Any) -> None:
-        """`cause`, `on_account_of` and the like stand in `detail`."""
+        """`cause`, `triggered_by` and the like stand in `detail`."""
         detail = {
-            key: fields.pop(key) for key in ("cause", "on_account_of", "successor") if key in fields
+            key: fields.pop(key) for key in ("cause", "triggered_by", "successor") if key in fields
         }
         event = Event(START_MS + at, len(self.events) + 1, type_, detail=detail)
         if about is not None:
@@ -231,7 +231,7 @@ def round_of(
             generation=generation,
             duration_ms=ms,
             cause=cause,
-            on_account_of=ids,
+            triggered_by=ids,
             reason=reason,
             **fields,
         )

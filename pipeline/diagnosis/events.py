@@ -49,9 +49,9 @@ EXITS: Final = frozenset(
     {
         "leave_received",
         "member_expired",
-        "member_never_joined",
-        "member_never_synced",
-        "join_refused",
+        "member_join_timed_out",
+        "member_sync_timed_out",
+        "join_rejected",
     }
 )
 
@@ -61,7 +61,7 @@ class WitnessedRound(NamedTuple):
 
     cause: Cause
     reason: str
-    on_account_of: tuple[str, ...]
+    triggered_by: tuple[str, ...]
     ended_ms: int
     join_ms: int | None
     sync_ms: int | None
@@ -100,7 +100,7 @@ class Witness:
         return WitnessedRound(
             cause,
             event.reason or cause.value,
-            tuple(filter(None, event.detail.get("on_account_of", "").split(","))),
+            tuple(filter(None, event.detail.get("triggered_by", "").split(","))),
             event.ts_ms,
             event.duration_ms,
             None if synced is None else synced.duration_ms,
@@ -158,7 +158,7 @@ class Witness:
             gone = self._exit_event(step, member)
             if (
                 gone is not None
-                and gone.type in ("member_never_joined", "member_expired")
+                and gone.type in ("member_join_timed_out", "member_expired")
                 and gone.ts_ms >= started + worth_telling(step.before)
             ):
                 return round_._replace(waited_for=member, wait_ms=gone.ts_ms - started)
@@ -248,7 +248,7 @@ class Witness:
             if event.duration_ms is None:
                 continue
             started = event.ts_ms - event.duration_ms
-            asked = set(event.detail.get("on_account_of", "").split(","))
+            asked = set(event.detail.get("triggered_by", "").split(","))
             new = {e.member_id for e in self._between("member_joined", started, event.ts_ms)}
             delays += [
                 join.ts_ms - started
@@ -260,7 +260,7 @@ class Witness:
 
 def _by_its_round(member: Member, inferred: Finding, seen: WitnessedRound | None) -> Finding | None:
     """Where the line of its exit is lost, the round that was opened for it tells as much."""
-    if seen is None or member.member_id not in seen.on_account_of:
+    if seen is None or member.member_id not in seen.triggered_by:
         return None
     if seen.cause not in EXIT_CAUSES:
         return None
@@ -282,10 +282,10 @@ def _deed(event: Event) -> str:
             "" if event.duration_ms is None else f", {span(event.duration_ms)} after its last sign"
         )
         return f"was out when its session ended{age}"
-    if event.type == "member_never_joined":
+    if event.type == "member_join_timed_out":
         age = "" if event.duration_ms is None else f" within {span(event.duration_ms)}"
         return f"did not join the round{age}, and the others waited for it"
-    if event.type == "member_never_synced":
+    if event.type == "member_sync_timed_out":
         return "joined, and never asked for its assignment"
     return "was refused: the group is full"
 

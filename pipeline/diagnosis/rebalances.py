@@ -164,9 +164,9 @@ def _exactly(
     if cause is Cause.COOPERATIVE_FOLLOWUP and inferred.rule == 15:
         # To the broker it is one whenever a member tells that it owns something else than when it
         # joined before; but nothing had been waiting for an owner.
-        led = case.step.before is not None and case.step.before.leader in seen.on_account_of
+        led = case.step.before is not None and case.step.before.leader in seen.triggered_by
         cause = Cause.LEADER_REJOINED if led else Cause.METADATA_CHANGED
-    about = _member(case.step, seen.on_account_of)
+    about = _member(case.step, seen.triggered_by)
     text = inferred.evidence if cause is inferred.cause else cause.value
     return Finding(cause, "exact", text, about or inferred.member)
 
@@ -174,7 +174,7 @@ def _exactly(
 def _exit_behind(case: Case, seen: WitnessedRound) -> Finding | None:
     """Of the member on whose account the round was opened: because it went, or because it came
     back while its old self was still a member."""
-    asked = set(seen.on_account_of)
+    asked = set(seen.triggered_by)
     for finding in case.exits:
         member_id = finding.member.member_id if finding.member is not None else ""
         back = case.step.back.get(member_id)

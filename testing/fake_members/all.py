@@ -21,7 +21,7 @@ _FOR_ALL: Final = {EventType.REBALANCE_STARTED, EventType.GROUP_LOADED, EventTyp
 _FOR_ONE: Final = {
     EventType.LEAVE_RECEIVED,
     EventType.MEMBER_EXPIRED,
-    EventType.MEMBER_NEVER_SYNCED,
+    EventType.MEMBER_SYNC_TIMED_OUT,
     EventType.MEMBER_REPLACED,
 }
 

@@ -159,14 +159,14 @@ def test_an_id_that_nobody_joins_with_expires_as_such(w: World) -> None:
     member_id = w.new_id()
     w.sleep(10_000)
     (event,) = w.told(T.MEMBER_EXPIRED)
-    assert (event.member_id, event.cause) == (member_id, Cause.ID_NEVER_USED)
+    assert (event.member_id, event.cause) == (member_id, Cause.MEMBER_ID_NEVER_USED)
 
 
 def test_who_does_not_join_the_round_in_time_goes_by_the_rebalance_timeout(w: World) -> None:
     a, b = w.stable(None, None, session_ms=60_000, rebalance_ms=30_000)
     w.join(a, session_ms=60_000, rebalance_ms=30_000)
     w.sleep(30_000)
-    (event,) = w.told(T.MEMBER_NEVER_JOINED)
+    (event,) = w.told(T.MEMBER_JOIN_TIMED_OUT)
     assert (event.member_id, event.cause) == (b, Cause.REBALANCE_TIMEOUT)
     assert event.duration_ms == 30_000
 
@@ -177,7 +177,7 @@ def test_who_never_syncs_is_the_cause_of_the_next_round(w: World) -> None:
     w.join(b, session_ms=60_000, rebalance_ms=30_000)
     w.sync(a, 2, {})
     w.sleep(30_000)
-    (event,) = w.told(T.MEMBER_NEVER_SYNCED)
+    (event,) = w.told(T.MEMBER_SYNC_TIMED_OUT)
     assert (event.member_id, event.cause, event.duration_ms) == (b, Cause.SYNC_TIMEOUT, 30_000)
     assert w.causes()[-1] == Cause.SYNC_TIMEOUT
     assert w.group.why is not None
@@ -232,7 +232,7 @@ def test_a_generation_is_told_with_its_phases_and_the_reason_that_it_carries(w: 
     joined, synced = w.told(T.JOIN_COMPLETED)[-1], w.told(T.SYNC_COMPLETED)[-1]
     assert (joined.generation, joined.duration_ms, joined.cause) == (2, 700, Cause.LEFT_CLEANLY)
     assert joined.detail == {
-        "on_account_of": b,
+        "triggered_by": b,
         "members": "1",
         "static_members": "0",
         "leader": a,
@@ -275,7 +275,7 @@ def test_joins_that_are_refused_are_told_with_their_error(w: World) -> None:
     w.stable(None)
     w.join(protocols=(("other", b""),))
     w.join("stranger")
-    assert [e.error for e in w.told(T.JOIN_REFUSED)] == [
+    assert [e.error for e in w.told(T.JOIN_REJECTED)] == [
         E.inconsistent_group_protocol,
         E.unknown_member_id,
     ]

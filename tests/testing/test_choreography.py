@@ -22,7 +22,7 @@ def test_a_rebalance_is_forced(kafka: Kafka, service: Service) -> None:
     group = kafka.group("billing").wait_stable(members=1)
     group.rebalance("a rolling deploy")
     group.wait_generation(2).wait_stable(members=1)
-    assert [g.cause for g in group.generations] == ["member joined", "asked for by a test"]
+    assert [g.cause for g in group.generations] == ["member joined", "requested by a test"]
     assert group.generations[1].reason == "a rolling deploy"
 
 

@@ -101,7 +101,7 @@ def test_why_a_member_is_out_is_told_and_a_leave_that_was_refused_is_no_exit(
         history.hear(1, Event(kind, "billing", member_id="m", generation=3, cause=cause))
     assert [(each.member_id, each.generation, each.cause) for each in history.exits("billing")] == [
         ("m", 3, "session expired"),
-        ("m", 3, "member polled too slowly"),
+        ("m", 3, "poll interval exceeded"),
     ]
 
 

@@ -50,7 +50,7 @@ def test_why_names_the_slow_member_says_what_it_rests_on_and_what_to_do(ask: Ask
     assert said.startswith("checkout: slow consumer (error), as of 2026-03-02 10:00:00 UTC\n")
     assert "it was thrown out of checkout 4 times in the last hour" in words
     assert words.index("Evidence - 4 of 4 exits") < words.index("What to do - Make the proc")
-    assert "09:14:10 3 3 → 2 3.1 s member polled too slowly - checkout-2 (silent 5 min" in words
+    assert "09:14:10 3 3 → 2 3.1 s poll interval exceeded - checkout-2 (silent 5 min" in words
 
 
 @pytest.mark.parametrize("question", ["why", "timeline"])
@@ -67,7 +67,7 @@ def test_the_timeline_tells_who_went_who_came_and_how_many_partitions_moved(ask:
         "",
         "TIME (UTC)  GEN  MEMBERS     PAUSE  CAUSE",
         "--- 2026-03-02",
-        "09:47:10      9  3 → 2        3.1 s  member polled too slowly",
+        "09:47:10      9  3 → 2        3.1 s  poll interval exceeded",
         "              - checkout-2 (silent 5 min, back after 1 min 35 s)",
         "              checkout-2 committed nothing for 300.2 s; its max.poll.interval.ms",
         "              is 300000. 2 of 6 partitions moved.",

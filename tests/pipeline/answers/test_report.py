@@ -96,7 +96,7 @@ def _mouse(browser: Browser) -> None:
     browser.hover("#g0 .exit")
     tip = browser.visible("#tip")
     assert tip.splitlines() == [
-        "checkout-2 out at 09:14:10: member polled too slowly, silent 5 min",
+        "checkout-2 out at 09:14:10: poll interval exceeded, silent 5 min",
         "checkout-2 committed nothing for 300.2 s; its max.poll.interval.ms is 300000.",
     ]
     browser.hover("#g0 .bar")

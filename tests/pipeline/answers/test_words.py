@@ -34,7 +34,7 @@ def test_one_is_not_many() -> None:
 
 
 def test_a_cause_of_a_newer_pipeline_is_shown_by_its_name() -> None:
-    assert cause_text("SLOW_POLL") == "member polled too slowly"
+    assert cause_text("SLOW_POLL") == "poll interval exceeded"
     assert cause_text("STRUCK_BY_LIGHTNING") == "struck by lightning"
 
 

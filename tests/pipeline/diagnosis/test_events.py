@@ -33,7 +33,7 @@ def joined_while_b_is_busy() -> Tale:
     at = MINUTE + 300_000
     tale.event("member_joined", MINUTE, c)
     tale.event("join_received", MINUTE + 2_000, A)
-    tale.event("member_never_joined", at, B, cause="REBALANCE_TIMEOUT", duration_ms=300_000)
+    tale.event("member_join_timed_out", at, B, cause="REBALANCE_TIMEOUT", duration_ms=300_000)
     tale.generation(A, c, at=at)
     round_of(tale, "MEMBER_JOINED", c, at=at, took=300_000)
     return tale

@@ -26,9 +26,9 @@ CLOSED = "the consumer is being closed"
         ("leave_received", {"cause": "LEFT_CLEANLY"}, "LEFT_CLEANLY"),
         ("leave_received", {"cause": "REMOVED_BY_ADMIN"}, "REMOVED_BY_ADMIN"),
         ("member_expired", {"cause": "SESSION_TIMEOUT", "duration_ms": 45_001}, "SESSION_TIMEOUT"),
-        ("member_never_joined", {"cause": "REBALANCE_TIMEOUT"}, "REBALANCE_TIMEOUT"),
-        ("member_never_synced", {"cause": "SYNC_TIMEOUT"}, "SYNC_TIMEOUT"),
-        ("join_refused", {"cause": "GROUP_FULL", "error_code": 81}, "GROUP_FULL"),
+        ("member_join_timed_out", {"cause": "REBALANCE_TIMEOUT"}, "REBALANCE_TIMEOUT"),
+        ("member_sync_timed_out", {"cause": "SYNC_TIMEOUT"}, "SYNC_TIMEOUT"),
+        ("join_rejected", {"cause": "GROUP_FULL", "error_code": 81}, "GROUP_FULL"),
     ],
 )
 @pytest.mark.parametrize("covered", [True, False])

@@ -54,7 +54,7 @@ def test_pauses_finer_than_commits_are_not_given_in_figures() -> None:
 def test_a_storm_of_one_slow_consumer_is_told_after_it() -> None:
     row = said(slow_consumer(4, limit_ms=75_000, rests_ms=30_000))
     assert row.verdict == "SLOW_CONSUMER"
-    assert "mostly: member polled too slowly" in row.text
+    assert "mostly: poll interval exceeded" in row.text
     assert len(row.advice) == 5
 
 

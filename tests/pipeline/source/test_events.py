@@ -51,7 +51,7 @@ def test_a_line_becomes_a_row_with_all_that_it_says(tmp_path: Path) -> None:
         reason="größer",
         duration_ms=12,
         cause=Cause.SLOW_POLL,
-        detail={"on_account_of": "m-1"},
+        detail={"triggered_by": "m-1"},
     )
     write(tmp_path, FIRST, told)
     table, _ = read(tmp_path)
@@ -68,7 +68,7 @@ def test_a_line_becomes_a_row_with_all_that_it_says(tmp_path: Path) -> None:
         "generation": 3,
         "reason": "größer",
         "duration_ms": 12,
-        "detail": [("on_account_of", "m-1"), ("cause", "SLOW_POLL")],
+        "detail": [("triggered_by", "m-1"), ("cause", "SLOW_POLL")],
     }
     (renamed,) = read_events(tmp_path, {}, event_ends(tmp_path), "mine")
     assert renamed["cluster"].to_pylist() == ["mine"]

@@ -211,7 +211,7 @@ def test_it_gives_back_only_what_it_loses_to_a_cooperative_puppet(
     causes = [g.cause for g in kafka.group("billing").generations]
     # The round before is the puppet's, unless kafka-python, which leads, has asked for one first:
     # it does so where it has heard of the topic's partitions late.
-    assert causes[-2] in ("member joined", "leader asked for a new assignment")
+    assert causes[-2] in ("member joined", "leader requested a new assignment")
     assert causes[-1] == "cooperative follow-up"
 
 
