@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from kohort.broker.snapshots import EVERY_RECORDS
-from kohort.log.cache_files import SUFFIX
+from kohort.log.cache_files import OFFSETS_SNAPSHOT, is_cache_file
 from kohort.offsets.partitioner import partition_for
-from kohort.offsets.snapshot import NAME as SNAPSHOT
 
 from . import filling, servers
 from .load_python import ask, prepared
@@ -158,8 +157,9 @@ def told_offset(server: servers.Server, request: bytes, group: str) -> bool:
 
 
 def forget_snapshots(data: Path) -> None:
-    for path in data.rglob(f"*{SUFFIX}"):
-        path.unlink()
+    for path in data.rglob("*"):
+        if is_cache_file(path.name):
+            path.unlink()
 
 
 def wait_for_snapshots(data: Path, records: int) -> bool:
@@ -169,7 +169,7 @@ def wait_for_snapshots(data: Path, records: int) -> bool:
     if records / filling.OFFSETS_PARTITIONS < 1.2 * EVERY_RECORDS:
         return False
     end = time.perf_counter() + AWAKE_SECONDS_MAX
-    while len(list(data.rglob(SNAPSHOT))) < filling.OFFSETS_PARTITIONS:
+    while len(list(data.rglob(OFFSETS_SNAPSHOT))) < filling.OFFSETS_PARTITIONS:
         if time.perf_counter() > end:
             raise SystemExit(f"there are no snapshots after {AWAKE_SECONDS_MAX} s")
         time.sleep(0.05)

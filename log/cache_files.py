@@ -1,24 +1,117 @@
-"""Files beside a log that are made from its records, to save the reading of them: `*.derived`.
+"""Disposable files beside a log: caches of what its records contain. None of them is ever synced.
 
-They may be thrown away at any time, and are before bytes go that they rest on: what a tombstone
-took back would come again with a file that is older than the tombstone, once that is gone.
+segments.derived    what opening the log needs to know of its segments (segment_manifest.py)
+offsets.derived     the committed offsets and groups of a partition (offsets/snapshot.py)
+kohort.spill        offsets that were evicted from memory (offsets/spill.py)
+
+Every file is checked when it is read and may be deleted at any time: the log is then read instead.
+`*.derived` must be removed durably before any bytes of the log are removed or replaced. Compaction
+removes tombstones; an older cache file would then restore what they deleted.
+
+A file is written under a name of its own, then renamed: `segments.new.derived`.
 """
 
-from pathlib import Path
+from __future__ import annotations
 
-from .files import Files
+from pathlib import Path
+from struct import Struct
+from typing import Final, Literal
+
+from crc32c import crc32c
+
+from .files import File, Files
 from .tasks import CooperativeTask
 
-SUFFIX = ".derived"
+_SUFFIX: Final = ".derived"
+SEGMENT_MANIFEST: Final = f"segments{_SUFFIX}"
+OFFSETS_SNAPSHOT: Final = f"offsets{_SUFFIX}"
+SPILL: Final = "kohort.spill"
+
+MAGIC_BYTES: Final = 8
+_CRC_BYTES: Final = 4
+FRAME_OVERHEAD_BYTES: Final = MAGIC_BYTES + _CRC_BYTES
+
+_BLOCK: Final = Struct(">II")  # CRC-32C and size of the content
+
+ByteOrder = Literal["big", "little"]
 
 
-def remove_derived(folder: Path, files: Files) -> CooperativeTask[None]:
-    """Durably, before anything else is done; what is written meanwhile goes too. Raises OSError."""
-    while names := derived_in(folder, files):
+class InvalidCacheFile(ValueError):
+    """The file is torn, has a wrong magic or checksum, or belongs to another state of the log."""
+
+
+# --- files
+
+
+def is_cache_file(name: str) -> bool:
+    return name.endswith(_SUFFIX) or name == SPILL
+
+
+def list_cache_files(folder: Path, files: Files) -> list[str]:
+    """Names of the files that must be removed before the log loses or replaces bytes."""
+    return [name for name in files.list(folder) if name.endswith(_SUFFIX)]
+
+
+def remove_cache_files(folder: Path, files: Files) -> CooperativeTask[None]:
+    """Remove them durably, including those that are written meanwhile. Raises OSError."""
+    while names := list_cache_files(folder, files):
         for name in names:
             files.remove(folder / name)
         yield lambda: files.sync_folder(folder)
 
 
-def derived_in(folder: Path, files: Files) -> list[str]:
-    return [name for name in files.list(folder) if name.endswith(SUFFIX)]
+def create_empty(path: Path, files: Files) -> File:
+    """Replace any file at `path` by an empty one. Whoever has the old one open keeps it."""
+    if files.exists(path):
+        files.remove(path)
+    return files.open(path, create=True)
+
+
+def unpublished(name: str) -> str:
+    """The name of a `*.derived` file while it is being written."""
+    return f"{name.removesuffix(_SUFFIX)}.new{_SUFFIX}"
+
+
+def create_unpublished(folder: Path, files: Files, name: str) -> File:
+    """Begin a new version of the file `name`; a crash may have left one. Raises OSError."""
+    return create_empty(folder / unpublished(name), files)
+
+
+def publish(folder: Path, files: Files, name: str) -> None:
+    """Give the new version its name. Raises OSError."""
+    files.rename(folder / unpublished(name), folder / name)
+
+
+# --- framing
+
+
+def frame(magic: bytes, content: bytes, byteorder: ByteOrder = "big") -> bytes:
+    """`magic` (8 bytes), `content` and the CRC-32C of both."""
+    framed = magic + content
+    return framed + crc32c(framed).to_bytes(_CRC_BYTES, byteorder)
+
+
+def unframe(magic: bytes, data: bytes, byteorder: ByteOrder = "big") -> bytes:
+    """The content of what `frame` returned. Raises InvalidCacheFile."""
+    end = len(data) - _CRC_BYTES
+    if end < MAGIC_BYTES or data[:MAGIC_BYTES] != magic:
+        raise InvalidCacheFile("wrong magic")
+    if crc32c(memoryview(data)[:end]) != int.from_bytes(data[end:], byteorder):
+        raise InvalidCacheFile("wrong checksum")
+    return data[MAGIC_BYTES:end]
+
+
+def frame_block(content: bytes) -> bytes:
+    """CRC-32C, size and content of one of many blocks in a file."""
+    return _BLOCK.pack(crc32c(content), len(content)) + content
+
+
+def unframe_block(data: bytes) -> bytes:
+    """The content of what `frame_block` returned. Raises InvalidCacheFile."""
+    if len(data) < _BLOCK.size:
+        raise InvalidCacheFile(f"a block of {len(data)} bytes")
+    crc, size = _BLOCK.unpack_from(data)
+    content = data[_BLOCK.size :]
+    if size != len(content) or crc32c(content) != crc:
+        raise InvalidCacheFile("wrong size or checksum")
+    return content

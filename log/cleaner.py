@@ -14,7 +14,7 @@ from functools import partial
 from typing import NamedTuple
 
 from .batch import BatchHeader, check_crc, read_header
-from .cache_files import remove_derived
+from .cache_files import remove_cache_files
 from .errors import CleaningStopped, CorruptBatch
 from .filtering import CleanerConfig, Filter, payload_of
 from .log import Log
@@ -177,7 +177,7 @@ class _Run:
         try:
             yield from self._fill(cleaned, group)
             log.number_of_closed(group)
-            yield from remove_derived(log.folder, log.files)
+            yield from remove_cache_files(log.folder, log.files)
             cleaned.rename(SWAP)
             yield partial(log.files.sync_folder, log.folder)
             while not log.exchange(group, cleaned):

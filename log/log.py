@@ -12,7 +12,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 from .batch import read_header
-from .cache_files import remove_derived
+from .cache_files import remove_cache_files
 from .closed_segments import ClosedSegments
 from .config import LogConfig
 from .deletion import delete_below, delete_folder
@@ -278,7 +278,7 @@ class Log(ClosedSegments):
         with self._syncing:
             try:
                 if offset < self.surveyed_end:
-                    in_place(remove_derived(self.folder, self.files))
+                    in_place(remove_cache_files(self.folder, self.files))
                 self._truncate(offset)
             except OSError as error:
                 self.end_offset = min(self.end_offset, offset)  # what is beyond counts no more

@@ -12,32 +12,34 @@ that they were sound when they were walked: who reads records from there looks a
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from struct import Struct
 from struct import error as struct_error
 from typing import Final
 
-from crc32c import crc32c
-
-from .cache_files import SUFFIX
+from .cache_files import (
+    SEGMENT_MANIFEST,
+    InvalidCacheFile,
+    create_unpublished,
+    frame,
+    publish,
+    unframe,
+)
 from .errors import CorruptBatch
 from .files import Files
 from .index import ENTRY_BYTES
 from .segment import Segment, check_place, last_offset, walk
 from .swapping import leftovers_in
 
-NAME: Final = f"segments{SUFFIX}"
-NEW_NAME: Final = f"segments.new{SUFFIX}"
 # In the byte order of this machine, as the index is: of another order the magic is wrong.
-# Magic, boot id (empty: all was synced).
-_HEAD: Final = Struct("=Q36s")
-_MAGIC: Final = 0x6B6F686F72740001
+_MAGIC: Final = 0x6B6F686F72740001.to_bytes(8, sys.byteorder)
+_BOOT_ID: Final = Struct("36s")  # empty: all was synced
 # Base offset, size, end offset; first and largest timestamp, where the largest is; last epoch;
 # how many epochs, and how many entries of the index follow.
 _SEGMENT: Final = Struct("=qqqqqqiII")
 _EPOCH: Final = Struct("=iq")
-_CRC: Final = Struct("=I")
 
 
 def write_survey(folder: Path, files: Files, segments: Sequence[Segment], *, synced: bool) -> None:
@@ -47,23 +49,19 @@ def write_survey(folder: Path, files: Files, segments: Sequence[Segment], *, syn
     # Whoever opens the folder ends the swap, and finds other segments than these.
     if not (synced or boot_id) or leftovers_in(folder, files).swaps:
         return
-    parts = [_HEAD.pack(_MAGIC, boot_id.encode())]
+    parts = [_BOOT_ID.pack(boot_id.encode())]
     for segment in segments:
         if synced and segment.dirty:
             break
         if segment.size:
             parts += _packed(segment)
             segment.surveyed_end = segment.end_offset
-    data = b"".join(parts)
-    path = folder / NEW_NAME
-    if files.exists(path):
-        files.remove(path)  # of a crash
-    file = files.open(path, create=True)
+    file = create_unpublished(folder, files, SEGMENT_MANIFEST)
     try:
-        file.append(data + _CRC.pack(crc32c(data)))
+        file.append(frame(_MAGIC, b"".join(parts), sys.byteorder))
     finally:
         file.close()
-    files.rename(path, folder / NAME)
+    publish(folder, files, SEGMENT_MANIFEST)
 
 
 def _packed(segment: Segment) -> list[bytes]:
@@ -86,7 +84,7 @@ def surveyed_in(folder: Path, files: Files, index_interval_bytes: int) -> dict[i
     """The segments that the survey of the folder tells of and that are there, by base offset, as
     far as it goes, closed; `dirty` where they are not known to be durable. None of them, and no
     survey is left, if it is not good for all. Raises OSError."""
-    path = folder / NAME
+    path = folder / SEGMENT_MANIFEST
     if not files.exists(path):
         return {}
     try:
@@ -107,13 +105,12 @@ def surveyed_in(folder: Path, files: Files, index_interval_bytes: int) -> dict[i
 
 def _read(data: bytes, folder: Path, files: Files, index_interval_bytes: int) -> list[Segment]:
     """Raises ValueError, struct.error for what is torn or of another time."""
-    end = len(data) - _CRC.size
-    (crc,) = _CRC.unpack_from(data, end)
-    magic, boot_id = _HEAD.unpack_from(data)
+    data = unframe(_MAGIC, data, sys.byteorder)
+    (boot_id,) = _BOOT_ID.unpack_from(data)
     boot = boot_id.rstrip(b"\0").decode()
-    if crc != crc32c(data[:end]) or magic != _MAGIC or boot not in ("", files.boot_id()):
-        raise ValueError
-    at = _HEAD.size
+    if boot not in ("", files.boot_id()):
+        raise InvalidCacheFile("written before the machine was started")
+    at, end = _BOOT_ID.size, len(data)
     segments = []
     while at < end:
         base_offset, size, end_offset, *rest, epochs, entries = _SEGMENT.unpack_from(data, at)

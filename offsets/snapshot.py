@@ -15,25 +15,30 @@ from collections.abc import Generator, Iterator, Mapping, Set
 from contextlib import suppress
 from pathlib import Path
 from struct import Struct
+from struct import error as struct_error
 from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
-from ..log.cache_files import SUFFIX
+from ..log.cache_files import (
+    FRAME_OVERHEAD_BYTES,
+    OFFSETS_SNAPSHOT,
+    InvalidCacheFile,
+    create_unpublished,
+    frame,
+    publish,
+    unframe,
+    unpublished,
+)
 from ..log.files import File, Files
 from .spill import Place
 from .table import OffsetsTable
 
-# No name that Kafka reads anything out of: it takes `*.snapshot` for its own. Compaction removes
-# them (log/cache_files.py).
-NAME: Final = f"offsets{SUFFIX}"
-NEW_NAME: Final = f"offsets.new{SUFFIX}"
 # Offsets, and groups, between two of which others are served: some 3 ms.
 SLICE_OFFSETS: Final = 2_500
 _MAGIC: Final = b"kohort\x00\x01"
-# magic, begun, ended, where the index begins, its size, its checksum; then the footer's own.
-_FOOTER: Final = Struct(">8sqqqqI")
-_CRC: Final = Struct(">I")
+# Begun, ended, where the index begins, its size, its checksum.
+_FOOTER: Final = Struct(">qqqqI")
 _COUNT: Final = Struct(">I")
 _LENGTH: Final = Struct(">H")
 _PLACE: Final = Struct(">qII")
@@ -55,7 +60,7 @@ def open_snapshot(
     """The snapshot of the log in `folder`, which holds these offsets; None, and none is left, if
     there is none that is good for it, or that can be read. Raises OSError where it cannot be
     removed."""
-    path = folder / NAME
+    path = folder / OFFSETS_SNAPSHOT
     if not files.exists(path):
         return None
     with suppress(OSError):  # no word of it is needed
@@ -77,13 +82,14 @@ def open_snapshot(
 
 def _read(file: File) -> tuple[Snapshot, int] | None:
     """The snapshot, and where the log ended when it was complete. Raises OSError."""
-    size = _FOOTER.size + _CRC.size
-    footer = file.read(max(file.size - size, 0), size)
-    if len(footer) != size or _CRC.pack(crc32c(footer[: _FOOTER.size])) != footer[_FOOTER.size :]:
+    size = _FOOTER.size + FRAME_OVERHEAD_BYTES
+    try:
+        footer = unframe(_MAGIC, file.read(max(file.size - size, 0), size))
+        begun, ended, position, index_size, index_crc = _FOOTER.unpack(footer)
+    except (InvalidCacheFile, struct_error):
         return None
-    magic, begun, ended, position, index_size, index_crc = _FOOTER.unpack_from(footer)
     index = file.read(position, index_size)
-    if magic != _MAGIC or len(index) != index_size or crc32c(index) != index_crc:
+    if len(index) != index_size or crc32c(index) != index_crc:
         return None
     reader = _Reader(index)
     topics = {reader.string() for _ in range(reader.count())}
@@ -139,9 +145,7 @@ class SnapshotWriter:
         self._folder = folder
         self._files = files
         self._begun = begun
-        if files.exists(folder / NEW_NAME):
-            files.remove(folder / NEW_NAME)  # of a crash
-        self._file = files.open(folder / NEW_NAME, create=True)
+        self._file = create_unpublished(folder, files, OFFSETS_SNAPSHOT)
         self._is_begun = False
         self._index: list[bytes] = []
         self.slices = self._write(table, stored)
@@ -177,11 +181,9 @@ class SnapshotWriter:
     def finish(self, ended: int) -> None:
         """All that is told here is in the log, which ends at `ended` now. Raises OSError."""
         index = b"".join(self._index)
-        footer = _FOOTER.pack(
-            _MAGIC, self._begun, ended, self._file.size, len(index), crc32c(index)
-        )
-        self._file.append(index + footer + _CRC.pack(crc32c(footer)))
-        self._files.rename(self._folder / NEW_NAME, self._folder / NAME)
+        footer = _FOOTER.pack(self._begun, ended, self._file.size, len(index), crc32c(index))
+        self._file.append(index + frame(_MAGIC, footer))
+        publish(self._folder, self._files, OFFSETS_SNAPSHOT)
 
     def abandon(self) -> None:
         """There will be none. What stands in the file is still read from it; its name goes.
@@ -189,7 +191,7 @@ class SnapshotWriter:
         self.slices.close()
         if not self._is_begun:
             self._file.close()  # else it is the table's
-        self._files.remove(self._folder / NEW_NAME)
+        self._files.remove(self._folder / unpublished(OFFSETS_SNAPSHOT))
 
 
 def _string(text: str) -> bytes:

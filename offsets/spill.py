@@ -16,13 +16,9 @@ from struct import Struct
 from struct import error as struct_error
 from typing import NamedTuple
 
-from crc32c import crc32c
-
+from ..log.cache_files import SPILL, InvalidCacheFile, create_empty, frame_block, unframe_block
 from ..log.files import File, Files
 
-SPILL_NAME = "kohort.spill"
-
-_HEAD = Struct(">II")
 _LENGTH = Struct(">H")
 _COUNT = Struct(">I")
 
@@ -45,10 +41,7 @@ class Place(NamedTuple):
 
 def new_spill(folder: Path, files: Files) -> File:
     """An empty file beside a log, for offsets that find no room in memory. Raises OSError."""
-    path = folder / SPILL_NAME
-    if files.exists(path):
-        files.remove(path)  # who still reads it goes on to
-    return files.open(path, create=True)
+    return create_empty(folder / SPILL, files)
 
 
 def append_piece(file: File, group_id: str, offsets: Mapping[str, bytes]) -> Place:
@@ -65,8 +58,7 @@ def piece(group_id: str, offsets: Mapping[str, bytes]) -> bytes:
     for key, value in offsets.items():
         name = key.encode()
         parts += (_LENGTH.pack(len(name)), name, _LENGTH.pack(len(value)), value)
-    body = b"".join(parts)
-    return _HEAD.pack(crc32c(body), len(body)) + body
+    return frame_block(b"".join(parts))
 
 
 def read_piece(group_id: str, place: Place) -> Offsets:
@@ -76,10 +68,8 @@ def read_piece(group_id: str, place: Place) -> Offsets:
     except OSError as error:
         raise UnreadableGroup(f"the bytes of group {group_id!r} cannot be read: {error}") from error
     try:
-        crc, size = _HEAD.unpack_from(data)
-        if size != len(data) - _HEAD.size or crc32c(memoryview(data)[_HEAD.size :]) != crc:
-            raise UnreadableGroup(f"the {place.size} bytes of group {group_id!r} are damaged")
-        found, at = _string(data, _HEAD.size)
+        data = unframe_block(data)
+        found, at = _string(data, 0)
         if found != group_id:
             raise UnreadableGroup(f"group {found!r} stands where {group_id!r} is sought")
         (count,) = _COUNT.unpack_from(data, at)
@@ -91,6 +81,10 @@ def read_piece(group_id: str, place: Place) -> Offsets:
             # One string for the tables of all groups; see table.py.
             offsets[sys.intern(key)] = data[at + 2 : end]
             at = end
+    except InvalidCacheFile as error:
+        raise UnreadableGroup(
+            f"the {place.size} bytes of group {group_id!r} are damaged"
+        ) from error
     except (struct_error, UnicodeDecodeError) as error:
         raise UnreadableGroup(f"the bytes of group {group_id!r} are cut short: {error}") from error
     return offsets

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from ..log.batch import check_crc
 from ..log.batch import records as records_of
-from ..log.cache_files import remove_derived
+from ..log.cache_files import OFFSETS_SNAPSHOT, remove_cache_files
 from ..log.errors import CorruptBatch, LogError, RecordsTooLarge
 from ..log.files import Files
 from ..log.group_commit import GroupCommit, OnDurable
@@ -19,7 +19,6 @@ from ..log.log import Log
 from ..log.tasks import in_place
 from .partitioner import partition_for
 from .records import OffsetsRecord, decode, encode, encode_all
-from .snapshot import NAME as SNAPSHOT_NAME
 from .snapshot import SnapshotWriter, open_snapshot
 from .table import OffsetsTable
 from .transactions import ReplayedRecord, Transactions
@@ -153,13 +152,13 @@ class OffsetsStore:
         damaged batch that its survey hid. It goes, and the log is to be read; in the second case it
         is opened anew, every byte of it. Raises OSError, LogError."""
         if isinstance(error, CorruptBatch):
-            in_place(remove_derived(log.folder, self._files))
+            in_place(remove_cache_files(log.folder, self._files))
             self._partition(partition).reopened()
         elif self.has_snapshot(log):
-            self._files.remove(log.folder / SNAPSHOT_NAME)
+            self._files.remove(log.folder / OFFSETS_SNAPSHOT)
 
     def has_snapshot(self, log: Log) -> bool:
-        return self._files.exists(log.folder / SNAPSHOT_NAME)
+        return self._files.exists(log.folder / OFFSETS_SNAPSHOT)
 
     def fail_pending(self, log: Log, error: OSError) -> None:
         """After a failed write or sync: refuse what has gathered meanwhile, it rests on lost

@@ -96,7 +96,7 @@ STORAGE_FAULTS = (
     Fault(
         "snapshot outlives the tombstones that it does not know",
         "log/cleaner.py",
-        "            yield from remove_derived(log.folder, log.files)\n",
+        "            yield from remove_cache_files(log.folder, log.files)\n",
         "",
     ),
     Fault(

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from ..log.batch import BatchBuilder
-from ..log.cache_files import remove_derived
+from ..log.cache_files import remove_cache_files
 from ..log.errors import InvalidRecord, LogError
 from ..log.files import Files
 from ..log.log import Log
@@ -63,7 +63,7 @@ def take_over(
     for name, indexes in found.items():
         for index in indexes:
             # Whoever was here since may have compacted the log.
-            in_place(remove_derived(folder / f"{name}-{index}", files))
+            in_place(remove_cache_files(folder / f"{name}-{index}", files))
     for name in misleading:
         files.remove(folder / name)
     if misleading:

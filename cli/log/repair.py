@@ -15,7 +15,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from ...log.batch import Record, check_crc
-from ...log.cache_files import remove_derived
+from ...log.cache_files import remove_cache_files
 from ...log.config import LogConfig
 from ...log.errors import CorruptBatch, FolderInUse
 from ...log.files import DiskFiles, File, Files
@@ -194,7 +194,7 @@ def mend(damage: Damage, files: Files) -> list[str]:
     for stale in (path.with_suffix(suffix) for suffix in SIDECARS):
         if files.exists(stale):
             files.remove(stale)
-    in_place(remove_derived(folder, files))
+    in_place(remove_cache_files(folder, files))
     files.sync_folder(folder)
     files.rename(aside, path)
     files.sync_folder(folder)

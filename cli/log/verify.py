@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from ...log.batch import records
-from ...log.cache_files import SUFFIX
+from ...log.cache_files import is_cache_file
 from ...log.errors import InvalidRecord, UnsupportedMagic
 from ...log.files import DiskFiles, Files
 from ...log.scan import Corruption, ValidBatch
@@ -18,7 +18,6 @@ from ...offsets.errors import UndecodableRecord
 from ...offsets.record_schemas import read_entry
 from ...offsets.records import OpaqueRecord
 from ...offsets.records import decode as decode_offsets
-from ...offsets.spill import SPILL_NAME
 from ...topics.records import UnreadableRecord
 from ...topics.records import decode as decode_registry
 from ..errors import UserError
@@ -39,7 +38,6 @@ KNOWN_FILES: Final = {
     "leader-epoch-checkpoint",
     "partition.metadata",
     "quorum-state",
-    SPILL_NAME,
 }
 
 
@@ -261,7 +259,12 @@ def strangers(source: Source) -> Iterator[str]:
             yield f"{path.name}: what a recovery or a repair put aside; nobody reads it."
         elif match and path.suffix != ".log":
             yield f"{path.name}: of a compaction or deletion, under way or interrupted."
-        elif not match and path.suffix not in {*BESIDE, SUFFIX} and path.name not in KNOWN_FILES:
+        elif (
+            not match
+            and path.suffix not in BESIDE
+            and path.name not in KNOWN_FILES
+            and not is_cache_file(path.name)
+        ):
             yield f"{path.name}: no file of a log; left alone."
 
 

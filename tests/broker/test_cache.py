@@ -9,13 +9,12 @@ from kohort.broker.broker import Broker
 from kohort.broker.cache import Cache
 from kohort.broker.config.broker_config import BrokerConfig
 from kohort.log.batch import NewRecord, build
+from kohort.log.cache_files import OFFSETS_SNAPSHOT, SPILL, unpublished
 from kohort.log.chunked_files import ChunkedFiles
 from kohort.log.files import File
 from kohort.log.header import TRANSACTIONAL
 from kohort.log.log import Log
 from kohort.offsets.records import OffsetCommitRecord, committed_value, encode
-from kohort.offsets.snapshot import NAME, NEW_NAME
-from kohort.offsets.spill import SPILL_NAME
 from kohort.offsets.table import OffsetsTable
 from kohort.testing.faulty_files import FaultyFiles
 from offset_commits import offset_commit
@@ -115,7 +114,7 @@ async def test_in_memory_nothing_is_written_down_that_nobody_would_ever_take_awa
             commit = offset_commit(f"g{number}", [("t", 0, number)])
             broker.node.groups.submit(commit, asyncio.Future.set_result, answer)
             assert not any((await asyncio.wait_for(answer, 10)).errors)
-        assert SPILL_NAME not in {path.name for path in files.contents}
+        assert SPILL not in {path.name for path in files.contents}
         assert len(broker.node.groups.shards[0].coordinator.table) == 100
     finally:
         await broker.stop()
@@ -144,9 +143,9 @@ def test_what_left_memory_takes_no_more_room_with_each_commit_where_no_snapshot_
             world.turn()
         world.timers.advance(snapshots.EVERY_MS)
         world.turn()
-        sizes.append(len(world.files.contents[FOLDER / SPILL_NAME]))
+        sizes.append(len(world.files.contents[FOLDER / SPILL]))
     assert max(sizes[50:]) <= max(sizes[:50])
-    assert not {NAME, NEW_NAME} & set(world.files.list(FOLDER))
+    assert not {OFFSETS_SNAPSHOT, unpublished(OFFSETS_SNAPSHOT)} & set(world.files.list(FOLDER))
     assert [world.fetched(f"g{number}") for number in range(6)] == [100] * 6
     world.runtime.close()
     again = World(files=world.files, cache_offsets=2)

@@ -10,21 +10,20 @@ import pytest
 from kohort.broker import snapshots
 from kohort.broker.led import RETRY_FAILED_MS
 from kohort.coordinator.commands import DeleteGroup, OffsetFetch
-from kohort.log import segment_manifest
 from kohort.log.batch import check_crc, read_header
+from kohort.log.cache_files import OFFSETS_SNAPSHOT, SEGMENT_MANIFEST, unpublished
 from kohort.log.cleaner import clean
 from kohort.log.filtering import CleanerConfig
 from kohort.log.log import LogConfig
 from kohort.log.tasks import in_place
 from kohort.offsets.records import OffsetTombstone
-from kohort.offsets.snapshot import NAME, NEW_NAME
 from kohort.offsets.table import OffsetsTable
 from kohort.protocol.errors import ErrorCode
 from kohort.testing.faulty_files import Crashed, FaultyFiles
 from runtime_world import World
 
 FOLDER = Path("/data/__consumer_offsets-0")
-SNAPSHOT = FOLDER / NAME
+SNAPSHOT = FOLDER / OFFSETS_SNAPSHOT
 GROUPS = [f"g{number}" for number in range(6)]
 
 
@@ -70,7 +69,7 @@ def read_records(world: World) -> int:
 def test_a_log_that_has_grown_gets_a_snapshot_and_a_start_reads_only_what_follows_it() -> None:
     world = filled(World("fsync"))
     assert world.files.exists(SNAPSHOT)
-    assert not world.files.exists(FOLDER / NEW_NAME)
+    assert not world.files.exists(FOLDER / unpublished(OFFSETS_SNAPSHOT))
     again = World("fsync", world.files)
     assert read_records(again) == 6  # of 18: the last round, which came after it was begun
     assert [again.fetched(group_id) for group_id in GROUPS] == [3] * 6
@@ -99,7 +98,7 @@ def test_what_is_committed_while_a_snapshot_is_written_is_not_lost() -> None:
     world = World("fsync")
     for number in range(12):
         world.commit(f"first {number}", 1, group_id=f"g{number}")
-    while not world.files.exists(FOLDER / NEW_NAME):
+    while not world.files.exists(FOLDER / unpublished(OFFSETS_SNAPSHOT)):
         world.due.pop(0)()
         world.timers.advance(0)
     # The snapshot is begun; a slice at a time, and a commit to each group in between.
@@ -240,7 +239,7 @@ def test_a_damaged_group_and_a_damaged_batch_cost_what_a_start_without_both_cost
 
 def test_a_log_that_is_read_from_its_start_is_not_walked_at_the_next() -> None:
     world = filled(World("fsync"))
-    world.files.contents.pop(FOLDER / segment_manifest.NAME)
+    world.files.contents.pop(FOLDER / SEGMENT_MANIFEST)
     again = World("fsync", world.files)
     again.fetched("nobody")
     assert again.partition.log.surveyed_end == 0

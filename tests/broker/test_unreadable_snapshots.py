@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from kohort.broker import snapshots
 from kohort.coordinator.commands import OffsetFetch
-from kohort.offsets.snapshot import NAME
+from kohort.log.cache_files import OFFSETS_SNAPSHOT
 from kohort.protocol.errors import ErrorCode
 from kohort.testing.faulty_files import FaultyFile, FaultyFiles
 from runtime_world import FOLDER, World
 
-SNAPSHOT = FOLDER / NAME
+SNAPSHOT = FOLDER / OFFSETS_SNAPSHOT
 GROUPS = [f"g{number}" for number in range(6)]
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from batches import NOW_MS, append, batch, stored
 from compacting import TERMS, put
-from kohort.log import segment_manifest
+from kohort.log.cache_files import SEGMENT_MANIFEST
 from kohort.log.cleaner import clean
 from kohort.log.log import Log, LogConfig
 from kohort.log.memory_files import MemoryFiles
@@ -21,7 +21,7 @@ from kohort.log.segment import Segment
 from kohort.testing.faulty_files import Crashed, FaultyFiles
 
 FOLDER = Path("/data/orders-0")
-SURVEY = FOLDER / segment_manifest.NAME
+SURVEY = FOLDER / SEGMENT_MANIFEST
 SMALL = LogConfig(segment_bytes=500, index_interval_bytes=150)
 UNSYNCED = LogConfig(segment_bytes=500, index_interval_bytes=150, sync_at_open=False)
 COUNTS = (3, 1, 6, 2, 1, 4, 1, 1, 2, 5, 1, 1)

@@ -3,9 +3,10 @@
 from pathlib import Path
 
 import pytest
+from kohort.log.cache_files import OFFSETS_SNAPSHOT
 from kohort.log.memory_files import MemoryFiles
 from kohort.offsets.records import OffsetCommitRecord, committed_value
-from kohort.offsets.snapshot import NAME, SnapshotWriter, open_snapshot
+from kohort.offsets.snapshot import SnapshotWriter, open_snapshot
 from kohort.offsets.table import OffsetsTable
 
 FOLDER = Path("/data/__consumer_offsets-0")
@@ -41,4 +42,4 @@ def test_a_snapshot_that_tells_of_what_its_log_lacks_is_thrown_away(
 ) -> None:
     """Once the log has grown again, nobody could tell."""
     assert open_snapshot(FOLDER, files, start, end) is None
-    assert not files.exists(FOLDER / NAME)
+    assert not files.exists(FOLDER / OFFSETS_SNAPSHOT)
