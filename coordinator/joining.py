@@ -6,8 +6,8 @@ Upstream: GroupMetadataManager.classicGroupJoin and what it calls.
 from typing import Final
 
 from ..offsets.causes import Cause
+from ..protocol.apis import STRING_BYTES_MAX
 from ..protocol.errors import ErrorCode
-from ..protocol.fields import STRING_BYTES_MAX
 from .commands import JoinGroup
 from .deadline_keys import DeadlineKey
 from .fencing import standing

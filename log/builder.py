@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
+from ..protocol.primitives import varint
 from .codecs import compress
 from .header import CRC_START, HEADER_BYTES, LENGTH_END, MAGIC, NO_PRODUCER_ID
 
@@ -17,17 +18,6 @@ _pack_front: Final = Struct(">qiibI").pack
 _pack_rest: Final = Struct(">hiqqqhii").pack
 
 Header = tuple[str, bytes | None]
-
-
-def varint(number: int) -> bytes:
-    """Zig-zag, seven bits a byte, lowest first: Kafka's varint and varlong."""
-    rest = number << 1 if number >= 0 else (-number << 1) - 1
-    out = bytearray()
-    while rest > 127:
-        out.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    out.append(rest)
-    return bytes(out)
 
 
 # All numbers that take one or two bytes, looked up instead of computed: lengths, offset deltas

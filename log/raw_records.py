@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from ..protocol.primitives import read_varint
 from .errors import InvalidRecord
-from .records import varint_at
 
 
 class RawRecord(NamedTuple):
@@ -33,17 +33,17 @@ def raw_records(data: bytes, count: int) -> Iterator[RawRecord]:
             if length < 128:
                 length, at = (length >> 1) ^ -(length & 1), at + 1
             else:
-                length, at = varint_at(data, at)
+                length, at = read_varint(data, at)
             end = at + length
             if length < 0 or end > size:
                 raise InvalidRecord(f"a record of {length} bytes does not fit into its batch")
-            timestamp_delta, start = varint_at(data, at + 1)
-            offset_delta, at = varint_at(data, start)
+            timestamp_delta, start = read_varint(data, at + 1)
+            offset_delta, at = read_varint(data, start)
             key_size = data[at]
             if key_size < 128:
                 key_size, at = (key_size >> 1) ^ -(key_size & 1), at + 1
             else:
-                key_size, at = varint_at(data, at)
+                key_size, at = read_varint(data, at)
             key = None
             if key_size >= 0:
                 key = data[at : at + key_size]
@@ -54,7 +54,7 @@ def raw_records(data: bytes, count: int) -> Iterator[RawRecord]:
             has_value = not data[at] & 1
             yield RawRecord(offset_delta, timestamp_delta, key, has_value, start, end)
             at = end
-    except IndexError as error:
+    except (IndexError, ValueError) as error:
         raise InvalidRecord("a batch has fewer records than its header says") from error
     if at != size:
         raise InvalidRecord(f"a batch has {size - at} bytes after its last record")

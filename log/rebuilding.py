@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from struct import Struct
 
-from .builder import seal, varint
+from ..protocol.primitives import varint
+from .builder import seal
 from .header import CODEC_MASK, DELETE_HORIZON, BatchHeader
 from .raw_records import RawRecord
 from .tasks import CooperativeTask

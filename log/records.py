@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from ..protocol.primitives import read_varint
 from .codecs import decompress
 from .errors import InvalidRecord
 from .header import HEADER_BYTES, read_header
@@ -40,7 +41,7 @@ def records(buffer: bytes, position: int = 0) -> Iterator[Record]:
         for _ in range(header.count):
             record, at = _record(data, at, end, header.base_offset, header.base_timestamp)
             yield record if append_time is None else record._replace(timestamp=append_time)
-    except (IndexError, UnicodeDecodeError) as error:
+    except (IndexError, ValueError) as error:
         raise InvalidRecord(
             f"a record of the batch at offset {header.base_offset} is undecodable"
         ) from error
@@ -59,7 +60,7 @@ def _record(
     if length < 128:
         length = (length >> 1) ^ -(length & 1)
     else:
-        length, at = varint_at(data, at - 1)
+        length, at = read_varint(data, at - 1)
     end = at + length
     if length < 0 or end > batch_end:
         raise InvalidRecord(f"a record of {length} bytes does not fit into its batch")
@@ -68,13 +69,13 @@ def _record(
     if timestamp < 128:
         timestamp = (timestamp >> 1) ^ -(timestamp & 1)
     else:
-        timestamp, at = varint_at(data, at - 1)
+        timestamp, at = read_varint(data, at - 1)
     offset = data[at]
     at += 1
     if offset < 128:
         offset = (offset >> 1) ^ -(offset & 1)
     else:
-        offset, at = varint_at(data, at - 1)
+        offset, at = read_varint(data, at - 1)
     key, at = _bytes(data, at, end)
     value, at = _bytes(data, at, end)
     headers: tuple[tuple[str, bytes | None], ...] = ()
@@ -93,7 +94,7 @@ def _bytes(data: bytes, at: int, end: int) -> tuple[bytes | None, int]:
     if size < 128:
         size = (size >> 1) ^ -(size & 1)
     else:
-        size, at = varint_at(data, at - 1)
+        size, at = read_varint(data, at - 1)
     if size < 0:
         return None, at
     stop = at + size
@@ -103,7 +104,7 @@ def _bytes(data: bytes, at: int, end: int) -> tuple[bytes | None, int]:
 
 
 def _headers(data: bytes, at: int, end: int) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
-    count, at = varint_at(data, at)
+    count, at = read_varint(data, at)
     # A header takes at least two bytes, so a wild claim ends here and not in memory.
     if not 0 <= count <= (end - at) // 2:
         raise InvalidRecord(f"a record claims {count} headers")
@@ -115,21 +116,3 @@ def _headers(data: bytes, at: int, end: int) -> tuple[tuple[tuple[str, bytes | N
         value, at = _bytes(data, at, end)
         headers.append((name.decode(), value))
     return tuple(headers), at
-
-
-def varint_at(data: bytes, at: int) -> tuple[int, int]:
-    """(the number at `at`, where it ends). Zig-zag, seven bits a byte, lowest first; at most ten
-    bytes, as for a 64-bit number."""
-    result = data[at]
-    if result < 128:
-        return (result >> 1) ^ -(result & 1), at + 1
-    result = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        result |= (byte & 0x7F) << shift
-        if byte < 128:
-            return (result >> 1) ^ -(result & 1), at
-        shift += 7
-        if shift > 63:
-            raise InvalidRecord("a number of more than ten bytes")

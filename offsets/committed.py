@@ -16,8 +16,9 @@ from struct import Struct
 from struct import error as struct_error
 from typing import Final, NamedTuple
 
+from ..protocol.primitives import INT64
 from .errors import UndecodableRecord, UnencodableRecord
-from .fields import INT64, FieldReader, string_bytes
+from .fields import FieldReader, string_bytes
 
 VERSION_MAX: Final = 4  # Kafka 4.3 refuses what is above
 FLEXIBLE_SINCE: Final = 4

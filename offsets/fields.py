@@ -5,18 +5,10 @@ carry what a later broker added, and KIP-482 says that a reader steps over them.
 """
 
 from collections.abc import Iterator
-from struct import Struct
-from typing import Final
 
+from ..protocol.apis import STRING_BYTES_MAX
+from ..protocol.primitives import INT8, INT16, INT32, INT64, read_unsigned_varint
 from .errors import UndecodableRecord, UnencodableRecord
-
-INT8: Final = Struct(">b")
-INT16: Final = Struct(">h")
-INT32: Final = Struct(">i")
-INT64: Final = Struct(">q")
-
-STRING_BYTES_MAX = 32_767  # an int16 says the length, and compact strings keep that limit
-UVARINT_BYTES_MAX = 5  # 32 bits in groups of seven
 
 
 class FieldReader:
@@ -120,13 +112,11 @@ class FieldReader:
         return self._buffer[start : self._at]
 
     def _uvarint(self) -> int:
-        number = 0
-        for place in range(UVARINT_BYTES_MAX):
-            byte = self._take(1)[0]
-            number |= (byte & 0x7F) << (7 * place)
-            if byte < 0x80:
-                return number
-        raise self._wrong(f"a varint longer than {UVARINT_BYTES_MAX} bytes")
+        try:
+            number, self._at = read_unsigned_varint(self._buffer, self._at)
+        except ValueError as error:
+            raise self._wrong(str(error)) from None
+        return number
 
     def _wrong(self, how: str) -> UndecodableRecord:
         return UndecodableRecord(f"{self._what}: {how}")

@@ -8,9 +8,10 @@ from struct import Struct
 from struct import error as struct_error
 from typing import Final, NamedTuple
 
+from ..protocol.primitives import INT16, INT32
 from .committed import FLEXIBLE_SINCE, NO_TIMESTAMP, VERSION_MAX, value_version
 from .errors import UnencodableRecord
-from .fields import INT16, INT32, FieldReader, string_bytes
+from .fields import FieldReader, string_bytes
 
 NO_TIMEOUT_MS: Final = -1
 

@@ -7,9 +7,10 @@ from base64 import urlsafe_b64encode
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from ..protocol.primitives import INT16
 from .committed import value_version
 from .errors import UndecodableRecord
-from .fields import INT16, FieldReader
+from .fields import FieldReader
 
 __all__ = ["KINDS", "Entry", "read_assignment", "read_entry", "read_subscription"]
 

@@ -10,9 +10,10 @@ from struct import Struct
 from struct import error as struct_error
 from typing import Final, NamedTuple, TypeAlias, cast
 
+from ..protocol.primitives import INT16, INT32
 from .committed import OffsetAndMetadata, check_committed, committed_value, read_committed
 from .errors import RecordError, UndecodableRecord, UnencodableRecord
-from .fields import INT16, INT32, string_bytes
+from .fields import string_bytes
 from .group_metadata import GroupMetadata, MemberMetadata, group_value, read_group
 
 __all__ = [

@@ -1,6 +1,7 @@
 """Bytes <-> messages: framing, headers, the API table, response writers. Pure; kio underneath.
 
 apis.py            what is served, in which versions;  profiles.py: what older Kafkas served of that
+primitives.py      numbers, varints and strings: reading them within bounds, writing them
 framing.py         a stream of bytes becomes frames;  headers.py: who asks what, in which version
 messages.py        a request's body becomes kio's message, a message becomes a response's frame
 guards.py          what is looked at before kio reads a body;  lenient.py: the reader for what kio

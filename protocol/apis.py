@@ -93,5 +93,8 @@ APIS: tuple[Api, ...] = (
 
 BY_KEY: Mapping[int, Api] = MappingProxyType({api.key: api for api in APIS})
 
+STRING_BYTES_MAX = 0x7FFF
+"""The longest string in any message, with a compact length too (upstream: MessageDataGenerator)."""
+
 API_VERSIONS = 18
 """The one API whose unknown versions are answered (KIP-511)."""

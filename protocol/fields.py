@@ -3,7 +3,6 @@
 Only what is in the dataclass is asked (type, default, kio's metadata), nothing of kio's inside.
 """
 
-import re
 import types
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
@@ -31,17 +30,6 @@ FIXED: Final = {
 }
 
 ENTITY: Final = "entity"
-
-STRING_BYTES_MAX: Final = 0x7FFF
-"""Kafka's longest string, in both its encodings (MessageDataGenerator)."""
-
-# A surrogate as UTF-8 must not have it: to Java one bad character, to Python one for each byte.
-_SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
-
-
-def text_of(data: bytes) -> str:
-    """The bytes of a string as Java decodes them: what is not UTF-8 becomes U+FFFD."""
-    return _SURROGATE.sub("\ufffd".encode(), data).decode(errors="replace")
 
 
 @dataclass(frozen=True, slots=True)

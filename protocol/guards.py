@@ -15,8 +15,10 @@ from struct import Struct, calcsize
 from struct import error as StructError  # noqa: N812
 from typing import Any
 
+from .apis import STRING_BYTES_MAX
 from .errors import UndecodableBody
-from .fields import ENTITY, FIXED, STRING_BYTES_MAX, SchemaField, is_flexible, schema_fields, title
+from .fields import ENTITY, FIXED, SchemaField, is_flexible, schema_fields, title
+from .primitives import read_unsigned_varint, skip_tagged_fields
 
 Guard = Callable[[bytes, int, int], int]
 Finder = Callable[[bytes, int, int], list[tuple[int, str]]]
@@ -88,10 +90,10 @@ class _GuardSource:
         self._names = 0
         self._skip = 0  # bytes of fixed size to be stepped over with the next move
         self._scope: dict[str, Any] = {
-            "ERRORS": (IndexError, StructError),
+            "ERRORS": (IndexError, StructError, ValueError),
             "Refused": UndecodableBody,
-            "varint": _varint,
-            "skip_tags": _skip_tags,
+            "varint": read_unsigned_varint,
+            "skip_tags": skip_tagged_fields,
         }
 
     def compile(self, *, wholly: bool = False) -> Guard:
@@ -151,7 +153,7 @@ class _GuardSource:
             self._walk_field(field, flexible=flexible, last=last and number == stop)
         if flexible and not last:
             at = f"p + {self._skip}" if self._skip else "p"
-            self._line(f"p = {at} + 1 if buffer[{at}] == 0 else skip_tags(buffer, {at})")
+            self._line(f"p = {at} + 1 if buffer[{at}] == 0 else skip_tags(buffer, {at}, end)")
             self._skip = 0
 
     def _walk_field(self, field: SchemaField, *, flexible: bool, last: bool) -> None:
@@ -247,24 +249,3 @@ class _GuardSource:
         else:
             self._walk(field.entity, last=last)
         self._move()
-
-
-def _varint(buffer: bytes, position: int) -> tuple[int, int]:
-    """(value, position behind it); raises IndexError at the buffer's end."""
-    value = 0
-    for shift in range(0, 35, 7):
-        byte = buffer[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
-    raise UndecodableBody("a number is longer than five bytes")
-
-
-def _skip_tags(buffer: bytes, position: int) -> int:
-    count, position = _varint(buffer, position)
-    for _ in range(count):
-        _tag, position = _varint(buffer, position)
-        size, position = _varint(buffer, position)
-        position += size
-    return position

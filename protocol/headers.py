@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from .apis import API_VERSIONS, APIS, BY_KEY
 from .errors import InvalidHeader, UnknownApi, UnsupportedVersion
-from .fields import text_of
+from .primitives import java_text, skip_tagged_fields
 
 _FIXED: Final = Struct(">iih")  # key and version as one number, correlation id, client id's length
 
@@ -58,12 +58,15 @@ def read_request_header(buffer: bytes, start: int, end: int) -> RequestHeader:
         try:
             client_id = buffer[name:body].decode()
         except UnicodeDecodeError:
-            client_id = text_of(buffer[name:body])
+            client_id = java_text(buffer[name:body])
     if served[2]:
         if body < end and buffer[body] == 0:
             body += 1
         else:
-            body = _skip_tagged_fields(buffer, body, end)
+            try:
+                body = skip_tagged_fields(buffer, body, end)
+            except ValueError as error:
+                raise InvalidHeader(f"a request header: {error}") from None
     if body > end:
         raise _too_short(start, end)
     return _new(RequestHeader, (served[0], served[1], correlation_id, client_id, body))
@@ -81,30 +84,6 @@ def _unserved(route: int) -> tuple[int, int, bool]:
         f"{api.name} (key {key}) is served in versions {api.min_version} to {api.max_version},"
         f" not in version {version}"
     )
-
-
-def _skip_tagged_fields(buffer: bytes, position: int, end: int) -> int:
-    count, position = _varint(buffer, position, end)
-    for _ in range(count):
-        _tag, position = _varint(buffer, position, end)
-        size, position = _varint(buffer, position, end)
-        position += size
-        if position > end:
-            raise InvalidHeader(f"a tagged field of {size} bytes reaches beyond its frame")
-    return position
-
-
-def _varint(buffer: bytes, position: int, end: int) -> tuple[int, int]:
-    value = 0
-    for shift in range(0, 35, 7):
-        if position >= end:
-            raise InvalidHeader("the header's tagged fields reach beyond their frame")
-        byte = buffer[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
-    raise InvalidHeader("a number in the header's tagged fields is longer than five bytes")
 
 
 def _too_short(start: int, end: int) -> InvalidHeader:

@@ -11,17 +11,17 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
+from .apis import STRING_BYTES_MAX
 from .errors import UndecodableBody
 from .fields import (
     ENTITY,
     FIXED,
-    STRING_BYTES_MAX,
     SchemaField,
     is_flexible,
     schema_fields,
-    text_of,
     title,
 )
+from .primitives import java_text, read_unsigned_varint
 
 _STRUCTS: Final = {kafka_type: Struct(">" + letter) for kafka_type, letter in FIXED.items()}
 _EPOCH: Final = datetime.datetime.fromtimestamp(0, tz=datetime.UTC)
@@ -68,13 +68,9 @@ class _Reader:
         return form.unpack(self._take(form.size))[0]
 
     def _varint(self) -> int:
-        value = 0
-        for shift in range(0, 35, 7):
-            byte = self._take(1)[0]
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value
-        raise ValueError("a number is longer than five bytes")
+        value, self.position = read_unsigned_varint(self._buffer, self.position)
+        self._take(0)
+        return value
 
     def _tagged(self, known: dict[int, SchemaField]) -> dict[str, Any]:
         values = {}
@@ -118,7 +114,7 @@ class _Reader:
         held = self._take(length)
         if field.type != "string":
             return held
-        text = text_of(held)
+        text = java_text(held)
         if length > STRING_BYTES_MAX // 3 and len(text.encode()) > STRING_BYTES_MAX:
             # One byte that is not UTF-8 becomes three.
             raise ValueError(f"{field.name} is longer than a string may be")

@@ -10,9 +10,9 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, Final
 
-from .apis import API_VERSIONS, BY_KEY, Api
+from .apis import API_VERSIONS, BY_KEY, STRING_BYTES_MAX, Api
 from .errors import UndecodableBody, UnknownApi, UnsupportedVersion
-from .fields import STRING_BYTES_MAX, title
+from .fields import title
 from .guards import Finder, Guard, field_finder, request_guard, string_guard
 from .writers import FrameWriter, PiecesWriter, frame_writer, pieces_writer
 

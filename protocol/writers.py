@@ -12,8 +12,9 @@ from struct import Struct
 from struct import error as StructError  # noqa: N812
 from typing import Any, Final
 
+from .apis import STRING_BYTES_MAX
 from .errors import EncodeError
-from .fields import STRING_BYTES_MAX
+from .primitives import unsigned_varint
 from .writer_source import WriterSource
 
 BodyWriter = Callable[[Any], bytes]
@@ -55,25 +56,10 @@ def body_writer(entity: Any) -> BodyWriter:
     return writer
 
 
-def varint(value: int) -> bytes:
-    """An unsigned varint, as Kafka's compact lengths and tags are written."""
-    if value < 0x80:
-        return _ONE_BYTE[value]
-    encoded = bytearray()
-    while value >= 0x80:
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    encoded.append(value)
-    return bytes(encoded)
-
-
-_ONE_BYTE: Final = tuple(bytes((value,)) for value in range(0x80))
-
-
 def _string_length(length_and_one: int) -> bytes:
     if length_and_one > STRING_BYTES_MAX + 1:
         raise ValueError(f"a string of {length_and_one - 1} bytes")
-    return varint(length_and_one)
+    return unsigned_varint(length_and_one)
 
 
 _legacy_names: Final[dict[str, bytes]] = {}
@@ -144,5 +130,5 @@ _SCOPE: Final[dict[str, Any]] = {
     "pack_many": _pack_many,
     "string_length": _string_length,
     "timestamp_ms": _timestamp_ms,
-    "varint": varint,
+    "varint": unsigned_varint,
 }

@@ -15,14 +15,13 @@ import uuid
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
-from struct import Struct
-from struct import error as struct_error
 from typing import Final
 
 from ..log.batch import check, records, split
 from ..log.errors import LogError
 from ..log.files import Files
 from ..log.log import Log
+from ..protocol.primitives import Reader
 
 __all__ = ["FOLDER", "KafkaMetadata", "KafkaTopic", "metadata_in"]
 
@@ -35,8 +34,6 @@ _NOT_SERVED = {10: "delegation tokens", 11: "SCRAM users", 14: "quotas", 18: "AC
 _OF_OTHERS = "configurations of brokers, groups or client metrics"
 # Kafka's controller writes it down for every broker (KIP-966), and so it is here.
 _EVERY_CLUSTERS = "min.insync.replicas"
-_INT32 = Struct(">i")
-_PRODUCER_IDS_FIELDS = Struct(">iqq")
 
 
 class KafkaTopic:
@@ -61,31 +58,32 @@ class KafkaMetadata:
         self._configs: defaultdict[str, dict[str, str]] = defaultdict(dict)
 
     def apply(self, value: bytes) -> None:
-        """Raises IndexError, ValueError, struct.error for what cannot be read."""
-        fields = _Fields(value)
-        fields.uvarint()
-        kind, _ = fields.uvarint(), fields.uvarint()
+        """Raises KeyError, ValueError for what cannot be read."""
+        fields = Reader(value, flexible=True)
+        fields.unsigned_varint()
+        kind, _ = fields.unsigned_varint(), fields.unsigned_varint()
         if kind == _TOPIC:
-            name, id_ = fields.string() or "", fields.uuid()
+            name, id_ = fields.string(), uuid.UUID(bytes=fields.uuid())
             self.topics[name] = self._by_id[id_] = topic = KafkaTopic(name, id_)
             topic.configs = self._configs[name]
         elif kind == _PARTITION:
-            (index,) = fields.unpack(_INT32)
-            topic = self._by_id[fields.uuid()]
+            index = fields.int32()
+            topic = self._by_id[uuid.UUID(bytes=fields.uuid())]
             topic.partitions = max(topic.partitions, index + 1)
         elif kind == _CONFIG:
-            is_topic = fields.take(1)[0] == _RESOURCE_TOPIC
-            name, key, text = fields.string() or "", fields.string() or "", fields.string()
+            is_topic = fields.int8() == _RESOURCE_TOPIC
+            name, key, text = fields.string(), fields.string(), fields.nullable_string()
             if is_topic:
                 self._configure(name, key, text)
             elif key != _EVERY_CLUSTERS:
                 self.others.add(_OF_OTHERS)
         elif kind == _REMOVED:
-            name = self._by_id.pop(fields.uuid()).name
+            name = self._by_id.pop(uuid.UUID(bytes=fields.uuid())).name
             del self.topics[name]
             self._configs.pop(name, None)
         elif kind == _PRODUCER_IDS:
-            self.producer_ids_end = fields.unpack(_PRODUCER_IDS_FIELDS)[2]
+            fields.int32(), fields.int64()  # the broker and its epoch
+            self.producer_ids_end = fields.int64()
         elif kind in _NOT_SERVED:
             self.others.add(_NOT_SERVED[kind])
 
@@ -94,39 +92,6 @@ class KafkaMetadata:
             self._configs[topic].pop(key, None)
         else:
             self._configs[topic][key] = value
-
-
-class _Fields:
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._at = 0
-
-    def take(self, size: int) -> bytes:
-        end = self._at + size
-        if end > len(self._data):
-            raise ValueError(f"{size} bytes at byte {self._at} of {len(self._data)}")
-        taken, self._at = self._data[self._at : end], end
-        return taken
-
-    def unpack(self, fields: Struct) -> tuple[int, ...]:
-        return fields.unpack(self.take(fields.size))
-
-    def uvarint(self) -> int:
-        number = shift = 0
-        while True:
-            byte = self._data[self._at]
-            self._at += 1
-            number |= (byte & 0x7F) << shift
-            if byte < 128:
-                return number
-            shift += 7
-
-    def string(self) -> str | None:
-        size = self.uvarint() - 1
-        return None if size < 0 else self.take(size).decode()
-
-    def uuid(self) -> uuid.UUID:
-        return uuid.UUID(bytes=self.take(16))
 
 
 def metadata_in(data_folder: Path, files: Files) -> KafkaMetadata | None:
@@ -139,7 +104,7 @@ def metadata_in(data_folder: Path, files: Files) -> KafkaMetadata | None:
         for record in records(batch):
             try:
                 metadata.apply(record.value or b"")
-            except (IndexError, KeyError, ValueError, struct_error) as error:
+            except (KeyError, ValueError) as error:
                 raise LogError(f"{folder}: record {record.offset} is unreadable") from error
     return metadata
 

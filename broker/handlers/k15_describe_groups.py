@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from ...coordinator.commands import DescribeGroup
 from ...coordinator.results import Described
+from ...protocol.apis import STRING_BYTES_MAX
 from ...protocol.errors import ErrorCode
-from ...protocol.fields import STRING_BYTES_MAX
 from ..gather import Gather
 from ..node import Node
 from ..request import RequestContext

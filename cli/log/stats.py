@@ -16,7 +16,7 @@ from ...log.files import DiskFiles
 from ...log.header import HEADER_BYTES
 from ...log.raw_records import raw_records
 from ...log.scan import Corruption, ValidBatch
-from ...offsets.fields import INT16
+from ...protocol.primitives import INT16
 from ...topics.start_offsets import CLEANED_FILE
 from ..errors import UserError
 from .cursor import Cursor

@@ -12,8 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from ...log.errors import InvalidRecord
-from ...log.records import varint_at
+from ...protocol.primitives import read_varint
 
 __all__ = ["ALIVE_MIN", "PAD_BYTES", "RECORD_BYTES_MIN", "Records", "find_records", "varints"]
 
@@ -84,13 +83,13 @@ def _walk(data: bytes, at: int, end: int, count: int, place: int, found: Records
                 at += 1
                 length = (length >> 1) ^ -(length & 1)
             else:
-                length, at = varint_at(data, at)
+                length, at = read_varint(data, at)
             begins.append(at)
             at += length
             if length < 0 or at > end:
                 return -1
             ends.append(at)
-    except (IndexError, InvalidRecord):
+    except (IndexError, ValueError):
         return -1
     found.begins[place : place + count] = begins
     found.ends[place : place + count] = ends

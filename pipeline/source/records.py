@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from ...log.batch import InvalidRecord, Record, read_header, records
 from ...offsets.errors import UndecodableRecord
-from ...offsets.fields import INT16
 from ...offsets.group_metadata import NO_TIMEOUT_MS, GroupMetadata, MemberMetadata
 from ...offsets.record_schemas import read_assignment, read_subscription
 from ...offsets.records import (
@@ -21,6 +20,7 @@ from ...offsets.records import (
     decode,
     read_committed,
 )
+from ...protocol.primitives import INT16
 
 __all__ = ["TIMESTAMP_MS_MAX", "Row", "content_of", "micros", "rows_of"]
 

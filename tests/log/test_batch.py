@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kohort.log import batch as batches
 from kohort.log.batch import BatchBuilder, CorruptBatch, InvalidRecord, NewRecord, Record
-from kohort.log.builder import varint
 from kohort.log.codecs import decompress
+from kohort.protocol.primitives import varint
 
 # spec of Kafka's OffsetCommit key and value; the checksums were verified by Kafka's own reader.
 KEY = bytes.fromhex("000100016700017400000003")

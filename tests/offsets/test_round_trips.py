@@ -168,7 +168,7 @@ def test_a_commit_cut_anywhere_is_refused(value: bytes, data: st.DataObject) -> 
         (b"\x00\x02\x00\x01g", b"\x00\x03\xff\xff" + bytes(30), "null where a string must be"),
         (b"\x00\x02\x00\x01g", b"\x00\x03\xff\xfe" + bytes(30), "a length of -2"),
         (b"\x00\x02\x00\x01g", b"\x00\x03\x00\x01\xff" + bytes(30), "not UTF-8"),
-        (b"\x00\x02\x00\x01g", b"\x00\x04" + b"\xff" * 30, "a varint longer than 5 bytes"),
+        (b"\x00\x02\x00\x01g", b"\x00\x04" + b"\xff" * 30, "a varint is longer than 5 bytes"),
         (b"\x00\x02\x00\x01g", b"\x00\x04\x81\x80\x02" + bytes(30), "a string of 32768 bytes"),
         (
             b"\x00\x02\x00\x01g",

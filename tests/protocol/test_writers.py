@@ -12,7 +12,7 @@ from kio_messages import EVERY_VERSION, kio_bytes, largest, loose, messages, sma
 from kohort.protocol.apis import API_VERSIONS, Api
 from kohort.protocol.errors import EncodeError, ErrorCode
 from kohort.protocol.messages import response_module, response_pieces, response_writer
-from kohort.protocol.writers import NAMES_MAX, body_writer, varint
+from kohort.protocol.writers import NAMES_MAX, body_writer
 
 
 def response_class(api: Api, version: int) -> Any:
@@ -175,11 +175,3 @@ def test_more_topic_names_than_are_kept_are_written_all_the_same() -> None:
     for number in range(NAMES_MAX + 10):
         name = f"topic-{number}"
         assert name.encode() in write(commit_response(name=name), 1)
-
-
-@given(st.integers(0, 2**35))
-def test_a_varint_has_seven_bits_a_byte_lowest_first(value: int) -> None:
-    encoded = varint(value)
-    assert sum((byte & 0x7F) << (7 * place) for place, byte in enumerate(encoded)) == value
-    assert all(byte & 0x80 for byte in encoded[:-1])
-    assert not encoded[-1] & 0x80

@@ -1,0 +1,245 @@
+"""Kafka's primitive types: reading them within bounds, writing them as bytes.
+
+All numbers are big-endian. Flexible versions (KIP-482) write lengths as unsigned varints, plus one
+so that zero means null, and end each structure with tagged fields. Fields of records in a batch use
+zig-zag varints. Readers raise ValueError for bytes that no writer of Kafka could have produced;
+the callers add what was being read. Upstream: ByteUtils, Readable, Writable.
+"""
+
+import re
+from collections.abc import Iterator
+from struct import Struct
+from typing import Final
+
+from .apis import STRING_BYTES_MAX
+
+__all__ = [
+    "INT8",
+    "INT16",
+    "INT32",
+    "INT64",
+    "Reader",
+    "java_text",
+    "read_unsigned_varint",
+    "read_varint",
+    "skip_tagged_fields",
+    "string",
+    "unsigned_varint",
+    "varint",
+]
+
+INT8: Final = Struct(">b")
+INT16: Final = Struct(">h")
+INT32: Final = Struct(">i")
+INT64: Final = Struct(">q")
+
+UNSIGNED_VARINT_BYTES_MAX: Final = 5
+VARINT_BYTES_MAX: Final = 10
+"""Of a varlong; varints are read with the same limit, as a wider value fits nowhere anyway."""
+
+# UTF-8 has no surrogates. Java replaces an encoded one by one character, Python by one per byte.
+_SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
+
+_ONE_BYTE: Final = tuple(bytes((value,)) for value in range(0x80))
+
+
+# Writing
+
+
+def unsigned_varint(value: int) -> bytes:
+    """Seven bits per byte, lowest first: compact lengths, counts and tags."""
+    if value < 0x80:
+        return _ONE_BYTE[value]
+    encoded = bytearray()
+    while value >= 0x80:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+def varint(value: int) -> bytes:
+    """Zig-zag: Kafka's varint and varlong."""
+    return unsigned_varint(value << 1 if value >= 0 else (-value << 1) - 1)
+
+
+def string(text: str | None) -> bytes:
+    """A string with an int16 length; None is null, of length -1. Raises ValueError."""
+    if text is None:
+        return b"\xff\xff"
+    encoded = text.encode()
+    if len(encoded) > STRING_BYTES_MAX:
+        raise ValueError(f"a string of {len(encoded)} bytes exceeds {STRING_BYTES_MAX}")
+    return INT16.pack(len(encoded)) + encoded
+
+
+# Reading
+
+
+def read_unsigned_varint(
+    buffer: bytes, position: int, bytes_max: int = UNSIGNED_VARINT_BYTES_MAX
+) -> tuple[int, int]:
+    """Return the value and the position after it."""
+    try:
+        value = buffer[position]
+        position += 1
+        if value > 127:
+            value &= 0x7F
+            for shift in range(7, 7 * bytes_max, 7):
+                byte = buffer[position]
+                position += 1
+                value |= (byte & 0x7F) << shift
+                if byte < 128:
+                    break
+            else:
+                raise ValueError(f"a varint is longer than {bytes_max} bytes")
+    except IndexError:
+        raise ValueError("a varint exceeds its buffer") from None
+    return value, position
+
+
+def read_varint(buffer: bytes, position: int) -> tuple[int, int]:
+    """Return the value of a zig-zag varint or varlong and the position after it."""
+    # Loading a log depends on this: the second byte is read here, without another call.
+    try:
+        value = buffer[position]
+        position += 1
+        if value > 127:
+            byte = buffer[position]
+            if byte > 127:
+                value, position = read_unsigned_varint(buffer, position - 1, VARINT_BYTES_MAX)
+            else:
+                value = value & 0x7F | byte << 7
+                position += 1
+    except IndexError:
+        raise ValueError("a varint exceeds its buffer") from None
+    return (value >> 1) ^ -(value & 1), position
+
+
+def skip_tagged_fields(buffer: bytes, position: int, end: int) -> int:
+    """Return the position after a section of tagged fields (KIP-482)."""
+    count, position = read_unsigned_varint(buffer, position)
+    for _ in range(count):
+        _, position = read_unsigned_varint(buffer, position)
+        size, position = read_unsigned_varint(buffer, position)
+        position += size
+        if position > end:
+            raise ValueError(f"a tagged field of {size} bytes exceeds its buffer")
+    if position > end:
+        raise ValueError("the tagged fields exceed their buffer")
+    return position
+
+
+def java_text(encoded: bytes) -> str:
+    """Decode UTF-8 as Java does: malformed bytes become U+FFFD."""
+    return _SURROGATE.sub("\ufffd".encode(), encoded).decode(errors="replace")
+
+
+class Reader:
+    """Reads fields one after the other; every method raises ValueError.
+
+    `flexible`: strings, bytes and arrays have compact lengths.
+    """
+
+    __slots__ = ("_buffer", "_end", "_flexible", "position")
+
+    def __init__(
+        self, buffer: bytes, position: int = 0, end: int | None = None, *, flexible: bool
+    ) -> None:
+        self._buffer = buffer
+        self._end = len(buffer) if end is None else end
+        self._flexible = flexible
+        self.position = position
+
+    def take(self, size: int) -> bytes:
+        start, end = self.position, self.position + size
+        if end > self._end:
+            raise ValueError(f"it ends at byte {self._end}, short of {end}")
+        self.position = end
+        return self._buffer[start:end]
+
+    def int8(self) -> int:
+        number: int = INT8.unpack(self.take(1))[0]
+        return number
+
+    def int16(self) -> int:
+        number: int = INT16.unpack(self.take(2))[0]
+        return number
+
+    def uint16(self) -> int:
+        return int.from_bytes(self.take(2), "big")
+
+    def int32(self) -> int:
+        number: int = INT32.unpack(self.take(4))[0]
+        return number
+
+    def int64(self) -> int:
+        number: int = INT64.unpack(self.take(8))[0]
+        return number
+
+    def uuid(self) -> bytes:
+        return self.take(16)
+
+    def unsigned_varint(self) -> int:
+        value, position = read_unsigned_varint(self._buffer, self.position)
+        if position > self._end:
+            raise ValueError("a varint exceeds its buffer")
+        self.position = position
+        return value
+
+    def nullable_string(self) -> str | None:
+        size = self.unsigned_varint() - 1 if self._flexible else self.int16()
+        if size > STRING_BYTES_MAX:
+            raise ValueError(f"a string of {size} bytes exceeds {STRING_BYTES_MAX}")
+        encoded = self._sized(size)
+        try:
+            return None if encoded is None else encoded.decode()
+        except UnicodeDecodeError as error:
+            raise ValueError("a string is not UTF-8") from error
+
+    def string(self) -> str:
+        text = self.nullable_string()
+        if text is None:
+            raise ValueError("a string is null, which its schema does not allow")
+        return text
+
+    def nullable_data(self) -> bytes | None:
+        return self._sized(self._length())
+
+    def data(self) -> bytes:
+        data = self.nullable_data()
+        if data is None:
+            raise ValueError("bytes are null, which their schema does not allow")
+        return data
+
+    def nullable_array_length(self) -> int | None:
+        """None for a null array."""
+        count = self._length()
+        if count < -1:
+            raise ValueError(f"an array has {count} items")
+        return None if count == -1 else count
+
+    def array_length(self) -> int:
+        count = self.nullable_array_length()
+        if count is None:
+            raise ValueError("an array is null, which its schema does not allow")
+        return count
+
+    def tagged_fields(self) -> "Iterator[tuple[int, Reader]]":
+        """The tag and the content of each; none unless flexible."""
+        for _ in range(self.unsigned_varint() if self._flexible else 0):
+            tag = self.unsigned_varint()
+            yield tag, Reader(self.take(self.unsigned_varint()), flexible=True)
+
+    def skip_tagged_fields(self) -> None:
+        """Nothing unless flexible."""
+        if self._flexible:
+            self.position = skip_tagged_fields(self._buffer, self.position, self._end)
+
+    def _length(self) -> int:
+        return self.unsigned_varint() - 1 if self._flexible else self.int32()
+
+    def _sized(self, size: int) -> bytes | None:
+        if size < -1:
+            raise ValueError(f"a length of {size}")
+        return None if size == -1 else self.take(size)

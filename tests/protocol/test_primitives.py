@@ -1,0 +1,124 @@
+"""Kafka's primitive types: round trips, bounds, and malformed bytes."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kohort.protocol.primitives import (
+    Reader,
+    java_text,
+    read_unsigned_varint,
+    read_varint,
+    skip_tagged_fields,
+    string,
+    unsigned_varint,
+    varint,
+)
+
+int64s = st.integers(-(1 << 63), (1 << 63) - 1)
+
+
+@given(st.integers(0, (1 << 32) - 1), st.binary(max_size=3), st.binary(max_size=3))
+def test_unsigned_varint_round_trip(value: int, before: bytes, after: bytes) -> None:
+    encoded = unsigned_varint(value)
+    end = len(before) + len(encoded)
+    assert read_unsigned_varint(before + encoded + after, len(before)) == (value, end)
+
+
+@given(int64s, st.binary(max_size=3), st.binary(max_size=3))
+def test_varint_round_trip(value: int, before: bytes, after: bytes) -> None:
+    encoded = varint(value)
+    end = len(before) + len(encoded)
+    assert read_varint(before + encoded + after, len(before)) == (value, end)
+
+
+@pytest.mark.parametrize(
+    ("value", "encoded"),
+    [(0, "00"), (127, "7f"), (128, "8001"), (300, "ac02"), (2**32 - 1, "ffffffff0f")],
+)
+def test_unsigned_varint_bytes(value: int, encoded: str) -> None:
+    assert unsigned_varint(value).hex() == encoded
+
+
+@pytest.mark.parametrize(
+    ("value", "encoded"),
+    [(0, "00"), (-1, "01"), (1, "02"), (63, "7e"), (64, "8001"), (-65, "8101")],
+)
+def test_varint_bytes(value: int, encoded: str) -> None:
+    assert varint(value).hex() == encoded
+
+
+@pytest.mark.parametrize("encoded", [b"", b"\x80", b"\xff\xff", b"\xff\xff\xff\xff"])
+def test_varint_that_exceeds_its_buffer_is_an_error(encoded: bytes) -> None:
+    for read in (read_unsigned_varint, read_varint):
+        with pytest.raises(ValueError, match="exceeds its buffer"):
+            read(encoded, 0)
+
+
+def test_varint_of_too_many_bytes_is_an_error() -> None:
+    with pytest.raises(ValueError, match="longer than 5 bytes"):
+        read_unsigned_varint(b"\xff" * 6, 0)
+    with pytest.raises(ValueError, match="longer than 10 bytes"):
+        read_varint(b"\xff" * 11, 0)
+
+
+def test_tagged_fields_are_skipped_within_their_bounds() -> None:
+    # Tag 5 with three bytes, tag 300 with none.
+    fields = b"\x02\x05\x03abc\xac\x02\x00"
+    assert skip_tagged_fields(fields + b"more", 0, len(fields)) == len(fields)
+    for end in range(1, len(fields)):
+        with pytest.raises(ValueError, match="exceed"):
+            skip_tagged_fields(fields + b"more", 0, end)
+
+
+def test_malformed_utf8_is_replaced_as_in_java() -> None:
+    assert java_text("größer".encode()) == "größer"
+    assert java_text(b"a\xffb") == "a\ufffdb"
+    assert java_text(b"\xed\xa0\x80") == "\ufffd"  # Python alone would replace each of the bytes
+
+
+@given(st.none() | st.text())
+def test_string_round_trip(text: str | None) -> None:
+    assert Reader(string(text), flexible=False).nullable_string() == text
+
+
+def test_string_is_at_most_32767_bytes_long() -> None:
+    assert len(string("ü" * 16_383)) == 2 + 32_766
+    with pytest.raises(ValueError, match="32768 bytes exceeds 32767"):
+        string("ü" * 16_384)
+    with pytest.raises(ValueError, match="32768 bytes exceeds 32767"):
+        Reader(unsigned_varint(32_769) + bytes(32_768), flexible=True).string()
+
+
+def test_reader_of_flexible_fields() -> None:
+    buffer = bytes.fromhex("02 61 00 03 0102 00 02 0000000000000005 01 ac02 01 ff")
+    reader = Reader(b"?" + buffer, 1, flexible=True)
+    assert (reader.string(), reader.nullable_string()) == ("a", None)
+    assert (reader.data(), reader.nullable_data()) == (b"\x01\x02", None)
+    assert [reader.int64() for _ in range(reader.array_length())] == [5]
+    assert [(tag, content.int8()) for tag, content in reader.tagged_fields()] == [(300, -1)]
+    with pytest.raises(ValueError, match="short of"):
+        reader.int8()
+
+
+def test_reader_of_fields_with_fixed_lengths() -> None:
+    reader = Reader(
+        bytes.fromhex("0001 61 ffff 00000001 ff ffffffff 00000002 ffff"), flexible=False
+    )
+    assert (reader.string(), reader.nullable_string()) == ("a", None)
+    assert (reader.data(), reader.nullable_data()) == (b"\xff", None)
+    assert reader.array_length() == 2
+    assert list(reader.tagged_fields()) == []
+    assert reader.uint16() == 0xFFFF
+
+
+@pytest.mark.parametrize("read", [Reader.string, Reader.data, Reader.array_length])
+def test_null_where_the_schema_allows_none_is_an_error(read: object) -> None:
+    for buffer, flexible in ((b"\xff" * 4, False), (b"\0", True)):
+        with pytest.raises(ValueError, match="null"):
+            read(Reader(buffer, flexible=flexible))  # type: ignore[operator]
+
+
+def test_reader_does_not_read_beyond_its_end() -> None:
+    for buffer in (b"\x00\x02ab", b"\xff\x01"):
+        with pytest.raises(ValueError, match=r"short of|exceeds"):
+            Reader(buffer, 0, len(buffer) - 1, flexible=buffer[0] == 0xFF).string()
