@@ -9,15 +9,22 @@ from importlib.util import find_spec
 from typing import Final
 
 from ..broker.config.broker_config import BrokerConfig
-from . import noticing
+from . import serve, signals
 from .errors import UserError
-from .serve import hypothesis_hidden, say_listening, why_not_listening
 
 log = logging.getLogger("kohort.serve")
 
 HOST: Final = "127.0.0.1"
 PRESET: Final = "kafka"
 LIBRARIES: Final = ("starlette", "uvicorn")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve until a signal; raises UserError."""
+    config = in_memory(serve.load_config(args))
+    serve.start_logging(args, config)
+    serve_with_controls(config, args)
+    return 0
 
 
 def in_memory(config: BrokerConfig) -> BrokerConfig:
@@ -30,7 +37,7 @@ def in_memory(config: BrokerConfig) -> BrokerConfig:
     return config
 
 
-def serve(config: BrokerConfig, args: argparse.Namespace) -> None:
+def serve_with_controls(config: BrokerConfig, args: argparse.Namespace) -> None:
     """Until SIGTERM or SIGINT; raises UserError for what the user can mend."""
     missing = [name for name in LIBRARIES if find_spec(name) is None]
     if missing:
@@ -45,7 +52,7 @@ def serve(config: BrokerConfig, args: argparse.Namespace) -> None:
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
-    with hypothesis_hidden():
+    with serve.hypothesis_hidden():
         from ..control_api.control import Control
         from ..control_api.server import ControlServer
         from ..testing.kafka import Kafka
@@ -62,7 +69,7 @@ def serve(config: BrokerConfig, args: argparse.Namespace) -> None:
             kafka.start()
         except OSError as error:
             raise UserError(
-                why_not_listening(error, listener, config.int("kohort.nodes"))
+                serve.start_error(error, listener, config.int("kohort.nodes"))
             ) from error
         # What a test has left undone is no failure of the broker: no check of its faults.
         running.callback(kafka.stop)
@@ -74,7 +81,7 @@ def serve(config: BrokerConfig, args: argparse.Namespace) -> None:
                 "another --control-port (0: any free one)."
             ) from error
         running.enter_context(server)
-        say_listening(kafka.broker, None)
+        serve.print_listening(kafka.broker, None)
         print(f"control {server.url}", flush=True)
-        noticing.wait(stopping)
+        signals.wait_for(stopping)
         log.info("Shutting down")

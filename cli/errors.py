@@ -1,7 +1,12 @@
-"""What goes wrong by the user's hand: one sentence, exit code 2."""
+"""Exit codes, and the exception that becomes one line on standard error."""
 
-EXIT_USER_ERROR = 2
+import signal
+from typing import Final
+
+EXIT_USER_ERROR: Final = 2
+EXIT_INTERRUPTED: Final = 128 + signal.SIGINT
+"""As shells report a program that Ctrl-C ended."""
 
 
 class UserError(Exception):
-    """The message is one sentence that says what is wrong and what to do."""
+    """An error that the user can fix. The message states the problem, the value and the remedy."""

@@ -1,10 +1,11 @@
-"""`kohort serve`: settings in, a broker that listens, one line that says so, a clean end."""
+"""`kohort serve`: load the configuration, run a broker until a signal arrives, stop it cleanly."""
 
 import argparse
 import asyncio
 import contextlib
 import errno
 import gc
+import json
 import logging
 import os
 import signal
@@ -15,7 +16,7 @@ from importlib.util import find_spec
 from itertools import starmap
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from .. import __version__
 from ..broker.config.broker_config import BrokerConfig, ConfigError
@@ -25,7 +26,6 @@ from ..log.errors import FolderInUse, LogError
 from ..protocol.addresses import address
 from ..topics.records import UnreadableRecord
 from ..topics.registry_check import DamagedRegistry
-from . import logs, memory
 from .errors import UserError
 
 if TYPE_CHECKING:
@@ -33,67 +33,72 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kohort.serve")
 
-# How many more objects make the collector look: more than the requests under way have, which are
-# freed without it, and few enough to be looked at within some milliseconds. With Python's 700 it
-# takes 2 % of a pipelined commit and 7 % of a round of a thousand members.
-COLLECT_ABOVE = 10_000
+# Python's default threshold is 700 new objects: collections then take 2 % of the time of pipelined
+# commits and 7 % of a rebalance of a thousand members. Requests in progress need fewer objects
+# than this, and are freed without the collector.
+GC_THRESHOLD: Final = 10_000
+
+MIB: Final = 1024 * 1024
+# malloc.h
+M_TRIM_THRESHOLD: Final = -1
+M_MMAP_THRESHOLD: Final = -3
+# A consumer of four busy partitions fetches 4 MiB (max.partition.fetch.bytes is 1 MiB by default).
+MALLOC_MMAP_BYTES: Final = 8 * MIB
+# Such a response, and the buffers that it was joined from.
+MALLOC_TRIM_BYTES: Final = 16 * MIB
+GLIBC_VARIABLES: Final = ("GLIBC_TUNABLES", "MALLOC_")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until a signal; raises UserError for what the user can mend."""
-    try:
-        config = configured(args)
-    except ConfigError as error:
-        raise UserError(str(error)) from error
+    """Serve until a signal arrives; raises UserError."""
+    config = load_config(args)
     if args.print_config:
         print_config(config)
         for warning in config.warnings():
             print(f"kohort serve: {warning}", file=sys.stderr)
         return 0
-    if args.control_port is None and (args.control_host or args.control_preset):
-        raise UserError("--control-host and --control-preset are for --control-port: add that.")
-    logs.set_up(args.log_level, args.log_format)
-    if args.control_port is not None:
-        from . import control
-
-        config = control.in_memory(config)
-    for warning in config.warnings():
-        log.warning(warning)
-    if args.control_port is not None:
-        control.serve(config, args)
-        return 0
+    if args.control_host or args.control_preset:
+        raise UserError("--control-host and --control-preset need --control-port.")
+    start_logging(args, config)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.run(serve(config))
     return 0
 
 
-def configured(args: argparse.Namespace) -> BrokerConfig:
-    """The settings that these flags, the environment and the file give; raises ConfigError."""
+# --- configuration
+
+
+def load_config(args: argparse.Namespace) -> BrokerConfig:
+    """The configuration from flags, environment and file; raises UserError."""
+    try:
+        return _load_config(args)
+    except ConfigError as error:
+        raise UserError(str(error)) from error
+
+
+def _load_config(args: argparse.Namespace) -> BrokerConfig:
+    if args.data_dir is not None and not args.data_dir.strip():
+        raise ConfigError("--data-dir is empty: name a folder, or leave the flag out.")
     config = BrokerConfig.load(args.config, os.environ, args.override)
-    if args.durability is not None:
-        config = config.changed("kohort.durability", args.durability, "--durability")
-    if args.events is not None:
-        config = config.changed("kohort.events", args.events, "--events")
-    if args.data_dir is not None:
-        if not args.data_dir.strip():
-            raise ConfigError("--data-dir names no folder: name one, or leave the flag out.")
-        config = config.changed("log.dirs", args.data_dir, "--data-dir")
-    if args.cache_offsets is not None:
-        config = config.changed("kohort.cache.offsets", args.cache_offsets, "--cache-offsets")
-    if args.nodes is not None:
-        config = config.changed("kohort.nodes", args.nodes, "--nodes")
-    if args.profile is not None:
-        config = config.changed("kohort.profile", args.profile, "--profile")
+    for key, value, flag in (
+        ("kohort.durability", args.durability, "--durability"),
+        ("kohort.events", args.events, "--events"),
+        ("log.dirs", args.data_dir, "--data-dir"),
+        ("kohort.cache.offsets", args.cache_offsets, "--cache-offsets"),
+        ("kohort.nodes", args.nodes, "--nodes"),
+        ("kohort.profile", args.profile, "--profile"),
+    ):
+        if value is not None:
+            config = config.changed(key, value, flag)
     if args.host is None and args.port is None:
         return config
     listener = config.listener
     host = listener.host if args.host is None else args.host
-    port = listener.port if args.port is None else args.port
-    flags = " ".join(
-        flag for flag, given in (("--host", args.host), ("--port", args.port)) if given is not None
-    )
-    if not str(port).isdecimal() or int(port) > 65535:
-        raise ConfigError(f"--port {port} is no port: give one from 0 to 65535 (0: any free one).")
+    port = str(listener.port if args.port is None else args.port)
+    if not port.isdecimal() or int(port) > 65535:
+        raise ConfigError(f"invalid --port {port}: expected 0 to 65535 (0: any free port).")
+    given = (("--host", args.host), ("--port", args.port))
+    flags = " ".join(flag for flag, value in given if value is not None)
     return config.changed("listeners", f"{listener.name}://{address(host, port)}", flags)
 
 
@@ -103,25 +108,58 @@ def print_config(settings: Settings) -> None:
         print(f"{key}={'' if value is None else value}  ({settings.origin(key)})")
 
 
-def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop's, where the extra `speed` is installed."""
-    if find_spec("uvloop") is None:
-        return None
-    import uvloop
+# --- logging
 
-    return uvloop.new_event_loop
+
+class KafkaFormatter(logging.Formatter):
+    """Kafka's log4j pattern `[%d] %p %m (%c)%n`."""
+
+    def __init__(self) -> None:
+        super().__init__("[%(asctime)s] %(levelname)s %(message)s (%(name)s)")
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object per line: time, level, logger, message and, with an exception, traceback."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "time": self.formatTime(record),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False)
+
+
+def start_logging(args: argparse.Namespace, config: BrokerConfig) -> None:
+    """Log to standard error from now on, first the warnings about the configuration."""
+    logging.addLevelName(logging.WARNING, "WARN")  # as log4j
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonFormatter() if args.log_format == "json" else KafkaFormatter())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(args.log_level.upper())
+    for warning in config.warnings():
+        log.warning(warning)
+
+
+# --- the broker
 
 
 async def serve(config: BrokerConfig) -> None:
-    """Start, say so on standard output, wait for SIGTERM or SIGINT, stop."""
+    """Start a broker, wait for SIGTERM or SIGINT, stop it; raises UserError."""
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     data_dir, listener = config.data_dir, config.listener
     if data_dir is not None:
-        check_folder(data_dir)
-    broker = new_broker(config)
+        check_writable(data_dir)
+    with hypothesis_hidden():
+        from ..broker.broker import Broker
+    broker = Broker(config, data_dir=data_dir, durability=config.durability)
     broker.on_folder_lost = stopping.set
     try:
         await broker.start(listener.host, listener.port)
@@ -130,33 +168,32 @@ async def serve(config: BrokerConfig) -> None:
     except DamagedRegistry as error:
         raise UserError(
             f"the data in {data_dir} cannot be read ({error}): "
-            f"`kohort log repair {data_dir}` keeps what is sound; or choose another --data-dir."
+            f"`kohort log repair {data_dir}` keeps the valid part; or choose another --data-dir."
         ) from error
     except (LogError, UnreadableRecord) as error:
         raise UserError(
             f"the data in {data_dir} cannot be read ({error}): "
-            "choose another --data-dir, or move that out of the way."
+            "choose another --data-dir, or move that folder away."
         ) from error
     except OSError as error:
-        raise UserError(why_not_listening(error, listener, config.int("kohort.nodes"))) from error
-    say_listening(broker, data_dir)
-    # What is loaded by now stays: a full collection need not look at it again. Measured: without
-    # this the collector takes a fifth of the time of a commit.
+        raise UserError(start_error(error, listener, config.int("kohort.nodes"))) from error
+    print_listening(broker, data_dir)
+    # A fifth of the time of a commit was spent scanning objects that live as long as the process.
     gc.freeze()
-    gc.set_threshold(COLLECT_ABOVE)
-    memory.keep_freed()
+    gc.set_threshold(GC_THRESHOLD)
+    keep_freed_memory()
     await stopping.wait()
     log.info("Shutting down")
     await broker.stop()
     if broker.is_folder_lost:
         raise UserError(
-            f"{data_dir} was removed or moved while it was in use: stop the broker before you do "
-            "that, or choose another --data-dir."
+            f"{data_dir} was removed or moved while the broker was using it: stop the broker "
+            "first, or choose another --data-dir."
         )
 
 
-def say_listening(broker: "Broker", data_dir: Path | None) -> None:
-    """The line on standard output that programs wait for."""
+def print_listening(broker: "Broker", data_dir: Path | None) -> None:
+    """Print the line that programs wait for."""
     where = "in memory" if data_dir is None else str(data_dir)
     addresses = ",".join(starmap(address, broker.addresses.values()))
     print(
@@ -166,17 +203,63 @@ def say_listening(broker: "Broker", data_dir: Path | None) -> None:
     )
 
 
-def new_broker(config: BrokerConfig) -> "Broker":
-    with hypothesis_hidden():
-        from ..broker.broker import Broker
+def check_writable(folder: Path) -> None:
+    """Check that the data folder, or its nearest existing parent, is a writable folder.
 
-    return Broker(config, data_dir=config.data_dir, durability=config.durability)
+    The broker creates it once it has bound its port. Raises UserError.
+    """
+    try:
+        existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+        if not existing.is_dir():
+            reason = os.strerror(errno.ENOTDIR)
+        else:
+            reason = "" if os.access(existing, os.W_OK | os.X_OK) else os.strerror(errno.EACCES)
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+    if reason:
+        raise UserError(
+            f"{folder} is not writable ({reason}): choose another --data-dir, or --durability none."
+        )
+
+
+def start_error(error: OSError, listener: Listener, nodes: int) -> str:
+    """The message for a broker that could not start."""
+    _, host, port = listener
+    if error.errno == errno.EADDRINUSE:
+        if nodes == 1:
+            ports = f"port {port} on {host or 'this machine'} is"
+        else:
+            ports = f"one of the ports {port} to {port + nodes - 1} on {host or 'this machine'} is"
+        return (
+            f"{ports} already in use: stop the process that listens there, "
+            "or choose another --port (0: any free port)."
+        )
+    if error.errno == errno.EACCES and 0 < port < 1024:
+        return f"port {port} needs root privileges: choose a --port of 1024 or above."
+    # Python 3.13 tries all addresses of a host name, and its error then has no errno.
+    if isinstance(error, socket.gaierror) or error.errno in (errno.EADDRNOTAVAIL, None):
+        return f"{host} is not an address of this machine: choose another --host."
+    return f"the broker cannot start: {error}"
+
+
+# --- speed
+
+
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """uvloop's if it is installed (the extra `speed`), else None for asyncio's."""
+    if find_spec("uvloop") is None:
+        return None
+    import uvloop
+
+    return uvloop.new_event_loop
 
 
 @contextlib.contextmanager
 def hypothesis_hidden() -> Iterator[None]:
-    """kio registers strategies with Hypothesis where that is installed, as it is where people test.
-    A broker has no use for them, and they cost it a quarter of its start."""
+    """Keep kio from importing Hypothesis, which takes a quarter of the start time.
+
+    kio registers strategies if Hypothesis is installed; a broker does not need them.
+    """
     if "hypothesis" in sys.modules:
         yield
         return
@@ -187,36 +270,17 @@ def hypothesis_hidden() -> Iterator[None]:
         del sys.modules["hypothesis"]
 
 
-def check_folder(folder: Path) -> None:
-    """See that the data folder, or what is there of the way to it, is a folder that can be written
-    in; raises UserError. The broker makes it, once it has its port."""
-    try:
-        there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-        if not there.is_dir():
-            reason = os.strerror(errno.ENOTDIR)
-        else:
-            reason = "" if os.access(there, os.W_OK | os.X_OK) else os.strerror(errno.EACCES)
-    except OSError as error:
-        reason = os.strerror(error.errno) if error.errno else str(error)
-    if reason:
-        raise UserError(
-            f"{folder} cannot be written ({reason}): "
-            "choose a folder of yours with --data-dir, or --durability none."
-        )
+def keep_freed_memory() -> None:
+    """Raise glibc's thresholds for returning freed memory to the system.
 
+    By default the heap is trimmed above 128 KiB, so each large request or response is allocated
+    from the system again: half of the CPU time of a fetched megabyte goes into page faults. Does
+    nothing with another C library (macOS, musl) or if the environment configures malloc.
+    """
+    import ctypes  # slow to import, and not needed before the broker listens
 
-def why_not_listening(error: OSError, listener: Listener, nodes: int) -> str:
-    """The sentence for a broker that could not start."""
-    _, host, port = listener
-    if error.errno == errno.EADDRINUSE:
-        ports = f"port {port}" if nodes == 1 else f"one of the ports {port} to {port + nodes - 1}"
-        return (
-            f"{ports} on {host or 'this machine'} is in use: stop what listens there, "
-            "or choose another --port (0: any free one)."
-        )
-    if error.errno == errno.EACCES and 0 < port < 1024:
-        return f"port {port} is for privileged users only: choose a --port from 1024 on."
-    # From Python 3.13 on asyncio tries all addresses of a name, and its last word has no number.
-    if isinstance(error, socket.gaierror) or error.errno in (errno.EADDRNOTAVAIL, None):
-        return f"{host} is no address of this machine: choose another --host."
-    return f"the broker cannot start ({error}): mend that, and start it again."
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is None or any(name.startswith(GLIBC_VARIABLES) for name in os.environ):
+        return
+    mallopt(M_MMAP_THRESHOLD, MALLOC_MMAP_BYTES)
+    mallopt(M_TRIM_THRESHOLD, MALLOC_TRIM_BYTES)

@@ -8,7 +8,6 @@ cursor.py      a reader's place in a partition that others write, compact and cu
 decoding.py    what a record says
 wreck.py       what can still be read of bad bytes
 text.py        records as lines for people
-progress.py    how far long work has come, on a terminal
 dump.py        `kohort log dump`
 compact.py     `kohort log compact`
 verify.py      `kohort log verify`
@@ -19,12 +18,8 @@ stats.py       `kohort log stats`
 
 import argparse
 from importlib import import_module
-from typing import Final
 
-from ..errors import UserError
-
-# As shells tell of a program that Ctrl-C has ended.
-INTERRUPTED: Final = 130
+from ..errors import EXIT_INTERRUPTED, UserError
 
 
 def run(args: argparse.Namespace) -> int:
@@ -36,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
     except UnsupportedMagic as error:
         raise UserError(f"{args.path} cannot be read: {error.reason}.") from error
     except KeyboardInterrupt:
-        return INTERRUPTED
+        return EXIT_INTERRUPTED
     except BrokenPipeError:
         raise  # whoever reads our lines has had enough
     except PermissionError as error:

@@ -7,7 +7,7 @@ included, which is closed for it.
 import argparse
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -31,10 +31,9 @@ from ...topics.records import (
 )
 from ...topics.registry_check import check_registry
 from ...topics.start_offsets import StartOffsets
+from .. import output
 from ..errors import UserError
 from .sources import Source, sources
-
-PROGRESS_SECONDS: Final = 0.2
 
 IN_USE: Final = """\
 {reason} A broker compacts by itself what its topics let it: make one ask for more, with \
@@ -140,18 +139,18 @@ def compacted(
     try:
         size, segments = log.size, len(log.segments)
         log.begin_segment()
-        progress = Progress(source.name, log.size)
         first_dirty, end = log.start_offset, log.segments[-1].base_offset
         before = 0
-        while True:
-            done = in_place(clean(log, first_dirty, end, terms, progress.read))
-            before = before or done.records_before
-            if done.end_offset in (first_dirty, end):
-                break
-            first_dirty = done.end_offset  # as far as the memory for keys reached
+        # Each run reads the dirty part, then everything.
+        with output.progress(source.name, 2 * log.size) as advance:
+            while True:
+                done = in_place(clean(log, first_dirty, end, terms, advance))
+                before = before or done.records_before
+                if done.end_offset in (first_dirty, end):
+                    break
+                first_dirty = done.end_offset  # as far as the memory for keys reached
         log.sync()
         start_offsets.cleaned.put(source.name, done.end_offset)
-        progress.over()
         return Row(
             source.name,
             (before, done.records_after),
@@ -184,29 +183,6 @@ def _check_whole(source: Source, files: Files) -> None:
         )
 
 
-class Progress:
-    """On a terminal: a line that grows. Each run reads what is dirty, and then everything."""
-
-    def __init__(self, name: str, size: int, seconds: Callable[[], float] = time.monotonic) -> None:
-        self._name = name
-        self._total = max(2 * size, 1)
-        self._read = 0
-        self._seconds = seconds
-        self._shown = seconds()
-        self._on_terminal = sys.stderr.isatty()
-
-    def read(self, size: int) -> None:
-        self._read += size
-        if self._on_terminal and self._seconds() > self._shown + PROGRESS_SECONDS:
-            self._shown = self._seconds()
-            share = min(100 * self._read // self._total, 99)
-            print(f"\r{self._name}: {share} %", end="", file=sys.stderr, flush=True)
-
-    def over(self) -> None:
-        if self._on_terminal:
-            print(f"\r\x1b[K{self._name}: done", file=sys.stderr)
-
-
 def table(rows: list[Row]) -> str:
     """One line a partition, and of several their sums."""
     if len(rows) > 1:
@@ -216,13 +192,5 @@ def table(rows: list[Row]) -> str:
         ]
         rows = [*rows, Row("all", *((pair[0], pair[1]) for pair in sums))]
     heads = ("partition", "records", "after", "bytes", "after", "segments", "after")
-    cells: list[tuple[str, ...]] = [heads]
-    cells += [(row.partition, *(f"{n:,}" for pair in row[1:] for n in pair)) for row in rows]
-    widths = [max(len(row[column]) for row in cells) for column in range(len(heads))]
-    return "".join(
-        "  ".join(
-            [row[0].ljust(widths[0]), *(map(str.rjust, row[1:], widths[1:]))],
-        )
-        + "\n"
-        for row in cells
-    )
+    lines = [(row.partition, *(f"{n:,}" for pair in row[1:] for n in pair)) for row in rows]
+    return "".join(f"{line}\n" for line in output.table([heads, *lines], right=heads[1:]))

@@ -25,9 +25,9 @@ from ...log.segment import CHUNK_BYTES, base_offset_of
 from ...log.swapping import SIDECARS, finish_swaps, leftovers_in
 from ...log.tasks import in_place
 from ..errors import UserError
+from ..output import progress
 from .impact import impact
-from .progress import bytes_of, progress
-from .sources import Source, sources
+from .sources import Source, size_of, sources
 from .wreck import readable
 
 # A segment that is being written anew. Nothing else has this name: a broker leaves it alone.
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
                 # A compaction that a crash interrupted comes to its end first, as at a start.
                 if leftovers_in(folder, files).swaps:
                     finish_swaps(folder, files, LogConfig().index_interval_bytes)
-        with progress("repair", bytes_of(found)) as done:
+        with progress("repair", size_of(found)) as done:
             damages = {source: damages_of(source, files, done) for source in found}
         flaws = 0
         for source, damaged in damages.items():

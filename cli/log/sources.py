@@ -4,7 +4,8 @@ Whatever else it is gets a sentence that says so, before anything is read from i
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from os.path import normpath
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -13,7 +14,7 @@ from ...log.listing import segments_of
 from ...topics.names import OFFSETS_TOPIC, REGISTRY_TOPIC
 from ..errors import UserError
 
-__all__ = ["Source", "sources"]
+__all__ = ["Source", "size_of", "sources"]
 
 # A segment, or one that was put aside: by a compaction, a deletion, a recovery, a repair.
 SEGMENT: Final = re.compile(
@@ -79,6 +80,16 @@ def sources(path: Path, *, topic: str | None = None, may_be_empty: bool = False)
     if segments_of(path):
         return [Source(path)]
     return _of_data_folder(path, topic, may_be_empty)
+
+
+def size_of(found: Iterable[Source]) -> int:
+    """Bytes of all segments. Segments that are deleted meanwhile count as 0."""
+    size = 0
+    for source in found:
+        with suppress(FileNotFoundError):
+            for path in source.segments().values():
+                size += path.stat().st_size
+    return size
 
 
 def _of_file(path: Path) -> Source:

@@ -1,9 +1,7 @@
 """`kohort log stats`: how much lies in a log, how much of it still counts, and from when it is."""
 
 import argparse
-import csv
 import json
-import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,10 +16,10 @@ from ...log.raw_records import raw_records
 from ...log.scan import Corruption, ValidBatch
 from ...protocol.primitives import INT16
 from ...topics.start_offsets import CLEANED_FILE
+from .. import output
 from ..errors import UserError
 from .cursor import Cursor
-from .progress import bytes_of, progress
-from .sources import Source, sources
+from .sources import Source, size_of, sources
 from .text import say, time_text
 
 # What lies before a record's offset: its length, attributes and timestamp, of one byte each mostly.
@@ -57,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     # Where the next compaction begins, as the last one has noted it.
     cleaned = OffsetCheckpoint(found[0].folder.parent / CLEANED_FILE, DiskFiles())
     tallies = []
-    with progress("stats", bytes_of(found)) as done:
+    with output.progress("stats", size_of(found)) as done:
         for source in found:
             tally = Tally(source)
             tally.read(done)
@@ -201,13 +199,10 @@ def total_of(rows: Sequence[Row]) -> Row:
 
 
 def as_table(rows: Sequence[Row], total: Row) -> None:
-    lines = [[name.upper().replace("_", "-") for name in Row._fields]]
-    lines += [[_cell(name, value) for name, value in row._asdict().items()] for row in rows]
-    lines.append([_cell(name, value) for name, value in total._asdict().items()])
-    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
-    for first, *rest in lines:
-        cells = [cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True)]
-        print("  ".join((first.ljust(widths[0]), *cells)))
+    header = [name.upper().replace("_", "-") for name in Row._fields]
+    lines = [[_cell(*field) for field in row._asdict().items()] for row in (*rows, total)]
+    for line in output.table([header, *lines], right=header[1:]):
+        print(line)
 
 
 def _cell(column: str, value: object) -> str:
@@ -226,9 +221,7 @@ def as_json(rows: Sequence[Row], total: Row) -> None:
 
 
 def as_csv(rows: Sequence[Row], total: Row) -> None:
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(Row._fields)
-    writer.writerows((*rows, total))
+    output.write_csv(Row._fields, (*rows, total))
 
 
 SHAPES: Final = {"table": as_table, "json": as_json, "csv": as_csv}

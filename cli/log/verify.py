@@ -21,9 +21,9 @@ from ...offsets.records import decode as decode_offsets
 from ...topics.records import UnreadableRecord
 from ...topics.records import decode as decode_registry
 from ..errors import UserError
+from ..output import progress
 from .cursor import Cursor, Tail
-from .progress import bytes_of, progress
-from .sources import BESIDE, SEGMENT, Source, sources
+from .sources import BESIDE, SEGMENT, Source, size_of, sources
 from .text import key_text, say
 from .wreck import readable
 
@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     found = sources(args.path)
     flaws, count = 0, Count()
     said: list[str] = []
-    with progress("verify", bytes_of(found)) as done:
+    with progress("verify", size_of(found)) as done:
         for source in found:
             for finding in (*findings(source, DiskFiles(), count, done), *strangers(source)):
                 if isinstance(finding, Finding):

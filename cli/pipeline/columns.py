@@ -5,6 +5,7 @@ import textwrap
 from collections.abc import Container, Iterator, Sequence
 
 from ...pipeline.answers.words import printable
+from .. import output
 
 __all__ = ["bullets", "paragraph", "table", "width"]
 
@@ -38,11 +39,4 @@ def bullets(title: str, items: Sequence[str]) -> Iterator[str]:
 
 def table(lines: Sequence[Sequence[str]], right: Container[str]) -> Iterator[str]:
     """The first line is the header. `right`: the columns of numbers, by name."""
-    shown = [[printable(cell) for cell in line] for line in lines]
-    widths = [max(len(line[column]) for line in shown) for column in range(len(shown[0]))]
-    for line in shown:
-        cells = [
-            cell.rjust(wide) if name in right else cell.ljust(wide)
-            for name, cell, wide in zip(lines[0], line, widths, strict=True)
-        ]
-        yield "  ".join(cells).rstrip()
+    return output.table([[printable(cell) for cell in line] for line in lines], right)

@@ -1,12 +1,11 @@
 """`kohort pipeline run`: what is new in the log, into the lake."""
 
 import argparse
-import signal
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import UserError
+from ..errors import EXIT_INTERRUPTED, UserError
 from .failing import explained
 from .stopping import Stopping
 
@@ -76,7 +75,7 @@ def _run(
     until = f"; it tells of all until {as_of:%Y-%m-%d %H:%M:%S} UTC" if as_of else ""
     what = f"{progress.records:,} records in {seconds:.1f} s" if progress.records else "nothing new"
     print(f"{args.lake}: {what}{until if caught_up else '; the log holds more'}")
-    return 0 if caught_up or args.once or args.follow else 128 + signal.SIGINT
+    return 0 if caught_up or args.once or args.follow else EXIT_INTERRUPTED
 
 
 class _Session:

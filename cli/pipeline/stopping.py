@@ -5,7 +5,8 @@ import signal
 import sys
 import threading
 
-from .. import noticing
+from .. import signals
+from ..errors import EXIT_INTERRUPTED
 
 __all__ = ["Stopping"]
 
@@ -28,7 +29,7 @@ class Stopping:
 
     def wait(self, seconds: float) -> bool:
         """Whether to end, as soon as that is known."""
-        return noticing.wait(self._asked, seconds)
+        return signals.wait_for(self._asked, seconds)
 
     def _on_signal(self, *_: object) -> None:
         if not self.in_batch:
@@ -38,6 +39,6 @@ class Stopping:
             print("ended within the batch: the lake is as it was", file=sys.stderr, flush=True)
             # An exception would be one of py4j's first, which prints its traceback. Java ends when
             # nobody holds the other end of its standard input.
-            os._exit(128 + signal.SIGINT)
+            os._exit(EXIT_INTERRUPTED)
         self._asked.set()
         print("ends after this batch; at once with another Ctrl-C", file=sys.stderr)

@@ -91,7 +91,7 @@ def test_a_port_that_is_taken_is_told(capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_flags_of_the_controls_need_the_controls(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", "--port", "0", "--control-preset", "instant"]) == 2
-    assert "are for --control-port: add that." in capsys.readouterr().err
+    assert "need --control-port." in capsys.readouterr().err
 
 
 def test_without_the_extra_it_says_how_to_install_it(

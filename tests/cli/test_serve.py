@@ -1,7 +1,8 @@
-"""`kohort serve` as a process: its first line, its end, and one sentence for every mistake."""
+"""`kohort serve` as a process: first line, shutdown, log lines, errors, memory."""
 
 import json
 import os
+import platform
 import shutil
 import signal
 import socket
@@ -12,11 +13,12 @@ from pathlib import Path
 
 import pytest
 from kohort import __version__
+from kohort.cli.serve import GLIBC_VARIABLES
 from kohort.log.builder import BatchBuilder
 from processes import PATIENCE_SECONDS, QUIET, kohort, serving
 
 
-def test_the_first_line_says_where_it_listens_when_clients_can_connect(tmp_path: Path) -> None:
+def test_the_first_line_has_the_address_and_clients_can_connect(tmp_path: Path) -> None:
     with serving(tmp_path, "--port", "0", "--data-dir", "data") as served:
         assert served.first_line == (
             f"kohort {__version__} listening on 127.0.0.1:{served.port} "
@@ -26,13 +28,13 @@ def test_the_first_line_says_where_it_listens_when_clients_can_connect(tmp_path:
         assert (tmp_path / "data").is_dir()
 
 
-def test_without_a_folder_named_it_keeps_its_data_beside_the_caller(tmp_path: Path) -> None:
+def test_the_default_data_folder_is_in_the_working_directory(tmp_path: Path) -> None:
     with serving(tmp_path, "--port", "0", "--durability", "os") as served:
         assert served.first_line.endswith("(data kohort-data, durability os)\n")
         assert (tmp_path / "kohort-data").is_dir()
 
 
-def test_in_memory_it_touches_no_folder(tmp_path: Path) -> None:
+def test_with_durability_none_no_folder_is_created(tmp_path: Path) -> None:
     args = ("--durability", "none", "--data-dir", "d", "--events", "all", "--cache-offsets", "9")
     with serving(tmp_path, "--port", "0", *args) as served:
         assert served.first_line.endswith("(data in memory, durability none)\n")
@@ -44,7 +46,7 @@ def test_in_memory_it_touches_no_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_it_cleanly_with_clients_connected(tmp_path: Path, number: int) -> None:
+def test_a_signal_stops_it_cleanly_with_clients_connected(tmp_path: Path, number: int) -> None:
     with serving(tmp_path, "--port", "0", "--data-dir", "data") as served:
         with socket.create_connection((served.host, served.port)) as client:
             assert served.stop(number) == 0
@@ -52,13 +54,13 @@ def test_a_signal_ends_it_cleanly_with_clients_connected(tmp_path: Path, number:
         assert "Traceback" not in served.errors.read_text()
 
 
-def test_a_folder_is_free_again_after_a_kill(tmp_path: Path) -> None:
+def test_a_data_folder_can_be_opened_again_after_a_kill(tmp_path: Path) -> None:
     for _ in range(2):
         with serving(tmp_path, "--port", "0", "--data-dir", "data") as served:
             assert served.stop(signal.SIGKILL) == -signal.SIGKILL
 
 
-def test_log_lines_have_kafkas_shape(tmp_path: Path) -> None:
+def test_log_lines_have_kafkas_format(tmp_path: Path) -> None:
     with serving(tmp_path, "--port", "0", "-o", "num.partition=6") as served:
         assert served.stop() == 0
         line = served.errors.read_text().splitlines()[0]
@@ -70,7 +72,7 @@ def test_log_lines_have_kafkas_shape(tmp_path: Path) -> None:
     )
 
 
-def test_levels_are_taken_as_the_log_writes_them(tmp_path: Path) -> None:
+def test_log_levels_may_be_in_upper_case(tmp_path: Path) -> None:
     with serving(
         tmp_path, "--port", "0", "--log-level", "ERROR", "-o", "num.partition=6"
     ) as served:
@@ -78,7 +80,7 @@ def test_levels_are_taken_as_the_log_writes_them(tmp_path: Path) -> None:
         assert served.errors.read_text() == ""
 
 
-def test_a_reader_that_has_read_enough_hears_no_complaint() -> None:
+def test_a_closed_standard_output_is_not_reported_as_an_error() -> None:
     """As with `kohort … | head`."""
     reading, writing = os.pipe()
     os.close(reading)
@@ -88,7 +90,7 @@ def test_a_reader_that_has_read_enough_hears_no_complaint() -> None:
     assert (done.returncode, done.stderr) == (1, "")
 
 
-def test_several_nodes_listen_on_a_port_each(tmp_path: Path) -> None:
+def test_each_node_listens_on_a_port_of_its_own(tmp_path: Path) -> None:
     args = ("--port", "0", "--nodes", "3", "--durability", "none")
     with serving(tmp_path, *args) as served:
         addresses = served.first_line.split(" listening on ")[1].split(" (data")[0].split(",")
@@ -105,7 +107,7 @@ def test_log_lines_can_be_json(tmp_path: Path) -> None:
     assert (lines[0]["level"], lines[0]["logger"]) == ("WARN", "kohort.serve")
 
 
-def test_print_config_tells_every_value_and_who_gave_it(tmp_path: Path) -> None:
+def test_print_config_prints_every_value_and_its_origin(tmp_path: Path) -> None:
     (tmp_path / "f.properties").write_text("group.max.size=9\nnum.partitions=9\n")
     done = kohort(
         *("serve", "--print-config", "--config", "f.properties", "-o", "num.partitions=6"),
@@ -131,16 +133,13 @@ def test_print_config_tells_every_value_and_who_gave_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "sentence"),
+    ("args", "message"),
     [
         (
             [],
             (
-                "kohort: give a command: serve (run a broker), health (ask a broker whether it is "
-                "well), groups (list, describe, reset, delete), assign (say who gets which "
-                "partition), log (look into its files), pipeline (read its log into a lake), why, "
-                "timeline, lag, storms, report (ask what happened) or test (steer a broker that a "
-                "test has started); see `kohort --help`."
+                "kohort: missing command: one of serve, health, groups, assign, log, pipeline, "
+                "why, timeline, lag, storms, report, ctl; see `kohort --help`."
             ),
         ),
         (
@@ -168,7 +167,7 @@ def test_print_config_tells_every_value_and_who_gave_it(tmp_path: Path) -> None:
         ),
         (
             ["serve", "--port", "70000"],
-            "kohort serve: --port 70000 is no port: give one from 0 to 65535 (0: any free one).",
+            "kohort serve: invalid --port 70000: expected 0 to 65535 (0: any free port).",
         ),
         (
             ["serve", "-o", "num.partitions=0"],
@@ -180,17 +179,17 @@ def test_print_config_tells_every_value_and_who_gave_it(tmp_path: Path) -> None:
         (
             ["serve", "--port", "0", "--data-dir", "/dev/null/data"],
             (
-                "kohort serve: /dev/null/data cannot be written (Not a directory): "
-                "choose a folder of yours with --data-dir, or --durability none."
+                "kohort serve: /dev/null/data is not writable (Not a directory): "
+                "choose another --data-dir, or --durability none."
             ),
         ),
         (
             ["serve", "--data-dir", ""],
-            "kohort serve: --data-dir names no folder: name one, or leave the flag out.",
+            "kohort serve: --data-dir is empty: name a folder, or leave the flag out.",
         ),
         (
             ["serve", "--host", "192.0.2.1", "--durability", "none"],
-            "kohort serve: 192.0.2.1 is no address of this machine: choose another --host.",
+            "kohort serve: 192.0.2.1 is not an address of this machine: choose another --host.",
         ),
         (
             ["serve", "--config", "none.properties"],
@@ -201,28 +200,28 @@ def test_print_config_tells_every_value_and_who_gave_it(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_mistake_gets_one_sentence_and_exit_code_2(
-    tmp_path: Path, args: list[str], sentence: str
+def test_a_user_error_is_one_line_and_exit_code_2(
+    tmp_path: Path, args: list[str], message: str
 ) -> None:
     done = kohort(*args, cwd=tmp_path)
-    assert (done.stdout, done.stderr, done.returncode) == ("", sentence + "\n", 2)
+    assert (done.stdout, done.stderr, done.returncode) == ("", message + "\n", 2)
 
 
-def test_a_port_in_use_is_named(tmp_path: Path) -> None:
+def test_a_port_in_use_is_reported(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         done = kohort("serve", "--port", str(port), cwd=tmp_path)
     assert (done.returncode, done.stderr) == (
         2,
         (
-            f"kohort serve: port {port} on 127.0.0.1 is in use: stop what listens there, "
-            "or choose another --port (0: any free one).\n"
+            f"kohort serve: port {port} on 127.0.0.1 is already in use: stop the process that "
+            "listens there, or choose another --port (0: any free port).\n"
         ),
     )
-    assert list(tmp_path.iterdir()) == [], "it has made no data folder"
+    assert list(tmp_path.iterdir()) == [], "no data folder is created"
 
 
-def test_a_second_broker_on_a_folder_is_told_who_holds_it(tmp_path: Path) -> None:
+def test_a_second_broker_on_a_data_folder_reports_the_process_that_uses_it(tmp_path: Path) -> None:
     with serving(tmp_path, "--port", "0", "--data-dir", "data") as served:
         done = kohort("serve", "--port", "0", "--data-dir", "data", cwd=tmp_path)
         assert done.returncode == 2
@@ -231,36 +230,38 @@ def test_a_second_broker_on_a_folder_is_told_who_holds_it(tmp_path: Path) -> Non
         assert done.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("what", ["removed", "moved", "made anew"])
-def test_a_folder_that_is_gone_ends_the_broker_with_a_sentence(tmp_path: Path, what: str) -> None:
+@pytest.mark.parametrize("what", ["removed", "moved", "recreated"])
+def test_the_broker_stops_when_its_data_folder_is_removed_or_moved(
+    tmp_path: Path, what: str
+) -> None:
     with serving(tmp_path, "--port", "0", "--data-dir", "data") as served:
         if what == "removed":
             shutil.rmtree(tmp_path / "data")
         else:
             (tmp_path / "data").rename(tmp_path / "elsewhere")
-        if what == "made anew":
+        if what == "recreated":
             (tmp_path / "data").mkdir()
             (tmp_path / "data" / ".lock").touch()
         assert served.process.wait(PATIENCE_SECONDS) == 2
         last_line = served.errors.read_text().splitlines()[-1]
-        assert last_line.startswith("kohort serve: data was removed or moved while it was in use: ")
+        assert last_line.startswith(
+            "kohort serve: data was removed or moved while the broker was using it: "
+        )
         assert "The data folder data was removed or moved" in served.errors.read_text()
         left = [path.name for path in tmp_path.glob("data/*")]
-        assert left == ([".lock"] if what == "made anew" else []), "it is somebody else's now"
+        assert left == ([".lock"] if what == "recreated" else []), "the new folder is left alone"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="to root every folder is writable")
-def test_a_folder_without_permission_is_named(tmp_path: Path) -> None:
+def test_a_data_folder_without_write_permission_is_reported(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir(mode=0o500)
     done = kohort("serve", "--port", "0", "--data-dir", "data", cwd=tmp_path)
     assert done.returncode == 2
-    assert "data cannot be written (Permission denied)" in done.stderr
+    assert "data is not writable (Permission denied)" in done.stderr
 
 
 @pytest.mark.parametrize("garbage", [b"", b"\xff\xfe\x00garbage", b"cluster.id=\n", b"version=1\n"])
-def test_a_folder_that_does_not_say_whose_it_is_is_left_alone(
-    tmp_path: Path, garbage: bytes
-) -> None:
+def test_a_data_folder_without_a_cluster_id_is_left_alone(tmp_path: Path, garbage: bytes) -> None:
     meta = tmp_path / "data" / "meta.properties"
     meta.parent.mkdir()
     meta.write_bytes(garbage)
@@ -269,14 +270,14 @@ def test_a_folder_that_does_not_say_whose_it_is_is_left_alone(
         2,
         (
             "kohort serve: the data in data cannot be read (meta.properties names no cluster.id): "
-            "choose another --data-dir, or move that out of the way.\n"
+            "choose another --data-dir, or move that folder away.\n"
         ),
     )
     assert meta.read_bytes() == garbage
 
 
-def test_a_damaged_registry_is_left_alone_with_all_that_lies_beside_it(tmp_path: Path) -> None:
-    """Method: one byte of the first of two topics is another."""
+def test_a_damaged_registry_and_its_topics_are_left_alone(tmp_path: Path) -> None:
+    """One byte of the first of two topics is changed."""
     data = tmp_path / "data"
     (registry := data / "__kohort_topics-0").mkdir(parents=True)
     stored = b""
@@ -295,7 +296,7 @@ def test_a_damaged_registry_is_left_alone_with_all_that_lies_beside_it(tmp_path:
         "kohort serve: the data in data cannot be read (the registry of topics is damaged, and the "
         f"topics behind that would be forgotten: __kohort_topics-0/{log.name}: checksum "
     )
-    assert "`kohort log repair data` keeps what is sound" in done.stderr
+    assert "`kohort log repair data` keeps the valid part" in done.stderr
     assert done.stderr.count("\n") == 1
     assert log.read_bytes() == damaged
     assert {path.name for path in data.iterdir()} == {
@@ -307,8 +308,7 @@ def test_a_damaged_registry_is_left_alone_with_all_that_lies_beside_it(tmp_path:
     }
 
 
-def test_debug_tells_of_every_request_and_its_answer(tmp_path: Path) -> None:
-    """Method: a Heartbeat v4 of a group that is not there."""
+def test_debug_logs_every_request_and_response(tmp_path: Path) -> None:
     body = b"\x02g\0\0\0\x01\x02m\0\0"  # group g, generation 1, member m, no instance, no tags
     request = struct.pack(">hhih2sb", 12, 4, 17, 2, b"me", 0) + body
     with serving(tmp_path, "--port", "0", "--log-level", "debug") as served:
@@ -317,16 +317,16 @@ def test_debug_tells_of_every_request_and_its_answer(tmp_path: Path) -> None:
             (size,) = struct.unpack(">i", client.recv(4, socket.MSG_WAITALL))
             assert len(client.recv(size, socket.MSG_WAITALL)) == size
         assert served.stop() == 0
-        told = [
+        lines = [
             line for line in served.errors.read_text().splitlines() if "kohort.requests" in line
         ]
-    asked, answered = (line.partition(" DEBUG ")[2] for line in told)
-    assert asked == "< k12 Heartbeat v4 #17 g/m (me at /127.0.0.1) (kohort.requests)"
-    assert answered.startswith("> k12 Heartbeat #17 unknown_member_id, 16 bytes, ")
+    request_line, response_line = (line.partition(" DEBUG ")[2] for line in lines)
+    assert request_line == "< k12 Heartbeat v4 #17 g/m (me at /127.0.0.1) (kohort.requests)"
+    assert response_line.startswith("> k12 Heartbeat #17 unknown_member_id, 16 bytes, ")
 
 
-def test_data_that_cannot_be_read_are_left_alone_and_named(tmp_path: Path) -> None:
-    """Method: a record in the registry of topics as a later version of kohort might write it."""
+def test_a_registry_of_a_later_version_is_reported_and_left_alone(tmp_path: Path) -> None:
+    """The registry of topics contains a record of an unknown kind."""
     log = tmp_path / "data" / "__kohort_topics-0" / f"{0:020}.log"
     log.parent.mkdir(parents=True)
     (batch := BatchBuilder()).add(b'{"kind": "moon"}', b"{}", 0)
@@ -338,7 +338,7 @@ def test_data_that_cannot_be_read_are_left_alone_and_named(tmp_path: Path) -> No
     assert log.read_bytes() == stored
 
 
-def test_an_address_of_another_machine_is_named_on_the_loop_of_asyncio_too(tmp_path: Path) -> None:
+def test_a_non_local_address_is_reported_on_asyncios_loop_as_well(tmp_path: Path) -> None:
     plain = (
         "import sys; sys.modules['uvloop'] = None; "  # as without the extra `speed`
         "from kohort.cli.main import main; "
@@ -346,5 +346,34 @@ def test_an_address_of_another_machine_is_named_on_the_loop_of_asyncio_too(tmp_p
     )
     command = (sys.executable, "-c", plain)
     done = subprocess.run(command, cwd=tmp_path, env=QUIET, capture_output=True, text=True)
-    sentence = "kohort serve: 192.0.2.1 is no address of this machine: choose another --host.\n"
-    assert (done.stdout, done.stderr, done.returncode) == ("", sentence, 2)
+    message = "kohort serve: 192.0.2.1 is not an address of this machine: choose another --host.\n"
+    assert (done.stdout, done.stderr, done.returncode) == ("", message, 2)
+
+
+# Allocates 4 MiB, joined from parts, a hundred times; prints the page faults that this took.
+ALLOCATIONS = """
+import resource
+from kohort.cli import serve
+{setup}
+faults = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for warm_up in range(5):
+    b"".join([bytes(2**20) for _ in range(4)])
+before = faults()
+for response in range(100):
+    b"".join([bytes(2**20) for _ in range(4)])
+print(faults() - before)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="mallopt is glibc's")
+def test_freed_memory_is_reused_for_the_next_large_response() -> None:
+    assert page_faults("serve.keep_freed_memory()") < 100 < page_faults("")
+
+
+def page_faults(setup: str) -> int:
+    command = [sys.executable, "-c", ALLOCATIONS.format(setup=setup)]
+    environ = {
+        key: value for key, value in os.environ.items() if not key.startswith(GLIBC_VARIABLES)
+    }
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environ)
+    return int(done.stdout)

@@ -9,7 +9,7 @@ from collections import Counter
 from urllib.parse import urlsplit
 
 import pytest
-from kohort.cli.health import ask as ask_api_versions
+from kohort.cli.health import count_apis
 from kohort.control_api.app import BODY_BYTES_MAX, WAITING_MAX
 from kohort.control_api.endpoints import ENDPOINTS
 from kohort.testing import Kafka
@@ -193,6 +193,6 @@ def test_requests_that_wait_hold_up_no_others_and_are_bounded(ask: Asker, kafka:
             assert time.monotonic() < deadline
             answered = select.select([each.sock for each in waiting], [], [], 1)[0]
         assert ask("GET", "/clock").status == 200
-        ask_api_versions(next(iter(kafka.broker.addresses.values())), 30)
+        count_apis(next(iter(kafka.broker.addresses.values())), 30)
         statuses = Counter(connection.getresponse().status for connection in waiting)
         assert statuses == {200: WAITING_MAX, 503: more}

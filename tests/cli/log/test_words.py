@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from kohort.cli.log import progress
+from kohort.cli import output
 from kohort.cli.main import main
 from kohort.log.files import DiskFile, DiskFiles
 
@@ -56,7 +56,7 @@ def test_long_work_shows_how_far_it_is_on_a_terminal_and_nowhere_else(
     assert main(["log", command, str(offsets_log)]) == 0
     plain, silence = capsys.readouterr()
     assert silence == ""
-    monkeypatch.setattr(progress, "SHOWN_FROM_BYTES", 1)
+    monkeypatch.setattr(output, "PROGRESS_BYTES_MIN", 1)
     assert main(["log", command, str(offsets_log)]) == 0
     assert capsys.readouterr() == (plain, "")
     monkeypatch.setenv("TERM", "xterm")

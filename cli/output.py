@@ -1,0 +1,79 @@
+"""Output that several commands share: tables, CSV and progress bars."""
+
+import csv
+import io
+import sys
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+__all__ = ["FORMATS", "escape_unencodable", "progress", "table", "write_csv"]
+
+FORMATS: Final = ("table", "json", "csv")
+
+# No bar for less: it is read in a second or two.
+PROGRESS_BYTES_MIN: Final = 32 * 1024 * 1024
+# Rich redraws ten times a second; an update for each batch would cost more than reading it.
+PROGRESS_UPDATE_BYTES: Final = 1024 * 1024
+
+
+def table(lines: Sequence[Sequence[str]], right: Container[str]) -> Iterator[str]:
+    """Aligned lines. The first is the header; `right`: names of the right-aligned columns."""
+    header = lines[0]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
+    for line in lines:
+        cells = [
+            cell.rjust(width) if name in right else cell.ljust(width)
+            for name, cell, width in zip(header, line, widths, strict=True)
+        ]
+        yield "  ".join(cells).rstrip()
+
+
+def write_csv(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
+    """To standard output, with a header line."""
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(rows)
+
+
+def escape_unencodable() -> None:
+    """Escape characters that the encoding of standard output lacks, instead of failing."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+@contextmanager
+def progress(label: str, total_bytes: int) -> Iterator[Callable[[int], None]]:
+    """A progress bar on standard error, if that is a terminal and the work is long.
+
+    Yields the function to call with the number of bytes done since its last call.
+    """
+    if total_bytes < PROGRESS_BYTES_MIN or not sys.stderr.isatty():
+        yield lambda _size: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    bar = Progress(
+        TextColumn(label),
+        BarColumn(),
+        DownloadColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+        # Otherwise rich captures standard output as well.
+        redirect_stdout=False,
+        redirect_stderr=False,
+    )
+    with bar:
+        task = bar.add_task(label, total=total_bytes)
+        pending = 0
+
+        def advance(size: int) -> None:
+            nonlocal pending
+            pending += size
+            if pending >= PROGRESS_UPDATE_BYTES:
+                bar.advance(task, pending)
+                pending = 0
+
+        yield advance

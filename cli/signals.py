@@ -1,0 +1,19 @@
+"""Waiting for a signal handler."""
+
+import threading
+import time
+from typing import Final
+
+__all__ = ["wait_for"]
+
+# The kernel may deliver a signal to another thread. Python then runs the handler in the main
+# thread, but a lock that the main thread waits for is not interrupted.
+POLL_SECONDS: Final = 0.2
+
+
+def wait_for(event: threading.Event, timeout_seconds: float = float("inf")) -> bool:
+    """Wait until a signal handler sets `event`; return whether it is set."""
+    deadline = time.monotonic() + timeout_seconds
+    while not event.is_set() and (left := deadline - time.monotonic()) > 0:
+        event.wait(min(left, POLL_SECONDS))
+    return event.is_set()
