@@ -8,9 +8,10 @@ from pathlib import Path
 from kohort.log.builder import BatchBuilder
 from kohort.log.files import DiskFiles
 from kohort.log.log import Log, LogConfig
-from kohort.offsets.committed import committed_value
+from kohort.offsets.commit_value import encode_commit_value
 from kohort.offsets.partitioner import partition_for
-from kohort.offsets.records import OffsetCommitRecord, encode
+from kohort.offsets.record_codec import encode_record
+from kohort.offsets.records import OffsetCommitRecord
 
 from . import servers
 from .clients import LoadClient
@@ -60,7 +61,7 @@ def fill(data: Path, groups: list[str], commits: int, segment_bytes: int = SEGME
 
 def keys_of(groups: list[str]) -> list[bytes]:
     return [
-        encode(OffsetCommitRecord(group, TOPIC, partition, b""))[0]
+        encode_record(OffsetCommitRecord(group, TOPIC, partition, b""))[0]
         for group in groups
         for partition in range(PARTITIONS)
     ]
@@ -71,7 +72,7 @@ def batches(log: Log, keys: list[bytes], commits: int) -> Iterator[bytes]:
     every key again."""
     now_ms = int(time.time() * 1000)
     for commit in range(commits):
-        value = committed_value(commit, -1, "", now_ms)
+        value = encode_commit_value(commit, -1, "", now_ms)
         for begin in range(0, len(keys), BATCH_RECORDS):
             batch = BatchBuilder()
             for key in keys[begin : begin + BATCH_RECORDS]:

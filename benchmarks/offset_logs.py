@@ -16,12 +16,12 @@ from kohort.log.batch import NewRecord, build
 from kohort.log.header import CRC_START
 from kohort.log.segment import segment_name
 from kohort.offsets.partitioner import partition_for
+from kohort.offsets.record_codec import encode_record
 from kohort.offsets.records import (
     GroupMetadata,
     GroupMetadataRecord,
     MemberMetadata,
     OffsetCommitRecord,
-    encode,
 )
 from kohort.protocol.consumer_protocol import (
     Assignment,
@@ -82,7 +82,7 @@ def _template(group: str, of_topic: range, value_version: int) -> bytes:
     value += b"\x01" if value_version == 4 else b"\0\0"
     value += COMMIT_MS.to_bytes(8, "big") + (b"\0" if value_version == 4 else b"")
     commits = [OffsetCommitRecord(group, _topic_of(group), number, value) for number in of_topic]
-    return build([NewRecord(*encode(commit), START_MS) for commit in commits])
+    return build([NewRecord(*encode_record(commit), START_MS) for commit in commits])
 
 
 def _rows(
@@ -137,7 +137,7 @@ def _generation(group: str, partitions: int, base_offset: int) -> bytes:
     stored = GroupMetadata(
         "consumer", 1, "range", members[0].member_id, START_MS - 1_000, tuple(members)
     )
-    record = NewRecord(*encode(GroupMetadataRecord(group, stored)), START_MS - 900)
+    record = NewRecord(*encode_record(GroupMetadataRecord(group, stored)), START_MS - 900)
     return build([record], base_offset=base_offset)
 
 

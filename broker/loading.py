@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import partial
 
 from ..log.errors import CorruptBatch, LogError
-from ..offsets.records import UndecodableRecord
+from ..offsets.errors import UndecodableRecord
 from ..offsets.spill import UnreadableGroup
 from ..offsets.store import OffsetsStore
 from .shard import ServedShard, ShardState

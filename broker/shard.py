@@ -6,8 +6,8 @@ from typing import Final
 
 from ..coordinator.coordinator import Coordinator, Outcome, Reply
 from ..log.log import Log
+from ..offsets.records import ReplayedRecord
 from ..offsets.snapshot import SnapshotWriter
-from ..offsets.transactions import ReplayedRecord
 from ..topics.delayed_fetch import DelayedFetches
 from .timers import Timer, Timers
 

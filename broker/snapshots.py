@@ -8,7 +8,7 @@ from time import monotonic
 
 from ..coordinator.coordinator import Coordinator
 from ..log.log import Log
-from ..offsets.records import GroupMetadataRecord, OffsetsRecord, OpaqueRecord
+from ..offsets.records import GroupMetadataRecord, OffsetsRecord
 from ..offsets.snapshot import SnapshotWriter
 from ..offsets.spill import UnreadableGroup
 from ..offsets.store import OffsetsStore
@@ -172,5 +172,5 @@ def _stored(coordinator: Coordinator) -> Iterator[OffsetsRecord]:
             yield GroupMetadataRecord(group_id, group.stored)
     # Of groups of other kinds the keys are all that is ever looked at.
     for foreign in list(coordinator.foreign.groups.values()):
-        for key in list(foreign.keys):
-            yield OpaqueRecord(key, b"")
+        for tombstone in foreign.tombstones():
+            yield tombstone._replace(value=b"")

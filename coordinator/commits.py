@@ -5,8 +5,8 @@ Upstream: OffsetMetadataManager.commitOffset, ClassicGroup.validateOffsetCommit.
 
 from typing import Final
 
-from ..offsets.committed import committed_value, with_offsets
-from ..offsets.records import OffsetCommitRecord, OffsetsRecord
+from ..offsets.commit_value import offset_commit
+from ..offsets.records import OffsetsRecord
 from ..protocol.errors import ErrorCode
 from .commands import OffsetCommit
 from .fencing import standing
@@ -14,7 +14,7 @@ from .group import Group
 from .results import CommitDone
 from .states import COMPLETING, EMPTY, PREPARING, STABLE
 from .telling import tell_created, tell_rejected
-from .turn import Outcome, Shard, make, outcome_of
+from .turn import Outcome, Shard, outcome_of
 
 _NONE: Final = ErrorCode.none
 _TOO_LARGE: Final = ErrorCode.offset_metadata_too_large
@@ -42,9 +42,11 @@ def decide_commit(shard: Shard, command: OffsetCommit, ticket: int, now: int) ->
         if metadata and _is_too_large(shard, metadata):
             continue
         committed = offsets[place]
-        value = committed_value(committed[-1], leader_epoch, metadata, now, expire_ms)
-        before = with_offsets(value, committed[:-1]) if len(committed) > 1 else ()
-        records.append(make(OffsetCommitRecord, (group_id, topic, partition, value, before)))
+        records.append(
+            offset_commit(
+                group_id, topic, partition, committed, leader_epoch, metadata, now, expire_ms
+            )
+        )
     count = len(entries)
     if len(records) == count < 257:
         return outcome_of(ticket, _ALL_WELL[count], tuple(records))

@@ -1,5 +1,6 @@
 """Requests to groups of other kinds (foreign.py says what each gets)."""
 
+from ..offsets.records import GroupType
 from ..protocol.errors import ErrorCode
 from .commands import (
     Command,
@@ -10,7 +11,7 @@ from .commands import (
     OffsetDelete,
     OffsetFetch,
 )
-from .foreign import ForeignGroup, Kind
+from .foreign import ForeignGroup
 from .joining import decide_join
 from .results import describe_refused, join_refused, refusal
 from .turn import Outcome, Shard, outcome_of
@@ -34,7 +35,7 @@ def decide_foreign(shard: Shard, command: Command, ticket: int, now: int) -> Out
 
 
 def _error(group: ForeignGroup, command: Command) -> ErrorCode:
-    is_share = group.kind is Kind.SHARE
+    is_share = group.kind is GroupType.SHARE
     match command:
         case OffsetCommit():
             if is_share:
@@ -55,7 +56,7 @@ def _convert(
 ) -> Outcome:
     """A classic group takes its place, and has its offsets (upstream:
     maybeDeleteEmptyConsumerGroup)."""
-    if group.kind is Kind.SHARE:
+    if group.kind is GroupType.SHARE:
         error = ErrorCode.inconsistent_group_protocol
         return outcome_of(ticket, join_refused(error, command.member_id))
     records, replies = decide_join(shard, command, ticket, now)

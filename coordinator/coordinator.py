@@ -14,14 +14,13 @@ from ..offsets.records import (
     GroupTombstone,
     OffsetCommitRecord,
     OffsetTombstone,
-    OpaqueRecord,
-)
-from ..offsets.table import OffsetsTable
-from ..offsets.transactions import (
+    OtherGroupRecord,
     PendingTransactionalOffset,
     ReplayedRecord,
     TransactionalOffsetEnd,
+    UnknownRecord,
 )
+from ..offsets.table import OffsetsTable
 from ..protocol.errors import ErrorCode
 from .commands import (
     Command,
@@ -185,8 +184,10 @@ class Coordinator:
             self._apply_forgotten(record)
         elif isinstance(record, GroupTombstone):
             self._forget(record.group_id)
-        elif isinstance(record, OpaqueRecord):
-            self._shard.foreign.apply(record, self._shard.voice)
+        elif isinstance(record, OtherGroupRecord):
+            self._shard.foreign.apply(record)
+        elif isinstance(record, UnknownRecord):
+            self._shard.foreign.apply_unknown(record, self._shard.voice)
         elif isinstance(record, PendingTransactionalOffset | TransactionalOffsetEnd):
             self._apply_transaction(record)
 

@@ -20,15 +20,15 @@ ClassicGroup.offsetExpirationCondition.
 from typing import NamedTuple
 
 from ..offsets.causes import Cause
+from ..offsets.commit_value import decode_commit_value
 from ..offsets.records import (
     GroupTombstone,
+    GroupType,
     OffsetAndMetadata,
     OffsetsRecord,
     OffsetTombstone,
-    read_committed,
 )
 from .deadline_keys import EXPIRING
-from .foreign import Kind
 from .group import Group
 from .states import DEAD, EMPTY, STABLE
 from .subscriptions import CONSUMER, subscribed_topics
@@ -74,7 +74,7 @@ def has_expired(offset: OffsetAndMetadata, rule: Rule, now: int, retention_ms: i
 def may_expire(shard: Shard, group_id: str) -> bool:
     """Not while a transaction is open; share groups stay until somebody deletes them."""
     foreign = shard.foreign.groups.get(group_id)
-    is_share = foreign is not None and foreign.kind is Kind.SHARE
+    is_share = foreign is not None and foreign.kind is GroupType.SHARE
     return not is_share and not shard.foreign.pending_of(group_id)
 
 
@@ -155,7 +155,7 @@ class Expiring:
         for _, topic, partition, value, _ in shard.table.records(group_id):
             looked += 1
             if topic in rule.kept_topics or not has_expired(
-                read_committed(value), rule, now, retention_ms
+                decode_commit_value(value), rule, now, retention_ms
             ):
                 is_empty = False
                 continue

@@ -13,55 +13,43 @@ A partition with an offset of an open transaction is not stable, and no offset o
 Upstream: GroupMetadataManager.classicGroupJoin, OffsetMetadataManager.
 """
 
-from enum import StrEnum
-from struct import Struct
-
-from ..offsets.records import OffsetTombstone, OpaqueRecord
+from ..offsets.records import GroupType, OffsetTombstone, OtherGroupRecord, UnknownRecord
 from .voice import Voice
 
-_HEAD = Struct(">hh")  # a key's record type, and the length of the group id that follows
-
-
-class Kind(StrEnum):
-    """As ListGroups names it."""
-
-    CONSUMER = "consumer"
-    SHARE = "share"
-    STREAMS = "streams"
-
-
-# By record type (upstream: CoordinatorRecordType); the last to be forgotten of each is what the
-# group itself is known by.
-_KINDS = {
-    **dict.fromkeys((3, 4, 5, 6, 7, 8, 16), Kind.CONSUMER),
-    **dict.fromkeys((9, 10, 11, 12, 13, 14, 15), Kind.SHARE),
-    **dict.fromkeys((17, 18, 19, 20, 21, 22, 23, 24), Kind.STREAMS),
-}
+# The record types that stand for a group itself: the last to be forgotten of each.
 _GROUPS_THEMSELVES = {3, 11, 17}
 
 
 class ForeignGroup:
-    """`keys` of the records that there are of it."""
+    """The records that there are of it, as tombstones."""
 
-    __slots__ = ("keys", "kind")
+    __slots__ = ("_records", "kind")
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: GroupType) -> None:
         self.kind = kind
-        self.keys: dict[bytes, None] = {}
+        self._records: dict[OtherGroupRecord, None] = {}
 
     @property
     def protocol_type(self) -> str:
         """The same word, in Kafka."""
         return self.kind.value
 
-    def tombstones(self) -> list[OpaqueRecord]:
+    def put(self, record: OtherGroupRecord) -> None:
+        self._records[record._replace(value=None)] = None
+
+    def remove(self, tombstone: OtherGroupRecord) -> bool:
+        """Whether that was its last record."""
+        self._records.pop(tombstone, None)
+        return not self._records
+
+    def tombstones(self) -> list[OtherGroupRecord]:
         """In Kafka's order: what a member holds before the member, the group last."""
-        return [OpaqueRecord(key, None) for key in sorted(self.keys, key=_place)]
+        return sorted(self._records, key=_place)
 
 
-def _place(key: bytes) -> tuple[bool, int, bytes]:
-    kind = int.from_bytes(key[:2], "big")
-    return kind in _GROUPS_THEMSELVES, -kind, key
+def _place(record: OtherGroupRecord) -> tuple[bool, int, bytes]:
+    kind = record.record_type
+    return kind in _GROUPS_THEMSELVES, -kind, record.key
 
 
 class Foreign:
@@ -91,28 +79,22 @@ class Foreign:
                 partition,
             )
 
-    def apply(self, record: OpaqueRecord, voice: Voice) -> None:
-        """Take in a record; one of a type that nobody knows is told of once."""
-        key, value = record
-        type_ = int.from_bytes(key[:2], "big")
-        kind = _KINDS.get(type_)
-        if kind is None:
-            if type_ not in self._types_told:
-                self._types_told.add(type_)
-                voice.warning(
-                    "Ignoring records of type %d, which is not known here; they stay in the log.",
-                    type_,
-                )
-            return
-        group_id = key[_HEAD.size : _HEAD.size + int.from_bytes(key[2:4], "big")].decode(
-            errors="replace"
-        )
+    def apply(self, record: OtherGroupRecord) -> None:
+        group_id = record.group_id
         group = self.groups.get(group_id)
-        if value is not None:
-            if group is None or group.kind is not kind:
-                group = self.groups[group_id] = ForeignGroup(kind)
-            group.keys[key] = None
-        elif group is not None:
-            group.keys.pop(key, None)
-            if not group.keys:
-                del self.groups[group_id]
+        if record.value is not None:
+            if group is None or group.kind is not record.group_type:
+                group = self.groups[group_id] = ForeignGroup(record.group_type)
+            group.put(record)
+        elif group is not None and group.remove(record):
+            del self.groups[group_id]
+
+    def apply_unknown(self, record: UnknownRecord, voice: Voice) -> None:
+        """Each unknown type is logged once."""
+        type_ = record.record_type
+        if type_ not in self._types_told:
+            self._types_told.add(type_)
+            voice.warning(
+                "Ignoring records of type %d, which is not known here; they stay in the log.",
+                type_,
+            )

@@ -1,8 +1,8 @@
 """What is committed, in Kafka's __consumer_offsets bytes, and the table in front of it.
 
-records.py        what each record means; its key and value as bytes. Start here.
-committed.py      the value of a commit
-group_metadata.py the value of a group's generation
+records.py        the records as plain data. Start here.
+record_codec.py   their keys and values as bytes;  commit_value.py: the value of a commit;
+                  group_metadata.py: the value of a group's generation
 fields.py         the strings and numbers that values are made of
 record_schemas.py all kinds of records that Kafka has, field by field, for who looks at a log
 partitioner.py    which offsets partition a group belongs to

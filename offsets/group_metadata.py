@@ -6,12 +6,13 @@ state, since v3 a member may have an instance id, v4 is flexible. We write v3, a
 
 from struct import Struct
 from struct import error as struct_error
-from typing import Final, NamedTuple
+from typing import Final
 
 from ..protocol.primitives import INT16, INT32
-from .committed import FLEXIBLE_SINCE, NO_TIMESTAMP, VERSION_MAX, value_version
+from .commit_value import FLEXIBLE_SINCE, NO_TIMESTAMP, VERSION_MAX, value_version
 from .errors import UnencodableRecord
 from .fields import FieldReader, string_bytes
+from .records import GroupMetadata, MemberMetadata
 
 NO_TIMEOUT_MS: Final = -1
 
@@ -20,31 +21,7 @@ _TIMESTAMP_AND_COUNT: Final = Struct(">qi")
 _TIMEOUTS: Final = Struct(">ii")
 
 
-class MemberMetadata(NamedTuple):
-    """One member of a stored generation. `subscription` is for the elected protocol only."""
-
-    member_id: str
-    group_instance_id: str | None
-    client_id: str
-    client_host: str
-    rebalance_timeout_ms: int  # -1 when read from v0: whoever loads takes the session timeout
-    session_timeout_ms: int
-    subscription: bytes
-    assignment: bytes
-
-
-class GroupMetadata(NamedTuple):
-    """A stored generation. `protocol_type` is "" for a group that never had one."""
-
-    protocol_type: str
-    generation: int
-    protocol_name: str | None
-    leader: str | None
-    state_timestamp_ms: int  # since when the group is in its state; -1 unknown
-    members: tuple[MemberMetadata, ...]
-
-
-def group_value(group: GroupMetadata) -> bytes:
+def encode_group_value(group: GroupMetadata) -> bytes:
     """The bytes of a generation, v3. Raises UnencodableRecord."""
     try:
         parts = [
@@ -77,7 +54,7 @@ def group_value(group: GroupMetadata) -> bytes:
     return b"".join(parts)
 
 
-def read_group(value: bytes) -> GroupMetadata:
+def decode_group_value(value: bytes) -> GroupMetadata:
     """What the bytes of a generation say, in any version. Raises UndecodableRecord."""
     version = value_version(_WHAT, value, VERSION_MAX)
     fields = FieldReader(f"{_WHAT} v{version}", value, 2, flexible=version >= FLEXIBLE_SINCE)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from ..protocol.primitives import INT16
-from .committed import value_version
+from .commit_value import value_version
 from .errors import UndecodableRecord
 from .fields import FieldReader
 

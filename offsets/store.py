@@ -18,10 +18,11 @@ from ..log.group_commit import GroupCommit, OnDurable
 from ..log.log import Log
 from ..log.tasks import in_place
 from .partitioner import partition_for
-from .records import OffsetsRecord, decode, encode, encode_all
+from .record_codec import decode_record, encode_record, encode_records
+from .records import OffsetsRecord, ReplayedRecord
 from .snapshot import SnapshotWriter, open_snapshot
 from .table import OffsetsTable
-from .transactions import ReplayedRecord, Transactions
+from .transactions import Transactions
 
 # Enough for the groups that are active at one time; a miss costs a microsecond per ten letters.
 GROUPS_REMEMBERED_MAX = 131_072
@@ -94,7 +95,7 @@ class OffsetsStore:
         """Gather `records` for the next round of a partition's log: one batch, all or none.
         Returns what stands for that round. Raises RecordsTooLarge, then nothing is gathered."""
         # Encoded before anything is added: what cannot be encoded must not leave half a batch.
-        encoded = encode_all(records)
+        encoded = encode_records(records)
         try:
             return self._group_commit.append(log, encoded, now_ms, log.config.max_message_bytes)
         except RecordsTooLarge:
@@ -129,7 +130,7 @@ class OffsetsStore:
     def _records(
         self, log: Log, begun: int, stored: list[tuple[bytes, bytes]]
     ) -> Iterator[list[ReplayedRecord]]:
-        yield [decode(key, value) for key, value in stored]
+        yield [decode_record(key, value) for key, value in stored]
         transactions = Transactions()
         for header, batch in log.batches(max(begun, log.start_offset)):
             check_crc(
@@ -138,13 +139,13 @@ class OffsetsStore:
             if header.producer_id >= 0 or transactions:
                 yield transactions.read(header, batch)
             elif not header.is_control:
-                yield [decode(record.key, record.value) for record in records_of(batch)]
+                yield [decode_record(record.key, record.value) for record in records_of(batch)]
 
     def snapshot(
         self, log: Log, table: OffsetsTable, stored: Iterator[OffsetsRecord]
     ) -> SnapshotWriter:
         """Begin to write down what the log adds up to. Raises OSError."""
-        encoded = ((key, value) for key, value in map(encode, stored) if value is not None)
+        encoded = ((key, value) for key, value in map(encode_record, stored) if value is not None)
         return SnapshotWriter(log.folder, self._files, log.end_offset, table, encoded)
 
     def distrust(self, partition: int, log: Log, error: OSError | CorruptBatch) -> None:

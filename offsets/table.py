@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator, Mapping, Set
 from itertools import chain
 
 from ..log.files import File
-from .committed import OffsetAndMetadata, read_committed
-from .records import OffsetCommitRecord, OffsetTombstone
+from .commit_value import decode_commit_value
+from .records import OffsetAndMetadata, OffsetCommitRecord, OffsetTombstone
 from .spill import Offsets, Place, append_piece, read_piece
 
 # Names are remembered up to here (some 20 MiB), then begun anew: a broker that has had more
@@ -107,14 +107,14 @@ class OffsetsTable:
         if offsets is None:
             return None
         value = offsets.get(f"{topic}-{partition}")
-        return None if value is None else read_committed(value)
+        return None if value is None else decode_commit_value(value)
 
     def of_group(self, group_id: str) -> dict[str, dict[int, OffsetAndMetadata]]:
         """All that a group has committed, topic -> partition -> what; empty for a group unknown."""
         topics: dict[str, dict[int, OffsetAndMetadata]] = {}
         for name, value in (self._of(group_id) or _NONE).items():
             topic, partition = _split(name)
-            topics.setdefault(topic, {})[partition] = read_committed(value)
+            topics.setdefault(topic, {})[partition] = decode_commit_value(value)
         return topics
 
     def records(self, group_id: str) -> Iterator[OffsetCommitRecord]:

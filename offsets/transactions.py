@@ -7,37 +7,26 @@ Upstream: CoordinatorLoaderImpl, OffsetMetadataManager.replay and replayEndTrans
 
 from collections.abc import Iterator
 from struct import Struct
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from ..log.batch import BatchHeader
 from ..log.batch import records as records_of
-from .records import OffsetCommitRecord, OffsetsRecord, OffsetTombstone, decode
+from .record_codec import decode_record
+from .records import (
+    OffsetCommitRecord,
+    OffsetsRecord,
+    OffsetTombstone,
+    PendingTransactionalOffset,
+    ReplayedRecord,
+    TransactionalOffsetEnd,
+)
 
-__all__ = ["PendingTransactionalOffset", "ReplayedRecord", "TransactionalOffsetEnd", "Transactions"]
+__all__ = ["Transactions"]
 
 # A control record's key: an int16 version and its type (upstream: ControlRecordType).
 _CONTROL = Struct(">hh")
 _ABORT, _COMMIT = 0, 1
 
-
-class PendingTransactionalOffset(NamedTuple):
-    """A transaction that has not ended has committed an offset of this partition."""
-
-    group_id: str
-    topic: str
-    partition: int
-
-
-class TransactionalOffsetEnd(NamedTuple):
-    """No open transaction has committed an offset of this partition any more."""
-
-    group_id: str
-    topic: str
-    partition: int
-
-
-ReplayedRecord: TypeAlias = OffsetsRecord | PendingTransactionalOffset | TransactionalOffsetEnd
-"""What a log says: its records, and what is to be known of the transactions in between."""
 
 Where: TypeAlias = tuple[str, str, int]
 
@@ -69,7 +58,9 @@ class Transactions:
         return [
             each
             for record in records_of(batch)
-            for each in self._read(producer_id, record.offset, decode(record.key, record.value))
+            for each in self._read(
+                producer_id, record.offset, decode_record(record.key, record.value)
+            )
         ]
 
     def _read(

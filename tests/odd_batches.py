@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from kohort.log.batch import BatchHeader, read_header
 from kohort.log.codecs import compress
 from kohort.log.header import APPEND_TIME, CONTROL, CRC_START, HEADER, HEADER_BYTES, TRANSACTIONAL
-from kohort.offsets.group_metadata import GroupMetadata, MemberMetadata, group_value
+from kohort.offsets.group_metadata import encode_group_value
+from kohort.offsets.records import GroupMetadata, MemberMetadata
 from kohort.protocol.consumer_protocol import (
     Assignment,
     Subscription,
@@ -112,7 +113,7 @@ def a_group(protocol_type: str, version: int, instance: str | None, blob: bytes)
         blob or write_subscription(Subscription(("clicks",), None, owned, 4, "rack"), version),
         blob or write_assignment(Assignment(owned)),
     )
-    return group_value(GroupMetadata(protocol_type, 4, "range", "m-1", NOW_MS, (member,)))
+    return encode_group_value(GroupMetadata(protocol_type, 4, "range", "m-1", NOW_MS, (member,)))
 
 
 TAGS = (

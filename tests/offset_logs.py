@@ -5,19 +5,21 @@ from pathlib import Path
 from kohort.log.batch import NewRecord, build, read_header
 from kohort.log.files import DiskFiles
 from kohort.log.log import Log, LogConfig
-from kohort.offsets.records import OffsetCommitRecord, OffsetsRecord, committed_value, encode
+from kohort.offsets.commit_value import encode_commit_value
+from kohort.offsets.record_codec import encode_record
+from kohort.offsets.records import OffsetCommitRecord, OffsetsRecord
 
 NOW_MS = 1_700_000_000_000
 
 
 def commit(offset: int, group: str = "orders") -> OffsetsRecord:
     return OffsetCommitRecord(
-        group, "clicks", 3, committed_value(offset, 7, "note", NOW_MS + offset)
+        group, "clicks", 3, encode_commit_value(offset, 7, "note", NOW_MS + offset)
     )
 
 
 def batch_of(base_offset: int, *records: OffsetsRecord) -> bytes:
-    made = [NewRecord(*encode(record), NOW_MS) for record in records]
+    made = [NewRecord(*encode_record(record), NOW_MS) for record in records]
     return build(made, base_offset=base_offset)
 
 

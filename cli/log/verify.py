@@ -15,9 +15,9 @@ from ...log.errors import InvalidRecord, UnsupportedMagic
 from ...log.files import DiskFiles, Files
 from ...log.scan import Corruption, ValidBatch
 from ...offsets.errors import UndecodableRecord
+from ...offsets.record_codec import decode_record
 from ...offsets.record_schemas import read_entry
-from ...offsets.records import OpaqueRecord
-from ...offsets.records import decode as decode_offsets
+from ...offsets.records import OtherGroupRecord
 from ...topics.records import UnreadableRecord
 from ...topics.records import decode as decode_registry
 from ..errors import UserError
@@ -197,7 +197,7 @@ def _wrong_inside(source: Source, path: Path, sound: ValidBatch, count: Count) -
 
 def _check_offsets_record(key: bytes | None, value: bytes | None) -> None:
     """As a broker reads it when it loads the partition; other kinds as Kafka's would."""
-    if isinstance(decode_offsets(key, value), OpaqueRecord):
+    if isinstance(decode_record(key, value), OtherGroupRecord):
         read_entry(key, value)
 
 

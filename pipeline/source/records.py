@@ -9,16 +9,18 @@ from functools import lru_cache
 from typing import Any, Final
 
 from ...log.batch import InvalidRecord, Record, read_header, records
+from ...offsets.commit_value import decode_commit_value
 from ...offsets.errors import UndecodableRecord
-from ...offsets.group_metadata import NO_TIMEOUT_MS, GroupMetadata, MemberMetadata
+from ...offsets.group_metadata import NO_TIMEOUT_MS
+from ...offsets.record_codec import decode_record
 from ...offsets.record_schemas import read_assignment, read_subscription
 from ...offsets.records import (
+    GroupMetadata,
     GroupMetadataRecord,
     GroupTombstone,
+    MemberMetadata,
     OffsetCommitRecord,
     OffsetTombstone,
-    decode,
-    read_committed,
 )
 from ...protocol.primitives import INT16
 
@@ -82,11 +84,11 @@ def content_of(record: Record, *, control: bool) -> Row:
 
 def _decoded(record: Record) -> Row:
     """Raises UndecodableRecord."""
-    found = decode(record.key, record.value)
+    found = decode_record(record.key, record.value)
     version = None if record.value is None else int.from_bytes(record.value[:2], "big")
     match found:
         case OffsetCommitRecord(group, topic, partition, value):
-            committed = read_committed(value)
+            committed = decode_commit_value(value)
             expire_ms = committed.expire_timestamp_ms
             return {
                 **_commit(group, topic, partition),

@@ -14,7 +14,9 @@ from kohort.log.chunked_files import ChunkedFiles
 from kohort.log.files import File
 from kohort.log.header import TRANSACTIONAL
 from kohort.log.log import Log
-from kohort.offsets.records import OffsetCommitRecord, committed_value, encode
+from kohort.offsets.commit_value import encode_commit_value
+from kohort.offsets.record_codec import encode_record
+from kohort.offsets.records import OffsetCommitRecord
 from kohort.offsets.table import OffsetsTable
 from kohort.testing.faulty_files import FaultyFiles
 from offset_commits import offset_commit
@@ -25,7 +27,7 @@ FOLDER = Path("/data/__consumer_offsets-0")
 
 def commit(table: OffsetsTable, group: int, offset: int = 7) -> None:
     for partition in range(10):
-        value = committed_value(offset, -1, "", 0)
+        value = encode_commit_value(offset, -1, "", 0)
         table.put(OffsetCommitRecord(f"g{group}", "t", partition, value))
 
 
@@ -122,7 +124,9 @@ async def test_in_memory_nothing_is_written_down_that_nobody_would_ever_take_awa
 
 def left_open(files: FaultyFiles) -> FaultyFiles:
     """A log of Kafka's with a transaction that nobody will end."""
-    key, value = encode(OffsetCommitRecord("pending", "t", 0, committed_value(1, -1, "", 0)))
+    key, value = encode_record(
+        OffsetCommitRecord("pending", "t", 0, encode_commit_value(1, -1, "", 0))
+    )
     batch = build([NewRecord(key, value, 0)], attributes=TRANSACTIONAL, producer_id=7)
     log = Log.open(FOLDER, files)
     log.append(batch)

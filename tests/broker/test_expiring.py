@@ -13,7 +13,8 @@ from kohort.coordinator.commands import OffsetFetch
 from kohort.coordinator.config import GroupConfig
 from kohort.coordinator.expiring import SLICE_TOMBSTONES
 from kohort.log.batch import records
-from kohort.offsets.records import GroupTombstone, OffsetCommitRecord, OffsetTombstone, decode
+from kohort.offsets.record_codec import decode_record
+from kohort.offsets.records import GroupTombstone, OffsetCommitRecord, OffsetTombstone
 from kohort.protocol.errors import ErrorCode
 from offset_commits import offset_commit
 from runtime_world import World
@@ -24,7 +25,7 @@ RETENTION_MS = GroupConfig().offsets_retention_ms
 
 def written(world: World) -> list[Any]:
     batches = world.partition.log.batches()
-    return [decode(each.key, each.value) for _, batch in batches for each in records(batch)]
+    return [decode_record(each.key, each.value) for _, batch in batches for each in records(batch)]
 
 
 def expire(world: World) -> None:

@@ -13,8 +13,9 @@ from kohort.coordinator.commands import OffsetFetch
 from kohort.log.batch import records
 from kohort.log.config import LogConfig
 from kohort.log.group_commit import BATCH_BYTES_MAX, Durability
-from kohort.offsets.committed import read_committed
-from kohort.offsets.records import OffsetCommitRecord, decode
+from kohort.offsets.commit_value import decode_commit_value
+from kohort.offsets.record_codec import decode_record
+from kohort.offsets.records import OffsetCommitRecord
 from kohort.protocol.errors import ErrorCode
 from kohort.testing.faulty_files import FaultyFiles
 from offset_commits import offset_commit
@@ -54,11 +55,13 @@ def error_of(world: World, name: str) -> ErrorCode:
 def stored(world: World) -> list[int]:
     """The offsets that the log has commits of."""
     found = [
-        decode(each.key, each.value)
+        decode_record(each.key, each.value)
         for _, batch in world.partition.log.batches()
         for each in records(batch)
     ]
-    return [read_committed(each.value).offset for each in found if type(each) is OffsetCommitRecord]
+    return [
+        decode_commit_value(each.value).offset for each in found if type(each) is OffsetCommitRecord
+    ]
 
 
 def fetched(world: World) -> int | ErrorCode:

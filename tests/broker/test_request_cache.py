@@ -23,7 +23,7 @@ from kio_messages import messages
 from kohort.broker.connection import Connection, Outbox
 from kohort.broker.request_cache import BYTES_MAX, RUN_MAX, SHAPE_BYTES
 from kohort.broker.routes import Routes
-from kohort.offsets.committed import read_committed
+from kohort.offsets.commit_value import decode_commit_value
 from kohort.protocol.apis import BY_KEY
 from kohort.protocol.headers import read_request_header
 from kohort.protocol.messages import request_finder, request_module
@@ -261,7 +261,7 @@ async def test_commits_that_come_together_are_few_commands_and_all_of_them_are_a
     correlation_ids = struct.iter_unpack(">4xi17x", broker.transport.written)
     assert [i for (i,) in correlation_ids] == list(range(count))
     stored = [table for _, _, table in broker.kept if table and table["g"]]
-    assert [read_committed(record.value).offset for record in stored[0]["g"]] == [count - 1]
+    assert [decode_commit_value(record.value).offset for record in stored[0]["g"]] == [count - 1]
 
 
 async def test_what_a_connection_remembers_of_its_requests_is_bounded() -> None:

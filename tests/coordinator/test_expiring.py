@@ -7,6 +7,7 @@ from group_world import GROUP, World
 from kohort.coordinator.deadline_keys import EXPIRING
 from kohort.coordinator.expiring import SLICE_TOMBSTONES
 from kohort.coordinator.states import State
+from kohort.offsets.commit_value import encode_commit_value
 from kohort.offsets.records import (
     GroupMetadata,
     GroupMetadataRecord,
@@ -14,7 +15,6 @@ from kohort.offsets.records import (
     OffsetCommitRecord,
     OffsetsRecord,
     OffsetTombstone,
-    committed_value,
 )
 from kohort.protocol.consumer_protocol import Subscription, write_subscription
 from kohort.protocol.errors import ErrorCode
@@ -139,7 +139,7 @@ def test_since_when_a_group_is_empty_is_known_after_a_restart(w: World) -> None:
 def test_old_records_do_not_say_since_when_so_the_commit_counts(w: World) -> None:
     records: list[OffsetsRecord] = [
         GroupMetadataRecord(GROUP, GroupMetadata("consumer", 3, None, None, -1, ())),
-        OffsetCommitRecord(GROUP, "t", 0, committed_value(1, -1, "", w.now - 10_000)),
+        OffsetCommitRecord(GROUP, "t", 0, encode_commit_value(1, -1, "", w.now - 10_000)),
     ]
     w.log.extend(records)
     w.restart()

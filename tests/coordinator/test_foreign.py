@@ -4,8 +4,16 @@ What each request is answered is compared with Kafka's own answers in tests/kafk
 import pytest
 from group_world import GROUP, World
 from kohort.coordinator.deadline_keys import EXPIRING
-from kohort.offsets.records import GroupTombstone, OffsetsRecord, OffsetTombstone, OpaqueRecord
-from kohort.offsets.transactions import PendingTransactionalOffset, TransactionalOffsetEnd
+from kohort.offsets.record_codec import decode_record
+from kohort.offsets.records import (
+    GroupTombstone,
+    OffsetsRecord,
+    OffsetTombstone,
+    OtherGroupRecord,
+    PendingTransactionalOffset,
+    TransactionalOffsetEnd,
+    UnknownRecord,
+)
 from kohort.protocol.errors import ErrorCode
 
 E = ErrorCode
@@ -23,6 +31,10 @@ def key_of(kind: int) -> bytes:
     return kind.to_bytes(2, "big") + text(GROUP) + (b"" if kind in OF_GROUPS else text("m1"))
 
 
+def record_of(kind: int, value: bytes | None) -> OffsetsRecord:
+    return decode_record(key_of(kind), value)
+
+
 @pytest.fixture
 def w() -> World:
     return World(
@@ -34,7 +46,7 @@ def w() -> World:
 
 def load(w: World, *kinds: int) -> None:
     for kind in kinds:
-        w.coordinator.apply(OpaqueRecord(key_of(kind), b"\0\0"))
+        w.coordinator.apply(record_of(kind, b"\0\0"))
 
 
 def sweep(w: World, ms: int) -> None:
@@ -48,9 +60,9 @@ def types(w: World, *wanted: str) -> dict[str, str]:
 
 def kinds_forgotten(w: World) -> list[int]:
     return [
-        int.from_bytes(record.key[:2], "big")
+        record.record_type
         for record in w.log
-        if isinstance(record, OpaqueRecord) and record.value is None
+        if isinstance(record, OtherGroupRecord) and record.value is None
     ]
 
 
@@ -75,7 +87,7 @@ def test_a_deleted_group_leaves_nothing_of_its_records(
 def test_a_group_that_kafka_had_deleted_is_not_there(w: World) -> None:
     load(w, *MODERN)
     for kind in MODERN:
-        w.coordinator.apply(OpaqueRecord(key_of(kind), None))
+        w.coordinator.apply(record_of(kind, None))
     assert types(w) == {}
 
 
@@ -164,6 +176,6 @@ def test_records_of_types_that_nobody_knows_are_told_of_once(
     w: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     for type_ in (99, 99, 98):
-        w.coordinator.apply(OpaqueRecord(type_.to_bytes(2, "big") + text(GROUP), b"\0\0"))
+        w.coordinator.apply(UnknownRecord(type_, b"key", b"\0\0"))
     assert [record.args for record in caplog.records] == [(99,), (98,)]
     assert types(w) == {}

@@ -4,7 +4,8 @@ import pytest
 from group_world import GROUP, World
 from kohort.coordinator.commands import CommitEntry, OffsetCommit, OffsetFetch
 from kohort.coordinator.results import FetchedPartition
-from kohort.offsets.records import OffsetCommitRecord, OffsetTombstone, committed_value
+from kohort.offsets.commit_value import encode_commit_value
+from kohort.offsets.records import OffsetCommitRecord, OffsetTombstone
 from kohort.protocol.errors import ErrorCode
 
 E = ErrorCode
@@ -12,7 +13,7 @@ E = ErrorCode
 
 def test_a_commit_without_a_generation_needs_no_group(w: World) -> None:
     assert w.commit(("t", 0, 42)) is E.none
-    assert w.log == [OffsetCommitRecord(GROUP, "t", 0, committed_value(42, -1, "", w.now))]
+    assert w.log == [OffsetCommitRecord(GROUP, "t", 0, encode_commit_value(42, -1, "", w.now))]
 
 
 @pytest.mark.parametrize("error", [E.illegal_generation, E.group_id_not_found])
@@ -104,15 +105,15 @@ def test_what_is_committed_is_stored_with_its_epoch_and_metadata(w: World) -> No
             GROUP,
             "t",
             0,
-            committed_value(2, 7, "m", w.now),
-            (committed_value(1, 7, "m", w.now),),
+            encode_commit_value(2, 7, "m", w.now),
+            (encode_commit_value(1, 7, "m", w.now),),
         ),
         OffsetCommitRecord(
             GROUP,
             "t",
             1,
-            committed_value(4, -1, "", w.now),
-            (committed_value(3, -1, "", w.now),),
+            encode_commit_value(4, -1, "", w.now),
+            (encode_commit_value(3, -1, "", w.now),),
         ),
     ]
 
@@ -120,7 +121,7 @@ def test_what_is_committed_is_stored_with_its_epoch_and_metadata(w: World) -> No
 def test_a_commit_may_bring_its_own_retention(w: World) -> None:
     w.commit(("t", 0, 1), retention_ms=600_000)
     assert w.log == [
-        OffsetCommitRecord(GROUP, "t", 0, committed_value(1, -1, "", w.now, w.now + 600_000))
+        OffsetCommitRecord(GROUP, "t", 0, encode_commit_value(1, -1, "", w.now, w.now + 600_000))
     ]
 
 

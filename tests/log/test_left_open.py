@@ -8,7 +8,7 @@ from batches import batch
 from kohort.broker.config.broker_config import BrokerConfig
 from kohort.log.files import DiskFiles
 from kohort.log.log import Log
-from kohort.offsets.committed import committed_value
+from kohort.offsets.commit_value import encode_commit_value
 from kohort.offsets.records import OffsetCommitRecord
 from kohort.offsets.snapshot import SnapshotWriter
 from kohort.offsets.table import OffsetsTable
@@ -63,7 +63,7 @@ def test_a_snapshot_that_is_abandoned_before_it_has_begun(folder: Path) -> None:
 
 def test_a_snapshot_that_finds_no_room(folder: Path) -> None:
     table = OffsetsTable()
-    table.put(OffsetCommitRecord("g", "orders", 0, committed_value(7, -1, "", 1)))
+    table.put(OffsetCommitRecord("g", "orders", 0, encode_commit_value(7, -1, "", 1)))
     writer = SnapshotWriter(folder, Refusing("file.append"), 0, table, iter(()))
     with pytest.raises(OSError, match="refused"):
         list(writer.slices)
@@ -76,7 +76,7 @@ def test_a_snapshot_that_is_abandoned_stays_for_the_groups_that_stand_in_it(fold
     """Those that had to leave the memory while it was being written."""
     table = OffsetsTable(lambda _: None)
     for group_id in ("f", "g", "h"):
-        table.put(OffsetCommitRecord(group_id, "orders", 0, committed_value(7, -1, "", 1)))
+        table.put(OffsetCommitRecord(group_id, "orders", 0, encode_commit_value(7, -1, "", 1)))
     writer = SnapshotWriter(folder, DiskFiles(), 0, table, iter(()), slice_offsets=1)
     next(writer.slices)
     table.evict(2, lambda: pytest.fail("it goes into the one that is being written"))

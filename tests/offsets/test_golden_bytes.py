@@ -1,21 +1,21 @@
 """Keys and values byte for byte as Kafka's schemas lay them out."""
 
 import pytest
+from kohort.offsets.commit_value import decode_commit_value, encode_commit_value
+from kohort.offsets.errors import UndecodableRecord
+from kohort.offsets.record_codec import decode_record, encode_record
 from kohort.offsets.records import (
     GroupMetadata,
     GroupMetadataRecord,
     GroupTombstone,
+    GroupType,
     MemberMetadata,
     OffsetAndMetadata,
     OffsetCommitRecord,
     OffsetsRecord,
     OffsetTombstone,
-    OpaqueRecord,
-    UndecodableRecord,
-    committed_value,
-    decode,
-    encode,
-    read_committed,
+    OtherGroupRecord,
+    UnknownRecord,
 )
 
 NOW_MS = 1_700_000_000_000
@@ -69,7 +69,12 @@ GOLDEN: list[tuple[OffsetsRecord, bytes, bytes | None]] = [
         STABLE_GROUP,
     ),
     (GroupTombstone("g"), GROUP_KEY, None),
-    (OpaqueRecord(b"\x00\x03\x00\x01g", b"\x00\x00"), b"\x00\x03\x00\x01g", b"\x00\x00"),
+    (
+        OtherGroupRecord(GroupType.CONSUMER, "g", 3, b"\x00\x03\x00\x01g", b"\x00\x00"),
+        b"\x00\x03\x00\x01g",
+        b"\x00\x00",
+    ),
+    (UnknownRecord(99, b"\x00\x63?", None), b"\x00\x63?", None),
 ]
 
 
@@ -77,27 +82,27 @@ GOLDEN: list[tuple[OffsetsRecord, bytes, bytes | None]] = [
 def test_a_record_is_written_and_read_in_kafkas_bytes(
     record: OffsetsRecord, key: bytes, value: bytes | None
 ) -> None:
-    assert encode(record) == (key, value)
-    decoded = decode(key, value)
+    assert encode_record(record) == (key, value)
+    decoded = decode_record(key, value)
     assert decoded == record
     assert type(decoded) is type(record)
 
 
 def test_a_commit_is_written_as_version_3() -> None:
-    assert committed_value(42, 7, "m", NOW_MS) == VALUE_V3
-    assert read_committed(VALUE_V3) == OffsetAndMetadata(42, 7, "m", NOW_MS, None)
+    assert encode_commit_value(42, 7, "m", NOW_MS) == VALUE_V3
+    assert decode_commit_value(VALUE_V3) == OffsetAndMetadata(42, 7, "m", NOW_MS, None)
 
 
 def test_a_commit_with_an_expiry_time_is_written_as_version_1_and_loses_its_leader_epoch() -> None:
-    assert committed_value(42, 7, "m", NOW_MS, NOW_MS + 600_000) == VALUE_V1
-    assert read_committed(VALUE_V1) == OffsetAndMetadata(42, -1, "m", NOW_MS, NOW_MS + 600_000)
+    assert encode_commit_value(42, 7, "m", NOW_MS, NOW_MS + 600_000) == VALUE_V1
+    assert decode_commit_value(VALUE_V1) == OffsetAndMetadata(42, -1, "m", NOW_MS, NOW_MS + 600_000)
 
 
 def test_a_commit_without_metadata_is_written_with_an_empty_string() -> None:
     bare = bytes.fromhex("0003 000000000000002a 00000007 0000 0000018bcfe56800")
-    assert committed_value(42, 7, None, NOW_MS) == bare
-    assert committed_value(42, 7, "", NOW_MS) == bare
-    assert read_committed(bare) == OffsetAndMetadata(42, 7, "", NOW_MS)
+    assert encode_commit_value(42, 7, None, NOW_MS) == bare
+    assert encode_commit_value(42, 7, "", NOW_MS) == bare
+    assert decode_commit_value(bare) == OffsetAndMetadata(42, 7, "", NOW_MS)
 
 
 @pytest.mark.parametrize(
@@ -111,17 +116,17 @@ def test_a_commit_without_metadata_is_written_with_an_empty_string() -> None:
 def test_values_of_like_length_are_told_apart_by_their_version(
     value: str, committed: tuple[int, int, str, int, None]
 ) -> None:
-    assert read_committed(bytes.fromhex(value)) == committed
+    assert decode_commit_value(bytes.fromhex(value)) == committed
 
 
 def test_a_value_that_only_has_the_length_of_a_usual_one_is_refused() -> None:
     # Its metadata would be one byte long, and then the timestamp is cut short.
     cut = bytes.fromhex("0003 000000000000002a 00000007 0001 0000018bcfe56800")
     with pytest.raises(UndecodableRecord, match="OffsetCommitValue v3: it ends at byte 24"):
-        decode(OFFSET_KEY, cut)
+        decode_record(OFFSET_KEY, cut)
 
 
 def test_the_key_of_record_type_0_is_read_as_type_1() -> None:
     legacy_key = b"\x00\x00" + OFFSET_KEY[2:]
-    assert decode(legacy_key, VALUE_V3) == OffsetCommitRecord("g", "t", 3, VALUE_V3)
-    assert decode(legacy_key, None) == OffsetTombstone("g", "t", 3)
+    assert decode_record(legacy_key, VALUE_V3) == OffsetCommitRecord("g", "t", 3, VALUE_V3)
+    assert decode_record(legacy_key, None) == OffsetTombstone("g", "t", 3)

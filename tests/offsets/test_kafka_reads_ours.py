@@ -10,17 +10,18 @@ import pytest
 from kohort.log.batch import BatchBuilder
 from kohort.log.files import DiskFiles
 from kohort.log.log import Log
+from kohort.offsets.commit_value import encode_commit_value
+from kohort.offsets.record_codec import encode_record
 from kohort.offsets.records import (
     GroupMetadata,
     GroupMetadataRecord,
     GroupTombstone,
+    GroupType,
     MemberMetadata,
     OffsetCommitRecord,
     OffsetsRecord,
     OffsetTombstone,
-    OpaqueRecord,
-    committed_value,
-    encode,
+    OtherGroupRecord,
 )
 
 NOW_MS = 1_700_000_000_000
@@ -33,12 +34,19 @@ BATCHES: list[list[OffsetsRecord]] = [
     [GroupMetadataRecord("grüppe", GroupMetadata("", 0, None, None, NOW_MS, ()))],
     [GroupMetadataRecord("grüppe", GroupMetadata("consumer", 1, "range", "m1", NOW_MS, (MEMBER,)))],
     [
-        OffsetCommitRecord("grüppe", "t", 0, committed_value(42, 7, "m", NOW_MS)),
-        OffsetCommitRecord("grüppe", "t", 1, committed_value(43, -1, "", NOW_MS)),
-        OffsetCommitRecord("grüppe", "t", 2, committed_value(44, 7, "", NOW_MS, NOW_MS + 600_000)),
+        OffsetCommitRecord("grüppe", "t", 0, encode_commit_value(42, 7, "m", NOW_MS)),
+        OffsetCommitRecord("grüppe", "t", 1, encode_commit_value(43, -1, "", NOW_MS)),
+        OffsetCommitRecord(
+            "grüppe", "t", 2, encode_commit_value(44, 7, "", NOW_MS, NOW_MS + 600_000)
+        ),
     ],
     [OffsetTombstone("grüppe", "t", 0)],
-    [OpaqueRecord(b"\x00\x03\x00\x01g", b"\x00\x00\x00\x00\x00\x05\x00"), GroupTombstone("grüppe")],
+    [
+        OtherGroupRecord(
+            GroupType.CONSUMER, "g", 3, b"\x00\x03\x00\x01g", b"\x00\x00\x00\x00\x00\x05\x00"
+        ),
+        GroupTombstone("grüppe"),
+    ],
 ]
 
 
@@ -106,7 +114,7 @@ def test_kafkas_dump_tool_reads_our_offsets_log(
     for batch_records in BATCHES:
         batch = BatchBuilder()
         for record in batch_records:
-            key, value = encode(record)
+            key, value = encode_record(record)
             batch.add(key, value, NOW_MS)
         log.append(batch.finish(log.end_offset))
     log.close()

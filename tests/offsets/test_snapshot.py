@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from kohort.log.cache_files import OFFSETS_SNAPSHOT
 from kohort.log.memory_files import MemoryFiles
-from kohort.offsets.records import OffsetCommitRecord, committed_value
+from kohort.offsets.commit_value import encode_commit_value
+from kohort.offsets.records import OffsetCommitRecord
 from kohort.offsets.snapshot import SnapshotWriter, open_snapshot
 from kohort.offsets.table import OffsetsTable
 
@@ -19,7 +20,7 @@ def files() -> MemoryFiles:
     files = MemoryFiles()
     files.make_folder(FOLDER)
     table = OffsetsTable()
-    table.put(OffsetCommitRecord("g", "t", 0, committed_value(7, -1, "", 0)))
+    table.put(OffsetCommitRecord("g", "t", 0, encode_commit_value(7, -1, "", 0)))
     writer = SnapshotWriter(FOLDER, files, BEGUN, table, iter(()))
     for _ in writer.slices:
         pass

@@ -7,13 +7,8 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from kohort.log.files import File
-from kohort.offsets.records import (
-    OffsetAndMetadata,
-    OffsetCommitRecord,
-    OffsetTombstone,
-    committed_value,
-    read_committed,
-)
+from kohort.offsets.commit_value import decode_commit_value, encode_commit_value
+from kohort.offsets.records import OffsetAndMetadata, OffsetCommitRecord, OffsetTombstone
 from kohort.offsets.snapshot import SnapshotWriter, open_snapshot
 from kohort.offsets.table import OffsetsTable
 from kohort.testing.faulty_files import FaultyFiles
@@ -90,7 +85,7 @@ class TableAgainstADict(RuleBasedStateMachine):
 
     @rule(group_id=group_ids, topic=topics, partition=partitions, offset=st.integers(0, 1 << 40))
     def put(self, group_id: str, topic: str, partition: int, offset: int) -> None:
-        value = committed_value(offset, -1, "m" * (offset % 3), 1_700_000_000_000)
+        value = encode_commit_value(offset, -1, "m" * (offset % 3), 1_700_000_000_000)
         record = OffsetCommitRecord(group_id, topic, partition, value)
         self.table.put(record)
         self.tail.append(record)
@@ -109,7 +104,7 @@ class TableAgainstADict(RuleBasedStateMachine):
     @rule(group_id=group_ids, topic=topics, partition=partitions)
     def get(self, group_id: str, topic: str, partition: int) -> None:
         value = self.model.get(group_id, {}).get((topic, partition))
-        expected = None if value is None else read_committed(value)
+        expected = None if value is None else decode_commit_value(value)
         assert self.table.get(group_id, topic, partition) == expected
 
     @invariant()
@@ -128,7 +123,7 @@ class TableAgainstADict(RuleBasedStateMachine):
                 (topic, partition): committed
                 for topic, of_topic in self.table.of_group(group_id).items()
                 for partition, committed in of_topic.items()
-            } == {place: read_committed(value) for place, value in offsets.items()}
+            } == {place: decode_commit_value(value) for place, value in offsets.items()}
 
 
 TestTableAgainstADict = TableAgainstADict.TestCase
@@ -136,8 +131,8 @@ TestTableAgainstADict = TableAgainstADict.TestCase
 
 def test_a_topic_whose_name_ends_like_a_partition_is_another_topic() -> None:
     table = OffsetsTable()
-    table.put(OffsetCommitRecord("g", "t", 1, committed_value(1, -1, "", 0)))
-    table.put(OffsetCommitRecord("g", "t-1", 1, committed_value(2, -1, "", 0)))
+    table.put(OffsetCommitRecord("g", "t", 1, encode_commit_value(1, -1, "", 0)))
+    table.put(OffsetCommitRecord("g", "t-1", 1, encode_commit_value(2, -1, "", 0)))
     assert table.of_group("g") == {
         "t": {1: OffsetAndMetadata(1, -1, "", 0)},
         "t-1": {1: OffsetAndMetadata(2, -1, "", 0)},
@@ -148,7 +143,7 @@ def test_forgetting_what_was_never_committed_changes_nothing() -> None:
     table = OffsetsTable()
     table.forget(OffsetTombstone("g", "t", 1))
     assert not table.has("g")
-    table.put(OffsetCommitRecord("g", "t", 2, committed_value(1, -1, "", 0)))
+    table.put(OffsetCommitRecord("g", "t", 2, encode_commit_value(1, -1, "", 0)))
     table.forget(OffsetTombstone("g", "t", 1))
     assert list(table.of_group("g")) == ["t"]
 
@@ -156,7 +151,7 @@ def test_forgetting_what_was_never_committed_changes_nothing() -> None:
 def test_a_group_is_gone_with_its_last_offset() -> None:
     table = OffsetsTable()
     for partition in (0, 1):
-        table.put(OffsetCommitRecord("g", "t", partition, committed_value(1, -1, "", 0)))
+        table.put(OffsetCommitRecord("g", "t", partition, encode_commit_value(1, -1, "", 0)))
     table.forget(OffsetTombstone("g", "t", 0))
     assert table.has("g")
     table.forget(OffsetTombstone("g", "t", 1))
@@ -168,7 +163,7 @@ def test_a_group_is_gone_with_its_last_offset() -> None:
 def test_partitions_without_end_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kohort.offsets.table._NAMES_MAX", 8)
     table = OffsetsTable()
-    value = committed_value(1, -1, "", 0)
+    value = encode_commit_value(1, -1, "", 0)
     for partition in range(100):
         table.put(OffsetCommitRecord("g", "t", partition, value))
         assert len(table._names) <= 8
@@ -181,7 +176,7 @@ def test_an_offset_takes_at_most_110_bytes() -> None:
     groups, offsets_of_group = 500, 10
     for number in range(groups):
         for partition in range(offsets_of_group):
-            value = committed_value(number, -1, "", 1_700_000_000_000 + number)
+            value = encode_commit_value(number, -1, "", 1_700_000_000_000 + number)
             table.put(OffsetCommitRecord(f"group-{number:06}", "orders", partition, value))
     size = sys.getsizeof(table._groups)
     for group_id, offsets in table._groups.items():

@@ -13,12 +13,15 @@ from hypothesis import strategies as st
 from kohort.log.batch import NewRecord, build, check
 from kohort.log.files import MemoryFiles
 from kohort.log.log import Log, LogConfig
-from kohort.offsets.records import OffsetCommitRecord, OffsetTombstone, committed_value, encode
-from kohort.offsets.transactions import (
+from kohort.offsets.commit_value import encode_commit_value
+from kohort.offsets.record_codec import encode_record
+from kohort.offsets.records import (
+    OffsetCommitRecord,
+    OffsetTombstone,
     PendingTransactionalOffset,
     TransactionalOffsetEnd,
-    Transactions,
 )
+from kohort.offsets.transactions import Transactions
 
 TRANSACTIONAL, CONTROL = 0x10, 0x20
 ABORT, COMMIT = 0, 1
@@ -45,10 +48,10 @@ def batch_of(offset: int, step: Step) -> bytes:
         settings |= {"attributes": TRANSACTIONAL | CONTROL}
         return build([NewRecord(key, value, NOW_MS)], **settings)
     if step.is_tombstone:
-        key_value = encode(OffsetTombstone("g", "t", step.partition))
+        key_value = encode_record(OffsetTombstone("g", "t", step.partition))
     else:
-        value = committed_value(offset, -1, "", NOW_MS)
-        key_value = encode(OffsetCommitRecord("g", "t", step.partition, value))
+        value = encode_commit_value(offset, -1, "", NOW_MS)
+        key_value = encode_record(OffsetCommitRecord("g", "t", step.partition, value))
     return build([NewRecord(*key_value, NOW_MS)], **settings)
 
 

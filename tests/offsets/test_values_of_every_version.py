@@ -17,14 +17,10 @@ from hypothesis import strategies as st
 from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 from kio.static.primitive import i16, i32, i64
-from kohort.offsets.committed import committed_value, read_committed
+from kohort.offsets.commit_value import decode_commit_value, encode_commit_value
 from kohort.offsets.errors import UndecodableRecord
-from kohort.offsets.group_metadata import (
-    GroupMetadata,
-    MemberMetadata,
-    group_value,
-    read_group,
-)
+from kohort.offsets.group_metadata import decode_group_value, encode_group_value
+from kohort.offsets.records import GroupMetadata, MemberMetadata
 
 
 class Field(NamedTuple):
@@ -148,7 +144,7 @@ def test_a_commit_of_every_version_is_read(
     }
     entity_type = commit_entity(version)
     known = {name: fields[name] for name in entity_type.__dataclass_fields__}
-    committed = read_committed(written(entity_type(**known)))
+    committed = decode_commit_value(written(entity_type(**known)))
     expires = version == 1 and expire_timestamp_ms != -1
     assert committed == (
         offset,
@@ -214,7 +210,7 @@ def test_a_group_of_every_version_is_read(version: int, group: GroupMetadata) ->
             member = member._replace(rebalance_timeout_ms=-1)
         return member if version >= 3 else member._replace(group_instance_id=None)
 
-    assert read_group(written(as_entity(group, version))) == group._replace(
+    assert decode_group_value(written(as_entity(group, version))) == group._replace(
         state_timestamp_ms=group.state_timestamp_ms if version >= 2 else -1,
         members=tuple(map(as_known, group.members)),
     )
@@ -222,14 +218,14 @@ def test_a_group_of_every_version_is_read(version: int, group: GroupMetadata) ->
 
 @given(groups)
 def test_a_group_is_written_as_kio_writes_version_3(group: GroupMetadata) -> None:
-    assert group_value(group) == written(as_entity(group, 3))
+    assert encode_group_value(group) == written(as_entity(group, 3))
 
 
 @given(int64s, int32s, texts, int64s, st.none() | int64s)
 def test_a_commit_is_written_so_that_kio_reads_it(
     offset: int, leader_epoch: int, metadata: str, timestamp_ms: int, expire_ms: int | None
 ) -> None:
-    value = committed_value(offset, leader_epoch, metadata, timestamp_ms, expire_ms)
+    value = encode_commit_value(offset, leader_epoch, metadata, timestamp_ms, expire_ms)
     version = 3 if expire_ms is None else 1
     assert value[:2] == version.to_bytes(2, "big")
     message, size = entity_reader(commit_entity(version))(value, 2)
@@ -248,9 +244,9 @@ def test_tagged_fields_of_a_later_broker_are_stepped_over() -> None:
     )
     assert value.endswith(b"\x00")
     # One tag, number 300, of three bytes.
-    assert read_committed(value[:-1] + b"\x01\xac\x02\x03abc") == read_committed(value)
+    assert decode_commit_value(value[:-1] + b"\x01\xac\x02\x03abc") == decode_commit_value(value)
     with pytest.raises(UndecodableRecord, match="ends at byte"):
-        read_committed(value[:-1] + b"\x01\xac\x02\x04abc")
+        decode_commit_value(value[:-1] + b"\x01\xac\x02\x04abc")
 
 
 def test_a_topic_id_does_not_change_what_a_commit_says() -> None:
@@ -261,4 +257,4 @@ def test_a_topic_id_does_not_change_what_a_commit_says() -> None:
         offset=5, leader_epoch=1, metadata="m", commit_timestamp=9, topic_id=uuid.UUID(int=7)
     )
     assert written(bare) != written(named)
-    assert read_committed(written(bare)) == read_committed(written(named))
+    assert decode_commit_value(written(bare)) == decode_commit_value(written(named))

@@ -8,7 +8,8 @@ import pytest
 from kohort.log.batch import NewRecord, build
 from kohort.log.files import DiskFiles
 from kohort.log.log import Log, LogConfig
-from kohort.offsets.records import OffsetsRecord, encode
+from kohort.offsets.record_codec import encode_record
+from kohort.offsets.records import OffsetsRecord
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,7 +41,7 @@ class OffsetsLog:
         folder = self.path / f"__consumer_offsets-{partition}"
         folder.mkdir(exist_ok=True)
         log = Log.open(folder, DiskFiles(), LogConfig())
-        made = [NewRecord(*encode(record), at_ms) for record in records]
+        made = [NewRecord(*encode_record(record), at_ms) for record in records]
         log.append(build(made, base_offset=log.end_offset))
         log.close()
 

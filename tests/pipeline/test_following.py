@@ -4,7 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kohort.offsets.records import OffsetCommitRecord, committed_value
+from kohort.offsets.commit_value import encode_commit_value
+from kohort.offsets.records import OffsetCommitRecord
 from kohort.pipeline.inputs import Inputs
 from kohort.pipeline.lake import LakeError, write_batch
 from kohort.pipeline.lake.writer import Writer
@@ -20,7 +21,7 @@ def no_spark() -> Any:
 
 @pytest.fixture
 def inputs(offsets_log: Any) -> Inputs:
-    commit = OffsetCommitRecord("orders", "clicks", 0, committed_value(1, -1, "", NOON_MS))
+    commit = OffsetCommitRecord("orders", "clicks", 0, encode_commit_value(1, -1, "", NOON_MS))
     offsets_log.append(3, commit, at_ms=NOON_MS)
     return Inputs({"path": str(offsets_log.path)}, cluster="east")
 

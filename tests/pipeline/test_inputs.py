@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kohort.log.batch import NewRecord, build
 from kohort.log.segment import segment_name
-from kohort.offsets.records import OffsetCommitRecord, committed_value, encode
+from kohort.offsets.commit_value import encode_commit_value
+from kohort.offsets.record_codec import encode_record
+from kohort.offsets.records import OffsetCommitRecord
 from kohort.pipeline.inputs import Inputs, OtherLog, shared
 from kohort.pipeline.lake.manifest import Manifest
 from kohort.pipeline.source.source import SourceError
@@ -20,7 +22,7 @@ ALL = 1_000_000
 
 def commit(offset: int) -> OffsetCommitRecord:
     return OffsetCommitRecord(
-        "orders", "clicks", 3, committed_value(offset, -1, "", NOON_MS + offset)
+        "orders", "clicks", 3, encode_commit_value(offset, -1, "", NOON_MS + offset)
     )
 
 
@@ -48,7 +50,7 @@ def test_what_was_compacted_before_it_was_read_is_missing_before_what_comes_next
     folder = tmp_path / "__consumer_offsets-3"
     folder.mkdir()
     batches = [
-        build([NewRecord(*encode(commit(offset)), NOON_MS)], base_offset=offset)
+        build([NewRecord(*encode_record(commit(offset)), NOON_MS)], base_offset=offset)
         for offset in (*range(5), 9, 10)
     ]
     (folder / segment_name(0)).write_bytes(b"".join(batches))

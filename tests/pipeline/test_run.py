@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kohort.offsets.commit_value import encode_commit_value
 from kohort.offsets.records import (
     GroupMetadata,
     GroupMetadataRecord,
     MemberMetadata,
     OffsetCommitRecord,
-    committed_value,
 )
 from kohort.pipeline.inputs import Inputs
 from kohort.pipeline.lake import Lake
@@ -74,7 +74,7 @@ def tell_more(log: Any, number: int) -> None:
         log.append(partition, generation(group, number, 1 + number % 2), at_ms=at_ms)
         for step in range(5):
             then_ms = at_ms + 1000 * step
-            commit = committed_value(100 * number + step, -1, "", then_ms)
+            commit = encode_commit_value(100 * number + step, -1, "", then_ms)
             log.append(partition, OffsetCommitRecord(group, "clicks", 0, commit), at_ms=then_ms)
 
 

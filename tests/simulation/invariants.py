@@ -30,7 +30,7 @@ from kohort.coordinator.coordinator import Coordinator
 from kohort.coordinator.results import CommitDone, Joined
 from kohort.coordinator.states import State
 from kohort.log.batch import records
-from kohort.offsets.records import decode
+from kohort.offsets.record_codec import decode_record
 from kohort.protocol.errors import ErrorCode
 from simulation.commits import Commits
 from simulation.consumers import partitions_of
@@ -256,7 +256,7 @@ class Invariants:
                         raise Violation(f"I8: {header} comes after epoch {lifetime.epoch}")
                     lifetime.epoch = header.leader_epoch
                     for record in records(batch):
-                        lifetime.replay.apply(decode(record.key, record.value))
+                        lifetime.replay.apply(decode_record(record.key, record.value))
         lifetime.replayed_to = log.end_offset
         self.commits.swept_for_good(self._groups_of(shard.partition))
         live, replayed = durable_state(shard.coordinator), durable_state(lifetime.replay)

@@ -9,18 +9,21 @@ from kohort.log.batch import NewRecord, build
 from kohort.log.files import DiskFiles
 from kohort.log.header import CONTROL, TRANSACTIONAL
 from kohort.log.log import Log, LogConfig
-from kohort.offsets.committed import committed_value
-from kohort.offsets.records import OffsetCommitRecord, OffsetsRecord, encode
+from kohort.offsets.commit_value import encode_commit_value
+from kohort.offsets.record_codec import encode_record
+from kohort.offsets.records import OffsetCommitRecord, OffsetsRecord
 
 NOW_MS = 1_700_000_000_000
 
 
 def commit(group: str, offset: int, partition: int = 0) -> OffsetCommitRecord:
-    return OffsetCommitRecord(group, "orders", partition, committed_value(offset, -1, "", NOW_MS))
+    return OffsetCommitRecord(
+        group, "orders", partition, encode_commit_value(offset, -1, "", NOW_MS)
+    )
 
 
 def new_records(*records: OffsetsRecord, at_ms: int = NOW_MS) -> list[NewRecord]:
-    return [NewRecord(*encode(record), at_ms) for record in records]
+    return [NewRecord(*encode_record(record), at_ms) for record in records]
 
 
 def batch_of(base_offset: int, *records: OffsetsRecord) -> bytes:

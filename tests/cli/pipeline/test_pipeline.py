@@ -12,7 +12,9 @@ from kohort.cli.pipeline.stopping import Stopping
 from kohort.log.batch import NewRecord, build
 from kohort.log.files import DiskFiles
 from kohort.log.log import Log, LogConfig
-from kohort.offsets.records import OffsetCommitRecord, committed_value, encode
+from kohort.offsets.commit_value import encode_commit_value
+from kohort.offsets.record_codec import encode_record
+from kohort.offsets.records import OffsetCommitRecord
 from kohort.pipeline.lake import Lake, write_batch
 from kohort.pipeline.lake.writer import Writer
 from kohort.pipeline.tables import TABLES
@@ -82,9 +84,9 @@ def data(tmp_path: Path) -> Path:
     folder.mkdir(parents=True)
     log = Log.open(folder, DiskFiles(), LogConfig())
     commit = OffsetCommitRecord(
-        "orders", "clicks", 0, committed_value(1, -1, "", 1_700_000_000_000)
+        "orders", "clicks", 0, encode_commit_value(1, -1, "", 1_700_000_000_000)
     )
-    log.append(build([NewRecord(*encode(commit), 1_700_000_000_000)], base_offset=0))
+    log.append(build([NewRecord(*encode_record(commit), 1_700_000_000_000)], base_offset=0))
     log.close()
     return folder.parent
 

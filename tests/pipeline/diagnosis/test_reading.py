@@ -2,12 +2,12 @@
 
 from typing import Any
 
+from kohort.offsets.commit_value import encode_commit_value
 from kohort.offsets.records import (
     GroupMetadata,
     GroupMetadataRecord,
     MemberMetadata,
     OffsetCommitRecord,
-    committed_value,
 )
 from kohort.pipeline.diagnosis.reading import stories
 from kohort.pipeline.diagnosis.rebalances import exits
@@ -42,7 +42,7 @@ def test_the_first_commits_of_partitions_repeat_nothing(offsets_log: Any) -> Non
     joined = GroupMetadata("consumer", 1, "range", "m", NOON_MS, (member,))
     offsets_log.append(3, GroupMetadataRecord("orders", joined), at_ms=NOON_MS)
     committed_ms = NOON_MS + 1_000
-    value = committed_value(100, -1, "", committed_ms)
+    value = encode_commit_value(100, -1, "", committed_ms)
     commits = [OffsetCommitRecord("orders", "clicks", at, value) for at in PARTITIONS]
     offsets_log.append(3, *commits, at_ms=committed_ms)
     gone_ms = committed_ms + IDLE_MS

@@ -7,7 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from kohort.offsets.records import OffsetCommitRecord, committed_value
+from kohort.offsets.commit_value import encode_commit_value
+from kohort.offsets.records import OffsetCommitRecord
 from kohort.pipeline.columns import SOURCE
 from kohort.pipeline.inputs import Inputs
 from kohort.pipeline.lake import Lake
@@ -125,7 +126,7 @@ def test_tasks_write_what_this_process_would(spark: Any, offsets_log: Any, tmp_p
     for partition in range(5):
         for round_ in range(3):
             commits = [
-                OffsetCommitRecord("g", "t", at, committed_value(round_, -1, "", NOON_MS))
+                OffsetCommitRecord("g", "t", at, encode_commit_value(round_, -1, "", NOON_MS))
                 for at in range(4)
             ]
             offsets_log.append(partition, *commits, at_ms=NOON_MS + round_)

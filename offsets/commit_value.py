@@ -9,16 +9,17 @@ An int16 with the version comes first. Kafka 4.3 writes v4, brokers before it v3
 of kio here, because each commit pays for it.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import repeat
 from struct import Struct
 from struct import error as struct_error
-from typing import Final, NamedTuple
+from typing import Final
 
 from ..protocol.primitives import INT64
 from .errors import UndecodableRecord, UnencodableRecord
 from .fields import FieldReader, string_bytes
+from .records import OffsetAndMetadata, OffsetCommitRecord
 
 VERSION_MAX: Final = 4  # Kafka 4.3 refuses what is above
 FLEXIBLE_SINCE: Final = 4
@@ -35,19 +36,11 @@ _TOPIC_ID_TAG: Final = b"\x01\x00\x10"  # one tag, number 0, of 16 bytes
 _HEAD: Final = Struct(">hqi")
 _OLD_HEAD: Final = Struct(">hq")
 _OLD_TAIL: Final = Struct(">qq")
+# Half the time of the constructor that NamedTuple generates.
+_new: Final = tuple.__new__
 
 
-class OffsetAndMetadata(NamedTuple):
-    """What an OffsetFetch tells of one partition, and what retention goes by."""
-
-    offset: int
-    leader_epoch: int  # -1: the consumer told none
-    metadata: str
-    commit_timestamp_ms: int
-    expire_timestamp_ms: int | None = None  # only for commits with a retention time of their own
-
-
-def committed_value(
+def encode_commit_value(
     offset: int,
     leader_epoch: int,
     metadata: str | None,
@@ -77,9 +70,29 @@ def committed_value(
         raise UnencodableRecord(f"a number of a commit is out of range: {error}") from error
 
 
-def with_offsets(value: bytes, offsets: Iterable[int]) -> tuple[bytes, ...]:
-    """The same commit of other offsets: they stand behind the version, whichever it is. Raises
-    UnencodableRecord."""
+def offset_commit(
+    group_id: str,
+    topic: str,
+    partition: int,
+    offsets: Sequence[int],
+    leader_epoch: int,
+    metadata: str | None,
+    commit_timestamp_ms: int,
+    expire_timestamp_ms: int | None = None,
+) -> OffsetCommitRecord:
+    """Return the record of a commit of the last of `offsets`; those before it were pipelined.
+
+    Raises UnencodableRecord.
+    """
+    value = encode_commit_value(
+        offsets[-1], leader_epoch, metadata, commit_timestamp_ms, expire_timestamp_ms
+    )
+    earlier = _with_offsets(value, offsets[:-1]) if len(offsets) > 1 else ()
+    return _new(OffsetCommitRecord, (group_id, topic, partition, value, earlier))
+
+
+def _with_offsets(value: bytes, offsets: Sequence[int]) -> tuple[bytes, ...]:
+    """Return the same commit for other offsets; in all versions they follow the version."""
     version, rest = value[:2], value[10:]
     try:
         return tuple(map(_around_offset(len(rest)), repeat(version), offsets, repeat(rest)))
@@ -89,11 +102,11 @@ def with_offsets(value: bytes, offsets: Iterable[int]) -> tuple[bytes, ...]:
 
 @lru_cache(64)
 def _around_offset(size: int) -> Callable[[bytes, int, bytes], bytes]:
-    """Puts a value together whose offset is followed by so many bytes."""
+    """The packer of a value with `size` bytes after its offset."""
     return Struct(f">2sq{size}s").pack
 
 
-def read_committed(value: bytes) -> OffsetAndMetadata:
+def decode_commit_value(value: bytes) -> OffsetAndMetadata:
     """What the bytes of a commit say, in any version. Raises UndecodableRecord."""
     if len(value) == _BARE_SIZE and value[1] == 3:
         version, offset, leader_epoch, size, timestamp_ms = _BARE.unpack(value)
@@ -125,11 +138,11 @@ def _read_fields(value: bytes) -> OffsetAndMetadata:
     )
 
 
-def check_committed(value: bytes) -> None:
-    """Raises UndecodableRecord where read_committed would; next to free for the usual bytes."""
+def validate_commit_value(value: bytes) -> None:
+    """Raise UndecodableRecord if decode_commit_value would; free for the usual bytes."""
     # Version 3 and a metadata length of zero, at their places in a value of exactly that size.
     if not (len(value) == _BARE_SIZE and value[1] == 3 and value[15] == value[14] == value[0] == 0):
-        read_committed(value)
+        decode_commit_value(value)
 
 
 def value_version(what: str, value: bytes, version_max: int) -> int:
