@@ -11,7 +11,7 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; \
 	done)
 
-.PHONY: help demo test compiled cluster parity soak truth crash planted structure lint types format docs serve bench clean
+.PHONY: help demo test uncached compiled cluster parity soak truth crash planted structure lint types format docs serve bench clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -33,8 +33,15 @@ demo: $(STAMP)
 QUICK = not spark$(if $(filter true,$(CI)),, and not parity and not toolchain)
 test: lint types
 	$(BIN)/pytest -q -n auto -m "$(QUICK)" || $(BIN)/pytest -q -m "$(QUICK)" --lf --lfnf none
+	$(if $(filter true,$(CI)),$(MAKE) uncached)
 	$(if $(filter true,$(CI)),$(BIN)/python tests/compiled.py)
 	$(if $(filter true,$(CI)),$(BIN)/pytest -q -m "spark and not cluster")
+
+# Without the request cache: the tests whose requests would be recognised by it.
+UNCACHED = tests/broker tests/clients/test_commits.py tests/clients/test_groups.py \
+	tests/crash/test_acknowledged_commits_survive.py tests/testing/test_faults.py
+uncached: $(STAMP)
+	KAFKA_KOHORT_REQUEST_CACHE=false $(BIN)/pytest -q -n auto -m "$(QUICK)" $(UNCACHED)
 
 # On a build whose hot path is C extensions: the tests that go through it.
 compiled: $(STAMP)

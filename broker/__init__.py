@@ -11,21 +11,14 @@ offset_cleanup.py offsets go with their topic, whatever fails meanwhile
 broker.py         opens, listens, stops;  build.py: puts all of this together;
                    node.py: what a handler sees of it
 cluster.py        several nodes in one process: who is up, who leads what
-server.py         the listening socket;  connection.py: one client, its answers in order
-request.py        one request and its answer;  routes.py: who reads, handles and writes it
-request_cache.py  requests that come again, known by their bytes
+server.py         the listening socket;  connection.py: one client, responses in order
+request.py        routes (what decodes, handles and encodes an API version), request contexts
+request_cache.py  repeated requests, recognised by their bytes
 gather.py         several answers that become one
 request_log.py    a line per request, for --log-level debug;  event_log.py: the event log
 timers.py         deadlines on the event loop;  clock.py;  sync_pool.py: many syncs at once
 maintenance.py    compaction and retention, in the background
 meta_properties.py whose data a folder has
-
-config.py         what the broker was told: BrokerConfig. It is made of
-config_keys.py    which keys there are, with type, default, bounds: data, no behaviour
-foreign_keys.py   which keys of Kafka's may be said besides, and mean nothing here: data
-config_sources.py where values are written: properties file, environment, `key=value`
-settings.py       values by key, and who gave each
-listeners.py      what `listeners` and `advertised.listeners` mean
 
 Keys of topics: topics/config_keys.py; what a log is told: log/config.py; what groups are told:
 groups/config.py.

@@ -23,8 +23,8 @@ from .connection import RECEIVE_BYTES_MAX, Connection
 from .maintenance import Maintenance
 from .meta_properties import cluster_id_of
 from .node import Node
-from .request_log import new_routes
-from .routes import Routes
+from .request import Interceptor, Routes
+from .request_log import request_log
 from .server import Server
 
 # Where a broker that keeps everything in memory pretends to have its data.
@@ -40,7 +40,7 @@ class Broker:
     keeps all in memory, or on the disk that `files` pretends to be.
 
     A test may hand in all that is outside: the clock (clients are not let wait by it), the disk,
-    what happens to a request (`routes`), and who hears what the coordinators tell.
+    an interceptor of requests, and who hears what the coordinators tell.
 
     `start` and `stop` belong to one event loop. A stopped broker is done with: make another one.
     """
@@ -53,7 +53,7 @@ class Broker:
         durability: Durability = "os",
         clock: Clock | None = None,
         files: Files | None = None,
-        routes: Routes | None = None,
+        interceptor: Interceptor | None = None,
         hear: Hear | None = None,
     ) -> None:
         self.config = config
@@ -64,8 +64,8 @@ class Broker:
         folder = MEMORY_FOLDER if data_dir is None or self._in_memory else data_dir
         self._place = Place(folder, files, durability)
         self._clock = clock or SystemClock()
-        self._routes = routes if routes is not None else new_routes()
-        self._routes.profile = PROFILES[config.str("kohort.profile")]
+        self._interceptor = interceptor or request_log()
+        self._routes = Routes(PROFILES[config.str("kohort.profile")])
         self._hear = hear
         self._closing = ExitStack()
         self._servers = {
@@ -141,7 +141,7 @@ class Broker:
 
     def attach(self, node_id: int, transport: asyncio.Transport) -> Connection:
         """Connect a client of this process to a node without a socket: the connection writes to
-        its transport, and `received` is called with what it asks, never from within a write.
+        its transport, and `data_received` is called with what it asks, never from within a write.
         Raises ConnectionRefusedError for a node that is down."""
         return self._servers[node_id].attach(transport)
 
@@ -257,4 +257,6 @@ class Broker:
             frame_bytes_max=self.config.int("socket.request.max.bytes"),
             opened=opened,
             closed=closed,
+            caches_requests=self.config.bool("kohort.request.cache"),
+            interceptor=self._interceptor,
         )

@@ -1,61 +1,64 @@
-"""One client's connection: frames in, answers out in the order of the requests.
+"""One client's connection: frames in, responses out in the order of the requests.
 
-A request that waits for a flush does not hold back the next one: its answer queues behind it. A
-parked one (a join, a sync, a long poll) does hold back what its client sent after it, as Kafka
-does by muting the channel (SocketServer).
+A request that waits for a flush does not hold back the next one: its response is queued behind it.
+A parked one (a join, a sync, a long poll) does: the channel is muted until it has its response, as
+in Kafka's SocketServer.
 """
 
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final, cast
 
 from ..protocol.errors import ProtocolError
 from ..protocol.framing import Framer
 from ..protocol.headers import read_request_header
-from .request import RequestContext
-from .request_cache import CachedRequest, Frame, Numbers, RequestCache
-from .routes import Route, Routes
+from .request import Interceptor, RequestContext, Routes
+from .request_cache import CachedRequest, Frame, RequestCache
 
 _log: Final = logging.getLogger("kohort.connection")
 
-# Requests of one connection whose answers are outstanding; more are left in the socket. Clients
-# keep at most a few (Java's max.in.flight.requests.per.connection is 5, librdkafka's a million).
-# What is asked together (shapes.py) counts once.
-CALLS_IN_FLIGHT_MAX: Final = 4096
-# A client whose answers come to this much in one turn of the loop has had its turn: a few bytes can
-# ask for gigabytes (Fetch), and the others want to be served too.
-TURN_BYTES_MAX: Final = 256 * 1024
-# What one reading of a socket may bring. asyncio.Protocol would allocate as much for each reading,
-# and give nearly all of it back: more work than the request itself.
+# Requests of one connection without a response; more are left in the socket. Clients keep few
+# (Java's max.in.flight.requests.per.connection is 5, librdkafka's a million). Pipelined requests
+# that are handled as one count as one.
+IN_FLIGHT_MAX: Final = 4096
+# A connection with this many bytes of responses waits for the next iteration of the loop: small
+# requests can cause large responses (Fetch), and other clients must be served too.
+UNSENT_BYTES_MAX: Final = 256 * 1024
+# The receive buffer that all connections share. asyncio.Protocol would allocate as much for each
+# read and give nearly all of it back, which costs more than the request itself.
 RECEIVE_BYTES_MAX: Final = 256 * 1024
-# How long a client that has shut down its sending side is waited for, as a silent one by Kafka
-# (connections.max.idle.ms).
+# How long to wait for the responses of a client that has shut down its sending side, as Kafka
+# waits for a silent one (connections.max.idle.ms).
 HALF_CLOSED_SECONDS_MAX: Final = 600
 
 
 class Outbox:
-    """The connections that have answers to send; one turn of the loop sends them all."""
+    """The connections with responses to send; one callback per iteration of the loop sends all."""
 
     def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
         self._call_soon = call_soon
-        self._waiting: list[Connection] = []
+        self._connections: list[Connection] = []
 
     def add(self, connection: "Connection") -> None:
-        if not self._waiting:
+        if not self._connections:
             self._call_soon(self.send)
-        self._waiting.append(connection)
+        self._connections.append(connection)
 
     def send(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        for connection in waiting:
+        connections, self._connections = self._connections, []
+        for connection in connections:
             connection.send()
 
 
 class Connection(asyncio.BufferedProtocol):
-    """`opened` and `closed` tell the server which connections there are. All connections of a loop
-    receive into `inbox`: from the reading of a socket to `buffer_updated` no other has a turn."""
+    """`opened` and `closed` are called with the connection. All connections of a loop share
+    `inbox`: no other one runs between `get_buffer` and `buffer_updated`.
+
+    Back-pressure: reading is paused while received frames wait in the backlog or the transport's
+    write buffer is full, so that the socket buffers the rest.
+    """
 
     def __init__(
         self,
@@ -67,39 +70,42 @@ class Connection(asyncio.BufferedProtocol):
         frame_bytes_max: int,
         opened: Callable[["Connection"], None],
         closed: Callable[["Connection"], None],
+        caches_requests: bool = True,
+        interceptor: Interceptor | None = None,
     ) -> None:
         self._node = node
         self._routes = routes
         self._inbox = inbox
         self._outbox = outbox
         self._framer = Framer(frame_bytes_max)
-        self._shapes = RequestCache()
+        self._cache = RequestCache() if caches_requests else None
+        self._interceptor = interceptor
         self._opened = opened
         self._closed = closed
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self.client_host = ""
         self.client_software: str | None = None
-        self.is_gone = False
-        # For who steers a broker in a test: called once the connection is lost.
-        self.when_lost: list[Callable[[], None]] = []
-        # Answers in the order of requests.
-        self._calls: deque[RequestContext] = deque()
-        # Somebody will send what is answered by then: this pass, or the outbox.
-        self._is_sending = False
-        # Whom the client's next requests wait for, and those requests.
-        self._held: RequestContext | None = None
+        self.is_disconnected = False
+        # For the test harness: called once the connection is lost.
+        self.on_lost: list[Callable[[], None]] = []
+        # Requests whose response has not been sent, in their order.
+        self._pending: deque[RequestContext] = deque()
+        # `send` will be called for responses that are ready by then: by this call, or the outbox.
+        self._will_send = False
+        # The request that mutes the channel, and the frames behind it.
+        self._muted_by: RequestContext | None = None
         self._backlog: deque[Frame] = deque()
-        self._is_resuming = False
-        self._is_reading = True
-        self._is_choked = False
+        self._will_resume = False
+        self._is_reading_paused = False
+        self._is_writing_paused = False
         self._unsent_bytes = 0
-        # How it ends: a bad frame, a request that ends it, the client's last word.
+        # Why it closes after the pending responses: a bad frame, or a request that ends it.
         self._error: ProtocolError | None = None
         self._is_ended = False
         self._half_closed: asyncio.TimerHandle | None = None
 
-    # --- the transport's side
+    # --- called by the transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
@@ -108,66 +114,66 @@ class Connection(asyncio.BufferedProtocol):
         self._opened(self)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
-        self.is_gone = True
+        self.is_disconnected = True
         self._transport = None
         if self._half_closed is not None:
             self._half_closed.cancel()
-        calls, self._calls = self._calls, deque()
+        pending, self._pending = self._pending, deque()
         self._backlog.clear()
-        for call in calls:
-            if call.when_gone is not None:
-                call.when_gone()
+        for context in pending:
+            context.disconnected()
         self._closed(self)
-        for told in self.when_lost:
-            told()
+        for callback in self.on_lost:
+            callback()
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
         return self._inbox
 
     def buffer_updated(self, nbytes: int) -> None:
-        self.received(self._inbox[:nbytes])
+        self.data_received(self._inbox[:nbytes])
 
-    def received(self, data: bytes | memoryview) -> None:
+    def data_received(self, data: bytes | memoryview) -> None:
         if self._error is not None:
             return
-        # Answers that are known by the end of this pass go out in one write.
-        self._is_sending = True
+        # Responses that are ready at the end of this call are sent in one write.
+        self._will_send = True
         try:
             frames = self._framer.feed(data)
-            if self._held is None and not self._backlog:
-                self._take(frames)
+            if self._muted_by is None and not self._backlog:
+                self._handle_frames(frames)
             else:
                 self._backlog.extend(frames)
         except ProtocolError as error:
-            self._refuse(error)
+            self._end(error)
         if self._framer.error is not None:
-            self._refuse(self._framer.error)
+            self._end(self._framer.error)
         self.send()
 
     def eof_received(self) -> bool:
-        """A client that sends no more may still read: what it asked for is answered first."""
-        if not self._calls and not self._backlog:
+        """A client that sends no more may still read: pending requests get their responses."""
+        if not self._pending and not self._backlog:
             return False
         if self._half_closed is None:
             self._half_closed = self._loop.call_later(HALF_CLOSED_SECONDS_MAX, self.abort)
         return True
 
     def pause_writing(self) -> None:
-        self._is_choked = True
-        self._regulate()
+        self._is_writing_paused = True
+        self._control_flow()
 
     def resume_writing(self) -> None:
-        self._is_choked = False
-        self._regulate()
+        self._is_writing_paused = False
+        self._control_flow()
 
-    def write_through(self, wrap: Callable[[asyncio.Transport], asyncio.Transport]) -> None:
-        """For who steers a broker in a test: from now on it writes to what this makes of its
-        transport."""
+    # --- called by the server and the test harness
+
+    def wrap_transport(self, wrap: Callable[[asyncio.Transport], asyncio.Transport]) -> None:
+        """For the test harness: write to what `wrap` returns for the transport from now on."""
         if self._transport is not None:
             self._transport = wrap(self._transport)
 
     def close(self) -> None:
-        """Close once what has been written is out."""
+        """Close after the transport has sent what was written."""
         if self._transport is not None:
             self._transport.close()
 
@@ -177,159 +183,168 @@ class Connection(asyncio.BufferedProtocol):
 
     # --- requests
 
-    def _take(self, frames: list[Frame]) -> None:
-        """Handle `frames` in their order; what must wait goes to the backlog."""
-        recall = self._shapes.recall
-        taken, count = 0, len(frames)
-        while taken < count:
-            seen = recall(frames, taken)
-            if seen is None:
-                self._take_new(*frames[taken])
-                taken += 1
+    def _handle_frames(self, frames: list[Frame]) -> None:
+        """Handle `frames` in their order; those that must wait go to the backlog."""
+        cache, interceptor = self._cache, self._interceptor
+        index, count = 0, len(frames)
+        while index < count:
+            hit = None if cache is None else cache.get(frames, index)
+            if hit is None or (interceptor is not None and interceptor.needs_decoded(hit[0].route)):
+                self._handle_frame(*frames[index])
+                index += 1
             else:
-                shape, correlation_ids, changes = seen
-                self._take_known(shape, correlation_ids, changes)
-                taken += len(correlation_ids)
-            if self._is_ended or taken == count:
+                (route, client_id, request, prepared), ids, numbers = hit
+                self._handle(
+                    RequestContext(self, route, ids, client_id, request, prepared, numbers)
+                )
+                index += len(ids)
+            if self._is_ended or index == count:
                 return
             if (
-                self._held is not None
-                or self._is_choked
-                or self._unsent_bytes >= TURN_BYTES_MAX
-                or len(self._calls) >= CALLS_IN_FLIGHT_MAX
+                self._muted_by is not None
+                or self._is_writing_paused
+                or self._unsent_bytes >= UNSENT_BYTES_MAX
+                or len(self._pending) >= IN_FLIGHT_MAX
             ):
-                self._backlog.extend(frames[taken:])
+                self._backlog.extend(frames[index:])
                 return
 
-    def _take_new(self, buffer: bytes, start: int, end: int) -> None:
+    def _handle_frame(self, buffer: bytes, start: int, end: int) -> None:
+        """Decode and handle a request that the cache does not know."""
         key, version, correlation_id, client_id, body = read_request_header(buffer, start, end)
-        route = self._routes[key, version]
-        request = route.read(buffer, body, end)
-        call = RequestContext(self, route, (correlation_id,), client_id, request)
-        self._calls.append(call)
+        route = self._routes.find(key, version)
+        request = route.decode(buffer, body, end)
+        context = RequestContext(self, route, (correlation_id,), client_id, request)
+        self._handle(context)
+        cache, prepared = self._cache, context.prepared
+        if cache is None or prepared is None:
+            return
+        if self._interceptor is None or not self._interceptor.needs_decoded(route):
+            entry = CachedRequest(route, client_id, request, prepared)
+            cache.put(entry, buffer, start, body, end)
+
+    def _handle(self, context: RequestContext) -> None:
+        route, interceptor = context.route, self._interceptor
+        self._pending.append(context)
         try:
-            learnt = route.handle(call, self._node)
-            if learnt is not None:
-                shape = CachedRequest(route, client_id, request, learnt)
-                self._shapes.learn(shape, buffer, start, body, end)
+            if interceptor is None:
+                route.handle(context, self._node)
+            else:
+                interceptor.handle(context, self._node)
         except Exception:
-            self._fail(route)
+            # A bug of ours: the client sees a lost connection, and retries.
+            _log.exception("Handling %s v%d failed", route.api.name, route.version)
+            self._is_ended = True
+            self.abort()
 
-    def _take_known(
-        self, shape: CachedRequest, correlation_ids: Numbers, changes: Sequence[Numbers]
-    ) -> None:
-        route, client_id, request, again = shape
-        call = RequestContext(self, route, correlation_ids, client_id, request)
-        self._calls.append(call)
-        try:
-            again(call, self._node, changes)
-        except Exception:
-            self._fail(route)
+    def _end(self, error: ProtocolError) -> None:
+        """Close after the pending responses: after a bad frame the stream cannot be parsed.
 
-    def _fail(self, route: Route) -> None:
-        """Our fault, not the client's. It learns so by the connection's end, and retries."""
-        _log.exception("Handling %s v%d failed", route.api.name, route.version)
-        self._is_ended = True
-        self.abort()
-
-    def end(self, reason: str) -> None:
-        self._is_ended = True
-        self._refuse(ProtocolError(reason))
-
-    def _refuse(self, error: ProtocolError) -> None:
-        """Answer what came before, then close: what follows cannot be told apart from garbage.
-
-        Kafka does the same, and so says nothing to the client itself.
+        As Kafka, without an error response.
         """
         if self._error is None:
             _log.warning("Closing the connection from %s: %s", self.client_host, error)
             self._error = error
 
-    # --- answers (the handlers' side, through Call)
+    # --- responses (RequestContext calls the first three)
 
-    def answered(self, call: RequestContext) -> None:
-        answer = call.answer
-        assert answer is not None
-        self._unsent_bytes += len(answer) if isinstance(answer, bytes) else sum(map(len, answer))
-        if self._held is call:
-            self._held = None
+    def response_ready(self, context: RequestContext) -> None:
+        response = context.response
+        assert response is not None
+        self._unsent_bytes += (
+            len(response) if isinstance(response, bytes) else sum(map(len, response))
+        )
+        if self._muted_by is context:
+            self._muted_by = None
             if self._backlog:
-                self._regulate()
-        if not self._is_sending and self._calls and self._calls[0].answer is not None:
-            self._is_sending = True
+                self._control_flow()
+        if not self._will_send and self._pending and self._pending[0].response is not None:
+            self._will_send = True
             self._outbox.add(self)
 
-    def hold(self, call: RequestContext) -> None:
-        if call.answer is None:
-            self._held = call
+    def mute(self, context: RequestContext) -> None:
+        if context.response is None:
+            self._muted_by = context
+
+    def close_after_responses(self, reason: str) -> None:
+        self._is_ended = True
+        self._end(ProtocolError(reason))
 
     def send(self) -> None:
-        """Write what is answered (the outbox calls)."""
-        self._is_sending = False
-        calls = self._calls
-        answers: list[bytes] = []
+        """Write the responses that are ready, up to the first that is not (the outbox calls it)."""
+        self._will_send = False
+        pending = self._pending
+        frames: list[bytes] = []
         in_pieces = False
-        while calls:
-            answer = calls[0].answer
-            if answer is None:
+        while pending:
+            response = pending[0].response
+            if response is None:
                 break
-            if isinstance(answer, bytes):
-                answers.append(answer)
+            if isinstance(response, bytes):
+                frames.append(response)
             else:
-                answers += answer
+                frames += response
                 in_pieces = True
-            calls.popleft()
-        if answers:
+            pending.popleft()
+        if frames:
             if self._transport is not None:
                 if in_pieces:
-                    self._transport.writelines(answers)
+                    self._transport.writelines(frames)
                 else:
-                    self._transport.write(answers[0] if len(answers) == 1 else b"".join(answers))
+                    self._transport.write(frames[0] if len(frames) == 1 else b"".join(frames))
             self._unsent_bytes = 0
-        if self._error is not None or self._half_closed is not None:
-            self._close_when_answered()
-        # Nearly always there is nothing to regulate.
-        if self._backlog or not self._is_reading:
-            self._regulate()
-
-    def _close_when_answered(self) -> None:
-        if not self._calls and not self._backlog:
+        if (
+            (self._error is not None or self._half_closed is not None)
+            and not pending
+            and not self._backlog
+        ):
             self.close()
+        # Nearly always there is nothing to do.
+        if self._backlog or self._is_reading_paused:
+            self._control_flow()
 
-    def _go_on(self) -> None:
-        """Take up what had to wait, unless sending the answers before it shows that the client is
-        gone: who joined now would be a ghost."""
-        self.send()
-        self._is_resuming = False
-        transport = self._transport
-        if transport is None or transport.is_closing() or self._held is not None or self._is_choked:
-            return
-        self._is_sending = True
-        frames = list(self._backlog)
-        self._backlog.clear()
-        try:
-            self._take(frames)
-        except ProtocolError as error:
-            self._refuse(error)
-        self.send()
+    # --- flow control
 
-    def _regulate(self) -> None:
-        """Read on only while what has been read finds room: the socket is the buffer."""
+    def _control_flow(self) -> None:
+        """Resume the backlog when nothing holds it back; read from the socket only while there is
+        none."""
         if self._transport is None:
             return
         if (
             self._backlog
-            and self._held is None
-            and not self._is_choked
-            and len(self._calls) < CALLS_IN_FLIGHT_MAX
-            and not self._is_resuming
+            and self._muted_by is None
+            and not self._is_writing_paused
+            and len(self._pending) < IN_FLIGHT_MAX
+            and not self._will_resume
         ):
-            self._is_resuming = True
-            self._loop.call_soon(self._go_on)
-        room = not self._backlog and not self._is_choked
-        if room != self._is_reading:
-            self._is_reading = room
-            if room:
-                self._transport.resume_reading()
-            else:
+            self._will_resume = True
+            self._loop.call_soon(self._resume)
+        pause = bool(self._backlog) or self._is_writing_paused
+        if pause != self._is_reading_paused:
+            self._is_reading_paused = pause
+            if pause:
                 self._transport.pause_reading()
+            else:
+                self._transport.resume_reading()
+
+    def _resume(self) -> None:
+        """Handle the backlog, unless sending the responses before it shows that the client is gone:
+        a join would then add a member that nobody speaks for."""
+        self.send()
+        self._will_resume = False
+        transport = self._transport
+        if (
+            transport is None
+            or transport.is_closing()
+            or self._muted_by is not None
+            or self._is_writing_paused
+        ):
+            return
+        self._will_send = True
+        frames = list(self._backlog)
+        self._backlog.clear()
+        try:
+            self._handle_frames(frames)
+        except ProtocolError as error:
+            self._end(error)
+        self.send()

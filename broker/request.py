@@ -1,22 +1,149 @@
-"""One request on its way: what a handler reads, and how it answers."""
+"""A request between its connection and its handler: the route, the context, the response.
+
+`Routes` finds what decodes, handles and encodes an API version; `RequestContext` is what a handler
+gets. Responses are version-free: any object with kio's field names, of which the encoder of the
+request's version takes those that the version has.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
+from datetime import timedelta
+from importlib import import_module
 from itertools import repeat
 from struct import Struct
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
-from ..protocol.errors import EncodeError
+from ..protocol.apis import API_VERSIONS, BY_KEY, Api
+from ..protocol.errors import EncodeError, ErrorCode, UnknownApi, UnsupportedVersion
+from ..protocol.guards import Finder
+from ..protocol.messages import request_decoder, request_finder, response_writer
+from ..protocol.profiles import Profile
 from ..protocol.writers import PiecesWriter
-from .routes import Route
 
 _correlation_id: Final = Struct(">i").pack
 
 ResponseFrame: TypeAlias = bytes | list[bytes]
-"""A frame, or the pieces of a large one, which are not worth to be joined."""
+"""A frame, or the pieces of a large one: joining them would copy the records."""
+
+Numbers: TypeAlias = Sequence[int]
+"""The values of one varying field, one for each request of a context."""
+
+# Most pipelined requests that are handled as one: more gain nothing, and are one long step of the
+# event loop.
+PIPELINED_MAX: Final = 32
+
+NO_THROTTLE: Final = timedelta(0)
+"""The throttle time of every response: kohort has no quotas."""
+
+ERROR_MESSAGES: Final = {
+    ErrorCode.coordinator_not_available: "The coordinator is not available.",
+    ErrorCode.invalid_request: (
+        "This most likely occurs because of a request being malformed by the client library or "
+        "the message was sent to an incompatible broker. See the broker logs for more details."
+    ),
+}
+"""The default messages of upstream's Errors."""
+
+_MILLISECOND: Final = timedelta(milliseconds=1)
+
+
+def milliseconds(duration: timedelta) -> int:
+    return duration // _MILLISECOND
+
+
+# --- routes
+
+
+def _nothing_varies(_buffer: bytes, _body: int, _end: int) -> list[tuple[int, str]]:
+    return []
+
+
+class Route:
+    """How one version of an API is decoded, handled and encoded.
+
+    decode(buffer, start of the body, its end) returns kio's message of the request;
+    handle(context, node) is the handler module's one entry point;
+    encode(response, correlation id) returns the whole frame;
+    find_varying locates the fields in which requests may differ and still count as repeated: the
+    handler names them in VARYING_FIELD. `pipelined_max` is how many repeated requests may be
+    handled as one: 1 if the handler has MUTES_CHANNEL, because each response must come first.
+    """
+
+    __slots__ = (
+        "api",
+        "decode",
+        "encode",
+        "find_varying",
+        "handle",
+        "pipelined_max",
+        "version",
+    )
+
+    def __init__(
+        self,
+        api: Api,
+        version: int,
+        decode: Callable[[bytes, int, int], Any],
+        handle: Callable[[Any, Any], None],
+        encode: Callable[[Any, int], bytes],
+        find_varying: Finder = _nothing_varies,
+        pipelined_max: int = PIPELINED_MAX,
+    ) -> None:
+        self.api = api
+        self.version = version
+        self.decode = decode
+        self.handle = handle
+        self.encode = encode
+        self.find_varying = find_varying
+        self.pipelined_max = pipelined_max
+
+
+class Routes:
+    """The routes of one profile. Each is built at its first use: starting must not pay for schemas
+    and encoders that no client needs."""
+
+    def __init__(self, profile: Profile = BY_KEY) -> None:
+        self._profile = profile
+        self._routes: dict[tuple[int, int], Route] = {}
+
+    def find(self, key: int, version: int) -> Route:
+        """Raises UnknownApi and UnsupportedVersion for what the profile does not serve."""
+        route = self._routes.get((key, version))
+        return self._new_route(key, version) if route is None else route
+
+    def _new_route(self, key: int, version: int) -> Route:
+        # read_request_header accepts no API that no profile serves.
+        api = self._profile.get(key)
+        if api is None:
+            raise UnknownApi(f"{BY_KEY[key].name} (key {key}) is not served in this profile")
+        handler = import_module(f"..handlers.{api.handler}", __name__)
+        if not api.serves(version):
+            if key == API_VERSIONS:
+                # The one unsupported version that gets a response, in v0, which every client can
+                # decode (KIP-511). Not kept: clients must not fill the memory with versions.
+                encode = response_writer(key, 0)
+                return Route(api, 0, lambda *_: None, handler.handle_unsupported_version, encode)
+            raise UnsupportedVersion(
+                f"{api.name} (key {key}) is served in versions {api.min_version} to "
+                f"{api.max_version} in this profile, not in version {version}"
+            )
+        varying: str | None = getattr(handler, "VARYING_FIELD", None)
+        route = self._routes[key, version] = Route(
+            api,
+            version,
+            request_decoder(key, version),
+            handler.handle,
+            response_writer(key, version),
+            request_finder(key, version, varying) if varying else _nothing_varies,
+            1 if hasattr(handler, "MUTES_CHANNEL") else PIPELINED_MAX,
+        )
+        return route
+
+
+# --- contexts
 
 
 class Channel(Protocol):
-    """The connection that a call came in on."""
+    """The connection that a request came from, as its context sees it."""
 
     client_software: str | None
 
@@ -24,144 +151,171 @@ class Channel(Protocol):
     def client_host(self) -> str: ...
 
     @property
-    def is_gone(self) -> bool: ...
+    def is_disconnected(self) -> bool: ...
 
-    def answered(self, call: "RequestContext") -> None:
-        """`call` has its answer; it goes out once all calls before it have theirs."""
+    def response_ready(self, context: "RequestContext") -> None:
+        """The context has its response, which is sent after those of all earlier requests."""
 
-    def hold(self, call: "RequestContext") -> None:
-        """`call` is parked: what its client sent after it waits."""
+    def mute(self, context: "RequestContext") -> None:
+        """Handle no later request of this connection until this one has its response."""
 
-    def end(self, reason: str) -> None:
-        """Close once the answers before are out; what the client sent after is not looked at."""
+    def close_after_responses(self, reason: str) -> None:
+        """Send the responses of earlier requests, then close; later requests are dropped."""
+
+
+class Interceptor(Protocol):
+    """Stands between all connections of a broker and the handlers: request log, test harness."""
+
+    def needs_decoded(self, route: Route) -> bool:
+        """Whether requests of this route must be decoded one by one at present. If not, repeated
+        ones are recognised by the request cache, as without an interceptor."""
+
+    def handle(self, context: "RequestContext", node: Any) -> None:
+        """Called instead of `context.route.handle(context, node)`, and calls that, now or later."""
 
 
 class EncodedResponse(NamedTuple):
-    """A frame without its correlation id: one stands between its size and the rest."""
+    """A frame without its correlation id, which stands between `size` and `rest`."""
 
     size: bytes
     rest: bytes
-    rest_and_size: bytes  # what lies between two ids when one such frame follows another
+    rest_and_size: bytes  # between the correlation ids of two such frames in a row
 
 
 class RequestContext:
-    """A request with its place in the order of its connection's answers; or several that came one
-    behind the other and are the same but for their numbers (shapes.py).
+    """A request with its place in the order of its connection's responses; or several pipelined
+    ones that differ only in correlation id and varying numbers.
 
-    `request` is kio's message of the request's version, of several that of the first of their
-    shape; `answer` is the whole frame once it is known, of several all their frames (empty bytes:
-    this request gets no answer).
+    A handler that could do with less than the whole request the next time sets `prepared` to what
+    it derived from it. An equal request then comes with that in `prepared`, with the values of the
+    varying fields in `numbers`, and with the first request's message in `request`. A handler must
+    not rely on it: the request cache may be off.
+
+    `response` is the whole frame, of several requests all their frames; empty if the client gets
+    no response, None until it is known.
     """
 
     __slots__ = (
-        "_write",
-        "answer",
+        "_on_disconnect",
+        "channel",
         "client_id",
         "correlation_ids",
-        "origin",
+        "numbers",
+        "prepared",
         "request",
+        "response",
+        "route",
         "version",
-        "when_gone",
     )
 
     def __init__(
         self,
-        origin: Channel,
+        channel: Channel,
         route: Route,
         correlation_ids: Sequence[int],
         client_id: str | None,
         request: Any,
+        prepared: Any = None,
+        numbers: Sequence[Numbers] = (),
     ) -> None:
-        self.origin = origin
-        _, self.version, _, _, self._write, _, _ = route
+        self.channel = channel
+        self.route = route
+        self.version = route.version
         self.correlation_ids = correlation_ids
         self.client_id = client_id
         self.request = request
-        self.answer: ResponseFrame | None = None
-        self.when_gone: Callable[[], None] | None = None
+        self.prepared = prepared
+        self.numbers = numbers
+        self.response: ResponseFrame | None = None
+        self._on_disconnect: Callable[[], None] | None = None
 
     @property
     def correlation_id(self) -> int:
-        """The number that its client gave it; of several requests that of the first."""
+        """Of several requests that of the first."""
         return self.correlation_ids[0]
 
     @property
-    def frame(self) -> bytes:
-        """The answer in one piece, to be looked at; empty where there is none."""
-        answer = self.answer or b""
-        return b"".join(answer) if isinstance(answer, list) else answer
+    def response_bytes(self) -> bytes:
+        """The response in one piece; empty if there is none."""
+        response = self.response or b""
+        return b"".join(response) if isinstance(response, list) else response
 
     @property
     def client_host(self) -> str:
         """The client's address as Kafka prints it: a slash before the number."""
-        return self.origin.client_host
+        return self.channel.client_host
 
     @property
     def client_software(self) -> str | None:
-        """What the client said it is (ApiVersions since v3, KIP-511): "name/version"."""
-        return self.origin.client_software
+        """The client's library and version (ApiVersions since v3, KIP-511): "name/version"."""
+        return self.channel.client_software
 
     @client_software.setter
     def client_software(self, software: str) -> None:
-        self.origin.client_software = software
+        self.channel.client_software = software
 
     @property
-    def is_gone(self) -> bool:
-        return self.origin.is_gone
+    def is_disconnected(self) -> bool:
+        return self.channel.is_disconnected
 
-    def reply(self, message: Any) -> None:
-        """Answer with `message`: any object with the fields of the response (kio's names)."""
-        self.reply_each(repeat(message))
+    def respond(self, message: Any) -> None:
+        """Respond with `message`: any object with the fields of the response (kio's names)."""
+        self.respond_each(repeat(message))
 
-    def reply_each(self, messages: Iterable[Any]) -> None:
-        """Answer each of several requests with its own message."""
+    def respond_each(self, messages: Iterable[Any]) -> None:
+        """Respond to each of several requests with its own message."""
         try:
-            self.answer = b"".join(map(self._write, messages, self.correlation_ids))
+            self.response = b"".join(map(self.route.encode, messages, self.correlation_ids))
         except EncodeError as error:
-            # Whoever else is answered in this breath must not suffer from it.
-            self.no_reply_but_the_end(str(error))
+            # Not raised: the caller is often a loop over the responses of several clients.
+            self.close_connection(str(error))
             return
-        self.origin.answered(self)
+        self.channel.response_ready(self)
 
-    def reply_in_pieces(self, message: Any, write: PiecesWriter) -> None:
-        """Answer one request with a large `message`."""
+    def respond_in_pieces(self, message: Any, encode: PiecesWriter) -> None:
+        """Respond to one request with a large `message`, whose records are not copied."""
         try:
-            self.answer = write(message, self.correlation_id)
+            self.response = encode(message, self.correlation_id)
         except EncodeError as error:
-            self.no_reply_but_the_end(str(error))
+            self.close_connection(str(error))
             return
-        self.origin.answered(self)
+        self.channel.response_ready(self)
 
-    def written(self, message: Any) -> EncodedResponse:
-        """The frame that answers with `message`, for `repeat` of this version's calls."""
-        frame = self._write(message, 0)
+    def encode(self, message: Any) -> EncodedResponse:
+        """The encoded message, for `respond_encoded` of any context of this route."""
+        frame = self.route.encode(message, 0)
         return EncodedResponse(frame[:4], frame[8:], frame[8:] + frame[:4])
 
-    def repeat(self, written: EncodedResponse) -> None:
-        """Answer with what was `written` before."""
-        size, rest, rest_and_size = written
+    def respond_encoded(self, encoded: EncodedResponse) -> None:
+        """Respond to every request of the context with a message that was encoded before."""
+        size, rest, rest_and_size = encoded
         ids = self.correlation_ids
         if len(ids) == 1:
-            self.answer = size + _correlation_id(ids[0]) + rest
+            self.response = size + _correlation_id(ids[0]) + rest
         else:
-            self.answer = size + rest_and_size.join(map(_correlation_id, ids)) + rest
-        self.origin.answered(self)
+            self.response = size + rest_and_size.join(map(_correlation_id, ids)) + rest
+        self.channel.response_ready(self)
 
-    def no_reply(self) -> None:
-        """This request is done and gets no answer (Produce with acks 0)."""
-        self.answer = b""
-        self.origin.answered(self)
+    def no_response(self) -> None:
+        """The request is done, and its client gets no response (Produce with acks=0)."""
+        self.response = b""
+        self.channel.response_ready(self)
 
-    def no_reply_but_the_end(self, reason: str) -> None:
-        """The request failed and its client wants no answer: it learns so by the connection's
-        end, as from Kafka (KafkaApis.sendNoOpResponseExemptThrottle, closeConnection)."""
-        self.origin.end(reason)
-        self.no_reply()
+    def close_connection(self, reason: str) -> None:
+        """Close the connection instead of responding: the only way to report an error to a client
+        that gets no response (KafkaApis.sendNoOpResponseExemptThrottle, closeConnection)."""
+        self.channel.close_after_responses(reason)
+        self.no_response()
 
-    def hold(self) -> None:
-        """What the client sends after this request waits until it is answered."""
-        self.origin.hold(self)
+    def mute_channel(self) -> None:
+        """Hold back later requests of this connection until this one has its response."""
+        self.channel.mute(self)
 
-    def on_gone(self, callback: Callable[[], None]) -> None:
-        """Run `callback` when the connection is lost before the answer is out."""
-        self.when_gone = callback
+    def on_disconnect(self, callback: Callable[[], None]) -> None:
+        """Call `callback` if the connection is lost before the response has been sent."""
+        self._on_disconnect = callback
+
+    def disconnected(self) -> None:
+        """The connection was lost before the response was sent."""
+        if self._on_disconnect is not None:
+            self._on_disconnect()

@@ -1,126 +1,116 @@
-"""Requests that come again. What a consumer sends between two rebalances repeats itself: its
-heartbeats and its fetches of offsets to the last byte of their bodies, its commits but for the
-offsets. So what such a frame asks is worked out once; from then on it is known by its bytes.
+"""The request cache: repeated requests are recognised by their bytes instead of being decoded.
 
-A frame is cut into what stays, and the numbers that may change: the correlation id, and the fields
-that the handler names in CHANGES. Lengths and counts are among what stays. So frames that agree in
-it are the same request with other numbers, and nothing has to be read but those. Those that came
-together, one behind the other, are one question with several numbers.
+Between two rebalances a consumer sends the same heartbeats and offset fetches, to the last byte of
+their bodies, and commits that differ only in the offsets. A frame is split into its constant bytes
+and its numbers: the correlation id, and the handler's VARYING_FIELD. Lengths and counts are
+constant bytes, so frames that agree in these are the same request with other numbers, and only the
+numbers need to be read. Pipelined frames of the same request are returned together.
+
+The cache costs nothing but speed when it is off (`kohort.request.cache=false`).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from struct import Struct, calcsize
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from ..protocol.errors import UndecodableBody
+from .request import Numbers, Route
 
-if TYPE_CHECKING:
-    from .request import RequestContext
-    from .routes import Route
-
-Numbers: TypeAlias = Sequence[int]
-"""A field that may change: what it is in each of the requests of a call."""
-RepeatHandler: TypeAlias = Callable[["RequestContext", Any, Sequence[Numbers]], None]
-"""again(call, node, changes): what a handler returns to be asked in this way from now on. The call
-is requests that were sent one behind the other, at most `route.run_max`; `changes` are the fields
-that may change, in their order."""
 Frame: TypeAlias = tuple[bytes, int, int]
-"""Buffer, start and end of what follows its size."""
+"""Buffer, start and end of what follows the size."""
 
-# So many requests are decided together at most: twice that brings nothing, and they share a turn.
-RUN_MAX: Final = 32
-
-# What one connection may make us remember: enough for a consumer of two thousand partitions, or
-# for some sixty small requests. When more comes, all is forgotten and learnt anew.
-BYTES_MAX: Final = 64 * 1024
-# What a shape takes besides its bytes, roughly: its message, its command, its answer.
-SHAPE_BYTES: Final = 1024
+# What one connection may keep: enough for a consumer of two thousand partitions, or for some sixty
+# small requests. Beyond that the cache is emptied.
+CACHE_BYTES_MAX: Final = 64 * 1024
+# Roughly what an entry takes besides its bytes: message, command, encoded response.
+ENTRY_BYTES: Final = 1024
 
 
 class CachedRequest(NamedTuple):
-    """All that is known of a frame whose bytes, but for the numbers, have been seen before."""
+    """What is known of a request: the arguments of its RequestContext."""
 
-    route: "Route"
+    route: Route
     client_id: str | None
     request: Any
-    """The first message of this shape. Its numbers are those of that time."""
-    again: RepeatHandler
+    """The first message of its kind, with the numbers of that time."""
+    prepared: Any
+    """What the handler derived from it."""
 
 
 class RequestCache:
-    """The shapes of one connection's requests."""
+    """The repeated requests of one connection."""
 
-    __slots__ = ("_bytes", "_cuts", "_known")
+    __slots__ = ("_bytes", "_entries", "_layouts")
 
     def __init__(self) -> None:
-        # A frame's first eight bytes (size, key, version) -> how to cut it; then what stays -> all
-        # that is known of it.
-        self._cuts: dict[bytes, Struct] = {}
-        self._known: dict[tuple[bytes, ...], CachedRequest] = {}
+        # A frame's first eight bytes (size, key, version) -> how to split it; then its constant
+        # bytes -> the entry.
+        self._layouts: dict[bytes, Struct] = {}
+        self._entries: dict[tuple[bytes, ...], CachedRequest] = {}
         self._bytes = 0
 
-    def recall(
-        self, frames: Sequence[Frame], place: int
+    def get(
+        self, frames: Sequence[Frame], index: int
     ) -> tuple[CachedRequest, Numbers, Sequence[Numbers]] | None:
-        """The shape of the frame at `place`, and the correlation ids and numbers of it and of
-        frames right behind it that are of the same shape; None: it is to be read."""
-        buffer, start, end = frames[place]
+        """The entry of the frame at `index`, with the correlation ids and the varying numbers of it
+        and of the frames right behind it that have the same entry; None if it must be decoded."""
+        buffer, start, end = frames[index]
         start -= 4
-        cut = self._cuts.get(buffer[start : start + 8])
-        if cut is None:
+        layout = self._layouts.get(buffer[start : start + 8])
+        if layout is None:
             return None
-        pieces = cut.unpack_from(buffer, start)
-        shape = self._known.get(pieces[::2])
-        if shape is None:
+        pieces = layout.unpack_from(buffer, start)
+        entry = self._entries.get(pieces[::2])
+        if entry is None:
             return None
-        # Only where the next looks like it as well: with requests that take turns nothing is won.
-        if place + 1 < len(frames) and buffer.startswith(pieces[2], end + 12):
+        # Only if the next frame begins alike: with alternating requests nothing is gained.
+        if index + 1 < len(frames) and buffer.startswith(pieces[2], end + 12):
             size = end - start
-            count = _in_steps(frames[place : place + shape.route.run_max], size)
+            count = _same_size(frames[index : index + entry.route.pipelined_max], size)
             run = memoryview(buffer)[start : start + count * size]
-            columns = list(zip(*cut.iter_unpack(run), strict=True))
-            count = min(map(_alike, columns[::2]))
-            return shape, columns[1][:count], [numbers[:count] for numbers in columns[3::2]]
-        return shape, pieces[1:2], [(number,) for number in pieces[3::2]]
+            columns = list(zip(*layout.iter_unpack(run), strict=True))
+            count = min(map(_same_bytes, columns[::2]))
+            return entry, columns[1][:count], [numbers[:count] for numbers in columns[3::2]]
+        return entry, pieces[1:2], [(number,) for number in pieces[3::2]]
 
-    def learn(self, shape: CachedRequest, buffer: bytes, start: int, body: int, end: int) -> None:
-        """Know the next frame that differs from this one in its numbers alone."""
+    def put(self, entry: CachedRequest, buffer: bytes, start: int, body: int, end: int) -> None:
+        """Recognise later frames that differ from this one only in their numbers."""
         start -= 4
-        self._bytes += end - start + SHAPE_BYTES
-        if self._bytes > BYTES_MAX:
-            self._cuts.clear()
-            self._known.clear()
-            self._bytes = end - start + SHAPE_BYTES
-            if self._bytes > BYTES_MAX:
+        self._bytes += end - start + ENTRY_BYTES
+        if self._bytes > CACHE_BYTES_MAX:
+            self._layouts.clear()
+            self._entries.clear()
+            self._bytes = end - start + ENTRY_BYTES
+            if self._bytes > CACHE_BYTES_MAX:
                 return
         try:
-            numbers = shape.route.find_changes(buffer, body, end)
+            numbers = entry.route.find_varying(buffer, body, end)
         except UndecodableBody:
-            return  # only the lenient reader understands it
-        layout, at = [">8si"], start + 12
+            return  # only the lenient decoder accepts it
+        formats, position = [">8si"], start + 12
         for number, letter in numbers:
-            layout.append(f"{number - at}s{letter}")
-            at = number + calcsize(f">{letter}")
-        if at > end:
+            formats.append(f"{number - position}s{letter}")
+            position = number + calcsize(f">{letter}")
+        if position > end:
             return
-        cut = Struct(f"{''.join(layout)}{end - at}s")
-        self._cuts[buffer[start : start + 8]] = cut
-        self._known[cut.unpack_from(buffer, start)[::2]] = shape
+        layout = Struct(f"{''.join(formats)}{end - position}s")
+        self._layouts[buffer[start : start + 8]] = layout
+        self._entries[layout.unpack_from(buffer, start)[::2]] = entry
 
 
-def _in_steps(frames: Sequence[Frame], step: int) -> int:
-    """How many of `frames` may be of the size of the first: the last of so many ends where it
-    should. Those between need not, but then a size stands where none should."""
+def _same_size(frames: Sequence[Frame], size: int) -> int:
+    """How many of `frames` may have the size of the first, judged by where the last one ends. One
+    between may differ: then its size stands where the constant bytes have another."""
     buffer, _, end = frames[0]
     count = len(frames)
-    while frames[count - 1][0] is not buffer or frames[count - 1][2] != end + (count - 1) * step:
+    while frames[count - 1][0] is not buffer or frames[count - 1][2] != end + (count - 1) * size:
         count -= 1
     return count
 
 
-def _alike(pieces: Sequence[bytes]) -> int:
-    """How many are as the first is, up to the first that is not."""
+def _same_bytes(pieces: Sequence[bytes]) -> int:
+    """How many equal the first, up to the first that does not."""
     first = pieces[0]
     if pieces.count(first) == len(pieces):
         return len(pieces)
-    return next(place for place, piece in enumerate(pieces) if piece != first)
+    return next(index for index, piece in enumerate(pieces) if piece != first)

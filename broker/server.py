@@ -61,8 +61,8 @@ class Server:
             connection.abort()
 
     def attach(self, transport: asyncio.Transport) -> Connection:
-        """For a client in this process: a connection that writes to its transport, and `received`
-        what it asks. Raises ConnectionRefusedError while nothing is listened to."""
+        """The connection of a client in this process, which calls its `data_received` and is
+        written to through `transport`. Raises ConnectionRefusedError if the node is down."""
         if self._server is None or self._is_shut or not self._server.is_serving():
             raise ConnectionRefusedError("the node does not listen")
         connection = self._connection(self._opened, self._forget)

@@ -222,7 +222,7 @@ class FastEviction:
             key = id(passage.connection), asked.group, asked.member_id
             if key not in self._watched:
                 self._watched.add(key)
-                passage.connection.when_lost.append(partial(self._lost, key))
+                passage.connection.on_lost.append(partial(self._lost, key))
         return False
 
     def _lost(self, key: tuple[int, str, str]) -> None:

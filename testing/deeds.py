@@ -32,7 +32,7 @@ def answer(error: ErrorCode) -> Deed:
             passage.on_answer = lambda: passage.reply(_with_error(asked.response, error))
             return False
         if asked.key == PRODUCE and asked.message.acks == 0:
-            passage.call.no_reply_but_the_end(f"a fault of this test: {error.name.upper()}")
+            passage.call.close_connection(f"a fault of this test: {error.name.upper()}")
             return True
         # The answer to a Fetch says so: its client begins anew.
         passage.node.fetch_sessions.close(getattr(asked.message, "session_id", NO_SESSION))
@@ -98,7 +98,9 @@ def close_mid_frame(passage: Passage) -> bool:
     """Do what it asks, send half of the answer, close."""
 
     def half() -> None:
-        passage.connection.end("a fault of this test closes it in the middle of an answer")
+        passage.connection.close_after_responses(
+            "a fault of this test closes it in the middle of an answer"
+        )
         answer = passage.asked.answer or b""
         passage.deliver(answer[: len(answer) // 2])
 
@@ -110,7 +112,7 @@ def trickle(passage: Passage) -> bool:
     """Send the answer, and all after it on this connection, in pieces of one byte."""
 
     def begin() -> None:
-        passage.connection.write_through(_Trickling)
+        passage.connection.wrap_transport(_Trickling)
         passage.deliver()
 
     passage.on_answer = begin

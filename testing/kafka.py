@@ -330,7 +330,7 @@ class Kafka(Life, Puppeteer):
             durability=self._durability,
             clock=self._time,
             files=self.disk.files,
-            routes=self.steering.routes(is_over),
+            interceptor=self.steering.interceptor(is_over),
             hear=hear,
         )
 

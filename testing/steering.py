@@ -11,8 +11,7 @@ from uuid import UUID
 
 from ..broker.connection import Connection
 from ..broker.node import Node
-from ..broker.request import RequestContext
-from ..broker.routes import Route, Routes
+from ..broker.request import RequestContext, Route
 from ..topics.registry import Topics
 from .asked import Asked
 from .spelled_out import FETCH, spelled_out
@@ -22,13 +21,12 @@ _log = logging.getLogger("kohort.testing")
 
 class Passage:
     """A request on its way in, and its answer on its way out. The call takes it for its connection
-    (broker/request.py's Origin)."""
+    (broker/request.py's Channel)."""
 
     def __init__(
         self,
         asked: Asked,
         call: RequestContext,
-        route: Route,
         node: Node,
         steering: "Steering",
         is_over: Callable[[], bool],
@@ -36,11 +34,10 @@ class Passage:
         self.asked = asked
         self.call = call
         self.node = node
-        self.connection = cast("Connection", call.origin)
+        self.connection = cast("Connection", call.channel)
         self.client_host = call.client_host
         self.on_answer: Callable[[], None] | None = None
         """Called once the answer is there, which is then kept back until `deliver`."""
-        self._route = route
         self._steering = steering
         self._seen_by: list[Keeper] = []
         self._is_over = is_over
@@ -49,12 +46,12 @@ class Passage:
 
     def keep(self) -> None:
         """The request is not handled before `go_on`; what its client sends after it waits."""
-        self.connection.hold(self.call)
+        self.connection.mute(self.call)
 
     def go_on(self) -> None:
         """Handle it, unless somebody who has not seen it yet keeps it. Nothing happens for a client
         that has gone meanwhile."""
-        if self.is_gone:
+        if self.is_disconnected:
             return
         for keeper in list(self._steering.keepers):
             if keeper not in self._seen_by:
@@ -70,8 +67,7 @@ class Passage:
             return
         self._steering.handled = self.asked
         try:
-            # What it returns is dropped: the next request shall come this way too.
-            self._route.handle(self.call, self.node)
+            self.call.route.handle(self.call, self.node)
         except Exception:
             _log.exception("Handling %s failed", self.asked)
             self.cut()
@@ -81,12 +77,12 @@ class Passage:
     def reply(self, message: Any) -> None:
         """Answer with this, whatever was answered before."""
         self.on_answer = None
-        self.call.reply(message)
+        self.call.respond(message)
 
     def deliver(self, answer: bytes | None = None) -> None:
         """Let the answer go out, or these bytes instead of it."""
-        self.call.answer = self.asked.answer if answer is None else answer
-        self.connection.answered(self.call)
+        self.call.response = self.asked.answer if answer is None else answer
+        self.connection.response_ready(self.call)
 
     def cut(self) -> None:
         """Break the connection, at once."""
@@ -107,30 +103,30 @@ class Passage:
         self.connection.client_software = software
 
     @property
-    def is_gone(self) -> bool:
-        return self.connection.is_gone
+    def is_disconnected(self) -> bool:
+        return self.connection.is_disconnected
 
-    def answered(self, call: RequestContext) -> None:
+    def response_ready(self, call: RequestContext) -> None:
         if self._is_over():
             return  # Nothing comes from the dead.
-        frame = self.asked.answer = call.frame
+        frame = self.asked.answer = call.response_bytes
         self.asked.answered_ms = self.node.clock.now_ms()
         if self.on_answer is None:
-            self.connection.answered(call)
+            self.connection.response_ready(call)
         else:
             # Kept back: whatever else its connection sends must not take it along.
-            call.answer = None
-            self.connection.hold(call)
+            call.response = None
+            self.connection.mute(call)
             self.on_answer()
         # `reply` may have put another in its place, of which has been told.
         if self.asked.answer is frame:
             self._steering.told(self.asked)
 
-    def hold(self, call: RequestContext) -> None:
-        self.connection.hold(call)
+    def mute(self, call: RequestContext) -> None:
+        self.connection.mute(call)
 
-    def end(self, reason: str) -> None:
-        self.connection.end(reason)
+    def close_after_responses(self, reason: str) -> None:
+        self.connection.close_after_responses(reason)
 
 
 Told = Callable[[Asked], None]
@@ -155,17 +151,16 @@ class Steering:
         """Numbers of those that have not gone."""
         return set(self._connections.values())
 
-    def routes(self, is_over: Callable[[], bool]) -> Routes:
+    def interceptor(self, is_over: Callable[[], bool]) -> "_Interceptor":
         """Of one broker; `is_over`: whether it has died, and is heard no more."""
         self._names.settle()
         self._names = _Names()
-        return _SteeredRoutes(self, is_over, self._names)
+        return _Interceptor(self, is_over, self._names)
 
     def arrived(
         self,
         call: RequestContext,
         node: Node,
-        route: Route,
         is_over: Callable[[], bool],
         names: "_Names",
     ) -> None:
@@ -174,48 +169,45 @@ class Steering:
             number=self._count,
             at_ms=node.clock.now_ms(),
             node_id=node.node_id,
-            key=route.api.key,
+            key=call.route.api.key,
             version=call.version,
             client_id=call.client_id,
             client_host=call.client_host,
-            message=spelled_out(call, node) if route.api.key == FETCH else call.request,
+            message=spelled_out(call, node) if call.route.api.key == FETCH else call.request,
             topic_names=names.of(node),
             connection=self._number_of(call),
         )
-        passage = Passage(asked, call, route, node, self, is_over)
-        call.origin = passage
+        passage = Passage(asked, call, node, self, is_over)
+        call.channel = passage
         self.told(asked)
         passage.go_on()
 
     def _number_of(self, call: RequestContext) -> int:
-        connection = cast("Connection", call.origin)
+        connection = cast("Connection", call.channel)
         number = self._connections.get(connection)
         if number is None:
             number = self._connections[connection] = next(self._numbers)
-            connection.when_lost.append(lambda: self._lost(connection))
+            connection.on_lost.append(lambda: self._lost(connection))
         return number
 
     def _lost(self, connection: Connection) -> None:
         del self._connections[connection]
 
 
-class _SteeredRoutes(Routes):
+class _Interceptor:
+    """Of one broker (broker/request.py)."""
+
     def __init__(self, steering: Steering, is_over: Callable[[], bool], names: "_Names") -> None:
-        super().__init__()
         self._steering = steering
         self._is_over = is_over
         self._names = names
 
-    def __missing__(self, asked: tuple[int, int]) -> Route:
-        route = super().__missing__(asked)
+    def needs_decoded(self, route: Route) -> bool:  # noqa: ARG002
+        """Every request is kept in the history."""
+        return True
 
-        def handle(call: RequestContext, node: Any) -> None:
-            self._steering.arrived(call, node, route, self._is_over, self._names)
-
-        steered = route._replace(handle=handle)
-        if asked in self:
-            self[asked] = steered
-        return steered
+    def handle(self, context: RequestContext, node: Any) -> None:
+        self._steering.arrived(context, node, self._is_over, self._names)
 
 
 class _Names:

@@ -28,6 +28,14 @@ settings.register_profile(
 settings.register_profile("deep", max_examples=5_000, deadline=None)
 settings.load_profile(os.environ.get("KOHORT_HYPOTHESIS_PROFILE", "fast"))
 
+# KAFKA_KOHORT_REQUEST_CACHE=false: brokers in this process run without the request cache too (those
+# that tests start as processes read the variable themselves).
+if cache := os.environ.get("KAFKA_KOHORT_REQUEST_CACHE"):
+    from kohort.broker.config.keys import BROKER_KEYS
+
+    key = BROKER_KEYS["kohort.request.cache"]
+    object.__setattr__(key, "default", key.parse(cache))
+
 # A run that a script has put into the background ignores it, and so would what is started here.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

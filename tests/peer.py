@@ -7,8 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from kohort.broker.connection import Connection, Outbox
-from kohort.broker.request import RequestContext
-from kohort.broker.routes import Route
+from kohort.broker.request import RequestContext, Route, Routes
 from kohort.protocol.apis import BY_KEY
 
 
@@ -68,11 +67,13 @@ class Peer:
             lambda message, correlation_id: self.write(message, correlation_id),
         )
         self.write: Callable[[Any, int], bytes] = lambda _, correlation_id: bytes([correlation_id])
+        routes = Routes()
+        routes._routes[12, 0] = route
         self.transport = Transport()
         self.lost: list[Connection] = []
         self.connection = Connection(
             node=SimpleNamespace(),
-            routes={(12, 0): route},  # type: ignore[arg-type]
+            routes=routes,
             inbox=memoryview(bytearray(100_000)),
             outbox=Outbox(asyncio.get_running_loop().call_soon),
             frame_bytes_max=1_000,
@@ -82,7 +83,7 @@ class Peer:
         self.connection.connection_made(self.transport)  # type: ignore[arg-type]
 
     def send(self, *correlation_ids: int) -> None:
-        self.connection.received(b"".join(map(frame, correlation_ids)))
+        self.connection.data_received(b"".join(map(frame, correlation_ids)))
 
     @property
     def ids(self) -> list[int]:

@@ -14,8 +14,7 @@ from kio.serial import entity_reader
 from kohort.broker.cluster import Cluster
 from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.fetch_sessions import FetchSessionCache
-from kohort.broker.request import RequestContext
-from kohort.broker.routes import Routes
+from kohort.broker.request import RequestContext, Routes
 from kohort.log.batch import NewRecord, build
 from kohort.log.group_commit import Durability, GroupCommit
 from kohort.log.log import Log
@@ -51,19 +50,19 @@ class Asked:
     def __init__(self, api: Api, version: int) -> None:
         self.client_host = "/10.0.0.5"
         self.client_software: str | None = None
-        self.is_gone = False
+        self.is_disconnected = False
         self.is_held = False
         self.ended_because = ""
         self.call: RequestContext | None = None
         self._api, self._version = api, version
 
-    def answered(self, call: RequestContext) -> None:
+    def response_ready(self, call: RequestContext) -> None:
         self.call = call
 
-    def hold(self, call: RequestContext) -> None:
+    def mute(self, call: RequestContext) -> None:
         self.is_held = True
 
-    def end(self, reason: str) -> None:
+    def close_after_responses(self, reason: str) -> None:
         self.ended_because = reason
 
     @property
@@ -72,7 +71,7 @@ class Asked:
 
     @property
     def answer(self) -> Any:
-        if self.call is None or not (frame := self.call.frame):
+        if self.call is None or not (frame := self.call.response_bytes):
             return None
         module = response_module(self._api.key, self._version)
         entity = getattr(module, f"{self._api.name}Response")
@@ -167,7 +166,7 @@ class World:
         module = request_module(api.key, version)
         request = getattr(module, f"{name}Request")(**fields)
         asked = Asked(api, version)
-        route = self._routes[api.key, version]
+        route = self._routes.find(api.key, version)
         asked.call = None
         call = RequestContext(asked, route, (7,), "tester", request)
         route.handle(call, self.node)

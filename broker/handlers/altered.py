@@ -10,24 +10,23 @@ from ...protocol.errors import ErrorCode
 from ...topics.alter import check_distinct
 from ...topics.errors import Refused
 from ..node import Node
-from ..request import RequestContext
-from .reply import NO_THROTTLE
+from ..request import NO_THROTTLE, RequestContext
 
 
-class ResourceReply(NamedTuple):
+class ResourceResponse(NamedTuple):
     resource_type: int
     resource_name: str
     error_code: ErrorCode = ErrorCode.none
     error_message: str | None = None
 
 
-class AlterConfigsReply(NamedTuple):
-    responses: list[ResourceReply]
+class AlterConfigsResponse(NamedTuple):
+    responses: list[ResourceResponse]
     throttle_time: timedelta = NO_THROTTLE
 
 
 def answer(
-    call: RequestContext, node: Node, work: Iterable[tuple[tuple[int, str], Callable[[], None]]]
+    context: RequestContext, node: Node, work: Iterable[tuple[tuple[int, str], Callable[[], None]]]
 ) -> None:
     """Change each (type, name) resource by its function, which raises Refused, and answer."""
     work = list(work)
@@ -38,18 +37,20 @@ def answer(
             check_distinct(resource, times)
             change()
         except Refused as refused:
-            replies.append(ResourceReply(*resource, refused.error, refused.message))
+            replies.append(ResourceResponse(*resource, refused.error, refused.message))
         else:
-            replies.append(ResourceReply(*resource))
-    node.topics.on_durable(partial(_settled, call, replies))
+            replies.append(ResourceResponse(*resource))
+    node.topics.on_durable(partial(_settled, context, replies))
 
 
-def _settled(call: RequestContext, replies: list[ResourceReply], error: OSError | None) -> None:
+def _settled(
+    context: RequestContext, replies: list[ResourceResponse], error: OSError | None
+) -> None:
     if error is not None:
         replies = [
-            ResourceReply(*each[:2], ErrorCode.kafka_storage_error, str(error))
+            ResourceResponse(*each[:2], ErrorCode.kafka_storage_error, str(error))
             if each.error_code is ErrorCode.none
             else each
             for each in replies
         ]
-    call.reply(AlterConfigsReply(replies))
+    context.respond(AlterConfigsResponse(replies))

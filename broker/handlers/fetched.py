@@ -25,38 +25,38 @@ NONE = ErrorCode.none
 UNKNOWN_PARTITION = ErrorCode.unknown_topic_or_partition
 
 
-def by_id(call: RequestContext) -> bool:
+def by_id(context: RequestContext) -> bool:
     """Since v13 topics have no names (KIP-516)."""
-    return call.version >= 13
+    return context.version >= 13
 
 
-def named_in(call: RequestContext) -> Named:
+def named_in(context: RequestContext) -> Named:
     """What the request names, each once: of what it says twice the last counts."""
-    has_ids = by_id(call)
+    has_ids = by_id(context)
     named = {}
-    for topic in call.request.topics:
+    for topic in context.request.topics:
         name = topic.topic_id if has_ids else topic.topic
         for each in topic.partitions:
             named[name, each.partition] = CachedPartition(name, each)
     return named
 
 
-def forgotten_in(call: RequestContext) -> list[Place]:
+def forgotten_in(context: RequestContext) -> list[Place]:
     """What its session shall be without."""
-    has_ids = by_id(call)
+    has_ids = by_id(context)
     forgotten = []
-    for topic in call.request.forgotten_topics_data:
+    for topic in context.request.forgotten_topics_data:
         name = topic.topic_id if has_ids else topic.topic
         forgotten += [(name, index) for index in topic.partitions]
     return forgotten
 
 
-def session_of(call: RequestContext, node: Node, named: Named) -> FetchSession | None:
+def session_of(context: RequestContext, node: Node, named: Named) -> FetchSession | None:
     """That of an incremental request, with what this one changes; a full one ends it. Raises
     Refused."""
-    if call.version < 7:
+    if context.version < 7:
         return None
-    request, sessions = call.request, node.fetch_sessions
+    request, sessions = context.request, node.fetch_sessions
     if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
         sessions.close(request.session_id)
         return None
@@ -64,36 +64,36 @@ def session_of(call: RequestContext, node: Node, named: Named) -> FetchSession |
         request.session_id,
         request.session_epoch,
         named,
-        forgotten_in(call),
-        by_id=by_id(call),
+        forgotten_in(context),
+        by_id=by_id(context),
         now_ms=node.clock.now_ms(),
     )
 
 
 def new_session(
-    call: RequestContext, node: Node, partitions: list[CachedPartition], told: list[Found]
+    context: RequestContext, node: Node, partitions: list[CachedPartition], told: list[Found]
 ) -> int:
     """The id of a session for a full request that asks for one."""
-    if call.version < 7 or call.request.session_epoch != INITIAL_EPOCH:
+    if context.version < 7 or context.request.session_epoch != INITIAL_EPOCH:
         return NO_SESSION
     return node.fetch_sessions.create(
         partitions,
         told,
-        by_id=by_id(call),
-        is_privileged=_replica_id(call) > CONSUMER,
+        by_id=by_id(context),
+        is_privileged=_replica_id(context) > CONSUMER,
         now_ms=node.clock.now_ms(),
     )
 
 
 def wanted_now(
-    call: RequestContext, node: Node, partitions: Iterable[CachedPartition]
+    context: RequestContext, node: Node, partitions: Iterable[CachedPartition]
 ) -> list[Wanted]:
     """Each of `partitions`, looked up."""
-    look_up = node.readable.by_id if by_id(call) else node.readable.get
-    replica_id = _replica_id(call)
+    look_up = node.readable.by_id if by_id(context) else node.readable.get
+    replica_id = _replica_id(context)
     follows = replica_id > CONSUMER
     # Since v11 consumers may read from followers (KIP-392; upstream: FetchParams).
-    must_lead = follows or (replica_id == CONSUMER and call.version < 11)
+    must_lead = follows or (replica_id == CONSUMER and context.version < 11)
     known_as: Any = None
     topic: Topic | None = None
     wanted = []
@@ -104,7 +104,7 @@ def wanted_now(
             topic = look_up(known_as)
         each = one.asked
         if topic is None:
-            partition, error = _of_no_topic(call, node, one)
+            partition, error = _of_no_topic(context, node, one)
         else:
             one.name = topic.name
             partition, error = topic.partition(each.partition), UNKNOWN_PARTITION
@@ -122,11 +122,11 @@ def wanted_now(
 
 
 def _of_no_topic(
-    call: RequestContext, node: Node, one: CachedPartition
+    context: RequestContext, node: Node, one: CachedPartition
 ) -> tuple[Partition | None, ErrorCode]:
     """Where a topic id has been known before, its name tells what became of it (upstream:
     FetchSession.maybeResolveUnknownName, ReplicaManager.readFromLog)."""
-    if not by_id(call):
+    if not by_id(context):
         return None, UNKNOWN_PARTITION
     if one.name is None:
         return None, ErrorCode.unknown_topic_id
@@ -136,9 +136,9 @@ def _of_no_topic(
     return successor, ErrorCode.inconsistent_topic_id
 
 
-def _replica_id(call: RequestContext) -> int:
+def _replica_id(context: RequestContext) -> int:
     """Who asks: a consumer (-1, or anything below), or a broker that follows this one."""
-    request = call.request
-    asker = request if call.version < 15 else request.replica_state
+    request = context.request
+    asker = request if context.version < 15 else request.replica_state
     replica_id: int = asker.replica_id
     return replica_id

@@ -19,10 +19,9 @@ from ...topics.partition import Partition
 from ...topics.produce import Appended, Terms, append
 from ...topics.topic import Topic
 from ..node import Node
-from ..request import RequestContext
-from .k03_metadata import BrokerReply
+from ..request import NO_THROTTLE, RequestContext
+from .k03_metadata import BrokerResponse
 from .leaders import CurrentLeader, endpoints, leader_of
-from .reply import NO_THROTTLE
 
 NO_ACKS = 0
 # From the leader alone, or from all replicas: here both are this broker.
@@ -31,7 +30,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(slots=True)  # a NamedTuple has an `index` already
-class PartitionReply:
+class PartitionResponse:
     index: int
     error_code: ErrorCode = ErrorCode.none
     base_offset: int = -1
@@ -42,22 +41,22 @@ class PartitionReply:
 
 
 @dataclass(slots=True)
-class MovedReply(PartitionReply):
+class MovedResponse(PartitionResponse):
     """Another node leads the partition. Of a type of its own, so that no other answer has the
     field to be compared with its default."""
 
     current_leader: CurrentLeader = field(kw_only=True)
 
 
-class TopicReply(NamedTuple):
+class TopicResponse(NamedTuple):
     name: str
     topic_id: UUID | None
-    partition_responses: list[PartitionReply]
+    partition_responses: list[PartitionResponse]
 
 
-class ProduceReply(NamedTuple):
-    responses: list[TopicReply]
-    node_endpoints: list[BrokerReply]
+class ProduceResponse(NamedTuple):
+    responses: list[TopicResponse]
+    node_endpoints: list[BrokerResponse]
     throttle_time: timedelta = NO_THROTTLE
 
 
@@ -67,12 +66,12 @@ class _Work:
 
     __slots__ = ("appended", "leaders", "node", "terms", "to_sync")
 
-    def __init__(self, call: RequestContext, node: Node) -> None:
+    def __init__(self, context: RequestContext, node: Node) -> None:
         self.node = node
         self.terms = Terms(
             now_ms=node.clock.now_ms(),
-            zstd_allowed=call.version >= 7,
-            transactional_id=call.request.transactional_id,
+            zstd_allowed=context.version >= 7,
+            transactional_id=context.request.transactional_id,
             producer_expiration_ms=partial(node.configs.broker_number, "producer.id.expiration.ms"),
         )
         self.appended: list[tuple[Partition, int]] = []
@@ -80,12 +79,12 @@ class _Work:
         self.leaders: list[CurrentLeader] = []
 
 
-def handle(call: RequestContext, node: Node) -> None:
-    request = call.request
-    work = _Work(call, node)
+def handle(context: RequestContext, node: Node) -> None:
+    request = context.request
+    work = _Work(context, node)
     replies = []
-    for key, asked in _once(call).items():
-        if call.version >= 13:
+    for key, asked in _once(context).items():
+        if context.version >= 13:
             topic = node.readable.by_id(key)
             unknown = ErrorCode.unknown_topic_id
             name, topic_id = "", key
@@ -94,21 +93,21 @@ def handle(call: RequestContext, node: Node) -> None:
             unknown = ErrorCode.unknown_topic_or_partition
             name, topic_id = key, None
         partitions = [_produce(work, request.acks, topic, unknown, each) for each in asked]
-        replies.append(TopicReply(name, topic_id, partitions))
+        replies.append(TopicResponse(name, topic_id, partitions))
     # Only now, so that a fetch that waits for several partitions finds them all.
     for partition, size in work.appended:
         partition.waiters.arrived(size)
-    _answer(call, node, work, ProduceReply(replies, endpoints(node, work.leaders)))
+    _answer(context, node, work, ProduceResponse(replies, endpoints(node, work.leaders)))
 
 
-def _once(call: RequestContext) -> dict[Any, Iterable[Any]]:
+def _once(context: RequestContext) -> dict[Any, Iterable[Any]]:
     """Each partition of the request once, by its topic's name or id. Of one that comes twice the
     last counts, as in Kafka: what came before it is neither appended nor answered. (Only where
     one of the two is malformed Kafka takes the other and answers with the error all the same.)
     """
     asked: dict[Any, dict[int, Any]] = {}
-    for topic in call.request.topic_data:
-        key = topic.topic_id if call.version >= 13 else topic.name
+    for topic in context.request.topic_data:
+        key = topic.topic_id if context.version >= 13 else topic.name
         partitions = asked.setdefault(key, {})
         for each in topic.partition_data:
             partitions[each.index] = each
@@ -117,7 +116,7 @@ def _once(call: RequestContext) -> dict[Any, Iterable[Any]]:
 
 def _produce(
     work: _Work, acks: int, topic: Topic | None, unknown: ErrorCode, asked: Any
-) -> PartitionReply:
+) -> PartitionResponse:
     try:
         if topic is None:
             raise Refused(unknown)
@@ -135,7 +134,7 @@ def _produce(
             return _moved(work, partition)
         done = append(partition, asked.records, work.terms)
     except Refused as refused:
-        return PartitionReply(
+        return PartitionResponse(
             asked.index,
             refused.error,
             log_start_offset=refused.log_start_offset,
@@ -145,16 +144,16 @@ def _produce(
     if done.size:
         work.appended.append((partition, done.size))
         _plan_sync(work, partition)
-    return PartitionReply(
+    return PartitionResponse(
         asked.index, ErrorCode.none, done.base_offset, _append_time(done), partition.start_offset
     )
 
 
-def _moved(work: _Work, partition: Partition) -> PartitionReply:
+def _moved(work: _Work, partition: Partition) -> PartitionResponse:
     leader = leader_of(partition)
     work.leaders.append(leader)
     error = ErrorCode.not_leader_or_follower
-    return MovedReply(partition.index, error, current_leader=leader)
+    return MovedResponse(partition.index, error, current_leader=leader)
 
 
 def _append_time(done: Appended) -> datetime | None:
@@ -185,15 +184,15 @@ def _sync_in_time(node: Node, partition: Partition) -> None:
         )  # GroupCommit logs the error
 
 
-def _answer(call: RequestContext, node: Node, work: _Work, reply: ProduceReply) -> None:
-    if call.request.acks == NO_ACKS:
+def _answer(context: RequestContext, node: Node, work: _Work, reply: ProduceResponse) -> None:
+    if context.request.acks == NO_ACKS:
         if refused := _refusals(reply):
-            call.no_reply_but_the_end(f"Produce with acks 0 was refused ({refused})")
+            context.close_connection(f"Produce with acks 0 was refused ({refused})")
         else:
-            call.no_reply()
+            context.no_response()
         return
     if not work.to_sync:
-        call.reply(reply)
+        context.respond(reply)
         return
     outstanding = len(work.to_sync)
     failed: dict[str, OSError] = {}
@@ -204,21 +203,23 @@ def _answer(call: RequestContext, node: Node, work: _Work, reply: ProduceReply) 
         if error is not None:
             failed[partition.name] = error
         if not outstanding:
-            call.reply(_with_failures(reply, node, failed) if failed else reply)
+            context.respond(_with_failures(reply, node, failed) if failed else reply)
 
     for partition in work.to_sync:
         told: Callable[[OSError | None], None] = partial(synced, partition)
         node.group_commit.sync(partition.log, told)
 
 
-def _with_failures(reply: ProduceReply, node: Node, failed: dict[str, OSError]) -> ProduceReply:
+def _with_failures(
+    reply: ProduceResponse, node: Node, failed: dict[str, OSError]
+) -> ProduceResponse:
     """The same answer, but what could not be synced is not acknowledged."""
     topics = []
     for topic in reply.responses:
         known = node.topics.by_id(topic.topic_id)
         name = topic.name if known is None else known.name
         partitions = [
-            PartitionReply(each.index, ErrorCode.kafka_storage_error, error_message=str(error))
+            PartitionResponse(each.index, ErrorCode.kafka_storage_error, error_message=str(error))
             if (error := failed.get(f"{name}-{each.index}")) is not None
             else each
             for each in topic.partition_responses
@@ -227,7 +228,7 @@ def _with_failures(reply: ProduceReply, node: Node, failed: dict[str, OSError]) 
     return reply._replace(responses=topics)
 
 
-def _refusals(reply: ProduceReply) -> str:
+def _refusals(reply: ProduceResponse) -> str:
     """What was refused of a request with acks 0, for the log: nobody else can be told."""
     return ", ".join(
         f"{topic.name or topic.topic_id}-{each.index}: {each.error_code.name}"

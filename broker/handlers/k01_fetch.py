@@ -18,12 +18,11 @@ from ...topics.errors import Refused
 from ...topics.fetch import NO_EPOCH, Diverging, Found, Wanted, available, read_all
 from ..fetch_sessions import NO_SESSION, CachedPartition
 from ..node import Node
-from ..request import RequestContext
+from ..request import NO_THROTTLE, RequestContext, milliseconds
 from ..timers import Timer
 from .fetched import by_id, named_in, new_session, session_of, wanted_now
-from .k03_metadata import BrokerReply
+from .k03_metadata import BrokerResponse
 from .leaders import CurrentLeader, endpoints, leader_of
-from .reply import NO_THROTTLE, milliseconds
 
 FETCH = 1
 ISOLATION_LEVELS = READ_UNCOMMITTED, READ_COMMITTED = 0, 1
@@ -38,7 +37,7 @@ NONE = ErrorCode.none
 _Result: TypeAlias = tuple[CachedPartition, Wanted, Found]
 
 
-class PartitionReply(NamedTuple):
+class PartitionResponse(NamedTuple):
     partition_index: int
     error_code: ErrorCode
     high_watermark: int = -1
@@ -49,52 +48,52 @@ class PartitionReply(NamedTuple):
     preferred_read_replica: int = -1
 
 
-class DivergingReply(PartitionReply):
+class DivergingResponse(PartitionResponse):
     """To a consumer whose last epoch ends here before the offset that it asks for (KIP-595). Of a
     type of its own, so that no other answer has the field to be compared with its default."""
 
     diverging_epoch: Diverging
 
 
-class MovedReply(PartitionReply):
+class MovedResponse(PartitionResponse):
     """To a client that believes in another leader, or in an older epoch; of a type of its own
     for the same reason."""
 
     current_leader: CurrentLeader
 
 
-class TopicReply(NamedTuple):
+class TopicResponse(NamedTuple):
     topic: str
     topic_id: UUID | None
-    partitions: list[PartitionReply]
+    partitions: list[PartitionResponse]
 
 
-class FetchReply(NamedTuple):
+class FetchResponse(NamedTuple):
     error_code: ErrorCode
-    responses: list[TopicReply]
+    responses: list[TopicResponse]
     session_id: int = NO_SESSION
-    node_endpoints: Sequence[BrokerReply] = ()
+    node_endpoints: Sequence[BrokerResponse] = ()
     throttle_time: timedelta = NO_THROTTLE
 
 
-def handle(call: RequestContext, node: Node) -> None:
+def handle(context: RequestContext, node: Node) -> None:
     try:
-        fetch = _Fetch(call, node)
+        fetch = _Fetch(context, node)
     except Refused as refused:
-        call.reply(FetchReply(refused.error, []))
+        context.respond(FetchResponse(refused.error, []))
         return
     fetch.begin()
 
 
-def _stumbled(call: RequestContext) -> FetchReply:
+def _stumbled(context: RequestContext) -> FetchResponse:
     """The request as a whole failed: from v13 on partitions are not told one by one."""
     error = ErrorCode.unknown_server_error
-    request = call.request
+    request = context.request
     topics = []
-    for topic in () if call.version >= 13 else request.topics:
-        partitions = [PartitionReply(each.partition, error) for each in topic.partitions]
-        topics.append(TopicReply(topic.topic, None, partitions))
-    return FetchReply(error, topics, getattr(request, "session_id", NO_SESSION))
+    for topic in () if context.version >= 13 else request.topics:
+        partitions = [PartitionResponse(each.partition, error) for each in topic.partitions]
+        topics.append(TopicResponse(topic.topic, None, partitions))
+    return FetchResponse(error, topics, getattr(request, "session_id", NO_SESSION))
 
 
 class _Fetch:
@@ -102,7 +101,7 @@ class _Fetch:
 
     __slots__ = (
         "bytes_max",
-        "call",
+        "context",
         "deadline_ms",
         "epoch",
         "known",
@@ -113,10 +112,10 @@ class _Fetch:
         "timer",
     )
 
-    def __init__(self, call: RequestContext, node: Node) -> None:
-        self.call = call
+    def __init__(self, context: RequestContext, node: Node) -> None:
+        self.context = context
         self.node = node
-        request = call.request
+        request = context.request
         self.bytes_max = min(request.max_bytes, node.config.int("fetch.max.bytes"))
         self.deadline_ms = node.waits.now_ms() + milliseconds(request.max_wait)
         self.poll: LongPoll | None = None
@@ -124,8 +123,8 @@ class _Fetch:
         # How many of its partitions are waited for: those that exist. What is wrong with the others
         # can wait too.
         self.known = 0
-        named = named_in(call)
-        self.session = session_of(call, node, named)
+        named = named_in(context)
+        self.session = session_of(context, node, named)
         self.epoch = NO_EPOCH if self.session is None else self.session.epoch
         asked = named if self.session is None else self.session.partitions
         self.partitions = list(asked.values())
@@ -138,9 +137,9 @@ class _Fetch:
             self.partitions = [self.partitions[place] for place in order]
         # Kafka stumbles over an unknown level when it begins to read, so if there is what to read:
         # what is there is first.
-        unknown_level = self.call.request.isolation_level not in ISOLATION_LEVELS
+        unknown_level = self.context.request.isolation_level not in ISOLATION_LEVELS
         if unknown_level and wanted and wanted[0].partition is not None:
-            self.call.reply(_stumbled(self.call))
+            self.context.respond(_stumbled(self.context))
             return
         self._attempt(wanted)
 
@@ -150,13 +149,13 @@ class _Fetch:
 
     def _wanted(self) -> list[Wanted]:
         """Every partition that is asked for, in the order of the answer, as it is now."""
-        return wanted_now(self.call, self.node, self.partitions)
+        return wanted_now(self.context, self.node, self.partitions)
 
     def _attempt(self, wanted: list[Wanted]) -> None:
         """Answer with what is there if it is enough or time is up; else wait for more."""
         found, size = read_all(wanted, self.bytes_max)
         # No answer may be larger than bytes_max, so more is not waited for.
-        bytes_min = min(self.call.request.min_bytes, self.bytes_max)
+        bytes_min = min(self.context.request.min_bytes, self.bytes_max)
         if size >= bytes_min or self.node.waits.now_ms() >= self.deadline_ms:
             self._finish(wanted, found)
             return
@@ -175,8 +174,8 @@ class _Fetch:
             self.poll.wait_at(one.partition.waiters, max(one.bytes_max - size, 1))
         if self.timer is None:
             self.timer = self.node.waits.call_at(self.deadline_ms, self._time_is_up)
-            self.call.hold()
-            self.call.on_gone(self._give_up)
+            self.context.mute_channel()
+            self.context.on_disconnect(self._give_up)
 
     def _time_is_up(self) -> None:
         if self.poll is not None:
@@ -197,26 +196,26 @@ class _Fetch:
         if session is not None and session.epoch != self.epoch:
             # Its client has asked again, on another connection.
             error = ErrorCode.invalid_fetch_session_epoch
-            self.call.reply(FetchReply(error, [], session.id))
+            self.context.respond(FetchResponse(error, [], session.id))
             return
         results: Iterable[_Result] = zip(self.partitions, wanted, found, strict=True)
         if session is None:
-            session_id = new_session(self.call, self.node, self.partitions, found)
+            session_id = new_session(self.context, self.node, self.partitions, found)
         else:
             session_id = session.id
             results = [each for each in results if session.has_news(each[0], each[2])]
-        topics = _topic_replies(self.call, results)
+        topics = _topic_replies(self.context, results)
         leaders = [
             each.current_leader
             for topic in topics
             for each in topic.partitions
-            if isinstance(each, MovedReply)
+            if isinstance(each, MovedResponse)
         ]
-        reply = FetchReply(NONE, topics, session_id, endpoints(self.node, leaders))
+        reply = FetchResponse(NONE, topics, session_id, endpoints(self.node, leaders))
         if sum(len(each.records) for each in found) > JOINED_BYTES_MAX:
-            self.call.reply_in_pieces(reply, response_pieces(FETCH, self.call.version))
+            self.context.respond_in_pieces(reply, response_pieces(FETCH, self.context.version))
         else:
-            self.call.reply(reply)
+            self.context.respond(reply)
 
 
 def _is_missing(wanted: Wanted) -> int:
@@ -227,29 +226,29 @@ def _is_missing(wanted: Wanted) -> int:
     return 1 if wanted.error is ErrorCode.unknown_topic_id else 2
 
 
-def _topic_replies(call: RequestContext, results: Iterable[_Result]) -> list[TopicReply]:
+def _topic_replies(context: RequestContext, results: Iterable[_Result]) -> list[TopicResponse]:
     """Partitions of one topic that follow each other are told together."""
-    topics: list[TopicReply] = []
+    topics: list[TopicResponse] = []
     known_as: Any = None
     for one, wanted, found in results:
         topic: Any = one.topic
         if not topics or (topic is not known_as and topic != known_as):
             known_as = topic
-            new = TopicReply("", topic, []) if by_id(call) else TopicReply(topic, None, [])
+            new = TopicResponse("", topic, []) if by_id(context) else TopicResponse(topic, None, [])
             topics.append(new)
-        topics[-1].partitions.append(_partition_reply(call, wanted, found))
+        topics[-1].partitions.append(_partition_reply(context, wanted, found))
     return topics
 
 
-def _partition_reply(call: RequestContext, wanted: Wanted, found: Found) -> PartitionReply:
+def _partition_reply(context: RequestContext, wanted: Wanted, found: Found) -> PartitionResponse:
     if wanted.partition is None:
-        return PartitionReply(found.number, found.error)
-    committed_only = call.request.isolation_level == READ_COMMITTED
+        return PartitionResponse(found.number, found.error)
+    committed_only = context.request.isolation_level == READ_COMMITTED
     read = found.error is NONE and found.diverging is None
     # Here no transaction begins, so all that is readable is also stable, and only a Kafka can have
     # aborted one; null says that it was not asked for, or that reading failed (upstream:
     # FetchPartitionData).
-    reply = PartitionReply(
+    reply = PartitionResponse(
         partition_index=found.number,
         error_code=found.error,
         high_watermark=found.high_watermark,
@@ -259,11 +258,11 @@ def _partition_reply(call: RequestContext, wanted: Wanted, found: Found) -> Part
         records=found.records,
     )
     if found.diverging is not None:
-        diverging = DivergingReply(*reply)
+        diverging = DivergingResponse(*reply)
         diverging.diverging_epoch = found.diverging
         return diverging
-    if found.error in MOVED and call.version >= 16:
-        moved = MovedReply(*reply)
+    if found.error in MOVED and context.version >= 16:
+        moved = MovedResponse(*reply)
         moved.current_leader = leader_of(wanted.partition)
         return moved
     return reply

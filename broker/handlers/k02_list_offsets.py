@@ -15,8 +15,7 @@ from ...topics.errors import Refused
 from ...topics.fetch import check_leader
 from ...topics.partition import Partition
 from ..node import Node
-from ..request import RequestContext
-from .reply import NO_THROTTLE
+from ..request import NO_THROTTLE, RequestContext
 
 LATEST = -1
 EARLIEST = -2
@@ -39,7 +38,7 @@ UNKNOWN = -1
 DEBUGGING = -2
 
 
-class PartitionReply(NamedTuple):
+class PartitionResponse(NamedTuple):
     partition_index: int
     error_code: ErrorCode = ErrorCode.none
     timestamp: int = UNKNOWN
@@ -47,18 +46,18 @@ class PartitionReply(NamedTuple):
     leader_epoch: int = UNKNOWN
 
 
-class TopicReply(NamedTuple):
+class TopicResponse(NamedTuple):
     name: str
-    partitions: list[PartitionReply]
+    partitions: list[PartitionResponse]
 
 
-class ListOffsetsReply(NamedTuple):
-    topics: list[TopicReply]
+class ListOffsetsResponse(NamedTuple):
+    topics: list[TopicResponse]
     throttle_time: timedelta = NO_THROTTLE
 
 
-def handle(call: RequestContext, node: Node) -> None:
-    request = call.request
+def handle(context: RequestContext, node: Node) -> None:
+    request = context.request
     must_lead = request.replica_id != DEBUGGING
     times = Counter((t.name, p.partition_index) for t in request.topics for p in t.partitions)
     topics = []
@@ -69,20 +68,20 @@ def handle(call: RequestContext, node: Node) -> None:
             try:
                 if times[asked.name, index] > 1:
                     raise Refused(ErrorCode.invalid_request)
-                if not _is_known(each.timestamp, call.version):
+                if not _is_known(each.timestamp, context.version):
                     raise Refused(ErrorCode.unsupported_version)
                 partition = _partition(node, asked.name, each, must_lead)
                 timestamp, offset = _offset(partition, each.timestamp)
                 epoch = partition.epoch_at(offset)
             except Refused as refused:
-                partitions.append(PartitionReply(index, refused.error))
+                partitions.append(PartitionResponse(index, refused.error))
             except (OSError, LogError):
-                partitions.append(PartitionReply(index, ErrorCode.kafka_storage_error))
+                partitions.append(PartitionResponse(index, ErrorCode.kafka_storage_error))
             else:
-                reply = PartitionReply(index, ErrorCode.none, timestamp, offset, epoch)
+                reply = PartitionResponse(index, ErrorCode.none, timestamp, offset, epoch)
                 partitions.append(reply)
-        topics.append(TopicReply(asked.name, partitions))
-    call.reply(ListOffsetsReply(topics))
+        topics.append(TopicResponse(asked.name, partitions))
+    context.respond(ListOffsetsResponse(topics))
 
 
 def _partition(node: Node, topic: str, asked: Any, must_lead: bool) -> Partition:

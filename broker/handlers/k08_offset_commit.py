@@ -1,4 +1,4 @@
-"""OffsetCommit (key 8). The request that a broker sees most: what is usual goes the short way.
+"""OffsetCommit (key 8), the request that a broker gets most.
 
 v2-4 retention_time · v3 throttle_time · v6 committed_leader_epoch · v7 group_instance_id ·
 v8 flexible · v9 member epoch for KIP-848 groups, GROUP_ID_NOT_FOUND · v10 topic ids.
@@ -18,112 +18,129 @@ from ...protocol.errors import ErrorCode
 from ...topics.names import OFFSETS_TOPIC
 from ..gather import Gather
 from ..node import Node
-from ..request import EncodedResponse, RequestContext
-from ..request_cache import Numbers, RepeatHandler
-from .reply import NO_THROTTLE, merged, milliseconds
+from ..request import NO_THROTTLE, EncodedResponse, Numbers, RequestContext, milliseconds
 
-CHANGES: Final = "committed_offset"
+VARYING_FIELD: Final = "committed_offset"
 
-# The record of a commit without its texts: lengths and numbers in key, value and around them.
+# Upper bound of a commit's record without its strings: lengths and numbers in key and value.
 RECORD_BYTES_MAX: Final = 64
 UTF8_BYTES_MAX: Final = 4  # of a character
 
+UNKNOWN_PARTITION: Final = ErrorCode.unknown_topic_or_partition
+
 Respond = Callable[[Any, CommitDone], None]
 
-UNKNOWN_PARTITION = ErrorCode.unknown_topic_or_partition
 
-
-class PartitionReply(NamedTuple):
+class PartitionResponse(NamedTuple):
     partition_index: int
     error_code: ErrorCode
 
 
-class TopicReply(NamedTuple):
+class TopicResponse(NamedTuple):
     name: str | None  # up to v9
-    topic_id: UUID | None  # from v10 on
-    partitions: Sequence[PartitionReply]
+    topic_id: UUID | None  # since v10
+    partitions: Sequence[PartitionResponse]
 
 
-class CommitReply(NamedTuple):
-    topics: Sequence[TopicReply]
+class OffsetCommitResponse(NamedTuple):
+    topics: Sequence[TopicResponse]
     throttle_time: timedelta = NO_THROTTLE
 
 
-def handle(call: RequestContext, node: Node) -> RepeatHandler | None:
-    request = call.request
+def handle(context: RequestContext, node: Node) -> None:
+    commit: Commit | None = context.prepared
+    if commit is not None:
+        commit.submit(context, node, context.numbers)
+        return
+    request = context.request
+    commit = Commit(request, context.version, node)
+    # If each accepted commit is an event, each request must be a command of its own.
+    if node.config.str("kohort.events") != "all":
+        context.prepared = commit
     offsets = [(each.committed_offset,) for topic in request.topics for each in topic.partitions]
-    commit = Commit(request, call.version, node)
-    commit.submit(call, node, offsets)
-    # Where each request is an event, each is decided on its own.
-    return None if node.config.str("kohort.events") == "all" else commit.submit
+    commit.submit(context, node, offsets)
 
 
-class Sorted(NamedTuple):
-    """The topics of a request, parted as the answer has them."""
+class Resolved(NamedTuple):
+    """The topics of a request, split as the response needs them."""
 
-    refused: list[TopicReply]
+    rejected: list[TopicResponse]
     """Unknown topics, and known ones with those of their partitions that do not exist."""
     known: list[tuple[str | None, UUID | None, list[int]]]
-    """(name, topic id, partitions): whose errors the coordinator says."""
+    """(name, topic id, partitions): the coordinator decides their errors."""
 
 
 class Commit:
-    """What all requests of one shape ask: everything that an OffsetCommit says but the offsets."""
+    """Everything in an OffsetCommit but the offsets: what repeated requests share."""
 
     __slots__ = (
-        "_all_well",
-        "_how",
-        "_places",
+        "_entries",
+        "_ids",
+        "_indexes",
+        "_pipelined_max",
         "_request",
-        "_run_max",
-        "_sorted",
+        "_resolved",
+        "_rest",
+        "_success",
         "_topics_version",
-        "_who",
     )
 
     def __init__(self, request: Any, version: int, node: Node) -> None:
         self._request = request
-        # "All well", once it has been written. It does not depend on which topics there are.
-        self._all_well: EncodedResponse | None = None
-        self._sort_out(version, node)
+        # The command's fields before its entries and offsets, and after.
+        self._ids = (
+            request.group_id,
+            request.generation_id_or_member_epoch,
+            request.member_id,
+            request.group_instance_id if version >= 7 else None,
+        )
+        retention_ms = milliseconds(request.retention_time) if version <= 4 else -1
+        self._rest = (
+            None if retention_ms == -1 else retention_ms,
+            ErrorCode.group_id_not_found if version >= 9 else ErrorCode.illegal_generation,
+        )
+        # The response without errors, once encoded. It does not depend on which topics exist.
+        self._success: EncodedResponse | None = None
+        self._resolve(version, node)
 
-    def submit(self, call: RequestContext, node: Node, offsets: Sequence[Numbers]) -> None:
-        """Commit what several requests ask, in their order: they are one command, so they are all
-        or none of them in the log. `offsets`: those of each partition in the request's order."""
+    def submit(self, context: RequestContext, node: Node, offsets: Sequence[Numbers]) -> None:
+        """Commit several pipelined requests in their order. They are one command, so the log has
+        all of them or none. `offsets`: those of each partition in the order of the request."""
         if self._topics_version != node.topics.version:
-            self._sort_out(call.version, node)
-        count = len(call.correlation_ids)
-        if count == 1 or count <= self._most_together(node):
-            self._commit(node, offsets, self._respond, (call, self._sorted))
+            self._resolve(context.version, node)
+        count = len(context.correlation_ids)
+        if count == 1 or count <= self._command_max(node):
+            self._submit(node, offsets, self._respond, (context, self._resolved))
             return
-        run_max = self._run_max
-        firsts = range(0, count, run_max)
-        respond = partial(self._respond_together, call, self._sorted, run_max)
-        decided = Gather(len(firsts), respond)
-        for place, first in enumerate(firsts):
-            part = [each[first : first + run_max] for each in offsets]
-            self._commit(node, part, decided.put, place)
+        size = self._pipelined_max
+        starts = range(0, count, size)
+        respond = partial(self._respond_each, context, self._resolved, size)
+        results = Gather(len(starts), respond)
+        for index, start in enumerate(starts):
+            part = [each[start : start + size] for each in offsets]
+            self._submit(node, part, results.put, index)
 
-    def _commit(
-        self, node: Node, offsets: Sequence[Numbers], respond: Respond, context: Any
+    def _submit(
+        self, node: Node, offsets: Sequence[Numbers], respond: Respond, argument: Any
     ) -> None:
-        if self._places is not None:
-            if not self._places:
-                # Nothing to commit, so the group is not even looked at (upstream: KafkaApis).
-                respond(context, CommitDone(()))
+        if self._indexes is not None:
+            if not self._indexes:
+                # Nothing to commit: the group is not even validated (upstream: KafkaApis).
+                respond(argument, CommitDone(()))
                 return
-            offsets = [offsets[place] for place in self._places]
-        command: OffsetCommit = make(OffsetCommit, (*self._who, offsets, *self._how))
-        node.groups.submit(command, respond, context)
+            offsets = [offsets[index] for index in self._indexes]
+        fields = (*self._ids, self._entries, offsets, *self._rest)
+        command: OffsetCommit = make(OffsetCommit, fields)
+        node.groups.submit(command, respond, argument)
 
-    def _sort_out(self, version: int, node: Node) -> None:
-        """Part the partitions that exist from those that do not; the latter are ours to refuse."""
-        request = self._request
+    def _resolve(self, version: int, node: Node) -> None:
+        """Separate the partitions that exist from those that do not, which the coordinator never
+        sees."""
         entries: list[CommitEntry] = []
-        places: list[int] = []
-        self._sorted = refused, known = Sorted([], [])
-        place = 0
-        for topic in request.topics:
+        indexes: list[int] = []
+        self._resolved = rejected, known = Resolved([], [])
+        index = 0
+        for topic in self._request.topics:
             names = getattr(topic, "name", None), getattr(topic, "topic_id", None)
             if version >= 10:
                 found = node.readable.by_id(topic.topic_id)
@@ -132,75 +149,83 @@ class Commit:
                 found = node.readable.get(topic.name)
                 missing = UNKNOWN_PARTITION
             name, count = ("", 0) if found is None else (found.name, len(found.partitions))
-            there: list[int] = []
-            absent: list[PartitionReply] = []
-            for asked in topic.partitions:
-                partition = asked.partition_index
+            existing: list[int] = []
+            absent: list[PartitionResponse] = []
+            for each in topic.partitions:
+                partition = each.partition_index
                 if 0 <= partition < count:
-                    epoch = asked.committed_leader_epoch if version >= 6 else -1
-                    entries.append(CommitEntry(name, partition, epoch, asked.committed_metadata))
-                    places.append(place)
-                    there.append(partition)
+                    epoch = each.committed_leader_epoch if version >= 6 else -1
+                    entries.append(CommitEntry(name, partition, epoch, each.committed_metadata))
+                    indexes.append(index)
+                    existing.append(partition)
                 else:
                     error = missing if found is None else UNKNOWN_PARTITION
-                    absent.append(PartitionReply(partition, error))
-                place += 1
+                    absent.append(PartitionResponse(partition, error))
+                index += 1
             if absent or found is None:
-                refused.append(TopicReply(*names, absent))
-            if there:
-                known.append((*names, there))
-        retention_ms = milliseconds(request.retention_time) if version <= 4 else -1
+                rejected.append(TopicResponse(*names, absent))
+            if existing:
+                known.append((*names, existing))
         self._topics_version = node.topics.version
-        # Where the offsets of the entries are; None: each at its own place.
-        self._places = places if refused or not places else None
-        self._who = (
-            request.group_id,
-            request.generation_id_or_member_epoch,
-            request.member_id,
-            request.group_instance_id if version >= 7 else None,
-            entries,
-        )
-        self._how = (
-            None if retention_ms == -1 else retention_ms,
-            ErrorCode.group_id_not_found if version >= 9 else ErrorCode.illegal_generation,
-        )
-        self._run_max = 0
+        self._entries = entries
+        # Which of the request's offsets belong to `entries`; None: all.
+        self._indexes = indexes if rejected or not indexes else None
+        self._pipelined_max = 0
 
-    def _most_together(self, node: Node) -> int:
-        """How many such requests make one batch for certain, at least one: what is small enough
-        on its own must not be refused for its neighbours' sake."""
-        if not self._run_max:
-            group_id, _, _, _, entries = self._who
+    def _command_max(self, node: Node) -> int:
+        """How many such requests certainly fit into one record batch, at least one: a request that
+        is small enough alone must not be rejected because of pipelined ones."""
+        if not self._pipelined_max:
+            group_id, entries = self._ids[0], self._entries
             partition = node.topics.partition(OFFSETS_TOPIC, node.groups.partition_of(group_id))
-            texts = sum(len(topic) + len(metadata or "") for topic, _, _, metadata in entries)
-            texts += len(group_id) * len(entries)
-            size = len(entries) * RECORD_BYTES_MAX + texts * UTF8_BYTES_MAX
+            characters = sum(len(topic) + len(metadata or "") for topic, _, _, metadata in entries)
+            characters += len(group_id) * len(entries)
+            size = len(entries) * RECORD_BYTES_MAX + characters * UTF8_BYTES_MAX
             bytes_max = 0 if partition is None else partition.settings.max_message_bytes
-            self._run_max = max(1, (bytes_max - HEADER_BYTES) // max(1, size))
-        return self._run_max
+            self._pipelined_max = max(1, (bytes_max - HEADER_BYTES) // max(1, size))
+        return self._pipelined_max
 
-    def _respond_together(
-        self, call: RequestContext, sorted_out: Sorted, run_max: int, results: Sequence[CommitDone]
+    def _respond_each(
+        self, context: RequestContext, resolved: Resolved, size: int, results: Sequence[CommitDone]
     ) -> None:
-        """Each of the results, the last perhaps not, is for `run_max` requests."""
-        answers = (_answer(sorted_out, result.errors) for result in results)
-        call.reply_each(answer for answer in answers for _ in range(run_max))
+        """Each of the results, except perhaps the last, is for `size` requests."""
+        responses = (_response(resolved, result.errors) for result in results)
+        context.respond_each(response for response in responses for _ in range(size))
 
-    def _respond(self, context: tuple[RequestContext, Sorted], result: CommitDone) -> None:
-        call, sorted_out = context
+    def _respond(self, argument: tuple[RequestContext, Resolved], result: CommitDone) -> None:
+        context, resolved = argument
         errors = result.errors
-        if sorted_out.refused or any(errors):
-            call.reply(_answer(sorted_out, errors))
+        if resolved.rejected or any(errors):
+            context.respond(_response(resolved, errors))
             return
-        if self._all_well is None:
-            self._all_well = call.written(_answer(sorted_out, errors))
-        call.repeat(self._all_well)
+        if self._success is None:
+            self._success = context.encode(_response(resolved, errors))
+        context.respond_encoded(self._success)
 
 
-def _answer(sorted_out: Sorted, errors: Sequence[ErrorCode]) -> CommitReply:
+def _response(resolved: Resolved, errors: Sequence[ErrorCode]) -> OffsetCommitResponse:
     decided = iter(errors)
     known = [
-        TopicReply(name, topic_id, [PartitionReply(index, next(decided)) for index in there])
-        for name, topic_id, there in sorted_out.known
+        TopicResponse(
+            name, topic_id, [PartitionResponse(index, next(decided)) for index in indexes]
+        )
+        for name, topic_id, indexes in resolved.known
     ]
-    return CommitReply(merged(sorted_out.refused, known))
+    return OffsetCommitResponse(merge_topics(resolved.rejected, known))
+
+
+def merge_topics(rejected: Sequence[Any], known: Sequence[Any]) -> Sequence[Any]:
+    """One list from the topics that were rejected here, wholly or in part, and those that the
+    coordinator decided; both are tuples that end with their partitions.
+
+    In upstream's order (OffsetCommitResponse.Builder, OffsetDeleteResponse.Builder): partitions
+    that do not exist come first, and their topics before others. The entries of a topic that the
+    request names twice are only merged if something is rejected.
+    """
+    if not rejected:
+        return known
+    merged: dict[tuple[Any, ...], list[Any]] = {}
+    for *names, partitions in (*rejected, *known):
+        merged.setdefault(tuple(names), []).extend(partitions)
+    new = type(rejected[0])
+    return [new(*names, partitions) for names, partitions in merged.items()]

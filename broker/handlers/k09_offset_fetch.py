@@ -4,7 +4,7 @@ v2 all topics (null), group error · v3 throttle_time · v5 committed_leader_epo
 v7 require_stable · v8 several groups · v9 member id and epoch (KIP-848) · v10 topic ids.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import timedelta
 from functools import partial
 from typing import Any, NamedTuple
@@ -15,12 +15,13 @@ from ...coordinator.results import Fetched
 from ...protocol.errors import ErrorCode
 from ..gather import Gather
 from ..node import Node
-from ..request import EncodedResponse, RequestContext
-from ..request_cache import SHAPE_BYTES, Numbers, RepeatHandler
-from .reply import NO_THROTTLE
+from ..request import NO_THROTTLE, EncodedResponse, RequestContext
+
+# Longer responses are not kept: a few bytes can request all offsets of a group.
+KEPT_RESPONSE_BYTES_MAX = 1024
 
 
-class PartitionReply(NamedTuple):
+class PartitionResponse(NamedTuple):
     partition_index: int
     committed_offset: int
     committed_leader_epoch: int
@@ -28,41 +29,41 @@ class PartitionReply(NamedTuple):
     error_code: ErrorCode
 
 
-class TopicReply(NamedTuple):
+class TopicResponse(NamedTuple):
     name: str
-    partitions: list[PartitionReply]
+    partitions: list[PartitionResponse]
     topic_id: UUID | None = None
 
 
-class GroupReply(NamedTuple):
-    """One group of v8 and later; the whole answer of those before."""
+class GroupResponse(NamedTuple):
+    """One group since v8; the whole response before."""
 
     group_id: str
-    topics: list[TopicReply]
+    topics: list[TopicResponse]
     error_code: ErrorCode
     throttle_time: timedelta = NO_THROTTLE
 
 
-class FetchReply(NamedTuple):
-    groups: list[GroupReply]
+class OffsetFetchResponse(NamedTuple):
+    groups: list[GroupResponse]
     throttle_time: timedelta = NO_THROTTLE
 
 
-def handle(call: RequestContext, node: Node) -> RepeatHandler | None:
-    if call.version >= 10:
-        _fetch_by_ids(call, node)
-        return None  # what its ids stand for may be another thing the next time
-    fetch = Fetch(call.request, call.version)
-    fetch.submit(call, node)
-    return fetch.submit
+def handle(context: RequestContext, node: Node) -> None:
+    if context.version >= 10:
+        _fetch_by_ids(context, node)  # not prepared: the ids may stand for other topics next time
+        return
+    fetch: Fetch | None = context.prepared
+    if fetch is None:
+        fetch = context.prepared = Fetch(context.request, context.version)
+    fetch.submit(context, node)
 
 
 class Fetch:
-    """What all requests of one shape ask, and what the last of them was told: as long as nothing
-    else is found, the answer need not be written again. A long one is not kept: a few bytes can ask
-    for all that a group has."""
+    """What repeated requests share: the commands, and the last response, which is encoded again
+    only if the results differ."""
 
-    __slots__ = ("_commands", "_request", "_results", "_written")
+    __slots__ = ("_commands", "_encoded", "_request", "_results")
 
     def __init__(self, request: Any, version: int) -> None:
         self._request = request
@@ -70,52 +71,54 @@ class Fetch:
         stable = getattr(request, "require_stable", False)
         self._commands = [_command(group, group.topics, stable) for group in groups]
         self._results: list[Fetched] | None = None
-        self._written: EncodedResponse | None = None
+        self._encoded: EncodedResponse | None = None
 
-    def submit(self, call: RequestContext, node: Node, _: Sequence[Numbers] = ()) -> None:
+    def submit(self, context: RequestContext, node: Node) -> None:
         commands = self._commands
         if len(commands) == 1:
-            node.groups.submit(commands[0], self._respond_one, call)
+            node.groups.submit(commands[0], self._respond_one, context)
             return
-        fetched = Gather(len(commands), partial(self._respond, call))
-        for place, command in enumerate(commands):
-            node.groups.submit(command, fetched.put, place)
+        results = Gather(len(commands), partial(self._respond, context))
+        for index, command in enumerate(commands):
+            node.groups.submit(command, results.put, index)
 
-    def _respond_one(self, call: RequestContext, result: Fetched) -> None:
-        self._respond(call, [result])
+    def _respond_one(self, context: RequestContext, result: Fetched) -> None:
+        self._respond(context, [result])
 
-    def _respond(self, call: RequestContext, results: list[Fetched]) -> None:
-        written = self._written
-        if written is None or results != self._results:
-            written = call.written(self._answer(call.version, results))
-            keeps = len(written.rest) <= SHAPE_BYTES
-            self._results, self._written = (results, written) if keeps else (None, None)
-        call.repeat(written)
+    def _respond(self, context: RequestContext, results: list[Fetched]) -> None:
+        encoded = self._encoded
+        if encoded is None or results != self._results:
+            encoded = context.encode(self._response(context.version, results))
+            is_kept = len(encoded.rest) <= KEPT_RESPONSE_BYTES_MAX
+            self._results, self._encoded = (results, encoded) if is_kept else (None, None)
+        context.respond_encoded(encoded)
 
-    def _answer(self, version: int, results: list[Fetched]) -> GroupReply | FetchReply:
+    def _response(
+        self, version: int, results: list[Fetched]
+    ) -> GroupResponse | OffsetFetchResponse:
         if version < 8:
             return _one_group(self._request, version, results[0])
         groups = zip(self._commands, results, strict=True)
-        return FetchReply(
+        return OffsetFetchResponse(
             [
-                GroupReply(command.group_id, _topics(result), result.error)
+                GroupResponse(command.group_id, _topics(result), result.error)
                 for command, result in groups
             ]
         )
 
 
-def _one_group(request: Any, version: int, result: Fetched) -> GroupReply:
+def _one_group(request: Any, version: int, result: Fetched) -> GroupResponse:
     topics = _topics(result)
     if version < 2 and result.error:
-        # v1 has no place for the group's error, so each partition carries it.
+        # v1 has no field for the group's error, so each partition carries it.
         topics = [
-            TopicReply(
+            TopicResponse(
                 topic.name,
-                [PartitionReply(p, -1, -1, "", result.error) for p in topic.partition_indexes],
+                [PartitionResponse(p, -1, -1, "", result.error) for p in topic.partition_indexes],
             )
             for topic in request.topics
         ]
-    return GroupReply(request.group_id, topics, result.error)
+    return GroupResponse(request.group_id, topics, result.error)
 
 
 def _command(group: Any, topics: Iterable[Any] | None, require_stable: bool) -> OffsetFetch:
@@ -128,9 +131,9 @@ def _command(group: Any, topics: Iterable[Any] | None, require_stable: bool) -> 
     )
 
 
-def _topics(result: Fetched) -> list[TopicReply]:
+def _topics(result: Fetched) -> list[TopicResponse]:
     return [
-        TopicReply(topic, [PartitionReply(*partition) for partition in partitions])
+        TopicResponse(topic, [PartitionResponse(*partition) for partition in partitions])
         for topic, partitions in result.topics
     ]
 
@@ -138,49 +141,49 @@ def _topics(result: Fetched) -> list[TopicReply]:
 # --- v10: topics by their ids
 
 
-def _fetch_by_ids(call: RequestContext, node: Node) -> None:
-    groups = call.request.groups
-    unknown: list[list[TopicReply]] = []
-    fetched = Gather(len(groups), partial(_respond_with_ids, call, node, unknown))
-    for place, group in enumerate(groups):
+def _fetch_by_ids(context: RequestContext, node: Node) -> None:
+    groups = context.request.groups
+    unknown: list[list[TopicResponse]] = []
+    results = Gather(len(groups), partial(_respond_with_ids, context, node, unknown))
+    for index, group in enumerate(groups):
         topics = group.topics
-        strange: list[TopicReply] = []
+        unknown_topics: list[TopicResponse] = []
         if topics is not None:
-            topics, strange = _resolve(topics, node)
-        unknown.append(strange)
-        command = _command(group, topics, call.request.require_stable)
-        node.groups.submit(command, fetched.put, place)
+            topics, unknown_topics = _resolve(topics, node)
+        unknown.append(unknown_topics)
+        command = _command(group, topics, context.request.require_stable)
+        node.groups.submit(command, results.put, index)
 
 
-class _Named(NamedTuple):
+class _NamedTopic(NamedTuple):
     name: str
     partition_indexes: tuple[int, ...]
 
 
-def _resolve(topics: Iterable[Any], node: Node) -> tuple[list[_Named], list[TopicReply]]:
-    """Topic ids to names; ids that nobody has are answered by us."""
-    named: list[_Named] = []
-    unknown: list[TopicReply] = []
+def _resolve(topics: Iterable[Any], node: Node) -> tuple[list[_NamedTopic], list[TopicResponse]]:
+    """The topics with their names, and the responses for unknown ids."""
+    named: list[_NamedTopic] = []
+    unknown: list[TopicResponse] = []
     for topic in topics:
         found = node.readable.by_id(topic.topic_id)
         if found is not None:
-            named.append(_Named(found.name, topic.partition_indexes))
+            named.append(_NamedTopic(found.name, topic.partition_indexes))
             continue
         error = ErrorCode.unknown_topic_id
-        absent = [PartitionReply(p, -1, -1, "", error) for p in topic.partition_indexes]
-        unknown.append(TopicReply("", absent, topic.topic_id))
+        partitions = [PartitionResponse(p, -1, -1, "", error) for p in topic.partition_indexes]
+        unknown.append(TopicResponse("", partitions, topic.topic_id))
     return named, unknown
 
 
 def _respond_with_ids(
-    call: RequestContext, node: Node, unknown: list[list[TopicReply]], results: list[Fetched]
+    context: RequestContext, node: Node, unknown: list[list[TopicResponse]], results: list[Fetched]
 ) -> None:
     groups = []
-    for asked, strange, result in zip(call.request.groups, unknown, results, strict=True):
-        # A topic that is gone has no id to be named by.
-        known = ((reply, node.readable.get(reply.name)) for reply in _topics(result))
-        topics = [reply._replace(topic_id=topic.id) for reply, topic in known if topic]
+    for group, unknown_topics, result in zip(context.request.groups, unknown, results, strict=True):
+        # A topic that was deleted meanwhile has no id to respond with.
+        found = ((each, node.readable.get(each.name)) for each in _topics(result))
+        topics = [each._replace(topic_id=topic.id) for each, topic in found if topic]
         if not result.error:
-            topics += strange
-        groups.append(GroupReply(asked.group_id, topics, result.error))
-    call.reply(FetchReply(groups))
+            topics += unknown_topics
+        groups.append(GroupResponse(group.group_id, topics, result.error))
+    context.respond(OffsetFetchResponse(groups))

@@ -12,13 +12,12 @@ from typing import NamedTuple
 from ...protocol.errors import ErrorCode
 from ...topics.names import OFFSETS_TOPIC
 from ..node import Node
-from ..request import RequestContext
-from .reply import MESSAGES, NO_THROTTLE
+from ..request import ERROR_MESSAGES, NO_THROTTLE, RequestContext
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 
 
-class CoordinatorReply(NamedTuple):
+class CoordinatorResponse(NamedTuple):
     """One key of v4 and later; the whole answer of those before."""
 
     key: str
@@ -30,39 +29,39 @@ class CoordinatorReply(NamedTuple):
     throttle_time: timedelta = NO_THROTTLE
 
 
-class FindCoordinatorReply(NamedTuple):
-    coordinators: list[CoordinatorReply]
+class FindCoordinatorResponse(NamedTuple):
+    coordinators: list[CoordinatorResponse]
     throttle_time: timedelta = NO_THROTTLE
 
 
-def handle(call: RequestContext, node: Node) -> None:
-    key_type = getattr(call.request, "key_type", GROUP)
+def handle(context: RequestContext, node: Node) -> None:
+    key_type = getattr(context.request, "key_type", GROUP)
     if key_type == TRANSACTION:
         # Transactions are not served, but a refusal here is retried by librdkafka until its time
         # is up. InitProducerId, which the client sends next, says so in words it takes as final.
-        _answer(call, lambda _key: node)
+        _answer(context, lambda _key: node)
     elif key_type == GROUP:
         node.topics.ensure_offsets_topic()
-        node.topics.on_durable(partial(_found, call, node))
+        node.topics.on_durable(partial(_found, context, node))
     elif key_type == SHARE:
         # As a Kafka that coordinates no share groups.
-        _answer(call, lambda _key: None, ErrorCode.invalid_request)
+        _answer(context, lambda _key: None, ErrorCode.invalid_request)
     else:
-        message = MESSAGES[ErrorCode.invalid_request]
-        _answer(call, lambda _key: None, ErrorCode.invalid_request, message)
+        message = ERROR_MESSAGES[ErrorCode.invalid_request]
+        _answer(context, lambda _key: None, ErrorCode.invalid_request, message)
 
 
-def _found(call: RequestContext, node: Node, error: OSError | None) -> None:
+def _found(context: RequestContext, node: Node, error: OSError | None) -> None:
     if error is not None:
         # The offsets topic could not be made; clients look again.
-        _answer(call, lambda _key: None)
+        _answer(context, lambda _key: None)
         return
     cluster, partition_of = node.cluster, node.groups.partition_of
-    _answer(call, lambda key: cluster.leader_of(OFFSETS_TOPIC, partition_of(key)))
+    _answer(context, lambda key: cluster.leader_of(OFFSETS_TOPIC, partition_of(key)))
 
 
 def _answer(
-    call: RequestContext,
+    context: RequestContext,
     coordinator: Callable[[str], Node | None],
     missing: ErrorCode = ErrorCode.coordinator_not_available,
     message: str = "",
@@ -70,16 +69,18 @@ def _answer(
     """`missing`: for a key that has no coordinator; `message`: what is said of it since v4. Before,
     every answer has words, NONE too (upstream: FindCoordinatorResponse.prepareOldResponse)."""
     found_message = ""
-    if call.version < 4:
-        message, found_message = MESSAGES[missing], "NONE"
+    if context.version < 4:
+        message, found_message = ERROR_MESSAGES[missing], "NONE"
 
-    def reply(key: str) -> CoordinatorReply:
+    def reply(key: str) -> CoordinatorResponse:
         node = coordinator(key)
         if node is None:
-            return CoordinatorReply(key, -1, "", -1, missing, message)
-        return CoordinatorReply(key, node.node_id, *node.address, ErrorCode.none, found_message)
+            return CoordinatorResponse(key, -1, "", -1, missing, message)
+        return CoordinatorResponse(key, node.node_id, *node.address, ErrorCode.none, found_message)
 
-    if call.version >= 4:
-        call.reply(FindCoordinatorReply([reply(key) for key in call.request.coordinator_keys]))
+    if context.version >= 4:
+        context.respond(
+            FindCoordinatorResponse([reply(key) for key in context.request.coordinator_keys])
+        )
     else:
-        call.reply(reply(call.request.key))
+        context.respond(reply(context.request.key))

@@ -14,14 +14,12 @@ from ...coordinator.results import Joined, JoinedMember, join_refused
 from ...coordinator.turn import make
 from ...protocol.errors import ErrorCode
 from ..node import Node
-from ..request import RequestContext
-from ..request_cache import Numbers, RepeatHandler
-from .reply import NO_THROTTLE, milliseconds
+from ..request import NO_THROTTLE, RequestContext, milliseconds
 
-PARKS: Final = True
+MUTES_CHANNEL: Final = True
 
 
-class JoinReply(NamedTuple):
+class JoinGroupResponse(NamedTuple):
     error_code: ErrorCode
     generation_id: int
     protocol_type: str | None
@@ -33,62 +31,59 @@ class JoinReply(NamedTuple):
     throttle_time: timedelta = NO_THROTTLE
 
 
-def handle(call: RequestContext, node: Node) -> RepeatHandler | None:
-    request = call.request
+def handle(context: RequestContext, node: Node) -> None:
+    command: JoinGroup | None = context.prepared
+    if command is None:
+        command = _command(context)
+        config = node.config
+        min_ms = config.int("group.min.session.timeout.ms")
+        max_ms = config.int("group.max.session.timeout.ms")
+        if command.group_id and not min_ms <= command.session_timeout_ms <= max_ms:
+            # Whether or not this node coordinates the group (GroupCoordinatorService.joinGroup).
+            _respond(context, join_refused(ErrorCode.invalid_session_timeout, command.member_id))
+            return
+        if command.member_id:  # without one each join makes a new member
+            context.prepared = command
+    elif command.client_software != context.client_software:
+        command = command._replace(client_software=context.client_software)
+    ticket = node.groups.submit(command, _respond, context)
+    context.mute_channel()
+    # As in Kafka the member stays in the group; only its response has no receiver.
+    context.on_disconnect(partial(node.groups.forget, ticket))
+
+
+def _command(context: RequestContext) -> JoinGroup:
+    request, version = context.request, context.version
     session_timeout_ms = milliseconds(request.session_timeout)
-    rebalance_timeout = getattr(request, "rebalance_timeout", None)
-    command = JoinGroup(
+    return JoinGroup(
         group_id=request.group_id,
         member_id=request.member_id,
         group_instance_id=getattr(request, "group_instance_id", None),
-        client_id=call.client_id,
-        client_host=call.client_host,
+        client_id=context.client_id,
+        client_host=context.client_host,
         session_timeout_ms=session_timeout_ms,
         rebalance_timeout_ms=(
-            session_timeout_ms if rebalance_timeout is None else milliseconds(rebalance_timeout)
+            milliseconds(request.rebalance_timeout) if version >= 1 else session_timeout_ms
         ),
         protocol_type=request.protocol_type,
         protocols=tuple((protocol.name, protocol.metadata) for protocol in request.protocols),
-        requires_known_member_id=call.version >= 4,
-        supports_skip_assignment=call.version >= 9,
+        requires_known_member_id=version >= 4,
+        supports_skip_assignment=version >= 9,
         reason=getattr(request, "reason", None),
-        client_software=call.client_software,
+        client_software=context.client_software,
     )
-    config = node.config
-    shortest = config.int("group.min.session.timeout.ms")
-    longest = config.int("group.max.session.timeout.ms")
-    if command.group_id and not shortest <= command.session_timeout_ms <= longest:
-        # Whoever coordinates the group (upstream: GroupCoordinatorService.joinGroup).
-        _respond(call, join_refused(ErrorCode.invalid_session_timeout, command.member_id))
-        return None
-    _submit(command, call, node)
-    # Who has no id yet is never the same twice.
-    return partial(_again, command) if command.member_id else None
 
 
-def _again(command: JoinGroup, call: RequestContext, node: Node, _: Sequence[Numbers]) -> None:
-    if command.client_software != call.client_software:
-        command = command._replace(client_software=call.client_software)
-    _submit(command, call, node)
-
-
-def _submit(command: JoinGroup, call: RequestContext, node: Node) -> None:
-    ticket = node.groups.submit(command, _respond, call)
-    call.hold()
-    # Its member stays, as in Kafka, which does not notice; only the answer has nobody to go to.
-    call.on_gone(partial(node.groups.forget, ticket))
-
-
-def _respond(call: RequestContext, result: Joined) -> None:
+def _respond(context: RequestContext, result: Joined) -> None:
     name = result.protocol_name
-    call.reply(
+    context.respond(
         make(
-            JoinReply,
+            JoinGroupResponse,
             (
                 result.error,
                 result.generation_id,
                 result.protocol_type,
-                (name or None) if call.version >= 7 else (name or ""),
+                (name or None) if context.version >= 7 else (name or ""),
                 result.leader,
                 result.skip_assignment,
                 result.member_id,

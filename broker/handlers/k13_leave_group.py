@@ -11,37 +11,38 @@ from ...coordinator.commands import LeaveGroup, LeavingMember
 from ...coordinator.results import Left
 from ...protocol.errors import ErrorCode
 from ..node import Node
-from ..request import RequestContext
-from .reply import NO_THROTTLE
+from ..request import NO_THROTTLE, RequestContext
 
 
-class MemberReply(NamedTuple):
+class MemberResponse(NamedTuple):
     member_id: str
     group_instance_id: str | None
     error_code: ErrorCode
 
 
-class LeaveReply(NamedTuple):
+class LeaveGroupResponse(NamedTuple):
     error_code: ErrorCode
-    members: list[MemberReply]
+    members: list[MemberResponse]
     throttle_time: timedelta = NO_THROTTLE
 
 
-def handle(call: RequestContext, node: Node) -> None:
-    request = call.request
+def handle(context: RequestContext, node: Node) -> None:
+    request = context.request
     leaving: tuple[LeavingMember, ...]
-    if call.version < 3:
+    if context.version < 3:
         leaving = (LeavingMember(request.member_id, None, None),)
     else:
         leaving = tuple(
             LeavingMember(m.member_id, m.group_instance_id, getattr(m, "reason", None))
             for m in request.members
         )
-    node.groups.submit(LeaveGroup(request.group_id, leaving), _respond, call)
+    node.groups.submit(LeaveGroup(request.group_id, leaving), _respond, context)
 
 
-def _respond(call: RequestContext, result: Left) -> None:
+def _respond(context: RequestContext, result: Left) -> None:
     error = result.error
-    if call.version < 3 and not error and result.members:
+    if context.version < 3 and not error and result.members:
         error = result.members[0].error
-    call.reply(LeaveReply(error, [MemberReply(*member) for member in result.members]))
+    context.respond(
+        LeaveGroupResponse(error, [MemberResponse(*member) for member in result.members])
+    )

@@ -14,16 +14,15 @@ from ...protocol.apis import STRING_BYTES_MAX
 from ...protocol.errors import ErrorCode
 from ..gather import Gather
 from ..node import Node
-from ..request import RequestContext
+from ..request import NO_THROTTLE, RequestContext
 from .k03_metadata import NOT_ASKED
-from .reply import NO_THROTTLE
 
 # READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS: what makes sense for a group. Without an
 # authorizer everyone may do everything (upstream: AclEntry.supportedOperations).
 GROUP_OPERATIONS = 0b1101_0100_1000
 
 
-class MemberReply(NamedTuple):
+class MemberResponse(NamedTuple):
     member_id: str
     group_instance_id: str | None
     client_id: str
@@ -32,59 +31,59 @@ class MemberReply(NamedTuple):
     member_assignment: bytes
 
 
-class GroupReply(NamedTuple):
+class GroupResponse(NamedTuple):
     error_code: ErrorCode
     error_message: str | None
     group_id: str
     group_state: str
     protocol_type: str
     protocol_data: str
-    members: list[MemberReply]
+    members: list[MemberResponse]
     authorized_operations: int
 
 
-class DescribeReply(NamedTuple):
-    groups: list[GroupReply]
+class DescribeGroupsResponse(NamedTuple):
+    groups: list[GroupResponse]
     throttle_time: timedelta = NO_THROTTLE
 
 
-def handle(call: RequestContext, node: Node) -> None:
+def handle(context: RequestContext, node: Node) -> None:
     """As often as a group is named, so often it is described."""
-    groups = call.request.groups
-    described = Gather(len(groups), partial(_respond, call))
+    groups = context.request.groups
+    described = Gather(len(groups), partial(_respond, context))
     for place, group_id in enumerate(groups):
         node.groups.submit(DescribeGroup(group_id), described.put, place)
 
 
-def _respond(call: RequestContext, described: list[Described]) -> None:
-    asked = zip(call.request.groups, described, strict=True)
-    groups = [_group(call, group_id, result) for group_id, result in asked]
+def _respond(context: RequestContext, described: list[Described]) -> None:
+    asked = zip(context.request.groups, described, strict=True)
+    groups = [_group(context, group_id, result) for group_id, result in asked]
     if any(len((g.error_message or "").encode()) > STRING_BYTES_MAX for g in groups):
         # Upstream fails at writing the answer, and so refuses the whole request.
         groups = [_failed(group.group_id) for group in groups]
-    call.reply(DescribeReply(groups))
+    context.respond(DescribeGroupsResponse(groups))
 
 
-def _failed(group_id: str) -> GroupReply:
-    return GroupReply(ErrorCode.unknown_server_error, "", group_id, "", "", "", [], NOT_ASKED)
+def _failed(group_id: str) -> GroupResponse:
+    return GroupResponse(ErrorCode.unknown_server_error, "", group_id, "", "", "", [], NOT_ASKED)
 
 
-def _group(call: RequestContext, group_id: str, result: Described) -> GroupReply:
+def _group(context: RequestContext, group_id: str, result: Described) -> GroupResponse:
     error, state, protocol_type, protocol_name, members = result
     message = None
     if error is ErrorCode.group_id_not_found:
-        if call.version >= 6:
+        if context.version >= 6:
             message = f"Group {group_id} not found."
         else:
             error = ErrorCode.none  # a group that does not exist was a Dead one
-    asked = getattr(call.request, "include_authorized_operations", False)
-    return GroupReply(
+    asked = getattr(context.request, "include_authorized_operations", False)
+    return GroupResponse(
         error,
         message,
         group_id,
         state,
         protocol_type,
         protocol_name,
-        [MemberReply(*member) for member in members],
+        [MemberResponse(*member) for member in members],
         GROUP_OPERATIONS if asked and not error else NOT_ASKED,
     )

@@ -11,30 +11,31 @@ from ...coordinator.commands import ListGroups
 from ...coordinator.results import Listed
 from ...protocol.errors import ErrorCode
 from ..node import Node
-from ..request import RequestContext
-from .reply import NO_THROTTLE
+from ..request import NO_THROTTLE, RequestContext
 
 
-class GroupReply(NamedTuple):
+class GroupResponse(NamedTuple):
     group_id: str
     protocol_type: str
     group_state: str
     group_type: str
 
 
-class ListReply(NamedTuple):
+class ListGroupsResponse(NamedTuple):
     error_code: ErrorCode
-    groups: list[GroupReply]
+    groups: list[GroupResponse]
     throttle_time: timedelta = NO_THROTTLE
 
 
-def handle(call: RequestContext, node: Node) -> None:
-    request = call.request
+def handle(context: RequestContext, node: Node) -> None:
+    request = context.request
     command = ListGroups(
         getattr(request, "states_filter", ()), getattr(request, "types_filter", ())
     )
-    node.groups.submit_to_all(command, _respond, call)
+    node.groups.submit_to_all(command, _respond, context)
 
 
-def _respond(call: RequestContext, result: Listed) -> None:
-    call.reply(ListReply(result.error, [GroupReply(*group) for group in result.groups]))
+def _respond(context: RequestContext, result: Listed) -> None:
+    context.respond(
+        ListGroupsResponse(result.error, [GroupResponse(*group) for group in result.groups])
+    )

@@ -13,8 +13,7 @@ from ...protocol.apis import API_VERSIONS
 from ...protocol.errors import ErrorCode
 from ...protocol.profiles import PROFILES, Profile
 from ..node import Node
-from ..request import RequestContext
-from .reply import NO_THROTTLE
+from ..request import NO_THROTTLE, RequestContext
 
 # Upstream: ApiVersionsRequest.SOFTWARE_NAME_VERSION_PATTERN.
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
@@ -26,34 +25,36 @@ class ApiVersion(NamedTuple):
     max_version: int
 
 
-class ApiVersionsReply(NamedTuple):
+class ApiVersionsResponse(NamedTuple):
     error_code: ErrorCode
     api_keys: tuple[ApiVersion, ...]
     throttle_time: timedelta = NO_THROTTLE
 
 
-def _served(profile: Profile) -> ApiVersionsReply:
+def _served(profile: Profile) -> ApiVersionsResponse:
     apis = profile.values()
     versions = (ApiVersion(a.key, a.advertised_min_version, a.max_version) for a in apis)
-    return ApiVersionsReply(ErrorCode.none, tuple(versions))
+    return ApiVersionsResponse(ErrorCode.none, tuple(versions))
 
 
 SERVED = {name: _served(profile) for name, profile in PROFILES.items()}
 
 
-def handle(call: RequestContext, node: Node) -> None:
-    if call.version >= 3:
-        request = call.request
+def handle(context: RequestContext, node: Node) -> None:
+    if context.version >= 3:
+        request = context.request
         for text in (request.client_software_name, request.client_software_version):
             if not _SOFTWARE.fullmatch(text):
-                call.reply(ApiVersionsReply(ErrorCode.invalid_request, ()))
+                context.respond(ApiVersionsResponse(ErrorCode.invalid_request, ()))
                 return
-        call.client_software = f"{request.client_software_name}/{request.client_software_version}"
-    call.reply(SERVED[node.config.str("kohort.profile")])
+        context.client_software = (
+            f"{request.client_software_name}/{request.client_software_version}"
+        )
+    context.respond(SERVED[node.config.str("kohort.profile")])
 
 
-def refuse(call: RequestContext, node: Node) -> None:
+def handle_unsupported_version(context: RequestContext, node: Node) -> None:
     """Answer a version that we do not know, in v0 form: what the client can ask instead."""
     api = PROFILES[node.config.str("kohort.profile")][API_VERSIONS]
     known = ApiVersion(api.key, api.min_version, api.max_version)
-    call.reply(ApiVersionsReply(ErrorCode.unsupported_version, (known,)))
+    context.respond(ApiVersionsResponse(ErrorCode.unsupported_version, (known,)))

@@ -17,11 +17,10 @@ from ...topics.config_keys import TOPIC_KEYS
 from ...topics.configs import Configs, described
 from ...topics.errors import Refused
 from ..node import Node
-from ..request import RequestContext
-from .reply import NO_THROTTLE, milliseconds
+from ..request import NO_THROTTLE, RequestContext, milliseconds
 
 
-class ConfigReply(NamedTuple):
+class ConfigResponse(NamedTuple):
     name: str
     value: str | None
     config_source: int
@@ -29,28 +28,28 @@ class ConfigReply(NamedTuple):
     is_sensitive: bool = False
 
 
-class TopicReply(NamedTuple):
+class TopicResponse(NamedTuple):
     name: str
     error_code: ErrorCode = ErrorCode.none
     error_message: str | None = None
     topic_id: UUID | None = None
     num_partitions: int = -1
     replication_factor: int = -1
-    configs: Sequence[ConfigReply] | None = ()
+    configs: Sequence[ConfigResponse] | None = ()
 
 
-class CreateTopicsReply(NamedTuple):
-    topics: list[TopicReply]
+class CreateTopicsResponse(NamedTuple):
+    topics: list[TopicResponse]
     throttle_time: timedelta = NO_THROTTLE
 
 
-def handle(call: RequestContext, node: Node) -> None:
-    request = call.request
+def handle(context: RequestContext, node: Node) -> None:
+    request = context.request
     times = Counter(wanted.name for wanted in request.topics)
     if milliseconds(request.timeout) <= 0 and 1 in times.values():
         # Kafka's controller begins nothing whose time is up; it is not asked about duplicates.
-        late = [TopicReply(each.name, ErrorCode.request_timed_out) for each in request.topics]
-        call.reply(CreateTopicsReply(late))
+        late = [TopicResponse(each.name, ErrorCode.request_timed_out) for each in request.topics]
+        context.respond(CreateTopicsResponse(late))
         return
     replies = []
     partitions = 0
@@ -64,8 +63,8 @@ def handle(call: RequestContext, node: Node) -> None:
             replies.append(_make(node, wanted.name, planned, request.validate_only))
             partitions += planned.partitions
         except Refused as refused:
-            replies.append(TopicReply(wanted.name, refused.error, refused.message))
-    node.topics.on_durable(partial(_settled, call, replies))
+            replies.append(TopicResponse(wanted.name, refused.error, refused.message))
+    node.topics.on_durable(partial(_settled, context, replies))
 
 
 def _new_topic(wanted: Any) -> NewTopic:
@@ -79,7 +78,7 @@ def _new_topic(wanted: Any) -> NewTopic:
     )
 
 
-def _make(node: Node, name: str, planned: PlannedTopic, validate_only: bool) -> TopicReply:
+def _make(node: Node, name: str, planned: PlannedTopic, validate_only: bool) -> TopicResponse:
     if validate_only:
         topic_id = node.topics.fresh_id()  # of nothing, as from Kafka
     else:
@@ -87,7 +86,7 @@ def _make(node: Node, name: str, planned: PlannedTopic, validate_only: bool) -> 
             topic_id = node.topics.create(name, planned.partitions, planned.overrides).id
         except OSError as error:
             raise Refused(ErrorCode.kafka_storage_error, str(error)) from error
-    return TopicReply(
+    return TopicResponse(
         name,
         topic_id=topic_id,
         num_partitions=planned.partitions,
@@ -96,19 +95,19 @@ def _make(node: Node, name: str, planned: PlannedTopic, validate_only: bool) -> 
     )
 
 
-def _config_replies(configs: Configs, planned: PlannedTopic) -> list[ConfigReply]:
+def _config_replies(configs: Configs, planned: PlannedTopic) -> list[ConfigResponse]:
     given = planned.overrides
     shown = [described(configs, key, given) for key in sorted(TOPIC_KEYS)]
     # What was given is told in its own words.
-    return [ConfigReply(key, given.get(key, text), source) for key, text, source, _ in shown]
+    return [ConfigResponse(key, given.get(key, text), source) for key, text, source, _ in shown]
 
 
-def _settled(call: RequestContext, replies: list[TopicReply], error: OSError | None) -> None:
+def _settled(context: RequestContext, replies: list[TopicResponse], error: OSError | None) -> None:
     if error is not None:
         replies = [
-            TopicReply(each.name, ErrorCode.kafka_storage_error, str(error))
+            TopicResponse(each.name, ErrorCode.kafka_storage_error, str(error))
             if each.error_code is ErrorCode.none
             else each
             for each in replies
         ]
-    call.reply(CreateTopicsReply(replies))
+    context.respond(CreateTopicsResponse(replies))

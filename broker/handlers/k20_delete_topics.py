@@ -17,19 +17,18 @@ from ...topics.errors import Refused
 from ...topics.topic import Topic
 from ..gather import Gather
 from ..node import Node
-from ..request import RequestContext
-from .reply import NO_THROTTLE, milliseconds
+from ..request import NO_THROTTLE, RequestContext, milliseconds
 
 
-class TopicReply(NamedTuple):
+class TopicResponse(NamedTuple):
     name: str | None
     topic_id: UUID | None
     error_code: ErrorCode = ErrorCode.none
     error_message: str | None = None
 
 
-class DeleteTopicsReply(NamedTuple):
-    responses: list[TopicReply]
+class DeleteTopicsResponse(NamedTuple):
+    responses: list[TopicResponse]
     throttle_time: timedelta = NO_THROTTLE
 
 
@@ -43,17 +42,17 @@ class _Asked(NamedTuple):
         return (self.name is None) != (self.id is None)
 
 
-def handle(call: RequestContext, node: Node) -> None:
-    asked = list(_asked(call))
+def handle(context: RequestContext, node: Node) -> None:
+    asked = list(_asked(context))
     times = Counter(asked)
-    if milliseconds(call.request.timeout) <= 0 and any(
+    if milliseconds(context.request.timeout) <= 0 and any(
         count == 1 and each.is_well_formed for each, count in times.items()
     ):
         # As with CreateTopics.
-        late = [TopicReply(each.name, each.id, ErrorCode.request_timed_out) for each in asked]
-        call.reply(DeleteTopicsReply(late))
+        late = [TopicResponse(each.name, each.id, ErrorCode.request_timed_out) for each in asked]
+        context.respond(DeleteTopicsResponse(late))
         return
-    replies: list[TopicReply] = []
+    replies: list[TopicResponse] = []
     doomed: dict[int, Topic] = {}  # by their places among the replies
     for each in dict.fromkeys(asked):
         answers = 1 if each.is_well_formed else times[each]
@@ -72,24 +71,24 @@ def handle(call: RequestContext, node: Node) -> None:
                 raise Refused(ErrorCode.topic_deletion_disabled, "delete.topic.enable is false.")
             check_not_internal(topic.name)
         except Refused as refused:
-            reply = TopicReply(each.name, each.id, refused.error, refused.message)
+            reply = TopicResponse(each.name, each.id, refused.error, refused.message)
             replies.extend([reply] * answers)
         else:
             doomed[len(replies)] = topic
-            replies.append(TopicReply(topic.name, topic.id))
+            replies.append(TopicResponse(topic.name, topic.id))
     if not doomed:
         # What was refused may rest on what is not durable yet.
-        node.topics.on_durable(lambda _error: call.reply(DeleteTopicsReply(replies)))
+        node.topics.on_durable(lambda _error: context.respond(DeleteTopicsResponse(replies)))
         return
-    gone = Gather(len(doomed), partial(_gone, call, replies, list(doomed)))
+    gone = Gather(len(doomed), partial(_gone, context, replies, list(doomed)))
     for place, topic in enumerate(doomed.values()):
         node.topics.delete(topic, partial(gone.put, place))
 
 
-def _asked(call: RequestContext) -> Iterator[_Asked]:
-    if call.version >= 6:
-        return (_Asked(each.name, each.topic_id) for each in call.request.topics)
-    return (_Asked(name, None) for name in call.request.topic_names)
+def _asked(context: RequestContext) -> Iterator[_Asked]:
+    if context.version >= 6:
+        return (_Asked(each.name, each.topic_id) for each in context.request.topics)
+    return (_Asked(name, None) for name in context.request.topic_names)
 
 
 def _topic(node: Node, asked: _Asked, times: int) -> Topic:
@@ -115,7 +114,10 @@ def _topic(node: Node, asked: _Asked, times: int) -> Topic:
 
 
 def _gone(
-    call: RequestContext, replies: list[TopicReply], places: list[int], errors: list[OSError | None]
+    context: RequestContext,
+    replies: list[TopicResponse],
+    places: list[int],
+    errors: list[OSError | None],
 ) -> None:
     """The names are free: whoever deletes a topic may make it again at once."""
     for place, error in zip(places, errors, strict=True):
@@ -123,4 +125,4 @@ def _gone(
             replies[place] = replies[place]._replace(
                 error_code=ErrorCode.kafka_storage_error, error_message=str(error)
             )
-    call.reply(DeleteTopicsReply(replies))
+    context.respond(DeleteTopicsResponse(replies))

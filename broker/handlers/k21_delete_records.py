@@ -10,48 +10,47 @@ from ...topics.errors import Refused
 from ...topics.fetch import NO_EPOCH, check_leader
 from ...topics.partition import Partition
 from ..node import Node
-from ..request import RequestContext
-from .reply import NO_THROTTLE
+from ..request import NO_THROTTLE, RequestContext
 
 HIGH_WATERMARK = -1
 NO_LOW_WATERMARK = -1
 
 
-class PartitionReply(NamedTuple):
+class PartitionResponse(NamedTuple):
     partition_index: int
     low_watermark: int = NO_LOW_WATERMARK
     error_code: ErrorCode = ErrorCode.none
 
 
-class TopicReply(NamedTuple):
+class TopicResponse(NamedTuple):
     name: str
-    partitions: list[PartitionReply]
+    partitions: list[PartitionResponse]
 
 
-class DeleteRecordsReply(NamedTuple):
-    topics: list[TopicReply]
+class DeleteRecordsResponse(NamedTuple):
+    topics: list[TopicResponse]
     throttle_time: timedelta = NO_THROTTLE
 
 
-def handle(call: RequestContext, node: Node) -> None:
+def handle(context: RequestContext, node: Node) -> None:
     """A partition that is named twice counts as it was named last, as in Kafka."""
-    replies: dict[tuple[str, int], PartitionReply] = {}
+    replies: dict[tuple[str, int], PartitionResponse] = {}
     deletable: dict[tuple[str, int], tuple[Partition, int]] = {}
-    for topic in call.request.topics:
+    for topic in context.request.topics:
         for asked in topic.partitions:
             place = topic.name, asked.partition_index
             deletable.pop(place, None)
             try:
                 deletable[place] = _checked(node, *place, asked.offset)
-                replies[place] = PartitionReply(asked.partition_index)
+                replies[place] = PartitionResponse(asked.partition_index)
             except Refused as refused:
-                replies[place] = PartitionReply(asked.partition_index, error_code=refused.error)
+                replies[place] = PartitionResponse(asked.partition_index, error_code=refused.error)
     for place, done in zip(deletable, _delete(node, list(deletable.values())), strict=True):
         replies[place] = done
-    topics: dict[str, TopicReply] = {}
+    topics: dict[str, TopicResponse] = {}
     for (name, _), reply in replies.items():
-        topics.setdefault(name, TopicReply(name, [])).partitions.append(reply)
-    call.reply(DeleteRecordsReply(list(topics.values())))
+        topics.setdefault(name, TopicResponse(name, [])).partitions.append(reply)
+    context.respond(DeleteRecordsResponse(list(topics.values())))
 
 
 def _checked(node: Node, topic: str, index: int, offset: int) -> tuple[Partition, int]:
@@ -76,20 +75,20 @@ def _checked(node: Node, topic: str, index: int, offset: int) -> tuple[Partition
     return partition, offset
 
 
-def _delete(node: Node, work: list[tuple[Partition, int]]) -> list[PartitionReply]:
+def _delete(node: Node, work: list[tuple[Partition, int]]) -> list[PartitionResponse]:
     """All are written down at once; only then anything is gone."""
     try:
         node.topics.start_offsets.raise_to({partition.name: at for partition, at in work})
     except OSError:
         storage = ErrorCode.kafka_storage_error
-        return [PartitionReply(partition.index, error_code=storage) for partition, _ in work]
+        return [PartitionResponse(partition.index, error_code=storage) for partition, _ in work]
     return [_delete_one(partition, offset) for partition, offset in work]
 
 
-def _delete_one(partition: Partition, offset: int) -> PartitionReply:
+def _delete_one(partition: Partition, offset: int) -> PartitionResponse:
     try:
         partition.log.delete_before(offset)
     except OSError:
         # The records are gone; a segment of them could not be removed and is tried again.
-        return PartitionReply(partition.index, error_code=ErrorCode.kafka_storage_error)
-    return PartitionReply(partition.index, partition.start_offset)
+        return PartitionResponse(partition.index, error_code=ErrorCode.kafka_storage_error)
+    return PartitionResponse(partition.index, partition.start_offset)

@@ -10,33 +10,32 @@ from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ..node import Node
-from ..request import RequestContext
-from .reply import NO_THROTTLE
+from ..request import NO_THROTTLE, RequestContext
 
 NO_PRODUCER_ID = -1
 NO_EPOCH = -1
 FIRST_EPOCH = 0
 
 
-class InitProducerIdReply(NamedTuple):
+class InitProducerIdResponse(NamedTuple):
     error_code: ErrorCode
     producer_id: int = NO_PRODUCER_ID
     producer_epoch: int = NO_EPOCH
     throttle_time: timedelta = NO_THROTTLE
 
 
-def handle(call: RequestContext, node: Node) -> None:
-    error = _refusal(call)
+def handle(context: RequestContext, node: Node) -> None:
+    error = _refusal(context)
     if error is not ErrorCode.none:
-        call.reply(InitProducerIdReply(error))
+        context.respond(InitProducerIdResponse(error))
         return
     # A producer that is only idempotent gets a new id each time, whatever it had before.
     producer_id = node.topics.take_producer_id()
-    node.topics.on_durable(partial(_settled, call, producer_id))
+    node.topics.on_durable(partial(_settled, context, producer_id))
 
 
-def _refusal(call: RequestContext) -> ErrorCode:
-    request = call.request
+def _refusal(context: RequestContext) -> ErrorCode:
+    request = context.request
     given_id = getattr(request, "producer_id", NO_PRODUCER_ID)
     given_epoch = getattr(request, "producer_epoch", NO_EPOCH)
     if request.transactional_id == "":
@@ -51,9 +50,9 @@ def _refusal(call: RequestContext) -> ErrorCode:
     return ErrorCode.none
 
 
-def _settled(call: RequestContext, producer_id: int, error: OSError | None) -> None:
+def _settled(context: RequestContext, producer_id: int, error: OSError | None) -> None:
     if error is None:
-        call.reply(InitProducerIdReply(ErrorCode.none, producer_id, FIRST_EPOCH))
+        context.respond(InitProducerIdResponse(ErrorCode.none, producer_id, FIRST_EPOCH))
     else:
         # Retried by every client (upstream: the controller's block of ids did not come in time).
-        call.reply(InitProducerIdReply(ErrorCode.coordinator_load_in_progress))
+        context.respond(InitProducerIdResponse(ErrorCode.coordinator_load_in_progress))

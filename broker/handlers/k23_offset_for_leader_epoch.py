@@ -11,47 +11,46 @@ from ...log.errors import LogError
 from ...protocol.errors import ErrorCode
 from ...topics.fetch import check_leader
 from ..node import Node
-from ..request import RequestContext
-from .reply import NO_THROTTLE
+from ..request import NO_THROTTLE, RequestContext
 
 UNKNOWN = -1
 
 
-class PartitionReply(NamedTuple):
+class PartitionResponse(NamedTuple):
     error_code: ErrorCode
     partition: int
     leader_epoch: int = UNKNOWN
     end_offset: int = UNKNOWN
 
 
-class TopicReply(NamedTuple):
+class TopicResponse(NamedTuple):
     topic: str
-    partitions: list[PartitionReply]
+    partitions: list[PartitionResponse]
 
 
-class OffsetForLeaderEpochReply(NamedTuple):
-    topics: list[TopicReply]
+class OffsetForLeaderEpochResponse(NamedTuple):
+    topics: list[TopicResponse]
     throttle_time: timedelta = NO_THROTTLE
 
 
-def handle(call: RequestContext, node: Node) -> None:
+def handle(context: RequestContext, node: Node) -> None:
     topics = [
-        TopicReply(topic.topic, [_reply(node, topic.topic, asked) for asked in topic.partitions])
-        for topic in call.request.topics
+        TopicResponse(topic.topic, [_reply(node, topic.topic, asked) for asked in topic.partitions])
+        for topic in context.request.topics
     ]
-    call.reply(OffsetForLeaderEpochReply(topics))
+    context.respond(OffsetForLeaderEpochResponse(topics))
 
 
-def _reply(node: Node, topic: str, asked: Any) -> PartitionReply:
+def _reply(node: Node, topic: str, asked: Any) -> PartitionResponse:
     index = asked.partition
     partition = node.readable.partition(topic, index)
     if partition is None:
-        return PartitionReply(ErrorCode.unknown_topic_or_partition, index)
+        return PartitionResponse(ErrorCode.unknown_topic_or_partition, index)
     error = check_leader(partition, node.node_id, asked.current_leader_epoch)
     if error is not ErrorCode.none:
-        return PartitionReply(error, index)
+        return PartitionResponse(error, index)
     try:
         end = partition.end_of_epoch(asked.leader_epoch)
     except (OSError, LogError):
-        return PartitionReply(ErrorCode.kafka_storage_error, index)
-    return PartitionReply(ErrorCode.none, index, *end)
+        return PartitionResponse(ErrorCode.kafka_storage_error, index)
+    return PartitionResponse(ErrorCode.none, index, *end)

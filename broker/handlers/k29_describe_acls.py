@@ -5,8 +5,7 @@ from typing import Any, NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ..node import Node
-from ..request import RequestContext
-from .reply import NO_THROTTLE
+from ..request import NO_THROTTLE, RequestContext
 
 # Upstream: AclApis, which says it in two ways.
 COMPLAINT = "No Authorizer is configured on the broker"
@@ -14,19 +13,19 @@ COMPLAINT = "No Authorizer is configured on the broker"
 UNKNOWN = 0
 
 
-class DescribeAclsReply(NamedTuple):
+class DescribeAclsResponse(NamedTuple):
     error_code: ErrorCode = ErrorCode.security_disabled
     error_message: str | None = COMPLAINT
     resources: tuple[()] = ()
     throttle_time: timedelta = NO_THROTTLE
 
 
-def handle(call: RequestContext, node: Node) -> None:  # noqa: ARG001
+def handle(context: RequestContext, node: Node) -> None:  # noqa: ARG001
     """As Kafka without an authorizer, whatever is asked for."""
-    if is_unknown(call.request):
-        call.no_reply_but_the_end("DescribeAcls with an UNKNOWN element")
+    if is_unknown(context.request):
+        context.close_connection("DescribeAcls with an UNKNOWN element")
     else:
-        call.reply(DescribeAclsReply())
+        context.respond(DescribeAclsResponse())
 
 
 def is_unknown(asked: Any) -> bool:

@@ -5,31 +5,30 @@ from typing import Any, NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ..node import Node
-from ..request import RequestContext
+from ..request import NO_THROTTLE, RequestContext
 from .k29_describe_acls import UNKNOWN
-from .reply import NO_THROTTLE
 
 # Upstream: AclApis, in another sentence than DescribeAcls.
 COMPLAINT = "No Authorizer is configured."
 
 
-class CreationReply(NamedTuple):
+class CreationResponse(NamedTuple):
     error_code: ErrorCode = ErrorCode.security_disabled
     error_message: str | None = COMPLAINT
 
 
-class CreateAclsReply(NamedTuple):
-    results: list[CreationReply]
+class CreateAclsResponse(NamedTuple):
+    results: list[CreationResponse]
     throttle_time: timedelta = NO_THROTTLE
 
 
-def handle(call: RequestContext, node: Node) -> None:  # noqa: ARG001
+def handle(context: RequestContext, node: Node) -> None:  # noqa: ARG001
     """As Kafka without an authorizer: each is refused."""
-    creations = call.request.creations
+    creations = context.request.creations
     if any(_is_unknown(each) for each in creations):
-        call.no_reply_but_the_end("CreateAcls with an UNKNOWN element")
+        context.close_connection("CreateAcls with an UNKNOWN element")
     else:
-        call.reply(CreateAclsReply([CreationReply() for _ in creations]))
+        context.respond(CreateAclsResponse([CreationResponse() for _ in creations]))
 
 
 def _is_unknown(creation: Any) -> bool:

@@ -5,27 +5,26 @@ from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ..node import Node
-from ..request import RequestContext
+from ..request import NO_THROTTLE, RequestContext
 from .k29_describe_acls import is_unknown
 from .k30_create_acls import COMPLAINT
-from .reply import NO_THROTTLE
 
 
-class FilterReply(NamedTuple):
+class FilterResponse(NamedTuple):
     error_code: ErrorCode = ErrorCode.security_disabled
     error_message: str | None = COMPLAINT
     matching_acls: tuple[()] = ()
 
 
-class DeleteAclsReply(NamedTuple):
-    filter_results: list[FilterReply]
+class DeleteAclsResponse(NamedTuple):
+    filter_results: list[FilterResponse]
     throttle_time: timedelta = NO_THROTTLE
 
 
-def handle(call: RequestContext, node: Node) -> None:  # noqa: ARG001
+def handle(context: RequestContext, node: Node) -> None:  # noqa: ARG001
     """As Kafka without an authorizer: each is refused."""
-    filters = call.request.filters
+    filters = context.request.filters
     if any(is_unknown(each) for each in filters):
-        call.no_reply_but_the_end("DeleteAcls with an UNKNOWN element")
+        context.close_connection("DeleteAcls with an UNKNOWN element")
     else:
-        call.reply(DeleteAclsReply([FilterReply() for _ in filters]))
+        context.respond(DeleteAclsResponse([FilterResponse() for _ in filters]))

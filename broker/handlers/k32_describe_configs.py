@@ -16,45 +16,44 @@ from ...topics.configs import EVERY_BROKER, Synonym
 from ...topics.errors import Refused
 from ...topics.names import invalid_name
 from ..node import Node
-from ..request import RequestContext
-from .reply import MESSAGES, NO_THROTTLE
+from ..request import ERROR_MESSAGES, NO_THROTTLE, RequestContext
 
 KINDS: Final = {*Resource, *ELSEWHERE}
 
 
-class SynonymReply(NamedTuple):
+class SynonymResponse(NamedTuple):
     name: str
     value: str | None
     source: int
 
 
-class ConfigReply(NamedTuple):
+class ConfigResponse(NamedTuple):
     name: str
     value: str | None
     read_only: bool
     config_source: int
-    synonyms: list[SynonymReply]
+    synonyms: list[SynonymResponse]
     config_type: int
     documentation: str | None
     is_sensitive: bool = False
 
 
-class ResourceReply(NamedTuple):
+class ResourceResponse(NamedTuple):
     resource_type: int
     resource_name: str
-    configs: Sequence[ConfigReply] = ()
+    configs: Sequence[ConfigResponse] = ()
     error_code: ErrorCode = ErrorCode.none
     # Kafka says nothing in an empty string here, not in null.
     error_message: str | None = ""
 
 
-class DescribeConfigsReply(NamedTuple):
-    results: list[ResourceReply]
+class DescribeConfigsResponse(NamedTuple):
+    results: list[ResourceResponse]
     throttle_time: timedelta = NO_THROTTLE
 
 
-def handle(call: RequestContext, node: Node) -> None:
-    resources = call.request.resources
+def handle(context: RequestContext, node: Node) -> None:
+    resources = context.request.resources
     # Of a kind that there is not Kafka cannot say who may see it, and answers nothing else either.
     are_known = all(resource.resource_type in KINDS for resource in resources)
     replies = []
@@ -62,22 +61,22 @@ def handle(call: RequestContext, node: Node) -> None:
         kind, name = resource.resource_type, resource.resource_name
         try:
             if not are_known:
-                raise Refused(ErrorCode.invalid_request, MESSAGES[ErrorCode.invalid_request])
-            replies.append(ResourceReply(kind, name, _describe(call, node, resource)))
+                raise Refused(ErrorCode.invalid_request, ERROR_MESSAGES[ErrorCode.invalid_request])
+            replies.append(ResourceResponse(kind, name, _describe(context, node, resource)))
         except Refused as refused:
             message = refused.message or ""
-            replies.append(ResourceReply(kind, name, (), refused.error, message))
-    call.reply(DescribeConfigsReply(replies))
+            replies.append(ResourceResponse(kind, name, (), refused.error, message))
+    context.respond(DescribeConfigsResponse(replies))
 
 
-def _describe(call: RequestContext, node: Node, resource: Any) -> list[ConfigReply]:
+def _describe(context: RequestContext, node: Node, resource: Any) -> list[ConfigResponse]:
     name = resource.resource_name
     if resource.resource_type == Resource.TOPIC:
-        return _describe_topic(call, node, resource)
+        return _describe_topic(context, node, resource)
     if resource.resource_type != Resource.BROKER:
         raise not_kept(resource.resource_type)
     if name == EVERY_BROKER:
-        return _describe_every_broker(call, node, resource)
+        return _describe_every_broker(context, node, resource)
     number = integer_of(name)
     if number != node.node_id:
         if number is None:
@@ -90,13 +89,13 @@ def _describe(call: RequestContext, node: Node, resource: Any) -> list[ConfigRep
         raise Refused(ErrorCode.invalid_request, complaint)
     keys = node.config.keys_known
     return [
-        _reply(call, keys, key, _first(synonyms), synonyms)
+        _reply(context, keys, key, _first(synonyms), synonyms)
         for key in _keys(resource, keys)
         for synonyms in [node.configs.broker_synonyms(key)]
     ]
 
 
-def _describe_topic(call: RequestContext, node: Node, resource: Any) -> list[ConfigReply]:
+def _describe_topic(context: RequestContext, node: Node, resource: Any) -> list[ConfigResponse]:
     name = resource.resource_name
     if complaint := invalid_name(name):
         raise Refused(ErrorCode.invalid_topic_exception, complaint)
@@ -107,17 +106,19 @@ def _describe_topic(call: RequestContext, node: Node, resource: Any) -> list[Con
     for key in _keys(resource, TOPIC_KEYS):
         text = text_of(node.configs.value(key, topic.overrides))
         synonyms = node.configs.synonyms(key, topic.overrides)
-        replies.append(_reply(call, TOPIC_KEYS, key, text, synonyms))
+        replies.append(_reply(context, TOPIC_KEYS, key, text, synonyms))
     return replies
 
 
-def _describe_every_broker(call: RequestContext, node: Node, resource: Any) -> list[ConfigReply]:
+def _describe_every_broker(
+    context: RequestContext, node: Node, resource: Any
+) -> list[ConfigResponse]:
     """Only what was set for every broker: nobody knows here what each of them was started with."""
     keys = node.config.keys_known
     given = node.configs.every_broker
     source = ConfigSource.DYNAMIC_DEFAULT_BROKER
     return [
-        _reply(call, keys, key, given[key], [Synonym(key, given[key], source)])
+        _reply(context, keys, key, given[key], [Synonym(key, given[key], source)])
         for key in _keys(resource, keys)
         if key in given
     ]
@@ -134,16 +135,16 @@ def _first(synonyms: list[Synonym]) -> str | None:
 
 
 def _reply(
-    call: RequestContext, keys: ConfigDef, name: str, text: str | None, synonyms: list[Synonym]
-) -> ConfigReply:
-    request = call.request
+    context: RequestContext, keys: ConfigDef, name: str, text: str | None, synonyms: list[Synonym]
+) -> ConfigResponse:
+    request = context.request
     key = keys[name]
-    return ConfigReply(
+    return ConfigResponse(
         name=name,
         value=text,
         read_only=key.read_only,
         config_source=synonyms[0].source if synonyms else ConfigSource.DEFAULT,
-        synonyms=[SynonymReply(each.name, text_of(each.value), each.source) for each in synonyms]
+        synonyms=[SynonymResponse(each.name, text_of(each.value), each.source) for each in synonyms]
         if request.include_synonyms
         else [],
         config_type=key.type,

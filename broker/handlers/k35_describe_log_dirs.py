@@ -11,13 +11,12 @@ from typing import NamedTuple
 from ...protocol.errors import ErrorCode
 from ...topics.partition import Partition
 from ..node import Node
-from ..request import RequestContext
-from .reply import NO_THROTTLE
+from ..request import NO_THROTTLE, RequestContext
 
 UNKNOWN_BYTES = -1
 
 
-class PartitionReply(NamedTuple):
+class PartitionResponse(NamedTuple):
     partition_index: int
     partition_size: int
     # The one copy lags behind nobody, and none is being moved to another folder.
@@ -25,42 +24,42 @@ class PartitionReply(NamedTuple):
     is_future_key: bool = False
 
 
-class TopicReply(NamedTuple):
+class TopicResponse(NamedTuple):
     name: str
-    partitions: list[PartitionReply]
+    partitions: list[PartitionResponse]
 
 
-class LogDirReply(NamedTuple):
+class LogDirResponse(NamedTuple):
     error_code: ErrorCode
     log_dir: str
-    topics: list[TopicReply]
+    topics: list[TopicResponse]
     total_bytes: int = UNKNOWN_BYTES
     usable_bytes: int = UNKNOWN_BYTES
     is_cordoned: bool = False
 
 
-class DescribeLogDirsReply(NamedTuple):
-    results: list[LogDirReply]
+class DescribeLogDirsResponse(NamedTuple):
+    results: list[LogDirResponse]
     error_code: ErrorCode = ErrorCode.none
     throttle_time: timedelta = NO_THROTTLE
 
 
-def handle(call: RequestContext, node: Node) -> None:
+def handle(context: RequestContext, node: Node) -> None:
     """What does not exist is left out, as in Kafka."""
     folder = str(node.topics.folder.absolute())
     try:
         topics = [
-            TopicReply(name, [PartitionReply(each.index, each.size) for each in partitions])
-            for name, partitions in _asked(call, node)
+            TopicResponse(name, [PartitionResponse(each.index, each.size) for each in partitions])
+            for name, partitions in _asked(context, node)
         ]
-        found = LogDirReply(ErrorCode.none, folder, topics, *node.topics.space())
+        found = LogDirResponse(ErrorCode.none, folder, topics, *node.topics.space())
     except OSError:
-        found = LogDirReply(ErrorCode.kafka_storage_error, folder, [])
-    call.reply(DescribeLogDirsReply([found]))
+        found = LogDirResponse(ErrorCode.kafka_storage_error, folder, [])
+    context.respond(DescribeLogDirsResponse([found]))
 
 
-def _asked(call: RequestContext, node: Node) -> Iterable[tuple[str, list[Partition]]]:
-    wanted = call.request.topics
+def _asked(context: RequestContext, node: Node) -> Iterable[tuple[str, list[Partition]]]:
+    wanted = context.request.topics
     if wanted is None:
         return [(topic.name, topic.partitions) for topic in node.topics]
     indexes: dict[str, set[int]] = {}

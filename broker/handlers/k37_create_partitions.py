@@ -9,28 +9,27 @@ from ...protocol.errors import ErrorCode
 from ...topics.admin import check_growth
 from ...topics.errors import Refused
 from ..node import Node
-from ..request import RequestContext
-from .reply import NO_THROTTLE, milliseconds
+from ..request import NO_THROTTLE, RequestContext, milliseconds
 
 
-class TopicReply(NamedTuple):
+class TopicResponse(NamedTuple):
     name: str
     error_code: ErrorCode = ErrorCode.none
     error_message: str | None = None
 
 
-class CreatePartitionsReply(NamedTuple):
-    results: list[TopicReply]
+class CreatePartitionsResponse(NamedTuple):
+    results: list[TopicResponse]
     throttle_time: timedelta = NO_THROTTLE
 
 
-def handle(call: RequestContext, node: Node) -> None:
-    request = call.request
+def handle(context: RequestContext, node: Node) -> None:
+    request = context.request
     times = Counter(asked.name for asked in request.topics)
     if milliseconds(request.timeout) <= 0 and 1 in times.values():
         # As with CreateTopics.
-        late = [TopicReply(each.name, ErrorCode.request_timed_out) for each in request.topics]
-        call.reply(CreatePartitionsReply(late))
+        late = [TopicResponse(each.name, ErrorCode.request_timed_out) for each in request.topics]
+        context.respond(CreatePartitionsResponse(late))
         return
     replies = []
     for asked in {each.name: each for each in request.topics}.values():
@@ -39,10 +38,10 @@ def handle(call: RequestContext, node: Node) -> None:
                 raise Refused(ErrorCode.invalid_request, "Duplicate topic name.")
             _grow(node, asked, request.validate_only)
         except Refused as refused:
-            replies.append(TopicReply(asked.name, refused.error, refused.message))
+            replies.append(TopicResponse(asked.name, refused.error, refused.message))
         else:
-            replies.append(TopicReply(asked.name))
-    node.topics.on_durable(partial(_settled, call, replies))
+            replies.append(TopicResponse(asked.name))
+    node.topics.on_durable(partial(_settled, context, replies))
 
 
 def _grow(node: Node, asked: Any, validate_only: bool) -> None:
@@ -59,12 +58,12 @@ def _grow(node: Node, asked: Any, validate_only: bool) -> None:
             raise Refused(ErrorCode.kafka_storage_error, str(error)) from error
 
 
-def _settled(call: RequestContext, replies: list[TopicReply], error: OSError | None) -> None:
+def _settled(context: RequestContext, replies: list[TopicResponse], error: OSError | None) -> None:
     if error is not None:
         replies = [
-            TopicReply(each.name, ErrorCode.kafka_storage_error, str(error))
+            TopicResponse(each.name, ErrorCode.kafka_storage_error, str(error))
             if each.error_code is ErrorCode.none
             else each
             for each in replies
         ]
-    call.reply(CreatePartitionsReply(replies))
+    context.respond(CreatePartitionsResponse(replies))

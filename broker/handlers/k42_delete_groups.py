@@ -9,34 +9,33 @@ from ...coordinator.results import GroupDeleted
 from ...protocol.errors import ErrorCode
 from ..gather import Gather
 from ..node import Node
-from ..request import RequestContext
-from .reply import NO_THROTTLE
+from ..request import NO_THROTTLE, RequestContext
 
 
-class GroupReply(NamedTuple):
+class GroupResponse(NamedTuple):
     group_id: str
     error_code: ErrorCode
 
 
-class DeleteReply(NamedTuple):
-    results: list[GroupReply]
+class DeleteGroupsResponse(NamedTuple):
+    results: list[GroupResponse]
     throttle_time: timedelta = NO_THROTTLE
 
 
-def handle(call: RequestContext, node: Node) -> None:
+def handle(context: RequestContext, node: Node) -> None:
     """A group that is named twice is deleted, and answered, once. Upstream answers in the order
     of a hash set, we in that of the request."""
-    groups = list(dict.fromkeys(call.request.groups_names))
-    deleted = Gather(len(groups), partial(_respond, call, groups))
+    groups = list(dict.fromkeys(context.request.groups_names))
+    deleted = Gather(len(groups), partial(_respond, context, groups))
     for place, group_id in enumerate(groups):
         node.groups.submit(DeleteGroup(group_id), deleted.put, place)
 
 
-def _respond(call: RequestContext, groups: list[str], deleted: list[GroupDeleted]) -> None:
-    call.reply(
-        DeleteReply(
+def _respond(context: RequestContext, groups: list[str], deleted: list[GroupDeleted]) -> None:
+    context.respond(
+        DeleteGroupsResponse(
             [
-                GroupReply(group_id, result.error)
+                GroupResponse(group_id, result.error)
                 for group_id, result in zip(groups, deleted, strict=True)
             ]
         )

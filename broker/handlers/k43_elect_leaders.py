@@ -11,50 +11,49 @@ from typing import NamedTuple
 from ...protocol.errors import ErrorCode
 from ...topics.nodes import NO_LEADER
 from ..node import Node
-from ..request import RequestContext
-from .reply import NO_THROTTLE
+from ..request import NO_THROTTLE, RequestContext
 
 PREFERRED, UNCLEAN = 0, 1
 
 
-class PartitionReply(NamedTuple):
+class PartitionResponse(NamedTuple):
     partition_id: int
     error_code: ErrorCode = ErrorCode.none
     error_message: str | None = None
 
 
-class TopicReply(NamedTuple):
+class TopicResponse(NamedTuple):
     topic: str
-    partition_result: list[PartitionReply]
+    partition_result: list[PartitionResponse]
 
 
-class ElectLeadersReply(NamedTuple):
+class ElectLeadersResponse(NamedTuple):
     error_code: ErrorCode
-    replica_election_results: list[TopicReply]
+    replica_election_results: list[TopicResponse]
     throttle_time: timedelta = NO_THROTTLE
 
 
-def handle(call: RequestContext, node: Node) -> None:
-    request = call.request
-    election = request.election_type if call.version >= 1 else PREFERRED
+def handle(context: RequestContext, node: Node) -> None:
+    request = context.request
+    election = request.election_type if context.version >= 1 else PREFERRED
     if election not in (PREFERRED, UNCLEAN):
         complaint = f"Unknown election type {election}"
         asked = [(each.topic, each.partitions) for each in request.topic_partitions or ()]
         topics = [
-            TopicReply(
-                name, [PartitionReply(i, ErrorCode.invalid_request, complaint) for i in indexes]
+            TopicResponse(
+                name, [PartitionResponse(i, ErrorCode.invalid_request, complaint) for i in indexes]
             )
             for name, indexes in asked
         ]
         # Kafka takes the error from the partitions, of which an empty list has none.
         error = ErrorCode.none if request.topic_partitions == () else ErrorCode.invalid_request
-        call.reply(ElectLeadersReply(error, topics))
+        context.respond(ElectLeadersResponse(error, topics))
         return
     if request.topic_partitions is None:
         # Of all partitions only those are told about which got a leader, or could not.
         everything = [(topic.name, range(len(topic.partitions))) for topic in node.topics]
         topics = [
-            TopicReply(
+            TopicResponse(
                 name,
                 [
                     reply
@@ -66,18 +65,18 @@ def handle(call: RequestContext, node: Node) -> None:
         ]
     else:
         topics = [
-            TopicReply(each.topic, list(_elected(node, election, each.topic, each.partitions)))
+            TopicResponse(each.topic, list(_elected(node, election, each.topic, each.partitions)))
             for each in request.topic_partitions
         ]
-    node.topics.on_durable(partial(_settled, call, topics))
+    node.topics.on_durable(partial(_settled, context, topics))
 
 
 def _elected(
     node: Node, election: int, topic: str, indexes: Iterable[int]
-) -> Iterable[PartitionReply]:
+) -> Iterable[PartitionResponse]:
     for index in indexes:
         error, message = _elect(node, election, topic, index)
-        yield PartitionReply(index, error, message)
+        yield PartitionResponse(index, error, message)
 
 
 def _elect(node: Node, election: int, topic: str, index: int) -> tuple[ErrorCode, str | None]:
@@ -99,13 +98,13 @@ def _elect(node: Node, election: int, topic: str, index: int) -> tuple[ErrorCode
     return ErrorCode.none, None
 
 
-def _settled(call: RequestContext, topics: list[TopicReply], error: OSError | None) -> None:
+def _settled(context: RequestContext, topics: list[TopicResponse], error: OSError | None) -> None:
     if error is not None:
         topics = [
-            TopicReply(
+            TopicResponse(
                 topic.topic,
                 [
-                    PartitionReply(each.partition_id, ErrorCode.kafka_storage_error, str(error))
+                    PartitionResponse(each.partition_id, ErrorCode.kafka_storage_error, str(error))
                     if each.error_code is ErrorCode.none
                     else each
                     for each in topic.partition_result
@@ -113,4 +112,4 @@ def _settled(call: RequestContext, topics: list[TopicReply], error: OSError | No
             )
             for topic in topics
         ]
-    call.reply(ElectLeadersReply(ErrorCode.none, topics))
+    context.respond(ElectLeadersResponse(ErrorCode.none, topics))

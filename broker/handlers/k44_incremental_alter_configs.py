@@ -9,11 +9,11 @@ from ..request import RequestContext
 from .altered import answer
 
 
-def handle(call: RequestContext, node: Node) -> None:
+def handle(context: RequestContext, node: Node) -> None:
     work: list[tuple[tuple[int, str], Callable[[], None]]] = []
-    change = partial(alter, node.topics, node.node_id, validate_only=call.request.validate_only)
-    for each in call.request.resources:
+    change = partial(alter, node.topics, node.node_id, validate_only=context.request.validate_only)
+    for each in context.request.resources:
         resource = (each.resource_type, each.resource_name)
         changes = [Change(c.name, c.config_operation, c.value) for c in each.configs]
         work.append((resource, partial(change, resource, changes)))
-    answer(call, node, work)
+    answer(context, node, work)

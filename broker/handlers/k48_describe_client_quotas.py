@@ -11,14 +11,13 @@ from typing import Any, NamedTuple
 from ...protocol.errors import ErrorCode
 from ...topics.errors import Refused
 from ..node import Node
-from ..request import RequestContext
-from .reply import NO_THROTTLE
+from ..request import NO_THROTTLE, RequestContext
 
 EXACT, DEFAULT, ANY = 0, 1, 2
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 
 
-class DescribeClientQuotasReply(NamedTuple):
+class DescribeClientQuotasResponse(NamedTuple):
     error_code: ErrorCode = ErrorCode.none
     # Kafka says nothing in an empty string here, not in null.
     error_message: str | None = ""
@@ -26,13 +25,13 @@ class DescribeClientQuotasReply(NamedTuple):
     throttle_time: timedelta = NO_THROTTLE
 
 
-def handle(call: RequestContext, node: Node) -> None:  # noqa: ARG001
+def handle(context: RequestContext, node: Node) -> None:  # noqa: ARG001
     try:
-        _check(call.request.components)
+        _check(context.request.components)
     except Refused as refused:
-        call.reply(DescribeClientQuotasReply(refused.error, refused.message, None))
+        context.respond(DescribeClientQuotasResponse(refused.error, refused.message, None))
     else:
-        call.reply(DescribeClientQuotasReply())
+        context.respond(DescribeClientQuotasResponse())
 
 
 def _check(components: Sequence[Any]) -> None:

@@ -10,14 +10,13 @@ from ...protocol.errors import ErrorCode
 from ...topics.errors import Refused
 from ...topics.names import invalid_name
 from ..node import Node
-from ..request import RequestContext
-from .reply import NO_THROTTLE
+from ..request import NO_THROTTLE, RequestContext
 
 # There are no transactions, so no coordinator of one has an epoch and none is under way.
 NO_COORDINATOR_EPOCH = NO_TRANSACTION = -1
 
 
-class ProducerReply(NamedTuple):
+class ProducerResponse(NamedTuple):
     producer_id: int
     producer_epoch: int
     last_sequence: int
@@ -26,42 +25,42 @@ class ProducerReply(NamedTuple):
     current_txn_start_offset: int = NO_TRANSACTION
 
 
-class PartitionReply(NamedTuple):
+class PartitionResponse(NamedTuple):
     partition_index: int
     error_code: ErrorCode = ErrorCode.none
     error_message: str | None = None
-    active_producers: Sequence[ProducerReply] = ()
+    active_producers: Sequence[ProducerResponse] = ()
 
 
-class TopicReply(NamedTuple):
+class TopicResponse(NamedTuple):
     name: str
-    partitions: list[PartitionReply]
+    partitions: list[PartitionResponse]
 
 
-class DescribeProducersReply(NamedTuple):
-    topics: list[TopicReply]
+class DescribeProducersResponse(NamedTuple):
+    topics: list[TopicResponse]
     throttle_time: timedelta = NO_THROTTLE
 
 
-def handle(call: RequestContext, node: Node) -> None:
+def handle(context: RequestContext, node: Node) -> None:
     topics = []
-    for topic in call.request.topics:
+    for topic in context.request.topics:
         partitions = []
         for index in topic.partition_indexes:
             try:
                 producers = _producers(node, topic.name, index)
             except Refused as refused:
-                partitions.append(PartitionReply(index, refused.error, refused.message))
+                partitions.append(PartitionResponse(index, refused.error, refused.message))
             except (OSError, LogError) as error:
                 storage = ErrorCode.kafka_storage_error
-                partitions.append(PartitionReply(index, storage, str(error)))
+                partitions.append(PartitionResponse(index, storage, str(error)))
             else:
-                partitions.append(PartitionReply(index, active_producers=producers))
-        topics.append(TopicReply(topic.name, partitions))
-    call.reply(DescribeProducersReply(topics))
+                partitions.append(PartitionResponse(index, active_producers=producers))
+        topics.append(TopicResponse(topic.name, partitions))
+    context.respond(DescribeProducersResponse(topics))
 
 
-def _producers(node: Node, name: str, index: int) -> list[ProducerReply]:
+def _producers(node: Node, name: str, index: int) -> list[ProducerResponse]:
     if complaint := invalid_name(name):
         raise Refused(ErrorCode.invalid_topic_exception, complaint)
     topic = node.topics.get(name)
@@ -74,6 +73,6 @@ def _producers(node: Node, name: str, index: int) -> list[ProducerReply]:
     now_ms = node.clock.now_ms()
     expiration_ms = partial(node.configs.broker_number, "producer.id.expiration.ms")
     return [
-        ProducerReply(producer_id, epoch, last.last_sequence, last.max_timestamp)
+        ProducerResponse(producer_id, epoch, last.last_sequence, last.max_timestamp)
         for producer_id, epoch, last in partition.producers(expiration_ms, now_ms).active(now_ms)
     ]

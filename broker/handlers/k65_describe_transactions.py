@@ -8,11 +8,10 @@ from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ..node import Node
-from ..request import RequestContext
-from .reply import NO_THROTTLE
+from ..request import NO_THROTTLE, RequestContext
 
 
-class TransactionReply(NamedTuple):
+class TransactionResponse(NamedTuple):
     """What there is not is told in zeros, as Kafka does."""
 
     error_code: ErrorCode
@@ -25,15 +24,15 @@ class TransactionReply(NamedTuple):
     topics: tuple[()] = ()
 
 
-class DescribeTransactionsReply(NamedTuple):
-    transaction_states: list[TransactionReply]
+class DescribeTransactionsResponse(NamedTuple):
+    transaction_states: list[TransactionResponse]
     throttle_time: timedelta = NO_THROTTLE
 
 
-def handle(call: RequestContext, node: Node) -> None:  # noqa: ARG001
+def handle(context: RequestContext, node: Node) -> None:  # noqa: ARG001
     unknown, misnamed = ErrorCode.transactional_id_not_found, ErrorCode.invalid_request
     replies = [
-        TransactionReply(unknown if transactional_id else misnamed, transactional_id)
-        for transactional_id in call.request.transactional_ids
+        TransactionResponse(unknown if transactional_id else misnamed, transactional_id)
+        for transactional_id in context.request.transactional_ids
     ]
-    call.reply(DescribeTransactionsReply(replies))
+    context.respond(DescribeTransactionsResponse(replies))

@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ..node import Node
-from ..request import RequestContext
-from .reply import NO_THROTTLE
+from ..request import NO_THROTTLE, RequestContext
 
 # Upstream: TransactionState.
 STATES = (
@@ -26,20 +25,20 @@ STATES = (
 )
 
 
-class ListTransactionsReply(NamedTuple):
+class ListTransactionsResponse(NamedTuple):
     error_code: ErrorCode
     unknown_state_filters: tuple[str, ...] = ()
     transaction_states: tuple[()] = ()
     throttle_time: timedelta = NO_THROTTLE
 
 
-def handle(call: RequestContext, node: Node) -> None:  # noqa: ARG001
-    request = call.request
+def handle(context: RequestContext, node: Node) -> None:  # noqa: ARG001
+    request = context.request
     if not _is_expression(getattr(request, "transactional_id_pattern", None) or ""):
-        call.reply(ListTransactionsReply(ErrorCode.invalid_regular_expression))
+        context.respond(ListTransactionsResponse(ErrorCode.invalid_regular_expression))
         return
     unknown = tuple(dict.fromkeys(each for each in request.state_filters if each not in STATES))
-    call.reply(ListTransactionsReply(ErrorCode.none, unknown))
+    context.respond(ListTransactionsResponse(ErrorCode.none, unknown))
 
 
 def _is_expression(pattern: str) -> bool:

@@ -14,19 +14,18 @@ from ...protocol.errors import ErrorCode
 from ...topics.errors import Refused
 from ...topics.names import invalid_name, is_internal
 from ..node import Node
-from ..request import RequestContext
-from .k03_metadata import NOT_ASKED, TOPIC_OPERATIONS, PartitionReply, partition_reply
-from .reply import NO_THROTTLE
+from ..request import NO_THROTTLE, RequestContext
+from .k03_metadata import NOT_ASKED, TOPIC_OPERATIONS, PartitionResponse, partition_reply
 
 
-class DescribedPartition(PartitionReply):
+class DescribedPartition(PartitionResponse):
     """What Metadata tells of a partition, and that nothing is known of eligible leaders."""
 
     eligible_leader_replicas: tuple[()] = ()
     last_known_elr: tuple[()] = ()
 
 
-class TopicReply(NamedTuple):
+class TopicResponse(NamedTuple):
     error_code: ErrorCode
     name: str
     topic_id: UUID | None = None
@@ -35,33 +34,33 @@ class TopicReply(NamedTuple):
     topic_authorized_operations: int = TOPIC_OPERATIONS
 
 
-class CursorReply(NamedTuple):
+class CursorResponse(NamedTuple):
     """Where the next page begins."""
 
     topic_name: str
     partition_index: int
 
 
-class DescribeTopicPartitionsReply(NamedTuple):
-    topics: list[TopicReply]
-    next_cursor: CursorReply | None = None
+class DescribeTopicPartitionsResponse(NamedTuple):
+    topics: list[TopicResponse]
+    next_cursor: CursorResponse | None = None
     throttle_time: timedelta = NO_THROTTLE
 
 
-def handle(call: RequestContext, node: Node) -> None:
+def handle(context: RequestContext, node: Node) -> None:
     try:
-        call.reply(_page(call, node, _names(call, node)))
+        context.respond(_page(context, node, _names(context, node)))
     except Refused as refused:
         topics = [
-            TopicReply(refused.error, topic.name, topic_authorized_operations=NOT_ASKED)
-            for topic in call.request.topics
+            TopicResponse(refused.error, topic.name, topic_authorized_operations=NOT_ASKED)
+            for topic in context.request.topics
         ]
-        call.reply(DescribeTopicPartitionsReply(topics))
+        context.respond(DescribeTopicPartitionsResponse(topics))
 
 
-def _names(call: RequestContext, node: Node) -> list[str]:
+def _names(context: RequestContext, node: Node) -> list[str]:
     """The topics that the page is about: those asked for, or all, from the cursor's on."""
-    request = call.request
+    request = context.request
     cursor = request.cursor
     asked = [topic.name for topic in request.topics] or _all_names(node)
     first = "" if cursor is None else cursor.topic_name
@@ -80,14 +79,16 @@ def _all_names(node: Node) -> list[str]:
     return [topic.name for topic in node.readable]
 
 
-def _page(call: RequestContext, node: Node, names: Sequence[str]) -> DescribeTopicPartitionsReply:
-    request = call.request
+def _page(
+    context: RequestContext, node: Node, names: Sequence[str]
+) -> DescribeTopicPartitionsResponse:
+    request = context.request
     limit = node.config.int("max.request.partition.size.limit")
     room = max(min(limit, request.response_partition_limit), 1)
-    topics: list[TopicReply] = []
+    topics: list[TopicResponse] = []
     for name in names:
         if room == 0:
-            return DescribeTopicPartitionsReply(topics, CursorReply(name, 0))
+            return DescribeTopicPartitionsResponse(topics, CursorResponse(name, 0))
         topic = node.readable.get(name)
         if topic is None:
             invalid = invalid_name(name) is not None
@@ -96,7 +97,7 @@ def _page(call: RequestContext, node: Node, names: Sequence[str]) -> DescribeTop
                 if invalid
                 else ErrorCode.unknown_topic_or_partition
             )
-            topics.append(TopicReply(error, name, is_internal=is_internal(name)))
+            topics.append(TopicResponse(error, name, is_internal=is_internal(name)))
             continue
         cursor = request.cursor
         first = cursor.partition_index if cursor and cursor.topic_name == name else 0
@@ -104,8 +105,10 @@ def _page(call: RequestContext, node: Node, names: Sequence[str]) -> DescribeTop
             DescribedPartition(*partition_reply(node, partition))
             for partition in topic.partitions[first : first + room]
         ]
-        topics.append(TopicReply(ErrorCode.none, name, topic.id, topic.is_internal, partitions))
+        topics.append(TopicResponse(ErrorCode.none, name, topic.id, topic.is_internal, partitions))
         room -= len(partitions)
         if first + len(partitions) < len(topic.partitions):
-            return DescribeTopicPartitionsReply(topics, CursorReply(name, first + len(partitions)))
-    return DescribeTopicPartitionsReply(topics)
+            return DescribeTopicPartitionsResponse(
+                topics, CursorResponse(name, first + len(partitions))
+            )
+    return DescribeTopicPartitionsResponse(topics)

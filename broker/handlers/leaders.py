@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from ...topics.partition import Partition
 from ..node import Node
-from .k03_metadata import BrokerReply
+from .k03_metadata import BrokerResponse
 
 
 class CurrentLeader(NamedTuple):
@@ -20,9 +20,9 @@ def leader_of(partition: Partition) -> CurrentLeader:
     return CurrentLeader(partition.leader_id, partition.leader_epoch)
 
 
-def endpoints(node: Node, leaders: Iterable[CurrentLeader]) -> list[BrokerReply]:
+def endpoints(node: Node, leaders: Iterable[CurrentLeader]) -> list[BrokerResponse]:
     """Where these leaders are, each once."""
     ids = {leader.leader_id for leader in leaders}
     rack = node.config.str("broker.rack") or None
     up = node.cluster.up if ids else ()
-    return [BrokerReply(each.node_id, *each.address, rack) for each in up if each.node_id in ids]
+    return [BrokerResponse(each.node_id, *each.address, rack) for each in up if each.node_id in ids]

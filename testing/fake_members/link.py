@@ -80,7 +80,7 @@ class Link(asyncio.Transport):
         if self._is_read and self._unsent and not self._is_closing:
             self._stepped()
             sent, self._unsent = bytes(self._unsent), bytearray()
-            self._connection.received(sent)
+            self._connection.data_received(sent)
 
     def _hear(self) -> None:
         self._stepped()

@@ -147,7 +147,8 @@ def test_a_likely_misspelling_is_answered_with_the_key_that_was_meant() -> None:
             (
                 "kohort.durable (from -o) is unknown; "
                 "there is: kohort.durability, kohort.events, kohort.events.files, "
-                "kohort.cache.offsets, kohort.offsets.mirror, kohort.nodes, kohort.profile."
+                "kohort.cache.offsets, kohort.offsets.mirror, kohort.nodes, kohort.profile, "
+                "kohort.request.cache."
             ),
         ),
         (

@@ -1,8 +1,7 @@
-"""A request that comes again goes a shorter way, and nobody can tell.
+"""The request cache changes nothing but speed.
 
-Two brokers are sent the same frames. One gets them on one connection, which learns their shapes;
-the other gets each on a connection of its own, which has learnt nothing. What they answer, what
-they write to their logs and what they hold in their tables must be the same bytes.
+Two brokers receive the same frames, one with the request cache and one without. Their responses,
+logs and offset tables must be the same bytes.
 """
 
 import dataclasses
@@ -21,15 +20,16 @@ from hypothesis import strategies as st
 from kio.serial import entity_writer
 from kio_messages import messages
 from kohort.broker.connection import Connection, Outbox
-from kohort.broker.request_cache import BYTES_MAX, RUN_MAX, SHAPE_BYTES
-from kohort.broker.routes import Routes
+from kohort.broker.handlers.k09_offset_fetch import KEPT_RESPONSE_BYTES_MAX
+from kohort.broker.request import PIPELINED_MAX, Routes
+from kohort.broker.request_cache import CACHE_BYTES_MAX
 from kohort.offsets.commit_value import decode_commit_value
 from kohort.protocol.apis import BY_KEY
 from kohort.protocol.headers import read_request_header
 from kohort.protocol.messages import request_finder, request_module
 from topic_world import NOW_MS
 
-LEARNT = [
+CACHED = [
     (api.key, version)
     for api in map(BY_KEY.__getitem__, (8, 9, 11, 12, 14))
     for version in range(api.min_version, api.max_version + 1)
@@ -55,35 +55,27 @@ class Transport:
 class Broker(World):
     """Topics "t" with two partitions and "u" with one; "u" comes and goes."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, caches_requests: bool = True) -> None:
         super().__init__(durability="os")
         self.make("t", 2)
         self.transport = Transport()
-        self._routes = Routes()
         self._joined: set[str] = set()
-        self._connection = self.connect()
-
-    def connect(self) -> Connection:
-        connection = Connection(
+        self.connection = Connection(
             node=self.node,
-            routes=self._routes,
+            routes=Routes(),
             inbox=memoryview(bytearray(100_000)),
             outbox=Outbox(self._turns.append),
             frame_bytes_max=100_000,
             opened=lambda _: None,
             closed=lambda _: None,
+            caches_requests=caches_requests,
         )
-        connection.connection_made(self.transport)  # type: ignore[arg-type]
-        return connection
+        self.connection.connection_made(self.transport)  # type: ignore[arg-type]
 
-    def receive(self, frames: list[bytes], *, fresh: bool) -> None:
-        if fresh:
-            for frame in frames:
-                self.connect().received(frame)
-        else:
-            self._connection.received(b"".join(frames))
+    def receive(self, frames: list[bytes]) -> None:
+        self.connection.data_received(b"".join(frames))
 
-    def other_topics(self) -> None:
+    def create_or_delete_u(self) -> None:
         found = self.topics.get("u")
         if found is None:
             self.topics.create("u", 1, {})
@@ -96,15 +88,15 @@ class Broker(World):
             self.join("g")
 
     @property
-    def kept(self) -> list[Any]:
-        """What each offsets partition holds: the bytes of its log, and its table."""
-        held = []
+    def stored(self) -> list[Any]:
+        """Of each offsets partition: end offset and bytes of its log, and its offset table."""
+        stored = []
         for index in range(PARTITIONS):
             log = self._partition(index).log
             shard = self.groups._shards.get(index)
             table = shard and {g: list(shard.coordinator.table.records(g)) for g in GROUPS}
-            held.append((log.end_offset, b"".join(batch for _, batch in log.batches()), table))
-        return held
+            stored.append((log.end_offset, b"".join(batch for _, batch in log.batches()), table))
+        return stored
 
 
 GROUPS = ["", "g", "größer"]
@@ -127,8 +119,8 @@ def any_message(key: int, version: int) -> st.SearchStrategy[Any]:
 
 @st.composite
 def requests(draw: Callable[[Any], Any]) -> tuple[int, int, Any]:
-    """(key, version, message) that has to do with what the brokers have."""
-    key, version = draw(st.sampled_from(LEARNT))
+    """(key, version, message) that name groups and topics of the brokers."""
+    key, version = draw(st.sampled_from(CACHED))
 
     def settled(message: Any) -> Any:
         changes = {}
@@ -167,7 +159,7 @@ def frame(key: int, version: int, message: Any, correlation_id: int) -> bytes:
 
 @st.composite
 def histories(draw: Callable[[Any], Any]) -> list[list[bytes] | str]:
-    """Frames that are received together, and in between what else happens."""
+    """Frames received together; between them "t" changes topics, "j" adds a member."""
     known = draw(st.lists(requests(), min_size=1, max_size=3))
     numbers = st.integers(-(2**63), 2**63 - 1)
 
@@ -184,28 +176,28 @@ def histories(draw: Callable[[Any], Any]) -> list[list[bytes] | str]:
 
 @settings(max_examples=40)
 @given(histories())
-async def test_the_short_way_and_the_long_way_lead_to_the_same(
+async def test_the_request_cache_changes_neither_responses_nor_stored_offsets(
     history: list[list[bytes] | str],
 ) -> None:
-    short, long = Broker(), Broker()
+    cached, uncached = Broker(), Broker(caches_requests=False)
     for step in history:
-        for broker in (short, long):
+        for broker in (cached, uncached):
             if step == "t":
-                broker.other_topics()
+                broker.create_or_delete_u()
             elif step == "j":
                 broker.join_once()
             else:
-                broker.receive(list(step), fresh=broker is long)
-            if step != "t":  # what was sent before and after it shares a round
+                broker.receive(list(step))
+            if step != "t":  # requests before and after it share a flush
                 broker.turn()
-    for broker in (short, long):
+    for broker in (cached, uncached):
         broker.turn()
-    assert short.transport.written == long.transport.written
-    assert short.kept == long.kept
+    assert cached.transport.written == uncached.transport.written
+    assert cached.stored == uncached.stored
 
 
 @given(requests().filter(lambda request: request[0] == 8), st.integers(-(2**63), 2**63 - 1))
-def test_the_offsets_stand_where_the_finder_says(
+def test_the_finder_locates_the_committed_offsets(
     request_: tuple[int, int, Any], number: int
 ) -> None:
     key, version, message = request_
@@ -236,7 +228,7 @@ def commit_of(offset: int, correlation_id: int, metadata: str = "", group_id: st
 
 
 def watched(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many commits there are in each command that the coordinators get from now on."""
+    """The number of commits in each command that the coordinators get from now on."""
     counts: list[int] = []
     submit = broker.groups.submit
 
@@ -249,62 +241,67 @@ def watched(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.mark.interpreted
-async def test_commits_that_come_together_are_few_commands_and_all_of_them_are_answered(
+async def test_pipelined_commits_become_few_commands_and_all_get_responses(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     broker = Broker()
     counts = watched(broker, monkeypatch)
-    count = 2 * RUN_MAX + 4
-    broker.receive([commit_of(offset, offset) for offset in range(count)], fresh=False)
+    count = 2 * PIPELINED_MAX + 4
+    broker.receive([commit_of(offset, offset) for offset in range(count)])
     broker.turn()
-    assert counts == [1, RUN_MAX, RUN_MAX, 3]
+    assert counts == [1, PIPELINED_MAX, PIPELINED_MAX, 3]
     correlation_ids = struct.iter_unpack(">4xi17x", broker.transport.written)
     assert [i for (i,) in correlation_ids] == list(range(count))
-    stored = [table for _, _, table in broker.kept if table and table["g"]]
+    stored = [table for _, _, table in broker.stored if table and table["g"]]
     assert [decode_commit_value(record.value).offset for record in stored[0]["g"]] == [count - 1]
 
 
-async def test_what_a_connection_remembers_of_its_requests_is_bounded() -> None:
+async def test_the_request_cache_of_a_connection_is_bounded() -> None:
     broker = Broker()
-    shapes = broker._connection._shapes
+    cache = broker.connection._cache
+    assert cache is not None
     for size in range(200):
-        broker.receive([commit_of(1, size, "m" * size * 10)], fresh=False)
-        assert sum(len(known[0]) for known in shapes._known) <= BYTES_MAX
-    assert 0 < len(shapes._known) < 200
-    half = "x" * (BYTES_MAX // 2 - 1)
-    broker.receive([commit_of(1, 1, half, half)], fresh=False)
-    assert not shapes._known
+        broker.receive([commit_of(1, size, "m" * size * 10)])
+        assert sum(len(known[0]) for known in cache._entries) <= CACHE_BYTES_MAX
+    assert 0 < len(cache._entries) < 200
+    half = "x" * (CACHE_BYTES_MAX // 2 - 1)
+    broker.receive([commit_of(1, 1, half, half)])
+    assert not cache._entries
 
 
-@pytest.mark.parametrize(("metadata", "is_kept"), [("short", True), ("x" * SHAPE_BYTES, False)])
-async def test_only_short_answers_are_remembered(metadata: str, is_kept: bool) -> None:
-    """A few bytes can ask for all offsets of a group."""
+@pytest.mark.parametrize(
+    ("metadata", "is_kept"), [("short", True), ("x" * KEPT_RESPONSE_BYTES_MAX, False)]
+)
+async def test_only_short_responses_are_kept(metadata: str, is_kept: bool) -> None:
+    """A few bytes can request all offsets of a group."""
     broker = Broker()
-    broker.receive([commit_of(1, 1, metadata)], fresh=True)
+    broker.receive([commit_of(1, 1, metadata)])
     broker.turn()
     asked = request_module(9, 5).OffsetFetchRequest(group_id="g", topics=None)
     for correlation_id in (2, 3):
         broker.transport.written = b""
-        broker.receive([frame(9, 5, asked, correlation_id)], fresh=False)
+        broker.receive([frame(9, 5, asked, correlation_id)])
         assert metadata.encode() in broker.transport.written
         assert broker.transport.written[4:8] == correlation_id.to_bytes(4, "big")
-    (shape,) = broker._connection._shapes._known.values()
-    fetch = shape.again.__self__  # type: ignore[attr-defined]
-    assert (fetch._written is not None) == (fetch._results is not None) == is_kept
+    cache = broker.connection._cache
+    assert cache is not None
+    entry = list(cache._entries.values())[-1]
+    fetch = entry.prepared
+    assert (fetch._encoded is not None) == (fetch._results is not None) == is_kept
 
 
 @pytest.mark.interpreted
-async def test_commits_that_are_small_enough_are_not_refused_for_what_comes_with_them(
+async def test_small_commits_are_not_rejected_because_of_pipelined_ones(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     broker = Broker()
     partition = broker._partition(broker.groups.partition_of("g"))
     topic = broker.topics.ensure_offsets_topic()
     broker.topics.configure(topic, {**topic.overrides, "max.message.bytes": "1000"})
-    broker.receive([commit_of(0, 0, "x" * 100)], fresh=False)
+    broker.receive([commit_of(0, 0, "x" * 100)])
     broker.turn()
     counts = watched(broker, monkeypatch)
-    broker.receive([commit_of(n, n, "x" * 100) for n in range(1, 9)], fresh=False)
+    broker.receive([commit_of(n, n, "x" * 100) for n in range(1, 9)])
     broker.turn()
     assert len(counts) > 1
     assert sum(counts) == 8

@@ -39,7 +39,7 @@ def test_many_records_are_answered_as_they_were_read(world: World, version: int)
     got = asked.answer.responses[0].partitions
     assert [each.records[61:] for each in got] == [sent[1][61:], sent[0][61:]]
     assert asked.call is not None
-    assert [len(piece) for piece in asked.call.answer if len(piece) > JOINED_BYTES_MAX] == [
+    assert [len(piece) for piece in asked.call.response if len(piece) > JOINED_BYTES_MAX] == [
         len(sent[1]),
         len(sent[0]),
     ]
@@ -225,8 +225,7 @@ def test_a_client_that_is_gone_leaves_nothing_behind(world: World) -> None:
     partition = world.topics.partition("orders", 0)
     assert partition is not None
     assert len(partition.waiters) == 1
-    assert world.last_call.when_gone is not None
-    world.last_call.when_gone()
+    world.last_call.disconnected()
     assert len(partition.waiters) == 0
     assert [timer for timer in world.timers if timer.callback] == []
 
