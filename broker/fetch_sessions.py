@@ -1,8 +1,9 @@
-"""Fetch sessions (KIP-227): what a client fetches and what it was told of that last. Its requests
-then name only what has changed, and its answers only what is new. No bytes, no clock, no I/O.
+"""Fetch sessions (KIP-227): what a client fetches, and what its last responses contained. Requests
+then name only the partitions that change, and responses only those with news. Pure state: no bytes,
+no clock, no I/O.
 
 Upstream: FetchManager, FetchSession, FetchSessionCacheShard. A session ends when its client says
-so or needs no partition any more, and when another needs its slot; not with the connection.
+so or needs no partition any more, or when another session takes its slot; not with the connection.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -14,51 +15,51 @@ from ..topics.errors import Refused
 from ..topics.fetch import Found
 
 NO_SESSION: Final = 0
-# Epochs of a full request: a session is asked for, or none (FetchMetadata).
+# Epochs of a full request, with and without a new session (upstream: FetchMetadata).
 INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
 EPOCH_MAX: Final = 2**31 - 1
-# Kafka's cache has as many parts, and all have as many slots: what does not go into them is lost.
-PARTS: Final = 8
-# The largest id that a part of Kafka's gives.
-SESSION_ID_MAX: Final = (2**31 - 1) // PARTS * PARTS - 1
-# Who has not been heard of for longer makes room for anybody; who has been there for longer, for
-# one with more partitions (MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS).
+# Kafka's cache has this many shards of equal size: a remainder of slots is not used.
+SHARDS: Final = 8
+# The largest session id that one of Kafka's shards assigns.
+SESSION_ID_MAX: Final = (2**31 - 1) // SHARDS * SHARDS - 1
+# A session that was idle for longer may be evicted by any other, one that is older by a larger one
+# (upstream: MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS).
 EVICTION_MS: Final = 120_000
-# Of all sessions together, half a kilobyte each: 128 MB at most. Kafka has no such limit; 200,000
-# partitions are what it is recommended for as a whole.
+# Of all sessions together, half a kilobyte each: 128 MB at most. Kafka has no such limit; it
+# recommends 200,000 partitions at most for a whole cluster.
 PARTITIONS_MAX: Final = 250_000
 
-Place: TypeAlias = tuple[str | UUID | None, int]
+PartitionKey: TypeAlias = tuple[str | UUID | None, int]
 """A topic as the client names it (since v13 by its id) and a partition of it."""
 
 _NONE = ErrorCode.none
 
 
 class CachedPartition:
-    """What a client wants of a partition, and what it was told of it."""
+    """A partition as its client requested it, and what the last response contained."""
 
-    __slots__ = ("asked", "high_watermark", "name", "start_offset", "topic")
+    __slots__ = ("high_watermark", "name", "request", "start_offset", "topic")
 
-    def __init__(self, topic: str | UUID | None, asked: Any) -> None:
+    def __init__(self, topic: str | UUID | None, request: Any) -> None:
         self.topic = topic
-        self.asked = asked
-        """kio's FetchPartition, of whatever version."""
+        self.request = request
+        """kio's FetchPartition, of any version."""
         self.name: str | None = None
-        """That of a topic id, once it was known: it outlives the topic."""
+        """The name of a topic id once it was resolved. It stays when the topic is deleted."""
         self.high_watermark = -1
         self.start_offset = -1
 
     @property
-    def place(self) -> Place:
-        return self.topic, self.asked.partition
+    def key(self) -> PartitionKey:
+        return self.topic, self.request.partition
 
-    def was_told(self, found: Found) -> None:
+    def update_response(self, found: Found) -> None:
         self.high_watermark = found.high_watermark
         self.start_offset = found.start_offset
 
 
-Named: TypeAlias = dict[Place, CachedPartition]
+CachedPartitions: TypeAlias = dict[PartitionKey, CachedPartition]
 
 
 class FetchSession:
@@ -75,7 +76,13 @@ class FetchSession:
     )
 
     def __init__(
-        self, id_: int, partitions: Named, *, by_id: bool, is_privileged: bool, now_ms: int
+        self,
+        id_: int,
+        partitions: CachedPartitions,
+        *,
+        by_id: bool,
+        is_privileged: bool,
+        now_ms: int,
     ) -> None:
         self.id = id_
         self.partitions = partitions
@@ -86,45 +93,46 @@ class FetchSession:
         self.epoch = _next(INITIAL_EPOCH)
 
     @property
-    def value(self) -> tuple[bool, int]:
-        """Of the smaller one the slot is given away (upstream: EvictableKey)."""
+    def rank(self) -> tuple[bool, int]:
+        """A session of a lower rank is evicted first (upstream: EvictableKey)."""
         return self.is_privileged, len(self.partitions)
 
-    def update(self, named: Named, forgotten: Iterable[Place]) -> None:
+    def update(self, requested: CachedPartitions, forgotten: Iterable[PartitionKey]) -> None:
         partitions = self.partitions
-        for place, partition in named.items():
-            known = partitions.get(place)
+        for key, partition in requested.items():
+            known = partitions.get(key)
             if known is None:
-                partitions[place] = partition
+                partitions[key] = partition
             else:
-                known.asked = partition.asked
-        for place in forgotten:
-            partitions.pop(place, None)
+                known.request = partition.request
+        for key in forgotten:
+            partitions.pop(key, None)
 
-    def has_news(self, partition: CachedPartition, found: Found) -> bool:
-        """Whether an answer has to say so, which it then does. Who got records is read last the
-        next time, so that all have their turn."""
-        news = (
+    def update_response(self, partition: CachedPartition, found: Found) -> bool:
+        """Whether the response must contain this partition (upstream:
+        CachedPartition.maybeUpdateResponseData). One with records is read last the next time, so
+        that all partitions are served."""
+        has_news = (
             found.high_watermark != partition.high_watermark
             or found.start_offset != partition.start_offset
             or found.error is not _NONE
             or found.diverging is not None
         )
-        partition.was_told(found)
+        partition.update_response(found)
         if found.records:
-            place = partition.place
-            self.partitions[place] = self.partitions.pop(place)
+            key = partition.key
+            self.partitions[key] = self.partitions.pop(key)
             return True
-        return news
+        return has_news
 
 
 class FetchSessionCache:
     """The sessions of a node. `new_id(n)`: a random number from 0 to n - 1."""
 
     def __init__(self, slots: int, new_id: Callable[[int], int]) -> None:
-        self._slots = slots - slots % PARTS
+        self._slots = slots - slots % SHARDS
         self._new_id = new_id
-        # Who was heard of longest ago is first.
+        # The least recently used first.
         self._sessions: dict[int, FetchSession] = {}
         self._partitions = 0
 
@@ -149,14 +157,14 @@ class FetchSessionCache:
         self,
         session_id: int,
         epoch: int,
-        named: Named,
-        forgotten: Iterable[Place],
+        requested: CachedPartitions,
+        forgotten: Iterable[PartitionKey],
         *,
         by_id: bool,
         now_ms: int,
     ) -> FetchSession | None:
-        """The session of an incremental request, which may add and change partitions; None: it
-        had none left and is closed. Raises Refused."""
+        """The session of an incremental request, updated by it; None if no partition is left, and
+        the session closed. Raises Refused."""
         session = self._sessions.get(session_id)
         if session is None:
             raise Refused(ErrorCode.fetch_session_id_not_found)
@@ -165,14 +173,14 @@ class FetchSessionCache:
         if session.by_id != by_id:
             raise Refused(ErrorCode.fetch_session_topic_id_error)
         before = len(session.partitions)
-        session.update(named, forgotten)
+        session.update(requested, forgotten)
         after = len(session.partitions)
         self._partitions += after - before
         if not after or self._partitions > PARTITIONS_MAX:
             self.close(session_id)
             if not after:
                 return None
-            # The client goes on without, as it does when others took its slot.
+            # As if it had been evicted: the client continues with full requests.
             raise Refused(ErrorCode.fetch_session_id_not_found)
         session.epoch = _next(epoch)
         session.used_ms = now_ms
@@ -182,49 +190,49 @@ class FetchSessionCache:
     def create(
         self,
         partitions: Sequence[CachedPartition],
-        told: Iterable[Found],
+        results: Iterable[Found],
         *,
         by_id: bool,
         is_privileged: bool,
         now_ms: int,
     ) -> int:
-        """The id of a new session of a client that was `told` this; NO_SESSION: there is no room
-        for it."""
+        """The id of a new session whose first response contains `results`; NO_SESSION if there is
+        no room for it."""
         size = len(partitions)
         if self._partitions + size > PARTITIONS_MAX:
             return NO_SESSION
         if len(self) >= self._slots and not self._evict((is_privileged, size), now_ms):
             return NO_SESSION
-        for partition, found in zip(partitions, told, strict=True):
-            partition.was_told(found)
+        for partition, found in zip(partitions, results, strict=True):
+            partition.update_response(found)
         id_ = NO_SESSION
         while id_ == NO_SESSION or id_ in self._sessions:
             id_ = 1 + self._new_id(SESSION_ID_MAX)
-        cached = {each.place: each for each in partitions}
+        cached = {each.key: each for each in partitions}
         self._sessions[id_] = FetchSession(
             id_, cached, by_id=by_id, is_privileged=is_privileged, now_ms=now_ms
         )
         self._partitions += size
         return id_
 
-    def _evict(self, value: tuple[bool, int], now_ms: int) -> bool:
-        """Make room for a session of this value, if another is worth less."""
+    def _evict(self, rank: tuple[bool, int], now_ms: int) -> bool:
+        """Make room for a session of this rank, if another may be evicted for it."""
         oldest = next(iter(self._sessions.values()), None)
         if oldest is None:
             return False
         if now_ms - oldest.used_ms > EVICTION_MS:
             self.close(oldest.id)
             return True
-        is_privileged, _ = value
-        # A session's age counts from its last request on (upstream: touch).
+        is_privileged, _ = rank
+        # A session's age ends with its last request (upstream: touch).
         evictable = [
             each
             for each in self._sessions.values()
             if each.used_ms - each.created_ms > EVICTION_MS
             or (is_privileged and not each.is_privileged)
         ]
-        least = min(evictable, key=lambda each: (each.value, each.id), default=None)
-        if least is None or value <= least.value:
+        least = min(evictable, key=lambda each: (each.rank, each.id), default=None)
+        if least is None or rank <= least.rank:
             return False
         self.close(least.id)
         return True

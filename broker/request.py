@@ -13,7 +13,7 @@ from struct import Struct
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from ..protocol.apis import API_VERSIONS, BY_KEY, Api
-from ..protocol.errors import EncodeError, ErrorCode, UnknownApi, UnsupportedVersion
+from ..protocol.errors import EncodeError, UnknownApi, UnsupportedVersion
 from ..protocol.guards import Finder
 from ..protocol.messages import request_decoder, request_finder, response_writer
 from ..protocol.profiles import Profile
@@ -33,15 +33,6 @@ PIPELINED_MAX: Final = 32
 
 NO_THROTTLE: Final = timedelta(0)
 """The throttle time of every response: kohort has no quotas."""
-
-ERROR_MESSAGES: Final = {
-    ErrorCode.coordinator_not_available: "The coordinator is not available.",
-    ErrorCode.invalid_request: (
-        "This most likely occurs because of a request being malformed by the client library or "
-        "the message was sent to an incompatible broker. See the broker logs for more details."
-    ),
-}
-"""The default messages of upstream's Errors."""
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
-from ..broker.handlers.fetched import by_id, forgotten_in, named_in
+from ..broker.handlers.k01_fetch import forgotten_partitions, is_by_id, requested_partitions
 from ..broker.node import Node
 from ..broker.request import RequestContext
 from ..protocol.messages import request_module
@@ -19,12 +19,12 @@ def spelled_out(call: RequestContext, node: Node) -> Any:
     session = node.fetch_sessions.get(getattr(request, "session_id", 0))
     if session is None or session.epoch != request.session_epoch:
         return request
-    asked = {place: each.asked for place, each in session.partitions.items()}
-    asked |= {place: each.asked for place, each in named_in(call).items()}
-    for place in forgotten_in(call):
+    asked = {place: each.request for place, each in session.partitions.items()}
+    asked |= {place: each.request for place, each in requested_partitions(call).items()}
+    for place in forgotten_partitions(call):
         asked.pop(place, None)
     part = request_module(FETCH, call.version).FetchTopic
-    key = "topic_id" if by_id(call) else "topic"
+    key = "topic_id" if is_by_id(call) else "topic"
     topics = [
         part(partitions=tuple(each for _, each in of_topic), **{key: topic})
         for topic, of_topic in groupby(asked.items(), key=lambda item: item[0][0])

@@ -5,7 +5,7 @@ error_message (KIP-467) · v9 flexible · v10 current_leader, node_endpoints (KI
 v13 topic ids (KIP-516).
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -18,18 +18,18 @@ from ...topics.errors import RecordError, Refused
 from ...topics.partition import Partition
 from ...topics.produce import Appended, Terms, append
 from ...topics.topic import Topic
+from ..gather import Gather
 from ..node import Node
 from ..request import NO_THROTTLE, RequestContext
-from .k03_metadata import BrokerResponse
-from .leaders import CurrentLeader, endpoints, leader_of
+from .common import BrokerResponse, CurrentLeader, current_leader, node_endpoints
 
 NO_ACKS = 0
 # From the leader alone, or from all replicas: here both are this broker.
-ACKS = (NO_ACKS, 1, -1)
+VALID_ACKS = (NO_ACKS, 1, -1)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-@dataclass(slots=True)  # a NamedTuple has an `index` already
+@dataclass(slots=True)  # a NamedTuple has a method `index`
 class PartitionResponse:
     index: int
     error_code: ErrorCode = ErrorCode.none
@@ -42,8 +42,8 @@ class PartitionResponse:
 
 @dataclass(slots=True)
 class MovedResponse(PartitionResponse):
-    """Another node leads the partition. Of a type of its own, so that no other answer has the
-    field to be compared with its default."""
+    """Another node leads the partition. A type of its own, so that the encoder need not compare the
+    tagged field with its default in all other responses."""
 
     current_leader: CurrentLeader = field(kw_only=True)
 
@@ -60,30 +60,84 @@ class ProduceResponse(NamedTuple):
     throttle_time: timedelta = NO_THROTTLE
 
 
-class _Work:
-    """One request: what was appended where, which logs are to be synced before its answer, and
-    who leads what was asked of the wrong node."""
+class _Produce:
+    """One request: what was appended, which logs must be synced before the response, and the
+    leaders of partitions that this node does not lead."""
 
-    __slots__ = ("appended", "leaders", "node", "terms", "to_sync")
+    __slots__ = ("acks", "appended", "leaders", "node", "terms", "to_sync")
 
     def __init__(self, context: RequestContext, node: Node) -> None:
+        request = context.request
         self.node = node
+        self.acks = request.acks
         self.terms = Terms(
             now_ms=node.clock.now_ms(),
             zstd_allowed=context.version >= 7,
-            transactional_id=context.request.transactional_id,
+            transactional_id=request.transactional_id,
             producer_expiration_ms=partial(node.configs.broker_number, "producer.id.expiration.ms"),
         )
         self.appended: list[tuple[Partition, int]] = []
         self.to_sync: list[Partition] = []
         self.leaders: list[CurrentLeader] = []
 
+    def append(self, topic: Topic | None, unknown: ErrorCode, requested: Any) -> PartitionResponse:
+        """Append to one partition; `unknown` is the error if there is no topic."""
+        index = requested.index
+        try:
+            partition = self._partition(topic, unknown, index)
+            if partition.leader_id != self.node.node_id:
+                leader = current_leader(partition)
+                self.leaders.append(leader)
+                error = ErrorCode.not_leader_or_follower
+                return MovedResponse(index, error, current_leader=leader)
+            done = append(partition, requested.records, self.terms)
+        except Refused as rejection:
+            return PartitionResponse(
+                index,
+                rejection.error,
+                log_start_offset=rejection.log_start_offset,
+                record_errors=rejection.record_errors,
+                error_message=rejection.message,
+            )
+        if done.size:
+            self.appended.append((partition, done.size))
+            self._plan_sync(partition)
+        append_time = _append_time(done)
+        return PartitionResponse(
+            index, ErrorCode.none, done.base_offset, append_time, partition.start_offset
+        )
+
+    def _partition(self, topic: Topic | None, unknown: ErrorCode, index: int) -> Partition:
+        """Raises Refused for what cannot be written."""
+        if topic is None:
+            raise Refused(unknown)
+        partition = topic.partition(index)
+        if partition is None:
+            raise Refused(ErrorCode.unknown_topic_or_partition)
+        if self.acks not in VALID_ACKS:
+            raise Refused(ErrorCode.invalid_required_acks)
+        if topic.is_internal or topic is self.node.readable.mirror:
+            message = f"{topic.name} is written by the broker itself."
+            raise Refused(ErrorCode.invalid_topic_exception, message)
+        return partition
+
+    def _plan_sync(self, partition: Partition) -> None:
+        """As in Kafka, records of ordinary topics are not synced unless flush.messages or flush.ms
+        say so: Kafka relies on replication instead."""
+        settings = partition.settings
+        if partition.unflushed_records >= settings.flush_messages:
+            partition.unflushed_records = 0
+            self.to_sync.append(partition)
+        elif settings.flush_ms < LONG_MAX and not partition.sync_is_due:
+            partition.sync_is_due = True
+            deadline_ms = self.terms.now_ms + settings.flush_ms
+            self.node.timers.call_at(deadline_ms, partial(_sync_at_deadline, self.node, partition))
+
 
 def handle(context: RequestContext, node: Node) -> None:
-    request = context.request
-    work = _Work(context, node)
-    replies = []
-    for key, asked in _once(context).items():
+    produce = _Produce(context, node)
+    topics = []
+    for key, requested in _distinct(context).items():
         if context.version >= 13:
             topic = node.readable.by_id(key)
             unknown = ErrorCode.unknown_topic_id
@@ -92,68 +146,38 @@ def handle(context: RequestContext, node: Node) -> None:
             topic = node.readable.get(key)
             unknown = ErrorCode.unknown_topic_or_partition
             name, topic_id = key, None
-        partitions = [_produce(work, request.acks, topic, unknown, each) for each in asked]
-        replies.append(TopicResponse(name, topic_id, partitions))
-    # Only now, so that a fetch that waits for several partitions finds them all.
-    for partition, size in work.appended:
+        partitions = [produce.append(topic, unknown, each) for each in requested]
+        topics.append(TopicResponse(name, topic_id, partitions))
+    # Only now, so that a fetch that waits for several of the partitions finds them all.
+    for partition, size in produce.appended:
         partition.waiters.arrived(size)
-    _answer(context, node, work, ProduceResponse(replies, endpoints(node, work.leaders)))
+    response = ProduceResponse(topics, node_endpoints(node, produce.leaders))
+    if produce.acks == NO_ACKS:
+        if errors := _errors(response):
+            context.close_connection(f"Produce with acks=0 failed ({errors})")
+        else:
+            context.no_response()
+    elif not produce.to_sync:
+        context.respond(response)
+    else:
+        partitions_to_sync = produce.to_sync
+        respond = partial(_respond_when_synced, context, node, response, partitions_to_sync)
+        results = Gather(len(partitions_to_sync), respond)
+        for place, each in enumerate(partitions_to_sync):
+            node.group_commit.sync(each.log, partial(results.put, place))
 
 
-def _once(context: RequestContext) -> dict[Any, Iterable[Any]]:
-    """Each partition of the request once, by its topic's name or id. Of one that comes twice the
-    last counts, as in Kafka: what came before it is neither appended nor answered. (Only where
-    one of the two is malformed Kafka takes the other and answers with the error all the same.)
-    """
-    asked: dict[Any, dict[int, Any]] = {}
+def _distinct(context: RequestContext) -> dict[Any, Iterable[Any]]:
+    """Each partition of the request once, by its topic's name or id. The last entry of a repeated
+    one counts, as in Kafka: the earlier ones are neither appended nor responded to. (If exactly one
+    of them is malformed Kafka appends the other, and responds with the error all the same.)"""
+    topics: dict[Any, dict[int, Any]] = {}
     for topic in context.request.topic_data:
         key = topic.topic_id if context.version >= 13 else topic.name
-        partitions = asked.setdefault(key, {})
+        partitions = topics.setdefault(key, {})
         for each in topic.partition_data:
             partitions[each.index] = each
-    return {key: partitions.values() for key, partitions in asked.items()}
-
-
-def _produce(
-    work: _Work, acks: int, topic: Topic | None, unknown: ErrorCode, asked: Any
-) -> PartitionResponse:
-    try:
-        if topic is None:
-            raise Refused(unknown)
-        partition = topic.partition(asked.index)
-        if partition is None:
-            raise Refused(ErrorCode.unknown_topic_or_partition)
-        if acks not in ACKS:
-            raise Refused(ErrorCode.invalid_required_acks)
-        if topic.is_internal or topic is work.node.readable.mirror:
-            raise Refused(
-                ErrorCode.invalid_topic_exception,
-                f"{topic.name} is written by the broker itself.",
-            )
-        if partition.leader_id != work.node.node_id:
-            return _moved(work, partition)
-        done = append(partition, asked.records, work.terms)
-    except Refused as refused:
-        return PartitionResponse(
-            asked.index,
-            refused.error,
-            log_start_offset=refused.log_start_offset,
-            record_errors=refused.record_errors,
-            error_message=refused.message,
-        )
-    if done.size:
-        work.appended.append((partition, done.size))
-        _plan_sync(work, partition)
-    return PartitionResponse(
-        asked.index, ErrorCode.none, done.base_offset, _append_time(done), partition.start_offset
-    )
-
-
-def _moved(work: _Work, partition: Partition) -> PartitionResponse:
-    leader = leader_of(partition)
-    work.leaders.append(leader)
-    error = ErrorCode.not_leader_or_follower
-    return MovedResponse(partition.index, error, current_leader=leader)
+    return {key: partitions.values() for key, partitions in topics.items()}
 
 
 def _append_time(done: Appended) -> datetime | None:
@@ -162,20 +186,8 @@ def _append_time(done: Appended) -> datetime | None:
     return EPOCH + timedelta(milliseconds=done.append_time_ms)
 
 
-def _plan_sync(work: _Work, partition: Partition) -> None:
-    """Records of ordinary topics are left to the system unless flush.messages or flush.ms say
-    otherwise, as in Kafka: replication, not the disk, is what it counts on."""
-    settings = partition.settings
-    if partition.unflushed_records >= settings.flush_messages:
-        partition.unflushed_records = 0
-        work.to_sync.append(partition)
-    elif settings.flush_ms < LONG_MAX and not partition.sync_is_due:
-        partition.sync_is_due = True
-        deadline_ms = work.terms.now_ms + settings.flush_ms
-        work.node.timers.call_at(deadline_ms, partial(_sync_in_time, work.node, partition))
-
-
-def _sync_in_time(node: Node, partition: Partition) -> None:
+def _sync_at_deadline(node: Node, partition: Partition) -> None:
+    """flush.ms has passed."""
     partition.sync_is_due = False
     if partition.opened_log is not None and partition.unflushed_records:
         partition.unflushed_records = 0
@@ -184,55 +196,36 @@ def _sync_in_time(node: Node, partition: Partition) -> None:
         )  # GroupCommit logs the error
 
 
-def _answer(context: RequestContext, node: Node, work: _Work, reply: ProduceResponse) -> None:
-    if context.request.acks == NO_ACKS:
-        if refused := _refusals(reply):
-            context.close_connection(f"Produce with acks 0 was refused ({refused})")
-        else:
-            context.no_response()
-        return
-    if not work.to_sync:
-        context.respond(reply)
-        return
-    outstanding = len(work.to_sync)
-    failed: dict[str, OSError] = {}
-
-    def synced(partition: Partition, error: OSError | None) -> None:
-        nonlocal outstanding
-        outstanding -= 1
-        if error is not None:
-            failed[partition.name] = error
-        if not outstanding:
-            context.respond(_with_failures(reply, node, failed) if failed else reply)
-
-    for partition in work.to_sync:
-        told: Callable[[OSError | None], None] = partial(synced, partition)
-        node.group_commit.sync(partition.log, told)
-
-
-def _with_failures(
-    reply: ProduceResponse, node: Node, failed: dict[str, OSError]
-) -> ProduceResponse:
-    """The same answer, but what could not be synced is not acknowledged."""
-    topics = []
-    for topic in reply.responses:
-        known = node.topics.by_id(topic.topic_id)
-        name = topic.name if known is None else known.name
-        partitions = [
-            PartitionResponse(each.index, ErrorCode.kafka_storage_error, error_message=str(error))
-            if (error := failed.get(f"{name}-{each.index}")) is not None
-            else each
-            for each in topic.partition_responses
-        ]
-        topics.append(topic._replace(partition_responses=partitions))
-    return reply._replace(responses=topics)
+def _respond_when_synced(
+    context: RequestContext,
+    node: Node,
+    response: ProduceResponse,
+    synced: list[Partition],
+    errors: list[OSError | None],
+) -> None:
+    """A partition whose sync failed gets that error in place of its success."""
+    failed = {
+        partition.name: error
+        for partition, error in zip(synced, errors, strict=True)
+        if error is not None
+    }
+    for topic in response.responses if failed else ():
+        found = node.topics.by_id(topic.topic_id)
+        name = topic.name if found is None else found.name
+        for place, each in enumerate(topic.partition_responses):
+            error = failed.get(f"{name}-{each.index}")
+            if error is not None:
+                topic.partition_responses[place] = PartitionResponse(
+                    each.index, ErrorCode.kafka_storage_error, error_message=str(error)
+                )
+    context.respond(response)
 
 
-def _refusals(reply: ProduceResponse) -> str:
-    """What was refused of a request with acks 0, for the log: nobody else can be told."""
+def _errors(response: ProduceResponse) -> str:
+    """The errors of a request with acks=0, for the log: its client gets none."""
     return ", ".join(
         f"{topic.name or topic.topic_id}-{each.index}: {each.error_code.name}"
-        for topic in reply.responses
+        for topic in response.responses
         for each in topic.partition_responses
         if each.error_code is not ErrorCode.none
     )

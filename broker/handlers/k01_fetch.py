@@ -15,23 +15,33 @@ from ...protocol.errors import ErrorCode
 from ...protocol.messages import response_pieces
 from ...topics.delayed_fetch import LongPoll
 from ...topics.errors import Refused
-from ...topics.fetch import NO_EPOCH, Diverging, Found, Wanted, available, read_all
-from ..fetch_sessions import NO_SESSION, CachedPartition
+from ...topics.fetch import NO_EPOCH, Diverging, Found, Wanted, available, check_leader, read_all
+from ...topics.partition import Partition
+from ...topics.topic import Topic
+from ..fetch_sessions import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    NO_SESSION,
+    CachedPartition,
+    CachedPartitions,
+    FetchSession,
+    PartitionKey,
+)
 from ..node import Node
 from ..request import NO_THROTTLE, RequestContext, milliseconds
 from ..timers import Timer
-from .fetched import by_id, named_in, new_session, session_of, wanted_now
-from .k03_metadata import BrokerResponse
-from .leaders import CurrentLeader, endpoints, leader_of
+from .common import BrokerResponse, CurrentLeader, current_leader, node_endpoints
 
 FETCH = 1
+CONSUMER_REPLICA_ID = -1
 ISOLATION_LEVELS = READ_UNCOMMITTED, READ_COMMITTED = 0, 1
-# More bytes of records than this are handed to the socket as they were read. Fewer are copied
-# sooner than the pieces are counted; and so much uvloop sends at once, without a turn of the loop.
+# More bytes of records than this are passed to the socket as they were read. Below, copying them is
+# cheaper than counting the pieces, and uvloop sends as much at once, without another iteration.
 JOINED_BYTES_MAX = 64 * 1024
-# Those that send the client elsewhere.
+# Errors that send the client to another leader.
 MOVED = (ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_epoch)
-# As a plain name: a consumer asks for many partitions, and each would look it up in its enum.
+UNKNOWN_PARTITION = ErrorCode.unknown_topic_or_partition
+# Module globals are faster than looking up a member of the enum for every partition.
 NONE = ErrorCode.none
 
 _Result: TypeAlias = tuple[CachedPartition, Wanted, Found]
@@ -49,15 +59,14 @@ class PartitionResponse(NamedTuple):
 
 
 class DivergingResponse(PartitionResponse):
-    """To a consumer whose last epoch ends here before the offset that it asks for (KIP-595). Of a
-    type of its own, so that no other answer has the field to be compared with its default."""
+    """The consumer's last epoch ends here before its offset (KIP-595). A type of its own, so that
+    the encoder need not compare the tagged field with its default in all other responses."""
 
     diverging_epoch: Diverging
 
 
 class MovedResponse(PartitionResponse):
-    """To a client that believes in another leader, or in an older epoch; of a type of its own
-    for the same reason."""
+    """Another node leads the partition, or in a newer epoch. A type of its own as above."""
 
     current_leader: CurrentLeader
 
@@ -79,25 +88,15 @@ class FetchResponse(NamedTuple):
 def handle(context: RequestContext, node: Node) -> None:
     try:
         fetch = _Fetch(context, node)
-    except Refused as refused:
-        context.respond(FetchResponse(refused.error, []))
+    except Refused as rejection:
+        context.respond(FetchResponse(rejection.error, []))
         return
     fetch.begin()
 
 
-def _stumbled(context: RequestContext) -> FetchResponse:
-    """The request as a whole failed: from v13 on partitions are not told one by one."""
-    error = ErrorCode.unknown_server_error
-    request = context.request
-    topics = []
-    for topic in () if context.version >= 13 else request.topics:
-        partitions = [PartitionResponse(each.partition, error) for each in topic.partitions]
-        topics.append(TopicResponse(topic.topic, None, partitions))
-    return FetchResponse(error, topics, getattr(request, "session_id", NO_SESSION))
-
-
 class _Fetch:
-    """One request from its first look at the logs to its answer. Raises Refused."""
+    """One request until its response: its partitions, its session, its long poll. Raises
+    Refused."""
 
     __slots__ = (
         "bytes_max",
@@ -120,149 +119,291 @@ class _Fetch:
         self.deadline_ms = node.waits.now_ms() + milliseconds(request.max_wait)
         self.poll: LongPoll | None = None
         self.timer: Timer | None = None
-        # How many of its partitions are waited for: those that exist. What is wrong with the others
-        # can wait too.
+        # How many of the partitions existed when the long poll began. The errors of the others may
+        # wait for it.
         self.known = 0
-        named = named_in(context)
-        self.session = session_of(context, node, named)
+        requested = requested_partitions(context)
+        self.session = _resume_session(context, node, requested)
         self.epoch = NO_EPOCH if self.session is None else self.session.epoch
-        asked = named if self.session is None else self.session.partitions
-        self.partitions = list(asked.values())
+        fetched = requested if self.session is None else self.session.partitions
+        self.partitions = list(fetched.values())
 
     def begin(self) -> None:
-        wanted = self._wanted()
+        wanted = self._look_up()
         if None in [each.partition for each in wanted]:
-            order = sorted(range(len(wanted)), key=lambda place: _is_missing(wanted[place]))
-            wanted = [wanted[place] for place in order]
-            self.partitions = [self.partitions[place] for place in order]
-        # Kafka stumbles over an unknown level when it begins to read, so if there is what to read:
-        # what is there is first.
+            # Partitions that do not exist come last, unknown ids first of them (upstream:
+            # KafkaApis.handleFetchRequest).
+            order = sorted(range(len(wanted)), key=lambda index: _missing_rank(wanted[index]))
+            wanted = [wanted[index] for index in order]
+            self.partitions = [self.partitions[index] for index in order]
+        # Kafka fails at an unknown isolation level once it begins to read, so only if there is a
+        # partition to read.
         unknown_level = self.context.request.isolation_level not in ISOLATION_LEVELS
         if unknown_level and wanted and wanted[0].partition is not None:
-            self.context.respond(_stumbled(self.context))
+            self.context.respond(_unknown_server_error(self.context))
             return
         self._attempt(wanted)
 
     def attempt(self) -> None:
-        # Looked up anew each time: a topic may go while a fetch waits for it.
-        self._attempt(self._wanted())
+        # Looked up each time: a topic may be deleted while a fetch waits for it.
+        self._attempt(self._look_up())
 
-    def _wanted(self) -> list[Wanted]:
-        """Every partition that is asked for, in the order of the answer, as it is now."""
-        return wanted_now(self.context, self.node, self.partitions)
+    def _look_up(self) -> list[Wanted]:
+        return _look_up(self.context, self.node, self.partitions)
 
     def _attempt(self, wanted: list[Wanted]) -> None:
-        """Answer with what is there if it is enough or time is up; else wait for more."""
+        """Respond if there is enough or time is up; else wait for more."""
         found, size = read_all(wanted, self.bytes_max)
-        # No answer may be larger than bytes_max, so more is not waited for.
+        # A response cannot be larger than bytes_max.
         bytes_min = min(self.context.request.min_bytes, self.bytes_max)
         if size >= bytes_min or self.node.waits.now_ms() >= self.deadline_ms:
             self._finish(wanted, found)
             return
         known = [each for each in zip(wanted, found, strict=True) if each[0].partition is not None]
-        counted = [available(one, got) for one, got in known]
-        missing_bytes = bytes_min - sum(counted)
-        has_vanished = len(known) < self.known
+        sizes = [available(one, got) for one, got in known]
+        missing_bytes = bytes_min - sum(sizes)
+        was_deleted = len(known) < self.known
         failed = any(got.error is not NONE or got.diverging for _, got in known)
-        if not known or missing_bytes <= 0 or has_vanished or failed:
+        if not known or missing_bytes <= 0 or was_deleted or failed:
             self._finish(wanted, found)
             return
         self.known = len(known)
         self.poll = LongPoll(missing_bytes, self.attempt)
-        for (one, _), size in zip(known, counted, strict=True):
+        for (one, _), size in zip(known, sizes, strict=True):
             assert one.partition is not None
             self.poll.wait_at(one.partition.waiters, max(one.bytes_max - size, 1))
         if self.timer is None:
-            self.timer = self.node.waits.call_at(self.deadline_ms, self._time_is_up)
+            self.timer = self.node.waits.call_at(self.deadline_ms, self._on_deadline)
             self.context.mute_channel()
-            self.context.on_disconnect(self._give_up)
+            self.context.on_disconnect(self._cancel)
 
-    def _time_is_up(self) -> None:
+    def _on_deadline(self) -> None:
         if self.poll is not None:
             self.poll.cancel()
-        # The clock that the timer follows has reached the deadline, so this attempt answers.
+        # The timer's clock has reached the deadline, so that this attempt responds.
         self.deadline_ms = 0
         self.attempt()
 
-    def _give_up(self) -> None:
+    def _cancel(self) -> None:
         if self.poll is not None:
             self.poll.cancel()
         if self.timer is not None:
             self.timer.cancel()
 
     def _finish(self, wanted: list[Wanted], found: list[Found]) -> None:
-        self._give_up()
-        session = self.session
+        self._cancel()
+        context, session = self.context, self.session
         if session is not None and session.epoch != self.epoch:
-            # Its client has asked again, on another connection.
+            # The client has sent a newer request of the session on another connection.
             error = ErrorCode.invalid_fetch_session_epoch
-            self.context.respond(FetchResponse(error, [], session.id))
+            context.respond(FetchResponse(error, [], session.id))
             return
         results: Iterable[_Result] = zip(self.partitions, wanted, found, strict=True)
         if session is None:
-            session_id = new_session(self.context, self.node, self.partitions, found)
+            session_id = _new_session(context, self.node, self.partitions, found)
         else:
             session_id = session.id
-            results = [each for each in results if session.has_news(each[0], each[2])]
-        topics = _topic_replies(self.context, results)
+            results = [each for each in results if session.update_response(each[0], each[2])]
+        topics = _topic_responses(context, results)
         leaders = [
             each.current_leader
             for topic in topics
             for each in topic.partitions
             if isinstance(each, MovedResponse)
         ]
-        reply = FetchResponse(NONE, topics, session_id, endpoints(self.node, leaders))
+        response = FetchResponse(NONE, topics, session_id, node_endpoints(self.node, leaders))
         if sum(len(each.records) for each in found) > JOINED_BYTES_MAX:
-            self.context.respond_in_pieces(reply, response_pieces(FETCH, self.context.version))
+            context.respond_in_pieces(response, response_pieces(FETCH, context.version))
         else:
-            self.context.respond(reply)
+            context.respond(response)
 
 
-def _is_missing(wanted: Wanted) -> int:
-    """What is not there comes last in the answer, unknown ids first of it (upstream:
-    KafkaApis.handleFetchRequest)."""
+# --- the request
+
+
+def is_by_id(context: RequestContext) -> bool:
+    """Since v13 topics are identified by id (KIP-516)."""
+    return context.version >= 13
+
+
+def requested_partitions(context: RequestContext) -> CachedPartitions:
+    """Each partition of the request once; the last entry of a repeated one counts."""
+    by_id = is_by_id(context)
+    requested = {}
+    for topic in context.request.topics:
+        key = topic.topic_id if by_id else topic.topic
+        for each in topic.partitions:
+            requested[key, each.partition] = CachedPartition(key, each)
+    return requested
+
+
+def forgotten_partitions(context: RequestContext) -> list[PartitionKey]:
+    """The partitions to remove from the session."""
+    by_id = is_by_id(context)
+    forgotten: list[PartitionKey] = []
+    for topic in context.request.forgotten_topics_data:
+        key = topic.topic_id if by_id else topic.topic
+        forgotten += [(key, index) for index in topic.partitions]
+    return forgotten
+
+
+def _replica_id(context: RequestContext) -> int:
+    """CONSUMER_REPLICA_ID or lower for a consumer, else the id of a follower."""
+    request = context.request
+    state = request if context.version < 15 else request.replica_state
+    replica_id: int = state.replica_id
+    return replica_id
+
+
+# --- sessions
+
+
+def _resume_session(
+    context: RequestContext, node: Node, requested: CachedPartitions
+) -> FetchSession | None:
+    """The session of an incremental request, updated by it; a full one closes it. Raises
+    Refused."""
+    if context.version < 7:
+        return None
+    request, sessions = context.request, node.fetch_sessions
+    if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+        sessions.close(request.session_id)
+        return None
+    return sessions.resume(
+        request.session_id,
+        request.session_epoch,
+        requested,
+        forgotten_partitions(context),
+        by_id=is_by_id(context),
+        now_ms=node.clock.now_ms(),
+    )
+
+
+def _new_session(
+    context: RequestContext, node: Node, partitions: list[CachedPartition], found: list[Found]
+) -> int:
+    """The id of a session for a full request that asks for one."""
+    if context.version < 7 or context.request.session_epoch != INITIAL_EPOCH:
+        return NO_SESSION
+    return node.fetch_sessions.create(
+        partitions,
+        found,
+        by_id=is_by_id(context),
+        is_privileged=_replica_id(context) > CONSUMER_REPLICA_ID,
+        now_ms=node.clock.now_ms(),
+    )
+
+
+# --- partitions
+
+
+def _look_up(
+    context: RequestContext, node: Node, partitions: Iterable[CachedPartition]
+) -> list[Wanted]:
+    """The partitions as they are now, or the errors that they get."""
+    look_up = node.readable.by_id if is_by_id(context) else node.readable.get
+    replica_id = _replica_id(context)
+    is_follower = replica_id > CONSUMER_REPLICA_ID
+    # Since v11 consumers may read from followers (KIP-392; upstream: FetchParams).
+    must_lead = is_follower or (replica_id == CONSUMER_REPLICA_ID and context.version < 11)
+    key: Any = None
+    topic: Topic | None = None
+    wanted = []
+    for each in partitions:
+        # Partitions of a topic are mostly adjacent.
+        if each.topic is not key:
+            key = each.topic
+            topic = look_up(key)
+        request = each.request
+        if topic is None:
+            partition, error = _without_topic(context, node, each)
+        else:
+            each.name = topic.name
+            partition, error = topic.partition(request.partition), UNKNOWN_PARTITION
+            if partition is not None:
+                # Unlike in ListOffsets every negative epoch means "unknown".
+                epoch = max(getattr(request, "current_leader_epoch", NO_EPOCH), NO_EPOCH)
+                error = check_leader(partition, node.node_id, epoch, must_lead=must_lead)
+                if is_follower and error is NONE:
+                    # All nodes share the log: there are no followers that copy it.
+                    error = ErrorCode.not_leader_or_follower
+        last_epoch = getattr(request, "last_fetched_epoch", NO_EPOCH)
+        offset, bytes_max = request.fetch_offset, request.partition_max_bytes
+        wanted.append(Wanted(request.partition, partition, offset, bytes_max, error, last_epoch))
+    return wanted
+
+
+def _without_topic(
+    context: RequestContext, node: Node, partition: CachedPartition
+) -> tuple[Partition | None, ErrorCode]:
+    """The error for an unknown topic. If its id was resolved before, its name decides (upstream:
+    FetchSession.maybeResolveUnknownName, ReplicaManager.readFromLog)."""
+    if not is_by_id(context):
+        return None, UNKNOWN_PARTITION
+    if partition.name is None:
+        return None, ErrorCode.unknown_topic_id
+    successor = node.readable.partition(partition.name, partition.request.partition)
+    if successor is None:
+        return None, UNKNOWN_PARTITION
+    return successor, ErrorCode.inconsistent_topic_id
+
+
+def _missing_rank(wanted: Wanted) -> int:
     if wanted.partition is not None:
         return 0
     return 1 if wanted.error is ErrorCode.unknown_topic_id else 2
 
 
-def _topic_replies(context: RequestContext, results: Iterable[_Result]) -> list[TopicResponse]:
-    """Partitions of one topic that follow each other are told together."""
+# --- the response
+
+
+def _unknown_server_error(context: RequestContext) -> FetchResponse:
+    """The request failed as a whole: since v13 without an entry per partition."""
+    error = ErrorCode.unknown_server_error
+    request = context.request
+    topics = []
+    for topic in () if is_by_id(context) else request.topics:
+        partitions = [PartitionResponse(each.partition, error) for each in topic.partitions]
+        topics.append(TopicResponse(topic.topic, None, partitions))
+    return FetchResponse(error, topics, getattr(request, "session_id", NO_SESSION))
+
+
+def _topic_responses(context: RequestContext, results: Iterable[_Result]) -> list[TopicResponse]:
+    """Adjacent partitions of a topic share an entry."""
+    by_id = is_by_id(context)
     topics: list[TopicResponse] = []
-    known_as: Any = None
-    for one, wanted, found in results:
-        topic: Any = one.topic
-        if not topics or (topic is not known_as and topic != known_as):
-            known_as = topic
-            new = TopicResponse("", topic, []) if by_id(context) else TopicResponse(topic, None, [])
-            topics.append(new)
-        topics[-1].partitions.append(_partition_reply(context, wanted, found))
+    key: Any = None
+    for partition, wanted, found in results:
+        topic: Any = partition.topic
+        if not topics or (topic is not key and topic != key):
+            key = topic
+            topics.append(TopicResponse("", topic, []) if by_id else TopicResponse(topic, None, []))
+        topics[-1].partitions.append(_partition_response(context, wanted, found))
     return topics
 
 
-def _partition_reply(context: RequestContext, wanted: Wanted, found: Found) -> PartitionResponse:
+def _partition_response(context: RequestContext, wanted: Wanted, found: Found) -> PartitionResponse:
     if wanted.partition is None:
         return PartitionResponse(found.number, found.error)
     committed_only = context.request.isolation_level == READ_COMMITTED
-    read = found.error is NONE and found.diverging is None
-    # Here no transaction begins, so all that is readable is also stable, and only a Kafka can have
-    # aborted one; null says that it was not asked for, or that reading failed (upstream:
-    # FetchPartitionData).
-    reply = PartitionResponse(
+    was_read = found.error is NONE and found.diverging is None
+    # No transaction begins here, so that everything readable is stable; only the log of a Kafka
+    # broker can have aborted ones. Null: not requested, or not read (upstream: FetchPartitionData).
+    response = PartitionResponse(
         partition_index=found.number,
         error_code=found.error,
         high_watermark=found.high_watermark,
         last_stable_offset=found.high_watermark,
         log_start_offset=found.start_offset,
-        aborted_transactions=found.aborted if committed_only and read else None,
+        aborted_transactions=found.aborted if committed_only and was_read else None,
         records=found.records,
     )
     if found.diverging is not None:
-        diverging = DivergingResponse(*reply)
+        diverging = DivergingResponse(*response)
         diverging.diverging_epoch = found.diverging
         return diverging
     if found.error in MOVED and context.version >= 16:
-        moved = MovedResponse(*reply)
-        moved.current_leader = leader_of(wanted.partition)
+        moved = MovedResponse(*response)
+        moved.current_leader = current_leader(wanted.partition)
         return moved
-    return reply
+    return response

@@ -23,7 +23,7 @@ MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6
-# The version from which a special timestamp may be asked for.
+# The version that introduced each special timestamp.
 SINCE = {
     LATEST: 1,
     EARLIEST: 1,
@@ -33,9 +33,8 @@ SINCE = {
     EARLIEST_PENDING_UPLOAD: 11,
 }
 UNKNOWN = -1
-# Whoever asks by this replica id takes the answer of a follower as well (upstream:
-# ListOffsetsRequest.DEBUGGING_REPLICA_ID).
-DEBUGGING = -2
+# A client with this replica id accepts followers (ListOffsetsRequest.DEBUGGING_REPLICA_ID).
+DEBUGGING_REPLICA_ID = -2
 
 
 class PartitionResponse(NamedTuple):
@@ -58,61 +57,60 @@ class ListOffsetsResponse(NamedTuple):
 
 def handle(context: RequestContext, node: Node) -> None:
     request = context.request
-    must_lead = request.replica_id != DEBUGGING
-    times = Counter((t.name, p.partition_index) for t in request.topics for p in t.partitions)
+    must_lead = request.replica_id != DEBUGGING_REPLICA_ID
+    counts = Counter((t.name, p.partition_index) for t in request.topics for p in t.partitions)
     topics = []
-    for asked in request.topics:
+    for topic in request.topics:
         partitions = []
-        for each in {p.partition_index: p for p in asked.partitions}.values():
+        for each in {p.partition_index: p for p in topic.partitions}.values():
             index = each.partition_index
             try:
-                if times[asked.name, index] > 1:
+                if counts[topic.name, index] > 1:
                     raise Refused(ErrorCode.invalid_request)
-                if not _is_known(each.timestamp, context.version):
+                if not _is_supported(each.timestamp, context.version):
                     raise Refused(ErrorCode.unsupported_version)
-                partition = _partition(node, asked.name, each, must_lead)
+                partition = _partition(node, topic.name, each, must_lead)
                 timestamp, offset = _offset(partition, each.timestamp)
                 epoch = partition.epoch_at(offset)
-            except Refused as refused:
-                partitions.append(PartitionResponse(index, refused.error))
+            except Refused as rejection:
+                partitions.append(PartitionResponse(index, rejection.error))
             except (OSError, LogError):
                 partitions.append(PartitionResponse(index, ErrorCode.kafka_storage_error))
             else:
-                reply = PartitionResponse(index, ErrorCode.none, timestamp, offset, epoch)
-                partitions.append(reply)
-        topics.append(TopicResponse(asked.name, partitions))
+                response = PartitionResponse(index, ErrorCode.none, timestamp, offset, epoch)
+                partitions.append(response)
+        topics.append(TopicResponse(topic.name, partitions))
     context.respond(ListOffsetsResponse(topics))
 
 
-def _partition(node: Node, topic: str, asked: Any, must_lead: bool) -> Partition:
-    where = topic, asked.partition_index
-    partition = node.readable.partition(*where)
+def _partition(node: Node, topic: str, requested: Any, must_lead: bool) -> Partition:
+    partition = node.readable.partition(topic, requested.partition_index)
     if partition is None:
         raise Refused(ErrorCode.unknown_topic_or_partition)
-    epoch = getattr(asked, "current_leader_epoch", -1)
+    epoch = getattr(requested, "current_leader_epoch", -1)
     error = check_leader(partition, node.node_id, epoch, must_lead=must_lead)
     if error is not ErrorCode.none:
         raise Refused(error)
     return partition
 
 
-def _is_known(timestamp: int, version: int) -> bool:
+def _is_supported(timestamp: int, version: int) -> bool:
     return timestamp >= 0 or SINCE.get(timestamp, version + 1) <= version
 
 
 def _offset(partition: Partition, timestamp: int) -> tuple[int, int]:
-    """(timestamp, offset) of what was asked for; -1 for what there is not."""
+    """(timestamp, offset) of the first record from `timestamp` on, or of what a special timestamp
+    stands for; UNKNOWN where there is none."""
     if timestamp == LATEST:
         return UNKNOWN, partition.high_watermark
+    # Without tiered storage all offsets are local, and none is or will be tiered.
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
-        # Without tiers the earliest local offset is the earliest of all,
         return UNKNOWN, partition.start_offset
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
-        # and nothing is tiered or waits to be.
         return UNKNOWN, UNKNOWN
     log = partition.log
-    max_is_asked = timestamp == MAX_TIMESTAMP
-    found = log.max_timestamp() if max_is_asked else log.offset_for_timestamp(timestamp)
+    is_max = timestamp == MAX_TIMESTAMP
+    found = log.max_timestamp() if is_max else log.offset_for_timestamp(timestamp)
     if found is None or found[0] >= partition.high_watermark:
         return UNKNOWN, UNKNOWN
     offset, record_timestamp = found

@@ -19,6 +19,7 @@ from ...topics.names import OFFSETS_TOPIC
 from ..gather import Gather
 from ..node import Node
 from ..request import NO_THROTTLE, EncodedResponse, Numbers, RequestContext, milliseconds
+from .common import merge_topics
 
 VARYING_FIELD: Final = "committed_offset"
 
@@ -211,21 +212,6 @@ def _response(resolved: Resolved, errors: Sequence[ErrorCode]) -> OffsetCommitRe
         )
         for name, topic_id, indexes in resolved.known
     ]
-    return OffsetCommitResponse(merge_topics(resolved.rejected, known))
-
-
-def merge_topics(rejected: Sequence[Any], known: Sequence[Any]) -> Sequence[Any]:
-    """One list from the topics that were rejected here, wholly or in part, and those that the
-    coordinator decided; both are tuples that end with their partitions.
-
-    In upstream's order (OffsetCommitResponse.Builder, OffsetDeleteResponse.Builder): partitions
-    that do not exist come first, and their topics before others. The entries of a topic that the
-    request names twice are only merged if something is rejected.
-    """
-    if not rejected:
-        return known
-    merged: dict[tuple[Any, ...], list[Any]] = {}
-    for *names, partitions in (*rejected, *known):
-        merged.setdefault(tuple(names), []).extend(partitions)
-    new = type(rejected[0])
-    return [new(*names, partitions) for names, partitions in merged.items()]
+    return OffsetCommitResponse(
+        merge_topics(resolved.rejected, known) if resolved.rejected else known
+    )

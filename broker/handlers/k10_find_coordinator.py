@@ -1,7 +1,7 @@
 """FindCoordinator (key 10).
 
 v1 key_type, throttle_time, error_message · v3 flexible · v4 several keys (KIP-699) ·
-v5 TRANSACTION_ABORTABLE may be answered · v6 share coordinators (KIP-932).
+v5 TRANSACTION_ABORTABLE is possible · v6 share coordinators (KIP-932).
 """
 
 from collections.abc import Callable
@@ -12,13 +12,14 @@ from typing import NamedTuple
 from ...protocol.errors import ErrorCode
 from ...topics.names import OFFSETS_TOPIC
 from ..node import Node
-from ..request import ERROR_MESSAGES, NO_THROTTLE, RequestContext
+from ..request import NO_THROTTLE, RequestContext
+from .common import ERROR_MESSAGES
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 
 
 class CoordinatorResponse(NamedTuple):
-    """One key of v4 and later; the whole answer of those before."""
+    """One key since v4; the whole response before."""
 
     key: str
     node_id: int
@@ -37,50 +38,51 @@ class FindCoordinatorResponse(NamedTuple):
 def handle(context: RequestContext, node: Node) -> None:
     key_type = getattr(context.request, "key_type", GROUP)
     if key_type == TRANSACTION:
-        # Transactions are not served, but a refusal here is retried by librdkafka until its time
-        # is up. InitProducerId, which the client sends next, says so in words it takes as final.
-        _answer(context, lambda _key: node)
+        # Transactions are not supported, but librdkafka retries an error here until its timeout.
+        # InitProducerId, which the client sends next, responds with one that is final.
+        _respond(context, lambda _key: node)
     elif key_type == GROUP:
         node.topics.ensure_offsets_topic()
-        node.topics.on_durable(partial(_found, context, node))
+        node.topics.on_durable(partial(_respond_with_leaders, context, node))
     elif key_type == SHARE:
-        # As a Kafka that coordinates no share groups.
-        _answer(context, lambda _key: None, ErrorCode.invalid_request)
+        # As a Kafka without share groups.
+        _respond(context, lambda _key: None, ErrorCode.invalid_request)
     else:
         message = ERROR_MESSAGES[ErrorCode.invalid_request]
-        _answer(context, lambda _key: None, ErrorCode.invalid_request, message)
+        _respond(context, lambda _key: None, ErrorCode.invalid_request, message)
 
 
-def _found(context: RequestContext, node: Node, error: OSError | None) -> None:
+def _respond_with_leaders(context: RequestContext, node: Node, error: OSError | None) -> None:
     if error is not None:
-        # The offsets topic could not be made; clients look again.
-        _answer(context, lambda _key: None)
+        # The offsets topic could not be created; clients retry.
+        _respond(context, lambda _key: None)
         return
     cluster, partition_of = node.cluster, node.groups.partition_of
-    _answer(context, lambda key: cluster.leader_of(OFFSETS_TOPIC, partition_of(key)))
+    _respond(context, lambda key: cluster.leader_of(OFFSETS_TOPIC, partition_of(key)))
 
 
-def _answer(
+def _respond(
     context: RequestContext,
     coordinator: Callable[[str], Node | None],
-    missing: ErrorCode = ErrorCode.coordinator_not_available,
+    error: ErrorCode = ErrorCode.coordinator_not_available,
     message: str = "",
 ) -> None:
-    """`missing`: for a key that has no coordinator; `message`: what is said of it since v4. Before,
-    every answer has words, NONE too (upstream: FindCoordinatorResponse.prepareOldResponse)."""
-    found_message = ""
+    """`error` and `message`: for a key without a coordinator. Before v4 every response has a
+    message, even NONE (upstream: FindCoordinatorResponse.prepareOldResponse)."""
+    success_message = ""
     if context.version < 4:
-        message, found_message = ERROR_MESSAGES[missing], "NONE"
+        message, success_message = ERROR_MESSAGES[error], "NONE"
 
-    def reply(key: str) -> CoordinatorResponse:
+    def response(key: str) -> CoordinatorResponse:
         node = coordinator(key)
         if node is None:
-            return CoordinatorResponse(key, -1, "", -1, missing, message)
-        return CoordinatorResponse(key, node.node_id, *node.address, ErrorCode.none, found_message)
+            return CoordinatorResponse(key, -1, "", -1, error, message)
+        return CoordinatorResponse(
+            key, node.node_id, *node.address, ErrorCode.none, success_message
+        )
 
     if context.version >= 4:
-        context.respond(
-            FindCoordinatorResponse([reply(key) for key in context.request.coordinator_keys])
-        )
+        keys = context.request.coordinator_keys
+        context.respond(FindCoordinatorResponse([response(key) for key in keys]))
     else:
-        context.respond(reply(context.request.key))
+        context.respond(response(context.request.key))

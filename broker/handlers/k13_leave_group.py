@@ -28,21 +28,20 @@ class LeaveGroupResponse(NamedTuple):
 
 def handle(context: RequestContext, node: Node) -> None:
     request = context.request
-    leaving: tuple[LeavingMember, ...]
+    members: tuple[LeavingMember, ...]
     if context.version < 3:
-        leaving = (LeavingMember(request.member_id, None, None),)
+        members = (LeavingMember(request.member_id, None, None),)
     else:
-        leaving = tuple(
+        members = tuple(
             LeavingMember(m.member_id, m.group_instance_id, getattr(m, "reason", None))
             for m in request.members
         )
-    node.groups.submit(LeaveGroup(request.group_id, leaving), _respond, context)
+    node.groups.submit(LeaveGroup(request.group_id, members), _respond, context)
 
 
 def _respond(context: RequestContext, result: Left) -> None:
     error = result.error
     if context.version < 3 and not error and result.members:
         error = result.members[0].error
-    context.respond(
-        LeaveGroupResponse(error, [MemberResponse(*member) for member in result.members])
-    )
+    members = [MemberResponse(*member) for member in result.members]
+    context.respond(LeaveGroupResponse(error, members))

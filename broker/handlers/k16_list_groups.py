@@ -36,6 +36,5 @@ def handle(context: RequestContext, node: Node) -> None:
 
 
 def _respond(context: RequestContext, result: Listed) -> None:
-    context.respond(
-        ListGroupsResponse(result.error, [GroupResponse(*group) for group in result.groups])
-    )
+    groups = [GroupResponse(*group) for group in result.groups]
+    context.respond(ListGroupsResponse(result.error, groups))

@@ -1,8 +1,8 @@
 """ApiVersions (key 18).
 
 v1 throttle_time · v3 flexible, client software, features · v4 features from version 0 on.
-The response header is always v0, so that a client can read a refusal before it knows our
-versions (KIP-511).
+The response header is always v0: a client must be able to decode the response before it knows the
+broker's versions (KIP-511).
 """
 
 import re
@@ -31,13 +31,13 @@ class ApiVersionsResponse(NamedTuple):
     throttle_time: timedelta = NO_THROTTLE
 
 
-def _served(profile: Profile) -> ApiVersionsResponse:
+def _response(profile: Profile) -> ApiVersionsResponse:
     apis = profile.values()
     versions = (ApiVersion(a.key, a.advertised_min_version, a.max_version) for a in apis)
     return ApiVersionsResponse(ErrorCode.none, tuple(versions))
 
 
-SERVED = {name: _served(profile) for name, profile in PROFILES.items()}
+RESPONSES = {name: _response(profile) for name, profile in PROFILES.items()}
 
 
 def handle(context: RequestContext, node: Node) -> None:
@@ -47,14 +47,13 @@ def handle(context: RequestContext, node: Node) -> None:
             if not _SOFTWARE.fullmatch(text):
                 context.respond(ApiVersionsResponse(ErrorCode.invalid_request, ()))
                 return
-        context.client_software = (
-            f"{request.client_software_name}/{request.client_software_version}"
-        )
-    context.respond(SERVED[node.config.str("kohort.profile")])
+        software = f"{request.client_software_name}/{request.client_software_version}"
+        context.client_software = software
+    context.respond(RESPONSES[node.config.str("kohort.profile")])
 
 
 def handle_unsupported_version(context: RequestContext, node: Node) -> None:
-    """Answer a version that we do not know, in v0 form: what the client can ask instead."""
+    """Respond in v0 with the versions that the client can use instead."""
     api = PROFILES[node.config.str("kohort.profile")][API_VERSIONS]
-    known = ApiVersion(api.key, api.min_version, api.max_version)
-    context.respond(ApiVersionsResponse(ErrorCode.unsupported_version, (known,)))
+    supported = ApiVersion(api.key, api.min_version, api.max_version)
+    context.respond(ApiVersionsResponse(ErrorCode.unsupported_version, (supported,)))

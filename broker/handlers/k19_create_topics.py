@@ -1,7 +1,7 @@
 """CreateTopics (key 19).
 
 v4 -1 for partitions and replicas (KIP-464) · v5 flexible, the topic's configuration (KIP-525) ·
-v6 THROTTLING_QUOTA_EXCEEDED may be answered · v7 topic ids.
+v6 THROTTLING_QUOTA_EXCEEDED is possible · v7 topic ids.
 """
 
 from collections import Counter
@@ -18,6 +18,7 @@ from ...topics.configs import Configs, described
 from ...topics.errors import Refused
 from ..node import Node
 from ..request import NO_THROTTLE, RequestContext, milliseconds
+from .common import or_storage_error
 
 
 class ConfigResponse(NamedTuple):
@@ -45,42 +46,42 @@ class CreateTopicsResponse(NamedTuple):
 
 def handle(context: RequestContext, node: Node) -> None:
     request = context.request
-    times = Counter(wanted.name for wanted in request.topics)
-    if milliseconds(request.timeout) <= 0 and 1 in times.values():
-        # Kafka's controller begins nothing whose time is up; it is not asked about duplicates.
+    counts = Counter(topic.name for topic in request.topics)
+    if milliseconds(request.timeout) <= 0 and 1 in counts.values():
+        # Kafka's controller starts nothing after the timeout; duplicates do not get that far.
         late = [TopicResponse(each.name, ErrorCode.request_timed_out) for each in request.topics]
         context.respond(CreateTopicsResponse(late))
         return
-    replies = []
+    responses = []
     partitions = 0
-    for wanted in {each.name: each for each in request.topics}.values():
+    for topic in {each.name: each for each in request.topics}.values():
         try:
-            if times[wanted.name] > 1:
+            if counts[topic.name] > 1:
                 raise Refused(ErrorCode.invalid_request, "Duplicate topic name.")
-            node.readable.check_new_topic(wanted.name)
-            planned = plan_topic(node.topics, _new_topic(wanted))
+            node.readable.check_new_topic(topic.name)
+            planned = plan_topic(node.topics, _new_topic(topic))
             check_partitions_in_request(partitions + planned.partitions)
-            replies.append(_make(node, wanted.name, planned, request.validate_only))
+            responses.append(_create(node, topic.name, planned, request.validate_only))
             partitions += planned.partitions
-        except Refused as refused:
-            replies.append(TopicResponse(wanted.name, refused.error, refused.message))
-    node.topics.on_durable(partial(_settled, context, replies))
+        except Refused as rejection:
+            responses.append(TopicResponse(topic.name, rejection.error, rejection.message))
+    node.topics.on_durable(partial(_respond, context, responses))
 
 
-def _new_topic(wanted: Any) -> NewTopic:
+def _new_topic(requested: Any) -> NewTopic:
     return NewTopic(
-        name=wanted.name,
-        partitions=wanted.num_partitions,
-        replication_factor=wanted.replication_factor,
-        assignments=[(each.partition_index, each.broker_ids) for each in wanted.assignments],
-        # Of a key that is named twice the last counts, as in Kafka.
-        configs={each.name: each.value for each in wanted.configs},
+        name=requested.name,
+        partitions=requested.num_partitions,
+        replication_factor=requested.replication_factor,
+        assignments=[(each.partition_index, each.broker_ids) for each in requested.assignments],
+        # The last value of a repeated key counts, as in Kafka.
+        configs={each.name: each.value for each in requested.configs},
     )
 
 
-def _make(node: Node, name: str, planned: PlannedTopic, validate_only: bool) -> TopicResponse:
+def _create(node: Node, name: str, planned: PlannedTopic, validate_only: bool) -> TopicResponse:
     if validate_only:
-        topic_id = node.topics.fresh_id()  # of nothing, as from Kafka
+        topic_id = node.topics.fresh_id()  # of no topic, as from Kafka
     else:
         try:
             topic_id = node.topics.create(name, planned.partitions, planned.overrides).id
@@ -91,23 +92,18 @@ def _make(node: Node, name: str, planned: PlannedTopic, validate_only: bool) -> 
         topic_id=topic_id,
         num_partitions=planned.partitions,
         replication_factor=len(node.topics.nodes.ids),
-        configs=_config_replies(node.topics.configs, planned),
+        configs=_configs(node.topics.configs, planned),
     )
 
 
-def _config_replies(configs: Configs, planned: PlannedTopic) -> list[ConfigResponse]:
-    given = planned.overrides
-    shown = [described(configs, key, given) for key in sorted(TOPIC_KEYS)]
-    # What was given is told in its own words.
-    return [ConfigResponse(key, given.get(key, text), source) for key, text, source, _ in shown]
+def _configs(configs: Configs, planned: PlannedTopic) -> list[ConfigResponse]:
+    overrides = planned.overrides
+    shown = [described(configs, key, overrides) for key in sorted(TOPIC_KEYS)]
+    # An override is returned as the client wrote it.
+    return [ConfigResponse(key, overrides.get(key, text), source) for key, text, source, _ in shown]
 
 
-def _settled(context: RequestContext, replies: list[TopicResponse], error: OSError | None) -> None:
-    if error is not None:
-        replies = [
-            TopicResponse(each.name, ErrorCode.kafka_storage_error, str(error))
-            if each.error_code is ErrorCode.none
-            else each
-            for each in replies
-        ]
-    context.respond(CreateTopicsResponse(replies))
+def _respond(
+    context: RequestContext, responses: list[TopicResponse], error: OSError | None
+) -> None:
+    context.respond(CreateTopicsResponse(or_storage_error(responses, error)))

@@ -32,37 +32,39 @@ class DeleteTopicsResponse(NamedTuple):
     throttle_time: timedelta = NO_THROTTLE
 
 
-class _Asked(NamedTuple):
+class _Requested(NamedTuple):
     name: str | None
     id: UUID | None
 
     @property
-    def is_well_formed(self) -> bool:
-        """By name or by id, not by both and not by neither."""
+    def is_valid(self) -> bool:
+        """By name or by id, not by both or neither."""
         return (self.name is None) != (self.id is None)
 
 
 def handle(context: RequestContext, node: Node) -> None:
-    asked = list(_asked(context))
-    times = Counter(asked)
+    requested = list(_requested(context))
+    counts = Counter(requested)
     if milliseconds(context.request.timeout) <= 0 and any(
-        count == 1 and each.is_well_formed for each, count in times.items()
+        count == 1 and each.is_valid for each, count in counts.items()
     ):
-        # As with CreateTopics.
-        late = [TopicResponse(each.name, each.id, ErrorCode.request_timed_out) for each in asked]
+        # As CreateTopics.
+        late = [
+            TopicResponse(each.name, each.id, ErrorCode.request_timed_out) for each in requested
+        ]
         context.respond(DeleteTopicsResponse(late))
         return
-    replies: list[TopicResponse] = []
-    doomed: dict[int, Topic] = {}  # by their places among the replies
-    for each in dict.fromkeys(asked):
-        answers = 1 if each.is_well_formed else times[each]
+    responses: list[TopicResponse] = []
+    deleted: dict[int, Topic] = {}  # by the index of their response
+    for each in dict.fromkeys(requested):
+        copies = 1 if each.is_valid else counts[each]
         try:
-            topic = _topic(node, each, times[each])
-            # What was named twice is refused, and stands in nobody's way.
-            if each.id is not None and times[_Asked(topic.name, None)] == 1:
-                continue  # told beside the name
-            if each.id is None and times[_Asked(None, topic.id)] == 1:
-                each = _Asked(topic.name, topic.id)
+            topic = _topic(node, each, counts[each])
+            # A duplicate is rejected, and does not conflict with a name or id beside it.
+            if each.id is not None and counts[_Requested(topic.name, None)] == 1:
+                continue  # the response of the name covers it
+            if each.id is None and counts[_Requested(None, topic.id)] == 1:
+                each = _Requested(topic.name, topic.id)
                 raise Refused(
                     ErrorCode.invalid_request,
                     "The provided topic name maps to an ID that was already supplied.",
@@ -70,59 +72,61 @@ def handle(context: RequestContext, node: Node) -> None:
             if not node.config.bool("delete.topic.enable"):
                 raise Refused(ErrorCode.topic_deletion_disabled, "delete.topic.enable is false.")
             check_not_internal(topic.name)
-        except Refused as refused:
-            reply = TopicResponse(each.name, each.id, refused.error, refused.message)
-            replies.extend([reply] * answers)
+        except Refused as rejection:
+            response = TopicResponse(each.name, each.id, rejection.error, rejection.message)
+            responses += [response] * copies
         else:
-            doomed[len(replies)] = topic
-            replies.append(TopicResponse(topic.name, topic.id))
-    if not doomed:
-        # What was refused may rest on what is not durable yet.
-        node.topics.on_durable(lambda _error: context.respond(DeleteTopicsResponse(replies)))
+            deleted[len(responses)] = topic
+            responses.append(TopicResponse(topic.name, topic.id))
+    if not deleted:
+        # The rejections may depend on changes that are not durable yet.
+        node.topics.on_durable(lambda _error: context.respond(DeleteTopicsResponse(responses)))
         return
-    gone = Gather(len(doomed), partial(_gone, context, replies, list(doomed)))
-    for place, topic in enumerate(doomed.values()):
-        node.topics.delete(topic, partial(gone.put, place))
+    results = Gather(len(deleted), partial(_respond, context, responses, list(deleted)))
+    for index, topic in enumerate(deleted.values()):
+        node.topics.delete(topic, partial(results.put, index))
 
 
-def _asked(context: RequestContext) -> Iterator[_Asked]:
+def _requested(context: RequestContext) -> Iterator[_Requested]:
     if context.version >= 6:
-        return (_Asked(each.name, each.topic_id) for each in context.request.topics)
-    return (_Asked(name, None) for name in context.request.topic_names)
+        return (_Requested(each.name, each.topic_id) for each in context.request.topics)
+    return (_Requested(name, None) for name in context.request.topic_names)
 
 
-def _topic(node: Node, asked: _Asked, times: int) -> Topic:
-    if asked.name is not None and asked.id is not None:
-        complaint = "You may not specify both topic name and topic id."
-        raise Refused(ErrorCode.invalid_request, complaint)
-    if asked.is_well_formed and times > 1:
-        kind = "name" if asked.id is None else "id"
-        raise Refused(ErrorCode.invalid_request, f"Duplicate topic {kind}.")
-    if asked.id is not None:
-        topic = node.topics.by_id(asked.id)
+def _topic(node: Node, requested: _Requested, count: int) -> Topic:
+    name, topic_id = requested
+    if name is not None and topic_id is not None:
+        message = "You may not specify both topic name and topic id."
+        raise Refused(ErrorCode.invalid_request, message)
+    if requested.is_valid and count > 1:
+        raise Refused(
+            ErrorCode.invalid_request, f"Duplicate topic {'name' if topic_id is None else 'id'}."
+        )
+    if topic_id is not None:
+        topic = node.topics.by_id(topic_id)
         if topic is None:
-            complaint = "This server does not host this topic ID."
-            raise Refused(ErrorCode.unknown_topic_id, complaint)
+            message = "This server does not host this topic ID."
+            raise Refused(ErrorCode.unknown_topic_id, message)
         return topic
-    if asked.name is None:
+    if name is None:
         raise Refused(ErrorCode.invalid_request, "Neither topic name nor id were specified.")
-    topic = node.topics.get(asked.name)
+    topic = node.topics.get(name)
     if topic is None:
-        complaint = "This server does not host this topic-partition."
-        raise Refused(ErrorCode.unknown_topic_or_partition, complaint)
+        message = "This server does not host this topic-partition."
+        raise Refused(ErrorCode.unknown_topic_or_partition, message)
     return topic
 
 
-def _gone(
+def _respond(
     context: RequestContext,
-    replies: list[TopicResponse],
-    places: list[int],
+    responses: list[TopicResponse],
+    indexes: list[int],
     errors: list[OSError | None],
 ) -> None:
-    """The names are free: whoever deletes a topic may make it again at once."""
-    for place, error in zip(places, errors, strict=True):
+    """The deletions are durable, and the names free for new topics."""
+    for index, error in zip(indexes, errors, strict=True):
         if error is not None:
-            replies[place] = replies[place]._replace(
+            responses[index] = responses[index]._replace(
                 error_code=ErrorCode.kafka_storage_error, error_message=str(error)
             )
-    context.respond(DeleteTopicsResponse(replies))
+    context.respond(DeleteTopicsResponse(responses))

@@ -1,4 +1,7 @@
-"""DeleteRecords (key 21): everything before an offset (KIP-107). v1 nothing new · v2 flexible."""
+"""DeleteRecords (key 21, KIP-107): deletes the records before an offset.
+
+v1 nothing new · v2 flexible.
+"""
 
 from datetime import timedelta
 from typing import NamedTuple
@@ -33,41 +36,42 @@ class DeleteRecordsResponse(NamedTuple):
 
 
 def handle(context: RequestContext, node: Node) -> None:
-    """A partition that is named twice counts as it was named last, as in Kafka."""
-    replies: dict[tuple[str, int], PartitionResponse] = {}
-    deletable: dict[tuple[str, int], tuple[Partition, int]] = {}
+    """The last entry of a repeated partition counts, as in Kafka."""
+    responses: dict[tuple[str, int], PartitionResponse] = {}
+    deletions: dict[tuple[str, int], tuple[Partition, int]] = {}
     for topic in context.request.topics:
-        for asked in topic.partitions:
-            place = topic.name, asked.partition_index
-            deletable.pop(place, None)
+        for each in topic.partitions:
+            index = each.partition_index
+            place = topic.name, index
+            deletions.pop(place, None)
             try:
-                deletable[place] = _checked(node, *place, asked.offset)
-                replies[place] = PartitionResponse(asked.partition_index)
-            except Refused as refused:
-                replies[place] = PartitionResponse(asked.partition_index, error_code=refused.error)
-    for place, done in zip(deletable, _delete(node, list(deletable.values())), strict=True):
-        replies[place] = done
+                deletions[place] = _validate(node, topic.name, index, each.offset)
+                responses[place] = PartitionResponse(index)
+            except Refused as rejection:
+                responses[place] = PartitionResponse(index, error_code=rejection.error)
+    for place, response in zip(deletions, _delete(node, list(deletions.values())), strict=True):
+        responses[place] = response
     topics: dict[str, TopicResponse] = {}
-    for (name, _), reply in replies.items():
-        topics.setdefault(name, TopicResponse(name, [])).partitions.append(reply)
+    for (name, _), response in responses.items():
+        topics.setdefault(name, TopicResponse(name, [])).partitions.append(response)
     context.respond(DeleteRecordsResponse(list(topics.values())))
 
 
-def _checked(node: Node, topic: str, index: int, offset: int) -> tuple[Partition, int]:
-    """The partition, and the offset that is to be its first. Upstream:
-    ReplicaManager.deleteRecordsOnLocalLog, Partition.deleteRecordsOnLeader."""
+def _validate(node: Node, topic: str, index: int, offset: int) -> tuple[Partition, int]:
+    """The partition and its new start offset. Upstream: ReplicaManager.deleteRecordsOnLocalLog,
+    Partition.deleteRecordsOnLeader."""
     partition = node.topics.partition(topic, index)
     if partition is None:
         raise Refused(ErrorCode.unknown_topic_or_partition)
     check_not_internal(topic)
-    if (refusal := check_leader(partition, node.node_id, NO_EPOCH)) is not ErrorCode.none:
-        raise Refused(refusal)
+    if (error := check_leader(partition, node.node_id, NO_EPOCH)) is not ErrorCode.none:
+        raise Refused(error)
     if partition.settings.compacted and not partition.settings.deletes:
         raise Refused(ErrorCode.policy_violation)
     try:
         high_watermark = partition.high_watermark
-    except (OSError, LogError) as error:
-        raise Refused(ErrorCode.kafka_storage_error) from error
+    except (OSError, LogError) as storage_error:
+        raise Refused(ErrorCode.kafka_storage_error) from storage_error
     if offset == HIGH_WATERMARK:
         offset = high_watermark
     if not 0 <= offset <= high_watermark:
@@ -75,20 +79,20 @@ def _checked(node: Node, topic: str, index: int, offset: int) -> tuple[Partition
     return partition, offset
 
 
-def _delete(node: Node, work: list[tuple[Partition, int]]) -> list[PartitionResponse]:
-    """All are written down at once; only then anything is gone."""
+def _delete(node: Node, deletions: list[tuple[Partition, int]]) -> list[PartitionResponse]:
+    """The new start offsets are stored first, all in one write; then the records are deleted."""
     try:
-        node.topics.start_offsets.raise_to({partition.name: at for partition, at in work})
+        node.topics.start_offsets.raise_to({partition.name: at for partition, at in deletions})
     except OSError:
-        storage = ErrorCode.kafka_storage_error
-        return [PartitionResponse(partition.index, error_code=storage) for partition, _ in work]
-    return [_delete_one(partition, offset) for partition, offset in work]
+        error = ErrorCode.kafka_storage_error
+        return [PartitionResponse(partition.index, error_code=error) for partition, _ in deletions]
+    return [_delete_before(partition, offset) for partition, offset in deletions]
 
 
-def _delete_one(partition: Partition, offset: int) -> PartitionResponse:
+def _delete_before(partition: Partition, offset: int) -> PartitionResponse:
     try:
         partition.log.delete_before(offset)
     except OSError:
-        # The records are gone; a segment of them could not be removed and is tried again.
+        # The records are gone; removing one of their segments is retried later.
         return PartitionResponse(partition.index, error_code=ErrorCode.kafka_storage_error)
     return PartitionResponse(partition.index, partition.start_offset)

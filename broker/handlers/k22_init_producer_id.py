@@ -1,7 +1,7 @@
 """InitProducerId (key 22).
 
-v1 no throttling before the answer · v2 flexible · v3 producer_id, producer_epoch (KIP-360) ·
-v4 PRODUCER_FENCED · v5 TRANSACTION_ABORTABLE may be answered.
+v1 no throttling before the response · v2 flexible · v3 producer_id, producer_epoch (KIP-360) ·
+v4 PRODUCER_FENCED · v5 TRANSACTION_ABORTABLE is possible.
 """
 
 from datetime import timedelta
@@ -25,34 +25,33 @@ class InitProducerIdResponse(NamedTuple):
 
 
 def handle(context: RequestContext, node: Node) -> None:
-    error = _refusal(context)
+    error = _validate(context)
     if error is not ErrorCode.none:
         context.respond(InitProducerIdResponse(error))
         return
-    # A producer that is only idempotent gets a new id each time, whatever it had before.
+    # An idempotent producer gets a new id each time, whatever it had before.
     producer_id = node.topics.take_producer_id()
-    node.topics.on_durable(partial(_settled, context, producer_id))
+    node.topics.on_durable(partial(_respond, context, producer_id))
 
 
-def _refusal(context: RequestContext) -> ErrorCode:
+def _validate(context: RequestContext) -> ErrorCode:
     request = context.request
-    given_id = getattr(request, "producer_id", NO_PRODUCER_ID)
-    given_epoch = getattr(request, "producer_epoch", NO_EPOCH)
+    producer_id = getattr(request, "producer_id", NO_PRODUCER_ID)
+    producer_epoch = getattr(request, "producer_epoch", NO_EPOCH)
     if request.transactional_id == "":
         return ErrorCode.invalid_request
-    if (given_id == NO_PRODUCER_ID) != (given_epoch == NO_EPOCH):
+    if (producer_id == NO_PRODUCER_ID) != (producer_epoch == NO_EPOCH):
         return ErrorCode.invalid_request
     if request.transactional_id is not None:
-        # There are no transactions here (docs/not-implemented.md): nobody may begin one. Every
-        # client takes this for final at once; librdkafka would retry UNSUPPORTED_VERSION until
-        # its time is up.
+        # Transactions are not supported (docs/not-implemented.md). Every client treats this error
+        # as final; librdkafka would retry UNSUPPORTED_VERSION until its timeout.
         return ErrorCode.transactional_id_authorization_failed
     return ErrorCode.none
 
 
-def _settled(context: RequestContext, producer_id: int, error: OSError | None) -> None:
+def _respond(context: RequestContext, producer_id: int, error: OSError | None) -> None:
     if error is None:
         context.respond(InitProducerIdResponse(ErrorCode.none, producer_id, FIRST_EPOCH))
     else:
-        # Retried by every client (upstream: the controller's block of ids did not come in time).
+        # Every client retries it (upstream: while no block of ids has been allocated).
         context.respond(InitProducerIdResponse(ErrorCode.coordinator_load_in_progress))

@@ -1,5 +1,5 @@
-"""OffsetForLeaderEpoch (key 23): where a leader's records end, for consumers that look whether they
-have read what is still there (KIP-320).
+"""OffsetForLeaderEpoch (key 23, KIP-320): where the records of a leader epoch end, by which a
+consumer detects that the log was truncated.
 
 v2 current_leader_epoch, throttle_time · v3 replica_id · v4 flexible.
 """
@@ -35,22 +35,24 @@ class OffsetForLeaderEpochResponse(NamedTuple):
 
 def handle(context: RequestContext, node: Node) -> None:
     topics = [
-        TopicResponse(topic.topic, [_reply(node, topic.topic, asked) for asked in topic.partitions])
+        TopicResponse(
+            topic.topic, [_response(node, topic.topic, each) for each in topic.partitions]
+        )
         for topic in context.request.topics
     ]
     context.respond(OffsetForLeaderEpochResponse(topics))
 
 
-def _reply(node: Node, topic: str, asked: Any) -> PartitionResponse:
-    index = asked.partition
+def _response(node: Node, topic: str, requested: Any) -> PartitionResponse:
+    index = requested.partition
     partition = node.readable.partition(topic, index)
     if partition is None:
         return PartitionResponse(ErrorCode.unknown_topic_or_partition, index)
-    error = check_leader(partition, node.node_id, asked.current_leader_epoch)
+    error = check_leader(partition, node.node_id, requested.current_leader_epoch)
     if error is not ErrorCode.none:
         return PartitionResponse(error, index)
     try:
-        end = partition.end_of_epoch(asked.leader_epoch)
+        epoch, end_offset = partition.end_of_epoch(requested.leader_epoch)
     except (OSError, LogError):
         return PartitionResponse(ErrorCode.kafka_storage_error, index)
-    return PartitionResponse(ErrorCode.none, index, *end)
+    return PartitionResponse(ErrorCode.none, index, epoch, end_offset)

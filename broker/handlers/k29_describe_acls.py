@@ -7,32 +7,32 @@ from ...protocol.errors import ErrorCode
 from ..node import Node
 from ..request import NO_THROTTLE, RequestContext
 
-# Upstream: AclApis, which says it in two ways.
-COMPLAINT = "No Authorizer is configured on the broker"
-# The code of what a client does not know itself, in each of the fields that are one.
+# Upstream: AclApis, with another message than CreateAcls and DeleteAcls.
+NO_AUTHORIZER = "No Authorizer is configured on the broker"
+# The code of an unknown enum value, in each field of an ACL or filter.
 UNKNOWN = 0
 
 
 class DescribeAclsResponse(NamedTuple):
     error_code: ErrorCode = ErrorCode.security_disabled
-    error_message: str | None = COMPLAINT
+    error_message: str | None = NO_AUTHORIZER
     resources: tuple[()] = ()
     throttle_time: timedelta = NO_THROTTLE
 
 
 def handle(context: RequestContext, node: Node) -> None:  # noqa: ARG001
-    """As Kafka without an authorizer, whatever is asked for."""
-    if is_unknown(context.request):
+    """As Kafka without an authorizer."""
+    if has_unknown(context.request):
         context.close_connection("DescribeAcls with an UNKNOWN element")
     else:
         context.respond(DescribeAclsResponse())
 
 
-def is_unknown(asked: Any) -> bool:
-    """Whether a filter has an UNKNOWN element: to Kafka the whole request is malformed then."""
+def has_unknown(acl_filter: Any) -> bool:
+    """Whether an element is UNKNOWN, which makes the whole request invalid for Kafka."""
     return UNKNOWN in (
-        asked.resource_type_filter,
-        asked.pattern_type_filter,
-        asked.operation,
-        asked.permission_type,
+        acl_filter.resource_type_filter,
+        acl_filter.pattern_type_filter,
+        acl_filter.operation,
+        acl_filter.permission_type,
     )

@@ -8,13 +8,12 @@ from ..node import Node
 from ..request import NO_THROTTLE, RequestContext
 from .k29_describe_acls import UNKNOWN
 
-# Upstream: AclApis, in another sentence than DescribeAcls.
-COMPLAINT = "No Authorizer is configured."
+NO_AUTHORIZER = "No Authorizer is configured."
 
 
 class CreationResponse(NamedTuple):
     error_code: ErrorCode = ErrorCode.security_disabled
-    error_message: str | None = COMPLAINT
+    error_message: str | None = NO_AUTHORIZER
 
 
 class CreateAclsResponse(NamedTuple):
@@ -23,18 +22,18 @@ class CreateAclsResponse(NamedTuple):
 
 
 def handle(context: RequestContext, node: Node) -> None:  # noqa: ARG001
-    """As Kafka without an authorizer: each is refused."""
+    """As Kafka without an authorizer: every ACL is rejected."""
     creations = context.request.creations
-    if any(_is_unknown(each) for each in creations):
+    if any(_has_unknown(each) for each in creations):
         context.close_connection("CreateAcls with an UNKNOWN element")
     else:
         context.respond(CreateAclsResponse([CreationResponse() for _ in creations]))
 
 
-def _is_unknown(creation: Any) -> bool:
+def _has_unknown(acl: Any) -> bool:
     return UNKNOWN in (
-        creation.resource_type,
-        creation.resource_pattern_type,
-        creation.operation,
-        creation.permission_type,
+        acl.resource_type,
+        acl.resource_pattern_type,
+        acl.operation,
+        acl.permission_type,
     )

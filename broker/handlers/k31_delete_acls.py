@@ -6,13 +6,13 @@ from typing import NamedTuple
 from ...protocol.errors import ErrorCode
 from ..node import Node
 from ..request import NO_THROTTLE, RequestContext
-from .k29_describe_acls import is_unknown
-from .k30_create_acls import COMPLAINT
+from .k29_describe_acls import has_unknown
+from .k30_create_acls import NO_AUTHORIZER
 
 
 class FilterResponse(NamedTuple):
     error_code: ErrorCode = ErrorCode.security_disabled
-    error_message: str | None = COMPLAINT
+    error_message: str | None = NO_AUTHORIZER
     matching_acls: tuple[()] = ()
 
 
@@ -22,9 +22,9 @@ class DeleteAclsResponse(NamedTuple):
 
 
 def handle(context: RequestContext, node: Node) -> None:  # noqa: ARG001
-    """As Kafka without an authorizer: each is refused."""
+    """As Kafka without an authorizer: every filter is rejected."""
     filters = context.request.filters
-    if any(is_unknown(each) for each in filters):
+    if any(has_unknown(each) for each in filters):
         context.close_connection("DeleteAcls with an UNKNOWN element")
     else:
         context.respond(DeleteAclsResponse([FilterResponse() for _ in filters]))

@@ -16,9 +16,10 @@ from ...topics.configs import EVERY_BROKER, Synonym
 from ...topics.errors import Refused
 from ...topics.names import invalid_name
 from ..node import Node
-from ..request import ERROR_MESSAGES, NO_THROTTLE, RequestContext
+from ..request import NO_THROTTLE, RequestContext
+from .common import ERROR_MESSAGES
 
-KINDS: Final = {*Resource, *ELSEWHERE}
+RESOURCE_TYPES: Final = {*Resource, *ELSEWHERE}
 
 
 class SynonymResponse(NamedTuple):
@@ -43,8 +44,7 @@ class ResourceResponse(NamedTuple):
     resource_name: str
     configs: Sequence[ConfigResponse] = ()
     error_code: ErrorCode = ErrorCode.none
-    # Kafka says nothing in an empty string here, not in null.
-    error_message: str | None = ""
+    error_message: str | None = ""  # not null, as from Kafka
 
 
 class DescribeConfigsResponse(NamedTuple):
@@ -54,19 +54,20 @@ class DescribeConfigsResponse(NamedTuple):
 
 def handle(context: RequestContext, node: Node) -> None:
     resources = context.request.resources
-    # Of a kind that there is not Kafka cannot say who may see it, and answers nothing else either.
-    are_known = all(resource.resource_type in KINDS for resource in resources)
-    replies = []
+    # An unknown resource type fails Kafka's authorization, and with it the whole request.
+    are_valid = all(resource.resource_type in RESOURCE_TYPES for resource in resources)
+    responses = []
     for resource in resources:
-        kind, name = resource.resource_type, resource.resource_name
+        key = resource.resource_type, resource.resource_name
         try:
-            if not are_known:
-                raise Refused(ErrorCode.invalid_request, ERROR_MESSAGES[ErrorCode.invalid_request])
-            replies.append(ResourceResponse(kind, name, _describe(context, node, resource)))
-        except Refused as refused:
-            message = refused.message or ""
-            replies.append(ResourceResponse(kind, name, (), refused.error, message))
-    context.respond(DescribeConfigsResponse(replies))
+            if not are_valid:
+                error = ErrorCode.invalid_request
+                raise Refused(error, ERROR_MESSAGES[error])
+            responses.append(ResourceResponse(*key, _describe(context, node, resource)))
+        except Refused as rejection:
+            message = rejection.message or ""
+            responses.append(ResourceResponse(*key, (), rejection.error, message))
+    context.respond(DescribeConfigsResponse(responses))
 
 
 def _describe(context: RequestContext, node: Node, resource: Any) -> list[ConfigResponse]:
@@ -77,76 +78,75 @@ def _describe(context: RequestContext, node: Node, resource: Any) -> list[Config
         raise not_kept(resource.resource_type)
     if name == EVERY_BROKER:
         return _describe_every_broker(context, node, resource)
-    number = integer_of(name)
-    if number != node.node_id:
-        if number is None:
-            complaint = f"Broker id must be an integer, but it is: {name}"
-        else:
-            complaint = (
-                f"Unexpected broker id, expected {node.node_id} or empty string, "
-                f"but received {name}"
-            )
-        raise Refused(ErrorCode.invalid_request, complaint)
+    broker_id = integer_of(name)
+    if broker_id is None:
+        message = f"Broker id must be an integer, but it is: {name}"
+        raise Refused(ErrorCode.invalid_request, message)
+    if broker_id != node.node_id:
+        raise Refused(
+            ErrorCode.invalid_request,
+            f"Unexpected broker id, expected {node.node_id} or empty string, but received {name}",
+        )
     keys = node.config.keys_known
-    return [
-        _reply(context, keys, key, _first(synonyms), synonyms)
-        for key in _keys(resource, keys)
-        for synonyms in [node.configs.broker_synonyms(key)]
-    ]
+    responses = []
+    for key in _requested(resource, keys):
+        synonyms = node.configs.broker_synonyms(key)
+        value = text_of(synonyms[0].value) if synonyms else None
+        responses.append(_response(context, keys, key, value, synonyms))
+    return responses
 
 
 def _describe_topic(context: RequestContext, node: Node, resource: Any) -> list[ConfigResponse]:
     name = resource.resource_name
-    if complaint := invalid_name(name):
-        raise Refused(ErrorCode.invalid_topic_exception, complaint)
+    if message := invalid_name(name):
+        raise Refused(ErrorCode.invalid_topic_exception, message)
     topic = node.readable.get(name)
     if topic is None:
         raise Refused(ErrorCode.unknown_topic_or_partition)
-    replies = []
-    for key in _keys(resource, TOPIC_KEYS):
-        text = text_of(node.configs.value(key, topic.overrides))
+    responses = []
+    for key in _requested(resource, TOPIC_KEYS):
+        value = text_of(node.configs.value(key, topic.overrides))
         synonyms = node.configs.synonyms(key, topic.overrides)
-        replies.append(_reply(context, TOPIC_KEYS, key, text, synonyms))
-    return replies
+        responses.append(_response(context, TOPIC_KEYS, key, value, synonyms))
+    return responses
 
 
 def _describe_every_broker(
     context: RequestContext, node: Node, resource: Any
 ) -> list[ConfigResponse]:
-    """Only what was set for every broker: nobody knows here what each of them was started with."""
+    """Only the dynamic defaults of all brokers: each may have been started with other values."""
     keys = node.config.keys_known
-    given = node.configs.every_broker
+    values = node.configs.every_broker
     source = ConfigSource.DYNAMIC_DEFAULT_BROKER
     return [
-        _reply(context, keys, key, given[key], [Synonym(key, given[key], source)])
-        for key in _keys(resource, keys)
-        if key in given
+        _response(context, keys, key, values[key], [Synonym(key, values[key], source)])
+        for key in _requested(resource, keys)
+        if key in values
     ]
 
 
-def _keys(resource: Any, keys: ConfigDef) -> list[str]:
-    # No list and an empty one both ask for all; unknown keys are passed over.
-    wanted = resource.configuration_keys
-    return [key for key in keys if key in wanted] if wanted else list(keys)
+def _requested(resource: Any, keys: ConfigDef) -> list[str]:
+    """Null and an empty list both request all keys; unknown ones are ignored."""
+    requested = resource.configuration_keys
+    return [key for key in keys if key in requested] if requested else list(keys)
 
 
-def _first(synonyms: list[Synonym]) -> str | None:
-    return text_of(synonyms[0].value) if synonyms else None
-
-
-def _reply(
-    context: RequestContext, keys: ConfigDef, name: str, text: str | None, synonyms: list[Synonym]
+def _response(
+    context: RequestContext,
+    keys: ConfigDef,
+    name: str,
+    value: str | None,
+    synonyms: list[Synonym],
 ) -> ConfigResponse:
     request = context.request
     key = keys[name]
+    shown = synonyms if request.include_synonyms else []
     return ConfigResponse(
         name=name,
-        value=text,
+        value=value,
         read_only=key.read_only,
         config_source=synonyms[0].source if synonyms else ConfigSource.DEFAULT,
-        synonyms=[SynonymResponse(each.name, text_of(each.value), each.source) for each in synonyms]
-        if request.include_synonyms
-        else [],
+        synonyms=[SynonymResponse(each.name, text_of(each.value), each.source) for each in shown],
         config_type=key.type,
         documentation=key.doc if getattr(request, "include_documentation", False) else None,
     )

@@ -1,21 +1,64 @@
-"""AlterConfigs (key 33), which replaces all of a resource's keys. v2 flexible."""
+"""AlterConfigs (key 33): replaces all configurations of a resource. v2 flexible."""
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
+from datetime import timedelta
 from functools import partial
+from typing import NamedTuple
 
-from ...topics.alter import Change, Operation, replace
+from ...protocol.errors import ErrorCode
+from ...topics.alter import Change, Operation, check_distinct, replace
+from ...topics.errors import Refused
 from ..node import Node
-from ..request import RequestContext
-from .altered import answer
+from ..request import NO_THROTTLE, RequestContext
+from .common import or_storage_error
+
+
+class ResourceResponse(NamedTuple):
+    resource_type: int
+    resource_name: str
+    error_code: ErrorCode = ErrorCode.none
+    error_message: str | None = None
+
+
+class AlterConfigsResponse(NamedTuple):
+    responses: list[ResourceResponse]
+    throttle_time: timedelta = NO_THROTTLE
 
 
 def handle(context: RequestContext, node: Node) -> None:
-    work: list[tuple[tuple[int, str], Callable[[], None]]] = []
-    change = partial(
-        replace, node.topics, node.node_id, validate_only=context.request.validate_only
-    )
-    for each in context.request.resources:
+    request = context.request
+    change = partial(replace, node.topics, node.node_id, validate_only=request.validate_only)
+    changes = []
+    for each in request.resources:
         resource = (each.resource_type, each.resource_name)
-        changes = [Change(c.name, Operation.SET, c.value) for c in each.configs]
-        work.append((resource, partial(change, resource, changes)))
-    answer(context, node, work)
+        values = [Change(c.name, Operation.SET, c.value) for c in each.configs]
+        changes.append((resource, partial(change, resource, values)))
+    change_each(context, node, changes)
+
+
+def change_each(
+    context: RequestContext,
+    node: Node,
+    changes: Iterable[tuple[tuple[int, str], Callable[[], None]]],
+) -> None:
+    """Change each (type, name) resource by its function, which raises Refused; respond when all
+    changes are durable. IncrementalAlterConfigs does the same."""
+    changes = list(changes)
+    counts = Counter(resource for resource, _ in changes)
+    responses = []
+    for resource, change in changes:
+        try:
+            check_distinct(resource, counts)
+            change()
+        except Refused as rejection:
+            responses.append(ResourceResponse(*resource, rejection.error, rejection.message))
+        else:
+            responses.append(ResourceResponse(*resource))
+    node.topics.on_durable(partial(_respond, context, responses))
+
+
+def _respond(
+    context: RequestContext, responses: list[ResourceResponse], error: OSError | None
+) -> None:
+    context.respond(AlterConfigsResponse(or_storage_error(responses, error, keys=2)))

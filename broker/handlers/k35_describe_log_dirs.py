@@ -1,4 +1,4 @@
-"""DescribeLogDirs (key 35): the data folder and how large partitions are (KIP-113).
+"""DescribeLogDirs (key 35, KIP-113): the data folder and the sizes of partitions.
 
 v1 nothing new · v2 flexible · v3 error_code · v4 total_bytes, usable_bytes (KIP-827) ·
 v5 is_cordoned (KIP-1066).
@@ -19,7 +19,7 @@ UNKNOWN_BYTES = -1
 class PartitionResponse(NamedTuple):
     partition_index: int
     partition_size: int
-    # The one copy lags behind nobody, and none is being moved to another folder.
+    # There is one copy, which never lags and is never moved to another folder.
     offset_lag: int = 0
     is_future_key: bool = False
 
@@ -45,26 +45,26 @@ class DescribeLogDirsResponse(NamedTuple):
 
 
 def handle(context: RequestContext, node: Node) -> None:
-    """What does not exist is left out, as in Kafka."""
     folder = str(node.topics.folder.absolute())
     try:
         topics = [
             TopicResponse(name, [PartitionResponse(each.index, each.size) for each in partitions])
-            for name, partitions in _asked(context, node)
+            for name, partitions in _requested(context, node)
         ]
-        found = LogDirResponse(ErrorCode.none, folder, topics, *node.topics.space())
+        response = LogDirResponse(ErrorCode.none, folder, topics, *node.topics.space())
     except OSError:
-        found = LogDirResponse(ErrorCode.kafka_storage_error, folder, [])
-    context.respond(DescribeLogDirsResponse([found]))
+        response = LogDirResponse(ErrorCode.kafka_storage_error, folder, [])
+    context.respond(DescribeLogDirsResponse([response]))
 
 
-def _asked(context: RequestContext, node: Node) -> Iterable[tuple[str, list[Partition]]]:
-    wanted = context.request.topics
-    if wanted is None:
+def _requested(context: RequestContext, node: Node) -> Iterable[tuple[str, list[Partition]]]:
+    """Topics and partitions that do not exist are left out, as in Kafka."""
+    topics = context.request.topics
+    if topics is None:
         return [(topic.name, topic.partitions) for topic in node.topics]
     indexes: dict[str, set[int]] = {}
-    for asked in wanted:
-        indexes.setdefault(asked.topic, set()).update(asked.partitions)
+    for topic in topics:
+        indexes.setdefault(topic.topic, set()).update(topic.partitions)
     found = []
     for name, numbers in indexes.items():
         partitions = [node.topics.partition(name, index) for index in sorted(numbers)]

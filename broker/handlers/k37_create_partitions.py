@@ -1,4 +1,4 @@
-"""CreatePartitions (key 37). v2 flexible · v3 THROTTLING_QUOTA_EXCEEDED may be answered."""
+"""CreatePartitions (key 37). v2 flexible · v3 THROTTLING_QUOTA_EXCEEDED is possible."""
 
 from collections import Counter
 from datetime import timedelta
@@ -10,6 +10,7 @@ from ...topics.admin import check_growth
 from ...topics.errors import Refused
 from ..node import Node
 from ..request import NO_THROTTLE, RequestContext, milliseconds
+from .common import or_storage_error
 
 
 class TopicResponse(NamedTuple):
@@ -25,45 +26,40 @@ class CreatePartitionsResponse(NamedTuple):
 
 def handle(context: RequestContext, node: Node) -> None:
     request = context.request
-    times = Counter(asked.name for asked in request.topics)
-    if milliseconds(request.timeout) <= 0 and 1 in times.values():
-        # As with CreateTopics.
+    counts = Counter(topic.name for topic in request.topics)
+    if milliseconds(request.timeout) <= 0 and 1 in counts.values():
+        # As CreateTopics.
         late = [TopicResponse(each.name, ErrorCode.request_timed_out) for each in request.topics]
         context.respond(CreatePartitionsResponse(late))
         return
-    replies = []
-    for asked in {each.name: each for each in request.topics}.values():
+    responses = []
+    for topic in {each.name: each for each in request.topics}.values():
         try:
-            if times[asked.name] > 1:
+            if counts[topic.name] > 1:
                 raise Refused(ErrorCode.invalid_request, "Duplicate topic name.")
-            _grow(node, asked, request.validate_only)
-        except Refused as refused:
-            replies.append(TopicResponse(asked.name, refused.error, refused.message))
+            _create_partitions(node, topic, request.validate_only)
+        except Refused as rejection:
+            responses.append(TopicResponse(topic.name, rejection.error, rejection.message))
         else:
-            replies.append(TopicResponse(asked.name))
-    node.topics.on_durable(partial(_settled, context, replies))
+            responses.append(TopicResponse(topic.name))
+    node.topics.on_durable(partial(_respond, context, responses))
 
 
-def _grow(node: Node, asked: Any, validate_only: bool) -> None:
-    topic = node.topics.get(asked.name)
+def _create_partitions(node: Node, requested: Any, validate_only: bool) -> None:
+    topic = node.topics.get(requested.name)
     if topic is None:
         raise Refused(ErrorCode.unknown_topic_or_partition)
-    assignments = asked.assignments
+    assignments = requested.assignments
     broker_ids = None if assignments is None else [each.broker_ids for each in assignments]
-    check_growth(topic, asked.count, broker_ids, node.topics.nodes)
+    check_growth(topic, requested.count, broker_ids, node.topics.nodes)
     if not validate_only:
         try:
-            node.topics.grow(topic, asked.count)
+            node.topics.grow(topic, requested.count)
         except OSError as error:
             raise Refused(ErrorCode.kafka_storage_error, str(error)) from error
 
 
-def _settled(context: RequestContext, replies: list[TopicResponse], error: OSError | None) -> None:
-    if error is not None:
-        replies = [
-            TopicResponse(each.name, ErrorCode.kafka_storage_error, str(error))
-            if each.error_code is ErrorCode.none
-            else each
-            for each in replies
-        ]
-    context.respond(CreatePartitionsResponse(replies))
+def _respond(
+    context: RequestContext, responses: list[TopicResponse], error: OSError | None
+) -> None:
+    context.respond(CreatePartitionsResponse(or_storage_error(responses, error)))

@@ -23,20 +23,17 @@ class DeleteGroupsResponse(NamedTuple):
 
 
 def handle(context: RequestContext, node: Node) -> None:
-    """A group that is named twice is deleted, and answered, once. Upstream answers in the order
-    of a hash set, we in that of the request."""
+    """A group that is named twice is deleted once and has one response. The order is that of the
+    request; upstream's is that of a hash set."""
     groups = list(dict.fromkeys(context.request.groups_names))
-    deleted = Gather(len(groups), partial(_respond, context, groups))
-    for place, group_id in enumerate(groups):
-        node.groups.submit(DeleteGroup(group_id), deleted.put, place)
+    results = Gather(len(groups), partial(_respond, context, groups))
+    for index, group_id in enumerate(groups):
+        node.groups.submit(DeleteGroup(group_id), results.put, index)
 
 
-def _respond(context: RequestContext, groups: list[str], deleted: list[GroupDeleted]) -> None:
-    context.respond(
-        DeleteGroupsResponse(
-            [
-                GroupResponse(group_id, result.error)
-                for group_id, result in zip(groups, deleted, strict=True)
-            ]
-        )
-    )
+def _respond(context: RequestContext, groups: list[str], results: list[GroupDeleted]) -> None:
+    responses = [
+        GroupResponse(group_id, result.error)
+        for group_id, result in zip(groups, results, strict=True)
+    ]
+    context.respond(DeleteGroupsResponse(responses))

@@ -1,17 +1,19 @@
 """ElectLeaders (key 43). v1 election_type, error_code (KIP-460) · v2 flexible.
 
-The way back to the preferred leaders after a node has come back, as `kafka-leader-election` asks.
+Moves partitions back to their preferred leaders, as `kafka-leader-election` requests after a node
+has come back.
 """
 
 from collections.abc import Iterable
 from datetime import timedelta
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ...topics.nodes import NO_LEADER
 from ..node import Node
 from ..request import NO_THROTTLE, RequestContext
+from .common import or_storage_error
 
 PREFERRED, UNCLEAN = 0, 1
 
@@ -37,46 +39,38 @@ def handle(context: RequestContext, node: Node) -> None:
     request = context.request
     election = request.election_type if context.version >= 1 else PREFERRED
     if election not in (PREFERRED, UNCLEAN):
-        complaint = f"Unknown election type {election}"
-        asked = [(each.topic, each.partitions) for each in request.topic_partitions or ()]
-        topics = [
-            TopicResponse(
-                name, [PartitionResponse(i, ErrorCode.invalid_request, complaint) for i in indexes]
-            )
-            for name, indexes in asked
-        ]
-        # Kafka takes the error from the partitions, of which an empty list has none.
-        error = ErrorCode.none if request.topic_partitions == () else ErrorCode.invalid_request
-        context.respond(ElectLeadersResponse(error, topics))
+        context.respond(_unknown_election_type(election, request.topic_partitions))
         return
     if request.topic_partitions is None:
-        # Of all partitions only those are told about which got a leader, or could not.
-        everything = [(topic.name, range(len(topic.partitions))) for topic in node.topics]
-        topics = [
-            TopicResponse(
-                name,
-                [
-                    reply
-                    for reply in _elected(node, election, name, indexes)
-                    if reply.error_code is not ErrorCode.election_not_needed
-                ],
-            )
-            for name, indexes in everything
-        ]
+        topics = []
+        for topic in node.topics:
+            elected = _elect_each(node, election, topic.name, range(len(topic.partitions)))
+            # Partitions that need no election are left out.
+            not_needed = ErrorCode.election_not_needed
+            responses = [each for each in elected if each.error_code is not not_needed]
+            topics.append(TopicResponse(topic.name, responses))
     else:
         topics = [
-            TopicResponse(each.topic, list(_elected(node, election, each.topic, each.partitions)))
+            TopicResponse(each.topic, _elect_each(node, election, each.topic, each.partitions))
             for each in request.topic_partitions
         ]
-    node.topics.on_durable(partial(_settled, context, topics))
+    node.topics.on_durable(partial(_respond, context, topics))
 
 
-def _elected(
+def _unknown_election_type(election: int, topics: Iterable[Any] | None) -> ElectLeadersResponse:
+    error, message = ErrorCode.invalid_request, f"Unknown election type {election}"
+    responses = [
+        TopicResponse(each.topic, [PartitionResponse(i, error, message) for i in each.partitions])
+        for each in topics or ()
+    ]
+    # Kafka takes the error of the response from a partition; an empty list has none.
+    return ElectLeadersResponse(ErrorCode.none if topics == () else error, responses)
+
+
+def _elect_each(
     node: Node, election: int, topic: str, indexes: Iterable[int]
-) -> Iterable[PartitionResponse]:
-    for index in indexes:
-        error, message = _elect(node, election, topic, index)
-        yield PartitionResponse(index, error, message)
+) -> list[PartitionResponse]:
+    return [PartitionResponse(index, *_elect(node, election, topic, index)) for index in indexes]
 
 
 def _elect(node: Node, election: int, topic: str, index: int) -> tuple[ErrorCode, str | None]:
@@ -90,26 +84,17 @@ def _elect(node: Node, election: int, topic: str, index: int) -> tuple[ErrorCode
     if partition.leader_id == preferred or (
         election == UNCLEAN and partition.leader_id != NO_LEADER
     ):
-        complaint = "Leader election not needed for topic partition."
-        return ErrorCode.election_not_needed, complaint
+        message = "Leader election not needed for topic partition."
+        return ErrorCode.election_not_needed, message
     if preferred not in node.topics.nodes.up:
         return ErrorCode.preferred_leader_not_available, "The preferred leader was not available."
     node.cluster.move(topic, index, preferred)
     return ErrorCode.none, None
 
 
-def _settled(context: RequestContext, topics: list[TopicResponse], error: OSError | None) -> None:
-    if error is not None:
-        topics = [
-            TopicResponse(
-                topic.topic,
-                [
-                    PartitionResponse(each.partition_id, ErrorCode.kafka_storage_error, str(error))
-                    if each.error_code is ErrorCode.none
-                    else each
-                    for each in topic.partition_result
-                ],
-            )
-            for topic in topics
-        ]
+def _respond(context: RequestContext, topics: list[TopicResponse], error: OSError | None) -> None:
+    topics = [
+        TopicResponse(topic.topic, or_storage_error(topic.partition_result, error))
+        for topic in topics
+    ]
     context.respond(ElectLeadersResponse(ErrorCode.none, topics))

@@ -1,19 +1,19 @@
-"""IncrementalAlterConfigs (key 44), which changes single keys (KIP-339). v1 flexible."""
+"""IncrementalAlterConfigs (key 44, KIP-339): changes single configurations. v1 flexible."""
 
-from collections.abc import Callable
 from functools import partial
 
 from ...topics.alter import Change, alter
 from ..node import Node
 from ..request import RequestContext
-from .altered import answer
+from .k33_alter_configs import change_each
 
 
 def handle(context: RequestContext, node: Node) -> None:
-    work: list[tuple[tuple[int, str], Callable[[], None]]] = []
-    change = partial(alter, node.topics, node.node_id, validate_only=context.request.validate_only)
-    for each in context.request.resources:
+    request = context.request
+    change = partial(alter, node.topics, node.node_id, validate_only=request.validate_only)
+    changes = []
+    for each in request.resources:
         resource = (each.resource_type, each.resource_name)
-        changes = [Change(c.name, c.config_operation, c.value) for c in each.configs]
-        work.append((resource, partial(change, resource, changes)))
-    answer(context, node, work)
+        values = [Change(c.name, c.config_operation, c.value) for c in each.configs]
+        changes.append((resource, partial(change, resource, values)))
+    change_each(context, node, changes)

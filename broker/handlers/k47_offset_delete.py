@@ -1,7 +1,8 @@
-"""OffsetDelete (key 47, KIP-496). v0 is all there is, and it is not flexible."""
+"""OffsetDelete (key 47, KIP-496). Only v0, which is not flexible."""
 
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import partial
 from typing import NamedTuple
 
 from ...coordinator.commands import OffsetDelete
@@ -9,7 +10,7 @@ from ...coordinator.results import OffsetsDeleted
 from ...protocol.errors import ErrorCode
 from ..node import Node
 from ..request import NO_THROTTLE, RequestContext
-from .k08_offset_commit import merge_topics
+from .common import merge_topics
 
 UNKNOWN = ErrorCode.unknown_topic_or_partition
 
@@ -30,37 +31,35 @@ class OffsetDeleteResponse(NamedTuple):
     throttle_time: timedelta = NO_THROTTLE
 
 
-class _Asked(NamedTuple):
-    context: RequestContext
-    refused: list[TopicResponse]
-    command: OffsetDelete
-
-
 def handle(context: RequestContext, node: Node) -> None:
-    """The group is asked even if no partition is left to ask about: its error comes first."""
+    """The command is submitted even if no partition is left: the group's error comes first."""
     request = context.request
-    refused: list[TopicResponse] = []
+    rejected: list[TopicResponse] = []
     known = []
     for topic in request.topics:
         found = node.topics.get(topic.name)
         count = 0 if found is None else len(found.partitions)
-        asked = [partition.partition_index for partition in topic.partitions]
-        unknown = [PartitionResponse(index, UNKNOWN) for index in asked if not 0 <= index < count]
+        indexes = [partition.partition_index for partition in topic.partitions]
+        unknown = [PartitionResponse(index, UNKNOWN) for index in indexes if not 0 <= index < count]
         if unknown or found is None:
-            refused.append(TopicResponse(topic.name, unknown))
-        if valid := tuple(index for index in asked if 0 <= index < count):
+            rejected.append(TopicResponse(topic.name, unknown))
+        if valid := tuple(index for index in indexes if 0 <= index < count):
             known.append((topic.name, valid))
     command = OffsetDelete(request.group_id, tuple(known))
-    node.groups.submit(command, _respond, _Asked(context, refused, command))
+    node.groups.submit(command, partial(_respond, rejected, command), context)
 
 
-def _respond(asked: _Asked, result: OffsetsDeleted) -> None:
-    context, refused, command = asked
+def _respond(
+    rejected: list[TopicResponse],
+    command: OffsetDelete,
+    context: RequestContext,
+    result: OffsetsDeleted,
+) -> None:
     if result.error:
         context.respond(OffsetDeleteResponse(result.error, []))
         return
-    known = [
+    decided = [
         TopicResponse(name, [PartitionResponse(index, error) for index in partitions])
         for (name, partitions), error in zip(command.topics, result.errors, strict=True)
     ]
-    context.respond(OffsetDeleteResponse(result.error, merge_topics(refused, known)))
+    context.respond(OffsetDeleteResponse(result.error, merge_topics(rejected, decided)))

@@ -1,7 +1,7 @@
 """DescribeClientQuotas (key 48, KIP-546). v1 flexible.
 
-Nobody has a quota here, so the answer to every question that makes sense is empty; one that makes
-none is refused in Kafka's words (upstream: DescribeClientQuotasRequest, ClientQuotasImage).
+There are no quotas: a valid filter finds none, an invalid one gets Kafka's error (upstream:
+DescribeClientQuotasRequest, ClientQuotasImage).
 """
 
 from collections.abc import Sequence
@@ -19,38 +19,39 @@ USER, CLIENT_ID, IP = "user", "client-id", "ip"
 
 class DescribeClientQuotasResponse(NamedTuple):
     error_code: ErrorCode = ErrorCode.none
-    # Kafka says nothing in an empty string here, not in null.
-    error_message: str | None = ""
+    error_message: str | None = ""  # not null, as from Kafka
     entries: tuple[()] | None = ()
     throttle_time: timedelta = NO_THROTTLE
 
 
 def handle(context: RequestContext, node: Node) -> None:  # noqa: ARG001
     try:
-        _check(context.request.components)
-    except Refused as refused:
-        context.respond(DescribeClientQuotasResponse(refused.error, refused.message, None))
+        _validate(context.request.components)
+    except Refused as rejection:
+        response = DescribeClientQuotasResponse(rejection.error, rejection.message, None)
+        context.respond(response)
     else:
         context.respond(DescribeClientQuotasResponse())
 
 
-def _check(components: Sequence[Any]) -> None:
-    seen: set[str] = set()
+def _validate(components: Sequence[Any]) -> None:
+    types: set[str] = set()
     for each in components:
-        kind = each.entity_type
-        if not kind:
+        entity_type = each.entity_type
+        if not entity_type:
             raise Refused(ErrorCode.invalid_request, "Invalid empty entity type.")
-        if kind in seen:
+        if entity_type in types:
             raise Refused(
                 ErrorCode.invalid_request,
-                f"Entity type {kind} cannot appear more than once in the filter.",
+                f"Entity type {entity_type} cannot appear more than once in the filter.",
             )
-        if kind not in (USER, CLIENT_ID, IP):
-            raise Refused(ErrorCode.unsupported_version, f"Unsupported entity type {kind}")
-        if complaint := _mismatch(each.match_type, each.match):
-            raise Refused(ErrorCode.invalid_request, complaint)
-        seen.add(kind)
-    if IP in seen and len(seen) > 1:
+        if entity_type not in (USER, CLIENT_ID, IP):
+            message = f"Unsupported entity type {entity_type}"
+            raise Refused(ErrorCode.unsupported_version, message)
+        if message := _mismatch(each.match_type, each.match):
+            raise Refused(ErrorCode.invalid_request, message)
+        types.add(entity_type)
+    if IP in types and len(types) > 1:
         raise Refused(
             ErrorCode.invalid_request,
             "Invalid entity filter component combination. IP filter component should not be used "
@@ -58,7 +59,8 @@ def _check(components: Sequence[Any]) -> None:
         )
 
 
-def _mismatch(match_type: int, match: str | None) -> str | None:
+def _mismatch(match_type: int, match: str | None) -> str:
+    """Kafka's message if `match` does not go with its type; empty if it does."""
     if match_type == EXACT and match is None:
         return "Request specified MATCH_TYPE_EXACT, but set match string to null."
     if match_type == DEFAULT and match is not None:
@@ -67,4 +69,4 @@ def _mismatch(match_type: int, match: str | None) -> str | None:
         return "Request specified MATCH_TYPE_SPECIFIED, but also specified a match string."
     if match_type not in (EXACT, DEFAULT, ANY):
         return f"Unknown match type {match_type}"
-    return None
+    return ""

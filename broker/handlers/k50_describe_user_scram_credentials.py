@@ -1,6 +1,6 @@
 """DescribeUserScramCredentials (key 50, KIP-554). Always flexible.
 
-Nobody has a password here (upstream: ScramImage.describe).
+There are no users with credentials (upstream: ScramImage.describe).
 """
 
 from collections import Counter
@@ -22,21 +22,20 @@ class UserResponse(NamedTuple):
 class DescribeUserScramCredentialsResponse(NamedTuple):
     results: list[UserResponse]
     error_code: ErrorCode = ErrorCode.none
-    # Kafka says nothing in an empty string here, not in null.
-    error_message: str | None = ""
+    error_message: str | None = ""  # not null, as from Kafka
     throttle_time: timedelta = NO_THROTTLE
 
 
 def handle(context: RequestContext, node: Node) -> None:  # noqa: ARG001
-    """Null and an empty list ask for all users, of whom there are none."""
-    times = Counter(user.name for user in context.request.users or ())
-    replies = [_refusal(name, times[name]) for name in times]
-    context.respond(DescribeUserScramCredentialsResponse(replies))
+    """Null and an empty list both request all users, of whom there are none."""
+    counts = Counter(user.name for user in context.request.users or ())
+    responses = [_response(name, count) for name, count in counts.items()]
+    context.respond(DescribeUserScramCredentialsResponse(responses))
 
 
-def _refusal(name: str, times: int) -> UserResponse:
-    if times > 1:
-        complaint = "Cannot describe SCRAM credentials for the same user twice in a single request"
-        return UserResponse(name, ErrorCode.duplicate_resource, f"{complaint}: {name}")
-    complaint = "Attempt to describe a user credential that does not exist"
-    return UserResponse(name, ErrorCode.resource_not_found, f"{complaint}: {name}")
+def _response(name: str, count: int) -> UserResponse:
+    if count > 1:
+        message = "Cannot describe SCRAM credentials for the same user twice in a single request"
+        return UserResponse(name, ErrorCode.duplicate_resource, f"{message}: {name}")
+    message = "Attempt to describe a user credential that does not exist"
+    return UserResponse(name, ErrorCode.resource_not_found, f"{message}: {name}")

@@ -1,4 +1,4 @@
-"""DescribeProducers (key 61): who wrote to a partition of late (KIP-664). Always flexible."""
+"""DescribeProducers (key 61, KIP-664): the active producers of a partition. Always flexible."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -12,7 +12,7 @@ from ...topics.names import invalid_name
 from ..node import Node
 from ..request import NO_THROTTLE, RequestContext
 
-# There are no transactions, so no coordinator of one has an epoch and none is under way.
+# There are no transactions.
 NO_COORDINATOR_EPOCH = NO_TRANSACTION = -1
 
 
@@ -49,11 +49,11 @@ def handle(context: RequestContext, node: Node) -> None:
         for index in topic.partition_indexes:
             try:
                 producers = _producers(node, topic.name, index)
-            except Refused as refused:
-                partitions.append(PartitionResponse(index, refused.error, refused.message))
+            except Refused as rejection:
+                partitions.append(PartitionResponse(index, rejection.error, rejection.message))
             except (OSError, LogError) as error:
-                storage = ErrorCode.kafka_storage_error
-                partitions.append(PartitionResponse(index, storage, str(error)))
+                storage_error = ErrorCode.kafka_storage_error
+                partitions.append(PartitionResponse(index, storage_error, str(error)))
             else:
                 partitions.append(PartitionResponse(index, active_producers=producers))
         topics.append(TopicResponse(topic.name, partitions))
@@ -61,12 +61,12 @@ def handle(context: RequestContext, node: Node) -> None:
 
 
 def _producers(node: Node, name: str, index: int) -> list[ProducerResponse]:
-    if complaint := invalid_name(name):
-        raise Refused(ErrorCode.invalid_topic_exception, complaint)
+    if message := invalid_name(name):
+        raise Refused(ErrorCode.invalid_topic_exception, message)
     topic = node.topics.get(name)
     if topic is None:
-        unknown = "This server does not host this topic-partition."
-        raise Refused(ErrorCode.unknown_topic_or_partition, unknown)
+        message = "This server does not host this topic-partition."
+        raise Refused(ErrorCode.unknown_topic_or_partition, message)
     partition = topic.partition(index)
     if partition is None:
         raise Refused(ErrorCode.unknown_topic_or_partition)

@@ -1,6 +1,6 @@
 """DescribeTransactions (key 65, KIP-664). Always flexible.
 
-There are no transactions here, so no transactional id is known (docs/not-implemented.md).
+There are no transactions (docs/not-implemented.md): every transactional id is unknown.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -12,7 +12,7 @@ from ..request import NO_THROTTLE, RequestContext
 
 
 class TransactionResponse(NamedTuple):
-    """What there is not is told in zeros, as Kafka does."""
+    """Everything but the error is zero or empty, as from Kafka for an unknown id."""
 
     error_code: ErrorCode
     transactional_id: str
@@ -30,9 +30,9 @@ class DescribeTransactionsResponse(NamedTuple):
 
 
 def handle(context: RequestContext, node: Node) -> None:  # noqa: ARG001
-    unknown, misnamed = ErrorCode.transactional_id_not_found, ErrorCode.invalid_request
-    replies = [
-        TransactionResponse(unknown if transactional_id else misnamed, transactional_id)
+    unknown, invalid = ErrorCode.transactional_id_not_found, ErrorCode.invalid_request
+    responses = [
+        TransactionResponse(unknown if transactional_id else invalid, transactional_id)
         for transactional_id in context.request.transactional_ids
     ]
-    context.respond(DescribeTransactionsResponse(replies))
+    context.respond(DescribeTransactionsResponse(responses))

@@ -1,7 +1,7 @@
-"""ListTransactions (key 66, KIP-664).
+"""ListTransactions (key 66, KIP-664). Always flexible.
 
-Always flexible · v1 duration_filter (KIP-994) · v2 transactional_id_pattern (KIP-1152).
-There are no transactions here: what is asked for is checked, and nothing is found.
+v1 duration_filter (KIP-994) · v2 transactional_id_pattern (KIP-1152).
+There are no transactions: the filters are validated, and nothing is found.
 """
 
 import re
@@ -34,20 +34,20 @@ class ListTransactionsResponse(NamedTuple):
 
 def handle(context: RequestContext, node: Node) -> None:  # noqa: ARG001
     request = context.request
-    if not _is_expression(getattr(request, "transactional_id_pattern", None) or ""):
+    if not _is_valid_pattern(getattr(request, "transactional_id_pattern", None) or ""):
         context.respond(ListTransactionsResponse(ErrorCode.invalid_regular_expression))
         return
     unknown = tuple(dict.fromkeys(each for each in request.state_filters if each not in STATES))
     context.respond(ListTransactionsResponse(ErrorCode.none, unknown))
 
 
-def _is_expression(pattern: str) -> bool:
+def _is_valid_pattern(pattern: str) -> bool:
     try:
         re.compile(pattern)
-    except (re.error, OverflowError):  # a count beyond any number
+    except (re.error, OverflowError):  # OverflowError: a repeat count too large
         return False
     except (RecursionError, Warning):
-        # Deeper than Python can read, or a class that it finds odd where warnings are errors:
-        # neither stops Kafka's RE2/J.
+        # Nested too deeply for Python, or deprecated syntax where warnings are errors: neither
+        # is a problem for Kafka's RE2/J.
         return True
     return True

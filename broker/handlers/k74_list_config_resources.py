@@ -1,6 +1,6 @@
-"""ListConfigResources (key 74): whose configurations can be described (KIP-1142).
+"""ListConfigResources (key 74, KIP-1142): the resources that have configurations.
 
-v0 was ListClientMetricsResources (KIP-714) · v1 resource_types, of which none asks for all.
+v0 was ListClientMetricsResources (KIP-714) · v1 resource_types; an empty list requests all.
 """
 
 from datetime import timedelta
@@ -12,7 +12,7 @@ from ..node import Node
 from ..request import NO_THROTTLE, RequestContext
 
 BROKER_LOGGER, CLIENT_METRICS, GROUP = 8, 16, 32
-KNOWN = (Resource.TOPIC, Resource.BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
+RESOURCE_TYPES = (Resource.TOPIC, Resource.BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
 
 
 class ResourceResponse(NamedTuple):
@@ -27,14 +27,14 @@ class ListConfigResourcesResponse(NamedTuple):
 
 
 def handle(context: RequestContext, node: Node) -> None:
-    """Loggers, client metrics and groups have no configurations here, so none is listed."""
-    wanted = getattr(context.request, "resource_types", (CLIENT_METRICS,)) or KNOWN
-    if not set(wanted) <= set(KNOWN):
+    """Broker loggers, client metrics and groups have no configurations here."""
+    requested = getattr(context.request, "resource_types", (CLIENT_METRICS,)) or RESOURCE_TYPES
+    if not set(requested) <= set(RESOURCE_TYPES):
         context.respond(ListConfigResourcesResponse(ErrorCode.unsupported_version, []))
         return
     found = []
-    if Resource.BROKER in wanted:
+    if Resource.BROKER in requested:
         found += [ResourceResponse(str(each.node_id), Resource.BROKER) for each in node.cluster.up]
-    if Resource.TOPIC in wanted:
+    if Resource.TOPIC in requested:
         found += [ResourceResponse(topic.name, Resource.TOPIC) for topic in node.topics]
     context.respond(ListConfigResourcesResponse(ErrorCode.none, found))

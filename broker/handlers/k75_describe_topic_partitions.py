@@ -1,8 +1,7 @@
-"""DescribeTopicPartitions (key 75): topics in pages of partitions (KIP-966). Always flexible.
+"""DescribeTopicPartitions (key 75, KIP-966): topics in pages of partitions. Always flexible.
 
-Upstream: DescribeTopicPartitionsRequestHandler, KRaftMetadataCache.describeTopicResponse. Where
-nothing is known of eligible leaders the lists are empty and not null: Java's admin client takes
-null for a broken answer.
+Upstream: DescribeTopicPartitionsRequestHandler, KRaftMetadataCache.describeTopicResponse. The lists
+of eligible leader replicas are empty, not null: Java's admin client rejects null.
 """
 
 from collections.abc import Sequence
@@ -15,11 +14,12 @@ from ...topics.errors import Refused
 from ...topics.names import invalid_name, is_internal
 from ..node import Node
 from ..request import NO_THROTTLE, RequestContext
-from .k03_metadata import NOT_ASKED, TOPIC_OPERATIONS, PartitionResponse, partition_reply
+from .common import NOT_REQUESTED, TOPIC_OPERATIONS
+from .k03_metadata import PartitionResponse, partition_response
 
 
 class DescribedPartition(PartitionResponse):
-    """What Metadata tells of a partition, and that nothing is known of eligible leaders."""
+    """A partition as in Metadata, with fields that only this API has."""
 
     eligible_leader_replicas: tuple[()] = ()
     last_known_elr: tuple[()] = ()
@@ -50,33 +50,29 @@ class DescribeTopicPartitionsResponse(NamedTuple):
 def handle(context: RequestContext, node: Node) -> None:
     try:
         context.respond(_page(context, node, _names(context, node)))
-    except Refused as refused:
+    except Refused as rejection:
         topics = [
-            TopicResponse(refused.error, topic.name, topic_authorized_operations=NOT_ASKED)
+            TopicResponse(rejection.error, topic.name, topic_authorized_operations=NOT_REQUESTED)
             for topic in context.request.topics
         ]
         context.respond(DescribeTopicPartitionsResponse(topics))
 
 
 def _names(context: RequestContext, node: Node) -> list[str]:
-    """The topics that the page is about: those asked for, or all, from the cursor's on."""
+    """The requested topics, or all, sorted and from the cursor's topic on."""
     request = context.request
     cursor = request.cursor
-    asked = [topic.name for topic in request.topics] or _all_names(node)
+    requested = [each.name for each in request.topics] or [each.name for each in node.readable]
     first = "" if cursor is None else cursor.topic_name
-    names = sorted({name for name in asked if name >= first})
+    names = sorted({name for name in requested if name >= first})
     if cursor is not None and request.topics and first not in names:
         raise Refused(ErrorCode.invalid_request)
     if cursor is not None and cursor.partition_index < 0:
         raise Refused(ErrorCode.invalid_request)
     if "" in names:
-        # Kafka's authorizer stumbles over a resource without a name.
+        # Kafka's authorizer throws for a resource without a name.
         raise Refused(ErrorCode.unknown_server_error)
     return names
-
-
-def _all_names(node: Node) -> list[str]:
-    return [topic.name for topic in node.readable]
 
 
 def _page(
@@ -91,24 +87,24 @@ def _page(
             return DescribeTopicPartitionsResponse(topics, CursorResponse(name, 0))
         topic = node.readable.get(name)
         if topic is None:
-            invalid = invalid_name(name) is not None
-            error = (
-                ErrorCode.invalid_topic_exception
-                if invalid
-                else ErrorCode.unknown_topic_or_partition
-            )
-            topics.append(TopicResponse(error, name, is_internal=is_internal(name)))
+            topics.append(TopicResponse(_error(name), name, is_internal=is_internal(name)))
             continue
         cursor = request.cursor
         first = cursor.partition_index if cursor and cursor.topic_name == name else 0
         partitions = [
-            DescribedPartition(*partition_reply(node, partition))
+            DescribedPartition(*partition_response(node, partition))
             for partition in topic.partitions[first : first + room]
         ]
         topics.append(TopicResponse(ErrorCode.none, name, topic.id, topic.is_internal, partitions))
         room -= len(partitions)
-        if first + len(partitions) < len(topic.partitions):
-            return DescribeTopicPartitionsResponse(
-                topics, CursorResponse(name, first + len(partitions))
-            )
+        end = first + len(partitions)
+        if end < len(topic.partitions):
+            return DescribeTopicPartitionsResponse(topics, CursorResponse(name, end))
     return DescribeTopicPartitionsResponse(topics)
+
+
+def _error(name: str) -> ErrorCode:
+    """Why there is no topic of this name."""
+    if invalid_name(name) is None:
+        return ErrorCode.unknown_topic_or_partition
+    return ErrorCode.invalid_topic_exception

@@ -1,4 +1,4 @@
-"""Fetch sessions: who gets one, who loses one to whom, what is news. No requests, no logs."""
+"""Fetch sessions: epochs, updates, which partitions a response contains, eviction."""
 
 from collections.abc import Sequence
 from itertools import count
@@ -12,9 +12,9 @@ from kohort.broker.fetch_sessions import (
     EVICTION_MS,
     NO_SESSION,
     CachedPartition,
+    CachedPartitions,
     FetchSession,
     FetchSessionCache,
-    Named,
 )
 from kohort.protocol.errors import ErrorCode
 from kohort.topics.errors import Refused
@@ -23,8 +23,8 @@ from kohort.topics.fetch import Diverging, Found
 SLOTS = 8
 
 
-def named(*indexes: int, topic: str = "t", offset: int = 0) -> Named:
-    """Plain numbers, where a request has kio's messages."""
+def partitions_of(*indexes: int, topic: str = "t", offset: int = 0) -> CachedPartitions:
+    """As from a request, with plain objects in place of kio's messages."""
     parts = [SimpleNamespace(partition=index, fetch_offset=offset) for index in indexes]
     return {(topic, part.partition): CachedPartition(topic, part) for part in parts}
 
@@ -34,7 +34,7 @@ def found(index: int, high_watermark: int = 0, start_offset: int = 0, **more: An
 
 
 class Sessions:
-    """A cache whose ids are 1, 2, 3 and whose clock is moved by hand."""
+    """A cache with session ids 1, 2, 3 … and a clock that tests set."""
 
     def __init__(self, slots: int = SLOTS) -> None:
         numbers = count()
@@ -42,14 +42,15 @@ class Sessions:
         self.now_ms = 0
 
     def create(self, size: int = 1, *, is_privileged: bool = False) -> int:
-        partitions = list(named(*range(size)).values())
-        told = [found(index) for index in range(size)]
-        how = {"by_id": False, "is_privileged": is_privileged, "now_ms": self.now_ms}
-        return self.cache.create(partitions, told, **how)
+        partitions = list(partitions_of(*range(size)).values())
+        results = [found(index) for index in range(size)]
+        return self.cache.create(
+            partitions, results, by_id=False, is_privileged=is_privileged, now_ms=self.now_ms
+        )
 
-    def use(self, session_id: int, changed: Named | None = None) -> FetchSession:
+    def use(self, session_id: int, changed: CachedPartitions | None = None) -> FetchSession:
         session = self.cache.get(session_id)
-        assert session is not None, f"{session_id} is gone"
+        assert session is not None, f"session {session_id} was closed"
         resumed = self.resume(session_id, session.epoch, changed or {})
         assert resumed is session
         return resumed
@@ -58,7 +59,7 @@ class Sessions:
         self,
         session_id: int,
         epoch: int,
-        changed: Named | None = None,
+        changed: CachedPartitions | None = None,
         forgotten: Sequence[tuple[str, int]] = (),
         *,
         by_id: bool = False,
@@ -67,7 +68,7 @@ class Sessions:
             session_id, epoch, changed or {}, forgotten, by_id=by_id, now_ms=self.now_ms
         )
 
-    def there(self) -> list[int]:
+    def open_ids(self) -> list[int]:
         return [number for number in range(1, 100) if self.cache.get(number) is not None]
 
 
@@ -76,9 +77,10 @@ def sessions() -> Sessions:
     return Sessions()
 
 
-def refused(sessions: Sessions, *how: Any, **more: Any) -> ErrorCode:
+def error_of(sessions: Sessions, *args: Any, **kwargs: Any) -> ErrorCode:
+    """The error that `sessions.resume` raises."""
     with pytest.raises(Refused) as caught:
-        sessions.resume(*how, **more)
+        sessions.resume(*args, **kwargs)
     return caught.value.error
 
 
@@ -90,71 +92,73 @@ def test_each_request_of_a_session_has_the_next_epoch(sessions: Sessions) -> Non
     for epoch in (1, 2, 3):
         assert sessions.resume(session_id, epoch) is not None
     for epoch in (3, 5, 0, -1, -5):
-        assert refused(sessions, session_id, epoch) is ErrorCode.invalid_fetch_session_epoch
+        assert error_of(sessions, session_id, epoch) is ErrorCode.invalid_fetch_session_epoch
     assert sessions.resume(session_id, 4) is not None
 
 
-def test_after_the_largest_epoch_comes_1(sessions: Sessions) -> None:
+def test_the_epoch_after_the_largest_is_1(sessions: Sessions) -> None:
     session = sessions.use(sessions.create())
     session.epoch = EPOCH_MAX
     sessions.use(session.id)
     assert session.epoch == 1
 
 
-def test_what_is_not_there_is_refused(sessions: Sessions) -> None:
+def test_an_unknown_session_id_is_rejected(sessions: Sessions) -> None:
     for session_id in (NO_SESSION, 1, -1):
-        assert refused(sessions, session_id, 1) is ErrorCode.fetch_session_id_not_found
+        assert error_of(sessions, session_id, 1) is ErrorCode.fetch_session_id_not_found
 
 
-def test_a_session_has_topics_by_name_or_by_id(sessions: Sessions) -> None:
+def test_a_session_cannot_switch_between_topic_names_and_ids(sessions: Sessions) -> None:
     session_id = sessions.create()
-    error = refused(sessions, session_id, 1, by_id=True)
+    error = error_of(sessions, session_id, 1, by_id=True)
     assert error is ErrorCode.fetch_session_topic_id_error
-    assert sessions.resume(session_id, 1) is not None, "refused is not applied"
+    assert sessions.resume(session_id, 1) is not None, "a rejected request changes nothing"
 
 
-def test_ids_are_positive_and_each_is_of_one_session() -> None:
+def test_session_ids_are_positive_and_unique() -> None:
     drawn = iter([0, 0, 0, 5])
     cache = FetchSessionCache(SLOTS, lambda _: next(drawn))
     for expected in (1, 6):
         assert cache.create([], [], by_id=False, is_privileged=False, now_ms=0) == expected
 
 
-# --- what it has
+# --- updates
 
 
 def test_requests_add_change_and_forget_partitions(sessions: Sessions) -> None:
     session = sessions.use(sessions.create(3))
-    sessions.resume(session.id, 2, named(1, 7, offset=40), [("t", 0), ("t", 9), ("u", 2)])
-    offsets = [(index, each.asked.fetch_offset) for (_, index), each in session.partitions.items()]
+    sessions.resume(session.id, 2, partitions_of(1, 7, offset=40), [("t", 0), ("t", 9), ("u", 2)])
+    offsets = [
+        (index, each.request.fetch_offset) for (_, index), each in session.partitions.items()
+    ]
     assert offsets == [(1, 40), (2, 0), (7, 40)]
 
 
-def test_what_is_named_and_forgotten_in_one_request_is_forgotten(sessions: Sessions) -> None:
+def test_a_partition_both_requested_and_forgotten_is_removed(sessions: Sessions) -> None:
     session_id = sessions.create()
-    session = sessions.resume(session_id, 1, named(1, 2), [("t", 1)])
+    session = sessions.resume(session_id, 1, partitions_of(1, 2), [("t", 1)])
     assert session is not None
     assert list(session.partitions) == [("t", 0), ("t", 2)]
 
 
-def test_a_session_that_needs_no_partition_any_more_is_over(sessions: Sessions) -> None:
+def test_a_session_without_partitions_is_closed(sessions: Sessions) -> None:
     session_id = sessions.create()
     assert sessions.resume(session_id, 1, forgotten=[("t", 0)]) is None
-    assert refused(sessions, session_id, 2) is ErrorCode.fetch_session_id_not_found
+    assert error_of(sessions, session_id, 2) is ErrorCode.fetch_session_id_not_found
 
 
-def test_a_session_that_never_had_one_is_over_unless_it_gets_one(sessions: Sessions) -> None:
+def test_a_session_created_empty_is_closed_unless_it_gets_a_partition(sessions: Sessions) -> None:
     without, first = sessions.create(0), sessions.create(0)
     assert sessions.resume(without, 1) is None
-    assert sessions.resume(first, 1, named(0)) is not None
-    assert sessions.there() == [first]
+    assert sessions.resume(first, 1, partitions_of(0)) is not None
+    assert sessions.open_ids() == [first]
 
 
-# --- what is news
+# --- which partitions a response contains
 
 
 @pytest.mark.parametrize(
-    ("now", "news"),
+    ("result", "expected"),
     [
         (found(0, 5, 2), False),
         (found(0, 6, 2), True),
@@ -165,54 +169,59 @@ def test_a_session_that_never_had_one_is_over_unless_it_gets_one(sessions: Sessi
         (found(0, -1, -1, error=ErrorCode.offset_out_of_range), True),
     ],
 )
-def test_news_is_what_differs_from_what_was_told(
-    sessions: Sessions, now: Found, news: bool
+def test_a_response_contains_what_differs_from_the_last_one(
+    sessions: Sessions, result: Found, expected: bool
 ) -> None:
     session = sessions.use(sessions.create())
     partition = session.partitions["t", 0]
-    partition.was_told(found(0, 5, 2))
-    assert session.has_news(partition, now) is news
-    if not (now.records or now.diverging or now.error):
-        assert session.has_news(partition, now) is False, "it has been told now"
+    partition.update_response(found(0, 5, 2))
+    assert session.update_response(partition, result) is expected
+    if not (result.records or result.diverging or result.error):
+        assert session.update_response(partition, result) is False, "the last one contained it"
 
 
-def test_an_error_is_told_each_time_and_so_is_its_end(sessions: Sessions) -> None:
+def test_each_response_contains_an_error_and_the_next_one_its_end(sessions: Sessions) -> None:
     session = sessions.use(sessions.create())
     partition = session.partitions["t", 0]
     failed = found(0, -1, -1, error=ErrorCode.kafka_storage_error)
-    told = [session.has_news(partition, each) for each in (failed, failed, found(0), found(0))]
-    assert told == [True, True, True, False]
+    results = (failed, failed, found(0), found(0))
+    assert [session.update_response(partition, each) for each in results] == [
+        True,
+        True,
+        True,
+        False,
+    ]
 
 
-def test_who_got_records_is_read_last_the_next_time(sessions: Sessions) -> None:
+def test_a_partition_with_records_is_read_last_the_next_time(sessions: Sessions) -> None:
     session = sessions.use(sessions.create(4))
     for index, records in enumerate((b"", b"r", b"r", b"")):
-        session.has_news(session.partitions["t", index], found(index, records=records))
+        session.update_response(session.partitions["t", index], found(index, records=records))
     assert list(session.partitions) == [("t", 0), ("t", 3), ("t", 1), ("t", 2)]
 
 
-# --- who gets a slot
+# --- slots and eviction
 
 
-@pytest.mark.parametrize(("slots", "kept"), [(0, 0), (7, 0), (8, 8), (15, 8), (16, 16)])
-def test_slots_are_shared_out_in_eights_as_kafka_does(slots: int, kept: int) -> None:
+@pytest.mark.parametrize(("slots", "usable"), [(0, 0), (7, 0), (8, 8), (15, 8), (16, 16)])
+def test_the_number_of_slots_is_rounded_down_to_eights(slots: int, usable: int) -> None:
     sessions = Sessions(slots)
     for _ in range(20):
         sessions.create()
-    assert len(sessions.cache) == kept
+    assert len(sessions.cache) == usable
 
 
 def fill(sessions: Sessions, size: int = 1, **how: bool) -> list[int]:
     return [sessions.create(size, **how) for _ in range(SLOTS)]
 
 
-def test_a_full_cache_gives_no_session(sessions: Sessions) -> None:
+def test_a_full_cache_creates_no_session(sessions: Sessions) -> None:
     ids = fill(sessions)
     assert sessions.create(100) == NO_SESSION
-    assert sessions.there() == ids
+    assert sessions.open_ids() == ids
 
 
-def test_a_session_that_ends_leaves_its_slot(sessions: Sessions) -> None:
+def test_a_closed_session_frees_its_slot(sessions: Sessions) -> None:
     first, *_ = fill(sessions)
     sessions.cache.close(first)
     sessions.cache.close(first)
@@ -220,7 +229,7 @@ def test_a_session_that_ends_leaves_its_slot(sessions: Sessions) -> None:
     assert sessions.create() == NO_SESSION
 
 
-def test_who_was_silent_for_two_minutes_makes_room(sessions: Sessions) -> None:
+def test_a_session_idle_for_two_minutes_is_evicted(sessions: Sessions) -> None:
     first, second, *others = fill(sessions)
     sessions.now_ms = 1
     sessions.use(first)
@@ -228,11 +237,11 @@ def test_who_was_silent_for_two_minutes_makes_room(sessions: Sessions) -> None:
     assert sessions.create() == NO_SESSION
     sessions.now_ms += 1
     created = sessions.create()
-    assert sessions.there() == [first, *others, created], "the one that was silent for longest goes"
-    assert second not in sessions.there()
+    assert sessions.open_ids() == [first, *others, created], "the one that was idle longest"
+    assert second not in sessions.open_ids()
 
 
-def test_a_large_session_takes_the_slot_of_a_small_one_that_is_two_minutes_old(
+def test_a_larger_session_evicts_a_smaller_one_that_is_two_minutes_old(
     sessions: Sessions,
 ) -> None:
     small, large = sessions.create(2), sessions.create(5)
@@ -243,13 +252,13 @@ def test_a_large_session_takes_the_slot_of_a_small_one_that_is_two_minutes_old(
     sessions.now_ms += 1
     for session_id in (small, large):
         sessions.use(session_id)
-    assert sessions.create(2) == NO_SESSION, "an equal one is worth no more"
+    assert sessions.create(2) == NO_SESSION, "a session of equal size does not"
     created = sessions.create(3)
-    assert sessions.there() == [large, *young, created]
+    assert sessions.open_ids() == [large, *young, created]
 
 
 def test_the_age_of_a_session_ends_with_its_last_request(sessions: Sessions) -> None:
-    """Kafka looks at it when a session is used, not when somebody needs its slot."""
+    """Kafka updates it when a session is used, not when another session needs its slot."""
     ids = fill(sessions)
     sessions.now_ms = EVICTION_MS
     for session_id in ids:
@@ -258,13 +267,13 @@ def test_the_age_of_a_session_ends_with_its_last_request(sessions: Sessions) -> 
     assert sessions.create(100) == NO_SESSION
 
 
-def test_a_follower_takes_the_slot_of_a_consumer_however_young(sessions: Sessions) -> None:
+def test_a_follower_evicts_a_consumer_of_any_age(sessions: Sessions) -> None:
     ids = fill(sessions, 50)
     created = sessions.create(1, is_privileged=True)
-    assert sessions.there() == [*ids[1:], created]
+    assert sessions.open_ids() == [*ids[1:], created]
 
 
-def test_a_consumer_never_takes_the_slot_of_a_follower(sessions: Sessions) -> None:
+def test_a_consumer_never_evicts_a_follower(sessions: Sessions) -> None:
     ids = fill(sessions, is_privileged=True)
     sessions.now_ms = EVICTION_MS + 1
     for session_id in ids:
@@ -273,24 +282,24 @@ def test_a_consumer_never_takes_the_slot_of_a_follower(sessions: Sessions) -> No
     assert sessions.create(2, is_privileged=True) != NO_SESSION
 
 
-def test_all_sessions_together_have_so_many_partitions(
+def test_the_partitions_of_all_sessions_are_bounded(
     sessions: Sessions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fetch_sessions, "PARTITIONS_MAX", 5)
     first, second = sessions.create(2), sessions.create(2)
     assert sessions.create(2) == NO_SESSION
-    sessions.use(first, named(2))
-    error = refused(sessions, second, 1, named(2))
+    sessions.use(first, partitions_of(2))
+    error = error_of(sessions, second, 1, partitions_of(2))
     assert error is ErrorCode.fetch_session_id_not_found
-    assert sessions.there() == [first]
-    assert sessions.create(2) != NO_SESSION, "what was closed does not count any more"
+    assert sessions.open_ids() == [first]
+    assert sessions.create(2) != NO_SESSION, "closed sessions do not count"
 
 
-def test_a_node_that_stops_forgets_them(
+def test_a_stopped_node_has_no_sessions(
     sessions: Sessions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fetch_sessions, "PARTITIONS_MAX", 5)
     first = sessions.create(5)
     sessions.cache.clear()
-    assert refused(sessions, first, 1) is ErrorCode.fetch_session_id_not_found
+    assert error_of(sessions, first, 1) is ErrorCode.fetch_session_id_not_found
     assert sessions.create(5) != NO_SESSION

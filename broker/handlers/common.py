@@ -1,0 +1,90 @@
+"""What several handlers share."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
+
+from ...protocol.errors import ErrorCode
+from ...topics.partition import Partition
+from ..node import Node
+
+ERROR_MESSAGES: Final = {
+    ErrorCode.coordinator_not_available: "The coordinator is not available.",
+    ErrorCode.invalid_request: (
+        "This most likely occurs because of a request being malformed by the client library or "
+        "the message was sent to an incompatible broker. See the broker logs for more details."
+    ),
+}
+"""The default messages of upstream's Errors."""
+
+# Without an authorizer every client may do everything: the bits of the operations that exist for
+# a cluster, a topic and a group (upstream: AclEntry.supportedOperations, KIP-430).
+CLUSTER_OPERATIONS: Final = 0b1_1111_1010_0000
+TOPIC_OPERATIONS: Final = 0b1101_1111_1000
+GROUP_OPERATIONS: Final = 0b1101_0100_1000
+NOT_REQUESTED: Final = -(2**31)
+
+Response = TypeVar("Response", bound=tuple[Any, ...])
+
+
+class BrokerResponse(NamedTuple):
+    node_id: int
+    host: str
+    port: int
+    rack: str | None
+
+
+class CurrentLeader(NamedTuple):
+    """Where a client that asked the wrong node goes next, without a Metadata request (KIP-951).
+    NO_LEADER while all nodes are down."""
+
+    leader_id: int
+    leader_epoch: int
+
+
+def current_leader(partition: Partition) -> CurrentLeader:
+    return CurrentLeader(partition.leader_id, partition.leader_epoch)
+
+
+def brokers(node: Node) -> list[BrokerResponse]:
+    """Every node that is up, with the address for clients."""
+    rack = node.config.str("broker.rack") or None
+    return [BrokerResponse(each.node_id, *each.address, rack) for each in node.cluster.up]
+
+
+def node_endpoints(node: Node, leaders: Iterable[CurrentLeader]) -> list[BrokerResponse]:
+    """The addresses of these leaders, each once (upstream: KafkaApis.getCurrentLeader)."""
+    ids = {leader.leader_id for leader in leaders}
+    return [broker for broker in brokers(node) if broker.node_id in ids] if ids else []
+
+
+def merge_topics(rejected: Sequence[Any], decided: Sequence[Any]) -> Sequence[Any]:
+    """One list from the topics that a handler rejected, wholly or in part, and those that the
+    coordinator decided; both are tuples that end with their partitions.
+
+    In upstream's order (OffsetCommitResponse.Builder, OffsetDeleteResponse.Builder): partitions
+    that do not exist come first, and their topics before others. The entries of a topic that the
+    request names twice are only merged if something is rejected.
+    """
+    if not rejected:
+        return decided
+    merged: dict[tuple[Any, ...], list[Any]] = {}
+    for *names, partitions in (*rejected, *decided):
+        merged.setdefault(tuple(names), []).extend(partitions)
+    new = type(rejected[0])
+    return [new(*names, partitions) for names, partitions in merged.items()]
+
+
+def or_storage_error(
+    responses: list[Response], error: OSError | None, *, keys: int = 1
+) -> list[Response]:
+    """The responses of a change, or, if it did not become durable, errors in place of successes.
+    Each begins with `keys` identifying fields, error code and error message."""
+    if error is None:
+        return responses
+    new: Any = type(responses[0]) if responses else None
+    return [
+        new(*each[:keys], ErrorCode.kafka_storage_error, str(error))
+        if each[keys] is ErrorCode.none
+        else each
+        for each in responses
+    ]
