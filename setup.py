@@ -18,7 +18,7 @@ COMPILED = {
     "heartbeats joining members rebalance results states storing syncing turn voice voting",
     "broker/handlers": "k08_offset_commit k09_offset_fetch k11_join_group k12_heartbeat "
     "k14_sync_group",
-    "log": "builder closed_segments files group_commit index log reader segment",
+    "log": "batch files group_commit log segment",
     "offsets": "commit_value fields group_metadata record_codec records store table",
     "protocol": "framing headers",
     "topics": "delayed_fetch",

@@ -13,12 +13,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from kohort.log.cleanable import CleanableRange, Policy, dirtiness_of
-from kohort.log.cleaner import clean
+from kohort.log.cleaner import CleanerConfig, clean
+from kohort.log.cleanup import CleanableRange, CompactionPolicy, cleanable_range
 from kohort.log.files import DiskFiles
-from kohort.log.filtering import CleanerConfig
 from kohort.log.log import Log, LogConfig
-from kohort.log.tasks import in_place
+from kohort.log.tasks import run_synchronously
 
 from . import filling, servers
 from .machine import Setting
@@ -28,7 +27,7 @@ GROUPS = 2_000
 COMMITS = 20
 ALONE_SEGMENT_BYTES = 512 * 1024
 DAY_MS = 24 * 3600 * 1000
-POLICY = Policy(
+POLICY = CompactionPolicy(
     min_cleanable_dirty_ratio=0.5, min_compaction_lag_ms=0, max_compaction_lag_ms=DAY_MS
 )
 
@@ -78,7 +77,7 @@ class Alone:
         self.appended_bytes += len(batch)
         self.sizes.append(log.size)
         now_ms = int(time.time() * 1000)
-        found = dirtiness_of(log, self.cleaned_offset, log.end_offset, POLICY, now_ms)
+        found = cleanable_range(log, self.cleaned_offset, log.end_offset, POLICY, now_ms)
         if found.is_cleanable:
             self._compact(found, now_ms)
 
@@ -91,7 +90,7 @@ class Alone:
             producer_expiration_ms=DAY_MS,
         )
         began, cpu_began = time.perf_counter(), time.process_time()
-        done = in_place(clean(self.log, found.first_dirty, found.first_uncleanable, terms))
+        done = run_synchronously(clean(self.log, found.first_dirty, found.first_uncleanable, terms))
         self.seconds += time.perf_counter() - began
         self.cpu_seconds += time.process_time() - cpu_began
         self.cleaned_offset = done.end_offset

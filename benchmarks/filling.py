@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from kohort.log.builder import BatchBuilder
+from kohort.log.batch import BatchBuilder
 from kohort.log.files import DiskFiles
 from kohort.log.log import Log, LogConfig
 from kohort.offsets.commit_value import encode_commit_value

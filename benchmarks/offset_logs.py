@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 from crc32c import crc32c
-from kohort.log.batch import NewRecord, build
-from kohort.log.header import CRC_START
+from kohort.log.batch import CRC_START, NewRecord, build
 from kohort.log.segment import segment_name
 from kohort.offsets.partitioner import partition_for
 from kohort.offsets.record_codec import encode_record

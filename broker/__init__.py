@@ -20,6 +20,6 @@ timers.py         deadlines on the event loop;  clock.py;  sync_pool.py: many sy
 maintenance.py    compaction and retention, in the background
 meta_properties.py whose data a folder has
 
-Keys of topics: topics/config_keys.py; what a log is told: log/config.py; what groups are told:
+Keys of topics: topics/config_keys.py; what a log is told: log/log.py; what groups are told:
 groups/config.py.
 """

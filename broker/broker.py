@@ -7,11 +7,9 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
-from ..log.chunked_files import ChunkedFiles
-from ..log.deletion import finish_deletions
-from ..log.files import DiskFiles, Files
+from ..log.files import DiskFiles, Files, Lock, finish_deletions, lock_folder
 from ..log.group_commit import Durability
-from ..log.lock import FolderLock, lock_folder
+from ..log.memory_files import ChunkedFiles
 from ..protocol.profiles import PROFILES
 from ..topics.names import OFFSETS_TOPIC
 from ..topics.registry_check import check_registry
@@ -73,7 +71,7 @@ class Broker:
             for place in range(config.int("kohort.nodes"))
         }
         self._cluster: Cluster | None = None
-        self._lock: FolderLock | None = None  # none in memory
+        self._lock: Lock | None = None  # none in memory
         self.addresses: dict[int, tuple[str, int]] = {}
         """Where each node listens: node id -> host, port."""
         self.is_folder_lost = False
@@ -238,7 +236,7 @@ class Broker:
             stored = [
                 p.index
                 for p in topic.partitions
-                if place.files.exists(place.folder / p.name) or ahead.has_left(p.name)
+                if place.files.exists(place.folder / p.name) or ahead.has_batches_for(p.name)
             ]
             for node in cluster.nodes.values():
                 node.groups.load(stored)

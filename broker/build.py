@@ -14,7 +14,7 @@ from ..coordinator.coordinator import Coordinator
 from ..coordinator.voice import Event, Listener, Voice
 from ..log.files import DiskFiles, Files
 from ..log.group_commit import Durability, GroupCommit
-from ..log.write_ahead import BYTES_MAX, WriteAhead
+from ..log.write_ahead import BYTES_MAX, WriteAheadLog
 from ..offsets.spill import new_spill
 from ..offsets.store import OffsetsStore
 from ..topics.configs import Configs
@@ -55,7 +55,7 @@ class Place:
     def files_with_room(self, ahead_bytes: int) -> Files:
         """For what is synced often: then it is allocated ahead."""
         has_room = self.durability == "fsync" and isinstance(self.files, DiskFiles)
-        return DiskFiles(ahead_bytes=ahead_bytes) if has_room else self.files
+        return DiskFiles(preallocate_bytes=ahead_bytes) if has_room else self.files
 
 
 class Assembly:
@@ -82,7 +82,7 @@ class Assembly:
         self.outbox = Outbox(self._call_soon)
         self.sync_all = SyncPool()
         closing.callback(self.sync_all.close)
-        self.write_ahead = WriteAhead(place.folder, place.files_with_room(BYTES_MAX))
+        self.write_ahead = WriteAheadLog(place.folder, place.files_with_room(BYTES_MAX))
         self.group_commit = GroupCommit(
             durability=place.durability,
             call_soon=self._call_soon,

@@ -121,7 +121,7 @@ class Loader:
             self._misread(shard, error)
             return True
         except (OSError, LogError, UndecodableRecord) as error:
-            if isinstance(error, CorruptBatch) and shard.log.surveyed_end:
+            if isinstance(error, CorruptBatch) and shard.log.manifest_end_offset:
                 self._misread(shard, error)
             else:
                 self._failed(shard, error)

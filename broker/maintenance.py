@@ -13,13 +13,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from ..log.cleanable import CleanableRange, Policy, dirtiness_of
-from ..log.cleaner import clean
+from ..log.cleaner import CleanerConfig, clean
+from ..log.cleanup import CleanableRange, CompactionPolicy, cleanable_range, retention_offset
 from ..log.errors import CleaningStopped, LogError
-from ..log.filtering import CleanerConfig
 from ..log.log import Log
-from ..log.retention import kept_from
-from ..log.swapping import remove_all
+from ..log.segment_swap import remove_files
 from ..log.tasks import CooperativeTask, Step
 from ..topics.partition import Partition
 from .node import Node
@@ -150,14 +148,14 @@ class Maintenance:
             log, settings = partition.opened_log, partition.settings
             if not settings.compacted or log is None or not self._is_fit(partition, log):
                 continue
-            policy = Policy(
+            policy = CompactionPolicy(
                 settings.min_cleanable_dirty_ratio,
                 settings.min_compaction_lag_ms,
                 settings.max_compaction_lag_ms,
             )
-            dirtiness = dirtiness_of(
+            dirtiness = cleanable_range(
                 log,
-                self._topics.start_offsets.cleaned.of(partition.name),
+                self._topics.checkpoints.cleaned_offsets.get(partition.name),
                 partition.high_watermark,
                 policy,
                 self._clock.now_ms(),
@@ -176,7 +174,7 @@ class Maintenance:
         tombstone: it goes first."""
         if self._clock.now_ms() < self._later_ms.get(partition.name, 0):
             return False
-        return log.failed is None and not log.is_walked
+        return log.failed is None and not log.is_being_iterated
 
     def _guarded(
         self, partition: Partition, log: Log, work: CooperativeTask[None]
@@ -214,8 +212,8 @@ class Maintenance:
             # An open transaction is in the way; until it ends another run would end here too.
             self._later_ms[partition.name] = self._clock.now_ms() + RETRY_FAILED_MS
             return
-        cleaned = self._topics.start_offsets.cleaned
-        yield partial(cleaned.put, partition.name, done.end_offset, lambda: log.closed)
+        cleaned = self._topics.checkpoints.cleaned_offsets
+        yield partial(cleaned.set, partition.name, done.end_offset, lambda: log.closed)
         _log.debug(
             "Compacted %s up to offset %d: %d of %d records are left, %d of %d bytes",
             partition.name,
@@ -234,7 +232,7 @@ class Maintenance:
                 yield from self._guarded(partition, log, self._retain(partition, log))
 
     def _retain(self, partition: Partition, log: Log) -> CooperativeTask[None]:
-        offset = kept_from(
+        offset = retention_offset(
             log,
             retention_ms=partition.settings.retention_ms,
             retention_bytes=partition.settings.retention_bytes,
@@ -244,13 +242,13 @@ class Maintenance:
         if offset <= log.start_offset:
             return
         if offset == log.end_offset:
-            log.begin_segment()
-        start_offsets = self._topics.start_offsets
-        yield partial(start_offsets.raise_to, {partition.name: offset}, lambda: log.closed)
+            log.roll()
+        start_offsets = self._topics.checkpoints.start_offsets
+        yield partial(start_offsets.advance, {partition.name: offset}, lambda: log.closed)
         while not log.closed:
-            names = log.take_before(offset)
+            names = log.detach_before(offset)
             if names is not None:
                 _log.info("%s begins at offset %d now: retention", partition.name, offset)
-                yield partial(remove_all, log.files, log.folder, names)
+                yield partial(remove_files, log.files, log.folder, names)
                 return
             yield None

@@ -102,7 +102,7 @@ class Snapshots:
             if error is None:
                 writer.finish(shard.log.end_offset)
                 shard.snapshot = None
-                shard.log.survey()
+                shard.log.write_manifest()
             else:
                 self._give_up(shard, error)
         except OSError as failure:
@@ -142,8 +142,8 @@ class Snapshots:
             try:
                 self._write_at_end(shard, log, until)
                 # This takes less than a millisecond.
-                if log.end_offset - log.surveyed_end >= AT_END_RECORDS:
-                    log.survey()
+                if log.end_offset - log.manifest_end_offset >= AT_END_RECORDS:
+                    log.write_manifest()
             except OSError as error:
                 self._give_up(shard, error)
 

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from ..log.write_ahead import Durable
+from ..log.write_ahead import Syncable
 
 _log = logging.getLogger("kohort.log")
 
@@ -24,7 +24,7 @@ class SyncPool:
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="kohort-sync")
 
     def __call__(
-        self, what: Sequence[Durable], done: Callable[[Sequence[OSError | None]], None]
+        self, what: Sequence[Syncable], done: Callable[[Sequence[OSError | None]], None]
     ) -> None:
         outcomes: list[OSError | None] = [None] * len(what)
         slices = [range(first, len(what), THREADS) for first in range(min(THREADS, len(what)))]

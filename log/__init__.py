@@ -1,22 +1,22 @@
-"""Segmented log of RecordBatch v2 in Kafka's file layout: append, sync, read, recover, roll.
+"""Partition logs: RecordBatch v2 in Kafka's file layout, group commit, recovery, compaction.
 
-log.py            a partition's log: what the rest of kohort uses
-reader.py         its reading half;  closed_segments.py: what is no longer written
-group_commit.py   group commit: what was gathered is written and synced together
-write_ahead.py    one file that is synced in the place of many
-recovery.py       what survives when a log is opened
-segment_manifest.py: what need not be walked for it
-segment.py        one file of batches: walk it, find in it;  index.py: where batches begin
-batch.py          a batch, whole;  header.py: its 61 bytes;  builder.py writes, records.py reads
-cleaner.py        compaction: of each key the newest record;  filtering.py: what is left of a batch
-cleanable.py      whether it pays;  offset_map.py: where a key was last
-producer_state.py: transactions
-raw_records.py    records as compaction sees them;  rebuilding.py: the batch that is left
-cache_files.py    what compaction takes along: files made from a log's records
-swapping.py       a new segment in the place of old ones;  tasks.py: long work in short steps
-listing.py        a log's segments, whoever is using it;  scan.py: what is bad in one of them
-retention.py      which segments are too old or too many;  checkpoint.py: offsets in Kafka's files
-codecs.py         gzip, snappy, lz4, zstd;  epochs.py: which leader wrote what
-files.py          every file call;  memory_files.py: the same in memory;  chunked_files.py: much
-lock.py           one broker per folder;  deletion.py: removing a log;  config.py;  errors.py
+log.py               Log: append, read, roll, sync, truncate, recover
+segment.py           one file of batches and its sparse index
+batch.py             a batch: header, validation, building
+records.py           the records inside a batch
+codecs.py            gzip, snappy, lz4, zstd
+group_commit.py      one flush for everything that was appended meanwhile
+write_ahead.py       one file that is synced instead of many
+recovery.py          what is valid in a log's files: opening, inspection, repair
+segment_manifest.py  a cache that lets opening skip what was scanned before
+cleanup.py           which part of a log has expired or may be compacted
+cleaner.py           compaction: the newest record of each key stays
+segment_swap.py      replacing segments by a cleaned one, crash-safe
+producer_state.py    producers and their transactions, read from the batches
+checkpoint.py        Kafka's text files: start offsets, cleaned offsets, topic ids
+cache_files.py       disposable files beside a log: names, framing, removal
+files.py             every file call; locking and deleting folders
+memory_files.py      the same interface in memory
+tasks.py             cooperative tasks: long work in short steps
+errors.py            errors of the log
 """

@@ -1,73 +1,141 @@
-"""Record batches, whole: their header, whether they are sound, and the few bytes a broker sets.
-Records inside are read by `records`, written by `builder`; all of it is named here too.
+"""Record batches (RecordBatch v2): the 61-byte header, validation and building.
+
+All integers are big-endian. Base offset, length and leader epoch are outside the checksum, so a
+broker may set them. `BatchBuilder` is the hot path of offset commits; `build` makes any batch.
+Records inside a batch are read by records.py.
+Upstream: DefaultRecordBatch, MemoryRecordsBuilder, LogValidator.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from struct import Struct
+from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
-from .builder import BatchBuilder, Header, NewRecord, build
+from ..protocol.primitives import varint
+from .codecs import compress
 from .errors import CorruptBatch, InvalidRecord, UnsupportedMagic
-from .header import (
-    APPEND_TIME,
-    CODECS,
-    CRC_START,
-    HEADER,
-    HEADER_BYTES,
-    LENGTH_END,
-    MAGIC,
-    BatchHeader,
-    read_header,
-)
-from .records import Record, records
 
-__all__ = [
-    "CODECS",
-    "HEADER",
-    "HEADER_BYTES",
-    "BatchBuilder",
-    "BatchHeader",
-    "CorruptBatch",
-    "Header",
-    "InvalidRecord",
-    "NewRecord",
-    "Record",
-    "UnsupportedMagic",
-    "build",
-    "check",
-    "check_crc",
-    "check_extent",
-    "check_produced",
-    "read_header",
-    "records",
-    "split",
-    "with_append_time",
-    "with_base_offset",
-]
+HEADER = Struct(">qiibIhiqqqhii")
+HEADER_BYTES = HEADER.size
 
-_EXTENT = Struct(">qiib")
-_EPOCH = Struct(">i")
-_OFFSET = Struct(">q")
-_CRC = Struct(">I")
-_OLD_CRC = Struct(">iI")
-# magic 0 and 1: offset 8, size 4, CRC-32 (zlib's) of all that follows 4, magic 1.
-_OLD_CRC_END = 16
+# The length field does not count the base offset and itself, which come first.
+LENGTH_END = 12
+# The checksum covers everything from the attributes on.
+CRC_START = 21
+MAGIC = 2
+
+CODEC_MASK = 0x07
+APPEND_TIME = 0x08
+TRANSACTIONAL = 0x10
+CONTROL = 0x20
+DELETE_HORIZON = 0x40
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+NO_PRODUCER_ID = -1
+NO_TIMESTAMP = -1
+
+_EXTENT: Final = Struct(">qiib")
+_EPOCH: Final = Struct(">i")
+_OFFSET: Final = Struct(">q")
+_CRC: Final = Struct(">I")
+_CRC_AT: Final = 17
+# Message formats v0 and v1: offset 8 bytes, size 4, CRC-32 of the rest 4, magic 1.
+_OLD_CRC: Final = Struct(">I")
+_OLD_CRC_AT: Final = 12
+_OLD_CRC_END: Final = 16
+
+_pack_front: Final = Struct(">qiibI").pack  # up to the checksum
+_pack_rest: Final = Struct(">hiqqqhii").pack  # from the attributes on
+
+# --- the header
+
+
+class BatchHeader(NamedTuple):
+    """The fields as stored. `batch_length` counts the bytes after itself; see `size`."""
+
+    base_offset: int
+    batch_length: int
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    # Hides tuple.count, which nothing calls on a header.
+    count: int  # type: ignore[assignment]
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole batch."""
+        return self.batch_length + LENGTH_END
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def last_sequence(self) -> int:
+        """Sequences wrap from 2^31-1 to 0, as in DefaultRecordBatch.incrementSequence."""
+        if self.base_sequence < 0:
+            return -1
+        return (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
+
+    @property
+    def codec(self) -> int:
+        """An index into CODECS; 5 to 7 are invalid."""
+        return self.attributes & CODEC_MASK
+
+    @property
+    def timestamp_type(self) -> int:
+        """0 CreateTime, 1 LogAppendTime."""
+        return (self.attributes & APPEND_TIME) >> 3
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & TRANSACTIONAL)
+
+    @property
+    def is_control(self) -> bool:
+        return bool(self.attributes & CONTROL)
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """When tombstones of this batch may be removed (KIP-534). Compaction stores it as the base
+        timestamp; timestamp deltas are relative to it, so readers need no special case."""
+        return self.base_timestamp if self.attributes & DELETE_HORIZON else None
+
+
+def read_header(buffer: bytes, position: int = 0) -> BatchHeader:
+    """Unpack the header at `position` without validation. Raises struct.error when it is cut."""
+    return BatchHeader._make(HEADER.unpack_from(buffer, position))
+
+
+# --- validation
 
 
 def check_extent(buffer: bytes, position: int, end: int) -> int:
-    """The size in bytes of the batch that begins at `position` and ends at or before `end`.
+    """Return the size of the batch that begins at `position` and must end at or before `end`.
 
-    Raises CorruptBatch when no batch can begin there; its checksum is not looked at.
+    Raises CorruptBatch when no batch can begin there. The checksum is not verified.
     """
     if end - position < HEADER_BYTES:
         raise CorruptBatch(position, f"{end - position} bytes are left, a batch has at least 61")
     _, length, _, magic = _EXTENT.unpack_from(buffer, position)
     if length < HEADER_BYTES - LENGTH_END:
-        raise CorruptBatch(position, f"a batch of length {length} cannot hold its own header")
+        raise CorruptBatch(position, f"batch length {length} is less than the size of a header")
     size: int = length + LENGTH_END
     if size > end - position:
         raise CorruptBatch(position, f"a batch of {size} bytes, but {end - position} are left")
@@ -78,19 +146,29 @@ def check_extent(buffer: bytes, position: int, end: int) -> int:
     return size
 
 
+def _is_old_message(buffer: bytes, position: int, size: int) -> bool:
+    """Whether the checksum of message formats v0 and v1 is right; a torn tail may have magic 0 too,
+    and must be truncated, not reported as unsupported."""
+    end = position + size
+    if end > len(buffer):
+        return False
+    stored: int = _OLD_CRC.unpack_from(buffer, position + _OLD_CRC_AT)[0]
+    return stored == zlib.crc32(memoryview(buffer)[position + _OLD_CRC_END : end])
+
+
 def check_crc(buffer: bytes, position: int, size: int) -> None:
-    """Raises CorruptBatch when the checksum does not match the `size` bytes of the batch."""
-    stored: int = _CRC.unpack_from(buffer, position + 17)[0]
+    """Raises CorruptBatch when the checksum of the `size` bytes at `position` is wrong."""
+    stored: int = _CRC.unpack_from(buffer, position + _CRC_AT)[0]
     computed = crc32c(memoryview(buffer)[position + CRC_START : position + size])
     if stored != computed:
         raise CorruptBatch(position, f"checksum {computed:08x} instead of {stored:08x}")
 
 
 def check(buffer: bytes, position: int, end: int) -> BatchHeader:
-    """The header of a sound batch that begins at `position` and ends at or before `end`.
+    """Return the header of the valid batch that begins at `position` and ends by `end`.
 
-    Raises CorruptBatch: cut short, wrong magic, wrong checksum; InvalidRecord: offsets that
-    no batch can have. Compacted batches pass: they may hold fewer records than offsets.
+    Raises CorruptBatch when it is cut short or has a wrong magic or checksum; InvalidRecord for
+    impossible offsets. A compacted batch may have fewer records than offsets.
     """
     check_crc(buffer, position, check_extent(buffer, position, end))
     header = read_header(buffer, position)
@@ -102,9 +180,9 @@ def check(buffer: bytes, position: int, end: int) -> BatchHeader:
 
 
 def check_produced(header: BatchHeader) -> None:
-    """What a producer's batch must fulfil beyond `check` (Kafka's LogValidator.validateBatch).
+    """Validate a batch that a producer sent, as LogValidator.validateBatch does.
 
-    Raises InvalidRecord with Kafka's reasons.
+    Raises InvalidRecord with Kafka's messages.
     """
     if header.count <= 0:
         raise InvalidRecord(f"Invalid reported count for record batch: {header.count}")
@@ -123,7 +201,7 @@ def check_produced(header: BatchHeader) -> None:
 
 
 def split(buffer: bytes) -> Iterator[tuple[int, BatchHeader]]:
-    """(position, header) of the batches that lie back to back in `buffer`, checksums unchecked.
+    """Yield (position, header) of adjacent batches; checksums are not verified.
 
     Raises CorruptBatch where no whole batch follows.
     """
@@ -134,8 +212,11 @@ def split(buffer: bytes) -> Iterator[tuple[int, BatchHeader]]:
         position += size
 
 
+# --- what the broker sets
+
+
 def with_base_offset(batch: bytes | memoryview, base_offset: int, leader_epoch: int) -> bytes:
-    """The same batch at another place in the log. Its checksum stays: it covers neither."""
+    """The batch with another base offset and leader epoch, which the checksum does not cover."""
     view = memoryview(batch)
     return b"".join(
         (_OFFSET.pack(base_offset), view[8:12], _EPOCH.pack(leader_epoch), view[16:]),
@@ -143,7 +224,7 @@ def with_base_offset(batch: bytes | memoryview, base_offset: int, leader_epoch: 
 
 
 def with_append_time(batch: bytes, now_ms: int) -> bytes:
-    """The same batch with LogAppendTime `now_ms` (message.timestamp.type of the topic)."""
+    """The batch with LogAppendTime `now_ms` (message.timestamp.type of the topic)."""
     header = read_header(batch)
     changed = bytearray(batch)
     HEADER.pack_into(
@@ -151,14 +232,185 @@ def with_append_time(batch: bytes, now_ms: int) -> bytes:
         0,
         *header._replace(attributes=header.attributes | APPEND_TIME, max_timestamp=now_ms),
     )
-    _CRC.pack_into(changed, 17, crc32c(memoryview(changed)[CRC_START:]))
+    _CRC.pack_into(changed, _CRC_AT, crc32c(memoryview(changed)[CRC_START:]))
     return bytes(changed)
 
 
-def _is_old_message(buffer: bytes, position: int, size: int) -> bool:
-    """By its checksum: a torn tail may show magic 0 by chance, and is cut, not refused."""
-    end = position + size
-    if end > len(buffer):
-        return False
-    stored: int = _OLD_CRC.unpack_from(buffer, position + 8)[1]
-    return stored == zlib.crc32(memoryview(buffer)[position + _OLD_CRC_END : end])
+# --- building
+
+Header = tuple[str, bytes | None]
+
+# Speed: numbers that take one or two bytes are looked up. Lengths, offset deltas and timestamp
+# deltas are rarely larger.
+_TABLED: Final = 8192
+_VARINTS: Final = [bytes((2 * n,)) for n in range(64)] + [
+    bytes((2 * n & 0x7F | 0x80, n >> 6)) for n in range(64, _TABLED)
+]
+_NULL: Final = varint(-1)
+
+
+class BatchBuilder:
+    """Collects records for one uncompressed batch without a producer.
+
+    `size`: bytes of the batch so far, so that a caller can begin another before a limit.
+    """
+
+    __slots__ = ("_base_timestamp", "_parts", "count", "max_timestamp", "size")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.size = HEADER_BYTES
+        self._parts: list[bytes] = []
+        self._base_timestamp = self.max_timestamp = NO_TIMESTAMP
+
+    def add(self, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
+        """Append one record; a value of None is a tombstone."""
+        self.add_all(((key, value),), timestamp_ms)
+
+    def add_all(self, records: Iterable[tuple[bytes, bytes | None]], timestamp_ms: int) -> None:
+        """Append records (key, value)."""
+        count, size, parts = self.count, self.size, self._parts
+        if not count:
+            self._base_timestamp = self.max_timestamp = timestamp_ms
+        elif timestamp_ms > self.max_timestamp:
+            self.max_timestamp = timestamp_ms
+        timestamp_delta = timestamp_ms - self._base_timestamp
+        for key, value in records:
+            if value is None or timestamp_delta < 0:
+                record = encode_record(count, timestamp_delta, key, value, ())
+            else:
+                try:
+                    record = b"\0%b%b%b%b%b%b\0" % (
+                        _VARINTS[timestamp_delta],
+                        _VARINTS[count],
+                        _VARINTS[len(key)],
+                        key,
+                        _VARINTS[len(value)],
+                        value,
+                    )
+                    record = _VARINTS[len(record)] + record
+                except IndexError:  # a number beyond the table
+                    record = encode_record(count, timestamp_delta, key, value, ())
+            parts.append(record)
+            size += len(record)
+            count += 1
+        self.count, self.size = count, size
+
+    def truncate(self, count: int, size: int, max_timestamp: int) -> None:
+        """Return to an earlier state: `count`, `size` and `max_timestamp` as they were then."""
+        del self._parts[count:]
+        self.count, self.size, self.max_timestamp = count, size, max_timestamp
+
+    def finish(self, base_offset: int, leader_epoch: int = 0) -> bytes:
+        """The batch, its first record at `base_offset`. The builder may not be used again."""
+        assert self.count, "a batch must have records"
+        rest = _pack_rest(
+            0,
+            self.count - 1,
+            self._base_timestamp,
+            self.max_timestamp,
+            NO_PRODUCER_ID,
+            -1,
+            -1,
+            self.count,
+        )
+        return seal(rest + b"".join(self._parts), base_offset, leader_epoch)
+
+
+def seal(rest: bytes, base_offset: int, leader_epoch: int) -> bytes:
+    """A whole batch. `rest`: everything from the attributes on."""
+    length = len(rest) + CRC_START - LENGTH_END
+    return _pack_front(base_offset, length, leader_epoch, MAGIC, crc32c(rest)) + rest
+
+
+def encode_record(
+    offset_delta: int,
+    timestamp_delta: int,
+    key: bytes | None,
+    value: bytes | None,
+    headers: Iterable[Header],
+) -> bytes:
+    """Any record, with its length."""
+    headers = tuple(headers)
+    parts = [b"\0", varint(timestamp_delta), varint(offset_delta), _field(key), _field(value)]
+    parts.append(varint(len(headers)))
+    for name, content in headers:
+        parts += (_field(name.encode()), _field(content))
+    body = b"".join(parts)
+    return varint(len(body)) + body
+
+
+def _field(content: bytes | None) -> bytes:
+    return _NULL if content is None else varint(len(content)) + content
+
+
+class NewRecord(NamedTuple):
+    """A record that has no offset yet."""
+
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int
+    headers: tuple[Header, ...] = ()
+
+
+def build(
+    records: Iterable[NewRecord],
+    *,
+    base_offset: int = 0,
+    leader_epoch: int = 0,
+    codec: int = 0,
+    attributes: int = 0,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    offset_deltas: Iterable[int] | None = None,
+    last_offset_delta: int | None = None,
+) -> bytes:
+    """A batch of any kind. `attributes` are or-ed with the codec; `offset_deltas` and
+    `last_offset_delta` are for batches with gaps, as compaction leaves them."""
+    collected = tuple(records)
+    deltas = tuple(range(len(collected)) if offset_deltas is None else offset_deltas)
+    base = collected[0].timestamp_ms if collected else NO_TIMESTAMP
+    body = b"".join(
+        encode_record(delta, record.timestamp_ms - base, record.key, record.value, record.headers)
+        for delta, record in zip(deltas, collected, strict=True)
+    )
+    if last_offset_delta is None:
+        last_offset_delta = deltas[-1] if deltas else 0
+    rest = _pack_rest(
+        attributes | codec,
+        last_offset_delta,
+        base,
+        max((record.timestamp_ms for record in collected), default=NO_TIMESTAMP),
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        len(collected),
+    )
+    return seal(rest + compress(codec, body), base_offset, leader_epoch)
+
+
+def build_from_parts(
+    header: BatchHeader,
+    *,
+    attributes: int,
+    base_timestamp: int,
+    max_timestamp: int,
+    count: int,
+    payload: bytes,
+) -> bytes:
+    """A batch with the offsets, leader epoch and producer of `header`, and other records.
+
+    `payload`: the records, compressed as `attributes` specify.
+    """
+    rest = _pack_rest(
+        attributes,
+        header.last_offset_delta,
+        base_timestamp,
+        max_timestamp,
+        header.producer_id,
+        header.producer_epoch,
+        header.base_sequence,
+        count,
+    )
+    return seal(rest + payload, header.base_offset, header.leader_epoch)

@@ -1,28 +1,37 @@
-"""Offsets of partitions in a file, as Kafka keeps them beside the partitions' folders: a line with
-the version (0), one with the number of entries, then `topic partition offset` for each.
+"""Kafka's small text files: the offset checkpoints of a data folder, and the topic id and leader
+epochs in a partition's folder.
 
-Upstream: OffsetCheckpointFile. Kafka writes its files once a minute; here each change is written
-before anyone is told.
+Upstream: OffsetCheckpointFile, PartitionMetadataFile, LeaderEpochCheckpointFile.
 """
 
 from __future__ import annotations
 
+import base64
 import logging
 import threading
+import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
 from .files import Files
 
-VERSION: Final = "0"
+START_OFFSETS_FILE: Final = "log-start-offset-checkpoint"
+CLEANED_OFFSETS_FILE: Final = "cleaner-offset-checkpoint"
+_VERSION: Final = "0"
+_PARTITION_METADATA: Final = "partition.metadata"
+_LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
 
-logger = logging.getLogger("kohort.log")
+_log = logging.getLogger("kohort.log")
 
 
 class OffsetCheckpoint:
-    """By the partitions' names, as in `orders-0`. Opening raises OSError, as all that writes does;
-    then nothing is noted. Safe in threads."""
+    """An offset per partition, named as in `orders-0`: a line with the version (0), one with the
+    number of entries, then `topic partition offset` for each.
+
+    Kafka writes its files once a minute; here each change is durable when the method returns.
+    Opening and changing raise OSError; nothing has changed then. Thread-safe.
+    """
 
     def __init__(self, path: Path, files: Files) -> None:
         self._path = path
@@ -30,34 +39,35 @@ class OffsetCheckpoint:
         self._writing = threading.Lock()
         self._offsets = self._read() if files.exists(self._path) else {}
 
-    def of(self, partition: str) -> int:
-        """0 where nothing was noted."""
+    def get(self, partition: str) -> int:
+        """0 if there is no entry."""
         return self._offsets.get(partition, 0)
 
-    def put(self, partition: str, offset: int, is_gone: Callable[[], bool] = lambda: False) -> None:
-        """`is_gone`: here and below, whether the partition was deleted since somebody asked for
-        this. Nothing is noted then: what comes behind `forget` would be another one's."""
+    def set(
+        self, partition: str, offset: int, is_deleted: Callable[[], bool] = lambda: False
+    ) -> None:
+        """`is_deleted`, here and below: whether the partition was deleted since the caller decided
+        this. Nothing is written then: a new partition of the name must not inherit the offset."""
         with self._writing:
-            if self._offsets.get(partition) != offset and not is_gone():
+            if self._offsets.get(partition) != offset and not is_deleted():
                 self._write(self._offsets | {partition: offset})
 
-    def raise_to(
-        self, offsets: Mapping[str, int], is_gone: Callable[[], bool] = lambda: False
+    def advance(
+        self, offsets: Mapping[str, int], is_deleted: Callable[[], bool] = lambda: False
     ) -> None:
-        """Notes those that are higher than what was noted before."""
+        """Set the offsets that are higher than the current ones."""
         with self._writing:
-            higher = {name: offset for name, offset in offsets.items() if offset > self.of(name)}
-            if higher and not is_gone():
+            higher = {name: offset for name, offset in offsets.items() if offset > self.get(name)}
+            if higher and not is_deleted():
                 self._write(self._offsets | higher)
 
-    def forget(self, partition: str) -> None:
-        """The partition is gone: another one of its name begins at 0."""
+    def remove(self, partition: str) -> None:
         with self._writing:
             if partition in self._offsets:
                 self._write({name: at for name, at in self._offsets.items() if name != partition})
 
     def _write(self, offsets: dict[str, int]) -> None:
-        lines = [VERSION, str(len(offsets))]
+        lines = [_VERSION, str(len(offsets))]
         for name, offset in offsets.items():
             topic, _, index = name.rpartition("-")
             lines.append(f"{topic} {index} {offset}")
@@ -67,16 +77,60 @@ class OffsetCheckpoint:
     def _read(self) -> dict[str, int]:
         text = self._files.read_bytes(self._path).decode(errors="replace")
         if not text:
-            return {}  # as Kafka makes it at its start, before the first entry
+            return {}  # Kafka creates it empty
         try:
             version, count, *lines = text.splitlines()
             entries = [line.split(" ") for line in lines]
             offsets = {f"{topic}-{int(index)}": int(at) for topic, index, at in entries}
-            if version != VERSION or int(count) != len(offsets):
+            if version != _VERSION or int(count) != len(offsets):
                 raise ValueError(f"version {version} with {count} entries, found {len(offsets)}")
         except ValueError as error:
-            # As Kafka does (LogManager.loadLogs): what was deleted shows again, what was
-            # compacted is once more. Nothing is lost.
-            logger.warning("%s is unreadable and passed over: %s", self._path, error)
+            # As LogManager.loadLogs does: deleted records reappear and compaction starts from the
+            # beginning, but no record is lost.
+            _log.warning("%s is unreadable and ignored: %s", self._path, error)
             return {}
         return offsets
+
+
+class PartitionCheckpoints:
+    """The checkpoints of a data folder. Opening raises OSError."""
+
+    def __init__(self, folder: Path, files: Files) -> None:
+        self.start_offsets = OffsetCheckpoint(folder / START_OFFSETS_FILE, files)
+        """Where partitions begin after their oldest records were deleted."""
+        self.cleaned_offsets = OffsetCheckpoint(folder / CLEANED_OFFSETS_FILE, files)
+        """Up to where partitions were compacted."""
+
+    def remove(self, partition: str) -> None:
+        """The partition was deleted: another one of its name begins at 0."""
+        self.start_offsets.remove(partition)
+        self.cleaned_offsets.remove(partition)
+
+
+def read_topic_id(folder: Path, files: Files) -> uuid.UUID | None:
+    """The topic id in `partition.metadata` (KIP-516). None without a readable file: brokers before
+    Kafka 2.8 and kohort write none. Raises OSError."""
+    path = folder / _PARTITION_METADATA
+    if not files.exists(path):
+        return None
+    try:
+        lines = files.read_bytes(path).decode("ascii", errors="replace").splitlines()
+        fields = dict(line.split(": ", 1) for line in lines)
+        return uuid.UUID(bytes=base64.urlsafe_b64decode(fields["topic_id"].strip() + "=="))
+    except (KeyError, ValueError) as error:  # binascii.Error is a ValueError
+        _log.warning("%s has no topic id: %r", path, error)
+        return None
+
+
+def read_last_leader_epoch(folder: Path, files: Files) -> int | None:
+    """The last epoch in `leader-epoch-checkpoint`, which has lines of `epoch start`; 0 if there was
+    none; None without a readable file. Raises OSError."""
+    path = folder / _LEADER_EPOCHS
+    if not files.exists(path):
+        return None
+    try:
+        *_, last = files.read_bytes(path).split(b"\n", 2)[2].split(b"\n")[:-1] or [b"0"]
+        return int(last.split()[0])
+    except (ValueError, IndexError) as error:
+        _log.warning("%s is unreadable and ignored: %s", path, error)
+        return None

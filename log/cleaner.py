@@ -1,9 +1,9 @@
-"""Compaction of a log's closed segments: of each key the newest record stays, at its offset.
+"""Compaction of a log's closed segments: the newest record of each key stays, at its offset.
 
-One run reads the dirty part, noting where each key was last seen, then writes everything up to
-there anew, several small segments into one, and swaps that in. The active segment is never
-touched, and a run that cannot end changes nothing but what it has swapped in already. Batch by
-batch: filtering.py; the swap: swapping.py. Upstream: Cleaner.
+A run reads the dirty part and notes the newest offset of each key (`OffsetMap`). Then it rewrites
+everything up to there, several small segments into one, and swaps these in (segment_swap.py). The
+active segment is never touched, and a run that stops early leaves what it has swapped in. Which
+part of a log is cleanable: cleanup.py. Upstream: Cleaner, MemoryRecords.filterTo.
 """
 
 from __future__ import annotations
@@ -11,34 +11,61 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from .batch import BatchHeader, check_crc, read_header
+from ..protocol.primitives import varint
+from .batch import (
+    CODEC_MASK,
+    DELETE_HORIZON,
+    HEADER_BYTES,
+    NO_TIMESTAMP,
+    BatchHeader,
+    build_from_parts,
+    check_crc,
+    read_header,
+)
 from .cache_files import remove_cache_files
+from .codecs import compress, decompress
 from .errors import CleaningStopped, CorruptBatch
-from .filtering import CleanerConfig, Filter, payload_of
 from .log import Log
-from .offset_map import OffsetMap
-from .producer_state import Transactions, marker_type
-from .raw_records import raw_records
-from .segment import Segment, number_of
-from .swapping import CLEANED, SWAP
-from .tasks import CooperativeTask
+from .producer_state import (
+    AbortedTransaction,
+    LastBatch,
+    ProducerHistory,
+    TransactionTracker,
+    marker_type,
+    read_producer_history,
+)
+from .records import RawRecord, raw_records
+from .segment import OFFSET_SPAN_MAX, Segment, segment_number
+from .segment_swap import CLEANED, SWAP
+from .tasks import CooperativeTask, in_thread
 
-# A step is over after so many bytes of batches, which take some 300 us, or so many records.
-STEP_BYTES = 16 * 1024
-STEP_RECORDS = 128
-# What is to be done for each batch takes as long as so many more bytes of records.
-BATCH_COSTS_BYTES = 256
-# What is kept is gathered up to this size before it is written, and synced now and then, so that no
-# sync of a commit has to wait for a whole segment.
-WRITE_BYTES = 256 * 1024
-SYNC_BYTES = 8 * 1024 * 1024
-OFFSETS_MAX = 0x7FFFFFFF
+# A step ends after so many bytes of batches or so many records: some 300 us each.
+STEP_BYTES: Final = 16 * 1024
+STEP_RECORDS: Final = 128
+# The fixed cost of a batch, in bytes of records.
+BATCH_COST_BYTES: Final = 256
+# Kept batches are written in blocks of this size, and synced now and then, so that the sync of a
+# commit never has to wait for a whole segment.
+WRITE_BYTES: Final = 256 * 1024
+SYNC_BYTES: Final = 8 * 1024 * 1024
+# Less than this is compressed or decompressed inline, in well below a millisecond.
+IN_THREAD_BYTES: Final = 8 * 1024
 
 
-class Cleaned(NamedTuple):
-    """What a run has done. `end_offset`: where the next one finds the first dirty record."""
+class CleanerConfig(NamedTuple):
+    """Kafka's configs of the same names, and the time of the run; times in milliseconds."""
+
+    now_ms: int
+    delete_retention_ms: int
+    segment_bytes: int
+    dedupe_buffer_bytes: int
+    producer_expiration_ms: int
+
+
+class CleaningResult(NamedTuple):
+    """`end_offset`: the first dirty offset of the next run."""
 
     end_offset: int
     records_before: int
@@ -51,31 +78,33 @@ def clean(
     log: Log,
     first_dirty: int,
     first_uncleanable: int,
-    terms: CleanerConfig,
-    read: Callable[[int], None] = lambda _bytes: None,
-) -> CooperativeTask[Cleaned]:
-    """Compacts what is below `first_uncleanable`; what is below `first_dirty` was compacted before
-    (dirtiness.py tells both). Ends earlier where the memory for keys does. `read` is told of bytes
-    that were read.
+    config: CleanerConfig,
+    on_read: Callable[[int], None] = lambda _bytes: None,
+) -> CooperativeTask[CleaningResult]:
+    """Compact the log below `first_uncleanable`, of which everything below `first_dirty` was
+    compacted before. Ends earlier when `dedupe_buffer_bytes` of keys are in memory. `on_read` is
+    called with the number of bytes after each read.
 
-    Raises CleaningStopped, OSError, and LogError for a batch that is damaged: nothing of its
-    segment is exchanged then, as a new checksum would hide the damage.
+    Raises CleaningStopped, OSError, and LogError for a corrupt batch. Its segment is not replaced
+    then: a new checksum would hide the corruption.
     """
     yield from log.finish_swap()
-    run = _Run(log, first_uncleanable, terms, read)
-    newest = yield from run.newest_from(first_dirty)
+    run = _Run(log, first_uncleanable, config, on_read)
+    newest = yield from run.build_offset_map(first_dirty)
     if newest.latest_offset < first_dirty:
-        return Cleaned(first_dirty, 0, 0, 0, 0)  # nothing but an open transaction
+        return CleaningResult(first_dirty, 0, 0, 0, 0)  # only an open transaction
     run.filter.newest = newest
-    for group in groups_of(log, newest.latest_offset + 1, first_uncleanable, terms.segment_bytes):
+    end_offset = newest.latest_offset + 1
+    for group in group_segments(log, end_offset, first_uncleanable, config.segment_bytes):
         yield from run.clean(group)
-    return Cleaned(newest.latest_offset + 1, *run.counts, *run.sizes)
+    return CleaningResult(end_offset, *run.counts, *run.sizes)
 
 
-def groups_of(
+def group_segments(
     log: Log, end_offset: int, first_uncleanable: int, segment_bytes: int
 ) -> Iterator[list[Segment]]:
-    """The closed segments that begin below `end_offset`, in runs that fit into one segment each."""
+    """The closed segments that begin below `end_offset`, in groups that fit into one segment each.
+    Upstream: Cleaner.groupSegmentsBySize."""
     segments = log.segments
     ends = [segment.base_offset for segment in segments[1:]]
     group: list[Segment] = []
@@ -87,7 +116,7 @@ def groups_of(
         last_offset = min(end, first_uncleanable) - 1
         if group and (
             size + segment.size > segment_bytes
-            or (segment.size and last_offset - group[0].base_offset > OFFSETS_MAX)
+            or (segment.size and last_offset - group[0].base_offset > OFFSET_SPAN_MAX)
         ):
             yield group
             group, size = [], 0
@@ -97,61 +126,92 @@ def groups_of(
         yield group
 
 
+class OffsetMap:
+    """The newest offset of each key, within a limit of memory. `newest` is read directly, for
+    speed. Upstream: SkimpyOffsetMap, which stores hashes; whole keys cannot collide."""
+
+    # What CPython 3.11 needs for a key in a dict beside the key's own bytes: 33 for the bytes
+    # object, 32 for the offset, and up to 105 of the dict, which grows before it is full.
+    ENTRY_BYTES: Final = 170
+
+    def __init__(self, bytes_max: int) -> None:
+        self.newest: dict[bytes, int] = {}
+        self.latest_offset = -1
+        """Every record up to this one was read."""
+        self._bytes_left = bytes_max
+
+    @property
+    def is_full(self) -> bool:
+        return self._bytes_left <= 0
+
+    def put(self, key: bytes, offset: int) -> None:
+        """Offsets must ascend."""
+        newest = self.newest
+        count = len(newest)
+        newest[key] = offset
+        if len(newest) != count:
+            self._bytes_left -= len(key) + self.ENTRY_BYTES
+
+
 class _Run:
     def __init__(
-        self, log: Log, first_uncleanable: int, terms: CleanerConfig, read: Callable[[int], None]
+        self,
+        log: Log,
+        first_uncleanable: int,
+        config: CleanerConfig,
+        on_read: Callable[[int], None],
     ) -> None:
         self._log = log
-        self._openings = log.openings
-        self._read = read
-        self._upper = first_uncleanable
-        self._key_bytes_max = terms.dedupe_buffer_bytes
-        self.filter = Filter(log, first_uncleanable, terms)
+        self._load_count = log.load_count
+        self._on_read = on_read
+        self._end = first_uncleanable
+        self._key_bytes_max = config.dedupe_buffer_bytes
+        self.filter = _Filter(log, first_uncleanable, config)
         self.counts = [0, 0]
         self.sizes = [0, 0]
 
-    # --- where each key was last seen
+    # --- reading keys
 
-    def newest_from(self, first_dirty: int) -> CooperativeTask[OffsetMap]:
+    def build_offset_map(self, first_dirty: int) -> CooperativeTask[OffsetMap]:
         newest = OffsetMap(self._key_bytes_max)
         segments = self._log.segments
-        transactions = Transactions(())
-        read = 0
-        for number in range(number_of(segments, first_dirty), len(segments)):
+        transactions = TransactionTracker(())
+        cost = 0
+        for number in range(segment_number(segments, first_dirty), len(segments)):
             segment = segments[number]
-            if segment.base_offset >= self._upper or number == len(segments) - 1:
+            if segment.base_offset >= self._end or number == len(segments) - 1:
                 break
-            self._log.number_of_closed((segment,))
-            for header, batch in self._sound_batches(segment, first_dirty):
-                read += len(batch) + BATCH_COSTS_BYTES
-                if read >= STEP_BYTES:
-                    read = 0
+            self._log.position_of_closed((segment,))
+            for header, batch in self._verified_batches(segment, first_dirty):
+                cost += len(batch) + BATCH_COST_BYTES
+                if cost >= STEP_BYTES:
+                    cost = 0
                     yield None
-                if header.producer_id >= 0 and self.filter.writers is None:
-                    yield from self.filter.learn_writers()
-                    self._upper = self.filter.upper
-                    transactions = Transactions(self.filter.aborted_since(first_dirty))
-                if header.base_offset >= self._upper:
+                if header.producer_id >= 0 and self.filter.producers is None:
+                    yield from self.filter.load_producers()
+                    self._end = self.filter.end
+                    transactions = TransactionTracker(self.filter.aborted_since(first_dirty))
+                if header.base_offset >= self._end:
                     return newest
                 if header.is_control:
-                    transactions.meets_marker(header, marker_type(batch))
-                elif not transactions.meets(header):
-                    whole = yield from self._note_keys(newest, header, batch, first_dirty)
-                    if not whole:
+                    transactions.on_control_batch(header, marker_type(batch))
+                elif not transactions.on_batch(header):
+                    has_all = yield from self._add_keys(newest, header, batch, first_dirty)
+                    if not has_all:
                         return newest
                 newest.latest_offset = header.last_offset
-            # Where offsets are missing, up to the next segment.
-            end = min(segments[number + 1].base_offset, self._upper)
+            # Offsets may be missing at the end of the segment.
+            end = min(segments[number + 1].base_offset, self._end)
             newest.latest_offset = max(newest.latest_offset, end - 1)
         return newest
 
-    def _note_keys(
+    def _add_keys(
         self, newest: OffsetMap, header: BatchHeader, batch: bytes, first_dirty: int
     ) -> CooperativeTask[bool]:
         """Whether there was memory for all keys of the batch."""
-        payload = yield from payload_of(header, batch)
+        payload = yield from _decompressed(header, batch)
         base_offset = header.base_offset
-        # One batch at least: the next run would end here as well.
+        # The map takes one batch at least: the next run would not get further.
         may_end = newest.latest_offset >= 0
         for number, record in enumerate(raw_records(payload, header.count)):
             if number % STEP_RECORDS == STEP_RECORDS - 1:
@@ -163,9 +223,10 @@ class _Run:
                 newest.put(key, offset)
         return True
 
-    # --- what stays
+    # --- writing what stays
 
     def clean(self, group: Sequence[Segment]) -> CooperativeTask[None]:
+        """Replace the segments by one that has only what stays of them."""
         log = self._log
         cleaned = Segment(
             log.folder,
@@ -175,12 +236,12 @@ class _Run:
             suffix=CLEANED,
         )
         try:
-            yield from self._fill(cleaned, group)
-            log.number_of_closed(group)
+            yield from self._write(cleaned, group)
+            log.position_of_closed(group)
             yield from remove_cache_files(log.folder, log.files)
             cleaned.rename(SWAP)
             yield partial(log.files.sync_folder, log.folder)
-            while not log.exchange(group, cleaned):
+            while not log.replace_segments(group, cleaned):
                 yield None
         except Exception:
             self._discard(cleaned)
@@ -193,24 +254,24 @@ class _Run:
         yield from log.finish_swap()
 
     def _discard(self, cleaned: Segment) -> None:
-        # Whoever has opened the folder meanwhile deals with what was left in it: a swap may be all
-        # that is there, if the disk refused to end it.
-        if not self._log.closed and self._log.openings == self._openings:
+        # If the folder was opened again meanwhile, that has dealt with the file. It may now be the
+        # only one: the swap counts, and a failing disk has kept it from being completed.
+        if not self._log.closed and self._log.load_count == self._load_count:
             with suppress(OSError):
                 self._log.files.remove(cleaned.path)
 
-    def _fill(self, cleaned: Segment, group: Sequence[Segment]) -> CooperativeTask[None]:
-        output = _Output(cleaned)
-        read = 0
+    def _write(self, cleaned: Segment, group: Sequence[Segment]) -> CooperativeTask[None]:
+        output = _SegmentWriter(cleaned)
+        cost = 0
         for segment in group:
-            self._log.number_of_closed(group)
-            for header, batch in self._sound_batches(segment, segment.base_offset):
-                read += len(batch) + BATCH_COSTS_BYTES
-                if read >= STEP_BYTES:
-                    read = 0
+            self._log.position_of_closed(group)
+            for header, batch in self._verified_batches(segment, segment.base_offset):
+                cost += len(batch) + BATCH_COST_BYTES
+                if cost >= STEP_BYTES:
+                    cost = 0
                     yield None
                     self._check()
-                kept, count = yield from self.filter.of(header, batch)
+                kept, count = yield from self.filter.apply(header, batch)
                 self.counts[0] += header.count
                 self.counts[1] += count
                 if kept is not None and output.put(kept):
@@ -222,9 +283,11 @@ class _Run:
 
     def _check(self) -> None:
         if self._log.closed or self._log.failed is not None:
-            raise CleaningStopped(f"{self._log.folder} was closed under its compaction")
+            raise CleaningStopped(f"{self._log.folder} was closed during its compaction")
 
-    def _sound_batches(self, segment: Segment, offset: int) -> Iterator[tuple[BatchHeader, bytes]]:
+    def _verified_batches(
+        self, segment: Segment, offset: int
+    ) -> Iterator[tuple[BatchHeader, bytes]]:
         for header, batch in segment.batches(offset):
             try:
                 check_crc(batch, 0, len(batch))
@@ -232,43 +295,197 @@ class _Run:
                 raise CorruptBatch(
                     error.position, f"{segment.path}: offset {header.base_offset}: {error.reason}"
                 ) from error
-            self._read(len(batch))
+            self._on_read(len(batch))
             yield header, batch
 
 
-class _Output:
+class _SegmentWriter:
     """The file of a cleaned segment."""
 
     def __init__(self, segment: Segment) -> None:
         self._segment = segment
-        self._file = segment.opened(create=True)
-        self._file.truncate(0)  # what an earlier run left there
-        self._gathered: list[bytes] = []
-        self._gathered_bytes = self._unsynced_bytes = 0
+        self._file = segment.open(create=True)
+        self._file.truncate(0)  # an earlier run may have left one
+        self._buffer: list[bytes] = []
+        self._buffer_bytes = self._unsynced_bytes = 0
 
     def put(self, batch: bytes) -> bool:
-        """Whether it is time for a sync."""
+        """Whether a sync is due."""
         header = read_header(batch)
-        timestamp = header.max_timestamp if header.count else -1
-        self._segment.note(
+        timestamp = header.max_timestamp if header.count else NO_TIMESTAMP
+        self._segment.add_batch(
             header.base_offset, header.next_offset, len(batch), timestamp, header.leader_epoch
         )
-        self._gathered.append(batch)
-        self._gathered_bytes += len(batch)
-        if self._gathered_bytes >= WRITE_BYTES:
+        self._buffer.append(batch)
+        self._buffer_bytes += len(batch)
+        if self._buffer_bytes >= WRITE_BYTES:
             self._write()
         return self._unsynced_bytes >= SYNC_BYTES
 
     def finish(self) -> None:
-        if self._gathered:
+        if self._buffer:
             self._write()
-        self._file.truncate(self._segment.size)  # gives back what was allocated ahead
+        self._file.truncate(self._segment.size)  # cuts off what was preallocated
 
     def sync(self) -> None:
         self._unsynced_bytes = 0
         self._file.sync()
 
     def _write(self) -> None:
-        self._file.append(b"".join(self._gathered))
-        self._unsynced_bytes += self._gathered_bytes
-        self._gathered, self._gathered_bytes = [], 0
+        self._file.append(b"".join(self._buffer))
+        self._unsynced_bytes += self._buffer_bytes
+        self._buffer, self._buffer_bytes = [], 0
+
+
+class _Filter:
+    """What stays of each batch. `newest` must be set first; `producers` are loaded when the log
+    has any. `end`: where the run ends at the latest, before the first open transaction."""
+
+    def __init__(self, log: Log, first_uncleanable: int, config: CleanerConfig) -> None:
+        self.newest = OffsetMap(0)
+        self.producers: ProducerHistory | None = None
+        self.end = first_uncleanable
+        self._log = log
+        self._config = config
+        self._transactions = TransactionTracker(())
+        self._last: dict[int, LastBatch] = {}
+
+    def aborted_since(self, offset: int) -> list[AbortedTransaction]:
+        """Those that ended at `offset` or later."""
+        aborted = [] if self.producers is None else self.producers.aborted
+        return [each for each in aborted if each.last_offset >= offset]
+
+    def load_producers(self) -> CooperativeTask[None]:
+        producers = self.producers = yield from read_producer_history(self._log)
+        config = self._config
+        self._last = producers.active(config.now_ms, config.producer_expiration_ms)
+        self._transactions = TransactionTracker(producers.aborted)
+        if producers.first_unstable_offset is not None:
+            self.end = min(self.end, producers.first_unstable_offset)
+
+    def apply(self, header: BatchHeader, batch: bytes) -> CooperativeTask[tuple[bytes | None, int]]:
+        """(the batch that stays, if any, and the number of its records)."""
+        if header.producer_id >= 0 and self.producers is None:
+            yield from self.load_producers()
+        now_ms, horizon_ms = self._config.now_ms, header.delete_horizon_ms
+        if header.is_control:
+            is_useless = self._transactions.on_control_batch(header, marker_type(batch))
+            discard = is_useless and horizon_ms is not None and horizon_ms <= now_ms
+        else:
+            is_useless = False
+            discard = self._transactions.on_batch(header)
+        keep_empty = self._is_last_of_producer(header) or header.next_offset == self.end
+        if discard and not keep_empty:
+            return None, 0
+        payload = yield from _decompressed(header, batch)
+        kept: list[RawRecord] = []
+        has_tombstones = False
+        if not discard:
+            kept, has_tombstones = yield from self._select(header, payload)
+        if not kept:
+            return (_emptied(header) if keep_empty else None), 0
+        if (has_tombstones or is_useless) and horizon_ms is None:
+            horizon_ms = now_ms + self._config.delete_retention_ms
+        elif len(kept) == header.count:
+            return batch, header.count
+        return (yield from _rebuilt(header, payload, kept, horizon_ms)), len(kept)
+
+    def _select(
+        self, header: BatchHeader, payload: bytes
+    ) -> CooperativeTask[tuple[list[RawRecord], bool]]:
+        """The records that stay, and whether any of them is a tombstone."""
+        kept = []
+        has_tombstones = False
+        base_offset, newest = header.base_offset, self.newest.newest
+        latest_offset = self.newest.latest_offset
+        horizon_ms = header.delete_horizon_ms
+        keep_tombstones = horizon_ms is None or self._config.now_ms < horizon_ms
+        for number, record in enumerate(raw_records(payload, header.count)):
+            if number % STEP_RECORDS == STEP_RECORDS - 1:
+                yield None
+            offset, key = base_offset + record.offset_delta, record.key
+            if header.is_control or offset > latest_offset:
+                keep = True
+            elif key is None:
+                keep = False
+            else:
+                keep = (record.has_value or keep_tombstones) and offset >= newest.get(key, -1)
+            if keep:
+                kept.append(record)
+                has_tombstones |= not record.has_value
+        return kept, has_tombstones
+
+    def _is_last_of_producer(self, header: BatchHeader) -> bool:
+        """Whether the batch is needed for its producer's sequence number or epoch."""
+        last = self._last.get(header.producer_id)
+        if header.producer_id < 0 or last is None:
+            return False
+        if last.data_offset is not None:
+            return header.last_offset == last.data_offset
+        return header.is_control and header.producer_epoch == last.epoch
+
+
+# --- batches that have lost records, byte for byte as Kafka writes them
+
+# Base and last offset stay, so that offsets never move and sequence numbers can be derived; so do
+# leader epoch, producer, codec and timestamp type. Upstream: MemoryRecords.filterTo,
+# buildRetainedRecordsInto; DefaultRecordBatch.writeEmptyHeader.
+
+
+def _decompressed(header: BatchHeader, batch: bytes) -> CooperativeTask[bytes]:
+    """The bytes of the records. Raises InvalidRecord."""
+    stored = batch[HEADER_BYTES:]
+    if not header.codec:
+        return stored
+    unpack = partial(decompress, header.codec, memoryview(stored))
+    if len(stored) < IN_THREAD_BYTES:
+        return unpack()
+    return (yield from in_thread(unpack))
+
+
+def _rebuilt(
+    header: BatchHeader, payload: bytes, kept: Sequence[RawRecord], horizon_ms: int | None
+) -> CooperativeTask[bytes]:
+    """The batch with only the records `kept` of its `payload`.
+
+    `horizon_ms`: when its tombstones may be removed. It is stored as the base timestamp, and
+    timestamp deltas are relative to it (KIP-534).
+    """
+    if header.timestamp_type:
+        times = [header.max_timestamp] * len(kept)
+    else:
+        times = [header.base_timestamp + record.timestamp_delta for record in kept]
+    base = times[0] if horizon_ms is None else horizon_ms
+    parts: list[bytes] = []
+    for number, (record, timestamp) in enumerate(zip(kept, times, strict=True)):
+        if number % STEP_RECORDS == STEP_RECORDS - 1:
+            yield None
+        body = b"\0%b%b" % (varint(timestamp - base), payload[record.start : record.end])
+        parts += (varint(len(body)), body)
+    data = b"".join(parts)
+    if header.codec:
+        pack = partial(compress, header.codec, data)
+        data = pack() if len(data) < IN_THREAD_BYTES else (yield from in_thread(pack))
+    attributes = header.attributes & ~DELETE_HORIZON
+    if horizon_ms is not None:
+        attributes |= DELETE_HORIZON
+    return build_from_parts(
+        header,
+        attributes=attributes,
+        base_timestamp=base,
+        max_timestamp=max(times),
+        count=len(kept),
+        payload=data,
+    )
+
+
+def _emptied(header: BatchHeader) -> bytes:
+    """A header without records, for its offsets and its producer's state."""
+    return build_from_parts(
+        header,
+        attributes=header.attributes & ~(DELETE_HORIZON | CODEC_MASK),
+        base_timestamp=NO_TIMESTAMP,
+        max_timestamp=header.max_timestamp,
+        count=0,
+        payload=b"",
+    )

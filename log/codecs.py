@@ -8,20 +8,20 @@ from struct import Struct
 
 from .errors import InvalidRecord
 
-# What one batch may grow to: a hundred times what a producer may send by default
-# (max.message.bytes, 1 MiB), so that a few forged kilobytes cannot take all memory.
+# Limit for a decompressed batch, so that a few kilobytes cannot exhaust the memory: a hundred times
+# the default of max.message.bytes (1 MiB).
 DECOMPRESSED_BYTES_MAX = 128 * 1024 * 1024
 
-# snappy-java's stream, which Kafka's own clients write: this, two int32 versions, then
-# chunks of int32 length and a raw snappy block. librdkafka writes one raw block without it.
+# Kafka's own clients write snappy-java's stream: this, two int32 versions, then chunks of int32
+# length and a raw snappy block. librdkafka writes one raw block without it.
 _XERIAL_MAGIC = b"\x82SNAPPY\0"
 _XERIAL_HEADER_BYTES = 16
 _XERIAL_VERSIONS = Struct(">ii").pack(1, 1)
 _XERIAL_BLOCK_BYTES = 32 * 1024
 _CHUNK = Struct(">i")
 
-# The frame header that Kafka's clients write: version 1, independent blocks (Kafka's reader
-# takes no others), 64 KiB blocks, no checksums; the last byte is the header's own checksum.
+# The frame header of Kafka's clients: version 1, independent blocks (Kafka reads no others) of
+# 64 KiB, no checksums; the last byte is the header's own checksum.
 _LZ4_HEADER = bytes.fromhex("04224d18604082")
 _LZ4_BLOCK_BYTES = 64 * 1024
 _LZ4_STORED = 0x80000000
@@ -29,13 +29,13 @@ _LZ4_SIZE = Struct("<I")
 
 
 def compress(codec: int, data: bytes) -> bytes:
-    """`data` as codec 0 to 4 stores it."""
+    """Compress with codec 0 to 4 (batch.CODECS)."""
     if codec == 0:
         return data
     if codec == 1:
-        packer = zlib.compressobj(wbits=31)
-        return packer.compress(data) + packer.flush()
-    # cramjam is loaded by the first compressed batch, not by every start.
+        compressor = zlib.compressobj(wbits=31)
+        return compressor.compress(data) + compressor.flush()
+    # Imported with the first compressed batch, not at every start.
     import cramjam
 
     if codec == 2:
@@ -48,7 +48,7 @@ def compress(codec: int, data: bytes) -> bytes:
         return _lz4_frame(data)
     if codec == 4:
         return bytes(cramjam.zstd.compress(data))
-    raise InvalidRecord(f"there is no codec {codec}")
+    raise InvalidRecord(f"unknown codec {codec}")
 
 
 def _lz4_frame(data: bytes) -> bytes:
@@ -67,22 +67,21 @@ def _lz4_frame(data: bytes) -> bytes:
 
 
 def decompress(codec: int, data: memoryview, bytes_max: int = DECOMPRESSED_BYTES_MAX) -> bytes:
-    """The records' bytes. Raises InvalidRecord: undecodable, unknown codec, or more than
-    `bytes_max` bytes."""
+    """Raises InvalidRecord for undecodable data, an unknown codec, or more than `bytes_max`."""
     unpack = _UNPACKERS.get(codec)
     if unpack is None:
-        raise InvalidRecord(f"there is no codec {codec}")
+        raise InvalidRecord(f"unknown codec {codec}")
     return unpack(bytes(data), bytes_max)
 
 
 def _gzip(data: bytes, bytes_max: int) -> bytes:
-    unpacker = zlib.decompressobj(wbits=31)
+    decompressor = zlib.decompressobj(wbits=31)
     try:
-        out = unpacker.decompress(data, bytes_max)
+        out = decompressor.decompress(data, bytes_max)
     except zlib.error as error:
         raise InvalidRecord(f"records are not gzip: {error}") from error
-    if not unpacker.eof:
-        raise InvalidRecord(f"gzip records are cut short or exceed {bytes_max} bytes")
+    if not decompressor.eof:
+        raise InvalidRecord(f"gzip records are truncated or exceed {bytes_max} bytes")
     return out
 
 
@@ -93,11 +92,11 @@ def _snappy(data: bytes, bytes_max: int) -> bytes:
     at = _XERIAL_HEADER_BYTES
     while at < len(data):
         if at + 4 > len(data):
-            raise InvalidRecord("snappy records are cut short")
+            raise InvalidRecord("snappy records are truncated")
         size = _CHUNK.unpack_from(data, at)[0]
         at += 4
         if not 0 <= size <= len(data) - at:
-            raise InvalidRecord("snappy records are cut short")
+            raise InvalidRecord("snappy records are truncated")
         part = _snappy_block(data[at : at + size], bytes_max)
         bytes_max -= len(part)
         parts.append(part)
@@ -119,32 +118,32 @@ def _snappy_block(data: bytes, bytes_max: int) -> bytes:
 def _lz4(data: bytes, bytes_max: int) -> bytes:
     import cramjam
 
-    return _growing(cramjam.lz4.decompress_into, "lz4", data, bytes_max)
+    return _decompress_growing(cramjam.lz4.decompress_into, "lz4", data, bytes_max)
 
 
 def _zstd(data: bytes, bytes_max: int) -> bytes:
     import cramjam
 
-    return _growing(cramjam.zstd.decompress_into, "zstd", data, bytes_max)
+    return _decompress_growing(cramjam.zstd.decompress_into, "zstd", data, bytes_max)
 
 
-def _growing(
+def _decompress_growing(
     decompress_into: Callable[[bytes, bytearray], int], name: str, data: bytes, bytes_max: int
 ) -> bytes:
-    """These formats need not say how large they get, so the room for it grows up to the limit."""
+    """Decompress a format that need not contain the size: try with more and more memory."""
     import cramjam
 
-    room = min(bytes_max, max(64 * 1024, 8 * len(data)))
+    size_max = min(bytes_max, max(64 * 1024, 8 * len(data)))
     while True:
-        out = bytearray(room)
+        out = bytearray(size_max)
         try:
             size = decompress_into(data, out)
         except cramjam.DecompressionError as error:
-            if room == bytes_max:
+            if size_max == bytes_max:
                 raise InvalidRecord(
                     f"{name} records are undecodable or exceed {bytes_max} bytes: {error}"
                 ) from error
-            room = min(bytes_max, room * 8)
+            size_max = min(bytes_max, size_max * 8)
         else:
             return bytes(memoryview(out)[:size])
 

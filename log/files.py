@@ -1,5 +1,8 @@
-"""Every file call of kohort's storage goes through here, so that a test can hand in a disk
-that tears, fills up or lies. `DiskFiles` is the real one, `MemoryFiles` keeps nothing.
+"""The file system as the log uses it. Every file call goes through `Files`, so that tests can
+substitute a disk that fails, fills up or loses what was not synced (testing/faulty_files.py).
+
+`DiskFiles` is the real one; memory_files.py has two that store nothing. Locking a data folder and
+deleting folders safely are here too.
 """
 
 from __future__ import annotations
@@ -12,43 +15,43 @@ import struct
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic
-from typing import Protocol
+from typing import Final, Protocol
 
-from .memory_files import MemoryFiles
+from .errors import FolderInUse
 
-__all__ = ["DiskFiles", "File", "Files", "Lock", "MemoryFiles"]
+# --- the interface
 
 
 class Lock(Protocol):
-    """A lock held on a folder. The system drops it when the process dies."""
+    """A lock on a file. The system releases it when the process dies."""
 
-    def note(self, text: str) -> None:
-        """Leaves word of who holds it, for whoever finds it taken."""
+    def write_holder(self, text: str) -> None:
+        """Store who holds it, for the error message of other processes."""
 
-    def is_there(self) -> bool:
-        """Whether what is locked is still what lies at its path."""
+    def is_held(self) -> bool:
+        """Whether its path still leads to the file: not removed, moved, or created again."""
 
     def release(self) -> None: ...
 
 
 class File(Protocol):
-    """One open file. `size` is where the next append goes; bytes beyond it do not exist."""
+    """An open file. `size` is where the next append goes; bytes beyond it do not count."""
 
     size: int
 
     def append(self, data: bytes) -> None:
-        """Writes all of `data` at `size`, continuing short writes, or raises OSError. After an
-        error `size` is unchanged, but bytes beyond it may be on disk: `truncate(size)` first."""
+        """Write all of `data` at `size`, continuing short writes, or raise OSError. After an error
+        `size` is unchanged, but bytes beyond it may be on the disk: `truncate(size)` first."""
 
     def read(self, position: int, size: int) -> bytes:
         """Up to `size` bytes; fewer only at the end of the file."""
 
-    def write_again(self, position: int) -> None:
-        """Writes what is there from `position` on once more, for the next sync. Once a sync has
-        failed, here or in another process, the system may take it for written."""
+    def rewrite(self, position: int) -> None:
+        """Write the bytes from `position` on again, so that the next sync covers them. After a
+        failed sync, in this or another process, the system may regard them as written."""
 
     def sync(self) -> None:
-        """Returns when all that was appended before is durable. Safe beside append in a thread."""
+        """Return when everything appended before is durable. Another thread may append."""
 
     def truncate(self, size: int) -> None: ...
 
@@ -56,23 +59,23 @@ class File(Protocol):
 
 
 class Files(Protocol):
-    """The file system as the storage engine uses it. All raise OSError."""
+    """A file system. All methods raise OSError."""
 
     def open(self, path: Path, *, create: bool = False, read_only: bool = False) -> File: ...
 
     def list(self, folder: Path) -> list[str]:
-        """Names in the folder, sorted; empty when there is no such folder."""
+        """Names in the folder, sorted; empty when it does not exist."""
 
     def exists(self, path: Path) -> bool: ...
 
     def make_folder(self, folder: Path) -> None:
-        """An existing one is fine, a missing parent is not: whoever removed the data folder must
-        not get a new one in silence. Durable once the parent is synced."""
+        """The folder may exist; its parent must: if the data folder was removed, it must not be
+        created again silently. Durable once the parent is synced."""
 
     def read_bytes(self, path: Path) -> bytes: ...
 
     def replace(self, path: Path, data: bytes) -> None:
-        """Whole old content or whole new content, whatever happens; durable on return."""
+        """Replace the content atomically; durable on return."""
 
     def rename(self, path: Path, target: Path) -> None: ...
 
@@ -82,31 +85,32 @@ class Files(Protocol):
         """With everything in it."""
 
     def sync_folder(self, folder: Path) -> None:
-        """Makes creations, renames and removals in the folder durable."""
+        """Make creations, renames and removals in the folder durable."""
 
-    def space(self, folder: Path) -> tuple[int, int]:
-        """Bytes of the volume that the folder is on, and how many of them can still be had; -1
-        where nobody knows."""
+    def disk_space(self, folder: Path) -> tuple[int, int]:
+        """Total and usable bytes of the folder's volume; -1 when unknown."""
 
     def boot_id(self) -> str:
-        """Another one after each start of the machine: what was written and never synced is there
-        while it is the same. Empty where nobody knows."""
+        """Changes with every start of the machine: bytes that were written and never synced are
+        still there while it is the same. Empty when unknown."""
 
     def lock(self, path: Path) -> Lock:
-        """Takes the lock file `path`; raises BlockingIOError when another holds it."""
+        """Lock the file `path`; raises BlockingIOError when another process holds it."""
 
 
-# How often at least a file that grows is looked for in its folder; each sync looks as well. It
-# takes as long as the write, so not every time.
-LOOK_SECONDS = 0.5
-# What is written again is held in memory by so much at once.
+# --- the disk
+
+# A file that is appended to is checked for removal at least this often, and at each sync. The
+# check takes as long as a write, so not every time.
+REMOVAL_CHECK_SECONDS = 0.5
+# How much `rewrite` holds in memory at once.
 CHUNK_BYTES = 1024 * 1024
-NAMES_OF_OPEN_FILES = "/proc/self/fd"
+OPEN_FILES_FOLDER = "/proc/self/fd"
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def _datasync(fd: int) -> None:
-    # macOS acknowledges fsync before the drive has written; only F_FULLFSYNC waits for it.
+    # On macOS fsync returns before the drive has written; F_FULLFSYNC waits for it.
     if hasattr(fcntl, "F_FULLFSYNC"):
         fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
     elif hasattr(os, "fdatasync"):
@@ -116,44 +120,44 @@ def _datasync(fd: int) -> None:
 
 
 def _is_removed(fd: int) -> bool:
-    # Linux says so in the name. fstat tells the file's time too, and since Linux 6.13 (multigrain
-    # timestamps) the write after that changes it: a sync then takes half as long again.
+    # Linux marks the name. fstat would read the file's time as well, and since Linux 6.13
+    # (multigrain timestamps) the next write then changes it, which makes a sync 50 % slower.
     try:
-        return os.readlink(f"{NAMES_OF_OPEN_FILES}/{fd}").endswith(" (deleted)")  # noqa: PTH115 - twice as quick
+        return os.readlink(f"{OPEN_FILES_FOLDER}/{fd}").endswith(" (deleted)")  # noqa: PTH115 - twice as fast
     except OSError:  # macOS, or a container without /proc
         return not os.fstat(fd).st_nlink
 
 
 class DiskFile:
-    """`ahead_bytes` > 0 keeps that much of the file allocated and zeroed before it is written,
-    so that a sync need not write the file's new size as well. The zeros are cut off at close
-    and, after a crash, by recovery."""
+    """`preallocate_bytes` > 0 keeps that much beyond the end allocated and zeroed, so that a sync
+    need not write a new file size too. The zeros are truncated at close and, after a crash, by
+    recovery."""
 
-    __slots__ = ("_ahead_bytes", "_allocated", "_fd", "_looked", "size")
+    __slots__ = ("_allocated", "_checked", "_fd", "_preallocate_bytes", "size")
 
-    def __init__(self, fd: int, ahead_bytes: int = 0) -> None:
+    def __init__(self, fd: int, preallocate_bytes: int = 0) -> None:
         self._fd = fd
-        self._ahead_bytes = ahead_bytes
+        self._preallocate_bytes = preallocate_bytes
         self.size = os.fstat(fd).st_size
         self._allocated = self.size
-        self._looked = 0.0
+        self._checked = 0.0
 
     def append(self, data: bytes) -> None:
         position = self.size
         end = position + len(data)
-        if end > self._allocated and self._ahead_bytes:
-            self._allocate(end)
+        if end > self._allocated and self._preallocate_bytes:
+            self._preallocate(end)
         written = os.pwrite(self._fd, data, position)
         if position + written != end:
             self._append_rest(data, written)
         now = monotonic()
-        if now > self._looked + LOOK_SECONDS:
-            self._looked = now
-            self._look()
+        if now > self._checked + REMOVAL_CHECK_SECONDS:
+            self._checked = now
+            self._check_not_removed()
         self.size = end
 
-    def _look(self) -> None:
-        """The system takes bytes for a removed file as long as somebody has it open."""
+    def _check_not_removed(self) -> None:
+        """The system accepts writes to a removed file as long as it is open."""
         if _is_removed(self._fd):
             raise FileNotFoundError(errno.ENOENT, "the file was removed while it was in use")
 
@@ -162,16 +166,16 @@ class DiskFile:
         while written < len(data):
             more = os.pwrite(self._fd, view[written:], self.size + written)
             if more == 0:
-                raise OSError(errno.EIO, "the disk takes no more bytes and does not say why")
+                raise OSError(errno.EIO, "the disk accepts no more bytes")
             written += more
 
-    def _allocate(self, end: int) -> None:
-        allocated = end + self._ahead_bytes
+    def _preallocate(self, end: int) -> None:
+        allocated = end + self._preallocate_bytes
         try:
             os.posix_fallocate(self._fd, self._allocated, allocated - self._allocated)
         except OSError:
-            # No room or no such call here: it only saves time, the write itself will tell.
-            self._ahead_bytes = 0
+            # No space, or not supported here. It only saves time; the write reports errors.
+            self._preallocate_bytes = 0
             return
         self._allocated = allocated
 
@@ -187,13 +191,13 @@ class DiskFile:
                     break
                 data += more
         except OSError as error:
-            # The system does not say of which file; whoever has to mend the disk needs its name.
+            # The system does not report which file it is.
             with suppress(OSError):
-                error.filename = os.readlink(f"{NAMES_OF_OPEN_FILES}/{self._fd}")  # noqa: PTH115 - as above
+                error.filename = os.readlink(f"{OPEN_FILES_FOLDER}/{self._fd}")  # noqa: PTH115 - as above
             raise
         return data
 
-    def write_again(self, position: int) -> None:
+    def rewrite(self, position: int) -> None:
         size = self.size
         try:
             while data := self.read(position, CHUNK_BYTES):
@@ -205,7 +209,7 @@ class DiskFile:
 
     def sync(self) -> None:
         _datasync(self._fd)
-        self._look()
+        self._check_not_removed()
 
     def truncate(self, size: int) -> None:
         os.ftruncate(self._fd, size)
@@ -229,36 +233,36 @@ class DiskLock:
         self._fd = fd
         self._path = path
 
-    def is_there(self) -> bool:
+    def is_held(self) -> bool:
         try:
             return os.path.samestat(self._path.stat(), os.fstat(self._fd))
         except OSError:
             return False
 
-    def note(self, text: str) -> None:
+    def write_holder(self, text: str) -> None:
         os.ftruncate(self._fd, 0)
         os.pwrite(self._fd, text.encode(), 0)
 
     def release(self) -> None:
-        # The file stays: removing it would let two processes hold locks on two files of one name.
+        # The file stays: if it were removed, two processes could lock two files of one name.
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
 
 
 class DiskFiles:
-    """The operating system's files. `ahead_bytes`: see DiskFile; 0 allocates nothing ahead."""
+    """The operating system's files. `preallocate_bytes`: see DiskFile."""
 
-    def __init__(self, *, ahead_bytes: int = 0) -> None:
+    def __init__(self, *, preallocate_bytes: int = 0) -> None:
         # posix_fallocate is missing on macOS.
-        self._ahead_bytes = ahead_bytes if hasattr(os, "posix_fallocate") else 0
+        self._preallocate_bytes = preallocate_bytes if hasattr(os, "posix_fallocate") else 0
 
     def open(self, path: Path, *, create: bool = False, read_only: bool = False) -> DiskFile:
         flags = os.O_RDONLY if read_only else os.O_RDWR
         if create:
             flags |= os.O_CREAT
         fd = os.open(path, flags | os.O_CLOEXEC, 0o644)
-        return DiskFile(fd, 0 if read_only else self._ahead_bytes)
+        return DiskFile(fd, 0 if read_only else self._preallocate_bytes)
 
     def list(self, folder: Path) -> list[str]:
         try:
@@ -276,13 +280,13 @@ class DiskFiles:
         return path.read_bytes()
 
     def replace(self, path: Path, data: bytes) -> None:
-        aside = path.with_name(path.name + ".tmp")
-        fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        temporary = path.with_name(path.name + ".tmp")
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         with os.fdopen(fd, "wb") as file:
             file.write(data)
             file.flush()
             _datasync(fd)
-        aside.replace(path)
+        temporary.replace(path)
         self.sync_folder(path.parent)
 
     def rename(self, path: Path, target: Path) -> None:
@@ -301,7 +305,7 @@ class DiskFiles:
         finally:
             os.close(fd)
 
-    def space(self, folder: Path) -> tuple[int, int]:
+    def disk_space(self, folder: Path) -> tuple[int, int]:
         usage = shutil.disk_usage(folder)
         return usage.total, usage.free
 
@@ -309,7 +313,7 @@ class DiskFiles:
         try:
             return BOOT_ID.read_text().strip()
         except OSError:
-            return ""  # no Linux
+            return ""  # not Linux
 
     def lock(self, path: Path) -> DiskLock:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -323,3 +327,78 @@ class DiskFiles:
             os.close(fd)
             raise
         return DiskLock(fd, path)
+
+
+# --- locking a data folder
+
+# Kafka locks the same name, so that only one of the two uses a folder.
+LOCK_NAME: Final = ".lock"
+# The holder's name is one short line; nothing longer is shown.
+_HOLDER_BYTES_MAX: Final = 200
+
+
+def lock_folder(
+    folder: Path,
+    files: Files,
+    *,
+    program: str = "kohort",
+    remedy: str = "Stop it, or choose another --data-dir.",
+) -> Lock:
+    """Lock a folder, which must exist, for this process.
+
+    Raises FolderInUse with the holder and the remedy; OSError when the folder is not writable.
+    """
+    path = folder / LOCK_NAME
+    try:
+        lock = files.lock(path)
+    except (BlockingIOError, PermissionError) as error:
+        # POSIX allows EACCES for a lock that is held. A folder that is not writable is different:
+        # the error then has the name of the file.
+        if isinstance(error, PermissionError) and error.filename is not None:
+            raise
+        raise FolderInUse(f"{folder} is in use by {_holder(path, files)}. {remedy}") from None
+    lock.write_holder(f"process {os.getpid()} ({program})\n")
+    return lock
+
+
+def _holder(path: Path, files: Files) -> str:
+    text = files.read_bytes(path)[:_HOLDER_BYTES_MAX].decode(errors="replace").strip()
+    # Kafka locks the file and writes nothing into it.
+    return text if text.startswith("process ") else "another process"
+
+
+# --- deleting folders
+
+# Ours are removed before the next deletion, so one id is enough.
+_DELETED_SUFFIX: Final = f".{0:032x}-delete"
+# Of a file name (upstream: UnifiedLog.logDirNameWithSuffixCappedLength).
+_NAME_BYTES_MAX: Final = 255
+
+
+def suffixed_folder(folder: Path, number: int, suffix: str) -> Path:
+    """`topic-partition.id-suffix`, Kafka's name for a folder that is deleted or stray; it does not
+    start with other names. The topic is truncated if the name would be too long."""
+    topic, _, index = folder.name.rpartition("-")
+    ending = f"-{index}.{number:032x}-{suffix}"
+    return folder.with_name(topic[: _NAME_BYTES_MAX - len(ending)] + ending)
+
+
+def delete_folder(folder: Path, files: Files) -> None:
+    """Rename the folder durably, then remove it, so that a crash never leaves half a log. A missing
+    folder is no error."""
+    if not files.exists(folder):
+        return
+    renamed = suffixed_folder(folder, 0, "delete")
+    if files.exists(renamed):
+        files.remove_folder(renamed)
+    files.rename(folder, renamed)
+    files.sync_folder(folder.parent)
+    files.remove_folder(renamed)
+
+
+def finish_deletions(data_folder: Path, files: Files) -> None:
+    """At the start of a broker: remove the folders whose deletion a crash interrupted. Those that a
+    Kafka was deleting are left to it."""
+    for name in files.list(data_folder):
+        if name.endswith(_DELETED_SUFFIX):
+            files.remove_folder(data_folder / name)

@@ -1,12 +1,10 @@
-"""Group commit: all that is gathered while one round is being synced shares the next one.
+"""Group commit: everything that is appended while a flush is in progress shares the next flush.
 
-A round has three steps. Gather: records wait in memory, a batch for each log. Write: each log
-gets its batch in one write. Sync: under durability `fsync` every written log is synced, in
-parallel, or, where all before it is durable, by one sync of what was written ahead for several
-(write_ahead.py); under `os` only those for which somebody asked (flush.messages of a topic), under
-`none` the write is the end. Then those who waited are told, per log, that all is well or which
-error there was. Nothing here awaits: the event loop's `call_soon` and a way to sync in threads are
-handed in.
+A flush writes one batch per log and then makes it durable. With durability `fsync` each written log
+is synced, all of them in parallel; where several are, one sync of the write-ahead log may replace
+theirs (write_ahead.py). With `os` only those are synced for which it was requested (flush.messages
+of a topic), with `none` not even those. Then the callbacks of each log get None or the error.
+Nothing here awaits: `call_soon` of the event loop and a way to sync in threads are passed in.
 """
 
 import logging
@@ -18,33 +16,33 @@ from typing import Literal
 from .batch import BatchBuilder
 from .errors import RecordsTooLarge
 from .log import Log
-from .write_ahead import Durable, SyncAll, WriteAhead
+from .write_ahead import Syncable, SyncAll, WriteAheadLog
 
 Durability = Literal["fsync", "os", "none"]
 OnDurable = Callable[[OSError | None], None]
-"""Told once: None when everything gathered before is durable, else why it is not."""
+"""Called once: with None when everything appended before is durable, otherwise with the error."""
 
 # A batch is closed at this size, well below Kafka's default message.max.bytes (1,048,588), so that
 # a consumer of the offsets topic with default settings can always fetch it.
 BATCH_BYTES_MAX = 512 * 1024
 BATCH_BYTES_UNBOUNDED = sys.maxsize
-# One log whose sync is quicker than this is synced where we stand: handing the work to a thread
-# and back costs about as much, and requests that come meanwhile gather in the sockets' buffers.
+# If a sync takes less than this, a single log is synced inline: a thread costs about as much, and
+# requests that arrive meanwhile wait in the sockets' buffers.
 INLINE_SYNC_SECONDS_MAX = 0.001
 
 _log = logging.getLogger("kohort.log")
 
 
-class _Gathered:
-    """What one log has in one round."""
+class _Pending:
+    """What a flush has for one log."""
 
-    __slots__ = ("base_offset", "batches", "end_offset", "settled", "sync_is_asked", "written")
+    __slots__ = ("base_offset", "batches", "callbacks", "end_offset", "needs_sync", "written")
 
     def __init__(self) -> None:
         self.batches = [BatchBuilder()]
-        self.settled: list[OnDurable] = []
-        self.sync_is_asked = False
-        # What of it is in the log, and where.
+        self.callbacks: list[OnDurable] = []
+        self.needs_sync = False
+        # The batches that were written to the log, and their offsets.
         self.written: list[bytes] = []
         self.base_offset = self.end_offset = 0
 
@@ -56,23 +54,23 @@ class GroupCommit:
         durability: Durability,
         call_soon: Callable[[Callable[[], None]], object],
         sync_all: SyncAll,
-        write_ahead: WriteAhead | None = None,
+        write_ahead: WriteAheadLog | None = None,
         on_flush_end: Callable[[], None] = lambda: None,
         seconds: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """`on_flush_end` is called when all who waited for a round have been told; `seconds` is the
-        clock by which syncs are measured."""
+        """`on_flush_end` is called after the callbacks of a flush; `seconds` is the clock that
+        measures syncs."""
         self.durability = durability
         self._call_soon = call_soon
         self._sync_all = sync_all
         self.write_ahead = write_ahead
         self._on_flush_end = on_flush_end
         self._seconds = seconds
-        self._gathering: dict[Log, _Gathered] = {}
-        self._syncing: dict[Log, _Gathered] = {}
-        self._write_is_due = False
+        self._pending: dict[Log, _Pending] = {}
+        self._syncing: dict[Log, _Pending] = {}
+        self._flush_is_scheduled = False
         self._on_idle: list[Callable[[], None]] = []
-        # Pessimistic until the first sync has been measured.
+        # Assume slow syncs until the first one was measured.
         self._sync_seconds = INLINE_SYNC_SECONDS_MAX
 
     def append(
@@ -82,144 +80,144 @@ class GroupCommit:
         timestamp_ms: int,
         max_bytes: int = BATCH_BYTES_UNBOUNDED,
     ) -> object:
-        """Gather `records` (key, value) for `log`. They go into one batch, all or none. What is
-        returned is the same object for all that shares their round.
+        """Append `records` (key, value) to the next flush of `log`, in one batch: all or none.
+        Returns the same object for everything that shares the flush.
 
-        Raises RecordsTooLarge, and gathers nothing, where they make a batch above `max_bytes` on
-        their own."""
-        gathered = self._gathering.get(log)
-        if gathered is None:
-            gathered = self._gather(log)
-        batch = gathered.batches[-1]
+        Raises RecordsTooLarge, and appends nothing, if they exceed `max_bytes` in a batch of their
+        own."""
+        pending = self._pending.get(log)
+        if pending is None:
+            pending = self._begin(log)
+        batch = pending.batches[-1]
         if batch.size >= BATCH_BYTES_MAX:
             batch = BatchBuilder()
-            gathered.batches.append(batch)
+            pending.batches.append(batch)
         count, size, max_timestamp = batch.count, batch.size, batch.max_timestamp
         batch.add_all(records, timestamp_ms)
         if batch.size > max_bytes:
-            batch.cut(count, size, max_timestamp)
+            batch.truncate(count, size, max_timestamp)
             own = BatchBuilder()
             own.add_all(records, timestamp_ms)
             if own.size > max_bytes:
-                raise RecordsTooLarge(f"a batch of {own.size} bytes, allowed are {max_bytes}")
-            gathered.batches.append(own)
-        return gathered
+                raise RecordsTooLarge(f"a batch of {own.size} bytes exceeds {max_bytes} bytes")
+            pending.batches.append(own)
+        return pending
 
-    def sync(self, log: Log, settled: OnDurable) -> None:
-        """Tell when bytes that were appended to `log` directly are durable: synced, unless the
-        durability is `none`."""
-        gathered = self._gathering.get(log) or self._gather(log)
-        gathered.settled.append(settled)
-        gathered.sync_is_asked = True
+    def sync(self, log: Log, callback: OnDurable) -> None:
+        """Call back when bytes that were appended to `log` directly are synced; with durability
+        `none`, after the next flush."""
+        pending = self._pending.get(log) or self._begin(log)
+        pending.callbacks.append(callback)
+        pending.needs_sync = True
 
-    def on_durable(self, log: Log, settled: OnDurable) -> None:
-        """Tell when all that has been gathered for `log` so far is durable; at once if it is."""
-        gathered = self._gathering.get(log)
-        if gathered is not None:
-            gathered.settled.append(settled)
+    def on_durable(self, log: Log, callback: OnDurable) -> None:
+        """Call back when everything appended to `log` so far is durable; at once if it is."""
+        pending = self._pending.get(log)
+        if pending is not None:
+            pending.callbacks.append(callback)
         elif log in self._syncing:
-            self._syncing[log].settled.append(settled)
+            self._syncing[log].callbacks.append(callback)
         else:
-            settled(None)
+            callback(None)
 
     def is_pending(self, log: Log) -> bool:
-        """Whether something gathered for `log` is not durable yet."""
-        return log in self._gathering or log in self._syncing
+        """Whether anything appended to `log` is not durable yet."""
+        return log in self._pending or log in self._syncing
 
     @property
     def is_idle(self) -> bool:
-        return not self._gathering and not self._syncing
+        return not self._pending and not self._syncing
 
     def when_idle(self, callback: Callable[[], None]) -> None:
-        """Call back once nothing is gathered and nothing is being synced; at once if so."""
+        """Call back once no flush is pending or in progress; at once if none is."""
         if self.is_idle:
             callback()
         else:
             self._on_idle.append(callback)
 
     def fail_pending(self, log: Log, error: OSError) -> None:
-        """Drop what is gathered for `log`: it rests on bytes that were lost."""
-        gathered = self._gathering.pop(log, None)
-        if gathered is not None:
-            _tell(gathered.settled, error)
+        """Drop the next flush of `log`: its records depend on bytes that were lost."""
+        pending = self._pending.pop(log, None)
+        if pending is not None:
+            _call(pending.callbacks, error)
 
-    def _gather(self, log: Log) -> _Gathered:
-        gathered = self._gathering[log] = _Gathered()
-        # While a round is being synced its end starts the next write.
-        if not self._write_is_due and not self._syncing:
-            self._write_is_due = True
-            self._call_soon(self._write)
-        return gathered
+    def _begin(self, log: Log) -> _Pending:
+        pending = self._pending[log] = _Pending()
+        # The end of a sync in progress starts the next flush.
+        if not self._flush_is_scheduled and not self._syncing:
+            self._flush_is_scheduled = True
+            self._call_soon(self._flush)
+        return pending
 
-    def _write(self) -> None:
-        self._write_is_due = False
-        round_, self._gathering = self._gathering, {}
-        to_sync: dict[Log, _Gathered] = {}
-        written: list[_Gathered] = []
-        failed: list[tuple[_Gathered, OSError]] = []
+    def _flush(self) -> None:
+        self._flush_is_scheduled = False
+        flush, self._pending = self._pending, {}
+        to_sync: dict[Log, _Pending] = {}
+        written: list[_Pending] = []
+        failed: list[tuple[_Pending, OSError]] = []
         durability = self.durability
-        for log, gathered in round_.items():
+        for log, pending in flush.items():
             try:
-                self._write_one(log, gathered)
+                self._write(log, pending)
             except OSError as error:
                 _log.error("Writing to %s failed: %s", log.folder, error)
-                failed.append((gathered, error))
+                failed.append((pending, error))
             else:
-                if durability == "fsync" or (gathered.sync_is_asked and durability == "os"):
-                    to_sync[log] = gathered
+                if durability == "fsync" or (pending.needs_sync and durability == "os"):
+                    to_sync[log] = pending
                 else:
-                    written.append(gathered)
+                    written.append(pending)
         if to_sync:
             self._sync(to_sync)
-        for gathered in written:
-            _tell(gathered.settled, None)
-        for gathered, refusal in failed:
-            _tell(gathered.settled, refusal)
+        for pending in written:
+            _call(pending.callbacks, None)
+        for pending, failure in failed:
+            _call(pending.callbacks, failure)
         self._on_flush_end()
-        self._tell_idle()
+        self._call_if_idle()
 
-    def _write_one(self, log: Log, gathered: _Gathered) -> None:
-        gathered.base_offset = end_offset = log.end_offset
+    def _write(self, log: Log, pending: _Pending) -> None:
+        pending.base_offset = end_offset = log.end_offset
         try:
-            for batch in gathered.batches:
+            for batch in pending.batches:
                 if batch.count:
-                    gathered.written.append(log.append_built(batch))
-            gathered.end_offset = log.end_offset
+                    pending.written.append(log.append_built(batch))
+            pending.end_offset = log.end_offset
         except OSError:
-            # All who wait for this round are refused, so none of its batches may stay.
+            # All callbacks of this log get the error, so none of its batches may stay.
             log.truncate_to(end_offset)
             raise
 
-    def _sync(self, round_: dict[Log, _Gathered]) -> None:
-        self._syncing = round_
-        written = self._written_ahead(round_)
-        what: list[Durable] = [log for log in round_ if log not in written]
-        if written:
+    def _sync(self, flush: dict[Log, _Pending]) -> None:
+        self._syncing = flush
+        written_ahead = self._write_ahead(flush)
+        targets: list[Syncable] = [log for log in flush if log not in written_ahead]
+        if written_ahead:
             assert self.write_ahead is not None
-            what.append(self.write_ahead)
-        if len(what) == 1 and self._sync_seconds < INLINE_SYNC_SECONDS_MAX:
-            self._synced(what, [self._sync_here(what[0])], written)
+            targets.append(self.write_ahead)
+        if len(targets) == 1 and self._sync_seconds < INLINE_SYNC_SECONDS_MAX:
+            self._on_synced(targets, [self._sync_inline(targets[0])], written_ahead)
             return
         started = self._seconds()
 
-        def done(outcomes: Sequence[OSError | None]) -> None:
-            self._sync_seconds = (self._seconds() - started) / len(what)
-            self._synced(what, outcomes, written)
+        def done(results: Sequence[OSError | None]) -> None:
+            self._sync_seconds = (self._seconds() - started) / len(targets)
+            self._on_synced(targets, results, written_ahead)
 
-        self._sync_all(what, done)
+        self._sync_all(targets, done)
 
-    def _written_ahead(self, round_: dict[Log, _Gathered]) -> dict[Log, _Gathered]:
-        """Those that need not sync their own files: what several were given is written ahead, where
-        all before it is durable."""
+    def _write_ahead(self, flush: dict[Log, _Pending]) -> dict[Log, _Pending]:
+        """Write the batches of the flush to the write-ahead log and return the logs that need not
+        sync their own files: those whose earlier batches are all durable."""
         ahead = self.write_ahead
-        if ahead is None or not ahead.is_usable or len(round_) == 1:
+        if ahead is None or not ahead.is_usable or len(flush) == 1:
             return {}
         chosen = {
-            log: gathered
-            for log, gathered in round_.items()
-            if gathered.written
+            log: pending
+            for log, pending in flush.items()
+            if pending.written
             and log.write_ahead is ahead
-            and log.synced_offset == gathered.base_offset
+            and log.synced_offset == pending.base_offset
         }
         if len(chosen) < 2:
             return {}
@@ -230,62 +228,62 @@ class GroupCommit:
             return {}
         return chosen
 
-    def _sync_here(self, what: Durable) -> OSError | None:
+    def _sync_inline(self, target: Syncable) -> OSError | None:
         started = self._seconds()
         try:
-            what.sync()
+            target.sync()
         except OSError as error:
             return error
         finally:
             self._sync_seconds = self._seconds() - started
         return None
 
-    def _synced(
+    def _on_synced(
         self,
-        what: Sequence[Durable],
-        outcomes: Sequence[OSError | None],
-        written_ahead: dict[Log, _Gathered],
+        targets: Sequence[Syncable],
+        results: Sequence[OSError | None],
+        written_ahead: dict[Log, _Pending],
     ) -> None:
-        settling, self._syncing = self._syncing, {}
-        told = dict(zip(what, outcomes, strict=True))
-        error = None
+        flush, self._syncing = self._syncing, {}
+        errors = dict(zip(targets, results, strict=True))
+        ahead_error = None
         if self.write_ahead is not None:
-            error = told.get(self.write_ahead)
-            self._settle_ahead(self.write_ahead, error, written_ahead)
-        for log, gathered in settling.items():
-            outcome = error if log in written_ahead else told[log]
-            if outcome is not None:
-                _log.error("Syncing %s failed: %s", log.folder, outcome)
-            _tell(gathered.settled, outcome)
-        if self._gathering and not self._write_is_due:
-            self._write_is_due = True
-            self._call_soon(self._write)
+            ahead_error = errors.get(self.write_ahead)
+            self._on_written_ahead(self.write_ahead, ahead_error, written_ahead)
+        for log, pending in flush.items():
+            error = ahead_error if log in written_ahead else errors[log]
+            if error is not None:
+                _log.error("Syncing %s failed: %s", log.folder, error)
+            _call(pending.callbacks, error)
+        if self._pending and not self._flush_is_scheduled:
+            self._flush_is_scheduled = True
+            self._call_soon(self._flush)
         self._on_flush_end()
-        self._tell_idle()
+        self._call_if_idle()
 
-    def _settle_ahead(
-        self, ahead: WriteAhead, error: OSError | None, written: dict[Log, _Gathered]
+    def _on_written_ahead(
+        self, ahead: WriteAheadLog, error: OSError | None, written: dict[Log, _Pending]
     ) -> None:
-        for log, gathered in written.items():
+        for log, pending in written.items():
             if error is None:
-                log.written_ahead(gathered.end_offset)
+                log.set_written_ahead(pending.end_offset)
             else:
-                log.refuse(gathered.base_offset, error)
+                log.fail_from(pending.base_offset, error)
         if error is not None:
             ahead.fail(error)
-        ahead.make_room(self._sync_all)
+        ahead.rotate(self._sync_all)
 
-    def _tell_idle(self) -> None:
+    def _call_if_idle(self) -> None:
         if self._on_idle and self.is_idle:
-            waiting, self._on_idle = self._on_idle, []
-            for callback in waiting:
+            callbacks, self._on_idle = self._on_idle, []
+            for callback in callbacks:
                 callback()
 
 
-def _tell(settled: Sequence[OnDurable], outcome: OSError | None) -> None:
-    """One who cannot hear it must not keep it from the others, nor hold up what comes next."""
-    for told in settled:
+def _call(callbacks: Sequence[OnDurable], error: OSError | None) -> None:
+    """A callback that raises must not keep the others from being called."""
+    for callback in callbacks:
         try:
-            told(outcome)
+            callback(error)
         except Exception:
-            _log.exception("Who waited for a round failed when told %s", outcome or "all is well")
+            _log.exception("A callback of a flush failed (flush: %s)", error or "successful")

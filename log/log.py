@@ -1,40 +1,69 @@
-"""A partition's log: segments of batches, appended at the end, read from any offset.
-One thread appends and reads; sync() may run in another beside it. Nothing below
-`synced_offset` is ever lost, though it may so far be durable only in what was written ahead
-(write_ahead.py), and no byte is written behind one that failed.
+"""A partition's log: batches are appended at its end and read from any offset.
+
+One thread appends and reads; `sync` may run in another thread at the same time. Nothing below
+`synced_offset` is ever lost, though it may be durable only in the write-ahead log so far
+(write_ahead.py). Nothing is appended after bytes whose write failed. Readers use offsets only,
+never the number of a segment: compaction replaces segments, retention removes the oldest ones.
+Upstream: UnifiedLog, LocalLog.
 """
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from struct import Struct
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
-from .batch import read_header
+from .batch import LENGTH_END, BatchBuilder, BatchHeader, read_header
 from .cache_files import remove_cache_files
-from .closed_segments import ClosedSegments
-from .config import LogConfig
-from .deletion import delete_below, delete_folder
-from .errors import LogError, LogFailed, OffsetOutOfRange
-from .files import Files
-from .header import LENGTH_END
+from .errors import CleaningStopped, LogError, LogFailed, OffsetOutOfRange
+from .files import Files, delete_folder
 from .recovery import recover
-from .segment import Segment
-from .segment_manifest import write_survey
-from .tasks import in_place
+from .segment import OFFSET_SPAN_MAX, Segment, segment_number
+from .segment_manifest import write_manifest
+from .segment_swap import SegmentSwap, mark_deleted
+from .tasks import CooperativeTask, no_steps, run_synchronously
 
-if TYPE_CHECKING:
-    from .builder import BatchBuilder
-    from .write_ahead import WriteAhead
-
-__all__ = ["Log", "LogConfig"]
-
+# Base offset, length, leader epoch, last offset delta, largest timestamp.
 _APPENDED: Final = Struct(">qii7xi8xq")
 
 
-class Log(ClosedSegments):
-    """Made by `Log.open`. `config` may be replaced while the log is open."""
+@dataclass(frozen=True, slots=True)
+class LogConfig:
+    """Kafka's topic configs of the same names, with their defaults; sizes in bytes, times in
+    milliseconds."""
+
+    segment_bytes: int = 1024 * 1024 * 1024
+    segment_ms: int = 7 * 24 * 3600 * 1000
+    index_interval_bytes: int = 4096
+    # Of one batch. The callers of `append` enforce it.
+    max_message_bytes: int = 1_048_588
+    # Stored in the batches that are built here.
+    leader_epoch: int = 0
+    # Opening, rolling and truncating sync: nothing is served that a power loss can take back, no
+    # segment survives an earlier one, and truncated records do not return. False for logs that are
+    # not synced otherwise, where rolling would wait for all bytes of a segment.
+    sync_at_open: bool = True
+
+
+class WriteAheadSource(Protocol):
+    """What a log needs of the write-ahead log (write_ahead.py)."""
+
+    def has_batches_for(self, name: str) -> bool:
+        """Whether a crash left batches of the log whose folder has this name."""
+
+    def restore(self, log: Log) -> None:
+        """The log was opened: append the batches that a crash took, and sync. Raises OSError."""
+
+    def replay(self, log: Log) -> None:
+        """Append the batches that the log has lost since it was opened. Raises OSError."""
+
+
+class Log:
+    """Created by `Log.open`. `config` may be replaced while the log is open."""
 
     def __init__(
         self,
@@ -43,17 +72,29 @@ class Log(ClosedSegments):
         config: LogConfig,
         *,
         read_only: bool,
-        write_ahead: WriteAhead | None = None,
+        write_ahead: WriteAheadSource | None = None,
     ) -> None:
-        super().__init__(folder, files, config)
-        self.openings = 0
-        """How often the files were read, which ends the swaps that were begun."""
+        self.folder = folder
+        self.files = files
+        self.config = config
         self.write_ahead = write_ahead
+        self.end_offset = 0
+        self.closed = False
+        self.failed: OSError | None = None
+        """After a failed write or sync: nothing is appended until `recover`."""
+        self.load_count = 0
+        """How often the files were read; each time completes the swaps that were begun."""
         self._read_only = read_only
+        self._segments: list[Segment] = []
+        self._deleted_before = 0
+        self._reading: Segment | None = None
+        self._open_iterators = 0
+        self._swap: SegmentSwap | None = None
+        self._syncing = threading.RLock()  # held while files are synced, closed or truncated
         self._folder_dirty = False
-        # Up to where its own files are synced, which a thread may raise, and up to where it was
-        # written ahead of that.
-        self._synced_offset = self._ahead_offset = 0
+        # The end of what is synced in the log's own files, which another thread may raise, and of
+        # what the write-ahead log has beyond that.
+        self._synced_offset = self._written_ahead_offset = 0
 
     @classmethod
     def open(
@@ -63,57 +104,36 @@ class Log(ClosedSegments):
         config: LogConfig | None = None,
         *,
         start_offset: int = 0,
-        cut_to: int | None = None,
+        truncate_to: int | None = None,
         read_only: bool = False,
-        write_ahead: WriteAhead | None = None,
+        write_ahead: WriteAheadSource | None = None,
     ) -> Log:
-        """The log in `folder`, recovered; a folder that is not there yet is an empty log and is
-        made by the first append. `start_offset`: what is below it was deleted (`delete_before`).
-        `cut_to`: what lies behind it goes (`truncate_to`). `write_ahead`: what may have kept what
-        the files have lost.
+        """Recover the log in `folder`. A missing folder is an empty log; the first append makes it.
 
+        `start_offset`: everything below it was deleted (`delete_before`).
+        `truncate_to`: remove everything from this offset on.
         Raises OSError, LogError, UnsupportedMagic.
         """
         config = config or LogConfig()
         log = cls(folder, files, config, read_only=read_only, write_ahead=write_ahead)
         log._deleted_before = start_offset
-        must_last = write_ahead is not None and write_ahead.has_left(folder.name)
+        must_sync = write_ahead is not None and write_ahead.has_batches_for(folder.name)
         try:
-            log._load(0, sync=(config.sync_at_open or must_last) and not read_only)
+            log._load(0, sync=(config.sync_at_open or must_sync) and not read_only)
             if write_ahead is not None:
                 write_ahead.restore(log)
-            if cut_to is not None:
-                log.truncate_to(cut_to)
+            if truncate_to is not None:
+                log.truncate_to(truncate_to)
         except BaseException:
             log.close()
             raise
         log._synced_offset = log.end_offset
         return log
 
-    @property
-    def synced_offset(self) -> int:
-        """What is below it outlives a power loss."""
-        return max(self._synced_offset, self._ahead_offset)
-
-    def written_ahead(self, end_offset: int) -> None:
-        """All below `end_offset` is durable, though not in the log's own files."""
-        self._ahead_offset = end_offset
-
-    def refuse(self, offset: int, error: OSError) -> None:
-        """What was appended from `offset` on is refused: the log is `failed`, and recover() cuts
-        it off, though it may have been synced meanwhile."""
-        with self._syncing:
-            self.failed = error
-            self._keep_synced(offset)
-
-    def _keep_synced(self, offset: int) -> None:
-        self._synced_offset = min(self._synced_offset, offset)
-        self._ahead_offset = min(self._ahead_offset, offset)
-
     def _load(self, recovery_point: int, *, sync: bool) -> None:
-        """`recovery_point`: what is below it is known to be durable."""
-        self.openings += 1
-        self._swap = None  # recover() finishes it
+        """`recovery_point`: everything below it is known to be durable."""
+        self.load_count += 1
+        self._swap = None  # recover() completes it
         self._segments = recover(
             self.folder,
             self.files,
@@ -123,30 +143,65 @@ class Log(ClosedSegments):
             sync=sync,
         )
         end_offset = self._segments[-1].end_offset if self._segments else 0
-        # A crash may take records that were deleted; their offsets are not given again.
+        # A crash may take records that were deleted; their offsets are not used again.
         self.end_offset = max(end_offset, self._deleted_before)
         if not self._read_only:
-            delete_below(self._segments, self._deleted_before, self.files)
+            self._delete_segments_below(self._deleted_before)
+
+    # --- state
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """In order; the last one is active, the others are closed."""
+        return tuple(self._segments)
+
+    @property
+    def start_offset(self) -> int:
+        base_offset = self._segments[0].base_offset if self._segments else self.end_offset
+        return max(base_offset, self._deleted_before)
+
+    @property
+    def synced_offset(self) -> int:
+        """Everything below it survives a power loss."""
+        return max(self._synced_offset, self._written_ahead_offset)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all segments."""
+        return sum(segment.size for segment in self._segments)
+
+    @property
+    def is_being_iterated(self) -> bool:
+        """Whether an iterator of `batches` is in use."""
+        return self._open_iterators > 0
+
+    @property
+    def manifest_end_offset(self) -> int:
+        """The next opening may skip the batches below it, at most (segment_manifest.py)."""
+        return max((segment.manifest_end_offset for segment in self._segments), default=0)
+
+    # --- appending
 
     def append(self, batch: bytes) -> int:
-        """Writes one batch, which must begin at `end_offset`, and returns its base offset.
+        """Write a batch, which must begin at `end_offset`, and return its base offset. The checksum
+        is not verified.
 
-        Raises OSError when the disk refuses; then nothing of the batch is in the log, and it
-        may be appended again. If the bytes that were written cannot be cut off either, the log
-        is `failed`: it raises LogFailed from then on. The checksum is the caller's business.
+        Raises OSError when the disk fails; nothing of the batch is in the log then, and it may be
+        appended again. If its bytes cannot be truncated either, the log is `failed` and raises
+        LogFailed from then on.
         """
         base_offset, length, epoch, last_offset_delta, max_timestamp = _APPENDED.unpack_from(batch)
         size = len(batch)
         if base_offset != self.end_offset or length + LENGTH_END != size or last_offset_delta < 0:
             raise LogError(
-                f"a batch of {length + LENGTH_END} bytes at offset {base_offset}, given as {size} "
-                f"bytes to a log that ends at {self.end_offset}"
+                f"cannot append a batch of {length + LENGTH_END} bytes at offset {base_offset}, "
+                f"given as {size} bytes, to a log that ends at {self.end_offset}"
             )
         self._append(batch, base_offset + last_offset_delta, max_timestamp, epoch)
         return int(base_offset)
 
     def append_built(self, builder: BatchBuilder) -> bytes:
-        """Writes what was gathered as one batch, and returns its bytes. Raises as `append`."""
+        """Write the builder's records as one batch and return its bytes. Raises as `append`."""
         base_offset, epoch = self.end_offset, self.config.leader_epoch
         batch = builder.finish(base_offset, epoch)
         self._append(batch, base_offset + builder.count - 1, builder.max_timestamp, epoch)
@@ -154,72 +209,92 @@ class Log(ClosedSegments):
 
     def _append(self, batch: bytes, last_offset: int, max_timestamp: int, epoch: int) -> None:
         if self.failed is not None or self._read_only:
-            raise self._refusal()
+            raise self._log_failed()
         size = len(batch)
         segments = self._segments
-        if not segments or segments[-1].is_full(self.config, size, last_offset, max_timestamp):
+        if not segments or self._must_roll(segments[-1], size, last_offset, max_timestamp):
             self._roll()
         segment = segments[-1]
         try:
-            (segment.file or segment.opened()).append(batch)
+            (segment.file or segment.open()).append(batch)
         except OSError:
-            self._cut_partial(segment)
+            self._truncate_partial_write(segment)
             raise
-        # In this order: a sync beside us reads the end, clears `dirty`, and only then syncs.
+        # In this order: a sync in another thread reads the end, clears `dirty`, and then syncs.
         segment.dirty = True
-        segment.note(self.end_offset, last_offset + 1, size, max_timestamp, epoch)
+        segment.add_batch(self.end_offset, last_offset + 1, size, max_timestamp, epoch)
         self.end_offset = last_offset + 1
 
+    def _must_roll(self, active: Segment, size: int, last_offset: int, max_timestamp: int) -> bool:
+        """LogSegment.shouldRoll, with the timestamps of the batches as the clock."""
+        if not active.size:
+            return False
+        config = self.config
+        return (
+            active.size + size > config.segment_bytes
+            or last_offset - active.base_offset > OFFSET_SPAN_MAX
+            or (
+                active.first_timestamp >= 0
+                and max_timestamp - active.first_timestamp > config.segment_ms
+            )
+        )
+
+    def roll(self) -> None:
+        """Close the active segment unless it is empty. Raises OSError."""
+        if self._segments and self._segments[-1].size:
+            self._roll()
+
     def _roll(self) -> None:
-        """Begins a segment at `end_offset`. On OSError the log is as it was."""
+        """Begin a segment at `end_offset`. On OSError the log is unchanged."""
         if self._segments:
             full = self._segments[-1]
-            full.opened().truncate(full.size)  # gives back what was allocated ahead
+            full.open().truncate(full.size)  # cuts off what was preallocated
             full.dirty = True
             if self.config.sync_at_open:
-                self.sync(up_to=0)  # the round that it is in may still be refused
+                self.sync(up_to=0)  # the pending flush may still fail
         else:
             self.files.make_folder(self.folder)
-        segment = self._segment(self.end_offset)
-        segment.opened(create=True)
+        segment = Segment(
+            self.folder, self.files, self.end_offset, self.config.index_interval_bytes
+        )
+        segment.open(create=True)
         self._folder_dirty = True
         self._segments.append(segment)
         self._close_idle()
 
-    def _segment(self, base_offset: int) -> Segment:
-        return Segment(self.folder, self.files, base_offset, self.config.index_interval_bytes)
-
-    def _cut_partial(self, segment: Segment) -> None:
+    def _truncate_partial_write(self, segment: Segment) -> None:
         try:
-            file = segment.opened()
+            file = segment.open()
             file.truncate(segment.size)
             if self.config.sync_at_open:
                 file.sync()
         except OSError as error:
             self.failed = error
 
-    def _refusal(self) -> OSError:
+    def _log_failed(self) -> OSError:
         if self.failed is None:
-            return LogFailed(f"{self.folder} was opened for reading only")
-        return LogFailed(f"{self.folder} takes nothing after: {self.failed}")
+            return LogFailed(f"{self.folder} was opened read-only")
+        return LogFailed(f"{self.folder} accepts nothing after a failure: {self.failed}")
+
+    # --- durability
 
     def sync(self, *, up_to: int | None = None) -> None:
-        """Makes all that was appended before durable, and only then raises `synced_offset`, to
-        `up_to` at most.
+        """Make everything appended so far durable, and only then raise `synced_offset`, to `up_to`
+        at most.
 
-        May run in another thread while append goes on. On OSError the log is `failed`: the
+        May run in another thread, concurrently with `append`. On OSError the log is `failed`: the
         system may have dropped what it could not write, so a second sync would prove nothing.
         """
         with self._syncing:
             if self.failed is not None:
-                raise self._refusal()
+                raise self._log_failed()
             end_offset = self.end_offset
             dirty = [segment for segment in tuple(self._segments) if segment.dirty]
             folder_dirty, self._folder_dirty = self._folder_dirty, False
             try:
                 for segment in dirty:
                     segment.dirty = False
-                    segment.opened().sync()
+                    segment.open().sync()
                 if folder_dirty:
                     self.files.sync_folder(self.folder)
                     self.files.sync_folder(self.folder.parent)
@@ -230,12 +305,27 @@ class Log(ClosedSegments):
             synced_offset = end_offset if up_to is None else min(up_to, end_offset)
             self._synced_offset = max(self._synced_offset, synced_offset)
 
-    def recover(self) -> None:
-        """After a failure: opens the files again and cuts off everything that was never synced.
-        What was written ahead is given back: a second sync of the file would prove nothing.
+    def set_written_ahead(self, end_offset: int) -> None:
+        """Everything below `end_offset` is durable, part of it in the write-ahead log only."""
+        self._written_ahead_offset = end_offset
 
-        Whoever was refused will not find its bytes later, and what was acknowledged is there.
-        Raises OSError while the disk still refuses; the log then stays failed.
+    def fail_from(self, offset: int, error: OSError) -> None:
+        """The requests that appended from `offset` on have failed. The log is `failed`; recover()
+        truncates it there, though another sync may have made these records durable."""
+        with self._syncing:
+            self.failed = error
+            self._limit_synced(offset)
+
+    def _limit_synced(self, offset: int) -> None:
+        self._synced_offset = min(self._synced_offset, offset)
+        self._written_ahead_offset = min(self._written_ahead_offset, offset)
+
+    def recover(self) -> None:
+        """After a failure: reopen the files and truncate everything that was never synced.
+
+        Batches that were acknowledged but only written ahead are appended again, because a second
+        sync of the file would prove nothing. Batches of failed requests do not return. Raises
+        OSError or LogError while the disk still fails; the log then stays failed.
         """
         with self._syncing:
             for segment in self._segments:
@@ -246,30 +336,30 @@ class Log(ClosedSegments):
             try:
                 self._load(synced_offset, sync=False)
                 if self.end_offset < synced_offset:
-                    raise LogFailed(f"{self.folder} lost synced bytes: it was changed under us")
-                self._cut_to(synced_offset)
+                    raise LogFailed(f"{self.folder} lost synced bytes: its files were changed")
+                self._truncate_durably(synced_offset)
                 if self.write_ahead is not None and synced_offset < durable_offset:
-                    self.write_ahead.give_back(self)
+                    self.write_ahead.replay(self)
                     if self.end_offset < durable_offset:
-                        raise LogFailed(f"{self.folder} lost what was written ahead of it")
-                    self._cut_to(durable_offset)
+                        raise LogFailed(f"{self.folder} lost bytes that were written ahead")
+                    self._truncate_durably(durable_offset)
                 self.sync()
             except (OSError, LogError) as error:
-                self._ahead_offset = durable_offset
+                self._written_ahead_offset = durable_offset
                 self.failed = error if isinstance(error, OSError) else LogFailed(str(error))
                 raise
 
-    def _cut_to(self, offset: int) -> None:
+    def _truncate_durably(self, offset: int) -> None:
         self.truncate_to(max(self.start_offset, offset))
         if self._segments:
-            # What an earlier try has cut and could not sync looks as if it had never been.
+            # An earlier attempt may have truncated the file without syncing it.
             self._segments[-1].dirty = self._folder_dirty = True
 
     def truncate_to(self, offset: int) -> None:
-        """Cuts off every batch that reaches `offset` or beyond.
+        """Remove every batch that reaches `offset` or beyond.
 
-        Raises OffsetOutOfRange below the start; OSError, after which the log is `failed`, ends at
-        `offset` at most, and what is beyond may still be on the disk.
+        Raises OffsetOutOfRange below the start, OSError. After an OSError the log is `failed` and
+        ends at `offset` at most, though bytes beyond it may still be on the disk.
         """
         if offset >= self.end_offset:
             return
@@ -277,71 +367,247 @@ class Log(ClosedSegments):
             raise OffsetOutOfRange(offset, self.start_offset, self.end_offset)
         with self._syncing:
             try:
-                if offset < self.surveyed_end:
-                    in_place(remove_cache_files(self.folder, self.files))
+                if offset < self.manifest_end_offset:
+                    run_synchronously(remove_cache_files(self.folder, self.files))
                 self._truncate(offset)
             except OSError as error:
-                self.end_offset = min(self.end_offset, offset)  # what is beyond counts no more
+                self.end_offset = min(self.end_offset, offset)
                 self.failed = error
                 raise
 
     def _truncate(self, offset: int) -> None:
-        # From the end, so that a failure or a crash leaves a log without a hole.
+        # From the end, so that a failure or a crash leaves a log without a gap.
         while len(self._segments) > 1 and self._segments[-1].base_offset >= offset:
-            gone = self._segments.pop()
-            gone.close()
-            self.files.remove(gone.path)
+            removed = self._segments.pop()
+            removed.close()
+            self.files.remove(removed.path)
             if self.config.sync_at_open:
                 self.files.sync_folder(self.folder)
             self.end_offset = self._segments[-1].end_offset
         segment = self._segments[-1]
-        place = segment.place_of(offset)
-        if place is not None:
-            first = read_header(place.buffer, place.at).base_offset
-            segment.truncate(place.position)
+        batch = segment.find(offset)
+        if batch is not None:
+            first = read_header(batch.buffer, batch.start).base_offset
+            segment.truncate(batch.position)
             if self.config.sync_at_open:
-                segment.opened().sync()
+                segment.open().sync()
             self.end_offset = min(first, offset)
         else:
             self.end_offset = offset
-        self._keep_synced(self.end_offset)
+        self._limit_synced(self.end_offset)
 
-    @property
-    def surveyed_end(self) -> int:
-        """Up to here at most the next opening need not walk the batches."""
-        return max((segment.surveyed_end for segment in self._segments), default=0)
-
-    def survey(self) -> None:
-        """Leaves word of them beside the log. Raises OSError."""
-        # While a sync is under way, or once one has failed, nobody knows what is durable.
+    def write_manifest(self) -> None:
+        """Write what the next opening needs to know of the segments. Raises OSError."""
+        # While a sync is under way, or after a failed one, it is unknown what is durable.
         if self.failed is None and self._syncing.acquire(blocking=False):
             try:
                 synced = self.config.sync_at_open
                 if self._synced_offset < self.synced_offset:
                     self.sync(up_to=self.synced_offset)
-                write_survey(self.folder, self.files, self._segments, synced=synced)
+                write_manifest(self.folder, self.files, self._segments, synced=synced)
             finally:
                 self._syncing.release()
 
-    def begin_segment(self) -> None:
-        """Closes the active segment, if there is anything in it. Raises OSError."""
-        if self._segments and self._segments[-1].size:
-            self._roll()
-
     def close(self) -> None:
-        """Closes the files without syncing; closing twice is fine."""
+        """Close the files without syncing. May be called twice."""
         self.closed = True
         with self._syncing:
             for segment in self._segments:
                 segment.close()
 
     def delete(self) -> None:
-        """Removes the folder and all in it; finish_deletions ends what a crash interrupts."""
+        """Remove the folder with everything in it. A crash leaves the rest to finish_deletions."""
         self.closed = True
         with self._syncing:
             for segment in self._segments:
                 with suppress(OSError):
                     segment.close()
             self._segments = []
-            self.end_offset = self._synced_offset = self._ahead_offset = 0
+            self.end_offset = self._synced_offset = self._written_ahead_offset = 0
             delete_folder(self.folder, self.files)
+
+    # --- reading
+
+    def read(
+        self, offset: int, max_bytes: int, *, minimum_one: bool = True, up_to: int | None = None
+    ) -> bytes:
+        """Whole stored batches of one segment, from the one that contains `offset`.
+
+        At most `max_bytes`, except that `minimum_one` returns the first batch whatever its size.
+        Batches that reach `up_to` (the high watermark) or beyond are not returned. b"" at the end.
+        Raises OffsetOutOfRange, OSError.
+        """
+        end_offset = self.end_offset if up_to is None else min(up_to, self.end_offset)
+        if not self.start_offset <= offset <= self.end_offset:
+            raise OffsetOutOfRange(offset, self.start_offset, self.end_offset)
+        number = segment_number(self._segments, offset)
+        while offset < end_offset and number < len(self._segments):
+            segment = self._segments[number]
+            self._begin_reading(segment)
+            end = segment.size
+            if segment.end_offset > end_offset:
+                hidden = segment.find(end_offset)
+                end = segment.size if hidden is None else hidden.position
+            found = segment.read(offset, max_bytes, minimum_one, end)
+            if found is not None:
+                return found
+            number += 1  # compaction removed the rest of the segment
+        return b""
+
+    def batches(self, offset: int | None = None) -> Iterator[tuple[BatchHeader, bytes]]:
+        """Every batch from the one that contains `offset` (default: the start) to the end, batches
+        that are appended meanwhile included. Reads in chunks through files of its own."""
+        next_offset = self.start_offset if offset is None else offset
+        number = segment_number(self._segments, next_offset)
+        self._open_iterators += 1
+        try:
+            while number < len(self._segments):
+                segment = self._segments[number]
+                end_offset = segment.end_offset
+                yield from segment.batches(next_offset)
+                next_offset = max(next_offset, end_offset)
+                number = segment_number(self._segments, next_offset)
+                if self._segments and self._segments[number].end_offset <= next_offset:
+                    number += 1
+        finally:
+            self._open_iterators -= 1
+
+    def offset_for_timestamp(self, timestamp: int) -> tuple[int, int] | None:
+        """(offset, timestamp) of the first record, by offset, at or after `timestamp`.
+
+        Raises InvalidRecord when the batch that must contain it is undecodable.
+        """
+        start_offset = self.start_offset
+        for segment in self._segments:
+            if segment.max_timestamp >= timestamp:
+                self._begin_reading(segment)
+                record = segment.first_record_since(timestamp, start_offset)
+                if record is not None:
+                    return record.offset, record.timestamp
+        return None
+
+    def max_timestamp(self) -> tuple[int, int] | None:
+        """(offset, timestamp) of the first record with the largest timestamp; None if no record has
+        one. Raises InvalidRecord as offset_for_timestamp does."""
+        segment = max(self._segments, key=lambda each: each.max_timestamp, default=None)
+        if segment is None or segment.max_timestamp < 0:
+            return None
+        self._begin_reading(segment)
+        record = segment.latest_record()
+        return record.offset, record.timestamp
+
+    def _begin_reading(self, segment: Segment) -> None:
+        """Of the closed segments only the one that is being read stays open: a broker may have many
+        more segments than file descriptors."""
+        if segment is not self._reading and segment is not self._segments[-1]:
+            self._reading = segment
+            self._close_idle()
+
+    def _close_idle(self) -> None:
+        # If a sync is using the files, they are closed next time.
+        if self._syncing.acquire(blocking=False):
+            try:
+                for segment in self._segments[:-1]:
+                    if not segment.dirty and segment is not self._reading:
+                        segment.close()
+            finally:
+                self._syncing.release()
+
+    # --- leader epochs, which each batch has in its header (upstream: LeaderEpochFileCache)
+
+    def leader_epochs(self) -> list[tuple[int, int]]:
+        """(epoch, first offset) of each leader epoch, in order; the current one is last."""
+        start_offset, current = self.start_offset, self.config.leader_epoch
+        begun: list[tuple[int, int]] = []
+        for segment in self._segments:
+            for epoch, offset in segment.epochs:
+                if not begun or epoch > begun[-1][0]:
+                    begun.append((epoch, max(offset, start_offset)))
+        return begun if begun and begun[-1][0] >= current else [*begun, (current, self.end_offset)]
+
+    # --- deleting the oldest records
+
+    def delete_before(self, offset: int) -> None:
+        """Hide everything below `offset` from readers, and remove the segments that end there.
+
+        This lasts only if `open` gets the same offset again: the caller stores it durably first.
+        Raises OffsetOutOfRange beyond the end; OSError when a segment could not be removed.
+        """
+        if offset > self.end_offset:
+            raise OffsetOutOfRange(offset, self.start_offset, self.end_offset)
+        self._deleted_before = max(offset, self._deleted_before)
+        with self._syncing:
+            self._delete_segments_below(offset)
+
+    def _delete_segments_below(self, offset: int) -> None:
+        # The oldest first. A segment that a crash restores is below the stored start offset, and
+        # removed when the log is opened.
+        segments = self._segments
+        while segments and segments[0].base_offset < offset >= segments[0].end_offset:
+            segments[0].close()
+            self.files.remove(segments[0].path)
+            del segments[0]
+
+    def detach_before(self, offset: int) -> list[str] | None:
+        """Begin the log at `offset`, which the caller stores durably first, and drop the closed
+        segments below it. Returns the names of files in the folder that the caller then removes in
+        a thread. None while a sync uses the files: try again. Raises OSError.
+        """
+        if not self._syncing.acquire(blocking=False):
+            return None
+        try:
+            self._deleted_before = max(offset, self._deleted_before)
+            segments = self._segments
+            detached: list[str] = []
+            while len(segments) > 1 and segments[1].base_offset <= offset:
+                segments[0].close()
+                detached += mark_deleted(self.files, segments[0])
+                del segments[0]
+        finally:
+            self._syncing.release()
+        return detached
+
+    # --- compaction
+
+    def replace_segments(self, old: Sequence[Segment], cleaned: Segment) -> bool:
+        """Replace closed segments by `cleaned`, whose file has the suffix `.swap`; `finish_swap`
+        completes it on the disk. False while a sync uses the files: try again.
+
+        Raises CleaningStopped when they are no longer part of the log.
+        """
+        if not self._syncing.acquire(blocking=False):
+            return False
+        try:
+            number = self.position_of_closed(old)
+            for segment in old:
+                segment.close()
+            self._segments[number : number + len(old)] = [cleaned]
+            # recover() completes the swap too; the names of the old files are then in use again.
+            swap = SegmentSwap(
+                self.files, cleaned, old, lambda: self.closed or self._swap is not swap
+            )
+            self._swap = swap
+        finally:
+            self._syncing.release()
+        return True
+
+    def position_of_closed(self, run: Sequence[Segment]) -> int:
+        """Where this run of closed segments begins in the log. Raises CleaningStopped."""
+        segments = self._segments
+        if not self.closed and self.failed is None and run[0] in segments[:-1]:
+            number = segments.index(run[0])
+            if segments[number : min(number + len(run), len(segments) - 1)] == list(run):
+                return number
+        raise CleaningStopped(f"{self.folder} has changed during its compaction")
+
+    def finish_swap(self) -> CooperativeTask[None]:
+        """Complete the swap that replace_segments began, if any. On OSError it must be called again
+        before other segments are replaced.
+
+        Not a generator itself: Python 3.12 and later warn about the way in which compiled
+        generators pass an exception on, and where warnings are errors it would be lost.
+        """
+        return no_steps() if self._swap is None else self._swap.finish(self._swap_finished)
+
+    def _swap_finished(self) -> None:
+        self._swap = None

@@ -1,4 +1,10 @@
-"""Files that live in memory: durability `none`, and tests that want no disk."""
+"""Files in memory, for durability `none` and for tests.
+
+`MemoryFiles` holds a bytearray per file, which tests may change. `ChunkedFiles` is for hundreds of
+megabytes: a bytearray that grows is copied to where there is room and leaves a hole in the heap,
+which costs a good part of the memory when the logs have a million offsets. There, only the last
+chunk of a file grows and the others never move.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +12,9 @@ import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
+
+# Each log has half an empty chunk on average.
+CHUNK_BYTES = 32 * 1024
 
 
 class MemoryFile:
@@ -22,10 +31,10 @@ class MemoryFile:
         self.size = len(self._data)
 
     def read(self, position: int, size: int) -> bytes:
-        # No memoryview: while one is open in a thread that reads, no other thread can append.
+        # No memoryview: while a reading thread has one open, no other thread could append.
         return bytes(self._data[position : min(position + size, self.size)])
 
-    def write_again(self, position: int) -> None:
+    def rewrite(self, position: int) -> None:
         pass
 
     def sync(self) -> None:
@@ -46,10 +55,10 @@ class MemoryLock:
         self._files = files
         self._path = path
 
-    def note(self, text: str) -> None:
+    def write_holder(self, text: str) -> None:
         self._files.contents[self._path] = bytearray(text.encode())
 
-    def is_there(self) -> bool:
+    def is_held(self) -> bool:
         return self._path in self._files.locked
 
     def release(self) -> None:
@@ -57,7 +66,7 @@ class MemoryLock:
 
 
 class MemoryFiles:
-    """A file system in two collections. `contents` is open to tests that bend bytes."""
+    """A file system in memory. Tests may change `contents`."""
 
     def __init__(self) -> None:
         self.contents: dict[Path, bytearray] = {}
@@ -115,11 +124,11 @@ class MemoryFiles:
         if folder not in self.folders:
             raise _missing(folder)
 
-    def space(self, folder: Path) -> tuple[int, int]:  # noqa: ARG002
+    def disk_space(self, folder: Path) -> tuple[int, int]:  # noqa: ARG002
         return -1, -1
 
     def boot_id(self) -> str:
-        return ""  # nothing of this survives the process
+        return ""  # nothing survives the process
 
     def lock(self, path: Path) -> MemoryLock:
         if path in self.locked:
@@ -135,10 +144,92 @@ class MemoryFiles:
 
 
 def _in(folder: Path) -> Callable[[Path], bool]:
-    """Whether a path is the folder or in it; pathlib takes ten times as long to say so."""
+    """Whether a path is the folder or inside it; ten times as fast as pathlib."""
     own, inside = str(folder), f"{folder}{os.sep}"
     return lambda path: str(path) == own or str(path).startswith(inside)
 
 
 def _missing(path: Path) -> FileNotFoundError:
     return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+
+
+class Chunks(bytearray):
+    """The content of a chunked file. As a bytearray it is the last chunk, which is never full."""
+
+    def __init__(self, data: bytes | bytearray = b"") -> None:
+        super().__init__()
+        self.full: list[bytes] = []
+        self.add(data)
+
+    @property
+    def size(self) -> int:
+        return len(self.full) * CHUNK_BYTES + len(self)
+
+    def add(self, data: bytes | bytearray) -> None:
+        self.extend(data)
+        at = 0
+        while len(self) - at >= CHUNK_BYTES:
+            self.full.append(bytes(self[at : at + CHUNK_BYTES]))
+            at += CHUNK_BYTES
+        if at:
+            self[:] = self[at:]
+
+    def read(self, position: int, size: int) -> bytes:
+        first, at = divmod(position, CHUNK_BYTES)
+        last = (position + size) // CHUNK_BYTES
+        if first == last < len(self.full):
+            return self.full[first][at : at + size]
+        parts = self.full[first : last + 1]
+        if last >= len(self.full):
+            parts.append(bytes(self))
+        return b"".join(parts)[at : at + size]
+
+    def truncate(self, size: int) -> None:
+        number, rest = divmod(size, CHUNK_BYTES)
+        if number < len(self.full):
+            self[:] = self.full[number]
+            del self.full[number:]
+        del self[rest:]
+
+
+class ChunkedFile(MemoryFile):
+    __slots__ = ("_chunks",)
+
+    def __init__(self, chunks: Chunks) -> None:
+        super().__init__(chunks)
+        self._chunks = chunks
+        self.size = chunks.size
+
+    def append(self, data: bytes) -> None:
+        if self._chunks.size != self.size:
+            self._chunks.truncate(self.size)
+        self._chunks.add(data)
+        self.size += len(data)
+
+    def read(self, position: int, size: int) -> bytes:
+        return self._chunks.read(position, max(0, min(size, self.size - position)))
+
+    def truncate(self, size: int) -> None:
+        self._chunks.truncate(size)
+        self.size = size
+
+
+class ChunkedFiles(MemoryFiles):
+    def open(self, path: Path, *, create: bool = False, read_only: bool = False) -> ChunkedFile:
+        if create and path not in self.contents:
+            super().open(path, create=True, read_only=read_only)
+            self.contents[path] = Chunks()
+        return ChunkedFile(self._chunks(path))
+
+    def read_bytes(self, path: Path) -> bytes:
+        chunks = self._chunks(path)
+        return chunks.read(0, chunks.size)
+
+    def replace(self, path: Path, data: bytes) -> None:
+        self.contents[path] = Chunks(data)
+
+    def _chunks(self, path: Path) -> Chunks:
+        content = self._content(path)
+        if not isinstance(content, Chunks):  # of a lock
+            content = self.contents[path] = Chunks(content)
+        return content

@@ -1,8 +1,8 @@
-"""Which producers wrote to a log and how their transactions ended, told from the batches' headers
-and the markers. Kafka keeps files for it (.snapshot, .txnindex); here it is read when it is needed,
-which only a log with such producers asks for.
+"""What producers wrote to a log and how their transactions ended.
 
-Upstream: ProducerStateManager, CleanedTransactionMetadata.
+Kafka keeps it in files (.snapshot, .txnindex). Here it is read from the log when it is needed,
+which only a log with such producers requires. Upstream: ProducerStateManager,
+CleanedTransactionMetadata.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from collections.abc import Iterable
 from struct import Struct
 from typing import Final, NamedTuple
 
-from .batch import BatchHeader, records
-from .reader import LogReader
+from .batch import BatchHeader
+from .log import Log
+from .records import records
 from .tasks import CooperativeTask
 
 ABORT: Final = 0
@@ -20,12 +21,13 @@ COMMIT: Final = 1
 
 _MARKER = Struct(">hh")  # version, type
 _STEP_BYTES = 256 * 1024
-# As much as a small batch costs: its header has to be read, and little else.
-_HEADER_COSTS_BYTES = 4 * 1024
+# Reading a header costs as much as so many bytes of records.
+_HEADER_COST_BYTES = 4 * 1024
 
 
-class LastOfProducer(NamedTuple):
-    """`data_offset`: where the last batch of its epoch ends; None when it has only a marker."""
+class LastBatch(NamedTuple):
+    """Of a producer. `data_offset`: where the last data batch of its epoch ends; None when the
+    epoch has only a marker."""
 
     data_offset: int | None
     epoch: int
@@ -40,14 +42,15 @@ class AbortedTransaction(NamedTuple):
     last_offset: int
 
 
-class Writers(NamedTuple):
+class ProducerHistory(NamedTuple):
+    """`first_unstable_offset`: of the first open transaction, if any; `last`: by producer id."""
+
     aborted: list[AbortedTransaction]
     first_unstable_offset: int | None
-    """Where the first transaction begins that has not ended; None when all have."""
-    last: dict[int, LastOfProducer]
-    """By producer id."""
+    last: dict[int, LastBatch]
 
-    def active(self, now_ms: int, expiration_ms: int) -> dict[int, LastOfProducer]:
+    def active(self, now_ms: int, expiration_ms: int) -> dict[int, LastBatch]:
+        """`last`, without the producers that have expired."""
         return {
             producer_id: last
             for producer_id, last in self.last.items()
@@ -56,7 +59,7 @@ class Writers(NamedTuple):
 
 
 def marker_type(batch: bytes) -> int | None:
-    """ABORT or COMMIT or another kind of a control batch; None of one that was emptied."""
+    """The type of a control batch: ABORT, COMMIT or another; None if compaction emptied it."""
     for record in records(batch):
         if record.key is not None and len(record.key) >= _MARKER.size:
             kind: int = _MARKER.unpack_from(record.key)[1]
@@ -64,50 +67,51 @@ def marker_type(batch: bytes) -> int | None:
     return None
 
 
-def writers_of(log: LogReader) -> CooperativeTask[Writers]:
+def read_producer_history(log: Log) -> CooperativeTask[ProducerHistory]:
     """Raises OSError, LogError."""
     aborted: list[AbortedTransaction] = []
-    begun: dict[int, int] = {}
-    last: dict[int, LastOfProducer] = {}
-    read = 0
+    open_since: dict[int, int] = {}
+    last: dict[int, LastBatch] = {}
+    cost = 0
     for header, batch in log.batches():
-        read += len(batch) + _HEADER_COSTS_BYTES
-        if read >= _STEP_BYTES:
-            read = 0
+        cost += len(batch) + _HEADER_COST_BYTES
+        if cost >= _STEP_BYTES:
+            cost = 0
             yield None
         producer_id = header.producer_id
         if producer_id < 0:
             continue
         if not header.is_control:
-            last[producer_id] = LastOfProducer(
+            last[producer_id] = LastBatch(
                 header.last_offset, header.producer_epoch, header.max_timestamp
             )
             if header.is_transactional:
-                begun.setdefault(producer_id, header.base_offset)
+                open_since.setdefault(producer_id, header.base_offset)
             continue
-        first_offset = begun.pop(producer_id, None)
+        first_offset = open_since.pop(producer_id, None)
         if first_offset is not None and marker_type(batch) == ABORT:
             aborted.append(AbortedTransaction(first_offset, producer_id, header.last_offset))
         before = last.get(producer_id)
         data_offset = None
         if before is not None and before.epoch == header.producer_epoch:
             data_offset = before.data_offset
-        last[producer_id] = LastOfProducer(data_offset, header.producer_epoch, header.max_timestamp)
-    return Writers(aborted, min(begun.values(), default=None), last)
+        last[producer_id] = LastBatch(data_offset, header.producer_epoch, header.max_timestamp)
+    return ProducerHistory(aborted, min(open_since.values(), default=None), last)
 
 
-class Transactions:
-    """What becomes of the transactions that a walk over a log meets, batch by batch."""
+class TransactionTracker:
+    """Whether the batches of a log, passed in order, belong to aborted transactions.
+    Upstream: CleanedTransactionMetadata."""
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
-        self._to_come = sorted(aborted, reverse=True)
-        # Producer id -> whether records of its aborted transaction were met.
+        self._upcoming = sorted(aborted, reverse=True)
+        # Producer id -> whether records of its aborted transaction have been seen.
         self._aborted: dict[int, bool] = {}
         self._committed: set[int] = set()
 
-    def meets(self, header: BatchHeader) -> bool:
-        """Whether this batch of records belongs to a transaction that was aborted."""
-        self._reach(header.last_offset)
+    def on_batch(self, header: BatchHeader) -> bool:
+        """Whether this data batch belongs to an aborted transaction."""
+        self._advance(header.last_offset)
         if not header.is_transactional:
             return False
         if header.producer_id in self._aborted:
@@ -116,9 +120,9 @@ class Transactions:
         self._committed.add(header.producer_id)
         return False
 
-    def meets_marker(self, header: BatchHeader, kind: int | None) -> bool:
-        """Whether nobody needs this control batch any more: of its transaction nothing is left."""
-        self._reach(header.last_offset)
+    def on_control_batch(self, header: BatchHeader, kind: int | None) -> bool:
+        """Whether this control batch is useless: no record of its transaction is left."""
+        self._advance(header.last_offset)
         if kind is None:
             return True
         if kind == ABORT:
@@ -130,6 +134,6 @@ class Transactions:
             return True
         return False
 
-    def _reach(self, offset: int) -> None:
-        while self._to_come and self._to_come[-1].first_offset <= offset:
-            self._aborted.setdefault(self._to_come.pop().producer_id, False)
+    def _advance(self, offset: int) -> None:
+        while self._upcoming and self._upcoming[-1].first_offset <= offset:
+            self._aborted.setdefault(self._upcoming.pop().producer_id, False)

@@ -1,5 +1,8 @@
-"""Reading the records inside a batch. Every length is checked against what is there, so that
-a batch that lies (with a right checksum) is refused and never read past its end.
+"""Reading the records inside a batch: decoded, or raw for compaction.
+
+Every length is checked, so a batch with a valid checksum and false lengths is rejected and never
+read past its end. One-byte varints, nearly all of them, are decoded inline: these loops decide how
+fast a log is loaded and compacted.
 """
 
 from __future__ import annotations
@@ -8,9 +11,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ..protocol.primitives import read_varint
+from .batch import HEADER_BYTES, read_header
 from .codecs import decompress
 from .errors import InvalidRecord
-from .header import HEADER_BYTES, read_header
 
 
 class Record(NamedTuple):
@@ -24,10 +27,10 @@ class Record(NamedTuple):
 
 
 def records(buffer: bytes, position: int = 0) -> Iterator[Record]:
-    """The records of the batch at `position`, decompressed.
+    """The records of the batch at `position`, decompressed. The checksum is not verified.
 
-    Raises InvalidRecord when they are not what the header says: undecodable, too many or too
-    few bytes, a codec that does not exist. The checksum is `check`'s business.
+    Raises InvalidRecord for an unknown codec, an undecodable record, or when the records do not
+    fill the batch.
     """
     header = read_header(buffer, position)
     end = position + header.size
@@ -39,7 +42,7 @@ def records(buffer: bytes, position: int = 0) -> Iterator[Record]:
     append_time = header.max_timestamp if header.timestamp_type else None
     try:
         for _ in range(header.count):
-            record, at = _record(data, at, end, header.base_offset, header.base_timestamp)
+            record, at = _read_record(data, at, end, header.base_offset, header.base_timestamp)
             yield record if append_time is None else record._replace(timestamp=append_time)
     except (IndexError, ValueError) as error:
         raise InvalidRecord(
@@ -51,10 +54,9 @@ def records(buffer: bytes, position: int = 0) -> Iterator[Record]:
         )
 
 
-def _record(
+def _read_record(
     data: bytes, at: int, batch_end: int, base_offset: int, base_timestamp: int
 ) -> tuple[Record, int]:
-    """One-byte varints (nearly all) are read in line: this decides how fast a log loads."""
     length = data[at]
     at += 1
     if length < 128:
@@ -63,9 +65,9 @@ def _record(
         length, at = read_varint(data, at - 1)
     end = at + length
     if length < 0 or end > batch_end:
-        raise InvalidRecord(f"a record of {length} bytes does not fit into its batch")
+        raise InvalidRecord(f"a record of {length} bytes exceeds its batch")
     timestamp = data[at + 1]
-    at += 2  # the attributes byte means nothing in format v2
+    at += 2  # after the attributes, which format v2 does not use
     if timestamp < 128:
         timestamp = (timestamp >> 1) ^ -(timestamp & 1)
     else:
@@ -76,11 +78,11 @@ def _record(
         offset = (offset >> 1) ^ -(offset & 1)
     else:
         offset, at = read_varint(data, at - 1)
-    key, at = _bytes(data, at, end)
-    value, at = _bytes(data, at, end)
+    key, at = _read_bytes(data, at, end)
+    value, at = _read_bytes(data, at, end)
     headers: tuple[tuple[str, bytes | None], ...] = ()
     if data[at]:
-        headers, at = _headers(data, at, end)
+        headers, at = _read_headers(data, at, end)
     else:
         at += 1
     if at != end:
@@ -88,7 +90,7 @@ def _record(
     return Record(base_offset + offset, base_timestamp + timestamp, key, value, headers), at
 
 
-def _bytes(data: bytes, at: int, end: int) -> tuple[bytes | None, int]:
+def _read_bytes(data: bytes, at: int, end: int) -> tuple[bytes | None, int]:
     size = data[at]
     at += 1
     if size < 128:
@@ -99,20 +101,70 @@ def _bytes(data: bytes, at: int, end: int) -> tuple[bytes | None, int]:
         return None, at
     stop = at + size
     if stop > end:
-        raise InvalidRecord(f"a field of {size} bytes does not fit into its record")
+        raise InvalidRecord(f"a field of {size} bytes exceeds its record")
     return data[at:stop], stop
 
 
-def _headers(data: bytes, at: int, end: int) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
+def _read_headers(
+    data: bytes, at: int, end: int
+) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
     count, at = read_varint(data, at)
-    # A header takes at least two bytes, so a wild claim ends here and not in memory.
+    # A header takes at least two bytes: a false count is rejected before any memory is allocated.
     if not 0 <= count <= (end - at) // 2:
-        raise InvalidRecord(f"a record claims {count} headers")
+        raise InvalidRecord(f"a record claims to have {count} headers")
     headers = []
     for _ in range(count):
-        name, at = _bytes(data, at, end)
+        name, at = _read_bytes(data, at, end)
         if name is None:
-            raise InvalidRecord("a header without a name")
-        value, at = _bytes(data, at, end)
+            raise InvalidRecord("the name of a header is null")
+        value, at = _read_bytes(data, at, end)
         headers.append((name.decode(), value))
     return tuple(headers), at
+
+
+class RawRecord(NamedTuple):
+    """A record as compaction sees it. Its length, attributes and timestamp delta come first; its
+    bytes from the offset delta on, which are copied unchanged, lie from `start` to `end`."""
+
+    offset_delta: int
+    timestamp_delta: int
+    key: bytes | None
+    has_value: bool
+    start: int
+    end: int
+
+
+def raw_records(data: bytes, count: int) -> Iterator[RawRecord]:
+    """The `count` records that fill `data`. Raises InvalidRecord when they do not."""
+    at, size = 0, len(data)
+    try:
+        for _ in range(count):
+            length = data[at]
+            if length < 128:
+                length, at = (length >> 1) ^ -(length & 1), at + 1
+            else:
+                length, at = read_varint(data, at)
+            end = at + length
+            if length < 0 or end > size:
+                raise InvalidRecord(f"a record of {length} bytes exceeds its batch")
+            timestamp_delta, start = read_varint(data, at + 1)
+            offset_delta, at = read_varint(data, start)
+            key_size = data[at]
+            if key_size < 128:
+                key_size, at = (key_size >> 1) ^ -(key_size & 1), at + 1
+            else:
+                key_size, at = read_varint(data, at)
+            key = None
+            if key_size >= 0:
+                key = data[at : at + key_size]
+                at += key_size
+            if at >= end:
+                raise InvalidRecord("a record's key exceeds the record")
+            # Zig-zag: a negative length, of a null value, is odd.
+            has_value = not data[at] & 1
+            yield RawRecord(offset_delta, timestamp_delta, key, has_value, start, end)
+            at = end
+    except (IndexError, ValueError) as error:
+        raise InvalidRecord("a batch has fewer records than its header specifies") from error
+    if at != size:
+        raise InvalidRecord(f"a batch has {size - at} bytes after its last record")

@@ -1,19 +1,37 @@
-"""Opening a log's files: what is sound stays, a torn tail is cut off, and what is cut is kept
-aside. Cutting matters: a tail that was only skipped would swallow what is appended behind it.
+"""What is valid in the files of a log, after a crash or on a bad disk.
+
+`recover` opens a log: it ends at the first corrupt byte, as in Kafka's LogLoader, and what follows
+is kept in other files. The end must be truncated, not skipped: a corrupt batch would swallow what
+is appended behind it. `scan_segment` is for inspection and repair: it finds all valid batches,
+those behind corrupt ones too.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from pathlib import Path
+from struct import error as struct_error
+from typing import Final, NamedTuple
 
+from .batch import HEADER_BYTES, BatchHeader, check_crc, check_extent, read_header
 from .errors import CorruptBatch, UnsupportedMagic
 from .files import File, Files
-from .segment import CHUNK_BYTES, Segment, base_offset_of
-from .segment_manifest import surveyed_in
-from .swapping import SWAP, finish_swaps, leftovers_in, replaced_by
+from .segment import (
+    CHUNK_BYTES,
+    OFFSET_SPAN_MAX,
+    Segment,
+    base_offset_of,
+    is_zero_from,
+    verify_checksum,
+    walk_batches,
+)
+from .segment_manifest import read_manifest
+from .segment_swap import SWAP, files_replaced_by, find_unfinished_swaps, finish_swaps
 
-logger = logging.getLogger("kohort.log")
+_log = logging.getLogger("kohort.log")
+
+# --- opening a log
 
 
 def recover(
@@ -25,165 +43,342 @@ def recover(
     read_only: bool,
     sync: bool,
 ) -> list[Segment]:
-    """The log's segments, scanned, in order. Only the last one is left open.
+    """The log's segments in order, scanned. Only the last one is left open.
 
-    Every batch is checked, except in segments that end at or before `recovery_point`: what is
-    known to be durable is walked and not summed again. What a survey tells of (survey.py) is not
-    walked either. A bad batch ends the log there, as in Kafka's LogLoader; bytes behind it go to a
-    file `*.cut`, later segments are renamed to that. With `read_only` the log ends there too, but
-    nothing is touched, and no survey is believed. `sync` makes durable what was not trusted; else
-    it is left `dirty`.
+    Every batch is verified, except that checksums are skipped in segments that end at or before
+    `recovery_point`, which are known to be durable, and that batches covered by a manifest are not
+    read at all. Corrupt bytes are copied to a file `*.cut` and truncated; later segments are
+    renamed to that. With `read_only` no file is changed and the manifest is ignored. `sync` makes
+    durable what was not known to be; otherwise it is left `dirty`.
 
-    Raises OSError, and UnsupportedMagic for logs of Kafka before 0.11, which nobody may cut.
+    Raises OSError, and UnsupportedMagic for a log of Kafka before 0.11, which is never truncated.
     """
     if not read_only:
         finish_swaps(folder, files, index_interval_bytes)
-    segments: list[Segment] = []
+    recovery = _Recovery(folder, files, index_interval_bytes, read_only)
     try:
-        _scan_all(folder, files, segments, index_interval_bytes, recovery_point, read_only, sync)
+        recovery.run(recovery_point, sync)
     except BaseException:
-        for segment in segments:
+        for segment in recovery.segments:
             segment.close()
         raise
-    return segments
+    return recovery.segments
 
 
-def _scan_all(
-    folder: Path,
-    files: Files,
-    segments: list[Segment],
-    index_interval_bytes: int,
-    recovery_point: int,
-    read_only: bool,
-    sync: bool,
-) -> None:
-    suffixes = _segments_in(folder, files, index_interval_bytes)
-    surveyed = {} if read_only else surveyed_in(folder, files, index_interval_bytes)
-    bases = sorted(suffixes)
-    for number, base_offset in enumerate(bases):
-        if segments and base_offset < segments[-1].end_offset:
-            before = f"before offset {segments[-1].end_offset}, where the one before it ends"
-            logger.error("%s: segment %d begins %s", folder, base_offset, before)
-            _end_here(folder, files, bases[number:], read_only)
-            break
-        segment = surveyed.get(base_offset) or Segment(
-            folder,
-            files,
-            base_offset,
-            index_interval_bytes,
-            read_only=read_only,
-            suffix=suffixes[base_offset],
-        )
-        later = bases[number + 1 :]
-        segments.append(segment)
-        durable_bytes = 0 if segment.dirty else segment.size  # as a survey told
-        trusted = bool(later) and later[0] <= recovery_point
-        flaw = segment.scan(check_crcs=not trusted)
-        segment.dirty = not trusted and segment.size > durable_bytes
-        if isinstance(flaw, UnsupportedMagic):
-            raise flaw
-        if flaw is not None:
-            only_zeros = _cut(segment, flaw, files, read_only)
-            # They are room that was allocated ahead; a crash came before it was given back.
-            if later and not (only_zeros and segment.end_offset == later[0]):
-                _end_here(folder, files, later, read_only)
-                later = []
-        if sync and segment.dirty:
-            _make_durable(segment, durable_bytes)
-        if not later:
-            break
-        segment.close()
-    if sync and segments:
-        files.sync_folder(folder)
-        files.sync_folder(folder.parent)
+class _Recovery:
+    def __init__(
+        self, folder: Path, files: Files, index_interval_bytes: int, read_only: bool
+    ) -> None:
+        self._folder = folder
+        self._files = files
+        self._index_interval_bytes = index_interval_bytes
+        self._read_only = read_only
+        self.segments: list[Segment] = []
+
+    def run(self, recovery_point: int, sync: bool) -> None:
+        folder, files, segments = self._folder, self._files, self.segments
+        suffixes = self._list_segments()
+        known = {} if self._read_only else read_manifest(folder, files, self._index_interval_bytes)
+        bases = sorted(suffixes)
+        for number, base_offset in enumerate(bases):
+            if segments and base_offset < segments[-1].end_offset:
+                _log.error(
+                    "%s: segment %d begins before offset %d, where the previous one ends",
+                    folder,
+                    base_offset,
+                    segments[-1].end_offset,
+                )
+                self._set_aside(bases[number:])
+                break
+            segment = known.get(base_offset) or Segment(
+                folder,
+                files,
+                base_offset,
+                self._index_interval_bytes,
+                read_only=self._read_only,
+                suffix=suffixes[base_offset],
+            )
+            later = bases[number + 1 :]
+            segments.append(segment)
+            durable_bytes = 0 if segment.dirty else segment.size  # according to the manifest
+            trusted = bool(later) and later[0] <= recovery_point
+            corrupt = segment.scan(check_crcs=not trusted)
+            segment.dirty = not trusted and segment.size > durable_bytes
+            if isinstance(corrupt, UnsupportedMagic):
+                raise corrupt
+            if corrupt is not None:
+                only_zeros = self._truncate(segment, corrupt)
+                # Zeros are preallocated bytes that a crash left.
+                if later and not (only_zeros and segment.end_offset == later[0]):
+                    self._set_aside(later)
+                    later = []
+            if sync and segment.dirty:
+                _make_durable(segment, durable_bytes)
+            if not later:
+                break
+            segment.close()
+        if sync and segments:
+            files.sync_folder(folder)
+            files.sync_folder(folder.parent)
+
+    def _list_segments(self) -> dict[int, str]:
+        """Base offset -> suffix of the file: `.swap` for a swap that a read-only log must not
+        complete."""
+        folder, files = self._folder, self._files
+        swaps = find_unfinished_swaps(folder, files).swaps
+        replaced = files_replaced_by(swaps, folder, files, self._index_interval_bytes)
+        suffixes = {
+            base: ""
+            for name in files.list(folder)
+            if (base := base_offset_of(name)) is not None and name not in replaced
+        }
+        for name in swaps:
+            base_offset = base_offset_of(name.removesuffix(SWAP))
+            if base_offset is not None:
+                suffixes[base_offset] = SWAP
+        return suffixes
+
+    def _truncate(self, segment: Segment, corrupt: CorruptBatch) -> bool:
+        """Truncate the segment where it becomes corrupt. Return whether only zeros followed."""
+        file = segment.open()
+        bytes_cut = file.size - segment.size
+        only_zeros = is_zero_from(file, segment.size)
+        if not self._read_only:
+            if not only_zeros:
+                kept = self._copy_tail(segment, file)
+                _log.warning(
+                    "%s: truncated %d bytes after offset %d: %s. They are kept in %s",
+                    segment.path,
+                    bytes_cut,
+                    segment.end_offset - 1,
+                    corrupt,
+                    kept.name,
+                )
+            file.truncate(segment.size)
+            segment.dirty = True
+        return only_zeros
+
+    def _copy_tail(self, segment: Segment, file: File) -> Path:
+        path = self._free_name(segment.path, segment.size)
+        copy = self._files.open(path, create=True)
+        try:
+            position = segment.size
+            while chunk := file.read(position, CHUNK_BYTES):
+                copy.append(chunk)
+                position += len(chunk)
+            copy.sync()
+        finally:
+            copy.close()
+        # Before the tail is truncated: a crash in between must not lose both.
+        self._files.sync_folder(path.parent)
+        return path
+
+    def _set_aside(self, bases: list[int]) -> None:
+        """Rename segments behind a gap; they are never removed."""
+        if self._read_only:
+            return
+        for base_offset in bases:
+            path = self._folder / f"{base_offset:020d}.log"
+            kept = self._free_name(path, 0)
+            self._files.rename(path, kept)
+            _log.error("%s is behind corrupt bytes and no longer read; kept as %s", path, kept.name)
+
+    def _free_name(self, path: Path, position: int) -> Path:
+        number = 0
+        while True:
+            free = path.with_name(f"{path.name}.{position}.{number}.cut")
+            if not self._files.exists(free):
+                return free
+            number += 1
 
 
 def _make_durable(segment: Segment, durable_bytes: int) -> None:
-    file = segment.opened()
-    # A process before this one may have failed to sync it: then a sync alone would prove nothing.
-    file.write_again(durable_bytes)
+    file = segment.open()
+    # An earlier process may have failed to sync these bytes: then a sync alone would prove nothing.
+    file.rewrite(durable_bytes)
     file.sync()
     segment.dirty = False
 
 
-def _segments_in(folder: Path, files: Files, index_interval_bytes: int) -> dict[int, str]:
-    """Base offset -> suffix of its file: `.swap` where whoever only reads finds a swap that was
-    begun, and may not finish it."""
-    swaps = leftovers_in(folder, files).swaps
-    replaced = replaced_by(folder, files, swaps, index_interval_bytes)
-    suffixes = {
-        base: ""
-        for name in files.list(folder)
-        if (base := base_offset_of(name)) is not None and name not in replaced
-    }
-    for name in swaps:
-        base_offset = base_offset_of(name.removesuffix(SWAP))
-        if base_offset is not None:
-            suffixes[base_offset] = SWAP
-    return suffixes
+# --- inspection and repair
+
+# The magic byte, which a search for the next batch looks for.
+MAGIC: Final = b"\x02"
+MAGIC_AT: Final = 16
 
 
-def _cut(segment: Segment, flaw: CorruptBatch, files: Files, read_only: bool) -> bool:
-    """Cuts the segment where it stops being sound. True when only zeros went."""
-    file = segment.opened()
-    cut_bytes = file.size - segment.size
-    only_zeros = is_zero(file, segment.size)
-    if not read_only:
-        if not only_zeros:
-            aside = _keep(segment, file, files)
-            logger.warning(
-                "%s: %d bytes after offset %d cut off: %s. They are kept in %s",
-                segment.path,
-                cut_bytes,
-                segment.end_offset - 1,
-                flaw,
-                aside.name,
-            )
-        file.truncate(segment.size)
-        segment.dirty = True
-    return only_zeros
+class ValidBatch(NamedTuple):
+    """A whole batch with a valid checksum and offsets after those of the batches before it."""
+
+    position: int
+    header: BatchHeader
+    batch: bytes
+
+    @property
+    def end(self) -> int:
+        return self.position + len(self.batch)
 
 
-def _end_here(folder: Path, files: Files, bases: list[int], read_only: bool) -> None:
-    """Later segments hang in the air. They are renamed, never removed."""
-    if read_only:
-        return
-    for base_offset in bases:
-        path = folder / f"{base_offset:020d}.log"
-        aside = _free_name(path, 0, files)
-        files.rename(path, aside)
-        logger.error("%s: not reachable any more; it is kept as %s", path, aside.name)
+class Corruption(NamedTuple):
+    """Bytes that are no valid batch. `next_offset`: of the next valid batch; None when there is
+    none (a torn tail, or a batch that is being written)."""
+
+    position: int
+    size: int
+    reason: str
+    first_offset: int
+    next_offset: int | None
+
+    @property
+    def end(self) -> int:
+        return self.position + self.size
 
 
-def is_zero(file: File, position: int) -> bool:
-    """Whether there is nothing but zeros from there on, as in room that was allocated ahead."""
-    while chunk := file.read(position, CHUNK_BYTES):
-        if chunk.count(0) != len(chunk):
-            return False
-        position += len(chunk)
-    return True
+def scan_segment(
+    file: File, base_offset: int, *, position: int = 0, offset: int | None = None
+) -> Iterator[ValidBatch | Corruption]:
+    """Everything in a segment from `position`, where `offset` is the lowest that may come next.
+
+    Zeros at the end were preallocated, and are not reported. Raises OSError, and UnsupportedMagic
+    for the formats of Kafka before 0.11.
+    """
+    lowest = before = base_offset if offset is None else offset
+    # The base offset is outside the checksum, so a batch is judged by the one that follows.
+    held: ValidBatch | None = None
+    while position < file.size:
+        try:
+            for valid in _whole_batches(file, position, base_offset):
+                if valid.header.base_offset < lowest:
+                    if held is None or not _has_wrong_offset(held, before, valid, file):
+                        raise CorruptBatch(valid.position, _out_of_order(valid.header, lowest))
+                    yield Corruption(
+                        held.position,
+                        len(held.batch),
+                        f"{_out_of_order(held.header, before)}, and lower ones follow",
+                        before,
+                        valid.header.base_offset,
+                    )
+                elif held is not None:
+                    yield held
+                    before = lowest
+                held, lowest, position = valid, valid.header.next_offset, valid.end
+            break
+        except UnsupportedMagic:
+            raise
+        except CorruptBatch as error:
+            if held is not None:
+                yield held
+                held, before = None, lowest
+            corruption = _corruption(file, error, base_offset, lowest)
+            if corruption is not None:
+                yield corruption
+            if corruption is None or corruption.next_offset is None:
+                return
+            position = corruption.end
+    if held is not None:
+        yield held
 
 
-def _keep(segment: Segment, file: File, files: Files) -> Path:
-    aside = _free_name(segment.path, segment.size, files)
-    kept = files.open(aside, create=True)
+def _whole_batches(file: File, position: int, base_offset: int) -> Iterator[ValidBatch]:
+    """Raises CorruptBatch at the first invalid one."""
+    for found in walk_batches(file, position, file.size):
+        verify_checksum(file, found)
+        header = read_header(found.buffer, found.start)
+        _check_offsets(found.position, header, base_offset)
+        if found.start + found.size <= len(found.buffer):
+            batch = found.buffer[found.start : found.start + found.size]
+        else:
+            batch = file.read(found.position, found.size)
+        yield ValidBatch(found.position, header, batch)
+
+
+def _check_offsets(position: int, header: BatchHeader, base_offset: int) -> None:
+    if header.last_offset_delta < 0 or header.count < 0:
+        raise CorruptBatch(
+            position,
+            f"{header.count} records and a last offset delta of {header.last_offset_delta}",
+        )
+    if header.last_offset - base_offset > OFFSET_SPAN_MAX:
+        raise CorruptBatch(position, f"offset {header.last_offset} is too far for its segment")
+
+
+def _out_of_order(header: BatchHeader, lowest: int) -> str:
+    return f"offsets {header.base_offset}..{header.last_offset} where {lowest} comes next"
+
+
+def _has_wrong_offset(held: ValidBatch, before: int, valid: ValidBatch, file: File) -> bool:
+    """Two adjacent batches contradict each other. Whether the first has the wrong offsets: the
+    offsets around it leave room for it, and those of a third batch leave none for the second."""
+    if valid.header.base_offset - before <= held.header.last_offset_delta:
+        return False
+    third = header_at(file, valid.end)
+    if third is None or third.base_offset < held.header.next_offset:
+        return True
+    return third.base_offset - held.header.next_offset <= valid.header.last_offset_delta
+
+
+def _corruption(
+    file: File, error: CorruptBatch, base_offset: int, lowest: int
+) -> Corruption | None:
+    """None if only zeros follow."""
+    start = error.position
+    found = _next_valid(file, start, base_offset, lowest)
+    if found is not None:
+        position, header = found
+        return Corruption(start, position - start, error.reason, lowest, header.base_offset)
+    if is_zero_from(file, start):
+        return None
+    return Corruption(start, file.size - start, error.reason, lowest, None)
+
+
+def _next_valid(
+    file: File, start: int, base_offset: int, lowest: int
+) -> tuple[int, BatchHeader] | None:
+    """Position and header of the first valid batch behind a corrupt one."""
+    position = start
+    # If its length is right, nothing inside its records is mistaken for a batch.
+    while (header := header_at(file, position)) is not None:
+        position += header.size
+        found = _valid_header_at(file, position, base_offset, lowest)
+        if found is not None:
+            return position, found
+        if position == file.size:
+            return None
+    position = start + 1
+    while file.size - position >= HEADER_BYTES:
+        chunk = file.read(position, CHUNK_BYTES)
+        at = chunk.find(MAGIC, MAGIC_AT)
+        while 0 <= at <= len(chunk) - HEADER_BYTES + MAGIC_AT:
+            base = int.from_bytes(chunk[at - MAGIC_AT : at - MAGIC_AT + 8], "big")
+            # A cheap test first: the base offset is the least likely to be right by chance.
+            if lowest <= base <= base_offset + OFFSET_SPAN_MAX:
+                found = _valid_header_at(file, position + at - MAGIC_AT, base_offset, lowest)
+                if found is not None:
+                    return position + at - MAGIC_AT, found
+            at = chunk.find(MAGIC, at + 1)
+        position += max(1, len(chunk) - HEADER_BYTES + 1)
+    return None
+
+
+def header_at(file: File, position: int) -> BatchHeader | None:
+    """The header at a position where a batch could begin; None where none can."""
+    data = file.read(position, HEADER_BYTES)
     try:
-        position = segment.size
-        while chunk := file.read(position, CHUNK_BYTES):
-            kept.append(chunk)
-            position += len(chunk)
-        kept.sync()
-    finally:
-        kept.close()
-    # Before the tail goes, or a crash between the two would leave neither.
-    files.sync_folder(aside.parent)
-    return aside
+        check_extent(data, 0, file.size - position)
+    except (CorruptBatch, struct_error):
+        return None
+    return read_header(data)
 
 
-def _free_name(path: Path, position: int, files: Files) -> Path:
-    number = 0
-    while True:
-        aside = path.with_name(f"{path.name}.{position}.{number}.cut")
-        if not files.exists(aside):
-            return aside
-        number += 1
+def _valid_header_at(
+    file: File, position: int, base_offset: int, lowest: int
+) -> BatchHeader | None:
+    header = header_at(file, position)
+    if header is None or header.base_offset < lowest:
+        return None
+    try:
+        _check_offsets(position, header, base_offset)
+        check_crc(file.read(position, header.size), 0, header.size)
+    except (CorruptBatch, struct_error):
+        return None
+    return header

@@ -1,10 +1,13 @@
-"""One segment: a file of batches back to back, named by its first offset in 20 digits.
-Finding and walking batches is here; which segment to ask, and what survives, is log.py's.
+"""A segment: a file of adjacent batches, named by its base offset in 20 digits, and its index.
+
+Finding and walking batches is here; which segment has an offset is log.py's concern, and what is
+valid after a crash is recovery.py's. Upstream: LogSegment, OffsetIndex, TimeIndex.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from struct import Struct
@@ -12,79 +15,26 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
-from .batch import HEADER_BYTES, BatchHeader, Record, check_extent, read_header, records
-from .config import LogConfig
+from .batch import CRC_START, HEADER_BYTES, BatchHeader, check_extent, read_header
 from .errors import CorruptBatch, InvalidRecord, LogError
 from .files import File, Files
-from .header import CRC_START
-from .index import SparseIndex
+from .records import Record, records
 
-# What a walk holds in memory at once; larger batches are read on their own.
+# How much is read at once; larger batches are read separately.
 CHUNK_BYTES: Final = 1024 * 1024
-
-# Kafka counts bytes of a segment in 31 bits, and so does its index and ours.
-SEGMENT_BYTES_MAX: Final = 0x7FFFFFFF
-# What is read to find one batch: enough for the stretch between two index entries.
+# How much is read to find one batch: two index entries are rarely further apart.
 SEEK_BYTES: Final = 8 * 1024
+# Kafka's positions in a segment are 31 bits wide, and so are those of its index and of ours.
+SEGMENT_BYTES_MAX: Final = 0x7FFFFFFF
+# Kafka's indexes have offsets relative to the base offset, in 31 bits.
+OFFSET_SPAN_MAX: Final = 0x7FFFFFFF
+INDEX_ENTRY_BYTES: Final = 16
 
-_OFFSETS: Final = Struct(">q15xi")
-_STORED_CRC: Final = Struct(">I")
+_OFFSETS: Final = Struct(">q15xi")  # base offset, last offset delta
+_CRC: Final = Struct(">I")
+_CRC_AT: Final = 17
 
-
-class Place(NamedTuple):
-    """A batch found in a file. `buffer` holds its header at `at`, and all if there is room."""
-
-    position: int
-    size: int
-    buffer: bytes
-    at: int
-
-
-def walk(file: File, position: int, end: int, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Place]:
-    """The batches from `position` to `end`, read in chunks.
-
-    Raises CorruptBatch (its position is the file's) where no batch can begin or one is cut off.
-    """
-    while position < end:
-        chunk = file.read(position, min(chunk_bytes, end - position))
-        if len(chunk) < HEADER_BYTES:
-            raise CorruptBatch(position, f"{len(chunk)} bytes are left, a batch has at least 61")
-        at = 0
-        while len(chunk) - at >= HEADER_BYTES:
-            try:
-                # Judged by where the file ends, not by where the chunk does.
-                size = check_extent(chunk, at, end - position + at)
-            except CorruptBatch as error:
-                if at:
-                    break  # judged again with a whole chunk behind it
-                raise type(error)(position, error.reason) from None
-            if at and at + size > len(chunk):
-                break
-            yield Place(position, size, chunk, at)
-            position += size
-            at += size
-
-
-def check_place(file: File, place: Place) -> None:
-    """Raises CorruptBatch when the checksum is wrong; a batch larger than a chunk is read in
-    chunks, so that a forged length cannot take memory."""
-    stored: int = _STORED_CRC.unpack_from(place.buffer, place.at + 17)[0]
-    last = place.at + place.size
-    computed = crc32c(memoryview(place.buffer)[place.at + CRC_START : last])
-    position = place.position + len(place.buffer) - place.at
-    while position < place.position + place.size:
-        chunk = file.read(position, min(CHUNK_BYTES, place.position + place.size - position))
-        if not chunk:
-            break
-        computed = crc32c(chunk, computed)
-        position += len(chunk)
-    if stored != computed:
-        raise CorruptBatch(place.position, f"checksum {computed:08x} instead of {stored:08x}")
-
-
-def last_offset(place: Place) -> int:
-    base_offset, delta = _OFFSETS.unpack_from(place.buffer, place.at)
-    return int(base_offset + delta)
+# --- file names
 
 
 def segment_name(base_offset: int) -> str:
@@ -92,22 +42,15 @@ def segment_name(base_offset: int) -> str:
 
 
 def base_offset_of(name: str) -> int | None:
-    """None for every file that is not a segment: Kafka's indexes, checkpoints, strangers."""
+    """None for a file that is no segment, such as an index or a checkpoint."""
     stem = name.removesuffix(".log")
     if stem == name or len(stem) != 20 or not (stem.isascii() and stem.isdigit()):
         return None
     return int(stem)
 
 
-def number_of(segments: Sequence[Segment], offset: int) -> int:
-    """Which of the segments holds `offset`, or would."""
-    if segments and offset >= segments[-1].base_offset:
-        return len(segments) - 1
-    return max(0, bisect_right(segments, offset, key=lambda segment: segment.base_offset) - 1)
-
-
-def bytes_in(folder: Path, files: Files) -> int:
-    """Of all segments of a log that nobody has open; 0 while it has no folder."""
+def segment_bytes_in(folder: Path, files: Files) -> int:
+    """Bytes of all segments of a log that is not open; 0 when the folder does not exist."""
     size = 0
     for name in files.list(folder):
         if base_offset_of(name) is not None:
@@ -117,9 +60,153 @@ def bytes_in(folder: Path, files: Files) -> int:
     return size
 
 
+# --- batches in a file
+
+
+class BatchLocation(NamedTuple):
+    """A batch in a file. `buffer` contains its header at `start`, and the rest if that fits."""
+
+    position: int
+    size: int
+    buffer: bytes
+    start: int
+
+
+def walk_batches(
+    file: File, position: int, end: int, chunk_bytes: int = CHUNK_BYTES
+) -> Iterator[BatchLocation]:
+    """The batches from `position` to `end`, read in chunks.
+
+    Raises CorruptBatch, with the position in the file, where no batch can begin or one is cut off.
+    """
+    while position < end:
+        chunk = file.read(position, min(chunk_bytes, end - position))
+        if len(chunk) < HEADER_BYTES:
+            raise CorruptBatch(position, f"{len(chunk)} bytes are left, a batch has at least 61")
+        start = 0
+        while len(chunk) - start >= HEADER_BYTES:
+            try:
+                # The batch may exceed the chunk, but not the file.
+                size = check_extent(chunk, start, end - position + start)
+            except CorruptBatch as error:
+                if start:
+                    break  # checked again at the beginning of the next chunk
+                raise type(error)(position, error.reason) from None
+            if start and start + size > len(chunk):
+                break
+            yield BatchLocation(position, size, chunk, start)
+            position += size
+            start += size
+
+
+def verify_checksum(file: File, batch: BatchLocation) -> None:
+    """Raises CorruptBatch. A batch larger than a chunk is read in chunks, so that a false length
+    cannot exhaust the memory."""
+    stored: int = _CRC.unpack_from(batch.buffer, batch.start + _CRC_AT)[0]
+    end = batch.start + batch.size
+    computed = crc32c(memoryview(batch.buffer)[batch.start + CRC_START : end])
+    position = batch.position + len(batch.buffer) - batch.start
+    while position < batch.position + batch.size:
+        chunk = file.read(position, min(CHUNK_BYTES, batch.position + batch.size - position))
+        if not chunk:
+            break
+        computed = crc32c(chunk, computed)
+        position += len(chunk)
+    if stored != computed:
+        raise CorruptBatch(batch.position, f"checksum {computed:08x} instead of {stored:08x}")
+
+
+def last_offset_of(batch: BatchLocation) -> int:
+    base_offset, delta = _OFFSETS.unpack_from(batch.buffer, batch.start)
+    return int(base_offset + delta)
+
+
+def is_zero_from(file: File, position: int) -> bool:
+    """Whether the file has only zeros from `position` on, as where it was preallocated."""
+    while chunk := file.read(position, CHUNK_BYTES):
+        if chunk.count(0) != len(chunk):
+            return False
+        position += len(chunk)
+    return True
+
+
+# --- the index
+
+
+class SparseIndex:
+    """Positions of batches, one entry per `interval_bytes`, as in Kafka's .index and .timeindex
+    files, but in memory: built by a scan, or read from the manifest (segment_manifest.py).
+
+    16 bytes an entry: 4 MiB for a full segment of 1 GiB at Kafka's interval of 4096 bytes.
+    """
+
+    __slots__ = (
+        "_base_offset",
+        "_interval_bytes",
+        "_next_position",
+        "_offsets",
+        "_positions",
+        "_running_max",
+    )
+
+    def __init__(self, base_offset: int, interval_bytes: int) -> None:
+        self._base_offset = base_offset
+        self._interval_bytes = interval_bytes
+        self._next_position = 0
+        self._offsets = array("I")  # relative to the base offset
+        self._positions = array("I")
+        # The largest timestamp of all batches before the entry's own.
+        self._running_max = array("q")
+
+    def add(self, base_offset: int, position: int, max_timestamp_before: int) -> None:
+        """A batch begins at `position`. Called for every batch, in order."""
+        if position >= self._next_position:
+            self._offsets.append(base_offset - self._base_offset)
+            self._positions.append(position)
+            self._running_max.append(max_timestamp_before)
+            self._next_position = position + self._interval_bytes
+
+    @property
+    def last_position(self) -> int:
+        """Of the last entry; 0 without one."""
+        return self._positions[-1] if self._positions else 0
+
+    def to_bytes(self) -> bytes:
+        """All entries, in native byte order."""
+        return b"".join(map(array.tobytes, (self._offsets, self._positions, self._running_max)))
+
+    def load(self, data: bytes) -> None:
+        """Replace all entries by those that `to_bytes` returned."""
+        count = len(data) // INDEX_ENTRY_BYTES
+        offsets, positions, running_max = array("I"), array("I"), array("q")
+        offsets.frombytes(data[: 4 * count])
+        positions.frombytes(data[4 * count : 8 * count])
+        running_max.frombytes(data[8 * count :])
+        self._offsets, self._positions, self._running_max = offsets, positions, running_max
+        self._next_position = self.last_position + self._interval_bytes if count else 0
+
+    def at_or_before_offset(self, offset: int) -> int:
+        """The position of the last entry whose base offset is at most `offset`; 0 without one."""
+        entry = bisect_right(self._offsets, offset - self._base_offset)
+        return self._positions[entry - 1] if entry else 0
+
+    def at_or_before_position(self, position: int) -> int:
+        """The position of the last entry at or before `position`; 0 without one."""
+        entry = bisect_right(self._positions, position)
+        return self._positions[entry - 1] if entry else 0
+
+    def before_timestamp(self, timestamp: int) -> int:
+        """A position before which no batch has a record at or after `timestamp`."""
+        entry = bisect_left(self._running_max, timestamp)
+        return self._positions[entry - 1] if entry else 0
+
+
+# --- the segment
+
+
 class Segment:
-    """`size` and `end_offset` are what is known good; `dirty` means written since the last sync.
-    `surveyed_end`: up to which offset a survey beside the log may tell of it (survey.py)."""
+    """`size` and `end_offset` cover what is known to be valid; `dirty`: written since the last
+    sync; `manifest_end_offset`: up to where a manifest may cover it (segment_manifest.py)."""
 
     __slots__ = (
         "_files",
@@ -133,11 +220,11 @@ class Segment:
         "first_timestamp",
         "index",
         "last_epoch",
+        "manifest_end_offset",
         "max_timestamp",
         "max_timestamp_position",
         "path",
         "size",
-        "surveyed_end",
     )
 
     def __init__(
@@ -150,7 +237,7 @@ class Segment:
         read_only: bool = False,
         suffix: str = "",
     ) -> None:
-        """`suffix`: of a file on its way into the log or out of it (swapping.py)."""
+        """`suffix`: of a file that is being swapped in (segment_swap.py)."""
         self._files = files
         self._index_interval_bytes = index_interval_bytes
         self._read_only = read_only
@@ -158,21 +245,22 @@ class Segment:
         self.base_offset = base_offset
         self.file: File | None = None
         self.dirty = False
-        self.surveyed_end = 0
-        self._forget()
+        self.manifest_end_offset = 0
+        self._reset()
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         self.size = 0
         self.end_offset = self.base_offset
         self.first_timestamp = -1
         self.max_timestamp = -1
         self.max_timestamp_position = -1
         self.last_epoch = -1
-        # (leader epoch, its first offset here): nearly always one.
+        # (leader epoch, its first offset here); nearly always one.
         self.epochs: list[tuple[int, int]] = []
         self.index = SparseIndex(self.base_offset, self._index_interval_bytes)
 
-    def opened(self, *, create: bool = False) -> File:
+    def open(self, *, create: bool = False) -> File:
+        """The file, opened if it is closed."""
         if self.file is None:
             self.file = self._files.open(self.path, create=create, read_only=self._read_only)
         return self.file
@@ -187,57 +275,12 @@ class Segment:
         self._files.rename(self.path, path)
         self.path = path
 
-    def scan(self, *, check_crcs: bool) -> CorruptBatch | None:
-        """Learns from its file what follows on what is known of the segment, up to the first bad
-        byte, which it reports."""
-        file = self.opened()
-        if file.size > SEGMENT_BYTES_MAX:
-            raise LogError(f"{self.path} is larger than 2 GiB: no segment of Kafka's or ours")
-        try:
-            for place in walk(file, self.size, file.size):
-                header = read_header(place.buffer, place.at)
-                if header.base_offset < self.end_offset or header.last_offset_delta < 0:
-                    return CorruptBatch(
-                        place.position,
-                        f"offsets {header.base_offset}..{header.last_offset} "
-                        f"where {self.end_offset} comes next",
-                    )
-                if header.last_offset - self.base_offset > 0x7FFFFFFF:
-                    return CorruptBatch(place.position, f"offset {header.last_offset} is too far")
-                if check_crcs:
-                    check_place(file, place)
-                self.note(
-                    header.base_offset,
-                    header.next_offset,
-                    place.size,
-                    # What compaction emptied has no record of that time to be found.
-                    header.max_timestamp if header.count else -1,
-                    header.leader_epoch,
-                )
-        except CorruptBatch as flaw:
-            return flaw
-        return None
-
-    def is_full(self, config: LogConfig, size: int, last_offset: int, max_timestamp: int) -> bool:
-        """Whether a batch of `size` bytes belongs into the next segment: Kafka's
-        LogSegment.shouldRoll, its clock replaced by the batches' own timestamps."""
-        if not self.size:
-            return False
-        return (
-            self.size + size > config.segment_bytes
-            or last_offset - self.base_offset > 0x7FFFFFFF
-            or (
-                self.first_timestamp >= 0
-                and max_timestamp - self.first_timestamp > config.segment_ms
-            )
-        )
-
-    def note(
+    def add_batch(
         self, base_offset: int, next_offset: int, size: int, max_timestamp: int, leader_epoch: int
     ) -> None:
-        """A batch of `size` bytes now lies at the segment's end."""
+        """A batch of `size` bytes was written at the end of the segment."""
         position = self.size
-        self.index.note(base_offset, position, self.max_timestamp)
+        self.index.add(base_offset, position, self.max_timestamp)
         if not position:
             self.first_timestamp = max_timestamp
         if max_timestamp > self.max_timestamp:
@@ -249,83 +292,124 @@ class Segment:
         self.size = position + size
         self.end_offset = next_offset
 
+    def scan(self, *, check_crcs: bool) -> CorruptBatch | None:
+        """Read the batches after those that are known, up to the first corrupt one, which is
+        returned. Raises LogError for a file that is too large, OSError."""
+        file = self.open()
+        if file.size > SEGMENT_BYTES_MAX:
+            raise LogError(f"{self.path} has {file.size} bytes: a segment has at most 2 GiB")
+        try:
+            for batch in walk_batches(file, self.size, file.size):
+                header = read_header(batch.buffer, batch.start)
+                if header.base_offset < self.end_offset or header.last_offset_delta < 0:
+                    return CorruptBatch(
+                        batch.position,
+                        f"offsets {header.base_offset}..{header.last_offset} "
+                        f"where {self.end_offset} comes next",
+                    )
+                if header.last_offset - self.base_offset > OFFSET_SPAN_MAX:
+                    return CorruptBatch(batch.position, f"offset {header.last_offset} is too far")
+                if check_crcs:
+                    verify_checksum(file, batch)
+                self.add_batch(
+                    header.base_offset,
+                    header.next_offset,
+                    batch.size,
+                    # A batch that compaction emptied has no record with its timestamp.
+                    header.max_timestamp if header.count else -1,
+                    header.leader_epoch,
+                )
+        except CorruptBatch as corrupt:
+            return corrupt
+        return None
+
     def truncate(self, size: int) -> None:
-        """Keeps the first `size` bytes, which must end with a batch."""
-        self.opened().truncate(size)
+        """Keep the first `size` bytes, which must end with a batch."""
+        self.open().truncate(size)
         self.dirty = True
         if size < self.size:
-            # Running maxima cannot be taken back, so what is left is walked again: a rare thing.
-            self._forget()
-            flaw = self.scan(check_crcs=False)
-            assert flaw is None, flaw
+            # Rare, and running maxima cannot be undone: scan what is left.
+            self._reset()
+            corrupt = self.scan(check_crcs=False)
+            assert corrupt is None, corrupt
 
-    def place_of(self, offset: int, end: int | None = None) -> Place | None:
-        """The first batch before byte `end` whose last offset is `offset` or higher."""
-        start = self.index.at_or_before_offset(offset)
-        for place in walk(self.opened(), start, self.size if end is None else end, SEEK_BYTES):
-            if last_offset(place) >= offset:
-                return place
+    # --- reading
+
+    def find(self, offset: int, end: int | None = None) -> BatchLocation | None:
+        """The first batch before byte `end` whose last offset is at least `offset`."""
+        position = self.index.at_or_before_offset(offset)
+        end = self.size if end is None else end
+        for batch in walk_batches(self.open(), position, end, SEEK_BYTES):
+            if last_offset_of(batch) >= offset:
+                return batch
         return None
 
     def read(self, offset: int, max_bytes: int, minimum_one: bool, end: int) -> bytes | None:
-        """Whole batches from the one that holds `offset` on, none beyond byte `end`; None when
-        the segment has no such batch. Nothing is decoded, and long answers are read in one call.
+        """Whole batches from the one that contains `offset`, none beyond byte `end`; None when
+        the segment has no such batch. Batches are not decoded, and read with one call.
         """
-        first = self.place_of(offset, end)
+        first = self.find(offset, end)
         if first is None:
             return None
         limit = first.position + max_bytes
         stop = end
         if limit < end:
             stop = first.position
-            start = max(stop, self.index.at_or_before_position(limit))
-            for place in walk(self.opened(), start, end, SEEK_BYTES):
-                if place.position + place.size > limit:
+            position = max(stop, self.index.at_or_before_position(limit))
+            for batch in walk_batches(self.open(), position, end, SEEK_BYTES):
+                if batch.position + batch.size > limit:
                     break
-                stop = place.position + place.size
-            stop = max(stop, start)
+                stop = batch.position + batch.size
+            stop = max(stop, position)
             if stop == first.position and minimum_one:
                 stop += first.size
         size = stop - first.position
-        if first.at + size <= len(first.buffer):
-            return first.buffer[first.at : first.at + size]
-        return self.opened().read(first.position, size)
+        if first.start + size <= len(first.buffer):
+            return first.buffer[first.start : first.start + size]
+        return self.open().read(first.position, size)
 
-    def whole(self, place: Place, file: File | None = None) -> bytes:
+    def read_batch(self, batch: BatchLocation, file: File | None = None) -> bytes:
         """All bytes of a batch that was found."""
-        if place.at + place.size <= len(place.buffer):
-            return place.buffer[place.at : place.at + place.size]
-        return (file or self.opened()).read(place.position, place.size)
+        if batch.start + batch.size <= len(batch.buffer):
+            return batch.buffer[batch.start : batch.start + batch.size]
+        return (file or self.open()).read(batch.position, batch.size)
 
     def batches(self, start_offset: int) -> Iterator[tuple[BatchHeader, bytes]]:
-        """Every batch from the one that contains `start_offset` on, read through a file of its
-        own."""
+        """Every batch from the one that contains `start_offset`, read through a file that the
+        iterator opens and closes itself."""
         file = self._files.open(self.path, read_only=True)
         try:
             position = self.index.at_or_before_offset(start_offset)
-            for place in walk(file, position, self.size):
-                header = read_header(place.buffer, place.at)
+            for batch in walk_batches(file, position, self.size):
+                header = read_header(batch.buffer, batch.start)
                 if header.last_offset >= start_offset:
-                    yield header, self.whole(place, file)
+                    yield header, self.read_batch(batch, file)
         finally:
             file.close()
 
     def first_record_since(self, timestamp: int, start_offset: int) -> Record | None:
-        """The first record from `start_offset` on with that timestamp or a later one."""
-        start = self.index.before_timestamp(timestamp)
-        for place in walk(self.opened(), start, self.size):
-            if read_header(place.buffer, place.at).max_timestamp >= timestamp:
-                for record in records(self.whole(place)):
+        """The first record from `start_offset` on with this timestamp or a later one."""
+        position = self.index.before_timestamp(timestamp)
+        for batch in walk_batches(self.open(), position, self.size):
+            if read_header(batch.buffer, batch.start).max_timestamp >= timestamp:
+                for record in records(self.read_batch(batch)):
                     if record.timestamp >= timestamp and record.offset >= start_offset:
                         return record
         return None
 
     def latest_record(self) -> Record:
-        """The first record that has the segment's largest timestamp."""
-        place = next(walk(self.opened(), self.max_timestamp_position, self.size))
-        for record in records(self.whole(place)):
+        """The first record with the segment's largest timestamp."""
+        batch = next(walk_batches(self.open(), self.max_timestamp_position, self.size))
+        for record in records(self.read_batch(batch)):
             if record.timestamp == self.max_timestamp:
                 return record
         raise InvalidRecord(
-            f"the batch at byte {place.position} of {self.path} has no record of its timestamp"
+            f"the batch at byte {batch.position} of {self.path} has no record of its timestamp"
         )
+
+
+def segment_number(segments: Sequence[Segment], offset: int) -> int:
+    """The index of the segment that contains, or would contain, `offset`."""
+    if segments and offset >= segments[-1].base_offset:
+        return len(segments) - 1
+    return max(0, bisect_right(segments, offset, key=lambda segment: segment.base_offset) - 1)

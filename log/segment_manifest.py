@@ -1,13 +1,12 @@
-"""What walking a log's batches has found out, kept beside it in `segments.derived`: so the next
-opening walks only what has come since.
+"""`segments.derived`: the state of a log's segments, so that opening it scans only later batches.
 
-Under durability `fsync` it tells of bytes that were synced, and of no others. Where nobody syncs it
-tells of all, for as long as the machine is not started anew: power that goes may leave holes.
+With durability `fsync` it covers only bytes that were synced. Without syncs it covers all, but only
+until the machine is restarted: a power loss may leave holes.
 
-Nothing rests on this file. It is never synced; one that is torn, of another start of the machine,
-or that does not fit the segments is ignored and removed. And it is removed before its bytes change
-in any way but that more come behind them (derived.py), lest others fit by chance. All it says is
-that they were sound when they were walked: who reads records from there looks at the checksums.
+The file is disposable (cache_files.py): one that is torn, from before a restart of the machine, or
+that does not match the segments is removed. It is removed before any bytes that it covers change;
+appending leaves it valid. It only proves that the batches were valid when they were scanned: who
+reads their records verifies the checksums.
 """
 
 from __future__ import annotations
@@ -29,33 +28,36 @@ from .cache_files import (
 )
 from .errors import CorruptBatch
 from .files import Files
-from .index import ENTRY_BYTES
-from .segment import Segment, check_place, last_offset, walk
-from .swapping import leftovers_in
+from .segment import INDEX_ENTRY_BYTES, Segment, last_offset_of, verify_checksum, walk_batches
+from .segment_swap import find_unfinished_swaps
 
-# In the byte order of this machine, as the index is: of another order the magic is wrong.
+# In native byte order, as the index is: with another one the magic is wrong.
 _MAGIC: Final = 0x6B6F686F72740001.to_bytes(8, sys.byteorder)
-_BOOT_ID: Final = Struct("36s")  # empty: all was synced
-# Base offset, size, end offset; first and largest timestamp, where the largest is; last epoch;
-# how many epochs, and how many entries of the index follow.
+_BOOT_ID: Final = Struct("36s")  # empty: everything was synced
+# Base offset, size, end offset; first and largest timestamp, position of the latter; last epoch;
+# the numbers of epochs and of index entries that follow.
 _SEGMENT: Final = Struct("=qqqqqqiII")
 _EPOCH: Final = Struct("=iq")
 
 
-def write_survey(folder: Path, files: Files, segments: Sequence[Segment], *, synced: bool) -> None:
-    """Tells of the segments up to the first that is dirty if `synced`, else of all of them. Does
-    nothing where there is nothing to be told for sure. Raises OSError."""
+def write_manifest(
+    folder: Path, files: Files, segments: Sequence[Segment], *, synced: bool
+) -> None:
+    """Write the state of all segments; if `synced`, only of those before the first dirty one.
+
+    Does nothing when the file could not be trusted later. Raises OSError.
+    """
     boot_id = "" if synced else files.boot_id()
-    # Whoever opens the folder ends the swap, and finds other segments than these.
-    if not (synced or boot_id) or leftovers_in(folder, files).swaps:
+    # The next opening completes a swap, and then has other segments.
+    if not (synced or boot_id) or find_unfinished_swaps(folder, files).swaps:
         return
     parts = [_BOOT_ID.pack(boot_id.encode())]
     for segment in segments:
         if synced and segment.dirty:
             break
         if segment.size:
-            parts += _packed(segment)
-            segment.surveyed_end = segment.end_offset
+            parts += _encode(segment)
+            segment.manifest_end_offset = segment.end_offset
     file = create_unpublished(folder, files, SEGMENT_MANIFEST)
     try:
         file.append(frame(_MAGIC, b"".join(parts), sys.byteorder))
@@ -64,8 +66,30 @@ def write_survey(folder: Path, files: Files, segments: Sequence[Segment], *, syn
     publish(folder, files, SEGMENT_MANIFEST)
 
 
-def _packed(segment: Segment) -> list[bytes]:
-    index = segment.index.packed()
+def read_manifest(folder: Path, files: Files, index_interval_bytes: int) -> dict[int, Segment]:
+    """The covered segments by base offset, closed; `dirty` when it is unknown whether they are
+    durable. An invalid manifest is removed and yields none. Raises OSError."""
+    path = folder / SEGMENT_MANIFEST
+    if not files.exists(path):
+        return {}
+    try:
+        data = files.read_bytes(path)
+    except OSError:
+        data = b""  # unreadable is the same as invalid
+    try:
+        segments = _decode(data, folder, files, index_interval_bytes)
+        if all(map(_matches_file, segments)):
+            return {segment.base_offset: segment for segment in segments}
+    except (ValueError, struct_error):
+        pass
+    files.remove(path)
+    # If a crash restored it, it might match what is written from now on.
+    files.sync_folder(folder)
+    return {}
+
+
+def _encode(segment: Segment) -> list[bytes]:
+    index = segment.index.to_bytes()
     fixed = _SEGMENT.pack(
         segment.base_offset,
         segment.size,
@@ -75,41 +99,18 @@ def _packed(segment: Segment) -> list[bytes]:
         segment.max_timestamp_position,
         segment.last_epoch,
         len(segment.epochs),
-        len(index) // ENTRY_BYTES,
+        len(index) // INDEX_ENTRY_BYTES,
     )
     return [fixed, *(_EPOCH.pack(*epoch) for epoch in segment.epochs), index]
 
 
-def surveyed_in(folder: Path, files: Files, index_interval_bytes: int) -> dict[int, Segment]:
-    """The segments that the survey of the folder tells of and that are there, by base offset, as
-    far as it goes, closed; `dirty` where they are not known to be durable. None of them, and no
-    survey is left, if it is not good for all. Raises OSError."""
-    path = folder / SEGMENT_MANIFEST
-    if not files.exists(path):
-        return {}
-    try:
-        data = files.read_bytes(path)
-    except OSError:
-        data = b""  # no word of it is needed
-    try:
-        segments = _read(data, folder, files, index_interval_bytes)
-        if all(map(_fits, segments)):
-            return {segment.base_offset: segment for segment in segments}
-    except (ValueError, struct_error):
-        pass  # removed like any other that is no good
-    files.remove(path)
-    # One that came back might fit what will have been written by then.
-    files.sync_folder(folder)
-    return {}
-
-
-def _read(data: bytes, folder: Path, files: Files, index_interval_bytes: int) -> list[Segment]:
-    """Raises ValueError, struct.error for what is torn or of another time."""
+def _decode(data: bytes, folder: Path, files: Files, index_interval_bytes: int) -> list[Segment]:
+    """Raises InvalidCacheFile, ValueError, struct.error."""
     data = unframe(_MAGIC, data, sys.byteorder)
     (boot_id,) = _BOOT_ID.unpack_from(data)
     boot = boot_id.rstrip(b"\0").decode()
     if boot not in ("", files.boot_id()):
-        raise InvalidCacheFile("written before the machine was started")
+        raise InvalidCacheFile("written before the machine was restarted")
     at, end = _BOOT_ID.size, len(data)
     segments = []
     while at < end:
@@ -122,23 +123,23 @@ def _read(data: bytes, folder: Path, files: Files, index_interval_bytes: int) ->
         for _ in range(epochs):
             segment.epochs.append(_EPOCH.unpack_from(data, at))
             at += _EPOCH.size
-        segment.index.unpack(data[at : at + entries * ENTRY_BYTES])
-        at += entries * ENTRY_BYTES
-        segment.surveyed_end, segment.dirty = end_offset, bool(boot)
-        if files.exists(segment.path):  # else retention has taken it
+        segment.index.load(data[at : at + entries * INDEX_ENTRY_BYTES])
+        at += entries * INDEX_ENTRY_BYTES
+        segment.manifest_end_offset, segment.dirty = end_offset, bool(boot)
+        if files.exists(segment.path):  # retention may have removed it
             segments.append(segment)
     return segments
 
 
-def _fits(segment: Segment) -> bool:
-    """Whether the last stretch is what the survey tells of: batches, sound, up to where it ends."""
-    file = segment.opened()
+def _matches_file(segment: Segment) -> bool:
+    """Whether the batches from the last index entry to the end are valid and end as expected."""
+    file = segment.open()
     end_offset = -1
     try:
         if file.size >= segment.size:
-            for place in walk(file, segment.index.last_position, segment.size):
-                check_place(file, place)
-                end_offset = last_offset(place) + 1
+            for batch in walk_batches(file, segment.index.last_position, segment.size):
+                verify_checksum(file, batch)
+                end_offset = last_offset_of(batch) + 1
     except CorruptBatch:
         return False
     finally:

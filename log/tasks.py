@@ -1,8 +1,8 @@
-"""Long work on a log in short steps, so that an event loop can do something else in between.
+"""Cooperative tasks: long work in short steps, between which an event loop does other work.
 
-A step that is done yields None. A step that has to wait for the disk or for a codec yields what is
-to be called: in another thread, while the loop goes on, or where one stands. What that raises comes
-out of the yield.
+A task is a generator. It yields None after a step, or a function that blocks on the disk or on a
+codec, which the runner calls in a thread (or inline, when nothing else waits) before it resumes the
+task. What the function raises is raised by the yield.
 """
 
 from __future__ import annotations
@@ -15,30 +15,29 @@ T = TypeVar("T")
 CooperativeTask: TypeAlias = Generator[Step, None, T]
 
 
-def outside(function: Callable[[], T]) -> CooperativeTask[T]:
-    """What `function` returns, called as a step that has to wait."""
+def in_thread(function: Callable[[], T]) -> CooperativeTask[T]:
+    """Return the result of `function`, which blocks."""
     results: list[T] = []
     yield lambda: results.append(function())
     return results[0]
 
 
-def nothing() -> CooperativeTask[None]:
-    """No step at all."""
+def no_steps() -> CooperativeTask[None]:
     yield from ()
 
 
-def in_place(work: CooperativeTask[T]) -> T:
-    """All of it at once: for a command, and wherever nobody waits."""
+def run_synchronously(task: CooperativeTask[T]) -> T:
+    """Run the whole task and return its result."""
     try:
-        step = next(work)
+        step = next(task)
         while True:
             try:
                 if step is not None:
                     step()
             except BaseException as error:
-                step = work.throw(error)
+                step = task.throw(error)
             else:
-                step = next(work)
+                step = next(task)
     except StopIteration as end:
         result: T = end.value
         return result

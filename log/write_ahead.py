@@ -1,13 +1,13 @@
-"""One file for what many logs are given in a round, so that one sync makes all of it durable: to
-sync thirty files takes some twenty times as long, or ten times in threads.
+"""The write-ahead log: one file for what many logs append in a flush, so that one sync makes all of
+it durable. Syncing thirty files takes about twenty times as long, or ten times in threads.
 
-What stands in it is in the logs' own files as well, where everybody reads it, but those need not be
-synced yet. It is read when a log has lost what was acknowledged: at the start after a power loss,
-or when its own file could not be synced. When it is full another is begun, and it goes once the
-logs have synced their files. A broker that was stopped leaves none.
+The batches are in the logs' own files too, where they are read, but these need not be synced yet.
+The write-ahead log is read only when a log has lost acknowledged batches: at the start after a
+power loss, or when its own file could not be synced. A full file is replaced by another one, and
+removed once the logs have synced their files. A broker that was stopped leaves none.
 
-A file is entries: size and CRC-32C of what follows, then of each batch the name of its log's
-folder and the batch itself. One that is torn ends the file: nobody was told of it.
+A file has entries: size and CRC-32C of the rest, then for each batch the name of its log's folder
+and the batch itself. A torn entry ends the file; its requests were never acknowledged.
 """
 
 from __future__ import annotations
@@ -16,45 +16,43 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from struct import Struct
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from crc32c import crc32c
 
+from .batch import LENGTH_END
 from .files import File, Files
-from .header import LENGTH_END
+from .log import Log
 
-if TYPE_CHECKING:
-    from .log import Log
-
-__all__ = ["BYTES_MAX", "PREFIX", "Durable", "SyncAll", "WriteAhead"]
+__all__ = ["BYTES_MAX", "PREFIX", "SyncAll", "Syncable", "WriteAheadLog"]
 
 PREFIX: Final = "write-ahead."
-# Then another file is begun. A start after a crash reads two of this size at most, 75 ms each, and
-# the forty syncs that end one come once in a hundred thousand commits.
+# The size at which a file is full. A start after a crash reads two such files at most, 75 ms each,
+# and the forty syncs that retire one are needed once in a hundred thousand commits.
 BYTES_MAX: Final = 16 * 1024 * 1024
 
 _ENTRY: Final = Struct(">iI")
 _NAME: Final = Struct(">H")
-_BATCH: Final = Struct(">qi")  # base offset, size of what follows
+_BATCH: Final = Struct(">qi")  # base offset, size of the rest
 
 _log = logging.getLogger("kohort.log")
 
 
-class Durable(Protocol):
-    """What can be synced: a log, or what is written ahead of many."""
+class Syncable(Protocol):
+    """A log, or the write-ahead log of many."""
 
     def sync(self) -> None:
-        """Returns when all that was written before is durable. Raises OSError."""
+        """Return when everything written before is durable. Raises OSError."""
 
 
 class SyncAll(Protocol):
     def __call__(
-        self, what: Sequence[Durable], done: Callable[[Sequence[OSError | None]], None], /
+        self, what: Sequence[Syncable], done: Callable[[Sequence[OSError | None]], None], /
     ) -> None:
-        """Sync each in a thread; then, on the event loop, `done` with an outcome for each."""
+        """Sync each in a thread; then call `done` with all results, on the event loop."""
 
 
-class WriteAhead:
+class WriteAheadLog:
     """Of the logs in `folder`. Opening it reads what a crash has left; raises OSError."""
 
     def __init__(self, folder: Path, files: Files, bytes_max: int = BYTES_MAX) -> None:
@@ -62,27 +60,27 @@ class WriteAhead:
         self._files = files
         self._bytes_max = bytes_max
         self.is_usable = True
-        """Not after a failure, until all logs have synced their own files: as long each does."""
+        """False from a failure until all logs have synced their own files."""
         self._file: File | None = None
         self._durable_bytes = 0  # of the file
-        # Of which logs our files are needed, by the names of their folders: those that are syncing
-        # their own files just now, so that what was full before can go, and all others.
+        # The logs that need our files, by the names of their folders. `_retiring`: those that are
+        # syncing their own files at the moment, so that the full file can be removed.
         self._retiring: dict[str, Log] | None = None
         self._logs: dict[str, Log] = {}
-        # What a crash has left, by the folder's name of its log.
+        # What a crash has left: batches by the name of the log's folder.
         self._left: dict[str, list[bytes]] = {}
-        found = self._found()
-        self._left_in = _whole(found)
-        # Nor is the number of one taken again whose torn end is kept.
+        found = self._list()
+        self._left_paths = _whole(found)
+        # The number of a file whose torn end was kept is not used again either.
         self._number = max((number for number, _ in found), default=0)
-        for path in self._left_in:
+        for path in self._left_paths:
             for name, batch in self._read(path):
                 self._left.setdefault(name, []).append(batch)
         if not self._left:
-            self._let_go_of_left()
+            self._remove_left()
 
-    def _found(self) -> list[tuple[int, Path]]:
-        """What is there with its number, the oldest first; torn ends that are kept as well."""
+    def _list(self) -> list[tuple[int, Path]]:
+        """(number, path) of the files, the oldest first; torn ends that were kept are included."""
         names = [each for each in self._files.list(self._folder) if each.startswith(PREFIX)]
         numbers = [each.split(".")[1] for each in names]
         return sorted(
@@ -98,18 +96,18 @@ class WriteAhead:
     # --- writing
 
     def write(self, batches: Iterable[tuple[Log, bytes]]) -> None:
-        """Write down what logs were given, behind what is durable of each. Raises OSError: then
-        call `fail`."""
+        """Write what logs have appended after their durable end. On OSError call `fail`."""
         parts: list[bytes] = []
         for log, batch in batches:
             self._logs[log.folder.name] = log
             name = log.folder.name.encode()
             parts += (_NAME.pack(len(name)), name, batch)
-        assert parts, "an entry of nothing would end the file"
+        assert parts, "an empty entry would end the file"
         body = b"".join(parts)
-        (self._file or self._begun()).append(_ENTRY.pack(len(body), crc32c(body)) + body)
+        file = self._file or self._open_next()
+        file.append(_ENTRY.pack(len(body), crc32c(body)) + body)
 
-    def _begun(self) -> File:
+    def _open_next(self) -> File:
         self._number += 1
         self._durable_bytes = 0
         self._file = self._files.open(self._path, create=True)
@@ -117,27 +115,28 @@ class WriteAhead:
         return self._file
 
     def sync(self) -> None:
-        """May run in another thread; nothing else is called meanwhile but what ends a retirement.
-        Raises OSError: then call `fail`."""
+        """May run in a thread; meanwhile only a retirement may end. On OSError call `fail`."""
         assert self._file is not None, "nothing was written"
         self._file.sync()
         self._durable_bytes = self._file.size
 
     def fail(self, error: OSError) -> None:
-        """Writing or syncing has failed. Who is refused must not find it later, so what was not
-        synced goes: now, or with the file, once all logs have synced their own."""
-        _log.error("%s failed, each log syncs its own file for now: %s", self._path, error)
+        """A write or sync has failed. Its requests must not reappear after a restart, so what was
+        not synced is truncated now, or removed with the file once all logs have synced."""
+        _log.error(
+            "%s failed; each log syncs its own file until it recovers: %s", self._path, error
+        )
         self.is_usable = False
         if self._file is not None:
             try:
                 self._file.truncate(self._durable_bytes)
                 self._file.sync()
-            except OSError as refusal:
-                _log.error("%s may have what was refused: %s", self._path, refusal)
+            except OSError as second:
+                _log.error("%s may still contain failed writes: %s", self._path, second)
 
-    def make_room(self, sync_all: SyncAll) -> None:
-        """Nothing is being written or synced here: if the file is full, or has failed, let the
-        logs sync their own files, and then it goes. One at a time; the next may grow meanwhile."""
+    def rotate(self, sync_all: SyncAll) -> None:
+        """If the file is full or has failed, have the logs sync their own files, then remove it.
+        Called between flushes. One file retires at a time; the next may grow meanwhile."""
         is_full = self._file is not None and self._file.size >= self._bytes_max
         if self._retiring is not None or (self.is_usable and not is_full):
             return
@@ -151,19 +150,19 @@ class WriteAhead:
                 file.close()
             paths = self._own_paths()
         except OSError as error:
-            # Those who wait for this round hear how it ended all the same.
-            _log.error("%s cannot be left for another file yet: %s", self._path, error)
+            # The flush itself has succeeded.
+            _log.error("%s cannot be replaced by another file yet: %s", self._path, error)
             self.is_usable = False
             return
         logs, self._logs = self._logs, {}
         self._retiring = logs
 
-        def done(outcomes: Sequence[OSError | None]) -> None:
+        def done(results: Sequence[OSError | None]) -> None:
             if self._retiring is not logs:
                 return  # closed meanwhile
             self._retiring = None
-            if any(outcomes):
-                # What was written ahead of it is needed: to recover it, or at the next start.
+            if any(results):
+                # The file is still needed: for recover(), or at the next start.
                 self.is_usable = False
                 self._logs = logs | self._logs
             else:
@@ -176,8 +175,8 @@ class WriteAhead:
             done(())
 
     def close(self) -> None:
-        """The logs, which are still open, sync their own files; then nothing is left to be read.
-        What could not be synced is left to the next start."""
+        """Sync the logs' own files, which must still be open, and remove ours. If that fails they
+        are left to the next start."""
         logs = (self._retiring or {}) | self._logs
         self._logs, self._retiring = {}, None
         if self._file is not None:
@@ -186,47 +185,49 @@ class WriteAhead:
         try:
             for log in logs.values():
                 if log.failed is not None:
-                    self._logs = {log.folder.name: log}  # it asks for what it has lost
+                    self._logs = {log.folder.name: log}  # recover() calls `replay`
                     log.recover()
                 log.sync()
         except OSError as error:
-            _log.error("What was written ahead in %s stays, for: %s", self._folder, error)
+            _log.error(
+                "The write-ahead log in %s is left to the next start: %s", self._folder, error
+            )
         else:
             self._remove(self._own_paths())
 
     def _own_paths(self) -> list[Path]:
-        return [path for path in _whole(self._found()) if path not in self._left_in]
+        return [path for path in _whole(self._list()) if path not in self._left_paths]
 
     # --- reading
 
-    def has_left(self, name: str) -> bool:
-        """Whether there is something for the log whose folder has this name, once it is opened."""
+    def has_batches_for(self, name: str) -> bool:
+        """Whether a crash left batches of the log whose folder has this name."""
         return name in self._left
 
     def restore(self, log: Log) -> None:
-        """The log was opened: give it what a crash took, and make it durable there. Raises OSError;
-        then it may be tried again."""
+        """The log was opened: append the batches that a crash took, and sync. Raises OSError; may
+        be tried again."""
         name = log.folder.name
         if name in self._left:
-            _give_back(log, self._left[name])
+            _append_missing(log, self._left[name])
             log.sync()
             del self._left[name]
             if not self._left:
-                self._let_go_of_left()
+                self._remove_left()
         for logs in (self._logs, self._retiring or {}):
             if name in logs:
-                logs[name] = log  # it is another one from now on
-        self.give_back(log)
+                logs[name] = log  # replaces the object that was open before
+        self.replay(log)
 
-    def give_back(self, log: Log) -> None:
-        """Give the log what it has lost since the start. Raises OSError."""
+    def replay(self, log: Log) -> None:
+        """Append the batches that the log has lost since the start. Raises OSError."""
         name = log.folder.name
         if name in self._logs or (self._retiring and name in self._retiring):
             found = (each for path in self._own_paths() for each in self._read(path))
-            _give_back(log, [batch for of, batch in found if of == name])
+            _append_missing(log, [batch for folder, batch in found if folder == name])
 
     def _read(self, path: Path) -> Iterator[tuple[str, bytes]]:
-        """The name of a log's folder and one of its batches, as they were written."""
+        """(name of the log's folder, batch), in the order in which they were written."""
         data = self._files.read_bytes(path)
         start = 0
         while len(data) - start > _ENTRY.size:
@@ -244,24 +245,24 @@ class WriteAhead:
                 yield name, data[at : at + LENGTH_END + size]
                 at += LENGTH_END + size
             start = end
-        # Zeros are room that was allocated ahead.
-        if path in self._left_in and data.count(0, start) != len(data) - start:
+        # Zeros were preallocated.
+        if path in self._left_paths and data.count(0, start) != len(data) - start:
             self._keep(path, data[start:])
 
     def _keep(self, path: Path, torn: bytes) -> None:
-        aside = path.with_name(f"{path.name}.cut")
+        kept = path.with_name(f"{path.name}.cut")
         _log.warning(
-            "%s: its last %d bytes are torn. They are kept in %s", path, len(torn), aside.name
+            "%s: its last %d bytes are torn. They are kept in %s", path, len(torn), kept.name
         )
-        self._files.replace(aside, torn)
+        self._files.replace(kept, torn)
 
-    def _let_go_of_left(self) -> None:
-        paths, self._left_in = self._left_in, []
+    def _remove_left(self) -> None:
+        paths, self._left_paths = self._left_paths, []
         self._remove(paths)
 
     def _remove(self, paths: Sequence[Path]) -> None:
-        """All of it is durable in the logs' own files. Where one stays, the next start passes over
-        it: the logs are longer by then."""
+        """The files are no longer needed. One that cannot be removed does no harm at the next
+        start: the logs have all its batches."""
         if not paths:
             return
         try:
@@ -278,29 +279,33 @@ def _whole(found: Iterable[tuple[int, Path]]) -> list[Path]:
 
 
 class _OwnFiles:
-    """A log whose own files sync what so far is only written ahead."""
+    """Syncs the own files of a log, up to what is durable in the write-ahead log."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
         self._durable_offset = log.synced_offset
 
     def sync(self) -> None:
-        # A round may be under way, which can be refused yet: what is beyond is not told of.
+        # Not further: a flush may be in progress, and may still fail.
         self._log.sync(up_to=self._durable_offset)
         if self._log.closed:
-            self._log.close()  # the files that were opened for it
+            self._log.close()  # the files that the sync has opened
 
 
-def _give_back(log: Log, batches: Iterable[bytes]) -> None:
-    given = 0
+def _append_missing(log: Log, batches: Iterable[bytes]) -> None:
+    restored = 0
     for batch in batches:
         base_offset, _ = _BATCH.unpack_from(batch)
         if base_offset > log.end_offset:
-            lost = f"{log.end_offset} to {base_offset - 1}"
-            _log.error("%s: its records %s are lost: it was changed", log.folder, lost)
+            _log.error(
+                "%s: records %d to %d are lost: its files were changed",
+                log.folder,
+                log.end_offset,
+                base_offset - 1,
+            )
             log.end_offset = base_offset
         if base_offset == log.end_offset:
             log.append(batch)
-            given += 1
-    if given:
-        _log.info("%s: batches that it had lost and are back: %d", log.folder, given)
+            restored += 1
+    if restored:
+        _log.info("%s: restored %d batches from the write-ahead log", log.folder, restored)

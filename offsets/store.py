@@ -10,13 +10,13 @@ from functools import lru_cache
 from typing import Protocol
 
 from ..log.batch import check_crc
-from ..log.batch import records as records_of
 from ..log.cache_files import OFFSETS_SNAPSHOT, remove_cache_files
 from ..log.errors import CorruptBatch, LogError, RecordsTooLarge
 from ..log.files import Files
 from ..log.group_commit import GroupCommit, OnDurable
 from ..log.log import Log
-from ..log.tasks import in_place
+from ..log.records import records as records_of
+from ..log.tasks import run_synchronously
 from .partitioner import partition_for
 from .record_codec import decode_record, encode_record, encode_records
 from .records import OffsetsRecord, ReplayedRecord
@@ -153,7 +153,7 @@ class OffsetsStore:
         damaged batch that its survey hid. It goes, and the log is to be read; in the second case it
         is opened anew, every byte of it. Raises OSError, LogError."""
         if isinstance(error, CorruptBatch):
-            in_place(remove_cache_files(log.folder, self._files))
+            run_synchronously(remove_cache_files(log.folder, self._files))
             self._partition(partition).reopened()
         elif self.has_snapshot(log):
             self._files.remove(log.folder / OFFSETS_SNAPSHOT)

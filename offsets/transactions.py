@@ -10,7 +10,7 @@ from struct import Struct
 from typing import TypeAlias
 
 from ..log.batch import BatchHeader
-from ..log.batch import records as records_of
+from ..log.records import records as records_of
 from .record_codec import decode_record
 from .records import (
     OffsetCommitRecord,

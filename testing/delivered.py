@@ -4,7 +4,7 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
-from ..log.header import read_header
+from ..log.batch import read_header
 from ..protocol.messages import response_decoder
 from .asked import Asked, TopicPartition
 

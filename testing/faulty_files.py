@@ -300,7 +300,7 @@ class FaultyFile(MemoryFile):
         self._files.platter.write(self._data, self.size, data)
         self.size += len(data)
 
-    def write_again(self, position: int) -> None:
+    def rewrite(self, position: int) -> None:
         if position < self.size:
             size, self.size = self.size, position
             try:

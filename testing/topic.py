@@ -6,7 +6,7 @@ from functools import partial
 from itertools import cycle
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..log.builder import NewRecord, build
+from ..log.batch import NewRecord, build
 from ..log.records import records
 from ..protocol.errors import ErrorCode
 from ..topics.admin import NewTopic, check_new_topic, plan_topic

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kohort.log.batch import BatchHeader, NewRecord, build, records
+from kohort.log.batch import BatchHeader, NewRecord, build
 from kohort.log.log import Log
+from kohort.log.records import records
 
 NOW_MS = 1_700_000_000_000
 

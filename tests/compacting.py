@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from batches import NOW_MS
-from kohort.log.batch import NewRecord, build, records
-from kohort.log.cleaner import Cleaned, clean
+from kohort.log.batch import NewRecord, build
+from kohort.log.cleaner import CleanerConfig, CleaningResult, clean
 from kohort.log.errors import CleaningStopped
-from kohort.log.filtering import CleanerConfig
 from kohort.log.log import Log
-from kohort.log.tasks import CooperativeTask, in_place
+from kohort.log.records import records
+from kohort.log.tasks import CooperativeTask, run_synchronously
 
 DAY_MS = 24 * 3600 * 1000
 TERMS = CleanerConfig(
@@ -44,10 +44,10 @@ def put(log: Log, pairs: Iterable[Pair], at_ms: int = NOW_MS, **options: int) ->
 
 def compact(
     log: Log, first_dirty: int = 0, terms: CleanerConfig = TERMS, *, end_offset: int | None = None
-) -> Cleaned:
+) -> CleaningResult:
     """All closed segments, from a clean part that ends at `first_dirty`."""
     first_uncleanable = log.segments[-1].base_offset if end_offset is None else end_offset
-    return in_place(clean(log, first_dirty, first_uncleanable, terms))
+    return run_synchronously(clean(log, first_dirty, first_uncleanable, terms))
 
 
 def content(log: Log) -> list[tuple[int, str | None, str | None]]:
@@ -77,7 +77,7 @@ class Compaction:
         self._terms = terms
         self._hides_undurable = hides_undurable
         self._cleaned_offset = 0
-        self._work: CooperativeTask[Cleaned] | None = None
+        self._work: CooperativeTask[CleaningResult] | None = None
 
     def go_on(self, log: Log, steps: int, now_ms: int) -> None:
         """To the end of the run at most. A disk that fails ends it."""
@@ -96,8 +96,8 @@ class Compaction:
         """Its process is dead."""
         self._work = None
 
-    def _new(self, log: Log, now_ms: int) -> CooperativeTask[Cleaned] | None:
-        if log.failed is not None or log.is_walked or len(log.segments) < 2:
+    def _new(self, log: Log, now_ms: int) -> CooperativeTask[CleaningResult] | None:
+        if log.failed is not None or log.is_being_iterated or len(log.segments) < 2:
             return None
         durable = log.synced_offset if self._hides_undurable else log.end_offset
         end_offset = min(durable, log.segments[-1].base_offset)
@@ -108,7 +108,7 @@ class Compaction:
             return None
         return clean(log, first_dirty, end_offset, self._terms._replace(now_ms=now_ms))
 
-    def _one_step(self, work: CooperativeTask[Cleaned]) -> None:
+    def _one_step(self, work: CooperativeTask[CleaningResult]) -> None:
         step = next(work)
         while step is not None:
             try:

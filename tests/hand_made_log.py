@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from kohort.log.batch import Record
+from kohort.log.records import Record
 from kohort.pipeline.source.records import content_of
 
 START = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)

@@ -6,9 +6,17 @@ from typing import Any
 
 from crc32c import crc32c
 from hypothesis import strategies as st
-from kohort.log.batch import BatchHeader, read_header
+from kohort.log.batch import (
+    APPEND_TIME,
+    CONTROL,
+    CRC_START,
+    HEADER,
+    HEADER_BYTES,
+    TRANSACTIONAL,
+    BatchHeader,
+    read_header,
+)
 from kohort.log.codecs import compress
-from kohort.log.header import APPEND_TIME, CONTROL, CRC_START, HEADER, HEADER_BYTES, TRANSACTIONAL
 from kohort.offsets.group_metadata import encode_group_value
 from kohort.offsets.records import GroupMetadata, MemberMetadata
 from kohort.protocol.consumer_protocol import (

@@ -20,8 +20,8 @@ from kohort.broker.led import RETRY_FAILED_MS
 from kohort.coordinator.commands import DeleteGroup, OffsetFetch
 from kohort.coordinator.config import GroupConfig
 from kohort.log import group_commit
-from kohort.log.config import LogConfig
 from kohort.log.group_commit import Durability
+from kohort.log.log import LogConfig
 from kohort.offsets import snapshot
 from kohort.protocol.errors import ErrorCode
 from kohort.testing.faulty_files import Crashed, FaultyFiles

@@ -74,7 +74,7 @@ NEAREST = {
     "offsets/": "offsets",
     "offsets/store": "runtime",
     "topics/": "topics",
-    "topics/takeover": "kafka's folder",
+    "topics/kafka_import": "kafka's folder",
 }
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from batches import values
 from kohort.log.group_commit import Durability, GroupCommit
 from kohort.log.log import Log, LogConfig
-from kohort.log.write_ahead import PREFIX, Durable, WriteAhead
+from kohort.log.write_ahead import PREFIX, Syncable, WriteAheadLog
 from kohort.testing.faulty_files import FaultyFiles
 
 DATA = Path("/data")
@@ -18,7 +18,7 @@ NAMES = ("a-0", "a-1", "b-0")
 class Pooled:
     """A call of the pool: what is to be synced one after the other, and who is told then."""
 
-    def __init__(self, what: Sequence[Durable], done: Callable[[Sequence[OSError | None]], None]):
+    def __init__(self, what: Sequence[Syncable], done: Callable[[Sequence[OSError | None]], None]):
         self.left = list(what)
         self.outcomes: list[OSError | None] = []
         self._done = done
@@ -58,7 +58,7 @@ class Broker:
         self.files = files
         self.due: list[Callable[[], None]] = []
         self.pool: list[Pooled] = []
-        self.ahead = WriteAhead(DATA, files, bytes_max)
+        self.ahead = WriteAheadLog(DATA, files, bytes_max)
         self.seconds = 0.0
         self.group_commit = GroupCommit(
             durability=durability,

@@ -10,9 +10,7 @@ journal.py        what the registry is written in, compacted
 removal.py        the end of a deleted topic: its folders
 kafka_import.py   a data folder of Kafka's becomes ours
 kafka_metadata.py: what its controller knew
-partition_metadata.py of which topic a folder is
 offsets_topic.py  how the offsets topic is made;  view.py: what clients may read
-start_offsets.py  where partitions begin, and up to where they were compacted
 registry_check.py may the registry be opened?
 admin.py          making, growing and deleting topics;  alter.py: changing configurations
 names.py          which names are allowed;  errors.py: how topics say no

@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from ..log.batch import split
-from ..log.epochs import UNKNOWN
 from ..log.errors import LogError, OffsetOutOfRange
 from ..log.producer_state import AbortedTransaction
 from ..protocol.errors import ErrorCode
-from .partition import Partition
+from .partition import UNKNOWN_EPOCH, Partition
 
 __all__ = ["NO_EPOCH", "Diverging", "Found", "Wanted", "available", "check_leader", "read_all"]
 
@@ -98,7 +97,7 @@ def _read(wanted: Wanted, bytes_left: int, *, first: bool) -> Found:
         if last_epoch > NO_EPOCH:
             # Upstream: Partition.readRecords.
             end = Diverging(*partition.end_of_epoch(last_epoch))
-            if end.end_offset == UNKNOWN:
+            if end.end_offset == UNKNOWN_EPOCH:
                 return Found(number, ErrorCode.offset_out_of_range)
             if end.epoch < last_epoch or end.end_offset < offset:
                 return Found(number, _NONE, high_watermark, start_offset, diverging=end)

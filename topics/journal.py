@@ -3,7 +3,7 @@ what is gone.
 
 A registry is read as a whole, so without that every topic that ever was would be told of at each
 start. It is done at a start, before anybody uses the log, by the swap of a compaction
-(log/swapping.py): a crash at any moment leaves the old log or the new one.
+(log/segment_swap.py): a crash at any moment leaves the old log or the new one.
 """
 
 import logging
@@ -15,7 +15,7 @@ from ..log.batch import BatchBuilder
 from ..log.files import Files
 from ..log.group_commit import Durability
 from ..log.log import Log, LogConfig
-from ..log.swapping import prepare_swap
+from ..log.segment_swap import write_swap
 from .records import (
     BrokerConfigsStored,
     LeaderElected,
@@ -36,8 +36,10 @@ _log = logging.getLogger("kohort.topics")
 RECORDS_MIN: Final = 1_000
 
 
-def opened(folder: Path, files: Files, cut_to: int | None = None) -> Log:
-    return Log.open(folder, files, LogConfig(segment_bytes=64 * 1024 * 1024), cut_to=cut_to)
+def opened(folder: Path, files: Files, truncate_to: int | None = None) -> Log:
+    return Log.open(
+        folder, files, LogConfig(segment_bytes=64 * 1024 * 1024), truncate_to=truncate_to
+    )
 
 
 def mended(journal: Log, durability: Durability) -> Log:
@@ -118,7 +120,7 @@ def compacted(journal: Log, now_ms: int) -> tuple[Log, list[RegistryRecord]]:
     journal.close()
     try:
         batches = [_batch(each, first_offset + n, now_ms) for n, each in enumerate(kept)]
-        prepare_swap(folder, files, base_offset, b"".join(batches))
+        write_swap(folder, files, base_offset, b"".join(batches))
     except OSError as error:
         _log.warning("The registry of topics stays as long as it is: %s", error)
     return opened(folder, files), counting

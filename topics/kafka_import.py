@@ -16,10 +16,11 @@ from typing import Final
 
 from ..log.batch import BatchBuilder
 from ..log.cache_files import remove_cache_files
+from ..log.checkpoint import read_last_leader_epoch, read_topic_id
 from ..log.errors import InvalidRecord, LogError
 from ..log.files import Files
 from ..log.log import Log
-from ..log.tasks import in_place
+from ..log.tasks import run_synchronously
 from .config_def import InvalidConfigValue
 from .configs import Configs, checked
 from .kafka_metadata import FOLDER as METADATA_FOLDER
@@ -27,7 +28,6 @@ from .kafka_metadata import KafkaMetadata, KafkaTopic, metadata_in
 from .names import OFFSETS_TOPIC, REGISTRY_TOPIC, invalid_name
 from .nodes import NO_LEADER
 from .offsets_topic import offsets_topic
-from .partition_metadata import topic_id_in
 from .records import LeaderElected, ProducerIdsReserved, RegistryRecord, TopicStored, encode
 
 __all__ = ["take_over"]
@@ -63,7 +63,7 @@ def take_over(
     for name, indexes in found.items():
         for index in indexes:
             # Whoever was here since may have compacted the log.
-            in_place(remove_cache_files(folder / f"{name}-{index}", files))
+            run_synchronously(remove_cache_files(folder / f"{name}-{index}", files))
     for name in misleading:
         files.remove(folder / name)
     if misleading:
@@ -148,7 +148,7 @@ def _topic_id(
     name: str, indexes: list[int], known: KafkaTopic | None, folder: Path, files: Files
 ) -> uuid.UUID | None:
     """Told by the metadata and by each partition; None where nobody does."""
-    told = [topic_id_in(folder / f"{name}-{index}", files) for index in indexes]
+    told = [read_topic_id(folder / f"{name}-{index}", files) for index in indexes]
     if known is not None:
         told.append(known.id)
     ids = {each for each in told if each is not None}
@@ -177,15 +177,11 @@ def _allowed(topic: str, overrides: Mapping[str, str], configs: Configs) -> dict
 def _last_epoch(folder: Path, files: Files) -> int:
     """Of the leaders that the partition has had. Kafka notes it when one begins, in lines of
     `epoch start`; where that is missing, by what was written."""
-    path = folder / "leader-epoch-checkpoint"
-    try:
-        if files.exists(path):
-            *_, last = files.read_bytes(path).split(b"\n", 2)[2].split(b"\n")[:-1] or [b"0"]
-            return int(last.split()[0])
-    except (ValueError, IndexError) as error:
-        _log.warning("%s is unreadable and passed over: %s", path, error)
+    epoch = read_last_leader_epoch(folder, files)
+    if epoch is not None:
+        return epoch
     log = Log.open(folder, files, read_only=True)
     try:
-        return max(log.epochs())[0]
+        return max(log.leader_epochs())[0]
     finally:
         log.close()

@@ -17,10 +17,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from ..log.batch import check, records, split
+from ..log.batch import check, split
 from ..log.errors import LogError
 from ..log.files import Files
 from ..log.log import Log
+from ..log.records import records
 from ..protocol.primitives import Reader
 
 __all__ = ["FOLDER", "KafkaMetadata", "KafkaTopic", "metadata_in"]

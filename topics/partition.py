@@ -2,20 +2,22 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
-from ..log.epochs import end_of, epoch_at
+from ..log.checkpoint import PartitionCheckpoints
 from ..log.files import Files
 from ..log.log import Log, LogConfig
 from ..log.producer_state import AbortedTransaction
-from ..log.segment import bytes_in
-from ..log.write_ahead import WriteAhead
+from ..log.segment import segment_bytes_in
+from ..log.write_ahead import WriteAheadLog
 from .configs import TopicSettings
 from .delayed_fetch import DelayedFetches
 from .producers import Producers
-from .start_offsets import StartOffsets
 from .transaction_index import aborted_in
 
-__all__ = ["Partition"]
+__all__ = ["UNKNOWN_EPOCH", "Partition"]
+
+UNKNOWN_EPOCH: Final = -1
 
 
 class Partition:
@@ -26,14 +28,14 @@ class Partition:
 
     __slots__ = (
         "_aborted",
-        "_cut_to",
+        "_checkpoints",
         "_files",
         "_folder",
         "_hides_undurable",
         "_log",
         "_producers",
         "_settings",
-        "_start_offsets",
+        "_truncate_to",
         "_write_ahead",
         "index",
         "leader_epoch",
@@ -51,11 +53,11 @@ class Partition:
         folder: Path,
         files: Files,
         settings: TopicSettings,
-        start_offsets: StartOffsets,
+        checkpoints: PartitionCheckpoints,
         *,
         leader_id: int,
         hides_undurable: bool,
-        write_ahead: WriteAhead | None,
+        write_ahead: WriteAheadLog | None,
     ) -> None:
         self.name = name
         """As in Kafka's messages and folders: `orders-0`."""
@@ -71,11 +73,11 @@ class Partition:
         self._folder = folder
         self._files = files
         self._settings = settings
-        self._start_offsets = start_offsets
+        self._checkpoints = checkpoints
         self._hides_undurable = hides_undurable
         self._write_ahead = write_ahead
         self._log: Log | None = None
-        self._cut_to: int | None = None
+        self._truncate_to: int | None = None
         self._producers: Producers | None = None
         self._aborted: tuple[AbortedTransaction, ...] | None = None
 
@@ -102,12 +104,12 @@ class Partition:
                 self._folder,
                 self._files,
                 self._log_config(),
-                start_offset=self._start_offsets.of(self.name),
-                cut_to=self._cut_to,
+                start_offset=self._checkpoints.start_offsets.get(self.name),
+                truncate_to=self._truncate_to,
                 write_ahead=self._write_ahead,
             )
-            self._cut_to = None
-            newest, _ = self._log.epochs()[-1]
+            self._truncate_to = None
+            newest, _ = self._log.leader_epochs()[-1]
             if newest > self.leader_epoch:
                 # Written under an election that a crash took back; the next one must not get the
                 # same epoch. Or by another broker, whose folder this was.
@@ -120,7 +122,7 @@ class Partition:
         What lies behind `end_offset` was refused and is cut off. If that fails now, then by whoever
         opens the log next: nobody may see it, and no compaction may count it."""
         if end_offset is not None:
-            self._cut_to = end_offset
+            self._truncate_to = end_offset
         self.close()
         return self.log
 
@@ -134,7 +136,7 @@ class Partition:
         """Bytes of its log. Does not open it: a broker may be asked for all it has."""
         if self._log is not None:
             return self._log.size
-        return bytes_in(self._folder, self._files)
+        return segment_bytes_in(self._folder, self._files)
 
     @property
     def start_offset(self) -> int:
@@ -163,11 +165,18 @@ class Partition:
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
         """(epoch, offset) where the records of this leader epoch end, both -1 if nobody knows."""
-        return end_of(epoch, self.log.epochs(), self.log.end_offset)
+        epochs = self.log.leader_epochs()
+        if epoch == epochs[-1][0]:
+            return epoch, self.log.end_offset
+        later = next((offset for each, offset in epochs if each > epoch), None)
+        if epoch == UNKNOWN_EPOCH or later is None:
+            return UNKNOWN_EPOCH, UNKNOWN_EPOCH
+        return max((each for each, _ in epochs if each <= epoch), default=epoch), later
 
     def epoch_at(self, offset: int) -> int:
         """The leader epoch that the record at `offset` was written in, or would be."""
-        return epoch_at(offset, self.log.epochs())
+        epochs = self.log.leader_epochs()
+        return max((epoch for epoch, begin in epochs if begin <= offset), default=UNKNOWN_EPOCH)
 
     def producers(self, expiration_ms: Callable[[], int], now_ms: int) -> Producers:
         """Who wrote what, read from the log at the first use."""
@@ -192,7 +201,7 @@ class Partition:
         log = self._log or Log(self._folder, self._files, LogConfig(), read_only=True)
         self._log = self._producers = None
         log.delete()
-        self._start_offsets.forget(self.name)
+        self._checkpoints.remove(self.name)
 
     def _log_config(self) -> LogConfig:
         settings = self._settings

@@ -11,17 +11,14 @@ from typing import Final, NamedTuple
 from ..log.batch import (
     HEADER_BYTES,
     BatchHeader,
-    CorruptBatch,
-    InvalidRecord,
-    Record,
     check_crc,
     check_produced,
     read_header,
-    records,
     with_append_time,
     with_base_offset,
 )
-from ..log.errors import LogError
+from ..log.errors import CorruptBatch, InvalidRecord, LogError
+from ..log.records import Record, records
 from ..protocol.errors import ErrorCode
 from .configs import TopicSettings
 from .errors import RecordError, Refused

@@ -8,8 +8,8 @@ import uuid
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from ..log.batch import records
 from ..log.log import Log
+from ..log.records import records
 
 __all__ = [
     "BrokerConfigsStored",

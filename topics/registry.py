@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+from ..log.checkpoint import PartitionCheckpoints
 from ..log.errors import LogError
 from ..log.files import Files
 from ..log.group_commit import GroupCommit, OnDurable
@@ -35,7 +36,6 @@ from .records import (
     stored_in,
 )
 from .removal import Removal
-from .start_offsets import StartOffsets
 from .topic import Topic
 
 __all__ = ["Topics"]
@@ -82,9 +82,9 @@ class Topics:
         such a topic."""
         self._next_producer_id = self._producer_ids_end = 0
         self._watched: object = None
-        self.start_offsets = StartOffsets(folder, files)
+        self.checkpoints = PartitionCheckpoints(folder, files)
         self._removal = Removal(
-            folder, files, group_commit, self.start_offsets, self.deleted, in_turn
+            folder, files, group_commit, self.checkpoints, self.deleted, in_turn
         )
         # Told of a topic's name when its deletion is durable; calls back when the name can be had
         # again, for all that others have kept for it is gone.
@@ -134,9 +134,9 @@ class Topics:
         else:
             self._group_commit.on_durable(self._journal, callback)
 
-    def space(self) -> tuple[int, int]:
+    def disk_space(self) -> tuple[int, int]:
         """Bytes of the volume that the data is on, and how many are left; -1: unknown."""
-        return self._files.space(self.folder)
+        return self._files.disk_space(self.folder)
 
     # --- changing: what clients may do is decided in admin.py
 
@@ -266,7 +266,7 @@ class Topics:
                 self.folder / name,
                 self._files,
                 topic.settings_at(leader_id),
-                self.start_offsets,
+                self.checkpoints,
                 leader_id=leader_id,
                 hides_undurable=hides_undurable,
                 write_ahead=self._group_commit.write_ahead if topic.is_internal else None,

@@ -4,10 +4,9 @@ behind it would be forgotten. The tail that a crash tears is another matter: nob
 
 from pathlib import Path
 
-from ..log.batch import check, check_extent
+from ..log.batch import HEADER_BYTES, MAGIC, check, check_extent
 from ..log.errors import LogError, UnsupportedMagic
 from ..log.files import File, Files
-from ..log.header import HEADER_BYTES, MAGIC
 from ..log.segment import Segment, base_offset_of
 from .names import REGISTRY_TOPIC
 
@@ -32,7 +31,7 @@ def check_registry(folder: Path, files: Files) -> None:
             flaw = segment.scan(check_crcs=True)
             if flaw is None or isinstance(flaw, UnsupportedMagic):
                 continue  # the latter is told when the log is opened
-            if name != names[-1] or not _is_tail(segment.opened(), segment.size):
+            if name != names[-1] or not _is_tail(segment.open(), segment.size):
                 raise DamagedRegistry(
                     f"the registry of topics is damaged, and the topics behind that would be "
                     f"forgotten: {registry.name}/{name}: {flaw}"

@@ -7,13 +7,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from ..log.deletion import aside
-from ..log.files import Files
+from ..log.checkpoint import PartitionCheckpoints
+from ..log.files import Files, suffixed_folder
 from ..log.group_commit import GroupCommit
 from ..log.log import Log, LogConfig
 from .names import REGISTRY_TOPIC
 from .partition import Partition
-from .start_offsets import StartOffsets
 
 __all__ = ["Removal"]
 
@@ -32,14 +31,14 @@ class Removal:
         folder: Path,
         files: Files,
         group_commit: GroupCommit,
-        start_offsets: StartOffsets,
+        checkpoints: PartitionCheckpoints,
         deleted: Set[str],
         in_turn: Callable[[Callable[[], None]], object],
     ) -> None:
         self._folder = folder
         self._files = files
         self._group_commit = group_commit
-        self._start_offsets = start_offsets
+        self._checkpoints = checkpoints
         self._deleted = deleted
         self._in_turn = in_turn
         self.left: set[str] = set()
@@ -76,7 +75,7 @@ class Removal:
                 Log(folder, self._files, LogConfig(), read_only=True).delete()
             else:
                 self._set_aside(folder)
-        self._start_offsets.forget(partition)
+        self._checkpoints.remove(partition)
 
     def _is_deleted(self, topic: str) -> bool:
         """Nobody knows where the registry has lost its end: there may have been another topic of
@@ -87,7 +86,7 @@ class Removal:
     def _set_aside(self, folder: Path) -> None:
         """As Kafka does with what it does not know (upstream: LogManager, "stray")."""
         number = 0
-        while self._files.exists(stray := aside(folder, number, "stray")):
+        while self._files.exists(stray := suffixed_folder(folder, number, "stray")):
             number += 1
         self._files.rename(folder, stray)
         self._files.sync_folder(self._folder)

@@ -13,7 +13,7 @@ from uuid import UUID
 from ...coordinator.commands import CommitEntry, OffsetCommit
 from ...coordinator.results import CommitDone
 from ...coordinator.turn import make
-from ...log.header import HEADER_BYTES
+from ...log.batch import HEADER_BYTES
 from ...protocol.errors import ErrorCode
 from ...topics.names import OFFSETS_TOPIC
 from ..gather import Gather

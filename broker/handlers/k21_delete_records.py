@@ -82,7 +82,9 @@ def _validate(node: Node, topic: str, index: int, offset: int) -> tuple[Partitio
 def _delete(node: Node, deletions: list[tuple[Partition, int]]) -> list[PartitionResponse]:
     """The new start offsets are stored first, all in one write; then the records are deleted."""
     try:
-        node.topics.start_offsets.raise_to({partition.name: at for partition, at in deletions})
+        node.topics.checkpoints.start_offsets.advance(
+            {partition.name: at for partition, at in deletions}
+        )
     except OSError:
         error = ErrorCode.kafka_storage_error
         return [PartitionResponse(partition.index, error_code=error) for partition, _ in deletions]

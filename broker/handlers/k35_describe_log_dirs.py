@@ -51,7 +51,7 @@ def handle(context: RequestContext, node: Node) -> None:
             TopicResponse(name, [PartitionResponse(each.index, each.size) for each in partitions])
             for name, partitions in _requested(context, node)
         ]
-        response = LogDirResponse(ErrorCode.none, folder, topics, *node.topics.space())
+        response = LogDirResponse(ErrorCode.none, folder, topics, *node.topics.disk_space())
     except OSError:
         response = LogDirResponse(ErrorCode.kafka_storage_error, folder, [])
     context.respond(DescribeLogDirsResponse([response]))

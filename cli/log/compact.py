@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from ...broker.config.broker_config import BrokerConfig
-from ...log.cleaner import clean
+from ...log.checkpoint import PartitionCheckpoints
+from ...log.cleaner import CleanerConfig, clean
 from ...log.errors import FolderInUse, LogError
-from ...log.files import DiskFiles, Files
-from ...log.filtering import CleanerConfig
-from ...log.lock import lock_folder
+from ...log.files import DiskFiles, Files, lock_folder
 from ...log.log import Log, LogConfig
-from ...log.scan import ValidBatch, sweep
-from ...log.tasks import in_place
+from ...log.recovery import ValidBatch, scan_segment
+from ...log.tasks import run_synchronously
 from ...topics.configs import Configs, TopicSettings
 from ...topics.names import OFFSETS_TOPIC, REGISTRY_TOPIC
 from ...topics.records import (
@@ -30,7 +29,6 @@ from ...topics.records import (
     stored_in,
 )
 from ...topics.registry_check import check_registry
-from ...topics.start_offsets import StartOffsets
 from .. import output
 from ..errors import UserError
 from .sources import Source, sources
@@ -60,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     folder = found[0].folder.parent
     files = DiskFiles()
     try:
-        lock = lock_folder(folder, files, what="kohort log compact")
+        lock = lock_folder(folder, files, program="kohort log compact")
     except FolderInUse as error:
         reason, _, _ = str(error).partition(". ")
         raise UserError(IN_USE.format(reason=f"{reason}.")) from error
@@ -83,11 +81,11 @@ def _compact(path: Path, found: list[Source], folder: Path, files: Files) -> int
             f"{path} has nothing to compact: no topic there has cleanup.policy=compact. Of any "
             "other, records without a key, and all but one of each key, would be lost."
         )
-    start_offsets = StartOffsets(folder, files)
+    checkpoints = PartitionCheckpoints(folder, files)
     rows, damaged = [], False
     for source in wanted:
         try:
-            rows.append(compacted(source, known[source.topic], start_offsets, files))
+            rows.append(compacted(source, known[source.topic], checkpoints, files))
         except (LogError, OSError) as error:
             damaged = True
             print(f"# {source.name} stays as it is: {error}", file=sys.stderr)
@@ -119,7 +117,7 @@ def settings_in(folder: Path, files: Files) -> Mapping[str, TopicSettings]:
 
 
 def compacted(
-    source: Source, settings: TopicSettings, start_offsets: StartOffsets, files: Files
+    source: Source, settings: TopicSettings, checkpoints: PartitionCheckpoints, files: Files
 ) -> Row:
     """Compacts the whole log of a partition. Raises OSError, LogError."""
     config = LogConfig(
@@ -133,24 +131,24 @@ def compacted(
         dedupe_buffer_bytes=defaults.int("log.cleaner.dedupe.buffer.size"),
         producer_expiration_ms=defaults.int("producer.id.expiration.ms"),
     )
-    start_offset = start_offsets.of(source.name)
+    start_offset = checkpoints.start_offsets.get(source.name)
     _check_whole(source, files)
     log = Log.open(source.folder, files, config, start_offset=start_offset)
     try:
         size, segments = log.size, len(log.segments)
-        log.begin_segment()
+        log.roll()
         first_dirty, end = log.start_offset, log.segments[-1].base_offset
         before = 0
         # Each run reads the dirty part, then everything.
         with output.progress(source.name, 2 * log.size) as advance:
             while True:
-                done = in_place(clean(log, first_dirty, end, terms, advance))
+                done = run_synchronously(clean(log, first_dirty, end, terms, advance))
                 before = before or done.records_before
                 if done.end_offset in (first_dirty, end):
                     break
                 first_dirty = done.end_offset  # as far as the memory for keys reached
         log.sync()
-        start_offsets.cleaned.put(source.name, done.end_offset)
+        checkpoints.cleaned_offsets.set(source.name, done.end_offset)
         return Row(
             source.name,
             (before, done.records_after),
@@ -169,8 +167,8 @@ def _check_whole(source: Source, files: Files) -> None:
         last = log.segments[-1]  # where the log ends, for whoever opens it
         goes_on = any(base > last.base_offset for base in source.segments()) or any(
             isinstance(item, ValidBatch) or item.next_offset is not None
-            for item in sweep(
-                last.opened(), last.base_offset, position=last.size, offset=last.end_offset
+            for item in scan_segment(
+                last.open(), last.base_offset, position=last.size, offset=last.end_offset
             )
         )
         end_offset = last.end_offset

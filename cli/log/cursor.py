@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
+from ...log.batch import HEADER_BYTES
 from ...log.files import Files
-from ...log.header import HEADER_BYTES
-from ...log.scan import Corruption, ValidBatch, sweep
+from ...log.recovery import Corruption, ValidBatch, scan_segment
 from .sources import Source
 
 __all__ = ["Cursor", "Tail"]
@@ -138,7 +138,7 @@ class Cursor:
         try:
             self._check_anchors(file.read)
             end_offset = lowest = self._base if relocated else max(self._base, self.offset)
-            for item in sweep(file, self._base, position=self._position, offset=lowest):
+            for item in scan_segment(file, self._base, position=self._position, offset=lowest):
                 if isinstance(item, ValidBatch):
                     end_offset = item.header.next_offset
                     header = item.batch[:HEADER_BYTES]

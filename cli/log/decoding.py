@@ -9,8 +9,9 @@ from struct import Struct
 from struct import error as struct_error
 from typing import Any, Final, NamedTuple
 
-from ...log.batch import CODECS, Record, records
-from ...log.scan import ValidBatch
+from ...log.batch import CODECS
+from ...log.records import Record, records
+from ...log.recovery import ValidBatch
 from ...offsets.errors import UndecodableRecord
 from ...offsets.record_schemas import read_assignment, read_entry, read_subscription
 from ...topics.records import UnreadableRecord

@@ -12,7 +12,7 @@ from typing import Final
 
 from ...log.errors import InvalidRecord
 from ...log.files import DiskFiles
-from ...log.scan import Corruption, ValidBatch
+from ...log.recovery import Corruption, ValidBatch
 from ...topics.names import OFFSETS_TOPIC
 from ..errors import UserError
 from .cursor import Cursor

@@ -6,9 +6,9 @@ Bad bytes say what they held only as far as they can be read, and nobody vouches
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from ...log.batch import Record, records
 from ...log.errors import InvalidRecord
-from ...log.scan import ValidBatch
+from ...log.records import Record, records
+from ...log.recovery import ValidBatch
 from .decoding import content_of
 from .sources import Source
 from .text import key_text

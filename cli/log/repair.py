@@ -14,16 +14,16 @@ from pathlib import Path
 from struct import Struct
 from typing import Final, NamedTuple
 
-from ...log.batch import Record, check_crc
+from ...log.batch import check_crc
 from ...log.cache_files import remove_cache_files
-from ...log.config import LogConfig
 from ...log.errors import CorruptBatch, FolderInUse
-from ...log.files import DiskFiles, File, Files
-from ...log.lock import LOCK_NAME, lock_folder
-from ...log.scan import Corruption, ValidBatch, extent, sweep
+from ...log.files import LOCK_NAME, DiskFiles, File, Files, lock_folder
+from ...log.log import LogConfig
+from ...log.records import Record
+from ...log.recovery import Corruption, ValidBatch, header_at, scan_segment
 from ...log.segment import CHUNK_BYTES, base_offset_of
-from ...log.swapping import SIDECARS, finish_swaps, leftovers_in
-from ...log.tasks import in_place
+from ...log.segment_swap import INDEX_SUFFIXES, find_unfinished_swaps, finish_swaps
+from ...log.tasks import run_synchronously
 from ..errors import UserError
 from ..output import progress
 from .impact import impact
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
             _lock(found, files, locks)
             for folder in {source.folder for source in found}:
                 # A compaction that a crash interrupted comes to its end first, as at a start.
-                if leftovers_in(folder, files).swaps:
+                if find_unfinished_swaps(folder, files).swaps:
                     finish_swaps(folder, files, LogConfig().index_interval_bytes)
         with progress("repair", size_of(found)) as done:
             damages = {source: damages_of(source, files, done) for source in found}
@@ -96,7 +96,7 @@ def _lock(found: list[Source], files: Files, locks: ExitStack) -> None:
         if files.exists(folder / LOCK_NAME):
             try:
                 lock = lock_folder(
-                    folder, files, what="kohort log repair", way_out="Stop it first."
+                    folder, files, program="kohort log repair", remedy="Stop it first."
                 )
             except FolderInUse as error:
                 raise UserError(str(error)) from error
@@ -131,7 +131,7 @@ def damage_of(path: Path, file: File, base: int) -> tuple[Damage, int]:
     """With the offset that comes next."""
     damage = Damage(path, [], [], {}, [])
     end_offset = base
-    for item in sweep(file, base):
+    for item in scan_segment(file, base):
         if isinstance(item, Corruption):
             damage.flaws.append(item)
             if _is_only_misplaced(item, file):
@@ -151,7 +151,7 @@ def damage_of(path: Path, file: File, base: int) -> tuple[Damage, int]:
 def _is_only_misplaced(flaw: Corruption, file: File) -> bool:
     """Whether nothing but the base offset is wrong, which the checksum leaves out, and there is one
     offset alone where the batch fits in."""
-    header = extent(file, flaw.position)
+    header = header_at(file, flaw.position)
     if header is None or header.size != flaw.size or flaw.next_offset is None:
         return False
     with suppress(CorruptBatch):
@@ -164,7 +164,7 @@ def _sound_of(source: Source, files: Files) -> Iterator[ValidBatch]:
     for base, path in source.segments().items():
         file = files.open(path, read_only=True)
         try:
-            yield from (item for item in sweep(file, base) if isinstance(item, ValidBatch))
+            yield from (item for item in scan_segment(file, base) if isinstance(item, ValidBatch))
         finally:
             file.close()
 
@@ -191,10 +191,10 @@ def mend(damage: Damage, files: Files) -> list[str]:
     finally:
         old.close()
     # Kafka's, which it makes again, and ours, which may tell of what the log has no more.
-    for stale in (path.with_suffix(suffix) for suffix in SIDECARS):
+    for stale in (path.with_suffix(suffix) for suffix in INDEX_SUFFIXES):
         if files.exists(stale):
             files.remove(stale)
-    in_place(remove_cache_files(folder, files))
+    run_synchronously(remove_cache_files(folder, files))
     files.sync_folder(folder)
     files.rename(aside, path)
     files.sync_folder(folder)

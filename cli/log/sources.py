@@ -10,7 +10,7 @@ from os.path import normpath
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from ...log.listing import segments_of
+from ...log.segment_swap import list_segments
 from ...topics.names import OFFSETS_TOPIC, REGISTRY_TOPIC
 from ..errors import UserError
 
@@ -58,7 +58,7 @@ class Source(NamedTuple):
     def segments(self) -> dict[int, Path]:
         """By base offset, in order. Raises OSError."""
         if self.segment is None:
-            return segments_of(self.folder)
+            return list_segments(self.folder)
         match = SEGMENT.fullmatch(self.segment.name)
         assert match is not None
         return {int(match[1]): self.segment} if self.segment.exists() else {}
@@ -77,7 +77,7 @@ def sources(path: Path, *, topic: str | None = None, may_be_empty: bool = False)
         raise UserError(f"{path} is not there: no such file or folder.")
     if not path.is_dir():
         raise UserError(f"{path} is neither a file nor a folder.")
-    if segments_of(path):
+    if list_segments(path):
         return [Source(path)]
     return _of_data_folder(path, topic, may_be_empty)
 

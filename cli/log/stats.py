@@ -7,15 +7,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from ...log.checkpoint import OffsetCheckpoint
+from ...log.batch import HEADER_BYTES
+from ...log.checkpoint import CLEANED_OFFSETS_FILE, OffsetCheckpoint
 from ...log.codecs import decompress
 from ...log.errors import InvalidRecord
 from ...log.files import DiskFiles
-from ...log.header import HEADER_BYTES
-from ...log.raw_records import raw_records
-from ...log.scan import Corruption, ValidBatch
+from ...log.records import raw_records
+from ...log.recovery import Corruption, ValidBatch
 from ...protocol.primitives import INT16
-from ...topics.start_offsets import CLEANED_FILE
 from .. import output
 from ..errors import UserError
 from .cursor import Cursor
@@ -53,14 +52,14 @@ def run(args: argparse.Namespace) -> int:
     found = sources(args.path)
     rows: list[Row] = []
     # Where the next compaction begins, as the last one has noted it.
-    cleaned = OffsetCheckpoint(found[0].folder.parent / CLEANED_FILE, DiskFiles())
+    cleaned = OffsetCheckpoint(found[0].folder.parent / CLEANED_OFFSETS_FILE, DiskFiles())
     tallies = []
     with output.progress("stats", size_of(found)) as done:
         for source in found:
             tally = Tally(source)
             tally.read(done)
             tallies.append((tally.batches, tally.flawed))
-            rows.append(tally.row(cleaned.of(source.name)))
+            rows.append(tally.row(cleaned.get(source.name)))
     if any(flawed for _, flawed in tallies) and not any(batches for batches, _ in tallies):
         raise UserError(f"{args.path} is no log: there is no sound record batch in it.")
     SHAPES[args.format](rows, total_of(rows))
@@ -120,7 +119,7 @@ class Tally:
         newest = self._newest
         for record in raw_records(data, header.count):
             key = record.key
-            taken = (record.end - record.at + RECORD_HEAD_BYTES) * each
+            taken = (record.end - record.start + RECORD_HEAD_BYTES) * each
             if key is None:
                 self._keyless_records += 1
                 self._keyless_bytes += taken

@@ -9,7 +9,7 @@ from functools import lru_cache
 from json import JSONEncoder
 from typing import Any, Final
 
-from ...log.batch import Record
+from ...log.records import Record
 from .decoding import UNDECODABLE, Decoded, content_of
 from .sources import Source
 

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from ...log.batch import records
 from ...log.cache_files import is_cache_file
 from ...log.errors import InvalidRecord, UnsupportedMagic
 from ...log.files import DiskFiles, Files
-from ...log.scan import Corruption, ValidBatch
+from ...log.records import records
+from ...log.recovery import Corruption, ValidBatch
 from ...offsets.errors import UndecodableRecord
 from ...offsets.record_codec import decode_record
 from ...offsets.record_schemas import read_entry

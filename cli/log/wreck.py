@@ -3,10 +3,10 @@ it is a single bit."""
 
 from struct import error as struct_error
 
-from ...log.batch import Record, records
 from ...log.errors import InvalidRecord
 from ...log.files import File
-from ...log.scan import Corruption, extent
+from ...log.records import Record, records
+from ...log.recovery import Corruption, header_at
 
 __all__ = ["readable"]
 
@@ -19,7 +19,7 @@ def readable(file: File, flaw: Corruption) -> list[Record]:
     found: list[Record] = []
     position = flaw.position
     while position < flaw.end:
-        header = extent(file, position)
+        header = header_at(file, position)
         if header is None or position + header.size > flaw.end:
             break
         batch = file.read(position, header.size)

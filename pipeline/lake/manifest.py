@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from ...log.lock import LOCK_NAME
+from ...log.files import LOCK_NAME
 from .errors import LakeError, LakeTooNew, NoLake
 
 __all__ = ["MANIFEST", "VERSION", "Live", "Manifest", "Retired", "load", "save"]

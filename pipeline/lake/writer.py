@@ -20,8 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ...log.errors import FolderInUse
-from ...log.files import DiskFiles
-from ...log.lock import LOCK_NAME, lock_folder
+from ...log.files import LOCK_NAME, DiskFiles, lock_folder
 from .errors import LakeError, WrongRows
 from .footers import checked_rows
 from .manifest import Live, Manifest, Retired, load, save, sync_folder
@@ -60,7 +59,7 @@ class Writer:
             raise LakeError(f"{self.path} is not empty and holds no lake: choose another --lake.")
         try:
             self._lock = lock_folder(
-                self.path, DiskFiles(), what="kohort pipeline", way_out="Stop it, or wait for it."
+                self.path, DiskFiles(), program="kohort pipeline", remedy="Stop it, or wait for it."
             )
         except FolderInUse as error:
             raise LakeError(str(error)) from error

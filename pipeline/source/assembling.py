@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...log.batch import Record
-from ...log.header import APPEND_TIME, CONTROL, TRANSACTIONAL
+from ...log.batch import APPEND_TIME, CONTROL, TRANSACTIONAL
+from ...log.records import Record
 from ..columns import SOURCE, TIME
 from .batches import Sections
 from .commits import Commits, Span

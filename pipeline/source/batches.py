@@ -6,14 +6,14 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from crc32c import crc32c
 
+from ...log.batch import CODEC_MASK, CRC_START, HEADER, HEADER_BYTES, LENGTH_END, MAGIC
 from ...log.codecs import decompress
 from ...log.errors import InvalidRecord
-from ...log.header import CODEC_MASK, CRC_START, HEADER, HEADER_BYTES, LENGTH_END, MAGIC
 from .lockstep import PAD_BYTES, RECORD_BYTES_MIN
 
 __all__ = ["Chunk", "Sections", "headers_of", "sections_of", "walk"]
 
-# log/header.py's fields, for numpy.
+# log/batch.py's fields, for numpy.
 HEADER_TYPE: Final = np.dtype(
     [
         ("base_offset", ">i8"),

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from ...log.batch import HEADER_BYTES, read_header
+from ...log.checkpoint import PartitionCheckpoints
 from ...log.errors import CorruptBatch
 from ...log.files import DiskFiles
-from ...log.header import HEADER_BYTES, read_header
-from ...log.segment import base_offset_of, segment_name, walk
-from ...topics.start_offsets import StartOffsets
+from ...log.segment import base_offset_of, segment_name, walk_batches
 from .ends import FOLDER_PERIOD_MS, Sample, Span, Ticks
 
 __all__ = ["samples_of_folder"]
@@ -34,10 +34,10 @@ def samples_of_folder(
         is_wanted = wanted is None or topic in wanted
         if is_wanted and topic and index.isascii() and index.isdigit():
             places.append((topic, int(index)))
-    starts = StartOffsets(path, _FILES)
+    starts = PartitionCheckpoints(path, _FILES).start_offsets
     for topic, partition in places:
         name = f"{topic}-{partition}"
-        yield from _samples(topic, partition, path / name, starts.of(name), past, len(places))
+        yield from _samples(topic, partition, path / name, starts.get(name), past, len(places))
 
 
 def _samples(
@@ -89,8 +89,8 @@ def _batches(folder: Path, since_ms: int | None) -> Iterator[tuple[int, int, int
     for base in segments[first:]:
         file = _FILES.open(folder / segment_name(base), read_only=True)
         try:
-            for place in walk(file, 0, file.size):
-                header = read_header(place.buffer, place.at)
+            for batch in walk_batches(file, 0, file.size):
+                header = read_header(batch.buffer, batch.start)
                 yield header.base_offset, header.next_offset, header.max_timestamp
         except CorruptBatch:
             continue  # what is being written, or what a crash left

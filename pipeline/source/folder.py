@@ -7,9 +7,9 @@ from typing import Final
 
 import pyarrow as pa
 
+from ...log.checkpoint import read_topic_id
 from ...log.files import DiskFiles
 from ...topics.names import OFFSETS_TOPIC
-from ...topics.partition_metadata import topic_id_in
 from .decoding import decode_chunks, within
 from .partition_log import PartitionLog
 from .source import SPLIT_BYTES, Positions, SourceError, Split, shares
@@ -29,7 +29,7 @@ class FolderSource:
 
     def log_id(self) -> str | None:
         for log in self._logs().values():
-            if (topic_id := topic_id_in(log.folder, DiskFiles())) is not None:
+            if (topic_id := read_topic_id(log.folder, DiskFiles())) is not None:
                 return str(topic_id)
         return None
 

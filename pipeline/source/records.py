@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, Final
 
-from ...log.batch import InvalidRecord, Record, read_header, records
+from ...log.batch import read_header
+from ...log.errors import InvalidRecord
+from ...log.records import Record, records
 from ...offsets.commit_value import decode_commit_value
 from ...offsets.errors import UndecodableRecord
 from ...offsets.group_metadata import NO_TIMEOUT_MS

@@ -12,13 +12,12 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from ...log.batch import check_crc, check_extent, read_header
+from ...log.batch import HEADER_BYTES, LENGTH_END, MAGIC, check_crc, check_extent, read_header
 from ...log.codecs import decompress
 from ...log.errors import CorruptBatch, InvalidRecord
 from ...log.files import File
-from ...log.header import HEADER_BYTES, LENGTH_END, MAGIC
-from ...log.raw_records import raw_records
-from ...log.scan import ValidBatch, extent, sweep
+from ...log.records import raw_records
+from ...log.recovery import ValidBatch, header_at, scan_segment
 from .batches import Chunk, headers_of, walk
 
 __all__ = ["Block", "Hop", "blocks", "first_offset_at", "hops", "indexed", "records_end"]
@@ -69,7 +68,7 @@ def blocks(file: File, position: int, lowest: int) -> Iterator[Block]:
     while position < file.size:
         block = _block(file, position, lowest)
         if not len(block.sizes):
-            flawed = next(sweep(file, lowest, position=position, offset=lowest), None)
+            flawed = next(scan_segment(file, lowest, position=position, offset=lowest), None)
             if flawed is None:
                 return  # zeros: room that was allocated ahead
             if not isinstance(flawed, ValidBatch):
@@ -88,7 +87,7 @@ def _block(file: File, position: int, lowest: int) -> Block:
     data = file.read(position, BLOCK_BYTES)
     chunk, _ = walk(data)
     if not chunk.starts:
-        header = extent(file, position)
+        header = header_at(file, position)
         if header is not None and header.size > len(data):
             chunk, _ = walk(file.read(position, header.size))
     block = _of(chunk, position)

@@ -8,12 +8,11 @@ from kohort.broker import snapshots
 from kohort.broker.broker import Broker
 from kohort.broker.cache import Cache
 from kohort.broker.config.broker_config import BrokerConfig
-from kohort.log.batch import NewRecord, build
+from kohort.log.batch import TRANSACTIONAL, NewRecord, build
 from kohort.log.cache_files import OFFSETS_SNAPSHOT, SPILL, unpublished
-from kohort.log.chunked_files import ChunkedFiles
 from kohort.log.files import File
-from kohort.log.header import TRANSACTIONAL
 from kohort.log.log import Log
+from kohort.log.memory_files import ChunkedFiles
 from kohort.offsets.commit_value import encode_commit_value
 from kohort.offsets.record_codec import encode_record
 from kohort.offsets.records import OffsetCommitRecord

@@ -12,7 +12,7 @@ from kohort.broker.loading import AT_ONCE_RECORDS
 from kohort.coordinator.commands import OffsetFetch
 from kohort.coordinator.config import GroupConfig
 from kohort.coordinator.expiring import SLICE_TOMBSTONES
-from kohort.log.batch import records
+from kohort.log.records import records
 from kohort.offsets.record_codec import decode_record
 from kohort.offsets.records import GroupTombstone, OffsetCommitRecord, OffsetTombstone
 from kohort.protocol.errors import ErrorCode

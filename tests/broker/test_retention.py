@@ -129,4 +129,4 @@ def test_what_is_noted_late_of_a_deleted_topic_is_not_noted_of_the_next_one_of_i
     world.turn()
     again = UpkeepWorld(files=world.files)
     assert again.left() == list(range(9))
-    assert again.topics.start_offsets.cleaned.of("orders-0") == 0
+    assert again.topics.checkpoints.cleaned_offsets.get("orders-0") == 0

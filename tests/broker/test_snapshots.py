@@ -12,10 +12,9 @@ from kohort.broker.led import RETRY_FAILED_MS
 from kohort.coordinator.commands import DeleteGroup, OffsetFetch
 from kohort.log.batch import check_crc, read_header
 from kohort.log.cache_files import OFFSETS_SNAPSHOT, SEGMENT_MANIFEST, unpublished
-from kohort.log.cleaner import clean
-from kohort.log.filtering import CleanerConfig
+from kohort.log.cleaner import CleanerConfig, clean
 from kohort.log.log import LogConfig
-from kohort.log.tasks import in_place
+from kohort.log.tasks import run_synchronously
 from kohort.offsets.records import OffsetTombstone
 from kohort.offsets.table import OffsetsTable
 from kohort.protocol.errors import ErrorCode
@@ -242,9 +241,9 @@ def test_a_log_that_is_read_from_its_start_is_not_walked_at_the_next() -> None:
     world.files.contents.pop(FOLDER / SEGMENT_MANIFEST)
     again = World("fsync", world.files)
     again.fetched("nobody")
-    assert again.partition.log.surveyed_end == 0
+    assert again.partition.log.manifest_end_offset == 0
     once_more = World("fsync", stopped(again))
-    assert once_more.partition.log.surveyed_end == 18
+    assert once_more.partition.log.manifest_end_offset == 18
 
 
 def test_what_does_not_outlive_the_process_gets_none() -> None:
@@ -309,7 +308,7 @@ def test_what_a_tombstone_took_does_not_come_again_when_compaction_drops_the_tom
     log = world.partition.log
     terms = CleanerConfig(world.clock.ms, 0, 1 << 20, 1 << 20, 0)
     for _ in range(2):  # the first run says from when on the tombstones may go
-        in_place(clean(log, 0, log.segments[-1].base_offset, terms))
+        run_synchronously(clean(log, 0, log.segments[-1].base_offset, terms))
     kept = [
         record
         for records in world.runtime._store.load(log, OffsetsTable())[1]

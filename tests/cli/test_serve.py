@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from kohort import __version__
 from kohort.cli.serve import GLIBC_VARIABLES
-from kohort.log.builder import BatchBuilder
+from kohort.log.batch import BatchBuilder
 from processes import PATIENCE_SECONDS, QUIET, kohort, serving
 
 

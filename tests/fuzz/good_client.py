@@ -21,7 +21,8 @@ from kio.schema.offset_fetch import v7 as offset_fetch
 from kio.schema.produce import v8 as produce
 from kio.schema.sync_group import v5 as sync_group
 from kio.static.primitive import i32Timedelta
-from kohort.log.batch import NewRecord, build, records
+from kohort.log.batch import NewRecord, build
+from kohort.log.records import records
 
 ANSWER_SECONDS = 30
 TOPIC = "the-good-ones-topic"

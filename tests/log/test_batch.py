@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kohort.log import batch as batches
-from kohort.log.batch import BatchBuilder, CorruptBatch, InvalidRecord, NewRecord, Record
+from kohort.log.batch import BatchBuilder, NewRecord
 from kohort.log.codecs import decompress
+from kohort.log.errors import CorruptBatch, InvalidRecord
+from kohort.log.records import Record, records
 from kohort.protocol.primitives import varint
 
 # spec of Kafka's OffsetCommit key and value; the checksums were verified by Kafka's own reader.
@@ -61,8 +63,8 @@ def test_golden_bytes_are_read_back() -> None:
     assert not header.is_transactional
     assert not header.is_control
     assert (header.last_sequence, header.delete_horizon_ms) == (-1, None)
-    assert list(batches.records(GOLDEN_VALUE)) == [Record(0, NOW_MS, KEY, VALUE)]
-    assert list(batches.records(GOLDEN_TOMBSTONE)) == [Record(1, NOW_MS, KEY, None)]
+    assert list(records(GOLDEN_VALUE)) == [Record(0, NOW_MS, KEY, VALUE)]
+    assert list(records(GOLDEN_TOMBSTONE)) == [Record(1, NOW_MS, KEY, None)]
 
 
 @given(
@@ -87,7 +89,7 @@ def test_many_records_outgrow_the_table_of_small_numbers() -> None:
     for number in range(9000):
         builder.add(b"k", b"v", NOW_MS + number)
     whole = builder.finish(5)
-    found = list(batches.records(whole))
+    found = list(records(whole))
     assert [record.offset for record in found] == list(range(5, 9005))
     assert found[-1].timestamp == NOW_MS + 8999
 
@@ -97,7 +99,7 @@ def test_records_come_back_through_every_codec(given_records: list[NewRecord], c
     whole = batches.build(given_records, base_offset=3, codec=codec)
     header = batches.check(whole, 0, len(whole))
     assert header.codec == codec
-    assert list(batches.records(whole)) == [
+    assert list(records(whole)) == [
         Record(3 + n, r.timestamp_ms, r.key, r.value, r.headers)
         for n, r in enumerate(given_records)
     ]
@@ -169,7 +171,7 @@ def test_a_batch_that_lies_is_refused_and_never_read_past_its_end(
     lying = _sealed(bytes(rest))
     batches.check(lying, 0, len(lying))
     try:
-        found = list(batches.records(lying + b"\x7f" * 100))
+        found = list(records(lying + b"\x7f" * 100))
     except InvalidRecord:
         return
     assert len(found) == len(given_records)
@@ -180,7 +182,7 @@ def test_a_wrong_count_is_refused(count: int) -> None:
     whole = batches.build([NewRecord(b"k", b"v", 0)] * 2)
     lying = _sealed(whole[21:57] + struct.pack(">i", count) + whole[61:])
     with pytest.raises(InvalidRecord):
-        list(batches.records(lying))
+        list(records(lying))
 
 
 @pytest.mark.parametrize(
@@ -219,7 +221,7 @@ def test_append_time_replaces_every_records_own() -> None:
     whole = batches.with_append_time(GOLDEN_VALUE, NOW_MS + 9)
     header = batches.check(whole, 0, len(whole))
     assert (header.timestamp_type, header.max_timestamp) == (1, NOW_MS + 9)
-    assert [record.timestamp for record in batches.records(whole)] == [NOW_MS + 9]
+    assert [record.timestamp for record in records(whole)] == [NOW_MS + 9]
 
 
 def test_batches_back_to_back_are_split() -> None:
@@ -237,6 +239,6 @@ def test_sequences_wrap_as_in_kafka() -> None:
 
 
 def _sealed(rest: bytes) -> bytes:
-    from kohort.log.builder import seal
+    from kohort.log.batch import seal
 
     return seal(rest, 0, 0)

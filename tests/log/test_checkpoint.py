@@ -8,12 +8,12 @@ from kohort.log.files import DiskFiles
 
 
 def noted(path: Path) -> int:
-    return OffsetCheckpoint(path, DiskFiles()).of("my-orders-3")
+    return OffsetCheckpoint(path, DiskFiles()).get("my-orders-3")
 
 
 def test_what_is_noted_is_there_when_the_file_is_read_again(tmp_path: Path) -> None:
     path = tmp_path / "cleaner-offset-checkpoint"
-    OffsetCheckpoint(path, DiskFiles()).put("my-orders-3", 42)
+    OffsetCheckpoint(path, DiskFiles()).set("my-orders-3", 42)
     assert path.read_text() == "0\n1\nmy-orders 3 42\n"
     assert noted(path) == 42
 
@@ -35,4 +35,4 @@ def test_a_damaged_file_is_named_and_passed_over(
     path.write_text(text)
     assert noted(path) == 0
     (said,) = caplog.messages
-    assert said.startswith(f"{path} is unreadable and passed over: ")
+    assert said.startswith(f"{path} is unreadable and ignored: ")

@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 from batches import NOW_MS, headers
 from compacting import TERMS, Pair, compact, content, newest, put
-from kohort.log.batch import NewRecord, build, records
+from kohort.log.batch import NewRecord, build
 from kohort.log.errors import CorruptBatch
-from kohort.log.files import Files, MemoryFiles
+from kohort.log.files import Files
 from kohort.log.log import Log, LogConfig
+from kohort.log.memory_files import MemoryFiles
+from kohort.log.records import records
 from kohort.testing.faulty_files import Crashed, FaultyFiles
 
 FOLDER = Path("/data/orders-0")
@@ -103,7 +105,7 @@ def test_records_are_found_by_their_time_as_by_reading_all_that_is_left() -> Non
     for number in range(24):
         key = None if number in (11, 23) else f"key {number % 5}"
         put(log, [(key, "x" * 60)], NOW_MS + (number * 7) % 24)
-    log.begin_segment()
+    log.roll()
     compact(log)
     # The last batch is empty now, and its header has a time that no record has.
     assert headers(log)[-1].count == 0
@@ -198,7 +200,7 @@ def with_keys_of_their_own(files: Files) -> Log:
 
 def compacted_twice(log: Log) -> None:
     done = compact(log, terms=SMALL)
-    log.begin_segment()
+    log.roll()
     compact(log, done.end_offset, SMALL)
 
 

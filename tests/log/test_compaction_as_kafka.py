@@ -28,13 +28,12 @@ from confluent_kafka.admin import (
     NewTopic,
     ResourceType,
 )
-from kohort.log.batch import Record, records, split
-from kohort.log.cleaner import clean
-from kohort.log.files import MemoryFiles
-from kohort.log.filtering import CleanerConfig
-from kohort.log.header import BatchHeader
+from kohort.log.batch import BatchHeader, split
+from kohort.log.cleaner import CleanerConfig, clean
 from kohort.log.log import Log, LogConfig
-from kohort.log.tasks import in_place
+from kohort.log.memory_files import MemoryFiles
+from kohort.log.records import Record, records
+from kohort.log.tasks import run_synchronously
 from parity.kafka_broker import VERSION, kafka_broker
 
 VECTORS = Path(__file__).parent / "vectors" / "compaction.json"
@@ -92,7 +91,7 @@ def compacted(run: Run) -> Segments:
         dedupe_buffer_bytes=1024 * 1024,
         producer_expiration_ms=DAY_MS,
     )
-    in_place(clean(log, run.first_dirty, log.segments[-1].base_offset, terms))
+    run_synchronously(clean(log, run.first_dirty, log.segments[-1].base_offset, terms))
     return {name: files.read_bytes(FOLDER / name) for name in files.list(FOLDER)}
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from batches import append, batch, stored
-from kohort.log.deletion import finish_deletions
 from kohort.log.errors import LogFailed
+from kohort.log.files import finish_deletions
 from kohort.log.log import Log, LogConfig
 from kohort.testing.faulty_files import Crashed, FaultyFiles
 
@@ -44,7 +44,7 @@ def test_a_failed_write_that_cannot_be_cut_off_ends_the_log_until_it_is_recovere
     with pytest.raises(OSError, match="Input/output"):
         log.append(batch(5))
     for refused in (lambda: log.append(batch(5)), log.sync):
-        with pytest.raises(LogFailed, match="takes nothing after"):
+        with pytest.raises(LogFailed, match="accepts nothing after"):
             refused()
     assert stored(log) == made + unsynced
     log.recover()
@@ -119,7 +119,7 @@ def test_what_a_process_could_not_sync_the_next_one_writes_again(is_surveyed: bo
     made = append(log, [3, 20, 1])
     log.sync()
     if is_surveyed:
-        log.survey()
+        log.write_manifest()
     made += append(log, [2, 30, 4])
     files.fail("sync")
     with pytest.raises(OSError, match="Input/output"):
@@ -293,7 +293,7 @@ def test_what_was_refused_does_not_come_again_where_the_first_cut_was_not_durabl
     with pytest.raises(OSError, match="Input"):
         append(log, [1])  # which has begun the next segment
     log.sync()
-    log.survey()
+    log.write_manifest()
     append(log, [1])
     assert len(log.segments) == (2 if segment_bytes == 100 else 1)
     files.fail("sync")

@@ -6,9 +6,9 @@ import random
 from pathlib import Path
 
 import pytest
-from kohort.log import chunked_files
-from kohort.log.chunked_files import ChunkedFiles
-from kohort.log.files import DiskFiles, Files, MemoryFiles
+from kohort.log import memory_files
+from kohort.log.files import DiskFiles, Files
+from kohort.log.memory_files import ChunkedFiles, MemoryFiles
 
 
 @pytest.fixture(params=["memory", "memory in chunks", "disk", "disk, allocated ahead"])
@@ -16,9 +16,9 @@ def files(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Fi
     if request.param == "memory":
         return MemoryFiles()
     if "chunks" in request.param:
-        monkeypatch.setattr(chunked_files, "CHUNK_BYTES", 4)
+        monkeypatch.setattr(memory_files, "CHUNK_BYTES", 4)
         return ChunkedFiles()
-    return DiskFiles(ahead_bytes=8192 if "ahead" in request.param else 0)
+    return DiskFiles(preallocate_bytes=8192 if "ahead" in request.param else 0)
 
 
 @pytest.fixture
@@ -39,13 +39,13 @@ def test_a_file_that_was_removed_while_in_use_takes_no_more(
     has_proc: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not has_proc:
-        monkeypatch.setattr("kohort.log.files.NAMES_OF_OPEN_FILES", str(tmp_path / "none"))
+        monkeypatch.setattr("kohort.log.files.OPEN_FILES_FOLDER", str(tmp_path / "none"))
     file = DiskFiles().open(tmp_path / "f", create=True)
     file.append(b"safe")
     (tmp_path / "f").unlink()
     with pytest.raises(FileNotFoundError, match="removed while it was in use"):
         file.sync()
-    monkeypatch.setattr("kohort.log.files.LOOK_SECONDS", 0)
+    monkeypatch.setattr("kohort.log.files.REMOVAL_CHECK_SECONDS", 0)
     with pytest.raises(FileNotFoundError, match="removed while it was in use"):
         file.append(b"lost")
     assert file.size == 4
@@ -68,7 +68,7 @@ def test_a_disk_that_does_not_give_what_is_in_a_file_is_told_of_with_the_files_n
 def test_files_in_chunks_hold_what_files_in_one_piece_hold(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(chunked_files, "CHUNK_BYTES", 7)
+    monkeypatch.setattr(memory_files, "CHUNK_BYTES", 7)
     chance = random.Random(1)
     for _ in range(300):
         folder, path = Path("/data"), Path("/data/f")
@@ -119,7 +119,7 @@ def test_what_is_written_again_is_what_was_there(
     file = files.open(folder / "f", create=True)
     file.append(b"hello world")
     for position in (0, 4, 10, 11):
-        file.write_again(position)
+        file.rewrite(position)
         assert (file.size, file.read(0, 100)) == (11, b"hello world")
     file.append(b"!")
     file.close()
@@ -143,11 +143,11 @@ def test_all_from_there_on_is_given_to_the_system_again(
 
     monkeypatch.setattr(os, "pwrite", noting)
     with pytest.raises(OSError, match="Input/output"):
-        file.write_again(4)
+        file.rewrite(4)
     assert given == [(b"o w", 4), (b"orl", 7)]
     assert (file.size, file.read(0, 100)) == (11, b"hello world")
     given.clear()
-    file.write_again(6)
+    file.rewrite(6)
     assert given == [(b"wor", 6), (b"ld", 9)]
     file.close()
 
@@ -193,8 +193,8 @@ def test_what_is_missing_is_not_found(files: Files, folder: Path) -> None:
 
 def test_a_lock_is_held_by_one(files: Files, folder: Path) -> None:
     lock = files.lock(folder / ".lock")
-    lock.note("first, with a longer note\n")
-    lock.note("second\n")
+    lock.write_holder("first, with a longer note\n")
+    lock.write_holder("second\n")
     assert files.read_bytes(folder / ".lock") == b"second\n"
     with pytest.raises(BlockingIOError):
         files.lock(folder / ".lock")
@@ -232,7 +232,7 @@ def test_a_write_that_fails_half_way_leaves_the_size_as_it_was(
         with pytest.raises(OSError, match="No space left"):
             file.append(bytes(100))
         patch.setattr(os, "pwrite", lambda fd, data, position: 0)
-        with pytest.raises(OSError, match="does not say why"):
+        with pytest.raises(OSError, match="accepts no more bytes"):
             file.append(bytes(100))
     assert file.size == 0
     file.truncate(0)
@@ -242,7 +242,7 @@ def test_a_write_that_fails_half_way_leaves_the_size_as_it_was(
 
 
 def test_room_is_allocated_ahead_and_given_back(tmp_path: Path) -> None:
-    file = DiskFiles(ahead_bytes=4096).open(tmp_path / "f", create=True)
+    file = DiskFiles(preallocate_bytes=4096).open(tmp_path / "f", create=True)
     file.append(b"x" * 10)
     assert (tmp_path / "f").stat().st_size == 10 + 4096
     assert file.size == 10
@@ -259,7 +259,7 @@ def test_a_disk_that_cannot_allocate_is_written_all_the_same(
         raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
 
     monkeypatch.setattr(os, "posix_fallocate", refuse, raising=False)
-    file = DiskFiles(ahead_bytes=4096).open(tmp_path / "f", create=True)
+    file = DiskFiles(preallocate_bytes=4096).open(tmp_path / "f", create=True)
     file.append(b"x")
     file.append(b"y")
     assert (tmp_path / "f").read_bytes() == b"xy"
@@ -284,8 +284,8 @@ def test_a_replacement_that_fails_leaves_the_old_content(
 
 
 def test_the_volume_has_room_left(tmp_path: Path) -> None:
-    total, usable = DiskFiles().space(tmp_path)
+    total, usable = DiskFiles().disk_space(tmp_path)
     assert 0 < usable <= total
-    assert MemoryFiles().space(tmp_path) == (-1, -1)
+    assert MemoryFiles().disk_space(tmp_path) == (-1, -1)
     with pytest.raises(FileNotFoundError):
-        DiskFiles().space(tmp_path / "nowhere")
+        DiskFiles().disk_space(tmp_path / "nowhere")

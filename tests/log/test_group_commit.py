@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kohort.log.batch import NewRecord, build, records
+from kohort.log.batch import NewRecord, build
 from kohort.log.errors import RecordsTooLarge
 from kohort.log.group_commit import BATCH_BYTES_MAX, Durability, GroupCommit
 from kohort.log.log import Log
+from kohort.log.records import records
 from kohort.testing.faulty_files import FaultyFiles
 from syncing import sync_each
 
@@ -235,7 +236,7 @@ def test_records_that_are_too_large_for_a_batch_are_refused_and_leave_nothing_be
     fitting = [(b"key", b"x" * 50), (b"key", b"y" * 50)]
     size = len(build([NewRecord(key, value, 2_000) for key, value in fitting]))
     world.append(log, "before")
-    with pytest.raises(RecordsTooLarge, match=f"a batch of {size} bytes, allowed are {size - 1}"):
+    with pytest.raises(RecordsTooLarge, match=f"a batch of {size} bytes exceeds {size - 1}"):
         world.group_commit.append(log, fitting, 2_000, size - 1)
     world.append(log, "after")
     world.loop.turn()

@@ -17,7 +17,7 @@ def test_kafka_finds_every_batch_sound(tmp_path: Path, kafka_tool: Callable[...,
     with room allocated ahead, after a cut and a crash."""
     folder = tmp_path / "orders-0"
     config = LogConfig(segment_bytes=3000)
-    log = Log.open(folder, DiskFiles(ahead_bytes=64 * 1024), config)
+    log = Log.open(folder, DiskFiles(preallocate_bytes=64 * 1024), config)
     some = [NewRecord(b"k%d" % n, b"v" * n, 5 - n, (("h", None),)) for n in range(50)]
     for codec in range(5):
         log.append(

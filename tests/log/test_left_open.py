@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from batches import batch
 from kohort.broker.config.broker_config import BrokerConfig
+from kohort.log.checkpoint import PartitionCheckpoints
 from kohort.log.files import DiskFiles
 from kohort.log.log import Log
 from kohort.offsets.commit_value import encode_commit_value
@@ -14,7 +15,6 @@ from kohort.offsets.snapshot import SnapshotWriter
 from kohort.offsets.table import OffsetsTable
 from kohort.topics.configs import Configs
 from kohort.topics.partition import Partition
-from kohort.topics.start_offsets import StartOffsets
 from open_files import Refusing, open_below
 
 
@@ -23,7 +23,7 @@ def folder(tmp_path: Path) -> Path:
     """That of a log of two segments."""
     log = Log.open(tmp_path / "a-0", DiskFiles())
     log.append(batch(0))
-    log.begin_segment()
+    log.roll()
     log.append(batch(1))
     log.close()
     assert open_below(tmp_path) == []
@@ -45,7 +45,7 @@ def test_a_log_that_cannot_be_cut(folder: Path) -> None:
         folder,
         files,
         settings,
-        StartOffsets(folder, files),
+        PartitionCheckpoints(folder, files),
         leader_id=1,
         hides_undurable=False,
         write_ahead=None,

@@ -7,15 +7,14 @@ from pathlib import Path
 
 import pytest
 from kohort.log.errors import FolderInUse
-from kohort.log.files import DiskFiles, MemoryFiles
-from kohort.log.lock import lock_folder
+from kohort.log.files import DiskFiles, lock_folder
+from kohort.log.memory_files import MemoryFiles
 
 HOLD = """
 import sys
 from pathlib import Path
-from kohort.log.files import DiskFiles
-from kohort.log.lock import lock_folder
-lock_folder(Path(sys.argv[1]), DiskFiles(), what="a test")
+from kohort.log.files import DiskFiles, lock_folder
+lock_folder(Path(sys.argv[1]), DiskFiles(), program="a test")
 print("held", flush=True)
 sys.stdin.read()
 """

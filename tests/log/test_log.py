@@ -6,8 +6,9 @@ import pytest
 from batches import NOW_MS, append, batch, headers, stored, values
 from kohort.log.batch import NewRecord, build, split
 from kohort.log.errors import LogError, LogFailed, OffsetOutOfRange
-from kohort.log.files import DiskFiles, Files, MemoryFiles
+from kohort.log.files import DiskFiles, Files
 from kohort.log.log import Log, LogConfig
+from kohort.log.memory_files import MemoryFiles
 
 FOLDER = Path("/data/orders-0")
 SMALL = LogConfig(segment_bytes=600, index_interval_bytes=200)
@@ -18,7 +19,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, Files]:
     if request.param == "memory":
         return FOLDER, MemoryFiles()
     ahead_bytes = 64 * 1024 if "ahead" in request.param else 0
-    return tmp_path / "orders-0", DiskFiles(ahead_bytes=ahead_bytes)
+    return tmp_path / "orders-0", DiskFiles(preallocate_bytes=ahead_bytes)
 
 
 def test_an_empty_log_costs_no_folder(place: tuple[Path, Files]) -> None:
@@ -127,7 +128,7 @@ def test_reading_outside_of_the_log_says_what_there_is() -> None:
     append(log, [3])
     assert log.read(3, 100) == b""
     for offset in (-1, 4):
-        with pytest.raises(OffsetOutOfRange, match=r"outside of 0\.\.3") as caught:
+        with pytest.raises(OffsetOutOfRange, match=r"out of range 0\.\.3") as caught:
             log.read(offset, 100)
         assert (caught.value.start_offset, caught.value.end_offset) == (0, 3)
 
@@ -242,7 +243,7 @@ def test_a_log_opened_for_reading_takes_nothing() -> None:
     append(Log.open(FOLDER, files), [3])
     log = Log.open(FOLDER, files, read_only=True)
     assert values(log) == [b"value 0", b"value 1", b"value 2"]
-    with pytest.raises(LogFailed, match="for reading only"):
+    with pytest.raises(LogFailed, match="read-only"):
         log.append(batch(3))
 
 

@@ -93,7 +93,7 @@ def test_what_is_cut_is_told_and_kept(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "kohort.log"):
         Log.open(FOLDER, files)
     (said,) = caplog.messages
-    assert f"{len(batch(2)) - 1} bytes after offset 1 cut off" in said
+    assert f"{len(batch(2)) - 1} bytes after offset 1" in said
     aside = FOLDER / f"{FIRST.name}.{len(whole)}.0.cut"
     assert aside.name in said
     assert files.read_bytes(aside) == batch(2)[:-1]
@@ -238,7 +238,7 @@ def test_a_file_larger_than_any_segment_is_refused(tmp_path: Path) -> None:
     folder.mkdir()
     with (folder / FIRST.name).open("wb") as file:
         file.truncate(2**31)
-    with pytest.raises(LogError, match="larger than 2 GiB"):
+    with pytest.raises(LogError, match="at most 2 GiB"):
         Log.open(folder, DiskFiles())
 
 
@@ -252,7 +252,7 @@ def test_reading_only_changes_nothing() -> None:
 
 def test_a_crash_leaves_allocated_zeros_which_the_next_open_cuts(tmp_path: Path) -> None:
     folder = tmp_path / "t-0"
-    files = DiskFiles(ahead_bytes=64 * 1024)
+    files = DiskFiles(preallocate_bytes=64 * 1024)
     log = Log.open(folder, files, LogConfig(segment_bytes=400))
     made = append(log, [1] * 10)
     log.sync()

@@ -4,7 +4,7 @@ import random
 
 from kohort.log.batch import NewRecord, build
 from kohort.log.memory_files import MemoryFile
-from kohort.log.scan import Corruption, ValidBatch, sweep
+from kohort.log.recovery import Corruption, ValidBatch, scan_segment
 from kohort.log.segment import CHUNK_BYTES
 
 BATCHES = [build([NewRecord(b"k", b"v" * 50 * n, 1)] * n, base_offset=10 * n) for n in range(1, 7)]
@@ -13,7 +13,7 @@ CONTENT = b"".join(BATCHES)
 
 
 def swept(content: bytes, base_offset: int = 0) -> tuple[list[bytes], list[Corruption]]:
-    found = list(sweep(MemoryFile(bytearray(content)), base_offset))
+    found = list(scan_segment(MemoryFile(bytearray(content)), base_offset))
     assert [item.position for item in found] == sorted(item.position for item in found)
     sound = [item for item in found if isinstance(item, ValidBatch)]
     return [item.batch for item in sound], [item for item in found if isinstance(item, Corruption)]

@@ -34,7 +34,7 @@ def surveyed(config: LogConfig = SMALL) -> tuple[FaultyFiles, list[bytes]]:
     made = append(log, COUNTS)
     if config.sync_at_open:
         log.sync()
-    log.survey()
+    log.write_manifest()
     log.close()
     return files, made
 
@@ -45,8 +45,8 @@ def known(log: Log) -> list[dict[str, Any]]:
     for segment in log.segments:
         fields = (name for name, field in vars(Segment).items() if isdatadescriptor(field))
         values = {name: getattr(segment, name) for name in fields if name[0] != "_"}
-        values["index"] = (segment.index.packed(), segment.index._next_position)
-        for name in ("file", "surveyed_end", "dirty"):
+        values["index"] = (segment.index.to_bytes(), segment.index._next_position)
+        for name in ("file", "manifest_end_offset", "dirty"):
             del values[name]
         told.append(values)
     return told
@@ -72,7 +72,7 @@ def test_what_was_walked_is_known_and_not_walked_again() -> None:
     files, made = surveyed()
     log = check_same(files)
     assert len(log.segments) > 2
-    assert log.surveyed_end == log.end_offset
+    assert log.manifest_end_offset == log.end_offset
     files.contents[FOLDER / f"{0:020d}.log"][len(made[0]) - 1] ^= 1  # where nobody looks
     assert Log.open(FOLDER, files, SMALL).end_offset == sum(COUNTS)
     assert stored(Log.open(FOLDER, files, SMALL, read_only=True)) == []
@@ -111,8 +111,8 @@ def test_of_bytes_that_are_not_synced_nothing_is_said() -> None:
     log = Log.open(FOLDER, files, SMALL)
     append(log, COUNTS)
     synced_end = log.segments[-1].base_offset  # by the roll
-    log.survey()
-    assert (log.surveyed_end, log.end_offset) == (synced_end, sum(COUNTS))
+    log.write_manifest()
+    assert (log.manifest_end_offset, log.end_offset) == (synced_end, sum(COUNTS))
     files.crash()
     assert check_same(files).end_offset == synced_end
 
@@ -124,18 +124,18 @@ def test_a_log_whose_sync_failed_is_not_surveyed() -> None:
     files.fail("sync")
     with suppress(OSError):
         log.sync()
-    log.survey()
+    log.write_manifest()
     assert not files.exists(SURVEY)
 
 
 def test_where_nobody_syncs_it_is_believed_until_the_machine_starts_anew() -> None:
     files, _ = surveyed(UNSYNCED)
-    assert check_same(files, UNSYNCED).surveyed_end == sum(COUNTS)
+    assert check_same(files, UNSYNCED).manifest_end_offset == sum(COUNTS)
     # Under the other durability now, for which all must be synced that was not.
     log = Log.open(FOLDER, files, SMALL)
     assert ("sync", log.segments[0].path.name) in files.operations
     files.boots += 1
-    assert Log.open(FOLDER, files, UNSYNCED).surveyed_end == 0
+    assert Log.open(FOLDER, files, UNSYNCED).manifest_end_offset == 0
     assert not files.exists(SURVEY)
 
 
@@ -144,7 +144,7 @@ def test_what_does_not_outlive_the_process_gets_none() -> None:
     files.make_folder(FOLDER)
     log = Log.open(FOLDER, files, UNSYNCED)
     append(log, COUNTS)
-    log.survey()
+    log.write_manifest()
     assert not files.exists(SURVEY)
 
 
@@ -156,7 +156,7 @@ def test_a_survey_with_a_wrong_bit_or_torn_anywhere_costs_nothing_but_time() -> 
     for content in bent:
         files.contents[SURVEY] = bytearray(content)
         log = Log.open(FOLDER, files, SMALL)
-        assert log.surveyed_end == 0
+        assert log.manifest_end_offset == 0
         assert stored(log) == made
         assert not files.exists(SURVEY)
 
@@ -189,7 +189,7 @@ def test_segments_that_it_does_not_fit_are_walked(
     names = [name for name in files.list(FOLDER) if name.endswith(".log")]
     change(files.contents[FOLDER / names[number]])
     log = check_same(files)
-    assert log.surveyed_end == 0
+    assert log.manifest_end_offset == 0
     assert not files.exists(SURVEY)
 
 
@@ -200,7 +200,7 @@ def test_segments_that_retention_took_are_not_missed() -> None:
     log.delete_before(second)
     log.close()
     log = check_same(files)
-    assert (log.start_offset, log.surveyed_end) == (second, sum(COUNTS))
+    assert (log.start_offset, log.manifest_end_offset) == (second, sum(COUNTS))
     assert stored(log) == made[-len(stored(log)) :]
 
 
@@ -221,7 +221,7 @@ def test_a_log_that_is_cut_behind_its_survey_keeps_it() -> None:
     log = Log.open(FOLDER, files, SMALL)
     append(log, [2, 1])
     log.truncate_to(sum(COUNTS))
-    assert check_same(files).surveyed_end == sum(COUNTS)
+    assert check_same(files).manifest_end_offset == sum(COUNTS)
 
 
 def test_a_full_disk_costs_the_survey_and_nothing_else() -> None:
@@ -232,10 +232,10 @@ def test_a_full_disk_costs_the_survey_and_nothing_else() -> None:
     for operation in ("create", "append", "rename"):
         files.fail(operation)
         with pytest.raises(OSError, match="Input/output"):
-            log.survey()
+            log.write_manifest()
     assert stored(check_same(files)) == made
-    log.survey()
-    assert check_same(files).surveyed_end == log.end_offset
+    log.write_manifest()
+    assert check_same(files).manifest_end_offset == log.end_offset
 
 
 def busy_life(files: FaultyFiles, said: Callable[[Log], None]) -> None:
@@ -248,10 +248,10 @@ def busy_life(files: FaultyFiles, said: Callable[[Log], None]) -> None:
             if number % 3 == 0:
                 log.sync()
                 said(log)
-                log.survey()
+                log.write_manifest()
         log.sync()
         said(log)
-        log.survey()
+        log.write_manifest()
         log.truncate_to(log.end_offset - 3)
         said(log)
         for number in (8, 7, 6):
@@ -262,15 +262,15 @@ def busy_life(files: FaultyFiles, said: Callable[[Log], None]) -> None:
             if step is not None:
                 step()
             if number % 3 == turn:
-                log.survey()
-        log.survey()
+                log.write_manifest()
+        log.write_manifest()
         log.close()
         log = Log.open(FOLDER, files, SMALL)
     log.delete_before(log.segments[1].base_offset)
     put(log, [("last", "value x")])
     log.sync()
     said(log)
-    log.survey()
+    log.write_manifest()
     log.close()
 
 
@@ -290,7 +290,7 @@ def test_a_crash_at_any_operation_leaves_a_survey_that_is_true_or_none(seed: int
         assert log.end_offset >= ends[-1] - 3  # a cut may have been under way
         put(log, [("after", "the crash")])
         log.sync()
-        log.survey()
+        log.write_manifest()
         files.crash(random.Random(seed) if seed else None)
         assert stored(check_same(files))[-1] == stored(log)[-1]
 
@@ -300,7 +300,7 @@ def test_a_segment_whose_end_is_another_batch_of_the_same_size_is_walked() -> No
     log = Log.open(FOLDER, files)
     log.append(batch(0, 1, text="one"))
     log.sync()
-    log.survey()
+    log.write_manifest()
     log.close()
     path = FOLDER / f"{0:020d}.log"
     files.contents[path][:] = batch(0, 2, text="")[: len(files.contents[path])]

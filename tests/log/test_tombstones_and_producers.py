@@ -11,11 +11,11 @@ from batches import NOW_MS, headers
 from compacting import DAY_MS, TERMS, compact, content, put
 from hypothesis import given
 from hypothesis import strategies as st
-from kohort.log.batch import BatchHeader, NewRecord, build, records
-from kohort.log.files import MemoryFiles
-from kohort.log.header import CONTROL, TRANSACTIONAL
+from kohort.log.batch import CONTROL, TRANSACTIONAL, BatchHeader, NewRecord, build
+from kohort.log.cleaner import OffsetMap
 from kohort.log.log import Log, LogConfig
-from kohort.log.offset_map import OffsetMap
+from kohort.log.memory_files import MemoryFiles
+from kohort.log.records import records
 from kohort.topics.producers import Producers
 
 from .test_cleaner import FOLDER, opened
@@ -27,7 +27,7 @@ COMMIT, ABORT = 1, 0
 
 def roll(log: Log) -> None:
     """What is in the log is in closed segments now."""
-    log.begin_segment()
+    log.roll()
 
 
 def marker(log: Log, producer_id: int, kind: int, epoch: int = 0) -> int:
@@ -203,7 +203,7 @@ def test_whatever_is_put_and_whenever_it_is_compacted_the_newest_of_each_key_is_
                 if key is not None:
                     newest[key] = offset, value
         elif kind == "roll":
-            log.begin_segment()
+            log.roll()
         elif kind == "compact":
             now_ms += how[0]
             terms = TERMS._replace(now_ms=now_ms, dedupe_buffer_bytes=how[1])

@@ -158,7 +158,7 @@ def test_records_behind_some_that_are_lost_are_kept(caplog: pytest.LogCaptureFix
     files.contents[DATA / "a-0" / ("0" * 20 + ".log")].clear()
     with caplog.at_level(logging.ERROR):
         broker = Broker(files)
-    assert "its records 0 to 0 are lost" in caplog.text
+    assert "records 0 to 0 are lost" in caplog.text
     assert broker.words("a-0") == ["two a-0"]
     assert broker.logs["a-0"].end_offset == 2
 

@@ -174,7 +174,7 @@ def test_a_refused_record_is_cut_off_even_if_it_was_synced_by_the_way() -> None:
     log.sync()
     log.append(batch(1, text="refused"))
     log.sync()  # for the sake of the file before, which is full
-    log.refuse(1, OSError(errno.EIO, "what was written ahead could not be synced"))
+    log.fail_from(1, OSError(errno.EIO, "what was written ahead could not be synced"))
     log.recover()
     assert values(log) == [b"told 0"]
     files.crash()

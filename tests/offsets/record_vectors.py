@@ -18,7 +18,8 @@ from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from kohort.log.batch import records, split
+from kohort.log.batch import split
+from kohort.log.records import records
 from kohort.offsets.partitioner import partition_for
 
 TOPIC = "vectors"

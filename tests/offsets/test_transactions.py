@@ -11,8 +11,8 @@ from compacting import TERMS, compact
 from hypothesis import given
 from hypothesis import strategies as st
 from kohort.log.batch import NewRecord, build, check
-from kohort.log.files import MemoryFiles
 from kohort.log.log import Log, LogConfig
+from kohort.log.memory_files import MemoryFiles
 from kohort.offsets.commit_value import encode_commit_value
 from kohort.offsets.record_codec import encode_record
 from kohort.offsets.records import (

@@ -29,7 +29,7 @@ from kohort.coordinator.commands import Heartbeat, JoinGroup, LeaveGroup, Offset
 from kohort.coordinator.coordinator import Coordinator
 from kohort.coordinator.results import CommitDone, Joined
 from kohort.coordinator.states import State
-from kohort.log.batch import records
+from kohort.log.records import records
 from kohort.offsets.record_codec import decode_record
 from kohort.protocol.errors import ErrorCode
 from simulation.commits import Commits

@@ -20,10 +20,10 @@ from kohort.broker.timers import Timer
 from kohort.coordinator.commands import DescribeGroup
 from kohort.coordinator.coordinator import Coordinator, Outcome
 from kohort.coordinator.expiring import Expiring
-from kohort.log.deletion import finish_deletions
+from kohort.log.files import finish_deletions
 from kohort.log.group_commit import GroupCommit
 from kohort.log.log import Log
-from kohort.log.write_ahead import WriteAhead
+from kohort.log.write_ahead import WriteAheadLog
 from kohort.offsets.store import OffsetsStore
 from kohort.topics.configs import BrokerSettings, Configs, TopicSettings
 from kohort.topics.names import OFFSETS_TOPIC
@@ -91,7 +91,7 @@ class Life:
         self._unsettled: set[str] = set()  # topics that are made just now
         self._chance = Random(f"{world.seed} life {number}")
         setting = world.setting
-        write_ahead = WriteAhead(DATA, world.files, setting.write_ahead_bytes)
+        write_ahead = WriteAheadLog(DATA, world.files, setting.write_ahead_bytes)
         self.group_commit = GroupCommit(
             durability=setting.durability,
             call_soon=self._call_soon,
@@ -122,7 +122,7 @@ class Life:
                 index
                 for index in range(setting.offsets_partitions)
                 if world.files.exists(DATA / (name := f"{OFFSETS_TOPIC}-{index}"))
-                or write_ahead.has_left(name)
+                or write_ahead.has_batches_for(name)
             )
 
     def _node(self, node_id: int) -> Node:

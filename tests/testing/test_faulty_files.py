@@ -135,7 +135,7 @@ def test_what_is_written_over_a_torn_write_may_reach_the_disk_alone(files: Fault
     with pytest.raises(OSError, match="Input/output error"):
         file.append(b"torn")
     file.append(b"ab")
-    file.write_again(1)
+    file.rewrite(1)
     assert (file.read(0, 9), files.read_bytes(LOG)) == (b"ab", b"abrn")
     file.sync()
     files.crash()

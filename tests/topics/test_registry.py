@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from kohort.log.deletion import delete_folder
-from kohort.log.files import DiskFiles
+from kohort.log.files import DiskFiles, delete_folder
 from kohort.testing.faulty_files import Crashed, FaultyFiles
 from kohort.topics.records import (
     UnreadableRecord,

@@ -15,7 +15,7 @@ from kafka import KafkaAdminClient, TopicPartition
 from kafka.errors import TopicAlreadyExistsError
 from kafka.structs import OffsetAndMetadata
 from kohort.log.files import DiskFiles
-from kohort.log.segment import bytes_in
+from kohort.log.segment import segment_bytes_in
 from processes import PATIENCE_SECONDS, QUIET, Served, kohort, overrides, serving
 
 from ...clients.stories import until
@@ -116,7 +116,7 @@ def test_a_log_that_is_compacted_meanwhile_is_followed_and_sound(tmp_path: Path)
             offsets += [offset for _, offset in dump.commits(1)]
         assert offsets == sorted(offsets)
         (folder,) = data.glob("__consumer_offsets-*")
-        until(lambda: bytes_in(folder, DiskFiles()) < 3_000_000, "compacted")
+        until(lambda: segment_bytes_in(folder, DiskFiles()) < 3_000_000, "compacted")
         assert len(list(folder.glob("*.log"))) > 1
         verified = kohort("log", "verify", data)
         assert (verified.returncode, verified.stderr) == (0, "")

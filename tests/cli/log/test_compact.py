@@ -11,9 +11,10 @@ from broker_thread import BrokerThread
 from compacting import newest, put
 from kohort.cli.log.compact import Row, table
 from kohort.cli.main import main
-from kohort.log.batch import NewRecord, build, records
+from kohort.log.batch import NewRecord, build
 from kohort.log.files import DiskFiles
 from kohort.log.log import Log, LogConfig
+from kohort.log.records import records
 from kohort.topics.records import TopicStored, encode
 
 from .conftest import batch_of, bend, commit, write_log

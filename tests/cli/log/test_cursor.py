@@ -9,7 +9,7 @@ from kohort.cli.log.sources import Source
 from kohort.log.batch import read_header
 from kohort.log.files import DiskFiles
 from kohort.log.log import Log, LogConfig
-from kohort.log.scan import Corruption, ValidBatch
+from kohort.log.recovery import Corruption, ValidBatch
 
 from .conftest import batch_of, bend, commit
 
@@ -21,7 +21,7 @@ class Watched:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.log = Log.open(folder, DiskFiles(ahead_bytes=4096), ROLL)
+        self.log = Log.open(folder, DiskFiles(preallocate_bytes=4096), ROLL)
         self.said: list[str] = []
         self.cursor = Cursor(Source(folder), DiskFiles(), self.said.append)
 

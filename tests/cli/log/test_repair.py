@@ -12,8 +12,7 @@ from kohort.cli.log.repair import damage_of, mend
 from kohort.cli.log.sources import Source
 from kohort.cli.main import main
 from kohort.log.batch import NewRecord, build
-from kohort.log.files import DiskFiles
-from kohort.log.lock import lock_folder
+from kohort.log.files import DiskFiles, lock_folder
 from kohort.log.log import Log
 from kohort.log.memory_files import MemoryFile
 from kohort.log.segment import segment_name

@@ -202,7 +202,7 @@ def test_a_folder_that_somebody_writes_to_all_the_time_is_sound(
     tmp_path: Path, verified: Verified
 ) -> None:
     folder = tmp_path / "__consumer_offsets-0"
-    files = DiskFiles(ahead_bytes=64 * 1024)
+    files = DiskFiles(preallocate_bytes=64 * 1024)
     log = Log.open(folder, files, LogConfig(segment_bytes=20_000, sync_at_open=False))
     ended = threading.Event()
 

@@ -12,6 +12,7 @@ from confluent_kafka import Producer
 from hypothesis import given
 from hypothesis import strategies as st
 from kohort.log.batch import NewRecord, build
+from kohort.log.checkpoint import START_OFFSETS_FILE
 from kohort.log.files import DiskFiles
 from kohort.log.log import Log, LogConfig
 from kohort.pipeline.source.ends import SAMPLES_MAX, TICKS_MAX, Span, Ticks, log_ends
@@ -20,7 +21,6 @@ from kohort.pipeline.source.source import SourceError
 from kohort.pipeline.source.wire_cluster import TopicPartition
 from kohort.pipeline.tables import TABLES
 from kohort.testing import Kafka
-from kohort.topics.start_offsets import START_FILE
 
 HOUR_MS = 3_600_000
 # A multiple of both periods.
@@ -142,7 +142,7 @@ def test_calls_that_follow_each_other_sample_what_one_does(tmp_path: Path) -> No
 
 def test_what_retention_took_is_not_guessed(tmp_path: Path) -> None:
     write(tmp_path / "orders-0", 40, 50, 70, base_offset=0)
-    (tmp_path / START_FILE).write_text("0\n1\norders 0 2\n")
+    (tmp_path / START_OFFSETS_FILE).write_text("0\n1\norders 0 2\n")
     found = rows({"path": str(tmp_path)}, "orders", past=seconds(0, 90))
     assert found == [
         ("orders", 0, None, 3, 75),

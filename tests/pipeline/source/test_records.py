@@ -4,8 +4,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from kohort.log.batch import APPEND_TIME, CONTROL, TRANSACTIONAL
 from kohort.log.errors import CorruptBatch
-from kohort.log.header import APPEND_TIME, CONTROL, TRANSACTIONAL
 from kohort.pipeline.source.decoding import decode
 from odd_batches import NOW_MS, a_group, batch, offset_key, offset_value, record, text
 

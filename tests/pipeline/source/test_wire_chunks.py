@@ -139,7 +139,7 @@ def test_a_batch_that_is_bad_for_good_is_left_out_and_said(
 def test_what_is_no_batch_at_all_ends_the_reading_with_a_sentence() -> None:
     log = Log((0, 2))
     log.batches[0] = (1, b"\0" * 100)
-    with pytest.raises(SourceError, match="has no batch at offset 0: a batch of length 0"):
+    with pytest.raises(SourceError, match="has no batch at offset 0: batch length 0"):
         chunks(log, 0, 2)
     log.batches[0] = (1, batch(0, 2)[:80])
     with pytest.raises(SourceError, match="but 80 are left"):

@@ -22,7 +22,7 @@ from kohort.broker.timers import Timer
 from kohort.coordinator.config import GroupConfig
 from kohort.coordinator.coordinator import Coordinator
 from kohort.coordinator.voice import Event, Voice
-from kohort.log.builder import BatchBuilder
+from kohort.log.batch import BatchBuilder
 from kohort.log.files import DiskFiles
 from kohort.log.group_commit import GroupCommit
 from kohort.log.log import Log

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
-from kohort.log.header import HEADER_BYTES, read_header
+from kohort.log.batch import HEADER_BYTES, read_header
 from kohort.offsets.causes import Cause
 from kohort.pipeline.diagnosis.reading import event, stories
 from kohort.pipeline.diagnosis.rebalances import account

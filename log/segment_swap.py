@@ -1,0 +1,210 @@
+"""Replacing segments by a cleaned one, so that a crash at any moment leaves one or the other whole.
+
+The new file is written as `.cleaned`, synced, and renamed to `.swap`: from then on it is part of
+the log. The old files are renamed to `.deleted`; once that is durable, the new one gets its final
+name, and the `.deleted` files are removed. Opening the folder completes what a crash interrupted.
+Upstream: LocalLog.replaceSegments, LogLoader.removeTempFilesAndCollectSwapFiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from .errors import CleaningStopped
+from .files import DiskFiles, Files
+from .segment import Segment, base_offset_of, segment_name
+from .tasks import CooperativeTask
+
+CLEANED = ".cleaned"
+SWAP = ".swap"
+DELETED = ".deleted"
+
+# Kafka's files of a segment. Kafka creates missing ones; those of a segment that was replaced
+# would mislead it.
+INDEX_SUFFIXES = (".index", ".timeindex", ".txnindex")
+
+
+class UnfinishedSwaps(NamedTuple):
+    """Files of a folder. `useless`: can be removed; `swaps`: are part of the log."""
+
+    useless: list[str]
+    swaps: list[str]
+
+
+def find_unfinished_swaps(folder: Path, files: Files) -> UnfinishedSwaps:
+    bases = {name: base for name in files.list(folder) if (base := _base_of(name)) is not None}
+    cleaned = [name for name in bases if name.endswith(CLEANED)]
+    useless = [name for name in bases if name.endswith(DELETED)] + cleaned
+    # KAFKA-6264: when a segment is split, all new ones are swapped in, from the last to the first,
+    # or none.
+    split = min((bases[name] for name in cleaned), default=None)
+    swaps: list[str] = []
+    for name, base_offset in bases.items():
+        if name.endswith(SWAP):
+            is_incomplete = split is not None and base_offset >= split
+            (useless if is_incomplete else swaps).append(name)
+    return UnfinishedSwaps(useless, swaps)
+
+
+def finish_swaps(folder: Path, files: Files, index_interval_bytes: int) -> None:
+    """Complete the swaps that a crash interrupted and remove useless files. Raises OSError."""
+    useless, swaps = find_unfinished_swaps(folder, files)
+    for name in useless:
+        files.remove(folder / name)
+    replaced = files_replaced_by(swaps, folder, files, index_interval_bytes)
+    for name in replaced:
+        files.remove(folder / name)
+    if useless or replaced:
+        # Before a new file gets its name: an old one that a crash restored would overlap it.
+        files.sync_folder(folder)
+    for name in swaps:
+        files.rename(folder / name, folder / name.removesuffix(SWAP))
+    if swaps:
+        files.sync_folder(folder)
+
+
+def files_replaced_by(
+    swaps: Iterable[str], folder: Path, files: Files, index_interval_bytes: int
+) -> list[str]:
+    """The files that the swaps replace, according to their offsets."""
+    first, end = None, -1
+    for name in swaps:
+        base_offset = base_offset_of(name.removesuffix(SWAP))
+        if base_offset is not None:
+            segment = Segment(folder, files, base_offset, index_interval_bytes, suffix=SWAP)
+            try:
+                segment.scan(check_crcs=False)
+            finally:
+                segment.close()
+            first = base_offset if first is None else min(first, base_offset)
+            end = max(end, segment.end_offset)
+    if first is None:
+        return []
+    return [
+        name
+        for name in files.list(folder)
+        if (base := base_offset_of(_as_log(name))) is not None and first <= base < end
+    ]
+
+
+def write_swap(folder: Path, files: Files, base_offset: int, data: bytes) -> None:
+    """Write batches that replace all segments from `base_offset` to the end of these batches.
+
+    The log must be closed; the next opening completes the swap. Raises OSError.
+    """
+    cleaned = folder / (segment_name(base_offset) + CLEANED)
+    file = files.open(cleaned, create=True)
+    try:
+        file.truncate(0)  # a crash may have left one
+        file.append(data)
+        file.truncate(len(data))  # cuts off what was preallocated
+        file.sync()
+    finally:
+        file.close()
+    files.rename(cleaned, cleaned.with_name(segment_name(base_offset) + SWAP))
+    files.sync_folder(folder)
+
+
+def mark_deleted(files: Files, segment: Segment) -> list[str]:
+    """Rename a segment's files, as far as they exist, so that they are no longer part of the log.
+    Return the new names."""
+    folder, name = segment.path.parent, segment.path.name
+    stem = name.removesuffix(".log")
+    renamed = []
+    for each in (*(stem + suffix for suffix in INDEX_SUFFIXES), name):
+        if files.exists(folder / each):
+            files.rename(folder / each, folder / (each + DELETED))
+        renamed.append(each + DELETED)
+    return renamed
+
+
+def remove_files(files: Files, folder: Path, names: Iterable[str]) -> None:
+    """Remove those that exist. Runs in a thread, as it may take long."""
+    for name in names:
+        with suppress(FileNotFoundError):
+            files.remove(folder / name)
+
+
+class SegmentSwap:
+    """A swap in progress: `cleaned` has the suffix `.swap`, and all of it is durable.
+
+    `is_aborted`: the log was closed or read again, so that whoever opens the folder completes it.
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        cleaned: Segment,
+        old: Iterable[Segment],
+        is_aborted: Callable[[], bool],
+    ) -> None:
+        self._files = files
+        self._cleaned = cleaned
+        self._folder = cleaned.path.parent
+        self._old = list(old)
+        self._to_remove: list[str] = []
+        self._is_aborted = is_aborted
+
+    def finish(self, on_finish: Callable[[], None]) -> CooperativeTask[None]:
+        """Complete the swap, then call `on_finish`. May be called again after an error. Raises
+        OSError, CleaningStopped."""
+        files, folder = self._files, self._folder
+        while self._old:
+            self._check()
+            self._to_remove += mark_deleted(files, self._old[-1])
+            self._old.pop()
+            yield None
+        yield partial(files.sync_folder, folder)
+        self._check()
+        path = self._cleaned.path
+        if path.suffix == SWAP and files.exists(path):  # retention may have removed it
+            self._cleaned.rename("")
+        yield partial(files.sync_folder, folder)
+        yield partial(remove_files, files, folder, self._to_remove)
+        on_finish()
+
+    def _check(self) -> None:
+        if self._is_aborted():
+            raise CleaningStopped(f"{self._folder} was closed or reopened during a swap")
+
+
+def list_segments(folder: Path) -> dict[int, Path]:
+    """The segments in a folder that a broker may be using: base offset -> path, in order.
+
+    A `.swap` file is included and what it replaces is not. Raises OSError.
+    """
+    while True:
+        try:
+            return _list_segments(folder)
+        except FileNotFoundError:
+            if not folder.exists():
+                raise  # otherwise a swap was completed meanwhile
+
+
+def _list_segments(folder: Path) -> dict[int, Path]:
+    files = DiskFiles()
+    names = [path.name for path in folder.iterdir()]
+    swaps = (
+        find_unfinished_swaps(folder, files).swaps if any(n.endswith(SWAP) for n in names) else []
+    )
+    replaced = files_replaced_by(swaps, folder, files, index_interval_bytes=4096)
+    found = {base_offset_of(name): name for name in names if name not in replaced}
+    found |= {base_offset_of(name.removesuffix(SWAP)): name for name in swaps}
+    return {base: folder / found[base] for base in sorted(b for b in found if b is not None)}
+
+
+def _as_log(name: str) -> str:
+    for suffix in INDEX_SUFFIXES:
+        if name.endswith(suffix):
+            return name.removesuffix(suffix) + ".log"
+    return name
+
+
+def _base_of(name: str) -> int | None:
+    """Of any file of a segment, such as `00000000000000000042.timeindex.swap`."""
+    stem = name.partition(".")[0]
+    return int(stem) if len(stem) == 20 and stem.isascii() and stem.isdigit() else None
