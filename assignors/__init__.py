@@ -1,26 +1,23 @@
-"""Who gets which partition: pure functions from what a group's members want and own.
+"""Assignors: pure functions from the subscriptions of a group's members to an assignment.
 
-    model        the words: a member's subscription, the topics there are, an assignment
-    builtin      Kafka's own strategies, by name
-    finding      those and any other by name: installed ones, and by their path
-    range        each topic by itself, in ranges, near its replicas
-    roundrobin   all partitions of all topics, dealt out in turn
-    sticky/      as it was, as far as a balanced group allows; `sticky` and `cooperative-sticky`
-    uniform      the broker's own, for groups of the new protocol: even, and little moves
-    server_range the broker's ranges for such groups
-    connect      Kafka Connect's connectors and tasks, held back for workers that may return
+    model         subscriptions, topics, assignments, and the interface of an assignor
+    resolve       assignors by name: built in, installed, or by path
+    range         `range` and `server-range`: ranges of each topic
+    roundrobin    `roundrobin`: all partitions of all topics in turn
+    sticky/       `sticky` and `cooperative-sticky`: balanced, with as few moves as possible
+    uniform       `uniform`: the broker's default for groups of the consumer protocol (KIP-848)
+    connect/      Kafka Connect: connectors and tasks to workers
+    examples      two assignors that Kafka does not have
+    explain       why each partition moved between two assignments
 
-    examples     strategies that Kafka does not have
+    subscribers   members by topic, in Kafka's order
+    racks         racks of members and replicas (KIP-881)
+    java_order    the order of Java's strings and HashMaps
 
-    levels       who has least and who has most, while that changes
-    subscribers  who wants which topic, in the members' order
-    racks        which racks members and replicas are in, and whether they matter
-    explain      why a partition moved from one round to the next
+    kafka_python  assignors as strategies of kafka-python
+    aiokafka      assignors as strategies of aiokafka
+    client_adapter  shared by those two
 
-    kafka_python any of them as a strategy of kafka-python's consumers
-    aiokafka     the same for aiokafka's
-    plugged      what those two share
-
-Nothing here reads a clock, a file or a socket, and nothing depends on hash order.
-Only `kafka_python` and `aiokafka` import a client library, each its own.
+No clock, no I/O, and results do not depend on Python's hashes. Only `kafka_python` and `aiokafka`
+import a client library.
 """

@@ -1,12 +1,11 @@
 """Assignors as strategies of aiokafka's consumers (`partition_assignment_strategy`).
 
-    AIOKafkaConsumer(…, partition_assignment_strategy=[Sticky()])
+    AIOKafkaConsumer(…, partition_assignment_strategy=[StickyAssignor()])
     AIOKafkaConsumer(…, partition_assignment_strategy=[as_aiokafka(MyAssignor(), client_rack="a")])
 
-What a member tells its leader is on the wire what Java's consumers write (version 3 of the consumer
-protocol), but for the generation, which aiokafka keeps from its strategies. What members tell
-aiokafka it reads as version 0: a leader sees their topics and user data, neither racks nor instance
-ids.
+Members write what Java's consumers write (version 3 of the consumer protocol), except for the
+generation, which aiokafka does not pass to its strategies. aiokafka reads the metadata of members
+as version 0: a leader gets topics and user data, but neither racks nor instance ids.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,40 +20,39 @@ from aiokafka.coordinator.protocol import (
 )
 from aiokafka.protocol.types import Array, Bytes, Int16, Int32, Schema, String
 
-from .builtin import BUILTIN
+from .client_adapter import NO_GENERATION, VERSION, ClientAdapter, by_topic, topics_of
 from .model import Assignor, Subscription
-from .plugged import NO_GENERATION, VERSION, Plugged, by_topic, topics_of
+from .resolve import BUILTIN
 
 
 def as_aiokafka(assignor: Assignor, client_rack: str | None = None) -> AbstractPartitionAssignor:
-    """A strategy for one consumer: it remembers what that consumer was given.
+    """A strategy for one consumer: it remembers that consumer's assignment.
 
-    `client_rack`: the consumer's own, which aiokafka does not tell its strategies.
-    ValueError for a cooperative assignor.
+    `client_rack`: the consumer's, which aiokafka does not pass to its strategies.
+    Raises ValueError for a cooperative assignor.
     """
     if assignor.cooperative:
         raise ValueError(
-            f"{assignor.name} is cooperative, and aiokafka is not: its leader cannot read what "
-            "members own, and its members give up all they have before each join. "
+            f"aiokafka does not support cooperative assignors such as {assignor.name}: its leader "
+            "cannot read owned partitions, and its members revoke everything before each join. "
             "Use sticky instead."
         )
     return _Strategy(assignor, client_rack)
 
 
-class _ToBeCalled(partial[AbstractPartitionAssignor]):
-    """aiokafka uses what it is given as it is, where its own strategies are classes: so each
-    consumer gets one of its own, `[Sticky()]`."""
+class _Factory(partial[AbstractPartitionAssignor]):
+    """aiokafka uses the objects that it is given, so the caller creates one for each consumer."""
 
     def __getattr__(self, name: str) -> NoReturn:
         raise AttributeError(
-            f"no {name}: the strategy has to be called, as in partition_assignment_strategy="
-            "[Sticky()], since each consumer needs one of its own"
+            f"no attribute {name}: call the strategy, as in partition_assignment_strategy="
+            "[StickyAssignor()]; each consumer needs its own object"
         )
 
 
-Range = _ToBeCalled(as_aiokafka, BUILTIN["range"])
-RoundRobin = _ToBeCalled(as_aiokafka, BUILTIN["roundrobin"])
-Sticky = _ToBeCalled(as_aiokafka, BUILTIN["sticky"])
+RangeAssignor = _Factory(as_aiokafka, BUILTIN["range"])
+RoundRobinAssignor = _Factory(as_aiokafka, BUILTIN["roundrobin"])
+StickyAssignor = _Factory(as_aiokafka, BUILTIN["sticky"])
 
 
 class _SubscriptionV3(ConsumerProtocolMemberMetadata):
@@ -69,43 +67,42 @@ class _SubscriptionV3(ConsumerProtocolMemberMetadata):
 
 
 class _Strategy(AbstractPartitionAssignor):
-    """Its methods are of an instance, where aiokafka's own keep what they remember in the class,
-    which all consumers of a process share."""
+    """aiokafka's own strategies have class methods, and so share their state between consumers."""
 
     def __init__(self, assignor: Assignor, client_rack: str | None) -> None:
-        self._plugged = Plugged(assignor, client_rack)
+        self._adapter = ClientAdapter(assignor, client_rack)
 
     @property
     def name(self) -> str:
-        return self._plugged.assignor.name
+        return self._adapter.assignor.name
 
     def metadata(  # type: ignore[override]
         self, topics: Iterable[str]
     ) -> ConsumerProtocolMemberMetadata:
-        told = self._plugged.subscription(topics)
+        subscription = self._adapter.subscription(topics)
         return _SubscriptionV3(
             VERSION,
-            list(told.topics),
-            told.user_data,
-            by_topic(told.owned),
+            list(subscription.topics),
+            subscription.user_data,
+            by_topic(subscription.owned_partitions),
             NO_GENERATION,
-            told.rack,
+            subscription.rack_id,
         )
 
     def on_assignment(  # type: ignore[override]
         self, assignment: ConsumerProtocolMemberAssignment
     ) -> None:
-        self._plugged.remember(assignment.partitions(), NO_GENERATION)
+        self._adapter.on_assignment(assignment.partitions(), NO_GENERATION)
 
     def assign(  # type: ignore[override]
         self, cluster: ClusterMetadata, members: Mapping[str, ConsumerProtocolMemberMetadata]
     ) -> dict[str, ConsumerProtocolMemberAssignment]:
-        told = {
+        subscriptions = {
             member: Subscription(tuple(metadata.subscription), user_data=metadata.user_data)
             for member, metadata in members.items()
         }
-        topics = topics_of(cluster, told.values(), lambda partition: partition.replicas)
+        topics = topics_of(cluster, subscriptions.values(), lambda partition: partition.replicas)
         return {
-            member: ConsumerProtocolMemberAssignment(VERSION, share, None)
-            for member, share in self._plugged.share(topics, told).items()
+            member: ConsumerProtocolMemberAssignment(VERSION, assigned, None)
+            for member, assigned in self._adapter.assign(topics, subscriptions).items()
         }

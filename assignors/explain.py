@@ -1,8 +1,8 @@
-"""Why a partition moved from one round to the next, in words that are true.
+"""Why each partition moved between two assignments.
 
-What can be read off the two rounds is: a member that is gone, a topic that is, a claim that is
-older. Where the assignor weighed one thing against another it is asked again, with other racks or
-for the next round; it remembers nothing, so its answer is what it would have done.
+Some causes can be read off the two assignments: a member or a topic that is gone, a stale claim.
+Where the assignor had a choice, it is run again without racks, or for the next rebalance: it is
+stateless, so that shows what it would have done.
 """
 
 from collections import Counter
@@ -14,57 +14,57 @@ from typing import Final
 
 from .model import Assignment, Assignor, Subscription, TopicPartition, Topics
 
-__all__ = ["PROBE", "Move", "Reason", "compare", "is_forgetful", "moves"]
+__all__ = ["PROBE", "Move", "Reason", "compare", "is_sticky", "moves"]
 
-# A group in which all that is free to choose is who gets which.
+# Two equal partitions: the only choice is which member gets which.
 PROBE: Final = Topics({"probe": 2})
-GENERATION: Final = 1  # of what all own in a round that is made up; any would do
+GENERATION: Final = 1  # of owned partitions in made-up groups; any number would do
 
 
 class Reason(StrEnum):
-    NOBODY_HAD_IT = "nobody had it"
+    NO_PREVIOUS_OWNER = "no previous owner"
     PARTITION_GONE = "partition gone"
-    NOT_WANTED = "not wanted"
-    """No member subscribes to the topic."""
+    """The topic was deleted, or has fewer partitions."""
+    NO_SUBSCRIBER = "no subscriber"
     OWNER_LEFT = "owner left"
     OWNER_UNSUBSCRIBED = "owner unsubscribed"
     CLAIMED_TWICE = "claimed twice"
-    """By members of the same generation: Kafka's sticky assignors trust none of them."""
-    OLD_CLAIM = "old claim"
-    """Of an earlier generation than another: it does not count."""
-    HELD_BACK = "held back"
-    """Cooperative: whoever has it gives it back first, and the next round gives it away."""
+    """By members of the same generation: Kafka's sticky assignors ignore both claims."""
+    STALE_CLAIM = "stale claim"
+    """Of an older generation than another claim: it does not count."""
+    PENDING_REVOCATION = "pending revocation"
+    """Cooperative: the owner revokes it first, and the next rebalance assigns it."""
     RACK = "rack"
-    FORGETFUL = "forgetful"
-    """The assignor answers the same whoever had what, as range and roundrobin do."""
+    NOT_STICKY = "not sticky"
+    """The assignor ignores previous owners, as range and roundrobin do."""
     EXCHANGE = "exchange"
-    """The owner got other partitions in its place."""
+    """The owner got other partitions instead."""
     BALANCE = "balance"
-    """With it the owner would be ahead of the member that has it now, by two or more."""
-    CHOICE = "choice"
-    """The assignor's own; nothing here says more."""
+    """With it, the owner would have at least two partitions more than the new owner."""
+    ASSIGNOR_CHOICE = "assignor's choice"
+    """None of the above."""
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A partition whose owners of the round before are not those of this one."""
+    """A partition whose owners changed."""
 
     partition: TopicPartition
     before: tuple[str, ...]
-    """Sorted; more than one where members claim the same."""
+    """Previous owners, sorted; several if members claim the same partition."""
     member: str | None
-    """Who has it now."""
+    """The new owner."""
     reason: Reason
-    words: str
+    explanation: str
 
 
 def compare(
     before: Mapping[str, Sequence[TopicPartition]], after: Mapping[str, Sequence[TopicPartition]]
 ) -> tuple[list[TopicPartition], list[TopicPartition]]:
-    """The partitions that were kept, and those that were not; both sorted."""
-    had, has = _owners(before), _owners(after)
-    kept = sorted(partition for partition, owners in had.items() if has.get(partition) == owners)
-    moved = sorted((had.keys() | has.keys()) - set(kept))
+    """The partitions that kept their owners and those that moved, both sorted."""
+    previous, current = _owners(before), _owners(after)
+    kept = sorted(p for p, owners in previous.items() if current.get(p) == owners)
+    moved = sorted((previous.keys() | current.keys()) - set(kept))
     return kept, moved
 
 
@@ -75,22 +75,22 @@ def moves(
     before: Mapping[str, Sequence[TopicPartition]],
     after: Assignment,
 ) -> list[Move]:
-    """All that moved, sorted by partition. `after` is what `assignor` answers for `members`."""
-    rounds = _Rounds(assignor, topics, members, before, after)
-    return [rounds.move(partition) for partition in compare(before, after)[1]]
+    """All moves, sorted by partition. `after` is the result of `assignor` for `members`."""
+    explainer = _Explainer(assignor, topics, members, before, after)
+    return [explainer.move(partition) for partition in compare(before, after)[1]]
 
 
-def is_forgetful(assignor: Assignor) -> bool:
-    """Whether it makes no difference to `assignor` who had what."""
-    answers = []
+def is_sticky(assignor: Assignor) -> bool:
+    """Whether the result depends on the previous owners."""
+    results = []
     for owners in (("A", "B"), ("B", "A")):
         members = {}
         for partition, name in enumerate(owners):
             owned = (("probe", partition),)
-            user_data = assignor.user_data(("probe",), owned, GENERATION)
+            user_data = assignor.subscription_user_data(("probe",), owned, GENERATION)
             members[name] = Subscription(("probe",), owned, GENERATION, user_data=user_data)
-        answers.append(_owners(assignor.assign(PROBE, members)))
-    return answers[0] == answers[1]
+        results.append(_owners(assignor.assign(PROBE, members)))
+    return results[0] != results[1]
 
 
 def _owners(
@@ -107,8 +107,8 @@ def _owner(owners: Mapping[TopicPartition, tuple[str, ...]], at: TopicPartition)
     return next(iter(owners.get(at, ())), None)
 
 
-class _Rounds:
-    """The round before and this one, and what the assignor would do in others."""
+class _Explainer:
+    """Both assignments, and what the assignor would do in other circumstances."""
 
     def __init__(
         self,
@@ -120,134 +120,139 @@ class _Rounds:
     ) -> None:
         self._assignor, self._topics, self._members = assignor, topics, members
         self._after = after
-        self._had, self._has = _owners(before), _owners(after)
+        self._previous_owners, self._new_owners = _owners(before), _owners(after)
         self._gained: dict[str, list[TopicPartition]] = {
             member: sorted(set(partitions) - set(before.get(member, ())))
             for member, partitions in after.items()
         }
-        self._wanted = {topic for member in members.values() for topic in member.topics}
+        self._subscribed = {topic for member in members.values() for topic in member.topics}
 
     def move(self, at: TopicPartition) -> Move:
-        before, member = self._had.get(at, ()), _owner(self._has, at)
-        waits_for = [owner for owner in before if owner in self._members]
-        if member is None and waits_for and self._exists(at) and self._assignor.cooperative:
-            reason, words = Reason.HELD_BACK, self._held_back(at, waits_for)
+        before, member = self._previous_owners.get(at, ()), _owner(self._new_owners, at)
+        owners = [owner for owner in before if owner in self._members]
+        if member is None and owners and self._is_assignable(at) and self._assignor.cooperative:
+            reason, explanation = Reason.PENDING_REVOCATION, self._pending_revocation(at, owners)
         else:
-            reason, words = self._why(at, before, member, self._after)
-        return Move(at, before, member, reason, words)
+            reason, explanation = self._why(at, before, member, self._after)
+        return Move(at, before, member, reason, explanation)
 
-    def _exists(self, at: TopicPartition) -> bool:
+    def _is_assignable(self, at: TopicPartition) -> bool:
         topic, partition = at
-        return partition < self._topics.partitions.get(topic, 0) and topic in self._wanted
+        return partition < self._topics.partitions.get(topic, 0) and topic in self._subscribed
 
-    def _held_back(self, at: TopicPartition, waits_for: Sequence[str]) -> str:
-        have = "has" if len(waits_for) == 1 else "have"
-        words = f"{_and(waits_for)} {have} to give it back first"
-        member = _owner(self._has_next, at)
+    def _pending_revocation(self, at: TopicPartition, owners: Sequence[str]) -> str:
+        text = f"{_and(owners)} must revoke it first"
+        member = _owner(self._owners_after_next, at)
         if member is None:
-            return words
-        words += f", {member} gets it in the next round"
-        if waits_for != [member]:
-            words += f": {self._why(at, tuple(waits_for), member, self._next_round)[1]}"
-        return words
+            return text
+        text += f", the next rebalance assigns it to {member}"
+        if owners != [member]:
+            text += f": {self._why(at, tuple(owners), member, self._next_assignment)[1]}"
+        return text
 
     def _why(
-        self, at: TopicPartition, before: tuple[str, ...], member: str | None, shares: Assignment
+        self, at: TopicPartition, before: tuple[str, ...], member: str | None, after: Assignment
     ) -> tuple[Reason, str]:
-        """Why `member` has it in `shares`, and those `before` no longer."""
+        """Why it belongs to `member` in `after`, and no longer to the owners `before`."""
         if not before:
-            return Reason.NOBODY_HAD_IT, "nobody had it"
+            return Reason.NO_PREVIOUS_OWNER, "no previous owner"
         topic, partition = at
         count = self._topics.partitions.get(topic, 0)
         if not count:
-            return Reason.PARTITION_GONE, f"there is no topic {topic} any more"
+            return Reason.PARTITION_GONE, f"topic {topic} does not exist any more"
         if partition >= count:
             return Reason.PARTITION_GONE, f"{topic} has only {count} partition{'s' * (count > 1)}"
-        if topic not in self._wanted:
-            return Reason.NOT_WANTED, f"nobody subscribes to {topic}"
+        if topic not in self._subscribed:
+            return Reason.NO_SUBSCRIBER, f"no member subscribes to {topic}"
         left = [owner for owner in before if owner not in self._members]
-        there = [owner for owner in before if owner in self._members]
-        wanting = [owner for owner in there if topic in self._members[owner].topics]
-        if wanting in ([], [member]):
+        present = [owner for owner in before if owner in self._members]
+        subscribed = [owner for owner in present if topic in self._members[owner].topics]
+        if subscribed in ([], [member]):
             if left:
                 return Reason.OWNER_LEFT, f"{_and(left)} left the group"
-            lost = [owner for owner in there if owner not in wanting]
-            no_longer = "does" if len(lost) == 1 else "do"
-            words = f"{_and(lost)} {no_longer} not subscribe to {topic} any more"
-            return Reason.OWNER_UNSUBSCRIBED, words
-        return self._why_not(at, there, member, shares)
+            unsubscribed = [owner for owner in present if owner not in subscribed]
+            return Reason.OWNER_UNSUBSCRIBED, f"{_and(unsubscribed)} unsubscribed from {topic}"
+        return self._why_not_kept(at, present, member, after)
 
-    def _why_not(
-        self, at: TopicPartition, there: list[str], member: str | None, shares: Assignment
+    def _why_not_kept(
+        self, at: TopicPartition, present: list[str], member: str | None, after: Assignment
     ) -> tuple[Reason, str]:
-        """Of owners that are `there`, of whom one at least could have kept it."""
+        """If at least one of the previous owners that are `present` could have kept it."""
         name = self._assignor.name
-        latest = max(map(self._generation, there))
-        newest = [owner for owner in there if self._generation(owner) == latest]
+        latest = max(map(self._generation, present))
+        newest = [owner for owner in present if self._generation(owner) == latest]
         owner = newest[0]
-        if len(newest) == 1 and member is not None and self._racks_took(at, owner):
-            return Reason.RACK, self._racks_say(at, owner, member)
-        if self._forgetful:
-            return Reason.FORGETFUL, f"{name} deals all partitions out anew, whoever had them"
+        if len(newest) == 1 and member is not None and self._is_due_to_racks(at, owner):
+            return Reason.RACK, self._rack_text(at, owner, member)
+        if not self._is_sticky:
+            return Reason.NOT_STICKY, f"{name} ignores previous owners"
         if len(newest) > 1:
-            return Reason.CLAIMED_TWICE, f"{_and(newest)} claim it, and one can have it"
-        wants_it = at[0] in self._members[owner].topics
-        if member == owner or not wants_it:
-            older = _and([other for other in there if other != owner])
-            words = f"{owner}'s claim is newer than that of {older}"
-            return Reason.OLD_CLAIM, words + f", but it wants no {at[0]} any more" * (not wants_it)
+            return Reason.CLAIMED_TWICE, f"{_and(newest)} claim it in the same generation"
+        subscribed = at[0] in self._members[owner].topics
+        if member == owner or not subscribed:
+            older = _and([other for other in present if other != owner])
+            text = f"the claim of {owner} is newer than that of {older}"
+            text += f", but {owner} unsubscribed from {at[0]}" * (not subscribed)
+            return Reason.STALE_CLAIM, text
         if member is None:
-            return Reason.CHOICE, f"{name} gives it to nobody"
+            return Reason.ASSIGNOR_CHOICE, f"{name} leaves it unassigned"
         if gained := self._gained[owner]:
             topic, partition = gained[0]
             others = f" and {len(gained) - 1} more" * (len(gained) > 1)
-            return Reason.EXCHANGE, f"{owner} got {topic}-{partition}{others} in its place"
-        if counts := self._balance(at, owner, member, shares):
+            return Reason.EXCHANGE, f"{owner} got {topic}-{partition}{others} instead"
+        if counts := self._balance(at, owner, member, after):
             return Reason.BALANCE, f"balance: {counts}"
-        return Reason.CHOICE, f"{name} gives it to {member}"
+        return Reason.ASSIGNOR_CHOICE, f"{name} assigns it to {member}"
 
     def _balance(
-        self, at: TopicPartition, owner: str, member: str, shares: Assignment
+        self, at: TopicPartition, owner: str, member: str, after: Assignment
     ) -> str | None:
-        """The counts, where `owner` with it would be ahead by two or more: in all; or in its topic,
-        as strategies balance that go topic by topic; or at least with all that it had, of which it
-        then lost others, too."""
-        having, getting = len(shares[owner]), len(shares[member])
-        if having >= getting:
-            return f"{owner} has {having} without it, {member} {getting} with it"
-        if self._could_keep[owner] > getting:
-            return f"{owner} had {self._could_keep[owner]} to keep, {member} has {getting} with it"
+        """The counts, if `owner` with it would have at least two more than `member` without it.
+
+        Counted in all partitions; or in those that the owner could have kept, if it lost others as
+        well; or in the topic, for assignors that balance topic by topic.
+        """
+        owner_count, member_count = len(after[owner]), len(after[member])
+        if owner_count >= member_count:
+            return f"{owner} has {owner_count} without it, {member} {member_count} with it"
+        if (keepable := self._keepable[owner]) > member_count:
+            return f"{owner} could have kept {keepable}, {member} has {member_count} with it"
         topic, _ = at
-        having, getting = (sum(its == topic for its, _ in shares[name]) for name in (owner, member))
-        if having >= getting:
-            return f"of {topic} {owner} has {having} without it, {member} {getting} with it"
+        owner_count, member_count = (
+            sum(each == topic for each, _ in after[name]) for name in (owner, member)
+        )
+        if owner_count >= member_count:
+            return (
+                f"of {topic}, {owner} has {owner_count} without it, {member} {member_count} with it"
+            )
         return None
 
     @cached_property
-    def _could_keep(self) -> Counter[str]:
-        """By member, how many of those it had are there and wanted by it."""
+    def _keepable(self) -> Counter[str]:
+        """By member, how many of its previous partitions exist and are subscribed."""
         return Counter(
             owner
-            for (topic, partition), owners in self._had.items()
+            for (topic, partition), owners in self._previous_owners.items()
             if partition < self._topics.partitions.get(topic, 0)
             for owner in owners
             if owner in self._members and topic in self._members[owner].topics
         )
 
     def _generation(self, member: str) -> int:
-        generation = self._members[member].generation
-        return -1 if generation is None else generation
+        generation_id = self._members[member].generation_id
+        return -1 if generation_id is None else generation_id
 
-    def _racks_took(self, at: TopicPartition, owner: str) -> bool:
-        """Whether `owner`, far from it, would have kept it in a world without racks."""
-        racks, rack = self._racks_of(at), self._members[owner].rack
-        far = bool(racks) and bool(rack) and rack not in racks
-        return far and owner != _owner(self._has, at) and owner == _owner(self._without_racks, at)
+    def _is_due_to_racks(self, at: TopicPartition, owner: str) -> bool:
+        """Whether `owner` has a rack mismatch, and would have kept it without racks."""
+        racks, rack = self._racks_of(at), self._members[owner].rack_id
+        mismatch = bool(racks) and bool(rack) and rack not in racks
+        lost = owner != _owner(self._new_owners, at)
+        return mismatch and lost and owner == _owner(self._owners_without_racks, at)
 
-    def _racks_say(self, at: TopicPartition, owner: str, member: str) -> str:
-        words = f"no replica is in {owner}'s rack {self._members[owner].rack}"
-        rack = self._members[member].rack
-        return words + f", one is in {member}'s {rack}" * (rack in self._racks_of(at))
+    def _rack_text(self, at: TopicPartition, owner: str, member: str) -> str:
+        text = f"no replica in rack {self._members[owner].rack_id} of {owner}"
+        rack = self._members[member].rack_id
+        return text + f", one in rack {rack} of {member}" * (rack in self._racks_of(at))
 
     def _racks_of(self, at: TopicPartition) -> set[str]:
         topic, partition = at
@@ -255,27 +260,31 @@ class _Rounds:
         return {rack for rack in racks_of[partition] if rack} if racks_of else set()
 
     @cached_property
-    def _forgetful(self) -> bool:
-        return is_forgetful(self._assignor)
+    def _is_sticky(self) -> bool:
+        return is_sticky(self._assignor)
 
     @cached_property
-    def _without_racks(self) -> dict[TopicPartition, tuple[str, ...]]:
-        bare = Topics(self._topics.partitions)
-        return _owners(self._assignor.assign(bare, self._members))
+    def _owners_without_racks(self) -> dict[TopicPartition, tuple[str, ...]]:
+        without_racks = Topics(self._topics.partitions)
+        return _owners(self._assignor.assign(without_racks, self._members))
 
     @cached_property
-    def _next_round(self) -> Assignment:
-        """What follows when everyone has given back what it does not have in this round."""
+    def _next_assignment(self) -> Assignment:
+        """The assignment after all members have revoked what they lost."""
         members = {}
         for name, member in self._members.items():
             owned = tuple(self._after[name])
-            user_data = self._assignor.user_data(member.topics, owned, GENERATION)
-            members[name] = replace(member, owned=owned, generation=GENERATION, user_data=user_data)
+            members[name] = replace(
+                member,
+                owned_partitions=owned,
+                generation_id=GENERATION,
+                user_data=self._assignor.subscription_user_data(member.topics, owned, GENERATION),
+            )
         return self._assignor.assign(self._topics, members)
 
     @cached_property
-    def _has_next(self) -> dict[TopicPartition, tuple[str, ...]]:
-        return _owners(self._next_round)
+    def _owners_after_next(self) -> dict[TopicPartition, tuple[str, ...]]:
+        return _owners(self._next_assignment)
 
 
 def _and(names: Sequence[str]) -> str:

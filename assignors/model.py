@@ -1,4 +1,7 @@
-"""What an assignor is asked and answers, in the words of Kafka's ConsumerPartitionAssignor."""
+"""Subscriptions, topics, assignments, and the interface of an assignor.
+
+The names are those of Kafka's ConsumerPartitionAssignor.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,53 +9,53 @@ from typing import Protocol, TypeAlias
 
 TopicPartition: TypeAlias = tuple[str, int]
 Assignment: TypeAlias = dict[str, list[TopicPartition]]
-"""Each member's partitions, sorted; a member that gets none has an empty list."""
+"""By member id, its partitions, sorted. A member without partitions has an empty list."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What one member tells its leader (ConsumerProtocolSubscription), its instance id with it."""
+    """A member's subscription (ConsumerProtocolSubscription) and its instance id."""
 
     topics: tuple[str, ...]
-    owned: tuple[TopicPartition, ...] = ()
-    generation: int | None = None
-    """Of the assignment that `owned` is from; None where the member does not tell (before v2)."""
-    rack: str | None = None
+    owned_partitions: tuple[TopicPartition, ...] = ()
+    generation_id: int | None = None
+    """The generation of `owned_partitions`; None if the member does not send it (before v2)."""
+    rack_id: str | None = None
     user_data: bytes | None = None
     group_instance_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """What the leader's metadata says: how many partitions, and where their replicas are."""
+    """The leader's metadata: partition counts and the racks of replicas."""
 
     partitions: Mapping[str, int]
     replica_racks: Mapping[str, Sequence[Sequence[str | None]]] = field(default_factory=dict)
-    """By topic, for each partition the racks of all its replicas; None for one without a rack."""
+    """By topic and partition, the racks of all replicas; None for a replica without a rack."""
 
 
 class Assignor(Protocol):
-    """One strategy. It remembers nothing: what a member had comes in with its subscription."""
+    """An assignment strategy. It is stateless: the past is in the subscriptions."""
 
     @property
     def name(self) -> str:
-        """By which members vote for it, and which their JoinGroup carries."""
+        """The protocol name in JoinGroup, for which members vote."""
 
     @property
     def cooperative(self) -> bool:
-        """Whether members keep what they own while they rebalance (KIP-429)."""
+        """Whether members keep their partitions during a rebalance (KIP-429)."""
 
-    def user_data(
+    def subscription_user_data(
         self,
         topics: Sequence[str],  # noqa: ARG002
-        owned: Sequence[TopicPartition],  # noqa: ARG002
-        generation: int | None,  # noqa: ARG002
+        owned_partitions: Sequence[TopicPartition],  # noqa: ARG002
+        generation_id: int | None,  # noqa: ARG002
     ) -> bytes | None:
-        """What a member adds to its subscription: nothing, unless the strategy has a use for it.
+        """The user data that a member adds to its subscription; none by default.
 
-        `generation` is None before the member's first one.
+        `generation_id` is None before the member's first assignment.
         """
         return None
 
     def assign(self, topics: Topics, members: Mapping[str, Subscription]) -> Assignment:
-        """By member id, all members of the group. Topics without partitions are skipped."""
+        """The assignment of all members, by member id. Topics without partitions are skipped."""

@@ -1,39 +1,63 @@
-"""Each topic by itself: its partitions in ranges, one a subscriber (RangeAssignor).
+"""Ranges of each topic: `range` of the consumers, and `server-range` of the broker.
 
-With racks (KIP-881) members first take what is in their rack, as far as their range is long, and
-what is left goes by ranges. Topics that the same members want and that have as many partitions
-stay together, also where that costs rack matches: joins over topics count on it.
+With racks (KIP-881), members of `range` first take partitions in their own rack, up to the length
+of their range; the rest is assigned by ranges. Topics with the same subscribers and the same number
+of partitions stay co-partitioned, even if that costs rack matches: joins across topics rely on it.
 """
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 
 from .model import Assignment, Assignor, Subscription, Topics
-from .racks import member_racks, partition_racks, racks_matter
-from .subscribers import subscribers
+from .racks import member_racks, partition_racks, use_racks
+from .subscribers import subscribers_by_topic
 
 
-class Range(Assignor):
+class RangeAssignor(Assignor):
+    """Kafka's org.apache.kafka.clients.consumer.RangeAssignor."""
+
     name = "range"
     cooperative = False
 
     def assign(self, topics: Topics, members: Mapping[str, Subscription]) -> Assignment:
         racks = member_racks(members)
-        splits = [
-            _Split(topic, partition_racks(topics, topic), wanting, racks)
-            for topic, wanting in subscribers(topics, members).items()
+        states = [
+            _TopicAssignmentState(topic, partition_racks(topics, topic), subscribers, racks)
+            for topic, subscribers in subscribers_by_topic(topics, members).items()
         ]
-        if any(split.racks_matter for split in splits):
-            _match_racks(splits)
-        shares: Assignment = {member: [] for member in members}
-        for split in splits:
-            split.give_rest()
-            split.tell(shares)
-        return shares
+        if any(state.use_racks for state in states):
+            _assign_by_rack(states)
+        assignment: Assignment = {member: [] for member in members}
+        for state in states:
+            state.assign_ranges()
+            for member, partitions in state.assigned.items():
+                assignment[member] += [(state.topic, number) for number in sorted(partitions)]
+        return assignment
 
 
-class _Split:
-    """One topic: who has got how much of it so far (RangeAssignor.TopicAssignmentState)."""
+class ServerRangeAssignor(Assignor):
+    """Kafka's org.apache.kafka.coordinator.group.assignor.RangeAssignor, for KIP-848 groups.
+
+    On the wire it is called `range` as well. It does not use racks.
+    """
+
+    name = "server-range"
+    cooperative = False
+
+    def assign(self, topics: Topics, members: Mapping[str, Subscription]) -> Assignment:
+        assignment: Assignment = {member: [] for member in members}
+        for topic, subscribers in subscribers_by_topic(topics, members).items():
+            quota, extra = divmod(topics.partitions[topic], len(subscribers))
+            start = 0
+            for index, member in enumerate(subscribers):
+                end = start + quota + (index < extra)
+                assignment[member] += [(topic, partition) for partition in range(start, end)]
+                start = end
+        return assignment
+
+
+class _TopicAssignmentState:
+    """The assignment of one topic so far (RangeAssignor.TopicAssignmentState)."""
 
     def __init__(
         self,
@@ -42,90 +66,88 @@ class _Split:
         members: Sequence[str],
         of_members: Mapping[str, str],
     ) -> None:
+        """`of_partitions` and `of_members` are racks."""
         self.topic, self.of_partitions, self.members = topic, of_partitions, members
         self.racks = tuple(of_members.get(member) for member in members)
         self.size = len(of_partitions)
-        near = {rack for rack in self.racks if rack is not None}
-        self.racks_matter = racks_matter(near, of_partitions)
-        self._quota, self._extras = divmod(self.size, len(members))
-        self._given: dict[str, list[int]] = {member: [] for member in members}
-        self._taken = bytearray(self.size)
+        self.use_racks = use_racks({rack for rack in self.racks if rack}, of_partitions)
+        self.assigned: dict[str, list[int]] = {member: [] for member in members}
+        self._quota, self._extra = divmod(self.size, len(members))
+        self._is_assigned = bytearray(self.size)
 
-    def room(self, member: str) -> int:
-        """How many more `member` may take. Once it is 0 it stays 0."""
-        most = self._quota + (1 if self._extras else 0)
-        return max(0, most - len(self._given[member]))
+    def capacity(self, member: str) -> int:
+        """How many more partitions the member may get. Once 0, it stays 0."""
+        quota = self._quota + (1 if self._extra else 0)
+        return max(0, quota - len(self.assigned[member]))
 
-    def give(self, member: str, partitions: Sequence[int]) -> None:
-        given = self._given[member]
-        given.extend(partitions)
-        if len(given) > self._quota:
-            self._extras -= 1
+    def assign(self, member: str, partitions: Sequence[int]) -> None:
+        assigned = self.assigned[member]
+        assigned.extend(partitions)
+        if len(assigned) > self._quota:
+            self._extra -= 1
 
-    def give_near(self, member: str, candidates: Iterator[int]) -> None:
-        """The next `candidates` that nobody has, as many as `member` may take."""
+    def assign_next(self, member: str, candidates: Iterator[int]) -> None:
+        """Assign the next unassigned candidates, up to the member's capacity."""
         partitions: list[int] = []
-        for _ in range(self.room(member)):
-            partition = next((p for p in candidates if not self._taken[p]), None)
+        for _ in range(self.capacity(member)):
+            partition = next((p for p in candidates if not self._is_assigned[p]), None)
             if partition is None:
                 break
-            self._taken[partition] = True
+            self._is_assigned[partition] = True
             partitions.append(partition)
         if partitions:
-            self.give(member, partitions)
+            self.assign(member, partitions)
 
-    def give_rest(self) -> None:
-        """What nobody has, in ranges."""
-        taken = {partition for given in self._given.values() for partition in given}
-        rest = [partition for partition in range(self.size) if partition not in taken]
+    def assign_ranges(self) -> None:
+        """Assign what is left, in ranges."""
+        assigned = {partition for share in self.assigned.values() for partition in share}
+        rest = [partition for partition in range(self.size) if partition not in assigned]
         start = 0
         for member in self.members:
-            if room := self.room(member):
-                self.give(member, rest[start : start + room])
-                start += room
-
-    def tell(self, shares: Assignment) -> None:
-        for member, partitions in self._given.items():
-            shares[member] += [(self.topic, partition) for partition in sorted(partitions)]
+            if capacity := self.capacity(member):
+                self.assign(member, rest[start : start + capacity])
+                start += capacity
 
 
-def _match_racks(splits: Sequence[_Split]) -> None:
-    alike: dict[object, list[_Split]] = {}
-    for split in splits:
-        alike.setdefault((tuple(split.members), split.size), []).append(split)
-    for together in alike.values():
+def _assign_by_rack(states: Sequence[_TopicAssignmentState]) -> None:
+    copartitioned: dict[object, list[_TopicAssignmentState]] = {}
+    for state in states:
+        copartitioned.setdefault((tuple(state.members), state.size), []).append(state)
+    for together in copartitioned.values():
         if len(together) > 1:
-            _give_together(together)
-        elif together[0].racks_matter:
-            _give_near(together[0])
+            _assign_copartitioned_by_rack(together)
+        elif together[0].use_racks:
+            _assign_topic_by_rack(together[0])
 
 
-def _give_near(split: _Split) -> None:
-    """Ranges, of the partitions in each member's rack only."""
-    # Members of one rack go on where the one before them stopped.
-    near: dict[str | None, Iterator[int]] = {None: iter(range(split.size))}
-    for member, rack in zip(split.members, split.racks, strict=True):
-        if rack is not None and rack not in near:
-            near[rack] = iter([p for p, racks in enumerate(split.of_partitions) if rack in racks])
-        split.give_near(member, near[rack])
+def _assign_topic_by_rack(state: _TopicAssignmentState) -> None:
+    """Ranges of the partitions in each member's rack."""
+    # Members of one rack share an iterator: each continues where the previous one stopped.
+    in_rack: dict[str | None, Iterator[int]] = {None: iter(range(state.size))}
+    for member, rack in zip(state.members, state.racks, strict=True):
+        if rack is not None and rack not in in_rack:
+            in_rack[rack] = iter(
+                [p for p, racks in enumerate(state.of_partitions) if rack in racks]
+            )
+        state.assign_next(member, in_rack[rack])
 
 
-def _give_together(splits: Sequence[_Split]) -> None:
-    """Partition by partition, the same of every topic, to the first member near all of them."""
-    one = splits[0]  # all have the same members, and have given them the same so far
+def _assign_copartitioned_by_rack(states: Sequence[_TopicAssignmentState]) -> None:
+    """Assign the same partition of all topics to the first member with replicas of all of them."""
+    one = states[0]  # all have the same members and the same assignment so far
     waiting: dict[str | None, deque[int]] = {}
-    for position, rack in enumerate(one.racks):
-        waiting.setdefault(rack, deque()).append(position)
+    for index, rack in enumerate(one.racks):
+        waiting.setdefault(rack, deque()).append(index)
     for partition in range(one.size):
-        near_all = frozenset.intersection(*(split.of_partitions[partition] for split in splits))
+        common_racks = frozenset.intersection(*(state.of_partitions[partition] for state in states))
         first: int | None = None
-        for rack, positions in waiting.items():
-            if rack is not None and rack not in near_all:
+        for rack, indexes in waiting.items():
+            if rack is not None and rack not in common_racks:
                 continue
-            while positions and not one.room(one.members[positions[0]]):
-                positions.popleft()
-            if positions and (first is None or positions[0] < first):
-                first = positions[0]
+            while indexes and not one.capacity(one.members[indexes[0]]):
+                indexes.popleft()
+            if indexes and (first is None or indexes[0] < first):
+                first = indexes[0]
         if first is not None:
-            for split in splits:
-                split.give(one.members[first], [partition])
+            for state in states:
+                state.assign(one.members[first], [partition])

@@ -1,26 +1,26 @@
-"""All partitions of all topics dealt out like cards, past who does not want one
+"""All partitions of all topics in turn, skipping members that are not subscribed
 (RoundRobinAssignor)."""
 
 from bisect import bisect_left
 from collections.abc import Mapping
 
 from .model import Assignment, Assignor, Subscription, Topics
-from .subscribers import member_order, subscribers
+from .subscribers import member_order, subscribers_by_topic
 
 
-class RoundRobin(Assignor):
+class RoundRobinAssignor(Assignor):
     name = "roundrobin"
     cooperative = False
 
     def assign(self, topics: Topics, members: Mapping[str, Subscription]) -> Assignment:
-        shares: Assignment = {member: [] for member in members}
-        seats = {member: seat for seat, member in enumerate(member_order(members))}
-        turn = 0  # the seat to be asked next; it goes on from topic to topic
-        for topic, wanting in subscribers(topics, members).items():
-            size = topics.partitions[topic]
-            first = bisect_left(wanting, turn, key=seats.__getitem__)
-            for position in range(min(size, len(wanting))):
-                member = wanting[(first + position) % len(wanting)]
-                shares[member] += [(topic, p) for p in range(position, size, len(wanting))]
-            turn = seats[wanting[(first + size - 1) % len(wanting)]] + 1
-        return shares
+        assignment: Assignment = {member: [] for member in members}
+        index = {member: number for number, member in enumerate(member_order(members))}
+        next_index = 0  # carried over from topic to topic
+        for topic, subscribers in subscribers_by_topic(topics, members).items():
+            size, count = topics.partitions[topic], len(subscribers)
+            first = bisect_left(subscribers, next_index, key=index.__getitem__)
+            for start in range(min(size, count)):
+                member = subscribers[(first + start) % count]
+                assignment[member] += [(topic, p) for p in range(start, size, count)]
+            next_index = index[subscribers[(first + size - 1) % count]] + 1
+        return assignment

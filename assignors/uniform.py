@@ -1,128 +1,196 @@
-"""The broker's own default strategy for groups of the new protocol (UniformAssignor, KIP-848).
+"""The broker's default assignor for groups of the consumer protocol (UniformAssignor, KIP-848).
 
-What it answers is a target: a member may hold on to partitions of another until it has heard of
-it. A broker has its members in no order of their own, here they come in that of the other
-strategies; a partition that two claim is the newer generation's, or the first member's.
+The result is a target assignment: members may still own partitions that it gives to others. Members
+come in the order of the other assignors here; in Kafka in that of a hash map. If two members own a
+partition, the one of the newer generation keeps it, else the first one.
 """
 
-from collections.abc import Mapping
-from typing import TypeAlias
+import heapq
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final, TypeAlias
 
-from .levels import LeastLoaded, MostLoaded
+from .java_order import java_order
 from .model import Assignment, Assignor, Subscription, TopicPartition, Topics
-from .subscribers import java_order, member_order, subscribers
+from .subscribers import member_order, subscribers_by_topic
 
-PASSES_MAX = 16  # Kafka's MAX_ITERATION_COUNT: later passes move next to nothing
+MAX_ITERATION_COUNT: Final = 16  # as in Kafka: later iterations move next to nothing
 
-Wanting: TypeAlias = Mapping[str, list[str]]
+Subscribers: TypeAlias = Mapping[str, list[str]]
 """By topic, in order, its subscribers, in order."""
 Owners: TypeAlias = dict[str, list[str | None]]
-"""By topic for each partition the member that has it."""
+"""By topic, the owner of each partition."""
 
 
-class Uniform(Assignor):
+class UniformAssignor(Assignor):
     name = "uniform"
     cooperative = False
 
     def assign(self, topics: Topics, members: Mapping[str, Subscription]) -> Assignment:
-        wanting = subscribers(topics, members)
+        subscribers = subscribers_by_topic(topics, members)
         order = member_order(members)
-        owners = _owners(topics, members, order, wanting)
+        owners = _current_owners(topics, members, order, subscribers)
         if len({frozenset(member.topics) for member in members.values()}) == 1:
-            _share_equally(owners, order)
+            _assign_homogeneous(owners, order)
         else:
-            _share_by_topic(owners, order, wanting)
-        shares: Assignment = {member: [] for member in members}
-        for topic, those_of_topic in owners.items():
-            for partition, member in enumerate(those_of_topic):
+            _assign_heterogeneous(owners, order, subscribers)
+        assignment: Assignment = {member: [] for member in members}
+        for topic, of_topic in owners.items():
+            for partition, member in enumerate(of_topic):
                 assert member is not None
-                shares[member].append((topic, partition))
-        return shares
+                assignment[member].append((topic, partition))
+        return assignment
 
 
-def _owners(
-    topics: Topics, members: Mapping[str, Subscription], order: list[str], wanting: Wanting
+def _current_owners(
+    topics: Topics, members: Mapping[str, Subscription], order: list[str], subscribers: Subscribers
 ) -> Owners:
-    """Who keeps what, as far as it exists and its owner still wants it."""
-    owners: Owners = {topic: [None] * topics.partitions[topic] for topic in wanting}
+    """Owners of existing partitions that are still subscribed to the topic."""
+    owners: Owners = {topic: [None] * topics.partitions[topic] for topic in subscribers}
     for member in sorted(order, key=lambda m: -_generation(members[m])):
-        wanted = set(members[member].topics)
-        for topic, partition in members[member].owned:
-            if topic in wanted and topic in owners and partition < len(owners[topic]):
+        subscribed = set(members[member].topics)
+        for topic, partition in members[member].owned_partitions:
+            if topic in subscribed and topic in owners and partition < len(owners[topic]):
                 owners[topic][partition] = owners[topic][partition] or member
     return owners
 
 
 def _generation(member: Subscription) -> int:
-    return -1 if member.generation is None else member.generation
+    return -1 if member.generation_id is None else member.generation_id
 
 
-def _share_equally(owners: Owners, order: list[str]) -> None:
-    """All want the same: each keeps up to its share, and what is left fills up the others.
+def _assign_homogeneous(owners: Owners, order: list[str]) -> None:
+    """UniformHomogeneousAssignmentBuilder: all members have the same subscription.
 
-    One more than the least is for members that have more already, then for the last ones, as in
-    Kafka 4.3; at first it was for the first ones, whatever they had.
+    Each keeps partitions up to its quota; the rest fills up the others. A quota that is one higher
+    goes to members that own more already, then to the last members, as in Kafka 4.3 (in earlier
+    versions to the first members).
     """
-    least, extras = divmod(sum(map(len, owners.values())), len(order))
+    min_quota, extra = divmod(sum(map(len, owners.values())), len(order))
     kept: dict[str, list[TopicPartition]] = {member: [] for member in order}
-    to_give: list[TopicPartition] = []
-    for topic, those_of_topic in owners.items():
-        for partition, member in enumerate(those_of_topic):
-            (to_give if member is None else kept[member]).append((topic, partition))
-    shares: dict[str, int] = {}
-    for seat, member in enumerate(order):
-        has_more = len(kept[member]) > least
-        shares[member] = least + (extras > 0 and (has_more or len(order) - seat <= extras))
-        extras -= shares[member] - least
-        to_give += kept[member][shares[member] :]
-    giving = iter(to_give)
-    for member, share in shares.items():
-        for _ in range(share - len(kept[member])):
-            topic, partition = next(giving)
+    unassigned: list[TopicPartition] = []
+    for topic, of_topic in owners.items():
+        for partition, member in enumerate(of_topic):
+            (unassigned if member is None else kept[member]).append((topic, partition))
+    quotas: dict[str, int] = {}
+    for index, member in enumerate(order):
+        owns_more = len(kept[member]) > min_quota
+        quotas[member] = min_quota + (extra > 0 and (owns_more or len(order) - index <= extra))
+        extra -= quotas[member] - min_quota
+        unassigned += kept[member][quotas[member] :]
+    rest = iter(unassigned)
+    for member, quota in quotas.items():
+        for _ in range(quota - len(kept[member])):
+            topic, partition = next(rest)
             owners[topic][partition] = member
 
 
-def _share_by_topic(owners: Owners, order: list[str], wanting: Wanting) -> None:
-    """Topics that load their subscribers most are shared out first: the others can even it out."""
+def _assign_heterogeneous(owners: Owners, order: list[str], subscribers: Subscribers) -> None:
+    """UniformHeterogeneousAssignmentBuilder: unassigned partitions first, then balancing.
 
-    def first_the_heaviest(topic: str) -> tuple[float, int, bytes]:
-        count = len(wanting[topic])
+    Topics with the most partitions per subscriber come first: the others can even out the loads.
+    """
+
+    def by_weight(topic: str) -> tuple[float, int, bytes]:
+        count = len(subscribers[topic])
         return -len(owners[topic]) / count, count, java_order(topic)
 
     loads = dict.fromkeys(order, 0)
-    for those_of_topic in owners.values():
-        for member in those_of_topic:
+    for of_topic in owners.values():
+        for member in of_topic:
             if member is not None:
                 loads[member] += 1
-    by_weight = sorted(wanting, key=first_the_heaviest)
-    for topic in by_weight:
-        receivers = LeastLoaded(wanting[topic], loads)
+    sorted_topics = sorted(subscribers, key=by_weight)
+    for topic in sorted_topics:
+        receivers = _LeastLoaded(subscribers[topic], loads)
         for partition, member in enumerate(owners[topic]):
             if member is None:
-                owners[topic][partition] = receivers.give()
-    contested = [topic for topic in by_weight if len(wanting[topic]) > 1]
-    unmoved = 0
-    for topic in contested * PASSES_MAX:
-        if unmoved == len(contested):
-            return  # each has been looked at since the last partition moved
-        unmoved = 0 if _even_out(owners[topic], wanting[topic], loads) else unmoved + 1
+                owners[topic][partition] = receivers.add_partition()
+    shared = [topic for topic in sorted_topics if len(subscribers[topic]) > 1]
+    balanced = 0
+    for topic in shared * MAX_ITERATION_COUNT:
+        if balanced == len(shared):
+            return  # no topic has changed since each was last balanced
+        balanced = 0 if _balance(owners[topic], subscribers[topic], loads) else balanced + 1
 
 
-def _even_out(owners: list[str | None], wanting: list[str], loads: dict[str, int]) -> bool:
-    """Whether any partition of a topic moved from who has most to who has least."""
-    of_each = [loads[member] for member in wanting]
+def _balance(owners: list[str | None], subscribers: list[str], loads: dict[str, int]) -> bool:
+    """Move partitions of one topic from the most to the least loaded; whether any moved."""
+    of_each = [loads[member] for member in subscribers]
     if max(of_each) - min(of_each) <= 1:
         return False
-    owned: dict[str, list[int]] = {member: [] for member in wanting}
+    owned: dict[str, list[int]] = {member: [] for member in subscribers}
     for partition, member in enumerate(owners):
         if member is not None:
             owned[member].append(partition)
-    receivers, givers = LeastLoaded(wanting, loads), MostLoaded(wanting, loads)
+    receivers, givers = _LeastLoaded(subscribers, loads), _MostLoaded(subscribers, loads)
     moved = False
     while giver := givers.next(owned):
-        if loads[giver] - receivers.least <= 1:
+        if loads[giver] - receivers.min_load <= 1:
             break
         loads[giver] -= 1
-        owners[owned[giver].pop()] = receivers.give()
+        owners[owned[giver].pop()] = receivers.add_partition()
         moved = True
     return moved
+
+
+class _LeastLoaded:
+    """The members of one topic by increasing load; ties in the order of `members`.
+
+    `loads` has all members and is updated by `add_partition`.
+    """
+
+    def __init__(self, members: Sequence[str], loads: dict[str, int]) -> None:
+        self._loads = loads
+        self._by_load = sorted(members, key=loads.__getitem__)
+        self._heap = [(loads[member], index) for index, member in enumerate(self._by_load)]
+
+    @property
+    def min_load(self) -> int:
+        return self._heap[0][0]
+
+    def add_partition(self) -> str:
+        """Add one to the load of the least loaded member, and return that member."""
+        load, index = self._heap[0]
+        heapq.heapreplace(self._heap, (load + 1, index))
+        member = self._by_load[index]
+        self._loads[member] += 1
+        return member
+
+
+class _MostLoaded:
+    """The members of one topic by decreasing load, one level of equal load after the other.
+
+    The caller takes one partition from each member that `next` returns, so a member moves down one
+    level. The order within a level is that of Kafka's UniformHeterogeneousAssignmentBuilder.
+    """
+
+    def __init__(self, members: Sequence[str], loads: Mapping[str, int]) -> None:
+        self._loads = loads
+        self._below = sorted(members, key=loads.__getitem__)
+        self._level: list[str] = []
+        self._load = 0
+        self._left = 0  # members of the level that were not returned yet; from the end
+
+    def next(self, owned: Mapping[str, Collection[object]]) -> str | None:
+        """The next member that owns partitions. Members without any are dropped."""
+        while self._left or self._descend():
+            self._left -= 1
+            member = self._level[self._left]
+            if owned[member]:
+                return member
+            # As in Kafka, the last member takes its place.
+            self._level[self._left] = self._level[-1]
+            self._level.pop()
+        return None
+
+    def _descend(self) -> bool:
+        """Go down one level: its members join those that came down from above."""
+        self._load -= 1
+        if not self._level and self._below:
+            self._load = self._loads[self._below[-1]]
+        joining: list[str] = []
+        while self._below and self._loads[self._below[-1]] == self._load:
+            joining.append(self._below.pop())
+        self._level = joining[::-1] + self._level
+        self._left = len(self._level)
+        return self._left > 0

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
-from kohort.assignors.builtin import BUILTIN
 from kohort.assignors.model import Assignment, Subscription, Topics
+from kohort.assignors.resolve import BUILTIN
 
 TOPICS = 10
 Run = Callable[[], Any]
@@ -26,9 +26,9 @@ class Group:
         """As tests/assignors/KafkaAssignors.java reads it."""
         members = {}
         for name, member in self.members.items():
-            members[name] = {"topics": member.topics, "owned": member.owned}
-            if member.generation is not None:
-                members[name]["generation"] = member.generation
+            members[name] = {"topics": member.topics, "owned": member.owned_partitions}
+            if member.generation_id is not None:
+                members[name]["generation"] = member.generation_id
             if member.user_data is not None:
                 members[name]["user_data"] = base64.b64encode(member.user_data).decode()
         sizes = dict(self.topics.partitions)
@@ -47,7 +47,7 @@ def fresh(strategy: str, wishes: str, members: int, partitions: int) -> Group:
         name: tuple(chance.sample(names, TOPICS // 2)) if wishes == "unequal" else tuple(names)
         for name in ids
     }
-    data = BUILTIN[strategy].user_data
+    data = BUILTIN[strategy].subscription_user_data
     told = {name: Subscription(w, user_data=data(w, (), None)) for name, w in wanted.items()}
     return Group(strategy, Topics(topics), told)
 
@@ -57,12 +57,12 @@ def one_leaves(group: Group) -> Group:
     given = BUILTIN[group.strategy].assign(group.topics, group.members)
     names = sorted(group.members)
     del names[len(names) // 2]
-    data = BUILTIN[group.strategy].user_data
+    data = BUILTIN[group.strategy].subscription_user_data
     left = {
         name: replace(
             group.members[name],
-            owned=tuple(given[name]),
-            generation=1,
+            owned_partitions=tuple(given[name]),
+            generation_id=1,
             user_data=data(group.members[name].topics, given[name], 1),
         )
         for name in names
@@ -117,17 +117,20 @@ def kafka_python(group: Group) -> Run:
 
     def metadata(member: Subscription) -> Any:
         if group.strategy == "sticky":
-            owned = [TopicPartition(*one) for one in member.owned] or None
-            return StickyPartitionAssignor._metadata(member.topics, owned, member.generation or -1)
+            owned = [TopicPartition(*one) for one in member.owned_partitions] or None
+            return StickyPartitionAssignor._metadata(
+                member.topics, owned, member.generation_id or -1
+            )
         place = ConsumerProtocolSubscription.TopicPartition
         return ConsumerProtocolSubscription(
             version=2,
             topics=list(member.topics),
             user_data=b"",
             owned_partitions=[
-                place(topic=t, partitions=ps) for t, ps in _by_topic(member.owned).items()
+                place(topic=t, partitions=ps)
+                for t, ps in _by_topic(member.owned_partitions).items()
             ],
-            generation_id=member.generation or -1,
+            generation_id=member.generation_id or -1,
         )
 
     cluster = Cluster(group.topics)
@@ -153,8 +156,10 @@ def aiokafka(group: Group) -> Run | None:
 
     def metadata(member: Subscription) -> Any:
         if group.strategy == "sticky":
-            owned = [TopicPartition(*one) for one in member.owned] or None
-            return StickyPartitionAssignor._metadata(member.topics, owned, member.generation or -1)
+            owned = [TopicPartition(*one) for one in member.owned_partitions] or None
+            return StickyPartitionAssignor._metadata(
+                member.topics, owned, member.generation_id or -1
+            )
         return ConsumerProtocolMemberMetadata(0, list(member.topics), b"")
 
     cluster = Cluster(group.topics)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Annotated, Any, Final, Literal
 
-from ..assignors.finding import AssignorNotFound, NotAnAssignor
+from ..assignors.resolve import AssignorNotFound, NotAnAssignor
 from ..testing.fake_members.puppet import Puppet
 from ..testing.waiting import TIMEOUT_SECONDS
 from .control import Control, found

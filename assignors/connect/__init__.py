@@ -1,11 +1,8 @@
-"""How Kafka Connect's leader places connectors and tasks: incremental cooperative rebalancing.
+"""Incremental cooperative rebalancing of Kafka Connect (KIP-415): connectors and tasks to workers.
 
-    model        the words: a piece of work, a round, what a leader remembers
-    assignor     one round: what is revoked, held back, given (KIP-415)
-    balancing    which workers have too much, and who is given more
-    protocol     what workers and their leader say, in Kafka's bytes
-    leading      from what the workers say to what each is answered
+    assignor    one rebalance: what is revoked, delayed and assigned, and the leader's state
+    protocol    the metadata and assignments of workers, in Kafka's bytes
 
-Two ideas set it apart from the consumers' strategies: work of a worker that went away is held
-back for a while, in case it returns, and the leader remembers from round to round.
+Two things set it apart from the assignors of consumers: the work of a worker that left is held
+back for a while, in case it returns, and the leader keeps state between rebalances.
 """

@@ -1,29 +1,63 @@
-"""One round of Kafka Connect's rebalancing (IncrementalCooperativeAssignor, KIP-415, KIP-771).
+"""One rebalance of Connect workers (IncrementalCooperativeAssignor, KIP-415, KIP-771).
 
-Time is handed in, and the memory is there to be looked at: the same rounds always end the same.
+The time is a parameter and all state is in LeaderState, so rebalances can be replayed.
 """
 
+import heapq
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import cycle
+from typing import Final, TypeAlias
 
-from ..subscribers import java_order
-from .balancing import deal, surplus
-from .model import LeaderMemory, Piece, Round, Running, in_order, kinds, pieces
+from ..java_order import java_order
+from .protocol import CONFIG_MISMATCH, CONNECTOR_TASK, WorkerAssignment, WorkerState, WorkItem
 
-MAX_DELAY_MS = 300_000  # Kafka's scheduled.rebalance.max.delay.ms
-REVOKING_BACKOFF = 40  # ms after the first revoking round, and how much longer after each
+MAX_DELAY_MS: Final = 300_000  # Kafka's scheduled.rebalance.max.delay.ms
+# The delay in ms after the first of several revoking rebalances, and its growth factor.
+REVOCATION_BACKOFF: Final = 40
+
+Running: TypeAlias = Mapping[str, Sequence[WorkItem]]
+"""By worker, all workers of the group, what it runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterAssignment:
+    """The result of one rebalance, by worker: all workers, empty lists for most."""
+
+    assigned: dict[str, list[WorkItem]]
+    """To start, in addition to what keeps running."""
+    revoked: dict[str, list[WorkItem]]
+    """To stop; the worker then rejoins at once."""
+    delay_ms: int
+    """Sent to every worker; if positive, all rejoin after that time."""
+
+
+@dataclass(slots=True)
+class LeaderState:
+    """What a leader keeps between rebalances; a new leader starts with the defaults."""
+
+    previous_assignment: set[WorkItem] = field(default_factory=set)
+    """What should be running since the last rebalance, including what was held back."""
+    previous_revocation: set[WorkItem] = field(default_factory=set)
+    revoked_in_previous: bool = False
+    """Whether the last rebalance revoked work to balance the load."""
+    candidate_workers: list[str] = field(default_factory=list)
+    """Workers that joined with nothing while work was held back: they may have returned."""
+    scheduled_rebalance_ms: int = 0
+    """When work that is held back will be assigned; 0 if there is none."""
+    delay_ms: int = 0
+    previous_generation_id: int = -1
+    previous_members: frozenset[str] = frozenset()
+    successive_revoking_rebalances: int = 0
 
 
 class ConnectAssignor:
-    """`max_delay_ms` is `scheduled.rebalance.max.delay.ms`; 0 holds nothing back."""
-
-    def __init__(
-        self, max_delay_ms: int = MAX_DELAY_MS, memory: LeaderMemory | None = None
-    ) -> None:
+    def __init__(self, max_delay_ms: int = MAX_DELAY_MS, state: LeaderState | None = None) -> None:
+        """`max_delay_ms`: scheduled.rebalance.max.delay.ms; 0 never holds work back."""
         self.max_delay_ms = max_delay_ms
-        self.memory = memory or LeaderMemory()
+        self.state = state or LeaderState()
 
     def assign(
         self,
@@ -33,114 +67,233 @@ class ConnectAssignor:
         now_ms: int,
         generation: int,
         last_completed_generation: int,
-    ) -> Round:
-        """`connectors` has the number of tasks of each, as configured.
+    ) -> ClusterAssignment:
+        """`connectors`: the configured number of tasks of each.
 
-        A memory of another generation than the last completed one is of no use: this worker
-        has not led since.
+        State of another generation than the last completed one is discarded: this worker was not
+        the leader since.
         """
-        memory = self.memory
+        state = self.state
         running = {worker: running[worker] for worker in sorted(running, key=java_order)}
-        owners = Counter(piece for work in running.values() for piece in work)
+        owners = Counter(item for work in running.values() for item in work)
         active = set(owners)
-        self._trust(active, last_completed_generation)
+        self._discard_outdated_state(active, last_completed_generation)
 
-        configured = pieces(connectors)
-        deleted = memory.previous - configured
-        gone = deleted | {piece for piece, workers in owners.items() if workers > 1}
-        lost = memory.previous - active - deleted
-        created = in_order(configured - memory.previous - active)
+        configured = work_items(connectors)
+        deleted = state.previous_assignment - configured
+        stopping = deleted | {item for item, count in owners.items() if count > 1}
+        lost = state.previous_assignment - active - deleted
+        created = _sorted_work(configured - state.previous_assignment - active)
 
-        revoked = {w: [p for p in work if p in gone] for w, work in running.items()}
-        loads = {w: [p for p in work if p not in gone] for w, work in running.items()}
-        created += self._place_lost(in_order(lost), loads, now_ms)
-        for worker, taken in self._to_balance(configured, loads, now_ms).items():
-            revoked[worker] += taken
-            loads[worker] = [piece for piece in loads[worker] if piece not in taken]
-        deal(created, loads)
+        revoked = {w: [item for item in work if item in stopping] for w, work in running.items()}
+        loads = {w: [item for item in work if item not in stopping] for w, work in running.items()}
+        created += self._handle_lost(_sorted_work(lost), loads, now_ms)
+        for worker, surplus in self._balancing_revocations(configured, loads, now_ms).items():
+            revoked[worker] += surplus
+            loads[worker] = [item for item in loads[worker] if item not in surplus]
+        _assign_to_least_loaded(created, loads)
 
-        memory.revoked = {piece for work in revoked.values() for piece in work}
-        memory.previous = {piece for work in loads.values() for piece in work} | lost
-        memory.generation = generation
-        memory.members = frozenset(running)
-        assigned: dict[str, list[Piece]] = {}
+        state.previous_revocation = {item for work in revoked.values() for item in work}
+        state.previous_assignment = {item for work in loads.values() for item in work} | lost
+        state.previous_generation_id = generation
+        state.previous_members = frozenset(running)
+        assigned: dict[str, list[WorkItem]] = {}
         for worker, work in loads.items():
-            connectors_first, tasks = kinds(work)
-            had = set(running[worker])
-            assigned[worker] = [p for p in connectors_first + tasks if p not in had]
-        return Round(assigned, revoked, memory.delay_ms)
+            already = set(running[worker])
+            assigned[worker] = [i for kind in _by_kind(work) for i in kind if i not in already]
+        return ClusterAssignment(assigned, revoked, state.delay_ms)
 
-    def _trust(self, active: set[Piece], last_completed_generation: int) -> None:
-        """What was remembered may have been overtaken."""
-        memory = self.memory
-        if memory.generation != last_completed_generation:
-            memory.previous = set()
-        if memory.revoked & active:  # the workers were not told, or have not done it
-            memory.previous = set(active)
+    def _discard_outdated_state(
+        self, active: set[WorkItem], last_completed_generation: int
+    ) -> None:
+        state = self.state
+        if state.previous_generation_id != last_completed_generation:
+            state.previous_assignment = set()
+        # A worker did not receive the revocation, or has not carried it out.
+        if state.previous_revocation & active:
+            state.previous_assignment = set(active)
 
-    def _place_lost(
-        self, lost: list[Piece], loads: dict[str, list[Piece]], now_ms: int
-    ) -> list[Piece]:
-        """Hold it back, or give it to who came back; what is left is for anybody."""
-        memory = self.memory
-        if not lost and not memory.revoked_in_previous:
+    def _handle_lost(
+        self, lost: list[WorkItem], loads: dict[str, list[WorkItem]], now_ms: int
+    ) -> list[WorkItem]:
+        """Hold lost work back, or assign it to workers that returned; returns what any may get
+        (handleLostAssignments)."""
+        state = self.state
+        if not lost and not state.revoked_in_previous:
             self._end_delay()
             return []
-        if memory.scheduled_ms <= 0 and memory.members <= loads.keys():
-            return lost  # nobody went away: some worker did not hear of the last round
+        if state.scheduled_rebalance_ms <= 0 and state.previous_members <= loads.keys():
+            return lost  # no worker left: one did not receive its last assignment
         if self.max_delay_ms == 0:
             return lost
-        if 0 < memory.scheduled_ms <= now_ms:
-            returned = [worker for worker in memory.candidates if worker in loads]
+        if 0 < state.scheduled_rebalance_ms <= now_ms:
+            returned = [worker for worker in state.candidate_workers if worker in loads]
             self._end_delay()
-            memory.revoked_in_previous = False
+            state.revoked_in_previous = False
             if not returned:
                 return lost
-            for work in kinds(lost):
-                for piece, worker in zip(work, cycle(returned), strict=False):
-                    loads[worker].append(piece)
+            for kind in _by_kind(lost):
+                for item, worker in zip(kind, cycle(returned), strict=False):
+                    loads[worker].append(item)
             return []
         idle = [worker for worker, load in loads.items() if not load]
-        memory.candidates += [worker for worker in idle if worker not in memory.candidates]
-        wait_ms = memory.scheduled_ms - now_ms if memory.scheduled_ms else self.max_delay_ms
-        memory.delay_ms = min(wait_ms, self.max_delay_ms)
-        memory.scheduled_ms = now_ms + memory.delay_ms
+        state.candidate_workers += [w for w in idle if w not in state.candidate_workers]
+        scheduled_ms = state.scheduled_rebalance_ms
+        wait_ms = scheduled_ms - now_ms if scheduled_ms else self.max_delay_ms
+        state.delay_ms = min(wait_ms, self.max_delay_ms)
+        state.scheduled_rebalance_ms = now_ms + state.delay_ms
         return []
 
     def _end_delay(self) -> None:
-        self.memory.candidates = []
-        self.memory.scheduled_ms = 0
-        self.memory.delay_ms = 0
+        self.state.candidate_workers = []
+        self.state.scheduled_rebalance_ms = 0
+        self.state.delay_ms = 0
 
-    def _to_balance(
-        self, configured: set[Piece], loads: Running, now_ms: int
-    ) -> dict[str, list[Piece]]:
-        """By worker what it must stop: nothing while a delay runs, and one round after another
-        only after a while that grows (KIP-771)."""
-        memory = self.memory
-        if memory.delay_ms:
-            memory.revoked_in_previous = False
+    def _balancing_revocations(
+        self, configured: set[WorkItem], loads: Running, now_ms: int
+    ) -> dict[str, list[WorkItem]]:
+        """By worker, what to revoke: nothing during a delay; and after a revoking rebalance the
+        next one is delayed, with exponential backoff (KIP-771)."""
+        state = self.state
+        if state.delay_ms:
+            state.revoked_in_previous = False
             return {}
-        taken = surplus(configured, loads)
-        if not taken:
-            if memory.revoked_in_previous:
-                memory.revoking_rounds = 0
-            memory.revoked_in_previous = False
-        elif memory.revoked_in_previous:
-            memory.revoking_rounds += 1
-            memory.delay_ms = backoff_ms(memory.revoking_rounds, self.max_delay_ms)
-            if memory.delay_ms:
-                memory.scheduled_ms = now_ms + memory.delay_ms
+        surplus = _surplus(configured, loads)
+        if not surplus:
+            if state.revoked_in_previous:
+                state.successive_revoking_rebalances = 0
+            state.revoked_in_previous = False
+        elif state.revoked_in_previous:
+            state.successive_revoking_rebalances += 1
+            state.delay_ms = backoff_ms(state.successive_revoking_rebalances, self.max_delay_ms)
+            if state.delay_ms:
+                state.scheduled_rebalance_ms = now_ms + state.delay_ms
                 return {}
         else:
-            memory.revoked_in_previous = True
-        return taken
+            state.revoked_in_previous = True
+        return surplus
 
 
-def backoff_ms(rounds: int, max_delay_ms: int) -> int:
-    """40, 1600, 64000 and so on, up to the maximum; 0 where nothing is ever held back."""
+def backoff_ms(rebalances: int, max_delay_ms: int) -> int:
+    """40, 1600, 64000, … up to the maximum."""
     if max_delay_ms <= 1:
         return max_delay_ms
-    # As Java's ExponentialBackoff: the exponent is bounded, so that no power overflows.
-    exponent = min(rounds, math.log(max_delay_ms) / math.log(REVOKING_BACKOFF))
-    return min(int(REVOKING_BACKOFF**exponent), max_delay_ms)
+    # As in Java's ExponentialBackoff, the exponent is bounded so that the power cannot overflow.
+    exponent = min(rebalances, math.log(max_delay_ms) / math.log(REVOCATION_BACKOFF))
+    return min(int(REVOCATION_BACKOFF**exponent), max_delay_ms)
+
+
+# --- work items and loads
+
+
+def work_items(connectors: Mapping[str, int]) -> set[WorkItem]:
+    """All connectors and tasks, from the number of tasks of each connector."""
+    tasks = {(name, task) for name, count in connectors.items() for task in range(count)}
+    return tasks | {(name, CONNECTOR_TASK) for name in connectors}
+
+
+def running_after(
+    running: Sequence[WorkItem], assigned: Sequence[WorkItem], revoked: Sequence[WorkItem]
+) -> list[WorkItem]:
+    """What a worker runs after an assignment (WorkerCoordinator.onJoinComplete)."""
+    return [*assigned, *(i for i in running if i not in revoked and i not in assigned)]
+
+
+def _sorted_work(items: Iterable[WorkItem]) -> list[WorkItem]:
+    """Connectors before tasks, both by name."""
+    return sorted(items, key=lambda i: (i[1] != CONNECTOR_TASK, java_order(i[0]), i[1]))
+
+
+def _by_kind(items: Iterable[WorkItem]) -> tuple[list[WorkItem], list[WorkItem]]:
+    """Connectors and tasks: they are balanced separately."""
+    work = list(items)
+    return (
+        [item for item in work if item[1] == CONNECTOR_TASK],
+        [item for item in work if item[1] != CONNECTOR_TASK],
+    )
+
+
+def _surplus(configured: Collection[WorkItem], loads: Running) -> dict[str, list[WorkItem]]:
+    """By worker, what to revoke for an even load.
+
+    Work that is not running yet counts: workers below their share get it without revocations.
+    """
+    surplus: dict[str, list[WorkItem]] = {}
+    if not configured:
+        return surplus
+    for kind, work in enumerate(_by_kind(configured)):
+        of_kind = {worker: _by_kind(load)[kind] for worker, load in loads.items()}
+        for worker, items in _surplus_of_kind(len(work), of_kind):
+            surplus.setdefault(worker, []).extend(items)
+    return surplus
+
+
+def _surplus_of_kind(
+    total: int, loads: Mapping[str, list[WorkItem]]
+) -> Iterable[tuple[str, list[WorkItem]]]:
+    quota, extra = divmod(total, len(loads))
+    sizes = [len(load) for load in loads.values()]
+    if sizes.count(quota + 1) == extra and sizes.count(quota) == len(sizes) - extra:
+        return
+    for worker, load in loads.items():
+        if len(load) <= quota:
+            continue
+        keep = quota + 1 if extra else quota
+        extra = max(extra - 1, 0)
+        if len(load) > keep:
+            yield worker, load[: len(load) - keep]
+
+
+def _assign_to_least_loaded(work: Iterable[WorkItem], loads: Mapping[str, list[WorkItem]]) -> None:
+    """Append each item to the worker with the fewest of its kind; ties by initial load and name."""
+    for kind, items in enumerate(_by_kind(work)):
+        sizes = {worker: len(_by_kind(load)[kind]) for worker, load in loads.items()}
+        by_load = sorted(loads, key=lambda w: (sizes[w], java_order(w)))
+        heap = [(sizes[worker], index) for index, worker in enumerate(by_load)]
+        for item in items:
+            size, index = heap[0]
+            loads[by_load[index]].append(item)
+            heapq.heapreplace(heap, (size + 1, index))
+
+
+# --- the leader
+
+
+def worker_assignments(
+    assignor: ConnectAssignor,
+    leader: str,
+    workers: Mapping[str, WorkerState],
+    connectors: Mapping[str, int],
+    *,
+    config_offset: int,
+    now_ms: int,
+    generation: int,
+    last_completed_generation: int,
+) -> dict[str, WorkerAssignment]:
+    """The leader's assignment of each worker. `config_offset` is that of `connectors`.
+
+    If a worker has read a newer configuration, nothing is assigned and the state does not change.
+    """
+    newest = max(state.config_offset for state in workers.values())
+    url = workers[leader].url
+    if config_offset < newest:
+        mismatch = WorkerAssignment(leader, url, newest, error=CONFIG_MISMATCH)
+        return dict.fromkeys(workers, mismatch)
+    result = assignor.assign(
+        connectors,
+        {w: state.allocation.assigned if state.allocation else () for w, state in workers.items()},
+        now_ms=now_ms,
+        generation=generation,
+        last_completed_generation=last_completed_generation,
+    )
+    return {
+        worker: WorkerAssignment(
+            leader,
+            url,
+            config_offset,
+            tuple(result.assigned[worker]),
+            tuple(result.revoked[worker]),
+            result.delay_ms,
+        )
+        for worker in workers
+    }

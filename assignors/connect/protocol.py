@@ -1,66 +1,69 @@
-"""What workers say when they join and what they are given, in the bytes of Kafka's
-IncrementalCooperativeConnectProtocol. Big-endian; a string has two bytes of length, -1 for null.
+"""Encoding of Kafka's IncrementalCooperativeConnectProtocol: worker metadata and assignments.
 
-Version 0 belongs to the eager protocol `default`, 1 to `compatible`, 2 to `sessioned`: workers
-that offer all three vote for `sessioned`. From 1 on a worker says what it runs, and its answer
-says what to stop and how long to wait; 2 has no other bytes than 1.
+Version 0 belongs to the eager protocol `default`, 1 to `compatible`, 2 to `sessioned`; workers that
+support all three vote for `sessioned`. Since version 1, metadata contains what the worker runs, and
+assignments contain revocations and the delay. Versions 1 and 2 have the same fields. All numbers
+are big-endian; a string is an int16 length, -1 for null, and UTF-8.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from struct import Struct
-from typing import Final
-
-from .model import CONNECTOR_TASK, Piece
+from typing import Final, TypeAlias
 
 PROTOCOL_TYPE: Final = "connect"
 PROTOCOLS: Final = {"sessioned": 2, "compatible": 1, "default": 0}
-"""Names by preference, with the version that their bytes begin with."""
+"""Protocol names in the order of preference, and the versions of their encoding."""
 
 NO_ERROR: Final = 0
 CONFIG_MISMATCH: Final = 1
-"""A worker knows a newer configuration than the leader: all join again."""
+"""A worker has read a newer configuration than the leader: all workers rejoin."""
+
+CONNECTOR_TASK: Final = -1
+"""The task number of the connector itself (ConnectProtocol.CONNECTOR_TASK)."""
+WorkItem: TypeAlias = tuple[str, int]
+"""A connector's name and the number of a task, or CONNECTOR_TASK."""
 
 _INT16, _INT32, _INT64 = Struct(">h"), Struct(">i"), Struct(">q")
 
 
 class UndecodableConnectBlob(ValueError):
-    """Bytes that no worker and no leader of Connect could have meant."""
+    """Bytes that are no valid metadata or assignment."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerAssignment:
-    """What one worker is given (ExtendedAssignment); in its metadata, what it runs."""
+    """The assignment of one worker (ExtendedAssignment). In metadata: what the worker runs."""
 
     leader: str
     leader_url: str
     config_offset: int
-    """Of the configuration that it was decided on."""
-    assigned: tuple[Piece, ...] = ()
-    revoked: tuple[Piece, ...] = ()
+    """The offset of the configuration that the assignment is based on."""
+    assigned: tuple[WorkItem, ...] = ()
+    revoked: tuple[WorkItem, ...] = ()
     delay_ms: int = 0
     error: int = NO_ERROR
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerState:
-    """What one worker says (ExtendedWorkerState)."""
+    """The metadata of one worker (ExtendedWorkerState)."""
 
     url: str
     config_offset: int
-    """Of the newest configuration that it has read."""
+    """The offset of the newest configuration that the worker has read."""
     allocation: WorkerAssignment | None = None
-    """What it runs now; None for nothing, or from a worker that cannot say."""
+    """What the worker runs; None for nothing, and in version 0."""
 
 
 def write_metadata(state: WorkerState, version: int = 2) -> bytes:
-    said = _INT16.pack(version) + _string(state.url) + _INT64.pack(state.config_offset)
+    data = _INT16.pack(version) + _string(state.url) + _INT64.pack(state.config_offset)
     if version == 0:
-        return said
+        return data
     if state.allocation is None:
-        return said + _INT32.pack(-1)
+        return data + _INT32.pack(-1)
     allocation = write_assignment(state.allocation, version)
-    return said + _INT32.pack(len(allocation)) + allocation
+    return data + _INT32.pack(len(allocation)) + allocation
 
 
 def read_metadata(blob: bytes) -> WorkerState:
@@ -76,13 +79,13 @@ def read_metadata(blob: bytes) -> WorkerState:
     return WorkerState(state.url, state.config_offset, read_assignment(reader.take(size)))
 
 
-def write_assignment(given: WorkerAssignment, version: int = 2) -> bytes:
-    said = _INT16.pack(version) + _INT16.pack(given.error)
-    said += _string(given.leader) + _string(given.leader_url) + _INT64.pack(given.config_offset)
-    said += _work(given.assigned)
+def write_assignment(assignment: WorkerAssignment, version: int = 2) -> bytes:
+    data = _INT16.pack(version) + _INT16.pack(assignment.error)
+    data += _string(assignment.leader) + _string(assignment.leader_url)
+    data += _INT64.pack(assignment.config_offset) + _work(assignment.assigned)
     if version == 0:
-        return said
-    return said + _work(given.revoked) + _INT32.pack(given.delay_ms)
+        return data
+    return data + _work(assignment.revoked) + _INT32.pack(assignment.delay_ms)
 
 
 def read_assignment(blob: bytes) -> WorkerAssignment:
@@ -102,27 +105,27 @@ def _string(text: str) -> bytes:
     return _INT16.pack(len(data)) + data
 
 
-def _work(work: Iterable[Piece]) -> bytes:
-    """By connector, in the order in which each comes first: connectors, then tasks."""
+def _work(items: Iterable[WorkItem]) -> bytes:
+    """Grouped by connector, in the order of their first items: connectors, then tasks."""
     by_connector: dict[str, list[int]] = {}
-    for name, task in sorted(work, key=lambda piece: piece[1] != CONNECTOR_TASK):
+    for name, task in sorted(items, key=lambda item: item[1] != CONNECTOR_TASK):
         by_connector.setdefault(name, []).append(task)
-    said = _INT32.pack(len(by_connector))
+    data = _INT32.pack(len(by_connector))
     for name, tasks in by_connector.items():
-        said += _string(name) + _INT32.pack(len(tasks)) + b"".join(map(_INT32.pack, tasks))
-    return said
+        data += _string(name) + _INT32.pack(len(tasks)) + b"".join(map(_INT32.pack, tasks))
+    return data
 
 
 @dataclass(slots=True)
 class _Reader:
     _blob: bytes
-    _at: int = field(default=0)
+    _position: int = field(default=0)
 
     def version(self) -> int:
-        """Newer ones are read as the newest that is known: bodies only grow."""
+        """Newer versions are read as the newest known one: they only append fields."""
         version = self.int16()
         if version < 0:
-            raise UndecodableConnectBlob(f"there is no version {version}")
+            raise UndecodableConnectBlob(f"invalid version {version}")
         return version
 
     def int16(self) -> int:
@@ -140,11 +143,13 @@ class _Reader:
         return number
 
     def take(self, size: int) -> bytes:
-        end = self._at + size
+        end = self._position + size
         if size < 0 or end > len(self._blob):
-            raise UndecodableConnectBlob(f"{size} bytes at {self._at} of {len(self._blob)}")
-        data = self._blob[self._at : end]
-        self._at = end
+            raise UndecodableConnectBlob(
+                f"{size} bytes at position {self._position} of {len(self._blob)}"
+            )
+        data = self._blob[self._position : end]
+        self._position = end
         return data
 
     def string(self) -> str:
@@ -152,12 +157,13 @@ class _Reader:
         try:
             return data.decode()
         except UnicodeDecodeError:
-            raise UndecodableConnectBlob(f"no UTF-8 at {self._at - len(data)}") from None
+            position = self._position - len(data)
+            raise UndecodableConnectBlob(f"invalid UTF-8 at position {position}") from None
 
-    def work(self) -> tuple[Piece, ...]:
-        """Null and an empty array both mean none."""
-        work: list[Piece] = []
+    def work(self) -> tuple[WorkItem, ...]:
+        """A null array is read as empty."""
+        items: list[WorkItem] = []
         for _ in range(self.int32()):
             name = self.string()
-            work += [(name, self.int32()) for _ in range(self.int32())]
-        return tuple(work)
+            items += [(name, self.int32()) for _ in range(self.int32())]
+        return tuple(items)

@@ -1,15 +1,10 @@
-"""`kohort assign`: who would get which partition, and why, without a group or a broker.
+"""`kohort assign`: compute and explain an assignment, without a group or a broker.
 
-arguments.py  the flags, and which go together
-command.py    from the flags to the answer
-cases.py      a case, from JSON or from flags: what it may say, and its limits
-finding.py    assignors by name
-stream.py     --cases: a line in, a line out
-answer.py     an assignment, and what has changed since the round before
-picture.py    members by partitions, before anybody draws it
-text.py       the picture, what was kept and what moved, for people
-svg.py        the picture as a file
-forms.py      JSON and CSV
+arguments   flags, and which go together
+command     from the flags to the result; JSON, CSV, --cases
+cases       a case from JSON or flags: validation, limits, result
+table       the result on a terminal
+svg         the result as an SVG file
 """
 
 import argparse

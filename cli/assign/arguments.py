@@ -1,24 +1,24 @@
 """The flags of `kohort assign`, and which go together.
 
-Imported for every `kohort --help`: nothing heavy here.
+Imported for every `kohort --help`: nothing slow.
 """
 
 import argparse
 from typing import Any, Final
 
 from ..errors import UserError
+from ..output import FORMATS
 
-FORMATS: Final = ("table", "json", "csv")
 HELP: Final = """\
-Say who gets which partition: what a group's leader would answer, without a group or a broker.
+Compute the assignment that a group's leader would make, without a group or a broker.
 
     kohort assign --assignor sticky --topic t0=3 --topic t1=3 --member C0=t0,t1 --member C1=t0,t1
 
-With --before FILE the members had what FILE says, which is what --format json printed of the round
-before: what was kept, what moved, who lost it to whom. With --cases FILE a case a line is answered
-by a line; docs/assign.md has their fields."""
+With --before FILE the members own what FILE contains, the --format json output of the previous
+assignment; the output then also shows what was kept and what moved. With --cases FILE each line is
+a case as a JSON object, and gets one line of output (docs/assign.md)."""
 
-# A case is whole: nothing of it comes from elsewhere, and its answer has one form.
+# A case is complete, and its output has one format.
 NOT_WITH_CASES: Final = (
     "assignor",
     "topic",
@@ -34,46 +34,43 @@ NOT_WITH_CASES: Final = (
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--assignor", metavar="NAME", help="range, sticky, …, or one of yours by its name or path")
-    _repeated(parser, "--topic", "T=N", "a topic with N partitions")
-    _repeated(parser, "--member", "M=T,T", "a member and the topics that it subscribes to")
-    _repeated(parser, "--rack", "M=RACK", "where a member is")
-    _repeated(
-        parser,
-        "--replica-racks",
-        "T=a+b,b+c",
-        "for each partition of a topic the racks of its replicas",
+    add("--assignor", metavar="NAME", help="range, sticky, …, or your own by its name or path")
+    _repeatable(parser, "--topic", "T=N", "a topic with N partitions")
+    _repeatable(parser, "--member", "M=T,T", "a member and its subscribed topics")
+    _repeatable(parser, "--rack", "M=RACK", "the rack of a member")
+    _repeatable(
+        parser, "--replica-racks", "T=a+b,b+c", "the racks of the replicas of each partition"
     )
-    add("--before", metavar="FILE", help="the round before: what --format json printed")
-    add("--explain", action="store_true", help="say why each partition moved (with --before)")
+    add("--before", metavar="FILE", help="the previous assignment, printed by --format json")
+    add("--explain", action="store_true", help="explain why each partition moved (with --before)")
     add("--format", choices=FORMATS, help="(default: table)")
-    add("--svg", metavar="FILE", help="write the picture too")
-    add("--cases", metavar="FILE", help="a JSON object a line; - is stdin")
+    add("--svg", metavar="FILE", help="write the picture to a file as well")
+    add("--cases", metavar="FILE", help="one JSON object per line; - is standard input")
 
 
-def _repeated(parser: argparse.ArgumentParser, flag: str, form: str, meaning: str) -> None:
+def _repeatable(parser: argparse.ArgumentParser, flag: str, metavar: str, meaning: str) -> None:
     parser.add_argument(
-        flag, metavar=form, action="append", default=[], help=f"{meaning}; as often as you like"
+        flag, metavar=metavar, action="append", default=[], help=f"{meaning}; repeatable"
     )
 
 
 def check(args: argparse.Namespace) -> None:
-    """Raises UserError where flags do not go together."""
+    """Raises UserError for flags that do not go together."""
     if args.cases is not None:
         for flag in NOT_WITH_CASES:
             if getattr(args, flag.replace("-", "_")):
-                raise UserError(f"--cases tells all: leave --{flag} out.")
+                raise UserError(f"--{flag} cannot be used with --cases.")
     elif args.assignor is None:
-        raise UserError("give --assignor with --topic and --member, or --cases.")
+        raise UserError("missing --assignor with --topic and --member, or --cases.")
     elif args.explain and args.before is None:
-        raise UserError("--explain says why partitions moved: give the round --before, too.")
+        raise UserError("--explain needs --before: it explains why partitions moved.")
 
 
-def check_whole(args: argparse.Namespace) -> None:
-    """Raises UserError for what is right as far as it goes, and has an empty answer."""
+def check_not_empty(args: argparse.Namespace) -> None:
+    """Raises UserError for a valid case that has nothing to assign."""
     missing = [f"--{flag}" for flag in ("topic", "member") if not getattr(args, flag)]
     if missing:
-        raise UserError(f"there is nothing to share out: give {' and '.join(missing)}, too.")
+        raise UserError(f"nothing to assign: missing {' and '.join(missing)}.")
 
 
 def case_content(args: argparse.Namespace) -> dict[str, Any]:
@@ -84,7 +81,7 @@ def case_content(args: argparse.Namespace) -> dict[str, Any]:
     }
     for member, rack in _pairs(args.rack, "--rack", "C0=a"):
         if member not in members:
-            raise UserError(f"--rack {member}={rack}: no --member is called {member}.")
+            raise UserError(f"--rack {member}={rack}: no --member {member}.")
         members[member]["rack"] = rack
     return {
         "assignor": args.assignor,
@@ -100,13 +97,13 @@ def case_content(args: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _pairs(given: list[str], flag: str, example: str) -> list[tuple[str, str]]:
-    """`name=value`, where the name, which is a member's at times, may have `=` in it."""
+def _pairs(values: list[str], flag: str, example: str) -> list[tuple[str, str]]:
+    """`name=value`; a name may contain `=`, as member ids do."""
     pairs: dict[str, str] = {}
-    for text in given:
+    for text in values:
         name, equals, value = text.rpartition("=")
         if not equals or not name:
-            raise UserError(f"{flag} {text}: give it as {flag} {example}.")
+            raise UserError(f"invalid {flag} {text}: expected a value as in {flag} {example}.")
         if name in pairs:
             raise UserError(f"{flag} {text}: {name} is given twice.")
         pairs[name] = value

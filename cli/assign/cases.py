@@ -1,28 +1,30 @@
-"""What a case says: an assignor, the topics and the members of a group, from JSON or from flags.
+"""A case: an assignor, the topics and the members of a group, from JSON or from flags.
 
-Whatever is wrong raises CaseError with one sentence; nothing is guessed, and a name that nothing
-reads is an error, as a typo in `owned` would silently change the answer.
+Every error is a CaseError. Unknown fields are errors: a misspelt `owned` would silently change the
+result.
 """
 
 import binascii
 import json
 from base64 import b64decode
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NoReturn
 
+from ...assignors.explain import Move, compare, moves
 from ...assignors.model import Assignment, Assignor, Subscription, TopicPartition, Topics
-from .finding import UnknownAssignor, assignor_named
+from ...assignors.resolve import AssignorNameTaken, AssignorNotFound, NotAnAssignor, resolve
 
-__all__ = ["Case", "CaseError", "assigned", "case_of", "decoded", "failed", "partitions_by_member"]
+__all__ = ["Case", "CaseError", "Result", "assign", "decode", "parse_assignment", "parse_case"]
 
-# Kafka's largest own test of its assignors has 1,000,000 partitions and 2,000 members
+# Kafka's largest test of its assignors has 1,000,000 partitions and 2,000 members
 # (AbstractStickyAssignorTest.testLargeAssignmentAndGroupWithUniformSubscription).
 PARTITIONS_MAX: Final = 1_000_000
 MEMBERS_MAX: Final = 10_000
-NAME_BYTES_MAX: Final = 32_767  # a string of Kafka's protocol has an int16 for its length
+NAME_BYTES_MAX: Final = 32_767  # strings of Kafka's protocol have an int16 length
 INT32_MAX: Final = 2**31 - 1  # partitions and generations are int32 in Kafka's protocol
-SHOWN_CHARS_MAX: Final = 60  # of a wrong value in a sentence that is to stay one
+QUOTED_CHARS_MAX: Final = 60  # of an invalid value in an error message
+ASSIGNORS_MAX: Final = 1_000  # cached names
 
 CASE_FIELDS: Final = frozenset(("assignor", "partitions", "members", "replica_racks"))
 MEMBER_FIELDS: Final = frozenset(
@@ -31,7 +33,7 @@ MEMBER_FIELDS: Final = frozenset(
 
 
 class CaseError(Exception):
-    """The message is one sentence that says what is wrong."""
+    """The message is one sentence without a full stop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,146 +43,196 @@ class Case:
     members: dict[str, Subscription]
 
 
-def decoded(text: bytes) -> Any:
-    """JSON without names that come twice, of which Python would take the last."""
+@dataclass(frozen=True, slots=True)
+class Result:
+    case: Case
+    assignment: Assignment
+    before: Assignment | None
+    kept: Sequence[TopicPartition]
+    moves: Sequence[Move]
+    """Like `kept`, empty without `before`."""
+
+
+# --- the assignment
+
+
+def assign(case: Case, before: Assignment | None = None) -> Result:
+    """The assignment, sorted, and its moves; raises CaseError if the assignor fails."""
     try:
-        return _DECODER.decode(text.decode())
-    except UnicodeDecodeError as error:
-        raise CaseError(f"byte {error.start} is not UTF-8") from error
-    except json.JSONDecodeError as error:
-        at = f"character {error.pos + 1}"
-        raise CaseError(f"not JSON: {error.msg[0].lower()}{error.msg[1:]} at {at}") from error
-    except RecursionError as error:
-        raise CaseError("not a case: nested too deeply") from error
-    except ValueError as error:  # the digits that Python converts at most
-        raise CaseError("not a case: a number of thousands of digits") from error
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise CaseError(f"{_shown(twice)} comes twice")
-    return found
-
-
-_DECODER: Final = json.JSONDecoder(object_pairs_hook=_unique)
-
-
-def case_of(content: Any) -> Case:
-    """From the decoded JSON of one case; raises CaseError."""
-    case = _object(content, "the case", CASE_FIELDS)
-    name = _name(case.get("assignor"), "assignor")
-    partitions = {
-        _name(topic, "a topic"): _count(count, f"partitions of {_shown(topic)}", PARTITIONS_MAX)
-        for topic, count in _object(case.get("partitions"), "partitions").items()
-    }
-    if (total := sum(partitions.values())) > PARTITIONS_MAX:
-        raise CaseError(f"{total} partitions: {PARTITIONS_MAX} are the most")
-    members = _object(case.get("members"), "members")
-    if len(members) > MEMBERS_MAX:
-        raise CaseError(f"{len(members)} members: {MEMBERS_MAX} are the most")
-    topics = Topics(partitions, _replica_racks(case.get("replica_racks"), partitions))
+        assigned = case.assignor.assign(case.topics, case.members)
+    except Exception as error:  # the assignor may be the user's own
+        raise _assignor_failed(case.assignor, error) from error
+    if flaw := _flaw(assigned, case):
+        raise CaseError(f"assignor {case.assignor.name} {flaw}")
+    assignment = {member: sorted(assigned[member]) for member in sorted(assigned)}
+    if before is None:
+        return Result(case, assignment, None, (), ())
+    kept, _ = compare(before, assignment)
     try:
-        assignor = assignor_named(name)
-    except UnknownAssignor as error:
-        raise CaseError(str(error)) from error
-    subscriptions = {
-        _name(member, "a member"): _with_user_data(_subscription(told, member), assignor)
-        for member, told in members.items()
-    }
-    return Case(assignor, topics, subscriptions)
-
-
-def assigned(case: Case) -> Assignment:
-    """By member, sorted. Raises CaseError for an assignor, maybe a user's own, that fails."""
-    try:
-        given = case.assignor.assign(case.topics, case.members)
+        moved = moves(case.assignor, case.topics, case.members, before, assignment)
     except Exception as error:
-        raise failed(case.assignor, error) from error
-    if flaw := _flaw(given, case):
-        raise CaseError(f"the assignor {case.assignor.name} {flaw}")
-    return {member: sorted(given[member]) for member in sorted(given)}
+        raise _assignor_failed(case.assignor, error) from error
+    return Result(case, assignment, before, kept, moved)
 
 
-def _flaw(given: Assignment, case: Case) -> str | None:
-    """What no leader may answer."""
-    if given.keys() != case.members.keys():
-        if left_out := case.members.keys() - given.keys():
-            return f"left out the member {_shown(min(left_out))}"
-        return f"made up the member {_shown(min(given.keys() - case.members.keys()))}"
+def _flaw(assigned: Assignment, case: Case) -> str | None:
+    """Why the assignment is invalid, or None."""
+    if missing := case.members.keys() - assigned.keys():
+        return f"left out member {_quoted(min(missing))}"
+    if unknown := assigned.keys() - case.members.keys():
+        return f"returned unknown member {_quoted(min(unknown))}"
     seen: set[TopicPartition] = set()
-    for partitions in given.values():
+    for partitions in assigned.values():
         for at in partitions:
             topic, partition = at
             if not 0 <= partition < case.topics.partitions.get(topic, 0):
-                return f"gave out {topic}-{partition}, which is not there"
+                return f"assigned {topic}-{partition}, which does not exist"
             if at in seen:
-                return f"gave out {topic}-{partition} twice"
+                return f"assigned {topic}-{partition} twice"
             seen.add(at)
     return None
 
 
-def failed(assignor: Assignor, error: Exception) -> CaseError:
-    said = f"{type(error).__name__}: {error}".rstrip(": ")
-    return CaseError(f"the assignor {assignor.name} failed: {said}")
+def _assignor_failed(assignor: Assignor, error: Exception) -> CaseError:
+    reason = f"{type(error).__name__}: {error}".rstrip(": ")
+    return CaseError(f"assignor {assignor.name} failed: {reason}")
 
 
-def partitions_by_member(content: Any, what: str) -> Assignment:
+_assignors: Final[dict[str, Assignor | str]] = {}
+
+
+def _assignor(name: str) -> Assignor:
+    """Cached: resolving a name reads the metadata of all installed packages."""
+    found = _assignors.get(name)
+    if found is None:
+        if len(_assignors) >= ASSIGNORS_MAX:
+            _assignors.clear()
+        found = _assignors[name] = _resolve(name)
+    if isinstance(found, str):
+        raise CaseError(found)
+    return found
+
+
+def _resolve(name: str) -> Assignor | str:
+    """The assignor, or the error message."""
+    try:
+        return resolve(name)
+    except (AssignorNotFound, AssignorNameTaken, NotAnAssignor) as error:
+        return str(error)
+    except (Exception, SystemExit) as error:  # from importing the user's module
+        return f"{name} cannot be imported: {type(error).__name__}: {error}"
+
+
+# --- from JSON
+
+
+def decode(text: bytes) -> Any:
+    """JSON without duplicate names, of which Python would take the last."""
+    try:
+        return _DECODER.decode(text.decode())
+    except UnicodeDecodeError as error:
+        raise CaseError(f"invalid UTF-8 at byte {error.start}") from error
+    except json.JSONDecodeError as error:
+        at = f"character {error.pos + 1}"
+        raise CaseError(f"invalid JSON: {error.msg[0].lower()}{error.msg[1:]} at {at}") from error
+    except RecursionError as error:
+        raise CaseError("invalid case: nested too deeply") from error
+    except ValueError as error:  # the limit of int()
+        raise CaseError("invalid case: a number with thousands of digits") from error
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        duplicate = next(name for name in names if names.count(name) > 1)
+        raise CaseError(f"duplicate name {_quoted(duplicate)}")
+    return found
+
+
+_DECODER: Final = json.JSONDecoder(object_pairs_hook=_without_duplicates)
+
+
+def parse_case(content: Any) -> Case:
+    """A case from its decoded JSON; raises CaseError."""
+    case = _object(content, "case", CASE_FIELDS)
+    name = _name(case.get("assignor"), "assignor")
+    partitions = {
+        _name(topic, "topic"): _int(count, f"partitions of {_quoted(topic)}", 0, PARTITIONS_MAX)
+        for topic, count in _object(case.get("partitions"), "partitions").items()
+    }
+    if (total := sum(partitions.values())) > PARTITIONS_MAX:
+        raise CaseError(f"{total} partitions: at most {PARTITIONS_MAX} are allowed")
+    members = _object(case.get("members"), "members")
+    if len(members) > MEMBERS_MAX:
+        raise CaseError(f"{len(members)} members: at most {MEMBERS_MAX} are allowed")
+    topics = Topics(partitions, _replica_racks(case.get("replica_racks"), partitions))
+    assignor = _assignor(name)
+    subscriptions = {
+        _name(member, "member"): _with_user_data(_subscription(fields, member), assignor)
+        for member, fields in members.items()
+    }
+    return Case(assignor, topics, subscriptions)
+
+
+def parse_assignment(content: Any, what: str) -> Assignment:
     """`{"C0": [["t0", 0]]}`; raises CaseError."""
     return {
-        _name(member, "a member"): list(_partitions(given, f"partitions of {_shown(member)}"))
-        for member, given in _object(content, what).items()
+        _name(member, "member"): list(_partitions(pairs, f"partitions of {_quoted(member)}"))
+        for member, pairs in _object(content, what).items()
     }
 
 
-def _subscription(told: Any, member: str) -> Subscription:
-    """Lists that are sets in Kafka (topics, owned partitions) are read as such."""
-    where = f"of {_shown(member)}"
-    fields = _object(told, f"the member {_shown(member)}", MEMBER_FIELDS)
-    topics = (_name(topic, f"a topic {where}") for topic in _list(fields, "topics", where))
+def _subscription(content: Any, member: str) -> Subscription:
+    of_member = f"of {_quoted(member)}"
+    fields = _object(content, f"member {_quoted(member)}", MEMBER_FIELDS)
+    topics = fields.get("topics")
+    if type(topics) is not list:
+        _invalid(topics, f"topics {of_member}", "a list")
+    names = (_name(topic, f"topic {of_member}") for topic in topics)
     generation = fields.get("generation")
     if generation is not None:
-        # Below 0 is what a member sends before its first generation (ConsumerProtocol).
-        _int(generation, f"generation {where}", -INT32_MAX - 1, INT32_MAX)
-    rack, instance = fields.get("rack"), fields.get("group_instance_id")
+        # Members send a negative generation before their first assignment (ConsumerProtocol).
+        _int(generation, f"generation {of_member}", -INT32_MAX - 1, INT32_MAX)
+    rack, instance_id = fields.get("rack"), fields.get("group_instance_id")
+    if instance_id is not None:
+        _name(instance_id, f"group_instance_id {of_member}")
     return Subscription(
-        topics=tuple(dict.fromkeys(topics)),
-        owned=_partitions(fields.get("owned", []), f"owned {where}"),
-        generation=None if generation is None or generation < 0 else generation,
-        rack=None if rack is None else _text(rack, f"rack {where}"),
-        user_data=_bytes(fields.get("user_data"), f"user_data {where}"),
-        group_instance_id=None
-        if instance is None
-        else _name(instance, f"group_instance_id {where}"),
+        topics=tuple(dict.fromkeys(names)),  # a set in Kafka, as owned partitions
+        owned_partitions=_partitions(fields.get("owned", []), f"owned {of_member}"),
+        generation_id=None if generation is None or generation < 0 else generation,
+        rack_id=None if rack is None else _text(rack, f"rack {of_member}"),
+        user_data=_bytes(fields.get("user_data"), f"user_data {of_member}"),
+        group_instance_id=instance_id,
     )
 
 
 def _with_user_data(member: Subscription, assignor: Assignor) -> Subscription:
-    """As the member itself would add it: `sticky` looks at nothing else, whatever is owned."""
+    """With the user data that the member would send: `sticky` uses nothing else."""
     if member.user_data is not None:
         return member
-    generation = member.generation
-    if generation is None and member.owned:
-        generation = -1  # it had a first one, and does not tell which
+    generation = member.generation_id
+    if generation is None and member.owned_partitions:
+        generation = -1  # it has had an assignment
     try:
-        user_data = assignor.user_data(member.topics, member.owned, generation)
+        user_data = assignor.subscription_user_data(
+            member.topics, member.owned_partitions, generation
+        )
     except Exception as error:
-        raise failed(assignor, error) from error
+        raise _assignor_failed(assignor, error) from error
     return replace(member, user_data=user_data)
 
 
 def _partitions(content: Any, what: str) -> tuple[TopicPartition, ...]:
     if type(content) is not list:
-        _wrong(content, what, 'a list like [["t0", 0]]')
+        _invalid(content, what, 'a list like [["t0", 0]]')
     found = []
     for pair in content:
         if type(pair) is not list or len(pair) != 2:
-            _wrong(pair, f"one of {what}", 'a pair like ["t0", 0]')
+            _invalid(pair, f"entry of {what}", 'a pair like ["t0", 0]')
         topic, partition = pair
-        _name(topic, f"a topic in {what}")
-        found.append((topic, _count(partition, f"a partition in {what}", INT32_MAX)))
+        _name(topic, f"topic in {what}")
+        found.append((topic, _int(partition, f"partition in {what}", 0, INT32_MAX)))
     return tuple(dict.fromkeys(found))
 
 
@@ -191,51 +243,44 @@ def _replica_racks(
         return {}
     found = {}
     for topic, racks_of in _object(content, "replica_racks").items():
-        what = f"replica_racks of {_shown(topic)}"
+        what = f"replica_racks of {_quoted(topic)}"
         if topic not in partitions:
-            raise CaseError(f"{what}: partitions has no such topic")
+            raise CaseError(f"{what}: no such topic in partitions")
         if type(racks_of) is not list or len(racks_of) != partitions[topic]:
-            raise CaseError(f"{what}: a list for each of {partitions[topic]} partitions is wanted")
+            raise CaseError(f"{what}: expected a list for each of {partitions[topic]} partitions")
         found[topic] = tuple(_racks(racks, what) for racks in racks_of)
     return found
 
 
 def _racks(content: Any, what: str) -> tuple[str | None, ...]:
     if type(content) is not list:
-        _wrong(content, f"one of {what}", 'a list like ["a", "b"]')
-    return tuple(None if rack is None else _text(rack, f"a rack in {what}") for rack in content)
+        _invalid(content, f"entry of {what}", 'a list like ["a", "b"]')
+    return tuple(None if rack is None else _text(rack, f"rack in {what}") for rack in content)
 
 
 def _object(content: Any, what: str, known: Iterable[str] | None = None) -> dict[str, Any]:
     if type(content) is not dict:
-        _wrong(content, what, "an object")
+        _invalid(content, what, "an object")
     if known is not None and (unknown := content.keys() - set(known)):
         names = ", ".join(sorted(known))
-        raise CaseError(f"{what} has no field {_shown(min(unknown))}, but these: {names}")
-    return content
-
-
-def _list(fields: dict[str, Any], name: str, where: str) -> list[Any]:
-    content = fields.get(name)
-    if type(content) is not list:
-        _wrong(content, f"{name} {where}", "a list")
+        raise CaseError(f"unknown field {_quoted(min(unknown))} in {what}: expected {names}")
     return content
 
 
 def _name(content: Any, what: str) -> str:
     if not (name := _text(content, what)):
-        raise CaseError(f"{what} is empty")
+        raise CaseError(f"empty {what}")
     return name
 
 
 def _text(content: Any, what: str) -> str:
     if type(content) is not str:
-        _wrong(content, what, "a string")
+        _invalid(content, what, "a string")
     try:
         if len(content.encode()) > NAME_BYTES_MAX:
-            raise CaseError(f"{what} has more than {NAME_BYTES_MAX} bytes")
+            raise CaseError(f"{what} is longer than {NAME_BYTES_MAX} bytes")
     except UnicodeEncodeError as error:
-        raise CaseError(f"{what} is not text: half a surrogate pair stands in it") from error
+        raise CaseError(f"{what} contains an unpaired surrogate") from error
     return content
 
 
@@ -245,26 +290,23 @@ def _bytes(content: Any, what: str) -> bytes | None:
     try:
         return b64decode(content, validate=True)
     except (TypeError, ValueError, binascii.Error):
-        _wrong(content, what, "base64")
+        _invalid(content, what, "base64")
 
 
-def _count(content: Any, what: str, most: int) -> int:
-    return _int(content, what, 0, most)
-
-
-def _int(content: Any, what: str, least: int, most: int) -> int:
-    if type(content) is not int or not least <= content <= most:
-        _wrong(content, what, f"a whole number from {least} to {most}")
+def _int(content: Any, what: str, minimum: int, maximum: int) -> int:
+    if type(content) is not int or not minimum <= content <= maximum:
+        _invalid(content, what, f"an integer from {minimum} to {maximum}")
     return content
 
 
-def _wrong(content: Any, what: str, wanted: str) -> NoReturn:
-    said = "nothing" if content is None else _shown(content)
-    raise CaseError(f"{what}: {said}, where {wanted} is wanted")
+def _invalid(content: Any, what: str, expected: str) -> NoReturn:
+    if content is None:
+        raise CaseError(f"missing {what}: expected {expected}")
+    raise CaseError(f"invalid {what}: {_quoted(content)}, expected {expected}")
 
 
-def _shown(content: Any) -> str:
-    """A name bare, other things as JSON; the beginning of what is long."""
+def _quoted(content: Any) -> str:
+    """Names as they are, other values as JSON, and only the beginning of long ones."""
     text = content if type(content) is str and content else json.dumps(content)
-    short = text[:SHOWN_CHARS_MAX]
+    short = text[:QUOTED_CHARS_MAX]
     return short + "…" * (len(text) > len(short))

@@ -1,75 +1,86 @@
-"""From the flags to the answer."""
+"""From the flags to the result, its JSON and CSV, and the line protocol of --cases."""
 
 import argparse
+import csv
+import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from io import TextIOWrapper
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Final, TextIO
 
-from ...assignors.model import Assignment
+from ...assignors.explain import Move
+from ...assignors.model import Assignment, TopicPartition
 from ..errors import UserError
-from . import arguments, forms, stream
-from .answer import GENERATION_BEFORE, Answer, answer_of
-from .cases import CaseError, case_of, decoded, partitions_by_member
-from .picture import picture_of
+from ..output import escape_unencodable
+from . import arguments
+from .cases import CaseError, Result, assign, decode, parse_assignment, parse_case
 
-# An answer for a million partitions, and as many moves with their words.
-BEFORE_BYTES_MAX = 256 << 20
+# The JSON of a million partitions, and as many moves with their explanations.
+BEFORE_BYTES_MAX: Final = 256 << 20
+# A case of a million partitions, all of them owned.
+CASE_BYTES_MAX: Final = 32 << 20
+SKIP_BYTES: Final = 1 << 20
+# Owned partitions count only in the newest generation. With --before all have the same one.
+GENERATION_BEFORE: Final = 1
+
+CSV_COLUMNS: Final = ("topic", "partition", "member", "before", "reason", "explanation")
+
+_to_json: Final = json.JSONEncoder().encode
 
 
 def run(args: argparse.Namespace) -> int:
-    """0; raises UserError. A case that is wrong has its error in its line, and is no failure."""
+    """0; raises UserError. An invalid case of --cases is reported in its own line of output."""
     arguments.check(args)
     if args.cases is not None:
         with _opened(args.cases) as cases:
-            stream.answer_all(cases, sys.stdout)
+            run_cases(cases, sys.stdout)
         return 0
     try:
-        answer = _answer(args)
+        result = _result(args)
     except CaseError as error:
         raise UserError(f"{error}.") from error
-    arguments.check_whole(args)
-    if isinstance(sys.stdout, TextIOWrapper):
-        # Members may have names that a terminal has no letters for.
-        sys.stdout.reconfigure(errors="backslashreplace")
-    for notice in _notices(answer):
-        print(notice, file=sys.stderr)
+    arguments.check_not_empty(args)
+    escape_unencodable()  # member ids may contain any character
+    for warning in _warnings(result):
+        print(warning, file=sys.stderr)
     if args.svg is not None:
-        _write_svg(answer, Path(args.svg))
-    show: dict[str, Callable[[], None]] = {
-        "json": lambda: forms.write_json(answer, sys.stdout),
-        "csv": lambda: forms.write_csv(answer, sys.stdout),
-        "table": lambda: _show(answer, args.explain),
-    }
-    show[args.format or "table"]()
+        _write_svg(result, Path(args.svg))
+    match args.format:
+        case "json":
+            write_json(result, sys.stdout)
+        case "csv":
+            write_csv(result, sys.stdout)
+        case _:
+            from .table import print_table  # imports rich
+
+            print_table(result, explain=args.explain)
     return 0
 
 
-def _answer(args: argparse.Namespace) -> Answer:
+def _result(args: argparse.Namespace) -> Result:
     content = arguments.case_content(args)
     if args.before is None:
-        return answer_of(case_of(content), None)
-    before = _round_before(args.before)
+        return assign(parse_case(content))
+    before = _read_before(args.before)
     for member, fields in content["members"].items():
         if member in before:
             fields["owned"] = [list(at) for at in before[member]]
             fields["generation"] = GENERATION_BEFORE
-    return answer_of(case_of(content), before)
+    return assign(parse_case(content), before)
 
 
-def _round_before(path: str) -> Assignment:
-    """What --format json printed; its `assignment` alone, which --cases answers, does too."""
+def _read_before(path: str) -> Assignment:
+    """Output of --format json, or an assignment alone, as --cases prints it."""
     with _opened(path) as file:
         text = file.read(BEFORE_BYTES_MAX + 1)
     if len(text) > BEFORE_BYTES_MAX:
-        raise UserError(f"--before {path}: more than {BEFORE_BYTES_MAX} bytes.")
+        raise UserError(f"--before {path}: larger than {BEFORE_BYTES_MAX} bytes.")
     try:
-        content = decoded(text)
+        content = decode(text)
         if isinstance(content, dict) and isinstance(content.get("assignment"), dict):
             content = content["assignment"]
-        return partitions_by_member(content, "the round before")
+        return parse_assignment(content, "previous assignment")
     except CaseError as error:
         raise UserError(f"--before {path}: {error}.") from error
 
@@ -83,28 +94,112 @@ def _opened(path: str) -> AbstractContextManager[BinaryIO]:
         raise UserError(f"{path}: {error.strerror or error}.") from error
 
 
-def _notices(answer: Answer) -> Iterator[str]:
-    known = answer.case.topics.partitions
-    for member, subscription in answer.case.members.items():
+def _warnings(result: Result) -> Iterator[str]:
+    known = result.case.topics.partitions
+    for member, subscription in result.case.members.items():
         for topic in subscription.topics:
             if topic not in known:
-                yield f"{member} subscribes to {topic}, which no --topic tells of: it is skipped."
+                yield f"warning: {member} subscribes to {topic}, but there is no --topic {topic}"
 
 
-def _write_svg(answer: Answer, path: Path) -> None:
+def _write_svg(result: Result, path: Path) -> None:
     from .svg import svg
+    from .table import grid_of
 
-    picture = picture_of(answer.case.topics, answer.assignment, answer.before)
-    if picture.too_big is not None:
-        raise UserError(f"--svg {path}: {picture.too_big}.")
+    grid = grid_of(result)
+    if grid.too_big is not None:
+        raise UserError(f"--svg {path}: {grid.too_big}.")
     try:
-        path.write_text(svg(answer, picture), encoding="utf-8")
+        path.write_text(svg(result, grid), encoding="utf-8")
     except OSError as error:
         raise UserError(f"--svg {path}: {error.strerror or error}.") from error
 
 
-def _show(answer: Answer, explain: bool) -> None:
-    from . import text  # brings rich along
+# --- JSON and CSV
 
-    picture = picture_of(answer.case.topics, answer.assignment, answer.before)
-    text.show(answer, picture, explain)
+
+def write_json(result: Result, out: TextIO) -> None:
+    """One line per member and per move; `kept` and `moves` are null without --before."""
+    members = (f"{_to_json(name)}: {_to_json(at)}" for name, at in result.assignment.items())
+    kept, moves = "null", "null"
+    if result.before is not None:
+        kept = _to_json(result.kept)
+        moves = _block("[]", (_to_json(_move_fields(move)) for move in result.moves))
+    fields = {
+        "assignor": _to_json(result.case.assignor.name),
+        "assignment": _block("{}", members),
+        "kept": kept,
+        "moves": moves,
+    }
+    out.write("{\n" + ",\n".join(f'  "{name}": {text}' for name, text in fields.items()) + "\n}\n")
+
+
+def _move_fields(move: Move) -> dict[str, object]:
+    topic, partition = move.partition
+    return {
+        "topic": topic,
+        "partition": partition,
+        "before": move.before,
+        "member": move.member,
+        "reason": move.reason,
+        "explanation": move.explanation,
+    }
+
+
+def _block(brackets: str, lines: Iterable[str]) -> str:
+    inner = ",\n".join(f"    {line}" for line in lines)
+    return f"{brackets[0]}\n{inner}\n  {brackets[1]}" if inner else brackets
+
+
+def write_csv(result: Result, out: TextIO) -> None:
+    """By partition; then the members without partitions, as Kafka's tools list them."""
+    rows: dict[TopicPartition, tuple[object, ...]] = {
+        at: (*at, member, None, None, None)
+        for member, partitions in result.assignment.items()
+        for at in partitions
+    }
+    for at in result.kept:
+        owner = rows[at][2]
+        rows[at] = (*at, owner, owner, None, None)
+    for move in result.moves:
+        before = ";".join(move.before)
+        row = (*move.partition, move.member, before, move.reason, move.explanation)
+        rows[move.partition] = row
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(CSV_COLUMNS)
+    writer.writerows(row for _, row in sorted(rows.items()))
+    idle = (member for member, partitions in result.assignment.items() if not partitions)
+    writer.writerows((None, None, member, None, None, None) for member in idle)
+
+
+# --- --cases
+
+
+def run_cases(cases: BinaryIO, results: TextIO) -> None:
+    """One line of output for each line of input, flushed at once: a program may use it as a
+    server."""
+    for line in _lines(cases):
+        results.write(run_case(line) + "\n")
+        results.flush()
+
+
+def run_case(line: bytes | None) -> str:
+    """The assignment or the error as JSON; None stands for a line that is too long."""
+    try:
+        if line is None:
+            raise CaseError(f"line longer than {CASE_BYTES_MAX} bytes")
+        if line.isspace():
+            raise CaseError("empty line")
+        return _to_json(assign(parse_case(decode(line))).assignment)
+    except CaseError as error:
+        return _to_json({"error": str(error)})
+
+
+def _lines(stream: BinaryIO) -> Iterator[bytes | None]:
+    while line := stream.readline(CASE_BYTES_MAX + 1):
+        if len(line) <= CASE_BYTES_MAX or line.endswith(b"\n"):
+            yield line
+            continue
+        while (rest := stream.readline(SKIP_BYTES)) and not rest.endswith(b"\n"):
+            pass
+        yield None

@@ -1,7 +1,6 @@
-"""The picture as one SVG that needs nothing else: no script, no font of its own, no background.
+"""The grid as a self-contained SVG: no script, no embedded font, no background.
 
-Its greys and colours are of middle lightness and stand out on white and on black alike, so that a
-page or a viewer may be of either kind.
+All colours have medium lightness: they are readable on white and on black.
 """
 
 from collections.abc import Iterator
@@ -11,16 +10,18 @@ from xml.sax.saxutils import escape, quoteattr
 from rich.cells import cell_len
 
 from ...assignors.model import TopicPartition
-from .answer import Answer, headline
-from .picture import Block, Cell, Picture, Row, shortened
+from .cases import Result
+from .table import Block, Cell, Grid, GridRow, headline, row_label, shortened
 
-TEXT: Final = "#767676"  # 4.5:1 on white as on black: what WCAG asks of text
+TEXT: Final = "#767676"  # contrast 4.5:1 on white and on black, as WCAG requires for text
 COLOURS: Final = {Cell.KEPT: "#2e8b57", Cell.GOT: "#3f7fd0", Cell.LOST: "#d0483e"}
-# Without a round before, a member keeps its own along its row.
-MEMBERS: Final = ("#3f7fd0", "#c77414", "#2e8b57", "#a95aa1", "#d0483e", "#12919b", "#8a7a2c")
-WIDTH: Final = 1_000  # px, of a page; topics go on below
-CHAR: Final = 7.3  # px, of the 12 px letters
-DIGIT: Final = 6.1  # px, of the 10 px numbers
+# Without a previous assignment, each row has a colour of its own.
+ROW_COLOURS: Final = (
+    "#3f7fd0", "#c77414", "#2e8b57", "#a95aa1", "#d0483e", "#12919b", "#8a7a2c",
+)  # fmt: skip
+WIDTH: Final = 1_000  # px; further topics go below
+CHAR: Final = 7.3  # px, width of a 12 px letter
+DIGIT: Final = 6.1  # px, width of a 10 px digit
 CELL: Final = 20
 ROW: Final = 24
 GAP: Final = 14  # between topics
@@ -31,23 +32,23 @@ STYLE: Final = (
 )
 
 
-def svg(answer: Answer, picture: Picture) -> str:
-    """A whole document. The picture is not too big."""
-    return "\n".join(_Drawing(answer, picture).document()) + "\n"
+def svg(result: Result, grid: Grid) -> str:
+    """A complete document, for a grid that is not too big."""
+    return "\n".join(_Document(result, grid).lines()) + "\n"
 
 
-class _Drawing:
-    def __init__(self, answer: Answer, picture: Picture) -> None:
-        self._picture, self._title = picture, headline(answer)
-        self._compared = answer.before is not None
-        self._words = {move.partition: move.words for move in answer.moves}
-        digits = max((len(str(numbers[-1])) for numbers in picture.columns.values()), default=1)
+class _Document:
+    def __init__(self, result: Result, grid: Grid) -> None:
+        self._grid, self._title = grid, headline(result)
+        self._has_before = result.before is not None
+        self._explanations = {move.partition: move.explanation for move in result.moves}
+        digits = max((len(str(numbers[-1])) for numbers in grid.columns.values()), default=1)
         self._cell = max(CELL, round(digits * DIGIT) + 6)
-        names = [_name(row) for row in picture.rows]
-        self._margin = round(max([8, *map(cell_len, names)]) * CHAR) + 24
+        labels = [row_label(row) for row in grid.rows]
+        self._margin = round(max([8, *map(cell_len, labels)]) * CHAR) + 24
         self._right = self._margin
 
-    def document(self) -> Iterator[str]:
+    def lines(self) -> Iterator[str]:
         body = list(self._body())
         width = max(self._right, round(cell_len(self._title) * CHAR * 14 / 12)) + 24
         size = f'width="{width}" height="{self._bottom}" viewBox="0 0 {width} {self._bottom}"'
@@ -60,36 +61,36 @@ class _Drawing:
     def _body(self) -> Iterator[str]:
         y = 26
         yield f'<text class="title" x="12" y="{y}">{escape(self._title)}</text>'
-        bands = self._picture.bands(WIDTH - self._margin, self._cell, GAP, _label_width)
+        bands = self._grid.bands(WIDTH - self._margin, self._cell, GAP, _label_width)
         for band in bands:
             y += 26
             x = self._margin
             for block in band:
-                yield from self._head(block, x, y)
-                for at, row in enumerate(self._picture.rows):
-                    yield from self._cells(row, at, block, x, y + 24 + at * ROW)
+                yield from self._header(block, x, y)
+                for number, row in enumerate(self._grid.rows):
+                    yield from self._cells(row, number, block, x, y + 24 + number * ROW)
                 x += _block_width(block, self._cell)
             self._right = max(self._right, x - GAP)
-            for at, row in enumerate(self._picture.rows):
-                name, middle = escape(_name(row)), y + 24 + at * ROW + CELL // 2 + 4
-                tip = f"{row.member}: {row.count}"
+            for number, row in enumerate(self._grid.rows):
+                label, middle = escape(row_label(row)), y + 24 + number * ROW + CELL // 2 + 4
+                tooltip = f"{row.member}: {row.count}"
                 yield (
-                    f'<text class="name" x="{self._margin - 10}" y="{middle}">{name}'
-                    f"<title>{escape(_clean(tip))}</title></text>"
+                    f'<text class="name" x="{self._margin - 10}" y="{middle}">{label}'
+                    f"<title>{escape(_printable(tooltip))}</title></text>"
                 )
-            y += 24 + len(self._picture.rows) * ROW
-        if self._compared:
+            y += 24 + len(self._grid.rows) * ROW
+        if self._has_before:
             y += 24
             yield from self._legend(y)
         self._bottom = y + 16
 
-    def _head(self, block: Block, x: int, y: int) -> Iterator[str]:
+    def _header(self, block: Block, x: int, y: int) -> Iterator[str]:
         yield f'<text class="topic" x="{x}" y="{y}">{escape(shortened(block.topic))}</text>'
-        for at, partition in enumerate(block.partitions):
-            middle = x + at * self._cell + (self._cell - 2) / 2
+        for column, partition in enumerate(block.partitions):
+            middle = x + column * self._cell + (self._cell - 2) / 2
             yield f'<text class="number" x="{middle:g}" y="{y + 17}">{partition}</text>'
 
-    def _cells(self, row: Row, at: int, block: Block, x: int, y: int) -> Iterator[str]:
+    def _cells(self, row: GridRow, number: int, block: Block, x: int, y: int) -> Iterator[str]:
         width = len(block.partitions) * self._cell - 2
         yield (
             f'<rect x="{x}" y="{y}" width="{width}" height="{CELL}" rx="2" '
@@ -99,13 +100,13 @@ class _Drawing:
             cell = row.cells.get((block.topic, partition))
             if cell is not None:
                 left = x + column * self._cell
-                tip = self._tip(row, (block.topic, partition), cell)
-                colour = COLOURS.get(cell, MEMBERS[at % len(MEMBERS)])
-                yield self._mark(cell, colour, left, y, tip)
+                tooltip = self._tooltip(row, (block.topic, partition), cell)
+                colour = COLOURS.get(cell, ROW_COLOURS[number % len(ROW_COLOURS)])
+                yield self._mark(cell, colour, left, y, tooltip)
 
-    def _mark(self, cell: Cell, colour: str, x: int, y: int, tip: str = "") -> str:
+    def _mark(self, cell: Cell, colour: str, x: int, y: int, tooltip: str = "") -> str:
         width = self._cell - 2
-        title = f"<title>{escape(_clean(tip))}</title>" if tip else ""
+        title = f"<title>{escape(_printable(tooltip))}</title>" if tooltip else ""
         if cell is Cell.LOST:
             return (
                 f'<rect x="{x + 1}" y="{y + 1}" width="{width - 2}" height="{CELL - 2}" rx="2" '
@@ -123,11 +124,11 @@ class _Drawing:
         path = f'<path d="{plus}" stroke="#fff" stroke-width="2" pointer-events="none"/>'
         return rect + path
 
-    def _tip(self, row: Row, at: TopicPartition, cell: Cell) -> str:
-        tip = f"{at[0]}-{at[1]}: {row.member} {cell.value} it"
-        if at in self._words and cell is not Cell.KEPT:
-            tip += f" ({self._words[at]})"
-        return tip
+    def _tooltip(self, row: GridRow, at: TopicPartition, cell: Cell) -> str:
+        text = f"{at[0]}-{at[1]}: {row.member} {cell.value} it"
+        if at in self._explanations and cell is not Cell.KEPT:
+            text += f" ({self._explanations[at]})"
+        return text
 
     def _legend(self, y: int) -> Iterator[str]:
         x = self._margin
@@ -146,10 +147,6 @@ def _label_width(topic: str) -> int:
     return round(cell_len(shortened(topic)) * CHAR)
 
 
-def _name(row: Row) -> str:
-    return shortened(row.member) + " (left)" * row.left
-
-
-def _clean(text: str) -> str:
-    """XML has no place for control characters, not even escaped."""
+def _printable(text: str) -> str:
+    """XML does not allow control characters, not even escaped."""
     return "".join(char if char.isprintable() else "\ufffd" for char in text)

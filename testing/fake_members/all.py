@@ -5,7 +5,7 @@ from functools import cache
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
-from ...assignors.finding import find
+from ...assignors.resolve import resolve
 from ...coordinator.voice import Event, EventType
 from ..clock import turns
 from .asking import Identity
@@ -34,7 +34,7 @@ class Puppets:
         """Of all that there ever were: what they do is in a script, and no mistake."""
         self._numbers = count(1)
         # It looks through all that is installed, which takes milliseconds.
-        self.find = cache(find)
+        self.find = cache(resolve)
 
     def named(self, client_id: str | None) -> str:
         """The client id of a new one."""

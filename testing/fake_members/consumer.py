@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from ...assignors.client_adapter import ClientAdapter, by_topic
 from ...assignors.model import Assignor, Subscription, TopicPartition, Topics
-from ...assignors.plugged import Plugged, by_topic
 from ...protocol import consumer_protocol as wire
 from ...topics.registry import Topics as Registry
 from .role import Round
@@ -17,7 +17,7 @@ class Consumer:
     reason: Final = "need to revoke partitions and re-join"  # Java's ConsumerCoordinator
 
     def __init__(self, assignors: Sequence[Assignor], topics: Iterable[str]) -> None:
-        self._plugged = {each.name: Plugged(each, None) for each in assignors}
+        self._adapters = {each.name: ClientAdapter(each, None) for each in assignors}
         self.topics = tuple(topics)
         self.owned: tuple[TopicPartition, ...] = ()
         self._owned_in = -1
@@ -26,15 +26,15 @@ class Consumer:
     def keeps(self) -> bool:
         """Whether it keeps what it owns while the group rebalances: only if all of its assignors
         do, as in Java (ConsumerCoordinator, KIP-429)."""
-        return all(plugged.assignor.cooperative for plugged in self._plugged.values())
+        return all(adapter.assignor.cooperative for adapter in self._adapters.values())
 
     def give_up(self) -> None:
         self.owned = ()
 
     def protocols(self) -> list[tuple[str, bytes]]:
         return [
-            (name, self._metadata(plugged.subscription(self.topics, self.owned, self._owned_in)))
-            for name, plugged in self._plugged.items()
+            (name, self._metadata(adapter.subscription(self.topics, self.owned, self._owned_in)))
+            for name, adapter in self._adapters.items()
         ]
 
     def lead(self, round_: Round, topics: Registry) -> dict[str, bytes]:
@@ -46,7 +46,7 @@ class Consumer:
         wanted = sorted({topic for member in members.values() for topic in member.topics})
         found = ((name, topics.get(name)) for name in wanted)
         counts = {name: len(topic.partitions) for name, topic in found if topic is not None}
-        shares = self._plugged[round_.protocol].share(Topics(counts), members)
+        shares = self._adapters[round_.protocol].assign(Topics(counts), members)
         return {
             member_id: wire.write_assignment(wire.Assignment(_written(share)))
             for member_id, share in shares.items()
@@ -59,8 +59,8 @@ class Consumer:
         given = tuple(sorted((topic, index) for topic, indexes in read for index in indexes))
         gives_back = self.keeps and not set(self.owned) <= set(given)
         self.owned, self._owned_in = given, round_.generation
-        for plugged in self._plugged.values():
-            plugged.remember(given, round_.generation)
+        for adapter in self._adapters.values():
+            adapter.on_assignment(given, round_.generation)
         return 0 if gives_back else None
 
     def _metadata(self, told: Subscription) -> bytes:
@@ -68,8 +68,8 @@ class Consumer:
             wire.Subscription(
                 told.topics,
                 told.user_data,
-                _written(by_topic(told.owned)),
-                -1 if told.generation is None else told.generation,
+                _written(by_topic(told.owned_partitions)),
+                -1 if told.generation_id is None else told.generation_id,
             )
         )
 
@@ -82,9 +82,11 @@ def _subscription(metadata: bytes, instance_id: str | None) -> Subscription:
     told = wire.read_subscription(metadata)
     return Subscription(
         topics=told.topics,
-        owned=tuple((topic, i) for topic, indexes in told.owned_partitions for i in indexes),
-        generation=None if told.generation_id < 0 else told.generation_id,
-        rack=told.rack_id,
+        owned_partitions=tuple(
+            (topic, i) for topic, indexes in told.owned_partitions for i in indexes
+        ),
+        generation_id=None if told.generation_id < 0 else told.generation_id,
+        rack_id=told.rack_id,
         user_data=told.user_data,
         group_instance_id=instance_id,
     )

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
-from ...assignors.finding import assignor_of
 from ...assignors.model import Assignor
+from ...assignors.resolve import checked
 from ..waiting import TIMEOUT_SECONDS
 from .arriving import arrive
 from .asking import Identity
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .all import Puppets
 
 Strategy: TypeAlias = str | Assignor | type[Assignor]
-"""An assignor's name (kohort.assignors.finding), or itself (kohort.assignors.model)."""
+"""An assignor's name (kohort.assignors.resolve), or itself (kohort.assignors.model)."""
 ProtocolType: TypeAlias = Literal["consumer", "connect"]
 
 
@@ -53,7 +53,7 @@ class Puppeteer:
         a round for all the others; within `with group.hold_joins():` a hundred come to one.)
 
         `assignor`: one, or several in the order of preference, by the names that
-        kohort.assignors.finding knows, or as objects. Timeouts are those of Java's consumer
+        kohort.assignors.resolve knows, or as objects. Timeouts are those of Java's consumer
         (session.timeout.ms, max.poll.interval.ms); a heartbeat goes out three times in a session,
         and each is a stop of a clock that is advanced: where that goes by days, let sessions be
         long. `connectors`, for protocol_type `connect`: the number of tasks of each. Raises
@@ -85,7 +85,7 @@ def _assignors(
         return [find(said)]
     if not isinstance(said, type) and isinstance(said, Iterable):
         return [each for one in said for each in _assignors(one, find)]
-    return [assignor_of(said, repr(said))]
+    return [checked(said, repr(said))]
 
 
 def _listed(topics: Iterable[str]) -> list[str]:

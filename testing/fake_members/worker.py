@@ -3,14 +3,13 @@
 from collections.abc import Mapping
 from typing import Final
 
-from ...assignors.connect.assignor import ConnectAssignor
-from ...assignors.connect.leading import answers
-from ...assignors.connect.model import Piece, after
+from ...assignors.connect.assignor import ConnectAssignor, running_after, worker_assignments
 from ...assignors.connect.protocol import (
     PROTOCOL_TYPE,
     PROTOCOLS,
     WorkerAssignment,
     WorkerState,
+    WorkItem,
     read_assignment,
     read_metadata,
     write_assignment,
@@ -34,7 +33,7 @@ class Worker:
         self._connectors = dict(connectors)
         self._url = url
         self._assignor = ConnectAssignor()
-        self.owned: tuple[Piece, ...] = ()
+        self.owned: tuple[WorkItem, ...] = ()
         """(connector, task), and (connector, -1) for the connector itself."""
 
     def give_up(self) -> None:
@@ -49,7 +48,7 @@ class Worker:
 
     def lead(self, round_: Round, _topics: Topics) -> dict[str, bytes]:
         """Everybody's assignment, by member id."""
-        given = answers(
+        given = worker_assignments(
             self._assignor,
             round_.leader,
             {each.member_id: read_metadata(each.metadata) for each in round_.members},
@@ -66,7 +65,7 @@ class Worker:
         """Do as it is told. Returns after how many milliseconds it joins again; None: not by
         itself."""
         told = read_assignment(assignment)
-        self.owned = tuple(after(self.owned, told.assigned, told.revoked))
+        self.owned = tuple(running_after(self.owned, told.assigned, told.revoked))
         if told.revoked:
             return 0  # what it has stopped, another may start now
         return told.delay_ms or None

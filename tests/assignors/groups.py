@@ -1,14 +1,14 @@
-"""Groups and what they are given, in short: `group(c0="t0 t1")`, `shares(c0="t0-0 t1-2,3")`."""
+"""Short notations for groups and assignments: `group(c0="t0 t1")`, `shares(c0="t0-0 t1-2,3")`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from kohort.assignors.builtin import BUILTIN
 from kohort.assignors.model import Assignment, Subscription, TopicPartition, Topics
+from kohort.assignors.resolve import BUILTIN
 
 
 def partitions(text: str) -> list[TopicPartition]:
-    """Of "t0-0,2 t1-1": the topic, and after the last dash its partitions."""
+    """From "t0-0,2 t1-1": topics, and after the last dash their partitions."""
     pairs = (word.rsplit("-", 1) for word in text.split())
     return [(topic, int(p)) for topic, numbers in pairs for p in numbers.split(",")]
 
@@ -18,15 +18,15 @@ def shares(**members: str) -> Assignment:
 
 
 def group(racks: Mapping[str, str] | None = None, **members: str) -> dict[str, Subscription]:
-    """By member what it subscribes; `racks` by member."""
+    """Topics by member; `racks` by member."""
     return {
-        member: Subscription(tuple(topics.split()), rack=(racks or {}).get(member))
+        member: Subscription(tuple(topics.split()), rack_id=(racks or {}).get(member))
         for member, topics in members.items()
     }
 
 
 def spread(racks: str, replication: int, **sizes: int) -> Topics:
-    """Replica j of the k-th partition, counted through all topics, is in `racks`[(k + j) % n]."""
+    """Replica j of the k-th partition, counted over all topics, is in `racks`[(k + j) % n]."""
     replica_racks: dict[str, Sequence[Sequence[str]]] = {}
     k = 0
     for topic, size in sizes.items():
@@ -37,35 +37,39 @@ def spread(racks: str, replication: int, **sizes: int) -> Topics:
     return Topics(sizes, replica_racks)
 
 
-def assigned(strategy: str, topics: Topics, members: Mapping[str, Subscription]) -> Assignment:
+def assign(strategy: str, topics: Topics, members: Mapping[str, Subscription]) -> Assignment:
     return BUILTIN[strategy].assign(topics, members)
 
 
-def having(
+def owning(
     strategy: str,
     members: Mapping[str, Subscription],
     owned: Mapping[str, Sequence[TopicPartition]],
     generation: int = 1,
 ) -> dict[str, Subscription]:
-    """The `members` as they join again, each with what it has got; others join as before."""
-    again = dict(members)
-    for name, partitions_ in owned.items():
-        data = BUILTIN[strategy].user_data(members[name].topics, partitions_, generation)
-        again[name] = replace(
-            members[name], owned=tuple(partitions_), generation=generation, user_data=data
+    """`members` as they rejoin, those in `owned` with these partitions."""
+    rejoining = dict(members)
+    for name, of_member in owned.items():
+        data = BUILTIN[strategy].subscription_user_data(members[name].topics, of_member, generation)
+        rejoining[name] = replace(
+            members[name],
+            owned_partitions=tuple(of_member),
+            generation_id=generation,
+            user_data=data,
         )
-    return again
+    return rejoining
 
 
-def rounds(
+def rebalances(
     strategy: str, topics: Topics, members: Mapping[str, Subscription], generation: int = 1
 ) -> list[Assignment]:
-    """What the members are given until nobody has to give anything back any more."""
-    given = [assigned(strategy, topics, members)]
+    """The assignments of all rebalances until no member has to revoke anything."""
+    results = [assign(strategy, topics, members)]
     while any(
-        set(members[name].owned) - set(partitions_) for name, partitions_ in given[-1].items()
+        set(members[name].owned_partitions) - set(of_member)
+        for name, of_member in results[-1].items()
     ):
-        members = having(strategy, members, given[-1], generation := generation + 1)
-        given.append(assigned(strategy, topics, members))
-        assert len(given) < 10, given
-    return given
+        members = owning(strategy, members, results[-1], generation := generation + 1)
+        results.append(assign(strategy, topics, members))
+        assert len(results) < 10, results
+    return results

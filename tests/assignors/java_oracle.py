@@ -1,4 +1,4 @@
-"""Kafka's own assignors, run on cases of ours by a small Java program that lies beside its test."""
+"""Runs Kafka's own assignors in a small Java program beside the test."""
 
 import json
 import subprocess
@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 
-def ask(jars: Path, program: Path, cases: Iterable[Any]) -> list[Any]:
-    """One answer for each case, both as JSON. A program that fails fails the test."""
+def run_oracle(jars: Path, program: Path, cases: Iterable[Any]) -> list[Any]:
+    """One result for each case, both as JSON. Fails if the program does."""
     command = ["java", "-XX:TieredStopAtLevel=1", "-cp", f"{jars}/*", str(program)]
     lines = "".join(f"{json.dumps(case)}\n" for case in cases)
     done = subprocess.run(command, input=lines, capture_output=True, text=True)

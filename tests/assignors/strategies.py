@@ -1,13 +1,13 @@
-"""Groups as Hypothesis draws them: few topics and many wishes, with and without a past."""
+"""Hypothesis strategies for groups: few topics, many subscriptions, with and without claims."""
 
 from dataclasses import replace
 
 from hypothesis import strategies as st
-from kohort.assignors.builtin import BUILTIN
 from kohort.assignors.model import Subscription, Topics
+from kohort.assignors.resolve import BUILTIN
 
 TOPICS = ("t0", "t1", "t2", "t3")
-WISHES = (*TOPICS, "unknown")
+SUBSCRIBABLE = (*TOPICS, "unknown")
 IDS = st.one_of(
     st.integers(0, 30).map(lambda n: f"m{n}"), st.text("aé\ufb01\U00010000-", min_size=1)
 )
@@ -28,16 +28,16 @@ def topics(draw: st.DrawFn) -> Topics:
 
 
 @st.composite
-def wishes(draw: st.DrawFn) -> dict[str, Subscription]:
-    """Members as they join for the first time; half of the groups are of one mind."""
+def members(draw: st.DrawFn) -> dict[str, Subscription]:
+    """Members that join for the first time; half of the groups have one subscription."""
     names = draw(st.lists(IDS, min_size=1, max_size=8, unique=True))
-    choice = st.lists(st.sampled_from(WISHES), unique=True).map(tuple)
+    choice = st.lists(st.sampled_from(SUBSCRIBABLE), unique=True).map(tuple)
     common = draw(st.none() | choice)
-    aware = draw(st.booleans())
+    with_racks = draw(st.booleans())
     return {
         name: Subscription(
             draw(choice) if common is None else common,
-            rack=draw(RACKS) if aware else None,
+            rack_id=draw(RACKS) if with_racks else None,
             group_instance_id=draw(st.none() | st.just(f"instance of {name}")),
         )
         for name in names
@@ -46,19 +46,19 @@ def wishes(draw: st.DrawFn) -> dict[str, Subscription]:
 
 @st.composite
 def claiming(draw: st.DrawFn, strategy: str) -> dict[str, Subscription]:
-    """Members that say they own this or that, rightly or not, since now or some time ago: in their
-    subscriptions, or as members of old versions in their user data alone."""
-    partitions = st.lists(st.tuples(st.sampled_from(WISHES), st.integers(0, 6)), max_size=5)
-    members = {
+    """Members with claims, valid or not, of the current or an older generation, in their
+    subscriptions or, as members of old versions, in their user data alone."""
+    partitions = st.lists(st.tuples(st.sampled_from(SUBSCRIBABLE), st.integers(0, 6)), max_size=5)
+    group = {
         name: _owning(strategy, member, draw(partitions), draw(st.none() | st.integers(-1, 3)))
-        for name, member in draw(wishes()).items()
+        for name, member in draw(members()).items()
     }
-    old = draw(st.sets(st.sampled_from(sorted(members))))
-    return members | {name: replace(members[name], generation=None) for name in old}
+    old = draw(st.sets(st.sampled_from(sorted(group))))
+    return group | {name: replace(group[name], generation_id=None) for name in old}
 
 
 def _owning(
     strategy: str, member: Subscription, owned: list[tuple[str, int]], generation: int | None
 ) -> Subscription:
-    data = BUILTIN[strategy].user_data(member.topics, owned, generation)
-    return replace(member, owned=tuple(owned), generation=generation, user_data=data)
+    data = BUILTIN[strategy].subscription_user_data(member.topics, owned, generation)
+    return replace(member, owned_partitions=tuple(owned), generation_id=generation, user_data=data)

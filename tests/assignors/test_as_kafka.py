@@ -1,7 +1,7 @@
-"""Groups of consumers, given what Kafka's own assignors give them, or something better.
+"""Assignments of the consumers' assignors are equal to Kafka's, or better.
 
-`vectors.jsonl` has groups with Kafka's answers. Where there is Java, Kafka is asked about more:
-KOHORT_PARITY_GROUPS of each strategy. KOHORT_PARITY_RECORD=1 writes the file anew.
+`vectors.jsonl` has groups with Kafka's assignments. If Java is installed, more groups are compared:
+KOHORT_PARITY_GROUPS of each strategy. KOHORT_PARITY_RECORD=1 recreates the file.
 """
 
 import json
@@ -15,170 +15,170 @@ from typing import Any
 
 import pytest
 
-from .cases import Case, again, answer, drawn
-from .java_oracle import ask
-from .judging import gives_back, moved, unevenness, valid, verdict
+from .cases import Case, assign, random_case, rejoined
+from .compare import compare, has_revocations, imbalance, is_valid, revoked
+from .java_oracle import run_oracle
 
 ORACLE = Path(__file__).with_name("KafkaAssignors.java")
 VECTORS = Path(__file__).with_name("vectors.jsonl")
 RECORDED = 100  # of each strategy
-DRAWN = int(os.environ.get("KOHORT_PARITY_GROUPS", "1000"))
-ROUNDS_MAX = 12
+GROUPS = int(os.environ.get("KOHORT_PARITY_GROUPS", "1000"))
+REBALANCES_MAX = 12
 EXACT = ("range", "roundrobin")
 STICKY = ("sticky", "cooperative-sticky")
 
 
 def cases(strategy: str) -> list[Case]:
-    return [drawn(strategy, random.Random(f"{strategy} {seed}")) for seed in range(DRAWN)]
+    return [random_case(strategy, random.Random(f"{strategy} {seed}")) for seed in range(GROUPS)]
 
 
-def plain(asked: Case) -> dict[str, list[list[Any]]]:
-    """Our answer, as JSON has it."""
-    return {name: [list(one) for one in share] for name, share in answer(asked).items()}
+def assign_as_json(case: Case) -> dict[str, list[list[Any]]]:
+    return {name: [list(one) for one in share] for name, share in assign(case).items()}
 
 
-def judged(asked: Case, kafka: Any) -> Counter[str]:
-    """What is to be said of the first round."""
-    if "error" in kafka or not valid(asked, kafka):
+def compared(case: Case, kafka: Any) -> Counter[str]:
+    """The comparison of one rebalance."""
+    if "error" in kafka or not is_valid(case, kafka):
         return Counter(["Kafka fails"])
-    ours = plain(asked)
-    said = Counter({f"moves {verdict(moved(asked, ours), moved(asked, kafka))}": 1})
-    if asked["assignor"] == "sticky":
-        said[f"balance {verdict(unevenness(ours), unevenness(kafka))}"] += 1
-    said["same"] += ours == kafka
-    return said
+    ours = assign_as_json(case)
+    counts = Counter({f"moves {compare(revoked(case, ours), revoked(case, kafka))}": 1})
+    if case["assignor"] == "sticky":
+        counts[f"balance {compare(imbalance(ours), imbalance(kafka))}"] += 1
+    counts["same"] += ours == kafka
+    return counts
 
 
-def tell(capsys: pytest.CaptureFixture[str], line: str) -> None:
+def print_line(capsys: pytest.CaptureFixture[str], line: str) -> None:
     with capsys.disabled():
         sys.stdout.write(f"\n{line}\n")
 
 
-def record(strategy: str, asked: list[Case], kafka: list[Any]) -> None:
+def record(strategy: str, groups: list[Case], kafka: list[Any]) -> None:
     known = [json.loads(line) for line in VECTORS.read_text().splitlines()]
     vectors = [vector for vector in known if vector["group"]["assignor"] != strategy]
-    pairs = zip(asked[:RECORDED], kafka, strict=False)
-    vectors += [{"group": group, "kafka": given} for group, given in pairs]
+    pairs = zip(groups[:RECORDED], kafka, strict=False)
+    vectors += [{"group": group, "kafka": assigned} for group, assigned in pairs]
     lines = sorted(json.dumps(vector, ensure_ascii=False) for vector in vectors)
     VECTORS.write_text("".join(f"{line}\n" for line in lines))
 
 
 @pytest.mark.parametrize("strategy", EXACT + STICKY)
-def test_every_recorded_group_is_given_what_kafka_gave_it(strategy: str) -> None:
+def test_recorded_groups_have_kafkas_assignments(strategy: str) -> None:
     vectors = [json.loads(line) for line in VECTORS.read_text().splitlines()]
     vectors = [vector for vector in vectors if vector["group"]["assignor"] == strategy]
     assert len(vectors) == RECORDED
     for vector in vectors:
-        if plain(vector["group"]) != vector["kafka"]:
-            said = judged(vector["group"], vector["kafka"])
+        if assign_as_json(vector["group"]) != vector["kafka"]:
+            counts = compared(vector["group"], vector["kafka"])
             assert strategy in STICKY
-            assert said["Kafka fails"] or not said["moves worse"] + said["balance worse"], vector
+            assert counts["Kafka fails"] or not counts["moves worse"] + counts["balance worse"]
 
 
 @pytest.mark.java
 @pytest.mark.parity
 @pytest.mark.parametrize("strategy", EXACT)
-def test_drawn_groups_are_given_exactly_what_kafka_gives_them(
+def test_random_groups_have_exactly_kafkas_assignments(
     strategy: str, kafka_jars: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = cases(strategy)
-    kafka = ask(kafka_jars, ORACLE, asked)
+    groups = cases(strategy)
+    kafka = run_oracle(kafka_jars, ORACLE, groups)
     if os.environ.get("KOHORT_PARITY_RECORD"):
-        record(strategy, asked, kafka)
-    differing = [n for n, case in enumerate(asked) if plain(case) != kafka[n]]
-    tell(capsys, f"{strategy}: {DRAWN} groups, {len(differing)} differ")
+        record(strategy, groups, kafka)
+    differing = [n for n, case in enumerate(groups) if assign_as_json(case) != kafka[n]]
+    print_line(capsys, f"{strategy}: {GROUPS} groups, {len(differing)} differ")
     assert not differing
 
 
 @pytest.mark.java
 @pytest.mark.parity
-def test_drawn_sticky_groups_are_as_even_and_move_no_more_than_with_kafka(
+def test_random_sticky_groups_are_as_balanced_with_no_more_moves_than_kafkas(
     kafka_jars: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = cases("sticky")
-    kafka = ask(kafka_jars, ORACLE, asked)
+    groups = cases("sticky")
+    kafka = run_oracle(kafka_jars, ORACLE, groups)
     if os.environ.get("KOHORT_PARITY_RECORD"):
-        record("sticky", asked, kafka)
-    said = sum((judged(*pair) for pair in zip(asked, kafka, strict=True)), Counter[str]())
-    tell(capsys, f"sticky: {DRAWN} groups: {_listed(said)}")
-    assert said["same"] > 0.9 * DRAWN
-    assert not said["moves worse"]
-    assert not said["balance worse"]
+        record("sticky", groups, kafka)
+    counts = sum((compared(*pair) for pair in zip(groups, kafka, strict=True)), Counter[str]())
+    print_line(capsys, f"sticky: {GROUPS} groups: {_listed(counts)}")
+    assert counts["same"] > 0.9 * GROUPS
+    assert not counts["moves worse"]
+    assert not counts["balance worse"]
 
 
 @pytest.mark.java
 @pytest.mark.parity
-def test_drawn_cooperative_groups_settle_as_even_and_move_no_more_than_with_kafka(
+def test_random_cooperative_groups_settle_no_worse_than_kafkas(
     kafka_jars: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = cases("cooperative-sticky")
-    first = ask(kafka_jars, ORACLE, asked)
+    groups = cases("cooperative-sticky")
+    first = run_oracle(kafka_jars, ORACLE, groups)
     if os.environ.get("KOHORT_PARITY_RECORD"):
-        record("cooperative-sticky", asked, first)
-    said: Counter[str] = Counter()
-    kafka = _kafka_settled(kafka_jars, asked, first)
-    for case, given, theirs in zip(asked, first, kafka, strict=True):
-        said["same first round"] += plain(case) == given
+        record("cooperative-sticky", groups, first)
+    counts: Counter[str] = Counter()
+    kafka = _kafka_settled(kafka_jars, groups, first)
+    for case, assigned, theirs in zip(groups, first, kafka, strict=True):
+        counts["same first rebalance"] += assign_as_json(case) == assigned
         if theirs is None:
-            said["Kafka fails"] += 1
+            counts["Kafka fails"] += 1
             continue
         ours = _settled(case)
-        said[f"balance {verdict(unevenness(ours.given), unevenness(theirs.given))}"] += 1
-        moves = verdict(ours.moved, theirs.moved)
-        if moves == "worse" and ours.rounds < theirs.rounds:
-            said["moves more for a round less"] += 1
+        counts[f"balance {compare(imbalance(ours.assigned), imbalance(theirs.assigned))}"] += 1
+        moves = compare(ours.revoked, theirs.revoked)
+        if moves == "worse" and ours.rebalances < theirs.rebalances:
+            counts["more moves in fewer rebalances"] += 1
         else:
-            said[f"moves {moves}"] += 1
-        said[f"rounds {verdict(ours.rounds, theirs.rounds)}"] += 1
-        said["more than two rounds"] += ours.rounds > 2
-    tell(capsys, f"cooperative-sticky: {DRAWN} groups: {_listed(said)}")
-    assert said["same first round"] > 0.8 * DRAWN
-    assert not said["more than two rounds"]
-    assert not said["rounds worse"]
-    assert not said["balance worse"]
-    assert not said["moves worse"]
-    assert said["moves more for a round less"] <= DRAWN / 1_000
+            counts[f"moves {moves}"] += 1
+        counts[f"rebalances {compare(ours.rebalances, theirs.rebalances)}"] += 1
+        counts["more than two rebalances"] += ours.rebalances > 2
+    print_line(capsys, f"cooperative-sticky: {GROUPS} groups: {_listed(counts)}")
+    assert counts["same first rebalance"] > 0.8 * GROUPS
+    assert not counts["more than two rebalances"]
+    assert not counts["rebalances worse"]
+    assert not counts["balance worse"]
+    assert not counts["moves worse"]
+    assert counts["more moves in fewer rebalances"] <= GROUPS / 1_000
 
 
-def _listed(said: Counter[str]) -> str:
-    return ", ".join(f"{what} {said[what]}" for what in sorted(said))
+def _listed(counts: Counter[str]) -> str:
+    return ", ".join(f"{what} {counts[what]}" for what in sorted(counts))
 
 
 @dataclass
 class Settled:
-    """What a group has in the end, and how many partitions members gave back on the way."""
+    """The final assignment, after how many rebalances, and how many revocations."""
 
-    given: Any
-    rounds: int
-    moved: int
+    assigned: Any
+    rebalances: int
+    revoked: int
 
 
 def _settled(case: Case) -> Settled:
     settled = Settled({}, 0, 0)
-    going = True
-    while going and settled.rounds < ROUNDS_MAX:
-        given = plain(case)
-        settled = Settled(given, settled.rounds + 1, settled.moved + moved(case, given))
-        going = gives_back(case, given)
-        case = again(case, given)
+    unsettled = True
+    while unsettled and settled.rebalances < REBALANCES_MAX:
+        assigned = assign_as_json(case)
+        total = settled.revoked + revoked(case, assigned)
+        settled = Settled(assigned, settled.rebalances + 1, total)
+        unsettled = has_revocations(case, assigned)
+        case = rejoined(case, assigned)
     return settled
 
 
-def _kafka_settled(jars: Path, asked: list[Case], first: list[Any]) -> list[Settled | None]:
-    """None where Kafka fails."""
-    ended: list[Settled | None] = [None] * len(asked)
-    going = dict(enumerate(zip(asked, first, strict=True)))
-    gone_back = [0] * len(asked)
-    for rounds in range(1, ROUNDS_MAX + 1):
-        for n, (case, given) in list(going.items()):
-            if "error" in given or not valid(case, given):
-                del going[n]
+def _kafka_settled(jars: Path, groups: list[Case], first: list[Any]) -> list[Settled | None]:
+    """None if Kafka fails."""
+    settled: list[Settled | None] = [None] * len(groups)
+    unsettled = dict(enumerate(zip(groups, first, strict=True)))
+    total = [0] * len(groups)
+    for count in range(1, REBALANCES_MAX + 1):
+        for n, (case, assigned) in list(unsettled.items()):
+            if "error" in assigned or not is_valid(case, assigned):
+                del unsettled[n]
                 continue
-            gone_back[n] += moved(case, given)
-            if not gives_back(case, given) or rounds == ROUNDS_MAX:
-                ended[n] = Settled(given, rounds, gone_back[n])
-                del going[n]
-        following = {n: again(case, given) for n, (case, given) in going.items()}
-        answers = ask(jars, ORACLE, following.values()) if following else []
-        going = dict(zip(following, zip(following.values(), answers, strict=True), strict=True))
-    return ended
+            total[n] += revoked(case, assigned)
+            if not has_revocations(case, assigned) or count == REBALANCES_MAX:
+                settled[n] = Settled(assigned, count, total[n])
+                del unsettled[n]
+        rejoining = {n: rejoined(case, assigned) for n, (case, assigned) in unsettled.items()}
+        results = run_oracle(jars, ORACLE, rejoining.values()) if rejoining else []
+        unsettled = dict(zip(rejoining, zip(rejoining.values(), results, strict=True), strict=True))
+    return settled

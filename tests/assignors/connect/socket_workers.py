@@ -1,18 +1,18 @@
-"""Scripted Connect workers: real members of a group of type `connect`, each with a connection of
-its own to a broker whose clock the test turns. What they run is a list.
+"""Connect workers as real group members, each with its own connection to a broker.
+
+The broker's clock is set by the test. What a worker runs is a list.
 """
 
 import asyncio
 from typing import Any
 
-from kohort.assignors.connect.assignor import ConnectAssignor
-from kohort.assignors.connect.leading import answers
-from kohort.assignors.connect.model import Piece, after
+from kohort.assignors.connect.assignor import ConnectAssignor, running_after, worker_assignments
 from kohort.assignors.connect.protocol import (
     PROTOCOL_TYPE,
     PROTOCOLS,
     WorkerAssignment,
     WorkerState,
+    WorkItem,
     read_assignment,
     read_metadata,
     write_assignment,
@@ -22,20 +22,20 @@ from kohort.assignors.connect.protocol import (
 from ...parity.peers import HandClock, Ours
 from ...parity.wire import Connection, connect, request_of
 
-HEARTBEAT_MS = 3_000  # Kafka Connect's heartbeat.interval.ms; its sessions are longer, too
+HEARTBEAT_MS = 3_000  # Kafka Connect's heartbeat.interval.ms
 SESSION_MS = 10_000
 CONFIG_OFFSET = 1
 PATIENCE_SECONDS = 30
 
 
 class Worker:
-    """`stopped` is what it was ever told to stop; `told` its last assignment."""
+    """`stopped`: everything that was ever revoked; `assignment`: the last one."""
 
     def __init__(self, name: str, group: str, connection: Connection) -> None:
         self.name = name
-        self.running: list[Piece] = []
-        self.stopped: list[Piece] = []
-        self.told: WorkerAssignment | None = None
+        self.running: list[WorkItem] = []
+        self.stopped: list[WorkItem] = []
+        self.assignment: WorkerAssignment | None = None
         self.rejoins_at_ms: int | None = None
         self.connection = connection
         self._group = group
@@ -45,10 +45,10 @@ class Worker:
         self._joined: Any = None
 
     async def join(self) -> None:
-        """Until the round has all its members."""
+        """Returns when the rebalance is complete."""
         now = WorkerAssignment("", "", CONFIG_OFFSET, tuple(self.running))
         state = WorkerState(f"http://{self.name}", CONFIG_OFFSET, now if self.running else None)
-        said = {
+        request = {
             "session_timeout": SESSION_MS,
             "rebalance_timeout": 60_000,
             "protocol_type": PROTOCOL_TYPE,
@@ -57,20 +57,20 @@ class Worker:
                 for name, version in PROTOCOLS.items()
             ],
         }
-        joined = await self._ask("JoinGroup", 9, said)
+        joined = await self._send("JoinGroup", 9, request)
         if joined.error_code.name == "member_id_required":
             self._member_id = joined.member_id
-            joined = await self._ask("JoinGroup", 9, said)
+            joined = await self._send("JoinGroup", 9, request)
         assert joined.error_code.name == "none", joined
         self._joined = joined
 
     async def sync(self, connectors: dict[str, int], now_ms: int) -> None:
-        """The leader decides; each does as it is told."""
+        """Send SyncGroup, as the leader with all assignments, and carry out the assignment."""
         joined = self._joined
         last_completed, self._generation = self._generation, joined.generation_id
-        given: dict[str, WorkerAssignment] = {}
+        assignments: dict[str, WorkerAssignment] = {}
         if joined.leader == self._member_id:
-            given = answers(
+            assignments = worker_assignments(
                 self._assignor,
                 self._member_id,
                 {member.member_id: read_metadata(member.metadata) for member in joined.members},
@@ -81,41 +81,41 @@ class Worker:
                 last_completed_generation=last_completed,
             )
         version = PROTOCOLS[joined.protocol_name]
-        said = {
+        request = {
             "generation_id": joined.generation_id,
             "protocol_type": PROTOCOL_TYPE,
             "protocol_name": joined.protocol_name,
             "assignments": [
                 {"member_id": member, "assignment": write_assignment(assignment, version)}
-                for member, assignment in given.items()
+                for member, assignment in assignments.items()
             ],
         }
-        synced = await self._ask("SyncGroup", 5, said)
+        synced = await self._send("SyncGroup", 5, request)
         assert synced.error_code.name == "none", synced
-        self.told = told = read_assignment(synced.assignment)
-        self.stopped += told.revoked
-        self.running = after(self.running, told.assigned, told.revoked)
-        again = told.delay_ms or told.revoked  # who stops something joins again at once
-        self.rejoins_at_ms = now_ms + told.delay_ms if again else None
+        self.assignment = assignment = read_assignment(synced.assignment)
+        self.stopped += assignment.revoked
+        self.running = running_after(self.running, assignment.assigned, assignment.revoked)
+        rejoins = assignment.delay_ms or assignment.revoked
+        self.rejoins_at_ms = now_ms + assignment.delay_ms if rejoins else None
 
     async def heartbeat(self) -> str:
-        said = await self._ask("Heartbeat", 4, {"generation_id": self._generation})
-        answer: str = said.error_code.name
-        return answer
+        response = await self._send("Heartbeat", 4, {"generation_id": self._generation})
+        error: str = response.error_code.name
+        return error
 
-    async def _ask(self, api: str, version: int, said: dict[str, Any]) -> Any:
+    async def _send(self, api: str, version: int, fields: dict[str, Any]) -> Any:
         identity = {"group_id": self._group, "member_id": self._member_id}
-        answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        request = request_of(api, version, {**identity, **said})
-        self.connection.send(api, version, self.name, request, answered.set_result)
-        return await asyncio.wait_for(answered, PATIENCE_SECONDS)
+        response: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        request = request_of(api, version, {**identity, **fields})
+        self.connection.send(api, version, self.name, request, response.set_result)
+        return await asyncio.wait_for(response, PATIENCE_SECONDS)
 
 
 class SocketWorkers:
-    """The group. `rounds` has for each rebalance what every worker was told."""
+    """The group. `rebalances`: the assignments of all workers in each rebalance."""
 
     def __init__(self, broker: Ours, clock: HandClock, connectors: dict[str, int]) -> None:
-        self.rounds: list[dict[str, WorkerAssignment]] = []
+        self.rebalances: list[dict[str, WorkerAssignment]] = []
         self.workers: dict[str, Worker] = {}
         self._broker, self._clock = broker, clock
         self._connectors = connectors
@@ -131,49 +131,50 @@ class SocketWorkers:
             worker.connection.close()
         self._control.close()
 
-    async def come(self, *names: str) -> None:
-        """They wait in their joins, the first one first, for the others to join or time to pass."""
+    async def join(self, *names: str) -> None:
+        """Start the joins, one after the other; they wait for the others, or for time to pass."""
         for name in names:
             worker = Worker(name, "connect-cluster", await connect(self._broker.port))
             self.workers[name] = worker
             self._joining.append(asyncio.create_task(worker.join()))
-            for _ in range(2):  # a new member joins in two steps
+            for _ in range(2):  # MEMBER_ID_REQUIRED, then the join
                 await self._broker.settle(self._control, lambda: False)
 
     def die(self, name: str) -> None:
         self.workers.pop(name).connection.close()
 
-    async def form(self, initial_delay_ms: int) -> None:
-        """The first round of all, which waits a second time because others came in the first."""
+    async def complete_first_rebalance(self, initial_delay_ms: int) -> None:
+        """The initial delay is extended once, because members join during it."""
         for _ in range(2):
             await self._broker.pass_ms(initial_delay_ms)
-        await self._finish_round()
+        await self._complete_rebalance()
 
-    async def live_until_round(self, number: int) -> None:
-        """Heartbeats, and rounds when they are due."""
+    async def run_until_rebalance(self, number: int) -> None:
+        """Heartbeats, and rebalances when they are due."""
         for _ in range(1_000):
-            if len(self.rounds) >= number:
+            if len(self.rebalances) >= number:
                 return
-            await self._beat()
-        raise AssertionError(f"there were only {len(self.rounds)} rounds")
+            await self._heartbeat()
+        raise AssertionError(f"only {len(self.rebalances)} rebalances")
 
-    async def live(self, ms: int) -> None:
+    async def run(self, ms: int) -> None:
         for _ in range(ms // HEARTBEAT_MS):
-            await self._beat()
+            await self._heartbeat()
 
-    async def _beat(self) -> None:
+    async def _heartbeat(self) -> None:
         await self._broker.pass_ms(HEARTBEAT_MS)
         now_ms = self._clock.now_ms()
-        settled = [w for w in self.workers.values() if w.told is not None]
-        due = [w for w in settled if w.rejoins_at_ms is not None and w.rejoins_at_ms <= now_ms]
-        heard = [await worker.heartbeat() for worker in settled]
-        if due or "rebalance_in_progress" in heard:
-            self._joining += [asyncio.create_task(worker.join()) for worker in settled]
-            await self._finish_round()
+        assigned = [w for w in self.workers.values() if w.assignment is not None]
+        due = [w for w in assigned if w.rejoins_at_ms is not None and w.rejoins_at_ms <= now_ms]
+        errors = [await worker.heartbeat() for worker in assigned]
+        if due or "rebalance_in_progress" in errors:
+            self._joining += [asyncio.create_task(worker.join()) for worker in assigned]
+            await self._complete_rebalance()
 
-    async def _finish_round(self) -> None:
+    async def _complete_rebalance(self) -> None:
         await asyncio.gather(*self._joining)
         self._joining = []
         now_ms = self._clock.now_ms()
         await asyncio.gather(*(w.sync(self._connectors, now_ms) for w in self.workers.values()))
-        self.rounds.append({w.name: w.told for w in self.workers.values() if w.told is not None})
+        workers = self.workers.values()
+        self.rebalances.append({w.name: w.assignment for w in workers if w.assignment is not None})

@@ -1,7 +1,7 @@
-"""Rounds and bytes, equal to those of Kafka Connect's own classes.
+"""Rebalances and encoding are equal to those of Kafka Connect's own classes.
 
-`vectors.jsonl` has histories with Kafka's answers to them. Where there is Java, Kafka is asked
-about more: KOHORT_PARITY_GROUPS of them. KOHORT_PARITY_RECORD=1 writes the file anew.
+`vectors.jsonl` has histories with Kafka's results. If Java is installed, more histories are
+compared: KOHORT_PARITY_GROUPS of them. KOHORT_PARITY_RECORD=1 recreates the file.
 """
 
 import json
@@ -20,16 +20,16 @@ from kohort.assignors.connect.protocol import (
     write_metadata,
 )
 
-from ..java_oracle import ask
+from ..java_oracle import run_oracle
 from .histories import history, replayed
 
 ORACLE = Path(__file__).with_name("ConnectOracle.java")
 VECTORS = Path(__file__).with_name("vectors.jsonl")
 RECORDED = 40
-DRAWN = int(os.environ.get("KOHORT_PARITY_GROUPS", "200"))
+GROUPS = int(os.environ.get("KOHORT_PARITY_GROUPS", "200"))
 
 
-def test_every_recorded_round_ends_as_with_kafka() -> None:
+def test_recorded_histories_have_kafkas_results() -> None:
     vectors = [json.loads(line) for line in VECTORS.read_text().splitlines()]
     assert len(vectors) == RECORDED
     for vector in vectors:
@@ -38,31 +38,33 @@ def test_every_recorded_round_ends_as_with_kafka() -> None:
 
 @pytest.mark.java
 @pytest.mark.parity
-def test_drawn_rounds_end_as_with_kafka(
+def test_random_histories_have_kafkas_results(
     kafka_jars: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    histories = [history(seed) for seed in range(DRAWN)]
-    kafka = [_in_order(answers) for answers in ask(kafka_jars, ORACLE, histories)]
+    histories = [history(seed) for seed in range(GROUPS)]
+    kafka = [_sorted(results) for results in run_oracle(kafka_jars, ORACLE, histories)]
     if os.environ.get("KOHORT_PARITY_RECORD"):
         pairs = zip(histories[:RECORDED], kafka, strict=False)
-        lines = [json.dumps({"history": drawn, "kafka": answers}) for drawn, answers in pairs]
+        lines = [json.dumps({"history": drawn, "kafka": results}) for drawn, results in pairs]
         VECTORS.write_text("\n".join(lines) + "\n")
     differing = [
         seed
-        for seed, (drawn, answers) in enumerate(zip(histories, kafka, strict=True))
-        if replayed(drawn) != answers
+        for seed, (drawn, results) in enumerate(zip(histories, kafka, strict=True))
+        if replayed(drawn) != results
     ]
     with capsys.disabled():
-        rounds = sum(len(answers) for answers in kafka)
-        sys.stdout.write(f"\nconnect: {rounds} rounds of {DRAWN} groups, {len(differing)} differ\n")
+        rebalances = sum(len(results) for results in kafka)
+        sys.stdout.write(
+            f"\nconnect: {rebalances} rebalances of {GROUPS} groups, {len(differing)} differ\n"
+        )
     assert not differing
 
 
-def _in_order(answers: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What is revoked is a set in Kafka."""
-    for answer in answers:
-        answer["revoked"] = {worker: sorted(work) for worker, work in answer["revoked"].items()}
-    return answers
+def _sorted(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Revocations are sets in Kafka."""
+    for result in results:
+        result["revoked"] = {worker: sorted(work) for worker, work in result["revoked"].items()}
+    return results
 
 
 STATES = [
@@ -74,34 +76,34 @@ STATES = [
 
 
 @pytest.mark.java
-def test_the_bytes_are_those_of_kafkas_own_classes(kafka_jars: Path) -> None:
+def test_the_encoding_is_that_of_kafkas_classes(kafka_jars: Path) -> None:
     cases = [(state, version) for state in STATES for version in (1, 2)]
-    written = ask(kafka_jars, ORACLE, [_case(*case) for case in cases])
+    written = run_oracle(kafka_jars, ORACLE, [_case(*case) for case in cases])
     for (state, version), kafka in zip(cases, written, strict=True):
         metadata = write_metadata(state, version)
         assert metadata.hex() == kafka["metadata"]
-        said = read_metadata(metadata)
-        assert write_metadata(said, version) == metadata
+        decoded = read_metadata(metadata)
+        assert write_metadata(decoded, version) == metadata
         if state.allocation:
             assignment = write_assignment(state.allocation, version)
             assert assignment.hex() == kafka["assignment"]
-            assert read_assignment(assignment) == said.allocation
+            assert read_assignment(assignment) == decoded.allocation
 
 
 def _case(state: WorkerState, version: int) -> dict[str, Any]:
-    given = state.allocation
+    allocation = state.allocation
     return {
         "url": state.url,
         "config_offset": state.config_offset,
         "sessioned": version == 2,
-        "allocation": given
+        "allocation": allocation
         and {
-            "leader": given.leader,
-            "leader_url": given.leader_url,
-            "config_offset": given.config_offset,
-            "error": given.error,
-            "assigned": given.assigned,
-            "revoked": given.revoked,
-            "delay_ms": given.delay_ms,
+            "leader": allocation.leader,
+            "leader_url": allocation.leader_url,
+            "config_offset": allocation.config_offset,
+            "error": allocation.error,
+            "assigned": allocation.assigned,
+            "revoked": allocation.revoked,
+            "delay_ms": allocation.delay_ms,
         },
     }

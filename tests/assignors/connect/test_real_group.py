@@ -1,10 +1,10 @@
-"""The three rounds of a worker that goes and returns, or does not, as a real group: members over
-sockets, real join and sync requests, Kafka Connect's bytes, and five minutes that pass at once."""
+"""A worker that leaves and returns, or does not, in a real group: members over sockets, real
+requests, Kafka Connect's encoding, and a clock that skips five minutes."""
 
 import contextlib
 from collections.abc import AsyncIterator
 
-from kohort.assignors.connect.model import Piece
+from kohort.assignors.connect.protocol import WorkItem
 from kohort.broker.broker import Broker
 from kohort.broker.config.broker_config import BrokerConfig
 
@@ -31,71 +31,71 @@ async def three_workers() -> AsyncIterator[SocketWorkers]:
         peer = Ours(broker, clock)
         await prepare(peer)
         async with SocketWorkers(peer, clock, {"P": 4}) as group:
-            await group.come("C1", "C2", "C3")
-            await group.form(INITIAL_DELAY_MS)
+            await group.join("C1", "C2", "C3")
+            await group.complete_first_rebalance(INITIAL_DELAY_MS)
             assert running(group) == {
                 "C1": tasks("P P-0,3"),
                 "C2": tasks("P-1"),
                 "C3": tasks("P-2"),
             }
-            assert {told.leader_url for told in group.rounds[0].values()} == {"http://C1"}
+            assert {each.leader_url for each in group.rebalances[0].values()} == {"http://C1"}
             yield group
     finally:
         await broker.stop()
 
 
-def running(group: SocketWorkers) -> dict[str, list[Piece]]:
+def running(group: SocketWorkers) -> dict[str, list[WorkItem]]:
     return {name: worker.running for name, worker in group.workers.items()}
 
 
-def stopped(group: SocketWorkers) -> list[Piece]:
-    return [piece for worker in group.workers.values() for piece in worker.stopped]
+def stopped(group: SocketWorkers) -> list[WorkItem]:
+    return [item for worker in group.workers.values() for item in worker.stopped]
 
 
-async def test_a_worker_that_returns_gets_its_work_back_and_the_others_never_stop() -> None:
+async def test_a_returning_worker_gets_its_work_back_and_the_others_never_stop() -> None:
     async with three_workers() as group:
         group.die("C2")
-        await group.live_until_round(2)
-        first = group.rounds[1]
-        assert {name: told.delay_ms for name, told in first.items()} == {
+        await group.run_until_rebalance(2)
+        first = group.rebalances[1]
+        assert {name: each.delay_ms for name, each in first.items()} == {
             "C1": DELAY_MS,
             "C3": DELAY_MS,
         }
-        assert not any(told.assigned or told.revoked for told in first.values())
+        assert not any(each.assigned or each.revoked for each in first.values())
 
-        await group.live(100 * 1_000)
-        await group.come("C2")
-        await group.live_until_round(3)
-        second = group.rounds[2]
+        await group.run(100 * 1_000)
+        await group.join("C2")
+        await group.run_until_rebalance(3)
+        second = group.rebalances[2]
         assert second.keys() == {"C1", "C2", "C3"}
-        passed_ms = {DELAY_MS - told.delay_ms for told in second.values()}
-        assert passed_ms == {99_000 + HEARTBEAT_MS}  # heartbeats of 100 s, and the next one
-        assert not any(told.assigned or told.revoked for told in second.values())
+        passed_ms = {DELAY_MS - each.delay_ms for each in second.values()}
+        assert passed_ms == {99_000 + HEARTBEAT_MS}  # heartbeats for 100 s, and one more
+        assert not any(each.assigned or each.revoked for each in second.values())
 
-        await group.live_until_round(4)
-        third = group.rounds[3]
-        assert {name: told.assigned for name, told in third.items()} == {
+        await group.run_until_rebalance(4)
+        third = group.rebalances[3]
+        assert {name: each.assigned for name, each in third.items()} == {
             "C1": (),
             "C2": (("P", 1),),
             "C3": (),
         }
-        assert {told.delay_ms for told in third.values()} == {0}
+        assert {each.delay_ms for each in third.values()} == {0}
         assert running(group) == {
             "C1": tasks("P P-0,3"),
             "C2": tasks("P-1"),
             "C3": tasks("P-2"),
         }
         assert stopped(group) == []
-        await group.live(DELAY_MS)
-        assert len(group.rounds) == 4, "it has come to rest"
+        await group.run(DELAY_MS)
+        assert len(group.rebalances) == 4, "no further rebalance"
 
 
-async def test_the_work_of_a_worker_that_stays_away_goes_to_the_others() -> None:
+async def test_work_of_a_worker_that_does_not_return_is_reassigned() -> None:
     async with three_workers() as group:
         group.die("C2")
-        await group.live_until_round(3)
-        first, second = group.rounds[1:]
-        assert {told.delay_ms for told in first.values()} == {DELAY_MS}
-        assert {told.delay_ms for told in second.values()} == {0}
+        await group.run_until_rebalance(3)
+        first, second = group.rebalances[1:]
+        assert {each.delay_ms for each in first.values()} == {DELAY_MS}
+        assert {each.delay_ms for each in second.values()} == {0}
         assert running(group) == {"C1": tasks("P P-0,3"), "C3": tasks("P-1,2")}
         assert stopped(group) == []

@@ -1,20 +1,23 @@
-"""Groups of the new protocol, drawn by a seed: some are new, some were balanced before something
-happened to them, some own whatever they do."""
+"""Random groups of the consumer protocol, from a seed: new, changed since they were balanced, or
+with arbitrary owners."""
 
 import random
 from typing import Any
 
 from kohort.assignors.model import Assignor, Subscription, Topics
-from kohort.assignors.server_range import ServerRange
+from kohort.assignors.range import ServerRangeAssignor
 from kohort.assignors.subscribers import member_order
-from kohort.assignors.uniform import Uniform
+from kohort.assignors.uniform import UniformAssignor
 
-SERVER_SIDE: dict[str, Assignor] = {"uniform": Uniform(), "server-range": ServerRange()}
+SERVER_SIDE: dict[str, Assignor] = {
+    "uniform": UniformAssignor(),
+    "server-range": ServerRangeAssignor(),
+}
 
 
 def case(seed: int) -> dict[str, Any]:
     draw = random.Random(seed)
-    # Names whose order as text is that of their numbers.
+    # Names in the order of their numbers.
     sizes = {f"t{n}": draw.randint(1, 12) for n in range(draw.randint(1, 7))}
     names = draw.sample([f"m{n}" for n in range(10, 40)], draw.randint(1, 9))
     equal = draw.random() < 0.4
@@ -34,7 +37,7 @@ def case(seed: int) -> dict[str, Any]:
         "members": {
             name: {
                 "topics": members[name].topics,
-                "owned": members[name].owned,
+                "owned": members[name].owned_partitions,
                 "group_instance_id": members[name].group_instance_id,
             }
             for name in member_order(members)
@@ -47,13 +50,13 @@ def _some(draw: random.Random, sizes: dict[str, int]) -> tuple[str, ...]:
 
 
 def _own(draw: random.Random, sizes: dict[str, int], members: dict[str, Subscription]) -> None:
-    """What was once a target, with members that changed, came or went since; or by chance."""
+    """A target assignment of before members changed, or arbitrary owners."""
     before = {
         name: Subscription(_some(draw, sizes) if draw.random() < 0.3 else member.topics)
         for name, member in members.items()
         if draw.random() < 0.8
     } | {"gone": Subscription(_some(draw, sizes))}
-    target = Uniform().assign(Topics(sizes), before)
+    target = UniformAssignor().assign(Topics(sizes), before)
     if draw.random() < 0.3:
         target = {name: [] for name in members}
         for topic, size in sizes.items():
@@ -63,20 +66,20 @@ def _own(draw: random.Random, sizes: dict[str, int], members: dict[str, Subscrip
     for name, member in members.items():
         owned = tuple(target.get(name, ()))
         members[name] = Subscription(
-            member.topics, owned, generation=3, group_instance_id=member.group_instance_id
+            member.topics, owned, generation_id=3, group_instance_id=member.group_instance_id
         )
 
 
 def assigned(case: dict[str, Any]) -> dict[str, list[list[Any]]]:
-    """Ours, as JSON has it."""
+    """Our assignment, as JSON."""
     members = {
         name: Subscription(
-            tuple(said["topics"]),
-            tuple((topic, partition) for topic, partition in said["owned"]),
-            generation=3,
-            group_instance_id=said["group_instance_id"],
+            tuple(fields["topics"]),
+            tuple((topic, partition) for topic, partition in fields["owned"]),
+            generation_id=3,
+            group_instance_id=fields["group_instance_id"],
         )
-        for name, said in case["members"].items()
+        for name, fields in case["members"].items()
     }
     shares = SERVER_SIDE[case["assignor"]].assign(Topics(case["partitions"]), members)
     return {name: [[*partition] for partition in share] for name, share in shares.items()}

@@ -1,7 +1,7 @@
-"""Groups of the new protocol, equal to those of the assignors of Kafka's coordinator.
+"""Assignments of `uniform` and `server-range` are equal to those of Kafka's group coordinator.
 
-`vectors.jsonl` has groups with Kafka's answers. Where there is Java, Kafka is asked about more:
-KOHORT_PARITY_GROUPS of them. KOHORT_PARITY_RECORD=1 writes the file anew.
+`vectors.jsonl` has groups with Kafka's assignments. If Java is installed, more groups are compared:
+KOHORT_PARITY_GROUPS of them. KOHORT_PARITY_RECORD=1 recreates the file.
 """
 
 import json
@@ -11,17 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from ..java_oracle import ask
+from ..java_oracle import run_oracle
 from .groups import assigned, case
 
 ORACLE = Path(__file__).with_name("ServerOracle.java")
 VECTORS = Path(__file__).with_name("vectors.jsonl")
-# The last one: two members of one level have nothing to give, which changes who is asked next.
+# In the last one, two members of one level have nothing to give, which changes the order.
 RECORDED = (*range(150), 2106)
-DRAWN = int(os.environ.get("KOHORT_PARITY_GROUPS", "1000"))
+GROUPS = int(os.environ.get("KOHORT_PARITY_GROUPS", "1000"))
 
 
-def test_every_recorded_group_is_given_what_kafka_gave_it() -> None:
+def test_recorded_groups_have_kafkas_assignments() -> None:
     vectors = [json.loads(line) for line in VECTORS.read_text().splitlines()]
     assert len(vectors) == len(RECORDED)
     for vector in vectors:
@@ -30,12 +30,12 @@ def test_every_recorded_group_is_given_what_kafka_gave_it() -> None:
 
 @pytest.mark.java
 @pytest.mark.parity
-def test_drawn_groups_are_given_what_kafka_gives_them(
+def test_random_groups_have_kafkas_assignments(
     kafka_jars: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    seeds = sorted({*RECORDED, *range(DRAWN)})
+    seeds = sorted({*RECORDED, *range(GROUPS)})
     groups = [case(seed) for seed in seeds]
-    kafka = ask(kafka_jars, ORACLE, groups)
+    kafka = run_oracle(kafka_jars, ORACLE, groups)
     if os.environ.get("KOHORT_PARITY_RECORD"):
         lines = [
             json.dumps({"group": drawn, "kafka": answer})

@@ -1,4 +1,4 @@
-"""`kohort assign` in this process."""
+"""`kohort assign`, run in this process."""
 
 import json
 from collections.abc import Callable
@@ -26,8 +26,8 @@ def assign(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.fixture
 def before(tmp_path: Path) -> Path:
-    """C0 and C1 share by range; C2 had nothing."""
+    """An assignment by range to C0 and C1; C2 has nothing."""
     file = tmp_path / "before.json"
-    had = {"C0": [["t0", 0], ["t0", 1], ["t1", 0], ["t1", 1]], "C1": [["t0", 2], ["t1", 2]]}
-    file.write_text(json.dumps({"assignment": {**had, "C2": []}}))
+    owned = {"C0": [["t0", 0], ["t0", 1], ["t1", 0], ["t1", 1]], "C1": [["t0", 2], ["t1", 2]]}
+    file.write_text(json.dumps({"assignment": {**owned, "C2": []}}))
     return file

@@ -1,4 +1,4 @@
-"""`--cases`: what a case may say, what answers a wrong one, and that nothing is gathered."""
+"""`--cases`: the fields of a case, errors, and output line by line."""
 
 import io
 import json
@@ -15,12 +15,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kohort.assignors.model import Assignment, Subscription, TopicPartition, Topics
-from kohort.cli.assign import cases, finding, stream
-from kohort.cli.assign.stream import answer, answer_all
+from kohort.assignors.resolve import AssignorNotFound
+from kohort.cli.assign import cases, command
+from kohort.cli.assign.command import run_case, run_cases
 
 
 def case(**changes: Any) -> dict[str, Any]:
-    """Two members that share t0."""
+    """Two members, both subscribed to t0."""
     members = {"C0": {"topics": ["t0"]}, "C1": {"topics": ["t0"]}}
     return {"assignor": "range", "partitions": {"t0": 3}, "members": members, **changes}
 
@@ -33,59 +34,65 @@ def line(content: Any) -> bytes:
     return json.dumps(content).encode() + b"\n"
 
 
-def answered(content: Any) -> Any:
-    return json.loads(answer(line(content)))
+def assigned(content: Any) -> Any:
+    return json.loads(run_case(line(content)))
 
 
 class Spy:
-    """Sees what an assignor is given. It adds what a member owns to its subscription."""
+    """An assignor that records its arguments, with owned partitions in the user data."""
 
     name = "spy"
     cooperative = False
     members: Mapping[str, Subscription]
     topics: Topics
 
-    def user_data(
-        self, topics: Sequence[str], owned: Sequence[TopicPartition], generation: int | None
+    def subscription_user_data(
+        self,
+        topics: Sequence[str],
+        owned_partitions: Sequence[TopicPartition],
+        generation_id: int | None,
     ) -> bytes | None:
-        return None if generation is None else repr((topics, owned, generation)).encode()
+        arguments = (topics, owned_partitions, generation_id)
+        return None if generation_id is None else repr(arguments).encode()
 
     def assign(self, topics: Topics, members: Mapping[str, Subscription]) -> Assignment:
         self.topics, self.members = topics, members
         return {name: [] for name in members}
 
 
-class Answering(Spy):
-    def __init__(self, given: Any) -> None:
-        self.given = given
+class Returning(Spy):
+    """Returns a result, or raises it."""
+
+    def __init__(self, result: Any) -> None:
+        self.result = result
 
     def assign(self, topics: Topics, members: Mapping[str, Subscription]) -> Assignment:
-        if isinstance(self.given, Exception):
-            raise self.given
-        return self.given
+        if isinstance(self.result, Exception):
+            raise self.result
+        return self.result
 
 
 @pytest.fixture
 def spy(monkeypatch: pytest.MonkeyPatch) -> Spy:
     spy = Spy()
-    monkeypatch.setattr(cases, "assignor_named", lambda name: spy)
+    monkeypatch.setattr(cases, "_assignor", lambda name: spy)
     return spy
 
 
-def test_a_case_is_answered_by_each_members_partitions() -> None:
-    assert answered(case()) == {"C0": [["t0", 0], ["t0", 1]], "C1": [["t0", 2]]}
+def test_the_result_of_a_case_is_its_assignment() -> None:
+    assert assigned(case()) == {"C0": [["t0", 0], ["t0", 1]], "C1": [["t0", 2]]}
 
 
-def test_members_and_partitions_are_answered_sorted(monkeypatch: pytest.MonkeyPatch) -> None:
-    given = {"C1": [("t0", 10), ("t0", 9), ("t", 1)], "C0": []}
-    monkeypatch.setattr(cases, "assignor_named", lambda name: Answering(given))
+def test_members_and_partitions_are_sorted(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = {"C1": [("t0", 10), ("t0", 9), ("t", 1)], "C0": []}
+    monkeypatch.setattr(cases, "_assignor", lambda name: Returning(result))
     members = {name: {"topics": []} for name in ("C1", "C0")}
-    told = answered(case(partitions={"t0": 11, "t": 2}, members=members))
-    assert list(told.items()) == [("C0", []), ("C1", [["t", 1], ["t0", 9], ["t0", 10]])]
+    assignment = assigned(case(partitions={"t0": 11, "t": 2}, members=members))
+    assert list(assignment.items()) == [("C0", []), ("C1", [["t", 1], ["t0", 9], ["t0", 10]])]
 
 
-def test_all_that_a_member_may_tell_reaches_the_assignor(spy: Spy) -> None:
-    told = {
+def test_all_fields_of_a_member_are_passed_to_the_assignor(spy: Spy) -> None:
+    fields = {
         "topics": ["t0", "t9"],
         "owned": [["t0", 1], ["gone", 0]],
         "generation": 7,
@@ -94,37 +101,38 @@ def test_all_that_a_member_may_tell_reaches_the_assignor(spy: Spy) -> None:
         "group_instance_id": "i0",
     }
     racks = [["a", None], ["b"], []]
-    answered(case(members={"C0": told}, replica_racks={"t0": racks}))
+    assigned(case(members={"C0": fields}, replica_racks={"t0": racks}))
     owned = (("t0", 1), ("gone", 0))
     assert spy.members == {"C0": Subscription(("t0", "t9"), owned, 7, "a", b"\x00\xff", "i0")}
     assert spy.topics == Topics({"t0": 3}, {"t0": (("a", None), ("b",), ())})
 
 
-def test_what_a_member_leaves_out_is_not_there(spy: Spy) -> None:
+def test_missing_fields_are_none(spy: Spy) -> None:
     nothing = dict.fromkeys(("generation", "rack", "user_data", "group_instance_id"))
-    for told in ({}, nothing, {"generation": -1}):
-        answered(member(**told))
+    for fields in ({}, nothing, {"generation": -1}):
+        assigned(member(**fields))
         assert spy.members == {"C0": Subscription(("t0",))}
 
 
 def test_topics_and_owned_partitions_are_sets(spy: Spy) -> None:
-    answered(member(topics=["t0", "t1", "t0"], owned=[["t0", 1], ["t0", 1]], generation=1))
-    assert (spy.members["C0"].topics, spy.members["C0"].owned) == (("t0", "t1"), (("t0", 1),))
+    assigned(member(topics=["t0", "t1", "t0"], owned=[["t0", 1], ["t0", 1]], generation=1))
+    assert spy.members["C0"].topics == ("t0", "t1")
+    assert spy.members["C0"].owned_partitions == (("t0", 1),)
 
 
-def test_user_data_is_made_as_the_member_would_make_it(spy: Spy) -> None:
-    answered(member(owned=[["t0", 1]], generation=4))
+def test_missing_user_data_is_that_which_the_member_would_send(spy: Spy) -> None:
+    assigned(member(owned=[["t0", 1]], generation=4))
     assert spy.members["C0"].user_data == b"(('t0',), (('t0', 1),), 4)"
 
 
-def test_user_data_tells_what_is_owned_in_no_known_generation(spy: Spy) -> None:
-    answered(member(owned=[["t0", 1]]))
+def test_user_data_of_owned_partitions_without_a_generation(spy: Spy) -> None:
+    assigned(member(owned=[["t0", 1]]))
     assert spy.members["C0"].user_data == b"(('t0',), (('t0', 1),), -1)"
-    assert spy.members["C0"].generation is None
+    assert spy.members["C0"].generation_id is None
 
 
-def test_user_data_that_is_given_is_left_as_it_is(spy: Spy) -> None:
-    answered(member(owned=[["t0", 1]], generation=4, user_data=""))
+def test_given_user_data_is_not_changed(spy: Spy) -> None:
+    assigned(member(owned=[["t0", 1]], generation=4, user_data=""))
     assert spy.members["C0"].user_data == b""
 
 
@@ -133,72 +141,69 @@ def test_user_data_that_is_given_is_left_as_it_is(spy: Spy) -> None:
 def test_sticky_members_keep_what_they_own(assignor: str, generation: dict[str, int]) -> None:
     owner = {"topics": ["t0"], "owned": [["t0", 0], ["t0", 2]], **generation}
     members = {"C0": {"topics": ["t0"]}, "C1": owner}
-    told = answered(case(assignor=assignor, members=members))
-    assert told == {"C0": [["t0", 1]], "C1": [["t0", 0], ["t0", 2]]}
+    assignment = assigned(case(assignor=assignor, members=members))
+    assert assignment == {"C0": [["t0", 1]], "C1": [["t0", 0], ["t0", 2]]}
 
 
-NUMBER = "where a whole number from 0 to"
-WRONG = {
-    b"{": "not JSON: expecting property name enclosed in double quotes at character 2",
-    b"\n": "an empty line",
-    b"\xff": "byte 0 is not UTF-8",
-    b"[" * 100_000: "not a case: nested too deeply",
-    b"9" * 5_000: "not a case: a number of thousands of digits",
-    b"[]": "the case: [], where an object is wanted",
-    b"null": "the case: nothing, where an object is wanted",
-    b'{"assignor": "range", "assignor": "range"}': "assignor comes twice",
-    line(case(assignor=None)): "assignor: nothing, where a string is wanted",
-    line(case(assignor="")): "assignor is empty",
-    line(case(partitions=None)): "partitions: nothing, where an object is wanted",
-    line(case(members=[])): "members: [], where an object is wanted",
-    line(case(assigner=1)): "the case has no field assigner, but these: "
-    "assignor, members, partitions, replica_racks",
-    line(case(partitions={"t0": True})): f"partitions of t0: true, {NUMBER} 1000000 is wanted",
-    line(case(partitions={"t0": 3.0})): f"partitions of t0: 3.0, {NUMBER} 1000000 is wanted",
-    line(case(partitions={"t0": -1})): f"partitions of t0: -1, {NUMBER} 1000000 is wanted",
-    line(case(partitions={"t0": float("nan")})): f"partitions of t0: NaN, {NUMBER} 1000000 "
-    "is wanted",
-    line(case(partitions={"t0": 600_000, "t1": 600_000})): "1200000 partitions: 1000000 are "
-    "the most",
-    line(case(partitions={"": 1})): "a topic is empty",
-    line(case(members={"": {"topics": []}})): "a member is empty",
-    line(case(members={str(n): 0 for n in range(10_001)})): "10001 members: 10000 are the most",
-    line(case(members={"C0": []})): "the member C0: [], where an object is wanted",
-    line(case(members={"C0": {}})): "topics of C0: nothing, where a list is wanted",
-    line(member(onwed=[])): "the member C0 has no field onwed, but these: generation, "
+NUMBER = "expected an integer from 0 to"
+INVALID = {
+    b"{": "invalid JSON: expecting property name enclosed in double quotes at character 2",
+    b"\n": "empty line",
+    b"\xff": "invalid UTF-8 at byte 0",
+    b"[" * 100_000: "invalid case: nested too deeply",
+    b"9" * 5_000: "invalid case: a number with thousands of digits",
+    b"[]": "invalid case: [], expected an object",
+    b"null": "missing case: expected an object",
+    b'{"assignor": "range", "assignor": "range"}': "duplicate name assignor",
+    line(case(assignor=None)): "missing assignor: expected a string",
+    line(case(assignor="")): "empty assignor",
+    line(case(assigner="range")): "unknown field assigner in case: "
+    "expected assignor, members, partitions, replica_racks",
+    line(case(partitions={"t0": True})): f"invalid partitions of t0: true, {NUMBER} 1000000",
+    line(case(partitions={"t0": 3.0})): f"invalid partitions of t0: 3.0, {NUMBER} 1000000",
+    line(case(partitions={"t0": -1})): f"invalid partitions of t0: -1, {NUMBER} 1000000",
+    line(case(partitions={"t0": float("nan")})): f"invalid partitions of t0: NaN, {NUMBER} 1000000",
+    line(case(partitions={"t0": 600_000, "t1": 600_000})): "1200000 partitions: "
+    "at most 1000000 are allowed",
+    line(case(partitions={"": 1})): "empty topic",
+    line(case(members={"": {"topics": []}})): "empty member",
+    line(case(members={str(n): 0 for n in range(10_001)})): "10001 members: "
+    "at most 10000 are allowed",
+    line(case(members={"C0": []})): "invalid member C0: [], expected an object",
+    line(case(members={"C0": {}})): "missing topics of C0: expected a list",
+    line(member(onwed=[])): "unknown field onwed in member C0: expected generation, "
     "group_instance_id, owned, rack, topics, user_data",
-    line(member(topics="t0")): "topics of C0: t0, where a list is wanted",
-    line(member(topics=[0])): "a topic of C0: 0, where a string is wanted",
-    line(member(topics=["\ud800"])): "a topic of C0 is not text: half a surrogate pair stands "
-    "in it",
-    line(member(topics=["é" * 16_384])): "a topic of C0 has more than 32767 bytes",
-    line(member(owned=None)): 'owned of C0: nothing, where a list like [["t0", 0]] is wanted',
-    line(member(owned=["t0"])): 'one of owned of C0: t0, where a pair like ["t0", 0] is wanted',
-    line(member(owned=[["t0", 0, 1]])): "one of owned of C0: "
-    '["t0", 0, 1], where a pair like ["t0", 0] is wanted',
-    line(member(owned=[["t0", 2**31]])): f"a partition in owned of C0: 2147483648, {NUMBER} "
-    "2147483647 is wanted",
-    line(member(generation="1")): "generation of C0: 1, where a whole number from -2147483648 to "
-    "2147483647 is wanted",
-    line(member(rack=1)): "rack of C0: 1, where a string is wanted",
-    line(member(user_data="%%%%")): "user_data of C0: %%%%, where base64 is wanted",
-    line(member(user_data=[1])): "user_data of C0: [1], where base64 is wanted",
-    line(member(group_instance_id="")): "group_instance_id of C0 is empty",
-    line(case(replica_racks={"t1": []})): "replica_racks of t1: partitions has no such topic",
-    line(case(replica_racks={"t0": [["a"]]})): "replica_racks of t0: a list for each of 3 "
-    "partitions is wanted",
-    line(case(replica_racks={"t0": ["a", "b", "c"]})): "one of replica_racks of t0: a, where a "
-    'list like ["a", "b"] is wanted',
+    line(member(topics="t0")): "invalid topics of C0: t0, expected a list",
+    line(member(topics=[0])): "invalid topic of C0: 0, expected a string",
+    line(member(topics=["\ud800"])): "topic of C0 contains an unpaired surrogate",
+    line(member(topics=["é" * 16_384])): "topic of C0 is longer than 32767 bytes",
+    line(member(owned=None)): 'missing owned of C0: expected a list like [["t0", 0]]',
+    line(member(owned=["t0"])): 'invalid entry of owned of C0: t0, expected a pair like ["t0", 0]',
+    line(member(owned=[["t0", 0, 1]])): "invalid entry of owned of C0: "
+    '["t0", 0, 1], expected a pair like ["t0", 0]',
+    line(member(owned=[["t0", 2**31]])): "invalid partition in owned of C0: 2147483648, "
+    f"{NUMBER} 2147483647",
+    line(member(generation="1")): "invalid generation of C0: 1, "
+    "expected an integer from -2147483648 to 2147483647",
+    line(member(rack=1)): "invalid rack of C0: 1, expected a string",
+    line(member(user_data="%%%%")): "invalid user_data of C0: %%%%, expected base64",
+    line(member(user_data=[1])): "invalid user_data of C0: [1], expected base64",
+    line(member(group_instance_id="")): "empty group_instance_id of C0",
+    line(case(replica_racks={"t1": []})): "replica_racks of t1: no such topic in partitions",
+    line(case(replica_racks={"t0": [["a"]]})): "replica_racks of t0: "
+    "expected a list for each of 3 partitions",
+    line(case(replica_racks={"t0": ["a", "b", "c"]})): "invalid entry of replica_racks of t0: a, "
+    'expected a list like ["a", "b"]',
 }
 
 
-@pytest.mark.parametrize(("wrong", "error"), WRONG.items(), ids=range(len(WRONG)))
-def test_a_bad_case_is_answered_by_a_sentence(wrong: bytes, error: str) -> None:
-    assert json.loads(answer(wrong)) == {"error": error}
+@pytest.mark.parametrize(("invalid", "error"), INVALID.items(), ids=range(len(INVALID)))
+def test_the_result_of_an_invalid_case_is_an_error(invalid: bytes, error: str) -> None:
+    assert json.loads(run_case(invalid)) == {"error": error}
 
 
-def test_an_unknown_assignor_is_answered_by_those_there_are() -> None:
-    error = answered(case(assignor="rang"))["error"]
+def test_the_error_for_an_unknown_assignor_lists_the_known_ones() -> None:
+    error = assigned(case(assignor="rang"))["error"]
     assert "rang" in error
     assert "range" in error
     assert "roundrobin" in error
@@ -207,62 +212,62 @@ def test_an_unknown_assignor_is_answered_by_those_there_are() -> None:
 @pytest.mark.parametrize(
     ("name", "error"),
     [
-        ("json:loads", "json:loads is no assignor, it lacks name"),
+        ("json:loads", "json:loads is not an assignor, it lacks name"),
         (".json:loads", ".json:loads cannot be imported: TypeError: "),
         ("{module}:Any", "{module}:Any cannot be imported: SystemExit: 3"),
     ],
 )
-def test_a_path_may_lead_anywhere(
+def test_errors_of_imported_modules_are_reported(
     name: str, error: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "leaving_at_import.py").write_text("raise SystemExit(3)")
     monkeypatch.syspath_prepend(tmp_path)
     name, error = (text.format(module="leaving_at_import") for text in (name, error))
-    assert answered(case(assignor=name))["error"].startswith(error)
+    assert assigned(case(assignor=name))["error"].startswith(error)
 
 
-def test_each_name_is_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
+def test_each_name_is_resolved_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    resolved: list[str] = []
 
-    def find(name: str) -> Spy:
-        asked.append(name)
+    def resolve(name: str) -> Spy:
+        resolved.append(name)
         if name == "none":
-            raise finding.AssignorNotFound("there is none")
+            raise AssignorNotFound("unknown")
         return Spy()
 
-    monkeypatch.setattr(finding, "find", find)
-    monkeypatch.setattr(finding, "_FOUND", {})
+    monkeypatch.setattr(cases, "resolve", resolve)
+    monkeypatch.setattr(cases, "_assignors", {})
     for name in ("one", "none", "one", "none"):
-        answered(case(assignor=name))
-    assert asked == ["one", "none"]
-    monkeypatch.setattr(finding, "NAMES_MAX", 2)
-    assert answered(case(assignor="other")) == {"C0": [], "C1": []}
-    assert len(finding._FOUND) == 1
+        assigned(case(assignor=name))
+    assert resolved == ["one", "none"]
+    monkeypatch.setattr(cases, "ASSIGNORS_MAX", 2)
+    assert assigned(case(assignor="other")) == {"C0": [], "C1": []}
+    assert len(cases._assignors) == 1
 
 
-def test_of_a_long_value_the_beginning_is_told() -> None:
-    told = answered(member(rack=list(range(1_000))))["error"]
-    assert told.startswith("rack of C0: [0, 1, 2,")
-    assert len(told) < 120
+def test_long_values_are_cut_in_errors() -> None:
+    error = assigned(member(rack=list(range(1_000))))["error"]
+    assert error.startswith("invalid rack of C0: [0, 1, 2,")
+    assert len(error) < 120
 
 
 @pytest.mark.parametrize(
-    ("given", "error"),
+    ("result", "error"),
     [
-        (ValueError("no weights"), "the assignor spy failed: ValueError: no weights"),
-        (ZeroDivisionError(), "the assignor spy failed: ZeroDivisionError"),
-        ({}, "the assignor spy left out the member C0"),
-        ({"C0": [], "C9": []}, "the assignor spy made up the member C9"),
-        ({"C0": [("t0", 3)]}, "the assignor spy gave out t0-3, which is not there"),
-        ({"C0": [("t9", 0)]}, "the assignor spy gave out t9-0, which is not there"),
-        ({"C0": [("t0", 0), ("t0", 0)]}, "the assignor spy gave out t0-0 twice"),
+        (ValueError("no weights"), "assignor spy failed: ValueError: no weights"),
+        (ZeroDivisionError(), "assignor spy failed: ZeroDivisionError"),
+        ({}, "assignor spy left out member C0"),
+        ({"C0": [], "C9": []}, "assignor spy returned unknown member C9"),
+        ({"C0": [("t0", 3)]}, "assignor spy assigned t0-3, which does not exist"),
+        ({"C0": [("t9", 0)]}, "assignor spy assigned t9-0, which does not exist"),
+        ({"C0": [("t0", 0), ("t0", 0)]}, "assignor spy assigned t0-0 twice"),
     ],
 )
-def test_an_assignor_that_fails_fails_its_case_only(
-    given: Any, error: str, monkeypatch: pytest.MonkeyPatch
+def test_an_assignor_that_fails_fails_only_its_case(
+    result: Any, error: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cases, "assignor_named", lambda name: Answering(given))
-    assert answered(member()) == {"error": error}
+    monkeypatch.setattr(cases, "_assignor", lambda name: Returning(result))
+    assert assigned(member()) == {"error": error}
 
 
 JSON = st.recursive(
@@ -276,24 +281,24 @@ JSON = st.recursive(
 
 
 @given(JSON | st.builds(member, topics=JSON, owned=JSON, generation=JSON, rack=JSON))
-def test_any_json_is_answered_by_one_line_of_json(content: Any) -> None:
-    answers = io.StringIO()
-    answer_all(io.BytesIO(line(content)), answers)
-    (told,) = answers.getvalue().splitlines()
-    assert isinstance(json.loads(told), dict)
+def test_any_json_gets_one_line_of_json(content: Any) -> None:
+    results = io.StringIO()
+    run_cases(io.BytesIO(line(content)), results)
+    (result,) = results.getvalue().splitlines()
+    assert isinstance(json.loads(result), dict)
 
 
 @given(st.binary(max_size=30).filter(lambda junk: b"\n" not in junk))
-def test_junk_is_answered_by_an_error(junk: bytes) -> None:
-    assert list(json.loads(answer(junk + b"\n"))) == ["error"]
+def test_random_bytes_get_an_error(junk: bytes) -> None:
+    assert list(json.loads(run_case(junk + b"\n"))) == ["error"]
 
 
-def test_each_line_has_its_answer_and_the_last_needs_no_end() -> None:
-    answers = io.StringIO()
-    wrong = b"nonsense\n"
-    answer_all(io.BytesIO(line(case()) + wrong + b"\n" + line(member()).rstrip()), answers)
-    first, second, third, fourth = map(json.loads, answers.getvalue().splitlines())
-    assert [list(told) for told in (first, second, third, fourth)] == [
+def test_each_line_has_a_result_and_the_last_needs_no_newline() -> None:
+    results = io.StringIO()
+    invalid = b"nonsense\n"
+    run_cases(io.BytesIO(line(case()) + invalid + b"\n" + line(member()).rstrip()), results)
+    first, second, third, fourth = map(json.loads, results.getvalue().splitlines())
+    assert [list(result) for result in (first, second, third, fourth)] == [
         ["C0", "C1"],
         ["error"],
         ["error"],
@@ -302,23 +307,23 @@ def test_each_line_has_its_answer_and_the_last_needs_no_end() -> None:
 
 
 def test_a_line_that_is_too_long_is_skipped_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream, "LINE_BYTES_MAX", len(line(case())))
-    monkeypatch.setattr(stream, "SKIPPED_AT_ONCE", 7)
-    answers = io.StringIO()
+    monkeypatch.setattr(command, "CASE_BYTES_MAX", len(line(case())))
+    monkeypatch.setattr(command, "SKIP_BYTES", 7)
+    results = io.StringIO()
     long = b"1" * 999 + b"\n"
-    answer_all(io.BytesIO(line(case()) + long + line(case()) + long.rstrip()), answers)
-    first, second, third, fourth = map(json.loads, answers.getvalue().splitlines())
+    run_cases(io.BytesIO(line(case()) + long + line(case()) + long.rstrip()), results)
+    first, second, third, fourth = map(json.loads, results.getvalue().splitlines())
     assert first == third
     assert list(first) == ["C0", "C1"]
-    assert second == fourth == {"error": f"a line of more than {len(line(case()))} bytes"}
+    assert second == fourth == {"error": f"line longer than {len(line(case()))} bytes"}
 
 
-def test_a_case_is_answered_before_the_next_is_there() -> None:
-    """So that nothing is gathered, and a program may ask one after the other."""
-    command = (sys.executable, "-m", "kohort", "assign", "--cases", "-")
+def test_a_result_is_written_before_the_next_case_is_read() -> None:
+    """A program may send one case after the other."""
+    kohort = (sys.executable, "-m", "kohort", "assign", "--cases", "-")
     buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=buffered
+        kohort, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=buffered
     ) as process:
         deadline = Timer(60, process.kill)
         deadline.start()
@@ -327,7 +332,7 @@ def test_a_case_is_answered_before_the_next_is_there() -> None:
         for content in (case(), [], case()):
             process.stdin.write(line(content))
             process.stdin.flush()
-            assert json.loads(process.stdout.readline()) == answered(content)
+            assert json.loads(process.stdout.readline()) == assigned(content)
         process.stdin.close()
         assert process.wait() == 0
         deadline.cancel()

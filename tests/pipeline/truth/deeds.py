@@ -4,7 +4,7 @@ from collections.abc import Callable, Coroutine
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from kohort.assignors.builtin import BUILTIN
+from kohort.assignors.resolve import BUILTIN
 from kohort.coordinator.commands import DeleteGroup
 from kohort.coordinator.states import State
 from kohort.offsets.causes import Cause

@@ -4,9 +4,8 @@ import inspect
 from collections.abc import Iterator
 
 import pytest
-from kohort.assignors.builtin import BUILTIN
-from kohort.assignors.finding import NotAnAssignor
 from kohort.assignors.model import Assignment, Assignor, Subscription, Topics
+from kohort.assignors.resolve import BUILTIN, NotAnAssignor
 from kohort.testing import AsyncKafka, BarrierTimeout, Kafka, PuppetRefused
 
 
@@ -248,7 +247,7 @@ def test_an_assignor_may_be_an_object(kafka: Kafka, assignor: Assignor) -> None:
 
 @pytest.mark.parametrize("assignor", [7, object(), [None]])
 def test_what_is_no_assignor_is_told_at_once(kafka: Kafka, assignor: Assignor) -> None:
-    with pytest.raises(NotAnAssignor, match="is no assignor, it lacks name, cooperative"):
+    with pytest.raises(NotAnAssignor, match="is not an assignor, it lacks name, cooperative"):
         kafka.puppet("billing", assignor=assignor)
 
 

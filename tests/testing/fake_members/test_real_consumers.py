@@ -12,7 +12,7 @@ from aiokafka.coordinator.assignors.range import RangePartitionAssignor as Range
 from confluent_kafka import Consumer as Librdkafka
 from kafka import ConsumerRebalanceListener, KafkaConsumer
 from kafka.coordinator.assignors.range import RangePartitionAssignor
-from kohort.assignors.kafka_python import CooperativeSticky
+from kohort.assignors.kafka_python import CooperativeStickyAssignor
 from kohort.testing import Kafka
 
 pytestmark = pytest.mark.clients
@@ -85,7 +85,7 @@ class ByKafkaPython(Real):
             heartbeat_interval_ms=20,
             retry_backoff_ms=10,
             partition_assignment_strategy=[
-                CooperativeSticky if cooperative else RangePartitionAssignor
+                CooperativeStickyAssignor if cooperative else RangePartitionAssignor
             ],
         )
         self._consumer.subscribe(["orders"], listener=_Listener(self))

@@ -1,7 +1,7 @@
 """What a puppet does by itself, and each deviation from it: no client, no socket, no wall time."""
 
 import pytest
-from kohort.assignors.finding import AssignorNotFound
+from kohort.assignors.resolve import AssignorNotFound
 from kohort.testing import BarrierTimeout, Kafka
 from kohort.testing.aio import AsyncKafka
 
@@ -191,7 +191,7 @@ class Raising:
     name = "raising"
     cooperative = False
 
-    def user_data(self, *_: object) -> None:
+    def subscription_user_data(self, *_: object) -> None:
         return None
 
     def assign(self, *_: object) -> None:

@@ -1,4 +1,4 @@
-"""Groups of real consumers with our strategies, alone and beside librdkafka's, whoever leads."""
+"""Groups of real consumers with our strategies, together with librdkafka's and Java's."""
 
 import asyncio
 import re
@@ -14,10 +14,10 @@ from broker_thread import BrokerThread
 from kafka.admin import MemberToRemove
 from kafka.errors import NoError
 from kohort.assignors import aiokafka, kafka_python
-from kohort.assignors.builtin import BUILTIN
-from kohort.assignors.examples.weighted import Weighted
+from kohort.assignors.examples import Weighted
 from kohort.assignors.model import Assignment, Assignor, Subscription, Topics
-from kohort.assignors.sticky.cooperative import CooperativeSticky
+from kohort.assignors.resolve import BUILTIN
+from kohort.assignors.sticky.assignors import CooperativeStickyAssignor
 from kohort.coordinator.voice import Event
 
 from ..clients.adapter import Client, ConsumerSettings, Message
@@ -35,7 +35,7 @@ pytestmark = [
 ]
 
 PARTITIONS = 4
-# How the ids begin that members get, by their libraries' client ids.
+# The prefixes of member ids: the default client ids of the libraries.
 MEMBER_IDS = {
     "aiokafka": "aiokafka-",
     "java": "consumer-",
@@ -68,8 +68,8 @@ def clients(broker: BrokerThread) -> Iterator[dict[str, Client]]:
 
 @pytest.fixture
 def topic(clients: dict[str, Client]) -> str:
-    """It stays, since leaving members would miss it."""
-    name = f"plugged-{uuid.uuid4().hex[:12]}"
+    """It is not deleted: members that leave still need its metadata."""
+    name = f"strategies-{uuid.uuid4().hex[:12]}"
     admin = clients["kafka-python"].admin()
     admin.create_topic(name, PARTITIONS)
     admin.close()
@@ -77,15 +77,15 @@ def topic(clients: dict[str, Client]) -> str:
 
 
 class Group:
-    """Members of one topic's group, one of each library at most."""
+    """The group of one topic, with at most one member of each library."""
 
     def __init__(self, clients: dict[str, Client], events: list[Event], topic: str) -> None:
         self._clients, self._events, self.topic = clients, events, topic
         self.members: dict[str, Driven | Verifiable] = {}
 
     def join(self, library: str, **settings: Any) -> Driven:
-        wanted = ConsumerSettings(self.topic, heartbeat_interval_ms=100, **settings)
-        member = self.members[library] = Driven(self._clients[library].consumer(wanted))
+        consumer_settings = ConsumerSettings(self.topic, heartbeat_interval_ms=100, **settings)
+        member = self.members[library] = Driven(self._clients[library].consumer(consumer_settings))
         member.subscribe(self.topic)
         return member
 
@@ -96,14 +96,14 @@ class Group:
         else:
             member.stop()
 
-    def expel_leader(self) -> None:
-        """As an administrator does it."""
+    def remove_leader(self) -> None:
+        """With the admin API."""
         admin = self._clients["kafka-python"].admin()
         assert isinstance(admin, KafkaPythonAdmin)
-        leaving = [MemberToRemove(member_id=self._led()[-1])]
-        (said,) = admin._ask("remove_group_members", self.topic, leaving).values()
+        leaving = [MemberToRemove(member_id=self._leader_ids()[-1])]
+        (error,) = admin._ask("remove_group_members", self.topic, leaving).values()
         admin.close()
-        assert said is NoError
+        assert error is NoError
 
     def owned(self) -> dict[str, list[tuple[str, int]]]:
         for member in self.members.values():
@@ -111,28 +111,28 @@ class Group:
                 raise member.failure
         return {library: sorted(member.assignment()) for library, member in self.members.items()}
 
-    def until_shared(self) -> None:
-        """Until each partition has one owner, and nobody owns two more than another."""
-        all_of_it = places(self.topic, PARTITIONS)
+    def until_balanced(self) -> None:
+        """Until each partition has one owner, and loads differ by one at most."""
+        every_partition = places(self.topic, PARTITIONS)
 
-        def shared() -> bool:
+        def is_balanced() -> bool:
             owned = list(self.owned().values())
             sizes = [len(share) for share in owned]
-            return sorted(chain(*owned)) == all_of_it and max(sizes) - min(sizes) < 2
+            return sorted(chain(*owned)) == every_partition and max(sizes) - min(sizes) < 2
 
-        until(shared, f"shared by {list(self.members)}", self.owned)
+        until(is_balanced, f"balanced over {list(self.members)}", self.owned)
 
-    def until_given(self, wanted: Mapping[str, Iterable[tuple[str, int]]]) -> None:
-        until(lambda: self.owned() == wanted, f"given {wanted}", self.owned)
+    def until_assigned(self, expected: Mapping[str, Iterable[tuple[str, int]]]) -> None:
+        until(lambda: self.owned() == expected, f"assigned {expected}", self.owned)
 
-    def until_given_by(self, name: str) -> None:
-        """Until each has what ours gives to members of these names, which are ordered as are the
-        ids that the libraries' members get."""
-        wants = {library: Subscription((self.topic,)) for library in sorted(self.members)}
-        self.until_given(BUILTIN[name].assign(Topics({self.topic: PARTITIONS}), wants))
+    def until_assigned_by(self, name: str) -> None:
+        """Until the assignment is that of our assignor. The names of the libraries are in the same
+        order as the member ids."""
+        members = {library: Subscription((self.topic,)) for library in sorted(self.members)}
+        self.until_assigned(BUILTIN[name].assign(Topics({self.topic: PARTITIONS}), members))
 
-    def _led(self) -> list[str]:
-        """The members that shared out the generations, one after the other."""
+    def _leader_ids(self) -> list[str]:
+        """The leader of each generation."""
         return [
             event.detail["leader"]
             for event in self._events
@@ -143,23 +143,23 @@ class Group:
         """Their libraries."""
         return [
             next(library for library, id_ in MEMBER_IDS.items() if leader.startswith(id_))
-            for leader in self._led()
+            for leader in self._leader_ids()
         ]
 
     def lead_in_turn(self, joins: Mapping[str, Join], settle: Callable[[], None]) -> None:
-        """All join; then who leads leaves and joins again, until each has led all the others."""
+        """All join; then the leader leaves and rejoins, until each member has been the leader."""
         first, *others = joins.values()
         first()
         settle()
         for join in others:
             join()
         settle()
-        while len(had := set(self.leaders())) < len(joins):
+        while len(previous := set(self.leaders())) < len(joins):
             leader = self.leaders()[-1]
             self.leave(leader)
             joins[leader]()
             settle()
-            assert self.leaders()[-1] not in had
+            assert self.leaders()[-1] not in previous
 
 
 @pytest.fixture
@@ -171,80 +171,82 @@ def group(clients: dict[str, Client], events: list[Event], topic: str) -> Iterat
 
 
 WEIGHTS = {"kafka-python": 3, "aiokafka": 1}
-PLUGGED: dict[str, Callable[[Assignor], Any]] = {
+ADAPTERS: dict[str, Callable[[Assignor], Any]] = {
     "kafka-python": kafka_python.as_kafka_python,
     "aiokafka": aiokafka.as_aiokafka,
 }
 
 
-def test_custom_strategies_share_by_what_members_tell_whoever_leads(group: Group) -> None:
-    def until_weighed() -> None:
-        told = {library: WEIGHTS[library] for library in group.members}
-        sizes = {library: 4 * weight // sum(told.values()) for library, weight in told.items()}
+def test_custom_strategies_use_the_members_user_data_whichever_library_leads(group: Group) -> None:
+    def until_weighted() -> None:
+        weights = {library: WEIGHTS[library] for library in group.members}
+        sizes = {
+            library: 4 * weight // sum(weights.values()) for library, weight in weights.items()
+        }
         until(
             lambda: {library: len(owned) for library, owned in group.owned().items()} == sizes,
-            f"shared as {sizes}",
+            f"assigned {sizes}",
             group.owned,
         )
 
     joins = {
-        library: partial(group.join, library, strategies=(plug(Weighted(WEIGHTS[library])),))
-        for library, plug in PLUGGED.items()
+        library: partial(group.join, library, strategies=(adapt(Weighted(WEIGHTS[library])),))
+        for library, adapt in ADAPTERS.items()
     }
-    group.lead_in_turn(joins, until_weighed)
+    group.lead_in_turn(joins, until_weighted)
 
 
-def test_eager_members_of_three_libraries_get_the_same_whoever_leads(group: Group) -> None:
+def test_eager_members_of_three_libraries_get_the_same_from_every_leader(group: Group) -> None:
     joins: dict[str, Join] = {
-        library: partial(group.join, library, strategies=(plug(BUILTIN["roundrobin"]),))
-        for library, plug in PLUGGED.items()
+        library: partial(group.join, library, strategies=(adapt(BUILTIN["roundrobin"]),))
+        for library, adapt in ADAPTERS.items()
     }
     joins["librdkafka"] = partial(group.join, "librdkafka", assignors=("roundrobin",))
-    group.lead_in_turn(joins, partial(group.until_given_by, "roundrobin"))
+    group.lead_in_turn(joins, partial(group.until_assigned_by, "roundrobin"))
 
 
-class Noted(CooperativeSticky):
-    """Notes how many partitions members claimed and got, round by round."""
+class Recording(CooperativeStickyAssignor):
+    """Records how many partitions members claimed and got in each rebalance."""
 
     def __init__(self) -> None:
-        self.rounds: list[tuple[list[int], list[int]]] = []
+        self.rebalances: list[tuple[list[int], list[int]]] = []
 
     def assign(self, topics: Topics, members: Mapping[str, Subscription]) -> Assignment:
         shares = super().assign(topics, members)
-        claimed = sorted(len(member.owned) for member in members.values())
-        self.rounds.append((claimed, sorted(map(len, shares.values()))))
+        claimed = sorted(len(member.owned_partitions) for member in members.values())
+        self.rebalances.append((claimed, sorted(map(len, shares.values()))))
         return shares
 
 
-def test_a_cooperative_member_gives_away_in_two_rounds_and_never_stops_with_the_rest(
+def test_a_cooperative_member_keeps_the_rest_while_partitions_move(
     group: Group,
 ) -> None:
-    noted = Noted()
-    strategies = (kafka_python.as_kafka_python(noted),)
+    recording = Recording()
+    strategies = (kafka_python.as_kafka_python(recording),)
     leader = group.join("kafka-python", strategies=strategies)
-    group.until_shared()
-    (kept_and_given,) = group.owned().values()
-    told = leader.rebalances
+    group.until_balanced()
+    (owned,) = group.owned().values()
+    before = leader.rebalances
     group.join("librdkafka", assignors=("cooperative-sticky",))
-    group.until_shared()
-    assert noted.rounds[-2:] == [([0, 4], [0, 2]), ([0, 2], [2, 2])]
-    assert set(leader.assignment()) < set(kept_and_given)
-    assert leader.rebalances == told, "it was given nothing anew"
+    group.until_balanced()
+    assert recording.rebalances[-2:] == [([0, 4], [0, 2]), ([0, 2], [2, 2])]
+    assert set(leader.assignment()) < set(owned)
+    assert leader.rebalances == before, "its consumer got no new assignment"
 
 
-def test_a_member_that_was_expelled_claims_nothing(group: Group) -> None:
-    """A claim of what nobody owns would be withheld from others, and given back by nobody."""
-    noted = Noted()
-    strategies = (kafka_python.as_kafka_python(noted),)
-    expelled = group.join("kafka-python", strategies=strategies)
-    group.until_shared()
-    told, rounds = expelled.rebalances, len(noted.rounds)
-    group.expel_leader()
-    until(lambda: expelled.rebalances > told, "it is back")
-    group.until_shared()
-    # On a busy machine kafka-python may lose the answer to its SyncGroup, and joins once more.
-    again = noted.rounds[rounds:]
-    assert again == [([0], [PARTITIONS])] * len(again) != []
+def test_a_member_that_was_removed_claims_nothing(group: Group) -> None:
+    """A partition that is claimed but not owned would never be assigned to another member."""
+    recording = Recording()
+    strategies = (kafka_python.as_kafka_python(recording),)
+    removed = group.join("kafka-python", strategies=strategies)
+    group.until_balanced()
+    before, recorded = removed.rebalances, len(recording.rebalances)
+    group.remove_leader()
+    until(lambda: removed.rebalances > before, "it has rejoined")
+    group.until_balanced()
+    # On a busy machine kafka-python may miss its SyncGroup response and rejoin once more.
+    later = recording.rebalances[recorded:]
+    assert later == [([0], [PARTITIONS])] * len(later) != []
 
 
 @pytest.fixture
@@ -265,57 +267,61 @@ def java(
 
 
 @pytest.mark.java
-def test_range_members_of_four_libraries_get_the_same_whoever_leads(
+def test_range_members_of_four_libraries_get_the_same_from_every_leader(
     group: Group, java: Callable[[str], None]
 ) -> None:
     joins: dict[str, Join] = {
-        "kafka-python": partial(group.join, "kafka-python", strategies=(kafka_python.Range,)),
-        "aiokafka": lambda: group.join("aiokafka", strategies=(aiokafka.Range(),)),
+        "kafka-python": partial(
+            group.join, "kafka-python", strategies=(kafka_python.RangeAssignor,)
+        ),
+        "aiokafka": lambda: group.join("aiokafka", strategies=(aiokafka.RangeAssignor(),)),
         "librdkafka": partial(group.join, "librdkafka", assignors=("range",)),
         "java": partial(java, "RangeAssignor"),
     }
-    group.lead_in_turn(joins, partial(group.until_given_by, "range"))
+    group.lead_in_turn(joins, partial(group.until_assigned_by, "range"))
 
 
 @pytest.mark.java
-def test_sticky_members_of_three_libraries_share_whoever_leads(
+def test_sticky_members_of_three_libraries_are_balanced_by_every_leader(
     group: Group, java: Callable[[str], None]
 ) -> None:
     joins: dict[str, Join] = {
-        "kafka-python": partial(group.join, "kafka-python", strategies=(kafka_python.Sticky,)),
-        "aiokafka": lambda: group.join("aiokafka", strategies=(aiokafka.Sticky(),)),
+        "kafka-python": partial(
+            group.join, "kafka-python", strategies=(kafka_python.StickyAssignor,)
+        ),
+        "aiokafka": lambda: group.join("aiokafka", strategies=(aiokafka.StickyAssignor(),)),
         "java": partial(java, "StickyAssignor"),
     }
-    group.lead_in_turn(joins, group.until_shared)
+    group.lead_in_turn(joins, group.until_balanced)
 
 
 @pytest.mark.java
-def test_cooperative_members_of_three_libraries_share_whoever_leads(
+def test_cooperative_members_of_three_libraries_are_balanced_by_every_leader(
     group: Group, java: Callable[[str], None]
 ) -> None:
-    ours = (kafka_python.CooperativeSticky,)
+    ours = (kafka_python.CooperativeStickyAssignor,)
     joins: dict[str, Join] = {
         "kafka-python": partial(group.join, "kafka-python", strategies=ours),
         "librdkafka": partial(group.join, "librdkafka", assignors=("cooperative-sticky",)),
         "java": partial(java, "CooperativeStickyAssignor"),
     }
-    group.lead_in_turn(joins, group.until_shared)
+    group.lead_in_turn(joins, group.until_balanced)
 
 
-def documented() -> list[str]:
+def documented_programs() -> list[str]:
     page = (Path(__file__).parents[2] / "docs" / "assignors.md").read_text()
     section = page.split("## In kafka-python and aiokafka\n")[1].split("\n## ")[0]
     return re.findall(r"^```python\n(.*?)^```", section, re.DOTALL | re.MULTILINE)
 
 
-def test_the_programs_of_the_docs_run(clients: dict[str, Client], broker: BrokerThread) -> None:
+def test_the_programs_in_the_docs_run(clients: dict[str, Client], broker: BrokerThread) -> None:
     ran: dict[str, Any] = {}
     admin = clients["kafka-python"].admin()
     admin.create_topic("orders", PARTITIONS)
     admin.close()
     clients["librdkafka"].produce("orders", [Message(b"one espresso")])
     consumers = []
-    for program in documented():
+    for program in documented_programs():
         exec(program.replace("127.0.0.1:9092", broker.bootstrap), ran)
         consumers += [consumer] if (consumer := ran.pop("consumer", None)) else []
     assert asyncio.run(asyncio.wait_for(ran["first_order"](), 30)).value == b"one espresso"

@@ -1,4 +1,4 @@
-"""The picture: on terminals of every kind, and as a file."""
+"""The grid on terminals of every kind, and as SVG."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ import pytest
 RANGE = "--assignor range --topic t0=3 --topic t1=3 --member C0=t0,t1 --member C1=t0,t1"
 
 
-def test_a_wide_picture_goes_on_below(assign, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wide_grid_continues_below(assign, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "30")
     flags = (
         "--assignor range --topic a=3 --topic long-name=1 --topic w=13 --member C0=w,a,long-name"
@@ -32,7 +32,7 @@ def test_a_wide_picture_goes_on_below(assign, monkeypatch: pytest.MonkeyPatch) -
     ]
 
 
-def test_on_a_terminal_that_is_too_narrow_each_partition_has_its_line(
+def test_on_a_narrow_terminal_each_partition_has_a_line(
     assign, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "1")
@@ -41,17 +41,17 @@ def test_on_a_terminal_that_is_too_narrow_each_partition_has_its_line(
     assert out.splitlines()[2:] == lines
 
 
-def test_a_picture_that_nobody_could_read_is_counts(assign) -> None:
+def test_a_grid_that_is_too_big_is_replaced_by_counts(assign) -> None:
     flags = "--assignor range --topic t=1001 --member C0=t --member C1=t"
-    why, *counts = assign(flags)[1].splitlines()[2:]
-    assert why == (
-        "(nobody can read a picture of more than 100 members or 1000 partitions, and here are 2 "
-        "and 1001; --format csv tells each partition)"
+    reason, *counts = assign(flags)[1].splitlines()[2:]
+    assert reason == (
+        "(too big for a picture: 2 members and 1001 partitions, at most 100 and 1000; "
+        "--format csv lists every partition)"
     )
     assert counts == ["C0  501", "C1  500"]
 
 
-def test_long_names_are_cut_in_the_middle_and_control_characters_not_printed(assign) -> None:
+def test_long_names_are_cut_and_control_characters_are_replaced(assign) -> None:
     member = "consumer-1-6853c063-4e4c-4379-b346-fc053967620b"
     _, out, _ = assign(f"--assignor range --topic t=1 --member {member}=t")
     assert "consumer-1-6853c0…-b346-fc053967620b  1  ■" in out
@@ -60,7 +60,9 @@ def test_long_names_are_cut_in_the_middle_and_control_characters_not_printed(ass
     assert "\ufffd[31mred  1  ■" in out
 
 
-def test_colours_are_for_terminals_that_want_them(assign, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_colours_are_only_used_on_terminals_that_want_them(
+    assign, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert "\x1b" not in assign(RANGE)[1]
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm-256color")
@@ -70,15 +72,15 @@ def test_colours_are_for_terminals_that_want_them(assign, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize(
-    ("shape", "shown"),
+    ("output_format", "line"),
     [
         ("table", "C\\xe9  1  #"),
         ("csv", "t,0,C\\xe9,,,"),
         ("json", '    "C\\u00e9": [["t", 0]]'),
     ],
 )
-def test_letters_that_the_output_has_not_are_escaped(shape: str, shown: str) -> None:
-    flags = ["--assignor=range", "--topic=t=1", "--member=Cé=t", f"--format={shape}"]
+def test_characters_that_the_encoding_lacks_are_escaped(output_format: str, line: str) -> None:
+    flags = ["--assignor=range", "--topic=t=1", "--member=Cé=t", f"--format={output_format}"]
     done = subprocess.run(
         [sys.executable, "-m", "kohort", "assign", *flags],
         env={**os.environ, "PYTHONIOENCODING": "ascii"},
@@ -86,20 +88,18 @@ def test_letters_that_the_output_has_not_are_escaped(shape: str, shown: str) -> 
         text=True,
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert shown in done.stdout.splitlines()
+    assert line in done.stdout.splitlines()
 
 
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def test_the_svg_has_a_mark_for_each_partition_with_its_reason(
-    assign, before: Path, tmp_path: Path
-) -> None:
+def test_the_svg_has_a_tooltip_for_each_partition(assign, before: Path, tmp_path: Path) -> None:
     flags = "--assignor range --topic t0=3 --topic t1=3 --member C0=t0,t1 --member C2=t0,t1"
     assign(flags, "--before", before, "--svg", tmp_path / "now.svg")
     root = ElementTree.parse(tmp_path / "now.svg").getroot()
-    tips = [title.text for rect in root.iter(f"{SVG}rect") for title in rect]
-    assert sorted(tips) == [
+    tooltips = [title.text for rect in root.iter(f"{SVG}rect") for title in rect]
+    assert sorted(tooltips) == [
         "t0-0: C0 kept it",
         "t0-1: C0 kept it",
         "t0-2: C1 lost it (C1 left the group)",
@@ -111,7 +111,7 @@ def test_the_svg_has_a_mark_for_each_partition_with_its_reason(
     ]
 
 
-def test_the_svg_needs_nothing_from_elsewhere_and_survives_any_name(assign, tmp_path: Path) -> None:
+def test_the_svg_is_self_contained_and_escapes_any_name(assign, tmp_path: Path) -> None:
     names = ["a<b>&\"'", "\x00\x1b", "名前", "c" * 200]
     members = [f"--member={name}=t" for name in names]
     code, _, _ = assign("--assignor range --topic t=9", *members, "--svg", tmp_path / "now.svg")
@@ -124,8 +124,8 @@ def test_the_svg_needs_nothing_from_elsewhere_and_survives_any_name(assign, tmp_
     assert {"a<b>&\"'", "\ufffd\ufffd", "名前"} <= set(shown)
 
 
-def test_a_picture_that_nobody_could_read_is_not_written(assign, tmp_path: Path) -> None:
+def test_a_grid_that_is_too_big_is_not_written_as_svg(assign, tmp_path: Path) -> None:
     flags = "--assignor range --topic t=1001 --member C0=t"
     code, _, err = assign(flags, "--svg", tmp_path / "now.svg")
     assert (code, (tmp_path / "now.svg").exists()) == (2, False)
-    assert "more than 100 members or 1000 partitions, and here are 1 and 1001." in err
+    assert "1 members and 1001 partitions, at most 100 and 1000." in err

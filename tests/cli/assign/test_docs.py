@@ -1,4 +1,4 @@
-"""What docs/assign.md shows is what is printed."""
+"""The examples in docs/assign.md print what the page shows."""
 
 import re
 import shlex
@@ -12,21 +12,21 @@ ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "assign.md").read_text()
 
 
-def shown() -> Iterator[tuple[str, str]]:
-    """Each command of the page with the lines below it."""
+def examples() -> Iterator[tuple[str, str]]:
+    """Each command of the page with its output."""
     for block in re.findall(r"^```console\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE):
         for example in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             command, _, output = example.partition("\n")
             yield command, output
 
 
-def test_the_examples_print_what_the_page_says(
+def test_the_examples_print_what_the_page_shows(
     assign, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    examples = list(shown())
-    assert len(examples) > 5
-    for command, output in examples:
+    shown = list(examples())
+    assert len(shown) > 5
+    for command, output in shown:
         program, *words = shlex.split(command)
         if program == "cat":
             file = tmp_path / words[0]
@@ -46,6 +46,6 @@ def test_the_examples_print_what_the_page_says(
             assert out == output, command
 
 
-def test_the_page_says_what_each_reason_means() -> None:
+def test_the_page_explains_every_reason() -> None:
     table = PAGE.split("| reason | ")[1].split("\n\n")[0]
     assert re.findall(r"^\| `(.+)` \|", table, re.MULTILINE) == list(Reason)

@@ -1,0 +1,116 @@
+"""What the adapters to client libraries share: one member's side of an assignor.
+
+A library requests the member's subscription before each join, reports the member's assignment, and
+on the leader requests the assignment of the group. Imports neither library.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, Final, TypeAlias
+
+from .model import Assignment, Assignor, Subscription, TopicPartition, Topics
+
+VERSION: Final = 3
+"""Of ConsumerProtocolSubscription and ConsumerProtocolAssignment: the highest, as Java writes."""
+NO_GENERATION: Final = -1
+
+ByTopic: TypeAlias = list[tuple[str, list[int]]]
+
+
+class ClientAdapter:
+    """An assignor, and what Java's assignors keep between two joins of their member."""
+
+    def __init__(self, assignor: Assignor, client_rack: str | None) -> None:
+        self.assignor = assignor
+        self._rack_id = client_rack or None
+        self._assigned: tuple[TopicPartition, ...] = ()
+        self._assigned_in: int | None = None
+
+    def on_assignment(self, assigned: Iterable[tuple[str, int]], generation_id: int) -> None:
+        self._assigned = tuple(sorted((topic, partition) for topic, partition in assigned))
+        self._assigned_in = generation_id
+
+    def subscription(
+        self,
+        topics: Iterable[str],
+        owned_partitions: Iterable[tuple[str, int]] = (),
+        generation_id: int = NO_GENERATION,
+    ) -> Subscription:
+        """The member's subscription, in Java's order.
+
+        `owned_partitions` are those that it keeps during the rebalance: none if it is eager.
+        """
+        subscribed = tuple(sorted(topics))
+        return Subscription(
+            topics=subscribed,
+            owned_partitions=tuple(sorted((topic, number) for topic, number in owned_partitions)),
+            generation_id=None if generation_id < 0 else generation_id,
+            rack_id=self._rack_id,
+            user_data=self.assignor.subscription_user_data(
+                subscribed, self._assigned, self._assigned_in
+            ),
+        )
+
+    def assign(self, topics: Topics, members: Mapping[str, Subscription]) -> dict[str, ByTopic]:
+        """Raises KeyError for a missing member, ValueError for an invalid cooperative result."""
+        assignment = self.assignor.assign(topics, members)
+        if self.assignor.cooperative:
+            _check_cooperative(self.assignor.name, assignment, members)
+        return {member: by_topic(assignment[member]) for member in members}
+
+
+def _check_cooperative(
+    name: str, assignment: Assignment, members: Mapping[str, Subscription]
+) -> None:
+    """ConsumerCoordinator.validateCooperativeAssignment, except that only members of the newest
+    generation own what they claim."""
+    newest = max((member.generation_id or 0 for member in members.values()), default=0)
+    owned = {
+        name: set(member.owned_partitions)
+        for name, member in members.items()
+        if member.generation_id == newest
+    }
+    revoked = {p for member, claim in owned.items() for p in claim - set(assignment[member])}
+    for member, partitions in assignment.items():
+        if early := revoked.intersection(partitions) - owned.get(member, set()):
+            raise ValueError(
+                f"cooperative assignor {name} assigned to {member} partitions that another member "
+                f"still owns: {sorted(early)}. Leave them unassigned: their owner revokes them and "
+                "rejoins, and the next rebalance may assign them."
+            )
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> ByTopic:
+    """Sorted by topic and partition, as Java writes owned partitions."""
+    grouped = groupby(sorted(partitions), key=itemgetter(0))
+    return [(topic, [number for _, number in of_topic]) for topic, of_topic in grouped]
+
+
+def topics_of(
+    cluster: Any, members: Iterable[Subscription], replicas: Callable[[Any], Sequence[int]]
+) -> Topics:
+    """The metadata of the topics that `members` subscribe to.
+
+    `cluster` is the ClusterMetadata of either library, and `replicas` returns the node ids of a
+    partition's metadata. Racks are left out if no node has one: they cannot matter then.
+    """
+    known = cluster._partitions  # replaced as a whole, never changed; nothing public has replicas
+    topics = sorted({topic for member in members for topic in member.topics} & known.keys())
+    has_racks = any(node.rack for node in cluster.brokers())
+
+    def rack(node_id: int) -> str | None:
+        node = cluster.broker_metadata(node_id)
+        return node.rack or None if node else None
+
+    return Topics(
+        partitions={topic: len(known[topic]) for topic in topics},
+        replica_racks={
+            topic: [
+                [rack(node_id) for node_id in replicas(known[topic][partition])]
+                for partition in sorted(known[topic])
+            ]
+            for topic in topics
+            if has_racks
+        },
+    )

@@ -1,0 +1,92 @@
+"""Two assignors that Kafka does not have, as a user would write them.
+
+Use them by path, as in `kohort.assignors.examples:Weighted`, or as a starting point.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from .model import Assignment, Assignor, Subscription, TopicPartition, Topics
+from .subscribers import member_order, subscribers_by_topic
+
+
+class Weighted(Assignor):
+    """Shares in proportion to the members' weights, which are in their user data.
+
+    The path of an object works as well: `my_project.assignors:twice` for `twice = Weighted(2)`.
+    """
+
+    name = "weighted"
+    cooperative = False
+
+    def __init__(self, weight: int = 1) -> None:
+        """`weight` is that of the member that uses this object. Raises ValueError."""
+        if weight < 1:
+            raise ValueError(f"invalid weight {weight}: must be at least 1")
+        self._weight = weight
+
+    def subscription_user_data(
+        self,
+        topics: Sequence[str],  # noqa: ARG002
+        owned_partitions: Sequence[TopicPartition],  # noqa: ARG002
+        generation_id: int | None,  # noqa: ARG002
+    ) -> bytes:
+        """The weight in decimal digits."""
+        return str(self._weight).encode()
+
+    def assign(self, topics: Topics, members: Mapping[str, Subscription]) -> Assignment:
+        """Raises ValueError if a member's user data is not a weight."""
+        weights = {name: _weight(name, member.user_data) for name, member in members.items()}
+        index = {member: number for number, member in enumerate(member_order(members))}
+        assignment: Assignment = {member: [] for member in members}
+
+        def load_with_one_more(member: str) -> tuple[float, int]:
+            return (len(assignment[member]) + 1) / weights[member], index[member]
+
+        for topic, subscribers in subscribers_by_topic(topics, members).items():
+            for partition in range(topics.partitions[topic]):
+                assignment[min(subscribers, key=load_with_one_more)].append((topic, partition))
+        return assignment
+
+
+def _weight(member: str, user_data: bytes | None) -> int:
+    """1 for members without user data."""
+    if not user_data:
+        return 1
+    if not user_data.isdigit() or int(user_data) < 1:
+        raise ValueError(f"invalid weight in the user data of {member}: {user_data!r}")
+    return int(user_data)
+
+
+class InRack(Assignor):
+    """Each partition to a member in a rack that has a replica, so that fetches stay in the rack.
+
+    Proximity comes before balance, unlike in Kafka's range: members of other racks do not help if
+    those of one rack are overloaded.
+    """
+
+    name = "in-rack"
+    cooperative = False
+
+    def assign(self, topics: Topics, members: Mapping[str, Subscription]) -> Assignment:
+        index = {member: number for number, member in enumerate(member_order(members))}
+        assignment: Assignment = {member: [] for member in members}
+        candidates: dict[TopicPartition, list[str]] = {}
+        for topic, subscribers in subscribers_by_topic(topics, members).items():
+            for partition in range(topics.partitions[topic]):
+                racks = _racks(topics, topic, partition)
+                in_rack = [member for member in subscribers if members[member].rack_id in racks]
+                # Without a replica in any member's rack: the least loaded of all.
+                candidates[topic, partition] = in_rack or subscribers
+        # Partitions with the fewest candidates first: the others can still even out the loads.
+        for partition_id in sorted(candidates, key=lambda each: len(candidates[each])):
+            owner = min(
+                candidates[partition_id],
+                key=lambda member: (len(assignment[member]), index[member]),
+            )
+            assignment[owner].append(partition_id)
+        return {member: sorted(partitions) for member, partitions in assignment.items()}
+
+
+def _racks(topics: Topics, topic: str, partition: int) -> set[str | None]:
+    racks = topics.replica_racks.get(topic, ())
+    return set(racks[partition]) - {None, ""} if partition < len(racks) else set()

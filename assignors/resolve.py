@@ -1,0 +1,157 @@
+"""Assignors by name: built in, installed, or by path.
+
+    resolve("range")                          a built-in assignor
+    resolve("busiest-first")                  an installed one, by its entry point in the group
+                                              `kohort.assignors`
+    resolve("my_project.assignors:Weighted")  a class, instantiated without arguments, or an object
+
+Members vote for names, so no two assignors may have the same one.
+"""
+
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from types import ModuleType
+from typing import Final
+
+from .model import Assignor
+from .range import RangeAssignor, ServerRangeAssignor
+from .roundrobin import RoundRobinAssignor
+from .sticky.assignors import CooperativeStickyAssignor, StickyAssignor
+from .uniform import UniformAssignor
+
+BUILTIN: Final[dict[str, Assignor]] = {
+    assignor.name: assignor
+    for assignor in (
+        RangeAssignor(),
+        RoundRobinAssignor(),
+        StickyAssignor(),
+        CooperativeStickyAssignor(),
+        UniformAssignor(),
+        ServerRangeAssignor(),
+    )
+}
+"""By name: first those of the consumers, then those of the broker."""
+
+ENTRY_POINT_GROUP: Final = "kohort.assignors"
+_CONNECT: Final = (
+    "connect assigns connectors and tasks to workers, not partitions to members: "
+    "use kohort.assignors.connect"
+)
+_ATTRIBUTES: Final = ("name", "cooperative", "subscription_user_data", "assign")
+
+
+class AssignorNotFound(LookupError):
+    """No assignor has the name. The message lists those that exist."""
+
+
+class AssignorNameTaken(ValueError):
+    """Two assignors have the same name."""
+
+
+class NotAnAssignor(TypeError):
+    """The object lacks attributes of kohort.assignors.model.Assignor."""
+
+
+def names() -> list[str]:
+    """The names of all built-in and installed assignors."""
+    return sorted({*BUILTIN, *(entry.name for entry in entry_points(group=ENTRY_POINT_GROUP))})
+
+
+def resolve(name: str) -> Assignor:
+    """Raises AssignorNotFound, AssignorNameTaken, NotAnAssignor, and what importing a module
+    raises."""
+    module, colon, path = name.partition(":")
+    if colon:
+        found = _by_path(module, path)
+        if found.name in BUILTIN:
+            raise AssignorNameTaken(
+                f"{name} has the name {found.name} of a built-in assignor; {_available()}"
+            )
+        return found
+    installed = list(entry_points(group=ENTRY_POINT_GROUP, name=name))
+    if name in BUILTIN and not installed:
+        return BUILTIN[name]
+    if len(installed) == 1 and name not in BUILTIN:
+        return _installed(installed[0])
+    if not installed:
+        reason = _CONNECT if name == "connect" else f"unknown assignor {name}"
+        raise AssignorNotFound(f"{reason}; {_available()}")
+    owners = ["kohort"] if name in BUILTIN else []
+    owners += sorted(f"{_package(entry)} ({entry.value})" for entry in installed)
+    raise AssignorNameTaken(
+        f"{len(owners)} assignors have the name {name}: {_and(owners)}; {_available()}"
+    )
+
+
+def _installed(entry: EntryPoint) -> Assignor:
+    found = _by_path(entry.module, entry.attr)
+    if found.name != entry.name:
+        raise NotAnAssignor(
+            f"{_package(entry)} installs the assignor {entry.value} as {entry.name}, "
+            f"but its name is {found.name}"
+        )
+    return found
+
+
+def _by_path(module_name: str, path: str) -> Assignor:
+    try:
+        module = import_module(module_name)
+    except ModuleNotFoundError as missing:
+        if missing.name is None or not f"{module_name}.".startswith(f"{missing.name}."):
+            raise  # the module exists, and one of its own imports fails
+        raise AssignorNotFound(
+            f"no module {missing.name} for {module_name}:{path}: install it, or add its folder to "
+            f"PYTHONPATH; {_available()}"
+        ) from None
+    found: object = module
+    for part in path.split("."):
+        found = getattr(found, part, None)
+    if found is None:
+        raise AssignorNotFound(f"{module_name} has no {path}; {_assignors_in(module)}")
+    return checked(found, f"{module_name}:{path}")
+
+
+def checked(found: object, path: str) -> Assignor:
+    """The object, or an instance of the class; raises NotAnAssignor, naming it `path`."""
+    if isinstance(found, type):
+        try:
+            found = found()
+        except TypeError as error:
+            raise NotAnAssignor(
+                f"{path} cannot be instantiated without arguments ({error}): name an object instead"
+            ) from error
+    missing = [name for name in _ATTRIBUTES if not hasattr(found, name)]
+    if missing:
+        raise NotAnAssignor(
+            f"{path} is not an assignor, it lacks {_and(missing)}: "
+            "see kohort.assignors.model.Assignor"
+        )
+    assignor: Assignor = found  # type: ignore[assignment]  # has its attributes
+    if not isinstance(assignor.name, str) or not assignor.name:
+        raise NotAnAssignor(f"{path} has no name: set `name` to a string")
+    return assignor
+
+
+def _available() -> str:
+    text = f"built in: {', '.join(sorted(BUILTIN))}"
+    installed = sorted({entry.name for entry in entry_points(group=ENTRY_POINT_GROUP)})
+    if installed:
+        text += f"; installed: {', '.join(installed)}"
+    return f"{text}; any other by its path, package.module:Name"
+
+
+def _assignors_in(module: ModuleType) -> str:
+    own = [
+        name
+        for name, value in vars(module).items()
+        if hasattr(value, "assign") and value is not Assignor and not name.startswith("_")
+    ]
+    return f"its assignors: {', '.join(sorted(own))}" if own else "it has no assignors"
+
+
+def _package(entry: EntryPoint) -> str:
+    return entry.dist.name if entry.dist else "an unnamed package"
+
+
+def _and(names: list[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
