@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Final, cast
 from .. import __version__
 from ..broker.config.broker_config import BrokerConfig, ConfigError
 from ..broker.config.listeners import Listener
-from ..broker.config.settings import Settings
 from ..log.errors import FolderInUse, LogError
 from ..protocol.addresses import address
 from ..topics.records import UnreadableRecord
@@ -102,10 +101,10 @@ def _load_config(args: argparse.Namespace) -> BrokerConfig:
     return config.changed("listeners", f"{listener.name}://{address(host, port)}", flags)
 
 
-def print_config(settings: Settings) -> None:
-    for key in sorted(settings):
-        value = settings.text(key)
-        print(f"{key}={'' if value is None else value}  ({settings.origin(key)})")
+def print_config(config: BrokerConfig) -> None:
+    for key in sorted(config):
+        value = config.text(key)
+        print(f"{key}={'' if value is None else value}  ({config.origin(key)})")
 
 
 # --- logging

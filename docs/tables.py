@@ -35,7 +35,7 @@ def api_table() -> str:
 
 
 def key_table() -> str:
-    rows = ["| key | type | default | what it is for |", "|---|---|---|---|"]
+    rows = ["| key | type | default | description |", "|---|---|---|---|"]
     rows += [key_row(key) for key in BROKER_KEYS.values()]
     return "\n".join(rows)
 
@@ -43,18 +43,18 @@ def key_table() -> str:
 def key_row(key: ConfigKey) -> str:
     default = text_of(key.default)
     shown = f"`{default}`" if default else "none"
-    marks = ("; fixed" if key.read_only else "") + ("; idle" if key.idle else "")
+    marks = ("; read-only" if key.read_only else "") + ("; no effect" if key.idle else "")
     return f"| `{key.name}` | {key.type.name.lower()}{marks} | {shown} | {key.doc} |"
 
 
 def idle_table() -> str:
-    """Keys that change nothing, those with the same reason in one row."""
+    """Keys without effect, those with the same reason in one row."""
     topic_key = {name: key for key, names in BROKER_SYNONYMS.items() for name, _ in names}
     reasons: dict[str, list[str]] = {}
     for key in BROKER_KEYS.values():
         if key.idle:
             reasons.setdefault(key.idle, []).append(key.name)
-    rows = ["| key | of a topic | why nothing depends on it |", "|---|---|---|"]
+    rows = ["| key | topic key | why |", "|---|---|---|"]
     for reason, names in reasons.items():
         of_topic = dict.fromkeys(topic_key[name] for name in names if name in topic_key)
         rows.append(f"| {quoted(names)} | {quoted(of_topic)} | {reason} |")

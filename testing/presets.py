@@ -43,7 +43,7 @@ def new_config(nodes: int, profile: str, given: Config) -> BrokerConfig:
     that it has not."""
     own = {"kohort.nodes": str(nodes), "kohort.profile": profile}
     config = BrokerConfig({**own, **texts_of(given)})
-    for sentence in config.unknown():
+    for sentence in config.unknown_keys():
         raise ConfigError(sentence)
     return config
 

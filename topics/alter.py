@@ -101,7 +101,7 @@ def alter(
         _check_operations(changes, "Unknown operations type {}")
         configs = topics.configs
         before = configs.dynamic.get(own, {}) if own else configs.every_broker
-        overrides = _changed(configs.broker.keys_known, before, changes)
+        overrides = _changed(configs.broker.config_def, before, changes)
         names = [each.key for each in changes]
         _configure_broker(topics, own, overrides, names, validate_only)
 
@@ -151,7 +151,7 @@ def _configure_broker(
 ) -> None:
     """`changed`: the keys that the request names. Upstream looks at the values in the broker, and
     only then asks the controller, which keeps the replicas in sync as they are."""
-    keys = topics.configs.broker.keys_known
+    keys = topics.configs.broker.config_def
     _check_changeable(keys, [key for key in changed if key in overrides])
     try:
         for key, text in overrides.items():

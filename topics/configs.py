@@ -23,7 +23,7 @@ __all__ = [
 class BrokerSettings(Protocol):
     """The broker's own keys, as it was started (broker/config/broker_config.py)."""
 
-    keys_known: ConfigDef
+    config_def: ConfigDef
 
     def __contains__(self, key: object, /) -> bool: ...
 
@@ -145,7 +145,7 @@ class Configs:
 
     def _places(self, names: Iterable[tuple[str, int]]) -> list[Synonym]:
         """Every place that gives one of these broker keys a value, the strongest first."""
-        keys = [(self.broker.keys_known[n], factor) for n, factor in names if n in self.broker]
+        keys = [(self.broker.config_def[n], factor) for n, factor in names if n in self.broker]
         dynamic = [
             Synonym(key.name, key.parse(text), source, factor)
             for key, factor in keys

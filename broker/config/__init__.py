@@ -1,7 +1,7 @@
-"""Broker configuration: Kafka's server.properties keys with the origin of every value.
+"""Broker configuration: Kafka's server.properties keys, each value with its origin.
 
-broker_config.py   BrokerConfig: what the broker runs with;  settings.py: typed values with origins
-keys.py            every key: type, default, bounds;  ignored_keys.py: keys without effect
+broker_config.py   BrokerConfig: the values a broker runs with, validated
+keys.py            every key: type, default, bounds; prefixes of ignored keys
 sources.py         properties files, environment variables, `key=value` overrides
-listeners.py       where to bind, and the address that clients receive
+listeners.py       `listeners` and `advertised.listeners`
 """

@@ -1,65 +1,126 @@
-"""What the broker was told: Kafka's server.properties keys with the origin of every value.
+"""BrokerConfig: Kafka's server.properties keys with typed, validated values and their origins.
 
-Precedence: flags, `-o`, environment (KAFKA_...), file, default. Whatever is wrong becomes a
-`ConfigError`, one sentence that says what and what to do. Nothing here opens a socket or a folder.
+Precedence: flags, `-o`, environment (KAFKA_...), file, default. Every problem is a `ConfigError`
+with one line of text. No I/O but reading the file.
 """
 
 import copy
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Literal, Self, cast
+from typing import NamedTuple, Self, cast
 
-from ...topics.config_def import InvalidConfigValue
-from .ignored_keys import WITHOUT_EFFECT_PREFIXES
-from .keys import BROKER_KEYS
-from .listeners import Listener, advertised_listener, client_listener
-from .settings import Setting, Settings
-from .sources import ConfigError, Given, from_environment, from_file, from_overrides
+from ...topics.config_def import ConfigSource, InvalidConfigValue, Value, text_of
+from .keys import BROKER_KEYS, IGNORED_PREFIXES, Durability
+from .listeners import EXAMPLE, Listener, parse_listener, reachable
+from .sources import ConfigError, RawSetting, from_environment, from_file, from_overrides
 
-__all__ = ["BrokerConfig", "ConfigError", "Durability"]
+__all__ = ["BrokerConfig", "ConfigError", "Setting"]
 
-Durability = Literal["fsync", "os", "none"]
+# The methods below that are named after types hide them inside the class.
+Int = int
+Bool = bool
+Str = str
 
 
-class BrokerConfig(Settings):
-    """Every key that kohort knows, with a typed value (lists are tuples of strings).
+class Setting(NamedTuple):
+    """A key's value and its origin: `-o`, an environment variable, a file, a flag, `default`."""
 
-    `BrokerConfig({"num.partitions": "6"})` is what tests want; `load` what the command line wants.
+    value: Value
+    origin: str
+
+
+class BrokerConfig(Mapping[str, Value]):
+    """Key -> value, for every key in keys.py. `int`, `bool`, … return a value of the key's type.
+
+    `BrokerConfig({"num.partitions": "6"})` is for tests, `load` for the command line.
     """
 
-    def __init__(self, values: Mapping[str, str] | None = None) -> None:
-        """The defaults, changed by `values` (key -> text); raises ConfigError."""
-        super().__init__(BROKER_KEYS)
-        self._strangers: dict[str, Given] = {}
-        self._take([Given(key, text, "code") for key, text in (values or {}).items()])
+    config_def = BROKER_KEYS
+
+    def __init__(self, values: Mapping[Str, Str] | None = None) -> None:
+        """The defaults, changed by `values` (key -> text). Raises ConfigError."""
+        self._settings = {
+            key: Setting(each.default, "default") for key, each in BROKER_KEYS.items()
+        }
+        self._unknown: dict[Str, RawSetting] = {}
+        self._set([RawSetting(key, text, "code") for key, text in (values or {}).items()])
 
     @classmethod
     def load(
         cls,
         file: Path | None = None,
-        env: Mapping[str, str] | None = None,
-        overrides: Iterable[str] = (),
+        env: Mapping[Str, Str] | None = None,
+        overrides: Iterable[Str] = (),
     ) -> Self:
-        """From a server.properties, `os.environ` and `key=value` texts.
-
-        Raises ConfigError for an unreadable file, a bad value, an unknown key of kohort's own.
-        """
+        """From a server.properties, `os.environ` and `key=value` texts. Raises ConfigError for an
+        unreadable file, an invalid value, or an unknown key that begins with `kohort.`."""
         config = cls()
-        given = [*from_environment(env or {}), *from_overrides(overrides)]
-        config._take([*from_file(file), *given] if file else given)
+        settings = [*from_environment(env or {}), *from_overrides(overrides)]
+        config._set([*from_file(file), *settings] if file else settings)
         return config
 
-    def changed(self, key: str, text: str, origin: str) -> Self:
-        """A copy with one more value, stronger than all before; raises ConfigError."""
+    def changed(self, key: Str, text: Str, origin: Str) -> Self:
+        """A copy with one more setting, which overrides earlier ones. Raises ConfigError."""
         changed = copy.copy(self)
-        changed._settings, changed._strangers = dict(self._settings), dict(self._strangers)
-        changed._take([Given(key, text, origin)])
+        changed._settings, changed._unknown = dict(self._settings), dict(self._unknown)
+        changed._set([RawSetting(key, text, origin)])
         return changed
 
-    def of_node(self, node_id: int) -> Self:
-        """What another of several nodes was told."""
-        return self.changed("node.id", str(node_id), "--nodes")
+    def of_node(self, node_id: Int) -> Self:
+        """The configuration of another of several nodes."""
+        return self.changed("node.id", Str(node_id), "--nodes")
+
+    # --- values by key
+
+    def __getitem__(self, key: Str) -> Value:
+        return self._settings[key].value
+
+    def __iter__(self) -> Iterator[Str]:
+        return iter(self._settings)
+
+    def __len__(self) -> Int:
+        return len(self._settings)
+
+    def origin(self, key: Str) -> Str:
+        return self._settings[key].origin
+
+    def source(self, key: Str) -> ConfigSource:
+        """The origin as DescribeConfigs reports it."""
+        default = self._settings[key].origin == "default"
+        return ConfigSource.DEFAULT if default else ConfigSource.STATIC_BROKER
+
+    def text(self, key: Str) -> Str | None:
+        """The value as in a properties file; None if there is none."""
+        return text_of(self[key])
+
+    def int(self, key: Str) -> Int:
+        value = self[key]
+        assert type(value) is Int, f"{key} is not an integer"
+        return value
+
+    def bool(self, key: Str) -> Bool:
+        value = self[key]
+        assert type(value) is Bool, f"{key} is not a boolean"
+        return value
+
+    def str(self, key: Str) -> Str:
+        """Empty if there is no value."""
+        value = self[key]
+        assert value is None or type(value) is Str, f"{key} is not a string"
+        return value or ""
+
+    def list(self, key: Str) -> tuple[Str, ...]:
+        """Empty if there is no value."""
+        value = self[key]
+        assert value is None or isinstance(value, tuple), f"{key} is not a list"
+        return value or ()
+
+    # --- values that need more than one key
+
+    @property
+    def node_id(self) -> Int:
+        return self.int("node.id")
 
     @property
     def durability(self) -> Durability:
@@ -67,101 +128,120 @@ class BrokerConfig(Settings):
 
     @property
     def data_dir(self) -> Path | None:
-        """The data folder; None when durability `none` keeps everything in memory."""
+        """None with durability `none`, which keeps all data in memory."""
         if self.durability == "none":
             return None
         (folder,) = self.list("log.dirs") or self.list("log.dir")
         return Path(folder).expanduser()
 
     @property
-    def node_id(self) -> int:
-        return self.int("node.id")
-
-    @property
     def listener(self) -> Listener:
-        """Where to listen. Port 0 is any free one, an empty host every interface."""
-        return client_listener(self)
+        """Where to listen. Port 0 is any free port, an empty host all interfaces."""
+        return self._listener("listeners")
 
     @property
     def advertised_listener(self) -> Listener:
-        """What clients are told; port 0 stands for the port that was bound."""
-        return advertised_listener(self)
+        """The address that clients receive; port 0 stands for the port that was bound. Without
+        `advertised.listeners` the listener itself, or, if that is all interfaces, the name of the
+        host, as in Kafka."""
+        key = "advertised.listeners"
+        if not self.list(key):
+            listener = self.listener
+            return listener._replace(host=reachable(listener.host))
+        advertised = self._listener(key)
+        if advertised.is_on_all_interfaces:
+            raise ConfigError(
+                f"no host that clients can connect to in {key} (from {self.origin(key)}): "
+                f"expected one, for example {EXAMPLE}."
+            )
+        return advertised
 
-    def warnings(self) -> Iterator[str]:
-        """One sentence per thing worth telling: misspelt keys, settings that change nothing."""
-        for sentence in self.unknown():
-            yield sentence if sentence.endswith("?") else f"{sentence[:-1]}; it is ignored."
-        idle = [key for key in self._strangers if key.startswith(WITHOUT_EFFECT_PREFIXES)]
-        if idle:
-            yield f"Taken without effect, kohort has no such part: {', '.join(sorted(idle))}."
+    def _listener(self, key: Str) -> Listener:
+        ignored = self.list("controller.listener.names")
+        protocols = self.str("listener.security.protocol.map")
+        where = f"{key} (from {self.origin(key)})"
+        return parse_listener(self.list(key), ignored, protocols, where)
+
+    # --- problems
+
+    def warnings(self) -> Iterator[Str]:
+        """One line for each setting that has no effect, most of all misspelt keys."""
+        for problem in self.unknown_keys():
+            yield problem if problem.endswith("?") else f"{problem[:-1]}; it is ignored."
+        ignored = [key for key in self._unknown if key.startswith(IGNORED_PREFIXES)]
+        if ignored:
+            yield f"configuration keys without effect in kohort: {', '.join(sorted(ignored))}."
         if self.data_dir is not None:
             return
         for key in ("log.dir", "log.dirs", "kohort.events", "kohort.cache.offsets"):
             text, origin = self.text(key), self.origin(key)
             if origin != "default" and text not in (None, "off", "0"):
-                yield (
-                    f"{key}={text} (from {origin}) is not used: "
-                    "durability none keeps everything in memory."
-                )
+                yield f"{key}={text} (from {origin}) has no effect with durability none."
 
-    def unknown(self) -> Iterator[str]:
-        """One sentence per key that is neither ours nor of a part of Kafka that kohort has not."""
-        for key, _, origin in self._strangers.values():
-            if not key.startswith(WITHOUT_EFFECT_PREFIXES):
-                near = difflib.get_close_matches(key, BROKER_KEYS, n=1, cutoff=0.8)
-                hint = f": did you mean {near[0]}?" if near else "."
-                yield f"{key} (from {origin}) is no key that kohort or Kafka's brokers know{hint}"
+    def unknown_keys(self) -> Iterator[Str]:
+        """One line for each key that neither kohort nor the rest of Kafka has."""
+        for key, _, origin in self._unknown.values():
+            if not key.startswith(IGNORED_PREFIXES):
+                yield _unknown_key(key, origin, "")
 
-    def _take(self, given: Iterable[Given]) -> None:
-        for item in given:
-            if item.key in BROKER_KEYS:
-                self._settings[item.key] = Setting(_value(item), item.origin)
-            elif item.key.startswith("kohort."):
+    def _set(self, settings: Iterable[RawSetting]) -> None:
+        for setting in settings:
+            key, _, origin = setting
+            if key in BROKER_KEYS:
+                self._settings[key] = Setting(_parse(setting), origin)
+            elif key.startswith("kohort."):
                 own = ", ".join(key for key in BROKER_KEYS if key.startswith("kohort."))
-                raise ConfigError(f"{item.key} (from {item.origin}) is unknown; there is: {own}.")
+                raise ConfigError(_unknown_key(key, origin, f": expected one of {own}"))
             else:
-                self._strangers[item.key] = item
-        self._name_the_node()
-        self._check_together()
+                self._unknown[key] = setting
+        self._unify_node_id()
+        self._validate()
 
-    def _name_the_node(self) -> None:
-        """`node.id` and its older name say the same, whichever was given (upstream:
-        AbstractKafkaConfig.populateSynonyms)."""
-        node, older = self._settings["node.id"], self._settings["broker.id"]
-        is_older_given = older.origin not in ("default", "node.id") and self.int("broker.id") >= 0
-        if is_older_given and node.origin in ("default", "broker.id"):
-            self._settings["node.id"] = Setting(older.value, "broker.id")
+    def _unify_node_id(self) -> None:
+        """`node.id` and its older name `broker.id` have the same value, whichever was set
+        (upstream: AbstractKafkaConfig.populateSynonyms)."""
+        node, broker = self._settings["node.id"], self._settings["broker.id"]
+        is_broker_set = broker.origin not in ("default", "node.id") and self.int("broker.id") >= 0
+        if is_broker_set and node.origin in ("default", "broker.id"):
+            self._settings["node.id"] = Setting(broker.value, "broker.id")
         else:
             self._settings["broker.id"] = Setting(node.value, "node.id")
 
-    def _check_together(self) -> None:
-        """Rules that need more than one value, and those of texts with a grammar."""
+    def _validate(self) -> None:
+        """What depends on several keys, or on the syntax of a value."""
         folders = "log.dirs" if self.list("log.dirs") else "log.dir"
-        if len(self.list(folders)) != 1:
+        count = len(self.list(folders))
+        if count != 1:
             raise ConfigError(
-                f"{folders} (from {self.origin(folders)}) names {len(self.list(folders))} folders, "
-                "and kohort keeps everything in one: name one."
+                f"{count} folders in {folders} (from {self.origin(folders)}): expected one."
             )
         low, high = "group.min.session.timeout.ms", "group.max.session.timeout.ms"
         if self.int(low) > self.int(high):
             raise ConfigError(
-                f"{low} is {self.int(low)} and {high} is {self.int(high)}: "
-                "the first must not be above the second."
+                f"{low}={self.int(low)} (from {self.origin(low)}) is above "
+                f"{high}={self.int(high)} (from {self.origin(high)}): lower it, or raise the other."
             )
-        advertised_listener(self)
-        last = client_listener(self).port + self.int("kohort.nodes") - 1
-        if last > 65535:
+        _ = self.advertised_listener
+        nodes = self.int("kohort.nodes")
+        last_port = self.listener.port + nodes - 1
+        if last_port > 65535:
             raise ConfigError(
-                f"the last of {self.int('kohort.nodes')} nodes would listen on port {last}: "
-                "choose a lower first port, or 0 for any free ones."
+                f"the last of {nodes} nodes would listen on port {last_port}: "
+                "choose a lower first port, or 0 for any free ports."
             )
 
 
-def _value(item: Given) -> bool | int | float | str | tuple[str, ...] | None:
-    key = BROKER_KEYS[item.key]
-    if key.nullable and not item.text.strip():
-        return None  # `advertised.listeners=` in a file is the same as not saying it
+def _unknown_key(key: str, origin: str, otherwise: str) -> str:
+    near = difflib.get_close_matches(key, BROKER_KEYS, n=1, cutoff=0.8)
+    hint = f": did you mean {near[0]}?" if near else f"{otherwise}."
+    return f"unknown configuration key '{key}' (from {origin}){hint}"
+
+
+def _parse(setting: RawSetting) -> Value:
+    key = BROKER_KEYS[setting.key]
+    if key.nullable and not setting.text.strip():
+        return None  # `advertised.listeners=` in a file
     try:
-        return key.parse(item.text)
+        return key.parse(setting.text)
     except InvalidConfigValue as error:
-        raise ConfigError(f"{error} (from {item.origin}).") from error
+        raise ConfigError(f"{error} (from {setting.origin}).") from error

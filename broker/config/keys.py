@@ -1,17 +1,17 @@
-"""Every broker key that kohort knows: type, default, bounds, what it is for. Data, no behaviour.
+"""Every broker key: name, type, default, bounds, documentation. The only declaration of each.
 
-Names, defaults and bounds are those of Kafka 4.3; where kohort's default differs, the text says so.
-Keys of topics have their broker-wide synonym here (`log.segment.bytes` for `segment.bytes`).
+Names, types, bounds and defaults are Kafka 4.3's; the documentation says where a default differs.
+A key that gives topics their default (`log.segment.bytes` for `segment.bytes`) takes type, default
+and bounds from the topic key (topics/config_keys.py).
 """
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final, Literal, get_args
 
 from ...protocol.profiles import NEWEST, PROFILES
 from ...topics.config_def import (
     INT_MAX,
-    LONG_MAX,
     ConfigDef,
     ConfigKey,
     ConfigType,
@@ -23,56 +23,62 @@ from ...topics.config_def import (
     no_empty_items,
     not_empty,
     one_of,
-    some_of,
 )
-from ...topics.config_keys import gzip_level
+from ...topics.config_keys import BROKER_SYNONYMS, TOPIC_KEYS
 from ...topics.names import topic_name
 
+__all__ = ["BROKER_KEYS", "IGNORED_PREFIXES", "Durability"]
 
-def _int(
-    name: str, default: int | None, check: Validator, doc: str, *, fixed: bool = True
-) -> ConfigKey:
-    nullable = default is None
-    return ConfigKey(name, ConfigType.INT, default, check, doc, nullable, read_only=fixed)
+# As in log/group_commit.py, which takes too long to import for reading a configuration.
+Durability = Literal["fsync", "os", "none"]
 
-
-def _long(
-    name: str, default: int | None, check: Validator | None, doc: str, *, fixed: bool = False
-) -> ConfigKey:
-    nullable = default is None
-    return ConfigKey(name, ConfigType.LONG, default, check, doc, nullable, read_only=fixed)
+# Why a key changes nothing (`idle`).
+ONE_COPY: Final = "all nodes share one copy of the data"
+NOT_RECOMPRESSED: Final = "batches stay as their producers compressed them"
+NO_JITTER: Final = "segments are rolled at their age, without jitter"
 
 
-def _bool(name: str, default: bool, doc: str, *, fixed: bool = True) -> ConfigKey:
-    return ConfigKey(name, ConfigType.BOOLEAN, default, None, doc, read_only=fixed)
+def _key(type_: ConfigType) -> Callable[..., ConfigKey]:
+    """A constructor of keys of this type. A default of None is a key that may have no value;
+    `dynamic` keys can be changed while a broker runs."""
+
+    def key(
+        name: str,
+        default: Value,
+        doc: str,
+        check: Validator | None = None,
+        *,
+        dynamic: bool = False,
+        idle: str = "",
+    ) -> ConfigKey:
+        if type_ is ConfigType.LIST and check is None:
+            check = no_empty_items
+        nullable = default is None
+        return ConfigKey(name, type_, default, check, doc, nullable, not dynamic, idle)
+
+    return key
 
 
-def _text(
-    name: str, default: str | None, doc: str, check: Validator | None = None, *, fixed: bool = True
-) -> ConfigKey:
-    nullable = default is None
-    return ConfigKey(name, ConfigType.STRING, default, check, doc, nullable, read_only=fixed)
+_int, _long, _short = _key(ConfigType.INT), _key(ConfigType.LONG), _key(ConfigType.SHORT)
+_bool, _text, _list = _key(ConfigType.BOOLEAN), _key(ConfigType.STRING), _key(ConfigType.LIST)
+
+_TOPIC_KEY: Final = {name: key for key, names in BROKER_SYNONYMS.items() for name, _ in names}
 
 
-def _list(
-    name: str,
-    default: tuple[str, ...] | None,
-    doc: str,
-    check: Validator = no_empty_items,
-    *,
-    fixed: bool = True,
-) -> ConfigKey:
-    nullable = default is None
-    return ConfigKey(name, ConfigType.LIST, default, check, doc, nullable, read_only=fixed)
+def _topic_default(name: str, *, idle: str = "", **changed: Any) -> ConfigKey:
+    """The default of a topic key, declared there except for what is `changed`."""
+    key = TOPIC_KEYS[_TOPIC_KEY[name]]
+    doc = f"Default of the topic's `{key.name}`. {key.doc}"
+    return replace(key, name=name, idle=idle, **{"doc": doc, **changed})
 
 
-def _required(allowed: Callable[[int], bool], words: str) -> Validator:
-    """What Kafka looks at when all keys are known, and says by Scala's `require`."""
+def _required(allowed: Callable[[int], bool], condition: str) -> Validator:
+    """What Kafka validates after all keys are known, with the message of Scala's `require`."""
 
     def check(name: str, value: Value) -> None:
         assert isinstance(value, int)
         if not allowed(value):
-            raise InvalidConfigValue(f"requirement failed: {name} must be {words}")
+            raise InvalidConfigValue(f"requirement failed: {name} must be {condition}")
 
     return check
 
@@ -83,254 +89,365 @@ def _required_from(low: int) -> Validator:
 
 ANY: Final = at_least(-(2**31))
 
-OWN = (
+KOHORT: Final = (
     _text(
         "kohort.durability",
         "fsync",
-        "what an acknowledged commit survives: `fsync` power loss, `os` the end of the process, "
-        "`none` nothing (all is kept in memory)",
-        one_of("fsync", "os", "none"),
+        "What an acknowledged commit survives: `fsync` a power failure, `os` a crash of the "
+        "process, `none` nothing (all data is in memory).",
+        one_of(*get_args(Durability)),
     ),
     _text(
         "kohort.events",
         "on",
-        "what is written to the folder `events` beside the data: `off` nothing, `on` why groups "
-        "are rebalanced and members go, `all` every accepted commit too; never with durability "
-        "`none`",
+        "The event log in the folder `events` of the data folder: `off`; `on`: rebalances and "
+        "member changes with their causes; `all`: also every accepted commit. Never with "
+        "durability `none`.",
         one_of("off", "on", "all"),
     ),
     _int(
         "kohort.events.files",
         16,  # 1 GiB, some 2.5 million lines
+        "How many files of the event log are kept, of 64 MiB each; 0: all.",
         at_least(0),
-        "files of events, of 64 MiB each, that are kept before the oldest go; 0: all",
     ),
     _int(
         "kohort.cache.offsets",
         0,
+        "How many committed offsets are kept in memory, of all groups together; 0, and with "
+        "durability `none`: all. Each takes some 100 bytes in a group with ten offsets and 340 in "
+        "a group with one, plus its metadata. Others are read from files beside the log when they "
+        "are needed, and take 210 bytes per group.",
         at_least(0),
-        "committed offsets that are kept in memory, of all groups together, some 100 bytes each "
-        "where a group has ten, 340 where it has one, and their metadata; others are read from "
-        "files beside the log when they are asked for, and take 210 bytes for each group. 0, and "
-        "with durability `none`: all",
     ),
     _text(
         "kohort.offsets.mirror",
         "",
-        "a second name for `__consumer_offsets`, under which it is no internal topic and can only "
-        "be read: for readers that pass internal topics over, as Spark's Kafka connector does",
+        "A second, read-only name of `__consumer_offsets` that is not internal, for readers that "
+        "skip internal topics, such as Spark's Kafka connector.",
         topic_name,
     ),
     _int(
         "kohort.nodes",
         1,
+        "Nodes in this process, on consecutive ports and with consecutive ids from `node.id` on.",
         between(1, 64),
-        "nodes in this process, on as many ports from the first one on; their ids follow `node.id`",
     ),
     _text(
         "kohort.profile",
         NEWEST,
-        "the Kafka whose API versions are served: for older ones no newer version than they had, "
-        "and no API that they had not",
+        "The Kafka release whose APIs and versions are served.",
         one_of(*PROFILES),
     ),
     _bool(
         "kohort.request.cache",
         True,
-        "recognise requests that a client repeats (heartbeats, commits, offset fetches) by their "
-        "bytes instead of decoding them again: costs 64 KiB of memory per connection at most; "
-        "`false` changes nothing but speed",
+        "Recognise requests that a client repeats (heartbeats, commits, offset fetches) by their "
+        "bytes instead of decoding them again. Takes at most 64 KiB of memory per connection. "
+        "`false` changes nothing but speed.",
     ),
 )
 
-NETWORK = (
+NETWORK: Final = (
     _list(
         "listeners",
         ("PLAINTEXT://127.0.0.1:9092",),
-        "where the broker listens; Kafka's default is all interfaces, kohort's is this machine",
+        "Where the broker listens. Kafka's default is all interfaces.",
         not_empty,
     ),
     _list(
-        "advertised.listeners", None, "the address that clients are told; default: the listener's"
+        "advertised.listeners",
+        None,
+        "The address that clients receive; default: the listener's.",
     ),
     _text(
         "listener.security.protocol.map",
         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
-        "which protocol a listener's name stands for; only PLAINTEXT is spoken",
+        "The protocol of each listener name. Only PLAINTEXT is supported.",
         not_empty,
-        fixed=False,
+        dynamic=True,
     ),
-    _list("controller.listener.names", ("CONTROLLER",), "listeners that kohort leaves out"),
-    _int("socket.request.max.bytes", 104857600, at_least(1), "largest request"),
-    _int("socket.listen.backlog.size", 50, at_least(1), "connections that may wait for accept"),
-    _long("connections.max.idle.ms", 600000, None, "a silent connection is closed", fixed=True),
-    _int("max.connections", INT_MAX, at_least(0), "connections in all", fixed=False),
-)
-
-IDENTITY = (
-    _int("node.id", 1, at_least(0), "this broker's id (`broker.id` says the same)"),
-    _int("broker.id", -1, ANY, "older name of `node.id`"),
-    _text("broker.rack", None, "rack that Metadata and DescribeCluster tell"),
-)
-
-STORAGE = (
-    _list("log.dir", ("kohort-data",), "data folder, if `log.dirs` names none; Kafka's is in /tmp"),
-    _list("log.dirs", None, "data folder: one, `--data-dir` says the same"),
-    _int("log.segment.bytes", 1073741824, at_least(1024 * 1024), "a log file's size", fixed=False),
-    _long("log.roll.ms", None, _required_from(1), "age at which a log file is closed"),
-    _int("log.roll.hours", 168, at_least(1), "the same in hours"),
-    _long("log.roll.jitter.ms", None, _required_from(0), "spread of that age"),
-    _int("log.roll.jitter.hours", 0, at_least(0), "the same in hours"),
-    _bool("log.preallocate", False, "new log files get their full size at once", fixed=False),
-    _int("log.index.interval.bytes", 4096, at_least(0), "bytes between index entries", fixed=False),
-    _int("log.index.size.max.bytes", 10485760, at_least(4), "largest index", fixed=False),
-    _long("log.flush.interval.messages", LONG_MAX, at_least(1), "records between two syncs"),
-    _long("log.flush.interval.ms", None, None, "time between two syncs"),
+    _list("controller.listener.names", ("CONTROLLER",), "Listeners that kohort ignores."),
+    _int("socket.request.max.bytes", 104857600, "Largest request.", at_least(1)),
+    _int(
+        "socket.listen.backlog.size",
+        50,
+        "Connections that may wait to be accepted.",
+        at_least(1),
+        idle="it is 1,024: the clients of a test suite connect at once",
+    ),
     _long(
-        "log.flush.scheduler.interval.ms",
-        LONG_MAX,
-        None,
-        "stands in for `log.flush.interval.ms`",
-        fixed=True,
+        "connections.max.idle.ms",
+        600000,
+        "Idle connections are closed after this time.",
+        idle="idle connections stay open",
     ),
+    _int(
+        "max.connections",
+        INT_MAX,
+        "Most connections.",
+        at_least(0),
+        dynamic=True,
+        idle="only the operating system limits them",
+    ),
+)
+
+IDENTITY: Final = (
+    _int("node.id", 1, "The node's id.", at_least(0)),
+    _int("broker.id", -1, "Older name of `node.id`.", ANY),
+    _text("broker.rack", None, "The rack in Metadata and DescribeCluster."),
+)
+
+STORAGE: Final = (
     _list(
-        "log.cleanup.policy",
-        ("delete",),
-        "what becomes of old records; `compact` demands that records have keys",
-        some_of("compact", "delete"),
-        fixed=False,
+        "log.dir",
+        ("kohort-data",),
+        "The data folder, unless `log.dirs` is set. Kafka's default is in /tmp.",
     ),
-    _long(
+    _list("log.dirs", None, "The data folder: exactly one, also `--data-dir`."),
+    _topic_default("log.segment.bytes"),
+    _topic_default("log.roll.ms", default=None, nullable=True, validator=_required_from(1)),
+    _int(
+        "log.roll.hours", 168, "The same in hours, used if `log.roll.ms` is not set.", at_least(1)
+    ),
+    _topic_default(
+        "log.roll.jitter.ms",
+        default=None,
+        nullable=True,
+        validator=_required_from(0),
+        idle=NO_JITTER,
+    ),
+    _int(
+        "log.roll.jitter.hours",
+        0,
+        "The same in hours, used if `log.roll.jitter.ms` is not set.",
+        at_least(0),
+        idle=NO_JITTER,
+    ),
+    _topic_default(
+        "log.preallocate",
+        idle="files grow as they are written, with durability fsync by 64 KiB at a time",
+    ),
+    _topic_default("log.index.interval.bytes"),
+    _topic_default(
+        "log.index.size.max.bytes",
+        idle="the index is in memory, as large as its segment needs",
+    ),
+    _topic_default("log.flush.interval.messages"),
+    _topic_default("log.flush.interval.ms", default=None, nullable=True, validator=None),
+    _topic_default(
+        "log.flush.scheduler.interval.ms",
+        validator=None,
+        read_only=True,
+        doc="Used if `log.flush.interval.ms` is not set.",
+    ),
+    _topic_default("log.cleanup.policy"),
+    _topic_default(
         "log.retention.ms",
-        None,
-        _required(lambda value: value != 0, "unlimited (-1) or, greater than or equal to 1"),
-        "age at which records go; -1: never",
+        default=None,
+        nullable=True,
+        validator=_required(
+            lambda value: value != 0, "unlimited (-1) or, greater than or equal to 1"
+        ),
     ),
-    _int("log.retention.minutes", None, ANY, "the same in minutes"),
-    _int("log.retention.hours", 168, ANY, "the same in hours"),
-    _long("log.retention.bytes", -1, None, "size from which the oldest go; -1: none"),
+    _int(
+        "log.retention.minutes",
+        None,
+        "The same in minutes, used if `log.retention.ms` is not set.",
+        ANY,
+    ),
+    _int(
+        "log.retention.hours",
+        168,
+        "The same in hours, used if neither of the two above is set.",
+        ANY,
+    ),
+    _topic_default("log.retention.bytes"),
     _long(
         "log.retention.check.interval.ms",
         300000,
+        "Time between two checks of the retention.",
         at_least(1),
-        "how often that is looked at",
-        fixed=True,
     ),
-    _long("log.segment.delete.delay.ms", 60000, at_least(0), "removed files stay this long"),
-    _bool("log.cleaner.enable", True, "compaction"),
-    _long("log.cleaner.backoff.ms", 15000, at_least(0), "how often dirty logs are looked for"),
+    _topic_default(
+        "log.segment.delete.delay.ms",
+        idle="files of deleted topics and segments are removed at once",
+    ),
+    _bool("log.cleaner.enable", True, "Whether logs are compacted."),
+    _long(
+        "log.cleaner.backoff.ms",
+        15000,
+        "Time between two searches for logs to compact.",
+        at_least(0),
+        dynamic=True,
+    ),
     _long(
         "log.cleaner.dedupe.buffer.size",
         134217728,
+        "Memory for the keys of one compaction; the next one continues where it ends.",
         _required(lambda value: value > 1024 * 1024, "at least 1MB per cleaner thread."),
-        "memory for the keys that a compaction knows at once; where it ends, the next one goes on",
+        dynamic=True,
     ),
-    _long("log.cleaner.delete.retention.ms", 86400000, at_least(0), "how long tombstones stay"),
-    _long("log.cleaner.min.compaction.lag.ms", 0, at_least(0), "youngest record to compact"),
-    _long("log.cleaner.max.compaction.lag.ms", LONG_MAX, at_least(1), "oldest to leave alone"),
-    ConfigKey(
-        "log.cleaner.min.cleanable.ratio",
-        ConfigType.DOUBLE,
-        0.5,
-        between(0, 1),
-        "share of superseded bytes from which compaction pays",
-    ),
+    _topic_default("log.cleaner.delete.retention.ms"),
+    _topic_default("log.cleaner.min.compaction.lag.ms"),
+    _topic_default("log.cleaner.max.compaction.lag.ms"),
+    _topic_default("log.cleaner.min.cleanable.ratio"),
 )
 
-TOPICS = (
-    _bool("auto.create.topics.enable", True, "Metadata of an unknown topic creates it"),
-    _bool("delete.topic.enable", True, "DeleteTopics is allowed"),
-    _int("num.partitions", 1, at_least(1), "partitions of a topic, if nothing is said"),
-    _int("default.replication.factor", 1, ANY, "replicas of a topic, if nothing is said"),
-    _int("min.insync.replicas", 1, at_least(1), "replicas that must have a record", fixed=False),
-    _int("message.max.bytes", 1048588, at_least(0), "largest record batch", fixed=False),
-    _text(
-        "compression.type",
-        "producer",
-        "`producer` stores batches as they came",
-        one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
-        fixed=False,
-    ),
-    _int("compression.gzip.level", -1, gzip_level, "level for gzip", fixed=False),
-    _int("compression.lz4.level", 9, between(1, 17), "level for lz4", fixed=False),
-    _int("compression.zstd.level", 3, between(-131072, 22), "level for zstd", fixed=False),
-    _text(
-        "log.message.timestamp.type",
-        "CreateTime",
-        "whose clock stamps records",
-        one_of("CreateTime", "LogAppendTime"),
-        fixed=False,
-    ),
-    _long("log.message.timestamp.before.max.ms", LONG_MAX, at_least(0), "how old it may be"),
-    _long("log.message.timestamp.after.max.ms", 3600000, at_least(0), "how far ahead it may be"),
-    _bool("unclean.leader.election.enable", False, "whether one that lags may lead", fixed=False),
-    _int("fetch.max.bytes", 57671680, at_least(1024), "most that one Fetch answers"),
+TOPICS: Final = (
+    _bool("auto.create.topics.enable", True, "Whether Metadata creates unknown topics."),
+    _bool("delete.topic.enable", True, "Whether topics can be deleted."),
+    _int("num.partitions", 1, "Default number of partitions.", at_least(1)),
+    _int("default.replication.factor", 1, "Default number of replicas.", ANY),
+    _topic_default("min.insync.replicas", idle=ONE_COPY),
+    _topic_default("message.max.bytes"),
+    _topic_default("compression.type", idle=NOT_RECOMPRESSED),
+    _topic_default("compression.gzip.level", idle=NOT_RECOMPRESSED),
+    _topic_default("compression.lz4.level", idle=NOT_RECOMPRESSED),
+    _topic_default("compression.zstd.level", idle=NOT_RECOMPRESSED),
+    _topic_default("log.message.timestamp.type"),
+    _topic_default("log.message.timestamp.before.max.ms"),
+    _topic_default("log.message.timestamp.after.max.ms"),
+    _topic_default("unclean.leader.election.enable", idle=ONE_COPY),
+    _int("fetch.max.bytes", 57671680, "Largest response to a Fetch.", at_least(1024)),
     _int(
         "max.incremental.fetch.session.cache.slots",
         1000,
+        "Fetch sessions (KIP-227) per node, rounded down to a multiple of eight.",
         at_least(0),
-        "fetch sessions (KIP-227) that a node keeps, rounded down to a multiple of eight",
     ),
-    _int("max.request.partition.size.limit", 2000, at_least(1), "partitions one request may name"),
-    _int("producer.id.expiration.ms", 86400000, at_least(1), "idle producers go", fixed=False),
+    _int(
+        "max.request.partition.size.limit",
+        2000,
+        "Most partitions in a DescribeTopicPartitions response.",
+        at_least(1),
+    ),
+    _int(
+        "producer.id.expiration.ms",
+        86400000,
+        "Time after which idle producers are forgotten.",
+        at_least(1),
+        dynamic=True,
+    ),
 )
 
-GROUPS = (
-    _int("group.initial.rebalance.delay.ms", 3000, at_least(0), "an empty group waits for more"),
-    _int("group.min.session.timeout.ms", 6000, at_least(1), "shortest session"),
-    _int("group.max.session.timeout.ms", 1800000, at_least(1), "longest session"),
-    _int("group.max.size", INT_MAX, at_least(1), "members of a group"),
-    _int("offset.metadata.max.bytes", 4096, at_least(0), "longest text beside an offset"),
-    _int("offsets.topic.num.partitions", 50, at_least(1), "partitions of `__consumer_offsets`"),
-    _int("offsets.topic.segment.bytes", 104857600, at_least(1), "size of its log files"),
-    ConfigKey(
-        "offsets.topic.replication.factor",
-        ConfigType.SHORT,
-        1,
-        at_least(1),
-        "replicas of `__consumer_offsets`; Kafka's default is 3",
-        read_only=True,
+GROUPS: Final = (
+    _int(
+        "group.initial.rebalance.delay.ms",
+        3000,
+        "How long the first rebalance of an empty group waits for more members.",
+        at_least(0),
     ),
-    _int("offsets.topic.compression.codec", 0, between(0, 4), "codec of its batches"),
-    _int("offsets.retention.minutes", 10080, at_least(1), "offsets that nobody uses go after"),
+    _int("group.min.session.timeout.ms", 6000, "Shortest session timeout.", at_least(1)),
+    _int("group.max.session.timeout.ms", 1800000, "Longest session timeout.", at_least(1)),
+    _int("group.max.size", INT_MAX, "Most members of a group.", at_least(1)),
+    _int("offset.metadata.max.bytes", 4096, "Longest metadata of an offset.", at_least(0)),
+    _int("offsets.topic.num.partitions", 50, "Partitions of `__consumer_offsets`.", at_least(1)),
+    _int("offsets.topic.segment.bytes", 104857600, "Size of its segments.", at_least(1)),
+    _short(
+        "offsets.topic.replication.factor",
+        1,
+        "Replicas of `__consumer_offsets`; Kafka's default is 3.",
+        at_least(1),
+        idle=ONE_COPY,
+    ),
+    _int(
+        "offsets.topic.compression.codec",
+        0,
+        "Compression of its batches.",
+        between(0, 4),
+        idle="its batches are not compressed",
+    ),
+    _int(
+        "offsets.retention.minutes",
+        10080,
+        "How long the offsets of an inactive group are kept.",
+        at_least(1),
+    ),
     _long(
         "offsets.retention.check.interval.ms",
         600000,
+        "Time between two searches of a partition for expired offsets.",
         at_least(1),
-        "how often a partition is looked through for that",
-        fixed=True,
     ),
-    _int("offsets.commit.timeout.ms", 5000, at_least(1), "how long a commit may take"),
-    _int("offsets.load.buffer.size", 5242880, at_least(1), "bytes read at once when loading"),
+    _int(
+        "offsets.commit.timeout.ms",
+        5000,
+        "How long a commit may take.",
+        at_least(1),
+        idle="a commit takes as long as the disk",
+    ),
+    _int(
+        "offsets.load.buffer.size",
+        5242880,
+        "Bytes per read when offsets are loaded.",
+        at_least(1),
+        idle="loading reads whole batches",
+    ),
 )
 
-ONE_COPY: Final = "all nodes share one copy of the data"
-NOT_RECOMPRESSED: Final = "batches stay as their producers made them"
-NO_JITTER: Final = "files are closed at their age, without spread"
+BROKER_KEYS: Final = ConfigDef((*KOHORT, *NETWORK, *IDENTITY, *STORAGE, *TOPICS, *GROUPS))
 
-# What is taken, checked and told, and why nothing depends on it.
-IDLE: Final = {
-    "socket.listen.backlog.size": "1,024 connections may wait: a suite's clients connect at once",
-    "connections.max.idle.ms": "a silent connection stays",
-    "max.connections": "as many as the system allows",
-    "log.roll.jitter.ms": NO_JITTER,
-    "log.roll.jitter.hours": NO_JITTER,
-    "log.preallocate": "files grow as they are written; under durability fsync by 64 KiB at a time",
-    "log.index.size.max.bytes": "the index is in memory, and as large as its file makes it",
-    "log.segment.delete.delay.ms": "files of deleted topics and segments go at once",
-    "min.insync.replicas": ONE_COPY,
-    "compression.type": NOT_RECOMPRESSED,
-    "compression.gzip.level": NOT_RECOMPRESSED,
-    "compression.lz4.level": NOT_RECOMPRESSED,
-    "compression.zstd.level": NOT_RECOMPRESSED,
-    "unclean.leader.election.enable": ONE_COPY,
-    "offsets.topic.replication.factor": ONE_COPY,
-    "offsets.topic.compression.codec": "its batches are stored plain",
-    "offsets.commit.timeout.ms": "a commit takes as long as the disk",
-    "offsets.load.buffer.size": "loading reads by batches",
-}
-
-BROKER_KEYS: Final = ConfigDef(
-    replace(key, idle=IDLE.get(key.name, ""))
-    for key in (*OWN, *NETWORK, *IDENTITY, *STORAGE, *TOPICS, *GROUPS)
+IGNORED_PREFIXES: Final = (
+    "alter.",
+    "authorizer.",
+    "auto.leader.rebalance",
+    "background.",
+    "broker.heartbeat.",
+    "broker.session.",
+    "client.quota.",
+    "config.providers",
+    "connection.failed.",
+    "connections.max.reauth",
+    "controlled.shutdown.",
+    "controller.",
+    "create.topic.policy",
+    "delegation.token.",
+    "delete.records.",
+    "early.start.",
+    "fetch.purgatory.",
+    "follower.fetch.",
+    "group.consumer.",
+    "group.coordinator.",
+    "group.share.",
+    "group.streams.",
+    "initial.broker.",
+    "inter.broker.",
+    "kafka.metrics.",
+    "leader.imbalance.",
+    "listener.name.",
+    "log.cleaner.",
+    "log.dir.failure.",
+    "log.flush.offset.",
+    "log.flush.start.",
+    "log.local.",
+    "max.connection",
+    "metadata.",
+    "metric.",
+    "metrics.",
+    "num.io.",
+    "num.network.",
+    "num.recovery.",
+    "num.replica.",
+    "principal.",
+    "process.roles",
+    "producer.purgatory.",
+    "queued.max.",
+    "quota.",
+    "remote.",
+    "replica.",
+    "replication.",
+    "request.timeout.ms",
+    "sasl.",
+    "security.",
+    "share.",
+    "socket.",
+    "ssl.",
+    "telemetry.",
+    "transaction.",
+    "transactional.",
+    "zookeeper.",
 )
+"""Keys of parts of Kafka that kohort does not have: replication, controllers, TLS, SASL, quotas,
+transactions, KIP-848, share and streams groups, tiered storage. A server.properties may have them.
+"""

@@ -1,85 +1,70 @@
-"""`listeners` and `advertised.listeners`: where to bind, and what clients are told.
+"""`listeners` and `advertised.listeners`: where to listen, and the address that clients receive.
 
-kohort speaks plain text on one listener. Listeners of a controller are left out, as a KRaft
-server.properties has them beside the one that clients use.
+kohort supports one PLAINTEXT listener. Controller listeners, which a KRaft server.properties has
+beside it, are ignored.
 """
 
 import re
 import socket
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from .settings import Settings
 from .sources import ConfigError
 
-__all__ = ["Listener", "advertised_listener", "client_listener", "reachable"]
+__all__ = ["EXAMPLE", "Listener", "parse_listener", "reachable"]
 
 ENDPOINT: Final = re.compile(r"([A-Za-z0-9_.-]+)://(\[[0-9A-Fa-f:.%]*\]|[^\[\]/:]*):(\d{1,5})")
-EVERYWHERE: Final = ("", "0.0.0.0", "::")  # noqa: S104 (compared with, not bound)
+ALL_INTERFACES: Final = ("", "0.0.0.0", "::")  # noqa: S104 (compared with, not bound)
 EXAMPLE: Final = "PLAINTEXT://127.0.0.1:9092"
 
 
 class Listener(NamedTuple):
-    """Port 0 is any free one; an empty host is every interface."""
+    """Port 0 is any free port, an empty host all interfaces."""
 
     name: str
     host: str
     port: int
 
-
-def client_listener(settings: Settings) -> Listener:
-    """The one listener that clients use; raises ConfigError."""
-    return _the_one(settings, "listeners")
-
-
-def advertised_listener(settings: Settings) -> Listener:
-    """What clients are told; port 0 stands for the port that was bound. Raises ConfigError.
-
-    Without `advertised.listeners` it is the listener itself, and where that is every interface,
-    the host's name, as in Kafka.
-    """
-    if settings.list("advertised.listeners"):
-        told = _the_one(settings, "advertised.listeners")
-        if told.host in EVERYWHERE:
-            raise ConfigError(
-                "advertised.listeners names no host that a client could connect to: write one, "
-                f"as in {EXAMPLE}."
-            )
-        return told
-    listener = client_listener(settings)
-    return listener._replace(host=reachable(listener.host))
+    @property
+    def is_on_all_interfaces(self) -> bool:
+        return self.host in ALL_INTERFACES
 
 
 def reachable(host: str) -> str:
-    """The name under which what is bound to `host` can be reached from elsewhere."""
-    return socket.gethostname() if host in EVERYWHERE else host
+    """The name by which other machines reach what is bound to `host`."""
+    return socket.gethostname() if host in ALL_INTERFACES else host
 
 
-def _the_one(settings: Settings, key: str) -> Listener:
-    left_out = settings.list("controller.listener.names")
-    found = [_parsed(key, item) for item in settings.list(key)]
-    mine = [listener for listener in found if listener.name not in left_out]
-    protocols = dict(
-        item.strip().partition(":")[::2]
-        for item in settings.str("listener.security.protocol.map").split(",")
-    )
-    for listener in mine:
-        # A name that the map lacks means itself, so that a name alone can say SASL_SSL.
-        if (protocol := protocols.get(listener.name, listener.name)) != "PLAINTEXT":
+def parse_listener(
+    endpoints: Sequence[str], ignored: Sequence[str], protocol_map: str, where: str
+) -> Listener:
+    """The one listener for clients. `ignored`: names of controller listeners; `where`: key and
+    origin of the endpoints. Raises ConfigError."""
+    parsed = [_parse_endpoint(endpoint.strip(), where) for endpoint in endpoints]
+    listeners = [listener for listener in parsed if listener.name not in ignored]
+    protocols = dict(item.strip().partition(":")[::2] for item in protocol_map.split(","))
+    for listener in listeners:
+        # As in Kafka a name that is not in the map is a protocol itself.
+        protocol = protocols.get(listener.name, listener.name)
+        if protocol != "PLAINTEXT":
             raise ConfigError(
-                f"{key}: {listener.name} stands for {protocol}, and kohort speaks only PLAINTEXT: "
-                f"use {EXAMPLE}, or map the name in listener.security.protocol.map."
+                f"unsupported protocol {protocol} of listener {listener.name} in {where}: "
+                f"use {EXAMPLE}, or map the name to PLAINTEXT in listener.security.protocol.map."
             )
-    if len(mine) != 1:
-        names = ", ".join(listener.name for listener in mine) or "none"
+    if len(listeners) != 1:
+        names = ", ".join(listener.name for listener in listeners) or "none"
         raise ConfigError(
-            f"{key} must name one listener for clients, and names {len(mine)} ({names}): "
-            f"write it as {EXAMPLE}."
+            f"{len(listeners)} listeners for clients ({names}) in {where}: "
+            f"expected one, for example {EXAMPLE}."
         )
-    return mine[0]
+    return listeners[0]
 
 
-def _parsed(key: str, text: str) -> Listener:
-    match = ENDPOINT.fullmatch(text.strip())
+def _parse_endpoint(endpoint: str, where: str) -> Listener:
+    match = ENDPOINT.fullmatch(endpoint)
     if match is None or int(match[3]) > 65535:
-        raise ConfigError(f"{key}: {text.strip()!r} is no listener: write it as {EXAMPLE}.")
+        raise ConfigError(
+            f"invalid listener '{endpoint}' in {where}: "
+            f"expected NAME://HOST:PORT, for example {EXAMPLE}."
+        )
     return Listener(match[1], match[2].strip("[]"), int(match[3]))

@@ -1,6 +1,6 @@
-"""Where settings are written: a properties file, environment variables, `key=value` texts.
+"""Where settings are written: a properties file, environment variables, `key=value` overrides.
 
-Each source gives (key, text, origin) triples; what a text means is not decided here.
+Each source yields (key, text, origin); what a text means is not decided here.
 """
 
 import re
@@ -8,7 +8,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-__all__ = ["ConfigError", "Given", "from_environment", "from_file", "from_overrides", "key_of"]
+__all__ = [
+    "ConfigError",
+    "RawSetting",
+    "from_environment",
+    "from_file",
+    "from_overrides",
+    "key_of",
+]
 
 # Variables that Kafka's start scripts and images read themselves; they name no broker key.
 SCRIPT_VARIABLES: Final = re.compile(
@@ -19,10 +26,11 @@ ESCAPES: Final[Mapping[str, str]] = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 class ConfigError(ValueError):
-    """A setting that cannot be; the message is one sentence for the person who wrote it."""
+    """An invalid setting. The message is one line: the problem, the value with its origin, the
+    remedy."""
 
 
-class Given(NamedTuple):
+class RawSetting(NamedTuple):
     """A setting as it was written, and where."""
 
     key: str
@@ -32,66 +40,67 @@ class Given(NamedTuple):
 
 def key_of(variable: str) -> str:
     """KAFKA_NUM_PARTITIONS -> num.partitions, by the rule of Kafka's images (`__` is `_`)."""
-    words = variable.removeprefix("KAFKA_").lower().replace("___", "-").replace("__", "\0")
-    return words.replace("_", ".").replace("\0", "_")
+    name = variable.removeprefix("KAFKA_").lower().replace("___", "-").replace("__", "\0")
+    return name.replace("_", ".").replace("\0", "_")
 
 
-def from_environment(env: Mapping[str, str]) -> Iterator[Given]:
+def from_environment(env: Mapping[str, str]) -> Iterator[RawSetting]:
     for variable, text in sorted(env.items()):
         if variable.startswith("KAFKA_") and not SCRIPT_VARIABLES.fullmatch(variable):
-            yield Given(key_of(variable), text, variable)
+            yield RawSetting(key_of(variable), text, variable)
 
 
-def from_overrides(overrides: Iterable[str]) -> Iterator[Given]:
+def from_overrides(overrides: Iterable[str]) -> Iterator[RawSetting]:
     for override in overrides:
         key, sign, text = override.partition("=")
         if not sign or not key.strip():
-            raise ConfigError(f"-o {override}: write it as key=value, as in -o num.partitions=6.")
-        yield Given(key.strip(), text, "-o")
+            raise ConfigError(
+                f"invalid override '{override}' (from -o): "
+                "expected key=value, for example num.partitions=6."
+            )
+        yield RawSetting(key.strip(), text, "-o")
 
 
-def from_file(path: Path) -> Iterator[Given]:
+def from_file(path: Path) -> Iterator[RawSetting]:
     """Java's properties format: `#` and `!` begin comments, `\\` at the end continues a line."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise ConfigError(
-            f"{path} cannot be read ({error.strerror}): give --config a readable properties file."
-        ) from error
+        raise ConfigError(f"cannot read the properties file {path}: {error.strerror}.") from error
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} is not UTF-8 text: give --config a properties file.") from error
+        raise ConfigError(f"cannot read the properties file {path}: it is not UTF-8.") from error
     for line in _logical_lines(text):
         parts = SEPARATOR.split(line, maxsplit=1)
         value = parts[1] if len(parts) == 2 else ""
         try:
-            yield Given(_unescaped(parts[0]), _unescaped(value), str(path))
+            yield RawSetting(_unescape(parts[0]), _unescape(value), str(path))
         except ValueError as error:
             raise ConfigError(
-                f"{path}: {error} in {line!r}: write \\u and four hex digits."
+                f"{error} in {line!r} (from {path}): expected \\u and four hex digits."
             ) from error
 
 
 def _logical_lines(text: str) -> Iterator[str]:
-    gathered = ""
+    logical = ""
     for raw in text.splitlines():
         line = raw.lstrip()
-        if not gathered and (not line or line[0] in "#!"):
+        if not logical and (not line or line[0] in "#!"):
             continue
         backslashes = len(line) - len(line.rstrip("\\"))
         if backslashes % 2:
-            gathered += line[:-1]
+            logical += line[:-1]
             continue
-        yield gathered + line
-        gathered = ""
-    if gathered:
-        yield gathered
+        yield logical + line
+        logical = ""
+    if logical:
+        yield logical
 
 
-def _unescaped(text: str) -> str:
-    def plain(match: re.Match[str]) -> str:
+def _unescape(text: str) -> str:
+    def character(match: re.Match[str]) -> str:
         code = match[1]
         if code == "u":
             raise ValueError("malformed \\u escape")  # as java.util.Properties
         return chr(int(code[1:], 16)) if len(code) > 1 else ESCAPES.get(code, code)
 
-    return re.sub(r"\\(u[0-9a-fA-F]{4}|.)", plain, text)
+    return re.sub(r"\\(u[0-9a-fA-F]{4}|.)", character, text)

@@ -87,7 +87,7 @@ def _describe(context: RequestContext, node: Node, resource: Any) -> list[Config
             ErrorCode.invalid_request,
             f"Unexpected broker id, expected {node.node_id} or empty string, but received {name}",
         )
-    keys = node.config.keys_known
+    keys = node.config.config_def
     responses = []
     for key in _requested(resource, keys):
         synonyms = node.configs.broker_synonyms(key)
@@ -115,7 +115,7 @@ def _describe_every_broker(
     context: RequestContext, node: Node, resource: Any
 ) -> list[ConfigResponse]:
     """Only the dynamic defaults of all brokers: each may have been started with other values."""
-    keys = node.config.keys_known
+    keys = node.config.config_def
     values = node.configs.every_broker
     source = ConfigSource.DYNAMIC_DEFAULT_BROKER
     return [

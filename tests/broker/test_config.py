@@ -1,4 +1,4 @@
-"""Settings: who wins, what is refused with which sentence, what is only warned of."""
+"""Configuration: precedence of sources, errors, warnings."""
 
 from pathlib import Path
 
@@ -40,7 +40,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "server.properties"
 
 
-def test_defaults_are_kafkas_but_for_what_the_docs_say() -> None:
+def test_defaults_are_kafkas_except_where_documented() -> None:
     config = BrokerConfig()
     assert config.int("group.initial.rebalance.delay.ms") == 3000
     assert config.int("offsets.topic.num.partitions") == 50
@@ -54,7 +54,7 @@ def test_defaults_are_kafkas_but_for_what_the_docs_say() -> None:
     assert config.source("num.partitions") is ConfigSource.DEFAULT
 
 
-def test_an_override_beats_the_environment_beats_the_file_beats_the_default(file: Path) -> None:
+def test_overrides_come_before_environment_file_and_default(file: Path) -> None:
     file.write_text("num.partitions=2\nnode.id=2\ngroup.max.size=2\n")
     env = {"KAFKA_NUM_PARTITIONS": "3", "KAFKA_NODE_ID": "3"}
     config = BrokerConfig.load(file, env, ["num.partitions=4"])
@@ -78,18 +78,18 @@ def test_a_changed_copy_leaves_the_original_alone() -> None:
     )
 
 
-def test_kafkas_own_properties_file_is_taken_as_it_is(file: Path) -> None:
+def test_kafkas_own_properties_file_is_accepted(file: Path) -> None:
     file.write_text(STOCK)
     config = BrokerConfig.load(file)
     assert config.listener == ("PLAINTEXT", "", 9092)
     assert config.advertised_listener == ("PLAINTEXT", "localhost", 9092)
     (warning,) = config.warnings()
-    assert warning.startswith("Taken without effect, kohort has no such part: ")
+    assert warning.startswith("configuration keys without effect in kohort: ")
     assert "process.roles" in warning
     assert "num.partitions" not in warning
 
 
-def test_a_properties_file_is_read_by_javas_rules(file: Path) -> None:
+def test_a_properties_file_is_parsed_by_javas_rules(file: Path) -> None:
     file.write_text(
         "! a comment\n  # another\n\nnum.partitions : 6\nnode.id 9\n"
         "log.cleanup.policy = compact,\\\n    delete\nbroker.rack=caf\\u00e9\\=1\n"
@@ -102,7 +102,7 @@ def test_a_properties_file_is_read_by_javas_rules(file: Path) -> None:
 
 
 @pytest.mark.parametrize("escape", ["\\u", "\\u12", "\\ucafX"])
-def test_an_escape_that_java_refuses_is_refused_with_its_line(file: Path, escape: str) -> None:
+def test_an_escape_that_java_rejects_is_rejected_with_its_line(file: Path, escape: str) -> None:
     file.write_text(f"broker.rack={escape}\n")
     with pytest.raises(ConfigError, match=r"malformed \\u escape in 'broker\.rack="):
         BrokerConfig.load(file)
@@ -116,24 +116,35 @@ def test_an_escape_that_java_refuses_is_refused_with_its_line(file: Path, escape
         ("KAFKA_A__B___C_D", "a_b-c.d"),
     ],
 )
-def test_variables_name_keys_as_in_kafkas_images(variable: str, key: str) -> None:
+def test_environment_variables_name_keys_as_in_kafkas_images(variable: str, key: str) -> None:
     assert key_of(variable) == key
 
 
-def test_variables_of_start_scripts_are_no_settings() -> None:
+def test_environment_variables_of_start_scripts_are_ignored() -> None:
     env = {"KAFKA_OPTS": "-Xmx1g", "KAFKA_HEAP_OPTS": "-Xmx1g", "KAFKA_JMX_PORT": "9", "PATH": "/"}
     assert list(BrokerConfig.load(env=env).warnings()) == []
 
 
-def test_a_likely_misspelling_is_answered_with_the_key_that_was_meant() -> None:
+def test_a_misspelt_key_is_reported_with_the_closest_one() -> None:
     (warning,) = BrokerConfig.load(overrides=["group.initial.rebalance.delay=0"]).warnings()
-    assert warning.endswith("did you mean group.initial.rebalance.delay.ms?")
+    assert warning == (
+        "unknown configuration key 'group.initial.rebalance.delay' (from -o): "
+        "did you mean group.initial.rebalance.delay.ms?"
+    )
+    (warning,) = BrokerConfig.load(overrides=["something.else=0"]).warnings()
+    assert warning == "unknown configuration key 'something.else' (from -o); it is ignored."
 
 
 @pytest.mark.parametrize(
-    ("override", "sentence"),
+    ("override", "message"),
     [
-        ("num.partitions", "-o num.partitions: write it as key=value, as in -o num.partitions=6."),
+        (
+            "num.partitions",
+            (
+                "invalid override 'num.partitions' (from -o): "
+                "expected key=value, for example num.partitions=6."
+            ),
+        ),
         (
             "num.partitions=0",
             "Invalid value 0 for configuration num.partitions: Value must be at least 1 (from -o).",
@@ -143,66 +154,85 @@ def test_a_likely_misspelling_is_answered_with_the_key_that_was_meant() -> None:
             "Invalid value one for configuration node.id: Not a number of type INT (from -o).",
         ),
         (
-            "kohort.durable=os",
+            "kohort.durabilty=os",
             (
-                "kohort.durable (from -o) is unknown; "
-                "there is: kohort.durability, kohort.events, kohort.events.files, "
-                "kohort.cache.offsets, kohort.offsets.mirror, kohort.nodes, kohort.profile, "
-                "kohort.request.cache."
+                "unknown configuration key 'kohort.durabilty' (from -o): "
+                "did you mean kohort.durability?"
             ),
         ),
         (
-            "log.dirs=/a,/b",
-            ("log.dirs (from -o) names 2 folders, and kohort keeps everything in one: name one."),
+            "kohort.x=os",
+            (
+                "unknown configuration key 'kohort.x' (from -o): expected one of "
+                "kohort.durability, kohort.events, kohort.events.files, "
+                "kohort.cache.offsets, kohort.offsets.mirror, "
+                "kohort.nodes, kohort.profile, kohort.request.cache."
+            ),
         ),
-        (
-            "log.dir=/a,/b",
-            "log.dir (from -o) names 2 folders, and kohort keeps everything in one: name one.",
-        ),
+        ("log.dirs=/a,/b", "2 folders in log.dirs (from -o): expected one."),
+        ("log.dir=/a,/b", "2 folders in log.dir (from -o): expected one."),
         (
             "group.min.session.timeout.ms=2000000",
             (
-                "group.min.session.timeout.ms is 2000000 and "
-                "group.max.session.timeout.ms is 1800000: "
-                "the first must not be above the second."
+                "group.min.session.timeout.ms=2000000 (from -o) is above "
+                "group.max.session.timeout.ms=1800000 (from default): lower it, or raise the other."
             ),
         ),
         (
             "listeners=localhost:9092",
-            "listeners: 'localhost:9092' is no listener: write it as PLAINTEXT://127.0.0.1:9092.",
+            (
+                "invalid listener 'localhost:9092' in listeners (from -o): "
+                "expected NAME://HOST:PORT, for example PLAINTEXT://127.0.0.1:9092."
+            ),
         ),
         (
             "listeners=SASL_SSL://:9092",
             (
-                "listeners: SASL_SSL stands for SASL_SSL, and kohort speaks only PLAINTEXT: use "
-                "PLAINTEXT://127.0.0.1:9092, or map the name in listener.security.protocol.map."
+                "unsupported protocol SASL_SSL of listener SASL_SSL in listeners (from -o): use "
+                "PLAINTEXT://127.0.0.1:9092, or map the name to PLAINTEXT in "
+                "listener.security.protocol.map."
+            ),
+        ),
+        (
+            "listeners=A://:1,B://:2",
+            (
+                "unsupported protocol A of listener A in listeners (from -o): use "
+                "PLAINTEXT://127.0.0.1:9092, or map the name to PLAINTEXT in "
+                "listener.security.protocol.map."
+            ),
+        ),
+        (
+            "listeners=CONTROLLER://:1",
+            (
+                "0 listeners for clients (none) in listeners (from -o): "
+                "expected one, for example PLAINTEXT://127.0.0.1:9092."
             ),
         ),
         (
             "advertised.listeners=PLAINTEXT://0.0.0.0:9092",
             (
-                "advertised.listeners names no host that a client could connect to: write one, "
-                "as in PLAINTEXT://127.0.0.1:9092."
+                "no host that clients can connect to in advertised.listeners (from -o): "
+                "expected one, for example PLAINTEXT://127.0.0.1:9092."
             ),
         ),
     ],
 )
-def test_a_setting_that_cannot_be_is_refused_in_one_sentence(override: str, sentence: str) -> None:
-    with pytest.raises(ConfigError) as refused:
+def test_an_invalid_setting_is_rejected_in_one_line(override: str, message: str) -> None:
+    with pytest.raises(ConfigError) as raised:
         BrokerConfig.load(overrides=[override])
-    assert str(refused.value) == sentence
+    assert str(raised.value) == message
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"cannot be read \(No such file or directory\)"):
+def test_a_missing_file_is_reported_with_its_name(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"none\.properties: No such file or directory"):
         BrokerConfig.load(tmp_path / "none.properties")
 
 
-def test_in_memory_there_is_no_data_folder() -> None:
+def test_without_durability_there_is_no_data_folder() -> None:
     assert BrokerConfig({"kohort.durability": "none", "log.dirs": "/data"}).data_dir is None
 
 
-def test_an_older_broker_id_counts_where_no_node_id_is_given() -> None:
+def test_broker_id_is_used_if_node_id_is_not_set() -> None:
     for values, node_id in (
         ({}, 1),
         ({"broker.id": "-1"}, 1),
@@ -218,7 +248,7 @@ def test_an_older_broker_id_counts_where_no_node_id_is_given() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "text", "complaint"),
+    ("key", "text", "condition"),
     [
         ("log.roll.ms", "0", "greater than or equal to 1"),
         ("log.roll.jitter.ms", "-1", "greater than or equal to 0"),
@@ -226,17 +256,15 @@ def test_an_older_broker_id_counts_where_no_node_id_is_given() -> None:
         ("log.cleaner.dedupe.buffer.size", "1048576", "at least 1MB per cleaner thread."),
     ],
 )
-def test_what_kafka_requires_of_single_keys_is_told_in_its_words(
-    key: str, text: str, complaint: str
-) -> None:
-    with pytest.raises(InvalidConfigValue) as refused:
+def test_kafkas_requirements_are_reported_in_its_words(key: str, text: str, condition: str) -> None:
+    with pytest.raises(InvalidConfigValue) as raised:
         BROKER_KEYS[key].parse(text)
-    assert str(refused.value) == f"requirement failed: {key} must be {complaint}"
+    assert str(raised.value) == f"requirement failed: {key} must be {condition}"
 
 
 @given(st.sampled_from(sorted(BROKER_KEYS)), st.text(max_size=20))
-def test_any_text_is_either_taken_or_refused_with_a_sentence(key: str, text: str) -> None:
+def test_any_text_is_either_accepted_or_rejected_with_a_message(key: str, text: str) -> None:
     try:
         BrokerConfig({key: text})
     except ConfigError as error:
-        assert str(error).endswith(".")  # noqa: PT017 (either way is right)
+        assert str(error).endswith(".")  # noqa: PT017 (both outcomes are right)

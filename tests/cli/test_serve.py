@@ -40,9 +40,9 @@ def test_with_durability_none_no_folder_is_created(tmp_path: Path) -> None:
         assert served.first_line.endswith("(data in memory, durability none)\n")
         assert sorted(path.name for path in tmp_path.iterdir()) == ["stderr"]
         errors = served.errors.read_text()
-        assert "log.dirs=d (from --data-dir) is not used" in errors
-        assert "kohort.events=all (from --events) is not used" in errors
-        assert "kohort.cache.offsets=9 (from --cache-offsets) is not used" in errors
+        assert "log.dirs=d (from --data-dir) has no effect" in errors
+        assert "kohort.events=all (from --events) has no effect" in errors
+        assert "kohort.cache.offsets=9 (from --cache-offsets) has no effect" in errors
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -67,7 +67,7 @@ def test_log_lines_have_kafkas_format(tmp_path: Path) -> None:
     stamp, _, rest = line.partition("] ")
     assert len(stamp) == len("[2026-01-01 00:00:00,000")
     assert rest == (
-        "WARN num.partition (from -o) is no key that kohort or Kafka's brokers know: "
+        "WARN unknown configuration key 'num.partition' (from -o): "
         "did you mean num.partitions? (kohort.serve)"
     )
 
@@ -119,7 +119,7 @@ def test_print_config_prints_every_value_and_its_origin(tmp_path: Path) -> None:
     lines = done.stdout.splitlines()
     assert done.returncode == 0
     assert done.stderr == (
-        "kohort serve: log.retentoin.ms (from -o) is no key that kohort or Kafka's brokers know: "
+        "kohort serve: unknown configuration key 'log.retentoin.ms' (from -o): "
         "did you mean log.retention.ms?\n"
     )
     assert "num.partitions=6  (-o)" in lines
@@ -146,7 +146,7 @@ def test_print_config_prints_every_value_and_its_origin(tmp_path: Path) -> None:
             ["serve", "--port", "65534", "--nodes", "3"],
             (
                 "kohort serve: the last of 3 nodes would listen on port 65536: "
-                "choose a lower first port, or 0 for any free ones."
+                "choose a lower first port, or 0 for any free ports."
             ),
         ),
         (["--prot"], "kohort: unrecognized arguments: --prot; see `kohort --help`."),
@@ -194,8 +194,8 @@ def test_print_config_prints_every_value_and_its_origin(tmp_path: Path) -> None:
         (
             ["serve", "--config", "none.properties"],
             (
-                "kohort serve: none.properties cannot be read (No such file or directory): "
-                "give --config a readable properties file."
+                "kohort serve: cannot read the properties file none.properties: "
+                "No such file or directory."
             ),
         ),
     ],

@@ -11,7 +11,7 @@ from pathlib import Path
 import kio.schema
 import kohort.testing
 import pytest
-from kohort.broker.config.keys import BROKER_KEYS, IDLE
+from kohort.broker.config.keys import BROKER_KEYS
 from kohort.cli.main import parser
 from kohort.protocol.apis import APIS
 from kohort.testing import happened
@@ -138,9 +138,9 @@ def test_every_api_of_kafka_is_either_served_or_named_as_missing() -> None:
     assert {api for api in apis - served - named if not INTERNAL.fullmatch(api)} == set()
 
 
-def test_settings_that_nothing_reads_are_marked_as_such_and_no_others() -> None:
-    """Method: a key is read where its name is quoted outside of the definitions, or that of the
-    topic's key which it gives a default to."""
+def test_exactly_the_keys_that_no_code_reads_are_marked_as_idle() -> None:
+    """A key counts as read if its name, or the name of the topic key that it is the default of, is
+    quoted outside of the declarations."""
     declared = {ROOT / "broker" / "config" / "keys.py", ROOT / "topics" / "config_keys.py"}
     code = "\n".join(
         path.read_text()
@@ -153,13 +153,12 @@ def test_settings_that_nothing_reads_are_marked_as_such_and_no_others() -> None:
     for topic_key, synonyms in BROKER_SYNONYMS.items():
         for broker_key, _ in synonyms:
             names_of.get(broker_key, set()).add(topic_key)
-    # Looked at only to be told, stored or checked against each other.
-    told = {
-        "compression.type": "the offsets topic says so of itself",
-        "max.connections": "may be changed while the broker runs",
-        "log.preallocate": "read from the configuration, given to no file",
-        "min.insync.replicas": "DescribeConfigs tells where it comes from",
+    # Read only to be described, stored or validated.
+    described = {
+        "compression.type": "a configuration of the offsets topic",
+        "max.connections": "can be changed while the broker runs",
+        "log.preallocate": "read from the configuration, but used for no file",
+        "min.insync.replicas": "DescribeConfigs reports its origin",
     }
-    idle = {key for key in BROKER_KEYS if key in told or not names_of[key] & read}
+    idle = {key for key in BROKER_KEYS if key in described or not names_of[key] & read}
     assert idle == {key.name for key in BROKER_KEYS.values() if key.idle}
-    assert set(IDLE) <= set(BROKER_KEYS)

@@ -198,7 +198,7 @@ def test_settings_come_from_the_ini_file_the_command_line_and_the_marker(
         ("3", "takes named arguments only"),
         ("node=3", "has no node: did you mean nodes[?]"),
         ("colour=3", "has no colour; there is: nodes, preset, *"),
-        ("config={'group.max.sise': 2}", "group.max.sise * did you mean group.max.size[?]"),
+        ("config={'group.max.sise': 2}", "*group.max.sise* did you mean group.max.size[?]"),
         ("durability='sync'", "there is no durability sync; there is: fsync, os, none"),
     ],
 )
@@ -217,7 +217,7 @@ def test_a_marker_that_cannot_be_is_told(pytester: pytest.Pytester, marker: str,
         ("profile", "kafka-2.7", "*kafka-2.7*kohort.profile*kafka-2.8*"),
         ("config", "num.partitions", "*'num.partitions': say KEY=VALUE"),
         ("config", "num.partitions=many", "*many*num.partitions*"),
-        ("config", "num.partition=3", "num.partition *did you mean num.partitions[?]"),
+        ("config", "num.partition=3", "num.partition*did you mean num.partitions[?]"),
         ("doctor", "of", "kafka_doctor is 'of', not one of warn, error, off"),
     ],
 )

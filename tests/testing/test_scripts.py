@@ -91,6 +91,6 @@ def test_what_can_only_be_asked_of_a_container_says_that_there_is_none() -> None
 
 def test_a_variable_that_only_the_scripts_of_an_image_know_is_no_error() -> None:
     container = KafkaContainer().with_env("KAFKA_CREATE_TOPICS", "orders:1:1")
-    with pytest.warns(UserWarning, match=r"create.topics .from code. is no key .* it is ignored"):
+    with pytest.warns(UserWarning, match=r"unknown .* 'create.topics' .from code.; it is ignored"):
         container.start()
     container.stop()
