@@ -20,7 +20,7 @@ COMPILED = {
     "k14_sync_group",
     "log": "batch files group_commit log segment",
     "offsets": "commit_value fields group_metadata record_codec records store table",
-    "protocol": "framing headers",
+    "protocol": "framing",
     "topics": "delayed_fetch",
 }
 COMPILER = ["mypy>=2.4,<3"]

@@ -26,8 +26,8 @@ from kohort.protocol.consumer_protocol import (
     Assignment,
     Subscription,
     TopicPartitions,
-    write_assignment,
-    write_subscription,
+    encode_assignment,
+    encode_subscription,
 )
 
 START_MS = 1_750_000_000_000
@@ -126,8 +126,8 @@ def _generation(group: str, partitions: int, base_offset: int) -> bytes:
             f"/10.0.0.{number}",
             300_000,
             45_000,
-            write_subscription(Subscription((topic,))),
-            write_assignment(
+            encode_subscription(Subscription((topic,))),
+            encode_assignment(
                 Assignment((TopicPartitions(topic, tuple(range(number, partitions, 2))),))
             ),
         )

@@ -10,7 +10,7 @@ from pathlib import Path
 from ..log.files import DiskFiles, Files, Lock, finish_deletions, lock_folder
 from ..log.group_commit import Durability
 from ..log.memory_files import ChunkedFiles
-from ..protocol.profiles import PROFILES
+from ..protocol.apis import PROFILES
 from ..topics.names import OFFSETS_TOPIC
 from ..topics.registry_check import check_registry
 from .build import Assembly, Hear, Place

@@ -12,8 +12,7 @@ from collections.abc import Callable
 from typing import Any, Final, cast
 
 from ..protocol.errors import ProtocolError
-from ..protocol.framing import Framer
-from ..protocol.headers import read_request_header
+from ..protocol.framing import Framer, decode_request_header
 from .request import Interceptor, RequestContext, Routes
 from .request_cache import CachedRequest, Frame, RequestCache
 
@@ -211,7 +210,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _handle_frame(self, buffer: bytes, start: int, end: int) -> None:
         """Decode and handle a request that the cache does not know."""
-        key, version, correlation_id, client_id, body = read_request_header(buffer, start, end)
+        key, version, correlation_id, client_id, body = decode_request_header(buffer, start, end)
         route = self._routes.find(key, version)
         request = route.decode(buffer, body, end)
         context = RequestContext(self, route, (correlation_id,), client_id, request)

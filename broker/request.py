@@ -12,12 +12,11 @@ from itertools import repeat
 from struct import Struct
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
-from ..protocol.apis import API_VERSIONS, BY_KEY, Api
+from ..protocol.apis import API_VERSIONS, BY_KEY, Api, Profile
+from ..protocol.decoder import Finder
+from ..protocol.encoder import BuffersEncoder
 from ..protocol.errors import EncodeError, UnknownApi, UnsupportedVersion
-from ..protocol.guards import Finder
-from ..protocol.messages import request_decoder, request_finder, response_writer
-from ..protocol.profiles import Profile
-from ..protocol.writers import PiecesWriter
+from ..protocol.messages import request_decoder, request_finder, response_encoder
 
 _correlation_id: Final = Struct(">i").pack
 
@@ -102,7 +101,7 @@ class Routes:
         return self._new_route(key, version) if route is None else route
 
     def _new_route(self, key: int, version: int) -> Route:
-        # read_request_header accepts no API that no profile serves.
+        # decode_request_header accepts no API that no profile serves.
         api = self._profile.get(key)
         if api is None:
             raise UnknownApi(f"{BY_KEY[key].name} (key {key}) is not served in this profile")
@@ -111,7 +110,7 @@ class Routes:
             if key == API_VERSIONS:
                 # The one unsupported version that gets a response, in v0, which every client can
                 # decode (KIP-511). Not kept: clients must not fill the memory with versions.
-                encode = response_writer(key, 0)
+                encode = response_encoder(key, 0)
                 return Route(api, 0, lambda *_: None, handler.handle_unsupported_version, encode)
             raise UnsupportedVersion(
                 f"{api.name} (key {key}) is served in versions {api.min_version} to "
@@ -123,7 +122,7 @@ class Routes:
             version,
             request_decoder(key, version),
             handler.handle,
-            response_writer(key, version),
+            response_encoder(key, version),
             request_finder(key, version, varying) if varying else _nothing_varies,
             1 if hasattr(handler, "MUTES_CHANNEL") else PIPELINED_MAX,
         )
@@ -263,7 +262,7 @@ class RequestContext:
             return
         self.channel.response_ready(self)
 
-    def respond_in_pieces(self, message: Any, encode: PiecesWriter) -> None:
+    def respond_in_pieces(self, message: Any, encode: BuffersEncoder) -> None:
         """Respond to one request with a large `message`, whose records are not copied."""
         try:
             self.response = encode(message, self.correlation_id)

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from struct import Struct, calcsize
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from ..protocol.errors import UndecodableBody
 from .request import Numbers, Route
 
 Frame: TypeAlias = tuple[bytes, int, int]
@@ -83,10 +82,7 @@ class RequestCache:
             self._bytes = end - start + ENTRY_BYTES
             if self._bytes > CACHE_BYTES_MAX:
                 return
-        try:
-            numbers = entry.route.find_varying(buffer, body, end)
-        except UndecodableBody:
-            return  # only the lenient decoder accepts it
+        numbers = entry.route.find_varying(buffer, body, end)
         formats, position = [">8si"], start + 12
         for number, letter in numbers:
             formats.append(f"{number - position}s{letter}")

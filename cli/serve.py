@@ -22,7 +22,7 @@ from .. import __version__
 from ..broker.config.broker_config import BrokerConfig, ConfigError
 from ..broker.config.listeners import Listener
 from ..log.errors import FolderInUse, LogError
-from ..protocol.addresses import address
+from ..protocol.framing import address
 from ..topics.records import UnreadableRecord
 from ..topics.registry_check import DamagedRegistry
 from .errors import UserError

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import count, starmap
 from typing import TypeVar
 
-from ..protocol.addresses import address
+from ..protocol.framing import address
 from ..testing.choreography import Hold, Loading
 from ..testing.fake_members.puppet import Puppet
 from ..testing.faults import Fault

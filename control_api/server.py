@@ -7,7 +7,7 @@ from typing import Any, Final, Self
 
 import uvicorn
 
-from ..protocol.addresses import address
+from ..protocol.framing import address
 from ..testing.loop_thread import LoopThread
 from .app import App
 from .control import Control

@@ -1,8 +1,8 @@
 """Why does a member join again? What the client says, and what the coordinator can see itself."""
 
 from ..offsets.causes import Cause
-from ..protocol.consumer_protocol import Subscription, read_subscription
-from ..protocol.errors import UndecodableBlob
+from ..protocol.consumer_protocol import Subscription, decode_subscription
+from ..protocol.errors import DecodeError
 from .commands import JoinGroup
 from .group import Group
 from .members import Member
@@ -42,6 +42,6 @@ def _subscription(group: Group, metadata: bytes) -> Subscription | None:
     if group.protocol_type != CONSUMER:
         return None
     try:
-        return read_subscription(metadata)
-    except UndecodableBlob:
+        return decode_subscription(metadata)
+    except DecodeError:
         return None

@@ -4,8 +4,8 @@ Known at the beginning of each generation and after a load, and not looked at ag
 next (upstream: ClassicGroup.computeSubscribedTopics). Only groups of consumers can be understood.
 """
 
-from ..protocol.consumer_protocol import read_subscribed_topics
-from ..protocol.errors import UndecodableBlob
+from ..protocol.consumer_protocol import decode_subscribed_topics
+from ..protocol.errors import DecodeError
 from .group import Group
 
 CONSUMER = "consumer"  # the protocol type whose metadata a broker can read
@@ -30,8 +30,8 @@ def subscribed_topics(group: Group) -> frozenset[str] | None:
     try:
         # Most members of a group say the same, so each saying is read once.
         for said in set(group.subscriptions):
-            topics.update(read_subscribed_topics(said))
-    except UndecodableBlob as error:
+            topics.update(decode_subscribed_topics(said))
+    except DecodeError as error:
         group.voice.warning(
             "Failed to parse Consumer Protocol %s:%s of group %s. Consumer group coordinator is "
             "not aware of the subscribed topics: %s",

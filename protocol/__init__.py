@@ -1,14 +1,13 @@
-"""Bytes <-> messages: framing, headers, the API table, response writers. Pure; kio underneath.
+"""Kafka's protocol: bytes become messages and messages become bytes. Pure; the schemas are kio's.
 
-apis.py            what is served, in which versions;  profiles.py: what older Kafkas served of that
-primitives.py      numbers, varints and strings: reading them within bounds, writing them
-framing.py         a stream of bytes becomes frames;  headers.py: who asks what, in which version
-messages.py        a request's body becomes kio's message, a message becomes a response's frame
-guards.py          what is looked at before kio reads a body;  lenient.py: the reader for what kio
-                   refuses and Kafka takes
-writers.py         response writers: their source (writer_source.py) is made from kio's dataclass
-                   fields (fields.py) and compiled;  writer_errors.py: which field was wrong
-addresses.py       where somebody listens, as people write it
-consumer_protocol.py   what members and their leader say to each other in opaque bytes
-errors.py          what a client can do wrong on the wire
+apis.py        the API table: which versions are served, by us and by older Kafkas
+framing.py     frames and request headers
+messages.py    decoders and encoders of requests and responses, by API key and version
+schema.py      the fields of a message; the notation in which our own are declared
+decoder.py     decoders, generated from schemas
+encoder.py     encoders, generated from schemas
+codegen.py     Python source under construction
+primitives.py  varints, strings and numbers
+consumer_protocol.py  subscriptions and assignments, which members and their leader exchange
+errors.py      what is wrong with a request, and what Kafka does about it
 """

@@ -1,22 +1,18 @@
-"""The consumer protocol: what members say of themselves when joining, and what the leader gives
-each of them. A broker carries both as opaque bytes; those who look inside use this.
+"""The consumer protocol: the subscription that a member sends when it joins a group, and the
+assignment that the leader sends for it. A broker carries both as opaque bytes.
 
-Every version is two bytes of version and a body that only grew. Readers take a version above 3
-for 3 and ignore what follows, as Java's ConsumerProtocol does.
+Each begins with an int16 version. Newer versions only append fields, so a version above 3 is read
+as 3 and what follows is ignored. Upstream: ConsumerProtocol.
 """
 
 from functools import cache
-from importlib import import_module
-from struct import Struct
 from typing import Any, Final, NamedTuple
 
-from .errors import ProtocolError, UndecodableBlob
-from .lenient import read_leniently
-from .writers import body_writer
-
-VERSION_MAX: Final = 3
-
-_VERSION: Final = Struct(">h")
+from .decoder import Decoder, compile_decoder
+from .encoder import BodyEncoder, compile_body_encoder
+from .errors import DecodeError, EncodeError
+from .primitives import INT16
+from .schema import FieldSpec, MessageSpec
 
 
 class TopicPartitions(NamedTuple):
@@ -25,87 +21,120 @@ class TopicPartitions(NamedTuple):
 
 
 class Subscription(NamedTuple):
-    """What a member wants. `owned_partitions` is told since v1, `generation_id` since v2 (-1: not
-    told), `rack_id` since v3."""
-
     topics: tuple[str, ...]
     user_data: bytes | None = None
     owned_partitions: tuple[TopicPartitions, ...] = ()
-    generation_id: int = -1
+    generation_id: int = -1  # -1: unknown
     rack_id: str | None = None
 
 
 class Assignment(NamedTuple):
-    """What a member is given."""
-
     assigned_partitions: tuple[TopicPartitions, ...]
     user_data: bytes | None = None
 
 
-def read_subscription(blob: bytes) -> Subscription:
-    """Raises UndecodableBlob."""
-    version, message = _read("subscription", blob)
-    subscription = Subscription(message.topics, message.user_data)
-    if version >= 1:
-        owned = _topic_partitions(message.owned_partitions)
-        subscription = subscription._replace(owned_partitions=owned)
-    if version >= 2:
-        subscription = subscription._replace(generation_id=message.generation_id)
-    if version >= 3:
-        subscription = subscription._replace(rack_id=message.rack_id)
+_PARTITIONS: Final = (FieldSpec("topic", "string", "0+"), FieldSpec("partitions", "[]int32", "0+"))
+
+SUBSCRIPTION: Final = MessageSpec(
+    "ConsumerProtocolSubscription",
+    "0-3",
+    (
+        FieldSpec("topics", "[]string", "0+"),
+        FieldSpec("userData", "bytes", "0+", nullable="0+", default=None),
+        FieldSpec(
+            "ownedPartitions",
+            "[]TopicPartition",
+            "1+",
+            default=(),
+            fields=_PARTITIONS,
+            message_class=TopicPartitions,
+        ),
+        FieldSpec("generationId", "int32", "2+", default=-1),
+        FieldSpec("rackId", "string", "3+", nullable="3+", default=None),
+    ),
+    message_class=Subscription,
+)
+ASSIGNMENT: Final = MessageSpec(
+    "ConsumerProtocolAssignment",
+    "0-3",
+    (
+        FieldSpec(
+            "assignedPartitions",
+            "[]TopicPartition",
+            "0+",
+            fields=_PARTITIONS,
+            message_class=TopicPartitions,
+        ),
+        FieldSpec("userData", "bytes", "0+", nullable="0+", default=None),
+    ),
+    message_class=Assignment,
+)
+
+
+def decode_subscription(encoded: bytes) -> Subscription:
+    """Raises DecodeError."""
+    subscription: Subscription = _decoder(SUBSCRIPTION, _version(SUBSCRIPTION, encoded))(
+        encoded, INT16.size, len(encoded)
+    )
     return subscription
 
 
-def read_subscribed_topics(blob: bytes) -> tuple[str, ...]:
-    """Only the topics: as much as a broker looks at, whatever the rest says.
+def decode_subscribed_topics(encoded: bytes) -> tuple[str, ...]:
+    """Decode only the topics, which is all that a broker looks at. Raises DecodeError."""
+    # Every version begins like version 0 (upstream: ClassicGroup.computeSubscribedTopics).
+    subscription: Subscription = _decoder(SUBSCRIPTION, 0)(encoded, INT16.size, len(encoded))
+    return subscription.topics
 
-    Raises UndecodableBlob.
+
+def decode_assignment(encoded: bytes) -> Assignment:
+    """Raises DecodeError."""
+    assignment: Assignment = _decoder(ASSIGNMENT, _version(ASSIGNMENT, encoded))(
+        encoded, INT16.size, len(encoded)
+    )
+    return assignment
+
+
+def decode_as_dict(spec: MessageSpec, encoded: bytes) -> dict[str, Any]:
+    """Decode a SUBSCRIPTION or ASSIGNMENT with the names of Kafka's schema.
+
+    Raises DecodeError, for malformed UTF-8 too.
     """
-    # Version 0 is the beginning of all, and which one it says is not looked at (upstream:
-    # ClassicGroup.computeSubscribedTopics).
-    topics: tuple[str, ...] = _read_body("subscription", 0, blob).topics
-    return topics
+    version = _version(spec, encoded)
+    fields: dict[str, Any] = _dict_decoder(spec, version)(encoded, INT16.size, len(encoded))
+    return fields
 
 
-def read_assignment(blob: bytes) -> Assignment:
-    """Raises UndecodableBlob."""
-    _, message = _read("assignment", blob)
-    return Assignment(_topic_partitions(message.assigned_partitions), message.user_data)
+def encode_subscription(
+    subscription: Subscription, version: int = SUBSCRIPTION.max_version
+) -> bytes:
+    """Encode the fields that the version has. Raises EncodeError."""
+    return INT16.pack(version) + _encoder(SUBSCRIPTION, version)(subscription)
 
 
-def write_subscription(subscription: Subscription, version: int = VERSION_MAX) -> bytes:
-    """Leaves out what the version cannot say. Raises EncodeError."""
-    return _VERSION.pack(version) + body_writer(_schema("subscription", version))(subscription)
-
-
-def write_assignment(assignment: Assignment, version: int = VERSION_MAX) -> bytes:
+def encode_assignment(assignment: Assignment, version: int = ASSIGNMENT.max_version) -> bytes:
     """Raises EncodeError."""
-    return _VERSION.pack(version) + body_writer(_schema("assignment", version))(assignment)
+    return INT16.pack(version) + _encoder(ASSIGNMENT, version)(assignment)
 
 
-def _topic_partitions(owned: Any) -> tuple[TopicPartitions, ...]:
-    return tuple(TopicPartitions(each.topic, each.partitions) for each in owned)
-
-
-def _read(kind: str, blob: bytes) -> tuple[int, Any]:
-    if len(blob) < 2:
-        raise UndecodableBlob(f"a {kind} of {len(blob)} bytes has no version")
-    (version,) = _VERSION.unpack_from(blob)
+def _version(spec: MessageSpec, encoded: bytes) -> int:
+    if len(encoded) < INT16.size:
+        raise DecodeError(f"{spec.name}: {len(encoded)} bytes have no version")
+    version: int = INT16.unpack_from(encoded)[0]
     if version < 0:
-        raise UndecodableBlob(f"a {kind} cannot have the version {version}")
-    version = min(version, VERSION_MAX)
-    return version, _read_body(kind, version, blob)
-
-
-def _read_body(kind: str, version: int, blob: bytes) -> Any:
-    """What follows the version."""
-    try:
-        return read_leniently(_schema(kind, version), bytes(blob), 2, len(blob))
-    except ProtocolError as error:
-        raise UndecodableBlob(str(error)) from error
+        raise DecodeError(f"{spec.name}: invalid version {version}")
+    return min(version, spec.max_version)
 
 
 @cache
-def _schema(kind: str, version: int) -> Any:
-    module = import_module(f"kio.schema.consumer_protocol_{kind}.v{version}.data")
-    return getattr(module, f"ConsumerProtocol{kind.capitalize()}")
+def _decoder(spec: MessageSpec, version: int) -> Decoder:
+    return compile_decoder(spec.schema(version), DecodeError)
+
+
+@cache
+def _dict_decoder(spec: MessageSpec, version: int) -> Decoder:
+    return compile_decoder(spec.schema(version), DecodeError, strict=True, as_dict=True)
+
+
+@cache
+def _encoder(spec: MessageSpec, version: int) -> BodyEncoder:
+    return compile_body_encoder(spec.schema(version), EncodeError)

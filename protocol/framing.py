@@ -1,15 +1,29 @@
-"""A stream of bytes becomes request frames: four bytes of size, then that many bytes.
+"""Frames and request headers: what surrounds the messages on a connection.
 
-What was received is copied once, as frames outlive the buffer that a socket is read into. Of a
-frame that is not whole only the bytes received so far are kept, however large the size that it
-announces.
+A frame is an int32 size and as many bytes: a request header, then the request's body. Received
+bytes are copied once, because frames outlive the buffer that a socket is read into. Of an
+incomplete frame only the bytes received so far are stored, however large its announced size.
+
+Request header v1 is API key, version, correlation id and client id; v2, of flexible versions, adds
+tagged fields (KIP-482). The client id has an int16 length in both, so that a broker can read it
+without knowing the version.
 """
 
 from io import BytesIO
 from struct import Struct
-from typing import Final
+from struct import error as StructError  # noqa: N812
+from typing import Final, NamedTuple
 
-from .errors import FrameTooLarge, InvalidFrameSize, ProtocolError
+from .apis import API_VERSIONS, APIS, BY_KEY
+from .errors import (
+    FrameTooLarge,
+    InvalidFrameSize,
+    InvalidHeader,
+    ProtocolError,
+    UnknownApi,
+    UnsupportedVersion,
+)
+from .primitives import java_text, skip_tagged_fields
 
 SIZE: Final = Struct(">i")
 _size_at: Final = SIZE.unpack_from
@@ -19,33 +33,37 @@ FRAME_BYTES_MAX: Final = 100 * MIB
 """Kafka's default of socket.request.max.bytes."""
 
 FRAME_BYTES_MIN: Final = 10
-"""The smallest request header: key, version, correlation id, length of the client id. Kafka takes
-a smaller frame in and fails on its header; what the client sees is the same."""
+"""The smallest request header: API key, version, correlation id, length of the client id."""
+
+
+def address(host: str, port: int | str) -> str:
+    """Return `host:port`, with brackets around an IPv6 address (RFC 3986)."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 class Framer:
-    """Cuts one connection's stream into frames.
+    """Splits the stream of one connection into frames.
 
-    A size that no request can have spoils the rest of the stream: `error` is set, and whatever
-    is fed afterwards is dropped. The frames before it are good and are answered first.
+    A frame size that no request can have ends the stream: `error` is set, and later bytes are
+    dropped. The frames before it are valid and are handled first.
     """
 
     __slots__ = ("_frame_bytes_max", "_missing", "_partial", "error")
 
     error: ProtocolError | None
-    """Why this stream ended: InvalidFrameSize or FrameTooLarge. None while all is well."""
+    """InvalidFrameSize or FrameTooLarge once the stream has ended, else None."""
 
     def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
         self._frame_bytes_max = frame_bytes_max
-        # The bytes that it gives in the end are those that it has: no copy.
+        # BytesIO.getvalue() does not copy.
         self._partial: BytesIO | None = None
-        self._missing = 0  # bytes that _partial needs before it can be looked at again
+        self._missing = 0  # bytes until _partial has its size, or is complete
         self.error = None
 
     def feed(self, data: bytes | memoryview) -> list[tuple[bytes, int, int]]:
-        """Take what was received, return the frames that it completes: (buffer, start, end).
+        """Take received bytes and return the frames that they complete: (buffer, start, end).
 
-        The size is not part of start … end. `data` may change afterwards. Raises nothing; look at
+        The size is not part of start ... end. `data` may change afterwards. Raises nothing; look at
         `error` after handling the frames.
         """
         frames: list[tuple[bytes, int, int]] = []
@@ -58,27 +76,27 @@ class Framer:
             end: int = 4 + _size_at(data)[0]
             if end == received and FRAME_BYTES_MIN <= end - 4 <= self._frame_bytes_max:
                 return [*frames, (bytes(data), 4, end)]  # the usual: one whole frame
-            # All at once, unless there is nothing but the beginning of a large frame.
+            # One copy for all, unless there is only the beginning of a large frame.
             if end <= received:
                 data = bytes(data)
         position = 0
         while received - position >= 4:
             size: int = _size_at(data, position)[0]
             if not FRAME_BYTES_MIN <= size <= self._frame_bytes_max:
-                self.error = self._refusal(size)
+                self.error = self._invalid_size(size)
                 return frames
             end = position + 4 + size
             if end > received:
-                self._keep(data, position, end)
+                self._store_partial(data, position, end)
                 return frames
             frames.append((data, position + 4, end))  # type: ignore[arg-type]  # bytes, by now
             position = end
         if position < received:
-            self._keep(data, position, position + 4)
+            self._store_partial(data, position, position + 4)
         return frames
 
-    def _keep(self, data: bytes | memoryview, position: int, end: int) -> None:
-        """The frame from `position` to `end`, or its size, is not whole."""
+    def _store_partial(self, data: bytes | memoryview, position: int, end: int) -> None:
+        """Store the incomplete frame, or size, from `position` to `end`."""
         self._partial = BytesIO()
         self._partial.write(memoryview(data)[position:])
         self._missing = end - len(data)
@@ -86,7 +104,7 @@ class Framer:
     def _finish_partial(
         self, data: bytes | memoryview, frames: list[tuple[bytes, int, int]]
     ) -> bytes | memoryview:
-        """Add to the unfinished frame what belongs to it, return the rest of `data`."""
+        """Add what belongs to the incomplete frame, return the rest of `data`."""
         partial = self._partial
         assert partial is not None
         if partial.tell() < 4:
@@ -95,7 +113,7 @@ class Framer:
                 return data
             (size,) = SIZE.unpack(partial.getvalue())
             if not FRAME_BYTES_MIN <= size <= self._frame_bytes_max:
-                self.error = self._refusal(size)
+                self.error = self._invalid_size(size)
                 self._partial = None
                 return data
             self._missing = size
@@ -112,14 +130,93 @@ class Framer:
         self._missing -= taken
         return view[taken:]
 
-    def _refusal(self, size: int) -> ProtocolError:
+    def _invalid_size(self, size: int) -> ProtocolError:
         if size > self._frame_bytes_max:
             return FrameTooLarge(
-                f"a frame of {size} bytes is above socket.request.max.bytes"
-                f" ({self._frame_bytes_max})"
+                f"frame of {size} bytes exceeds socket.request.max.bytes ({self._frame_bytes_max})"
             )
         if size < 0:
-            return InvalidFrameSize(f"a frame cannot have the size {size}")
+            return InvalidFrameSize(f"invalid frame size {size}")
         return InvalidFrameSize(
-            f"a frame of {size} bytes is too short for a request header ({FRAME_BYTES_MIN} bytes)"
+            f"frame of {size} bytes is too short for a request header ({FRAME_BYTES_MIN} bytes)"
         )
+
+
+# Request headers
+
+# Key and version as one number, correlation id, length of the client id.
+_HEADER_START: Final = Struct(">iih")
+
+# Key and version as one number -> (key, version, is flexible).
+_SERVED: Final[dict[int, tuple[int, int, bool]]] = {
+    (api.key << 16) | version: (api.key, version, version >= api.flexible_from)
+    for api in APIS
+    for version in range(api.min_version, api.max_version + 1)
+}
+
+
+class RequestHeader(NamedTuple):
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+    body: int
+    """Where the body begins in the buffer."""
+
+
+_new: Final = tuple.__new__
+
+
+def decode_request_header(buffer: bytes, start: int, end: int) -> RequestHeader:
+    """Decode the header of the frame at buffer[start:end].
+
+    ApiVersions is returned in every version, served or not: a version that is not gets
+    UNSUPPORTED_VERSION in a v0 response, and its body is not decoded.
+
+    Raises UnknownApi, UnsupportedVersion, InvalidHeader.
+    """
+    try:
+        key_and_version, correlation_id, length = _HEADER_START.unpack_from(buffer, start)
+    except StructError:
+        raise _too_short(start, end) from None
+    served = _SERVED.get(key_and_version)
+    if served is None:
+        served = _not_served(key_and_version)
+    body = start + 10
+    client_id: str | None = None
+    if length >= 0:
+        name = body
+        body += length
+        try:
+            client_id = buffer[name:body].decode()
+        except UnicodeDecodeError:
+            client_id = java_text(buffer[name:body])
+    if served[2]:
+        if body < end and buffer[body] == 0:
+            body += 1
+        else:
+            try:
+                body = skip_tagged_fields(buffer, body, end)
+            except ValueError as error:
+                raise InvalidHeader(f"request header: {error}") from None
+    if body > end:
+        raise _too_short(start, end)
+    return _new(RequestHeader, (served[0], served[1], correlation_id, client_id, body))
+
+
+def _not_served(key_and_version: int) -> tuple[int, int, bool]:
+    key = key_and_version >> 16
+    version = ((key_and_version & 0xFFFF) ^ 0x8000) - 0x8000
+    if key == API_VERSIONS:
+        return key, version, version >= BY_KEY[key].flexible_from
+    api = BY_KEY.get(key)
+    if api is None:
+        raise UnknownApi(f"API key {key} is not served (version {version} was requested)")
+    raise UnsupportedVersion(
+        f"{api.name} (key {key}) is served in versions {api.min_version} to {api.max_version},"
+        f" not in version {version}"
+    )
+
+
+def _too_short(start: int, end: int) -> InvalidHeader:
+    return InvalidHeader(f"frame of {end - start} bytes is too short for its header")

@@ -6,7 +6,9 @@ zig-zag varints. Readers raise ValueError for bytes that no writer of Kafka coul
 the callers add what was being read. Upstream: ByteUtils, Readable, Writable.
 """
 
+import codecs
 import re
+from base64 import urlsafe_b64encode
 from collections.abc import Iterator
 from struct import Struct
 from typing import Final
@@ -18,6 +20,7 @@ __all__ = [
     "INT16",
     "INT32",
     "INT64",
+    "JAVA_ERRORS",
     "Reader",
     "java_text",
     "read_unsigned_varint",
@@ -25,6 +28,7 @@ __all__ = [
     "skip_tagged_fields",
     "string",
     "unsigned_varint",
+    "uuid_text",
     "varint",
 ]
 
@@ -37,8 +41,8 @@ UNSIGNED_VARINT_BYTES_MAX: Final = 5
 VARINT_BYTES_MAX: Final = 10
 """Of a varlong; varints are read with the same limit, as a wider value fits nowhere anyway."""
 
-# UTF-8 has no surrogates. Java replaces an encoded one by one character, Python by one per byte.
-_SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
+JAVA_ERRORS: Final = "kohort.java"
+"""The name of an error handler for bytes.decode: malformed UTF-8 becomes U+FFFD as in Java."""
 
 _ONE_BYTE: Final = tuple(bytes((value,)) for value in range(0x80))
 
@@ -132,7 +136,23 @@ def skip_tagged_fields(buffer: bytes, position: int, end: int) -> int:
 
 def java_text(encoded: bytes) -> str:
     """Decode UTF-8 as Java does: malformed bytes become U+FFFD."""
-    return _SURROGATE.sub("\ufffd".encode(), encoded).decode(errors="replace")
+    return encoded.decode("utf-8", JAVA_ERRORS)
+
+
+def _replace_as_java(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeDecodeError)
+    # UTF-8 has no surrogates. Java replaces an encoded one by one character, Python each byte.
+    surrogate = _SURROGATE.match(error.object, error.start)
+    return "\ufffd", error.end if surrogate is None else surrogate.end()
+
+
+_SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
+codecs.register_error(JAVA_ERRORS, _replace_as_java)
+
+
+def uuid_text(encoded: bytes) -> str:
+    """A UUID as Kafka prints it: URL-safe base64 without padding."""
+    return urlsafe_b64encode(encoded).decode().rstrip("=")
 
 
 class Reader:

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from ..protocol.apis import APIS, BY_KEY
-from ..protocol.consumer_protocol import read_assignment
+from ..protocol.consumer_protocol import decode_assignment
 from ..protocol.errors import ErrorCode, ProtocolError
 from ..protocol.messages import response_decoder
 
@@ -226,7 +226,7 @@ def partitions_in(assignment: bytes) -> tuple[TopicPartition, ...]:
     if not assignment:
         return ()
     try:
-        read = read_assignment(assignment)
+        read = decode_assignment(assignment)
     except ProtocolError:
         return ()
     return tuple((topic, index) for topic, indexes in read.assigned_partitions for index in indexes)

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..protocol.apis import Api
-from ..protocol.fields import SchemaField, schema_fields
-from ..protocol.messages import request_module
+from ..protocol.messages import request_schema
+from ..protocol.schema import Field, Schema
 from .asked import GROUP, PARTITIONS, TOPICS, Asked
 
 
@@ -90,7 +90,7 @@ def _said_by(api: Api) -> Iterator[str]:
     """Which filters its requests can pass. What any version says, the oldest or the newest does."""
     yield from ("client_id", "node")
     for version in (api.min_version, api.max_version):
-        fields = _fields(getattr(request_module(api.key, version), f"{api.name}Request"))
+        fields = _fields(request_schema(api.key, version))
         if fields.keys() & set(GROUP):
             yield "group"
         for holder in (fields, _inside(fields, "members")):
@@ -105,11 +105,11 @@ def _said_by(api: Api) -> Iterator[str]:
                     yield "partition"
 
 
-def _fields(entity: object) -> dict[str, SchemaField]:
-    return {field.name: field for field in schema_fields(entity)}
+def _fields(schema: Schema) -> dict[str, Field]:
+    return {field.name: field for field in schema.all_fields}
 
 
-def _inside(fields: dict[str, SchemaField], name: str) -> dict[str, SchemaField]:
+def _inside(fields: dict[str, Field], name: str) -> dict[str, Field]:
     """Of the items of an array; {} where there is none, or of plain ones."""
     field = fields.get(name)
-    return {} if field is None or field.entity is None else _fields(field.entity)
+    return {} if field is None or field.struct is None else _fields(field.struct)

@@ -15,8 +15,8 @@ from ..broker.timers import Timers
 from ..coordinator.deadline_keys import EXPIRING
 from ..coordinator.voice import Event
 from ..log.group_commit import Durability
-from ..protocol.addresses import address
-from ..protocol.profiles import NEWEST
+from ..protocol.apis import NEWEST
+from ..protocol.framing import address
 from .asked import Asked, api_named
 from .choreography import FastEviction
 from .clock import ClockControl, VirtualClock

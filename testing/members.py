@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from ..coordinator.group import Group as Known
-from ..protocol.consumer_protocol import read_subscription
+from ..protocol.consumer_protocol import decode_subscription
 from ..protocol.errors import ProtocolError
 from .asked import TopicPartition, partitions_in
 
@@ -42,7 +42,7 @@ def given_back(known: Known) -> dict[str, set[TopicPartition]]:
 def owned_in(subscription: bytes) -> set[TopicPartition]:
     """What a ConsumerProtocol subscription says that its member owns; nothing where it is none."""
     try:
-        read = read_subscription(subscription)
+        read = decode_subscription(subscription)
     except ProtocolError:
         return set()
     return {(topic, index) for topic, indexes in read.owned_partitions for index in indexes}

@@ -11,10 +11,9 @@ from types import SimpleNamespace
 from typing import Any, Final
 from uuid import UUID
 
-from ..protocol.apis import BY_KEY
 from ..protocol.errors import ErrorCode
-from ..protocol.fields import SchemaField, schema_fields
-from ..protocol.messages import response_module
+from ..protocol.messages import response_schema
+from ..protocol.schema import Field, Schema
 
 FETCH: Final = 1
 OFFSET_FETCH: Final = 9
@@ -92,7 +91,7 @@ _MINUS_ONE: Final = frozenset(
 
 def can_refuse(key: int, version: int) -> bool:
     """Whether the answer has room for an error."""
-    return _has_room(_entity(key, version))
+    return _has_room(response_schema(key, version))
 
 
 def refusal(key: int, version: int, request: Any, error: ErrorCode) -> Any:
@@ -101,42 +100,38 @@ def refusal(key: int, version: int, request: Any, error: ErrorCode) -> Any:
         above = error in _OF_FETCH_SESSIONS
     else:
         above = key != OFFSET_FETCH or error not in _OF_PARTITIONS
-    return _refused(_entity(key, version), request, error, above=above)
+    return _refused(response_schema(key, version), request, error, above=above)
 
 
-def _entity(key: int, version: int) -> Any:
-    return getattr(response_module(key, version), f"{BY_KEY[key].name}Response")
-
-
-def _has_room(entity: Any) -> bool:
-    fields = schema_fields(entity)
+def _has_room(schema: Schema) -> bool:
+    fields = schema.all_fields
     return any(field.name == "error_code" for field in fields) or any(
-        _has_room(field.entity) for field in fields if field.array and field.entity is not None
+        _has_room(field.struct) for field in fields if field.is_array and field.struct is not None
     )
 
 
-def _refused(entity: Any, asked: Any, error: ErrorCode, *, above: bool) -> SimpleNamespace:
-    fields = schema_fields(entity)
+def _refused(schema: Schema, asked: Any, error: ErrorCode, *, above: bool) -> SimpleNamespace:
+    fields = schema.all_fields
     inner = [
         field
         for field in fields
-        if field.array and field.entity is not None and _has_room(field.entity)
+        if field.is_array and field.struct is not None and _has_room(field.struct)
     ]
     is_here = any(field.name == "error_code" for field in fields) and (above or not inner)
     values: dict[str, Any] = {}
     for field in fields:
         if field.name == "error_code":
             values[field.name] = error if is_here else ErrorCode.none
-        elif field in inner and not is_here:
+        elif field.struct is not None and field in inner and not is_here:
             values[field.name] = [
-                _refused(field.entity, each, error, above=above) for each in _parts(field, asked)
+                _refused(field.struct, each, error, above=above) for each in _parts(field, asked)
             ]
         else:
             values[field.name] = _value(field, asked)
     return SimpleNamespace(**values)
 
 
-def _parts(field: SchemaField, asked: Any) -> Iterator[Any]:
+def _parts(field: Field, asked: Any) -> Iterator[Any]:
     for name in _ASKED.get(field.name, (field.name,)):
         found = getattr(asked, name, None)
         if isinstance(found, tuple):
@@ -155,24 +150,24 @@ def _named(each: int | str | UUID) -> SimpleNamespace:
     return SimpleNamespace(topic_id=each)
 
 
-def _value(field: SchemaField, asked: Any) -> Any:
+def _value(field: Field, asked: Any) -> Any:
     """What the request says of it, or nothing."""
     for name in _REPEATED.get(field.name, ()):
         found = getattr(asked, name, None)
         if found is not None:
             return found
-    if field.array:
+    if field.is_array:
         return []
     if not field.required:
         return field.default
     if field.nullable:
         return None
-    if field.entity is not None:
-        return _refused(field.entity, None, ErrorCode.none, above=True)
+    if field.struct is not None:
+        return _refused(field.struct, None, ErrorCode.none, above=True)
     return _nothing(field)
 
 
-def _nothing(field: SchemaField) -> Any:
+def _nothing(field: Field) -> Any:
     kind = field.type
     if "timedelta" in kind:
         return timedelta()

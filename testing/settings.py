@@ -67,7 +67,7 @@ def check_options(config: pytest.Config) -> None:
     given = _of_options(config)
     if given == {"config": {}}:
         return  # and nothing of the broker is imported
-    from ..protocol.profiles import NEWEST
+    from ..protocol.apis import NEWEST
     from .presets import new_config, with_preset
 
     try:

@@ -1,6 +1,6 @@
-"""Messages of any kio schema: two by hand for full sweeps, and a Hypothesis strategy.
+"""Messages of any kio schema: the smallest, the largest, and a Hypothesis strategy.
 
-Made from the dataclasses' types alone, so that it does not share a mistake with `protocol.fields`.
+Made from the types of the dataclasses alone, so that it shares no mistake with `protocol.messages`.
 """
 
 import dataclasses

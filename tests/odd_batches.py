@@ -23,8 +23,8 @@ from kohort.protocol.consumer_protocol import (
     Assignment,
     Subscription,
     TopicPartitions,
-    write_assignment,
-    write_subscription,
+    encode_assignment,
+    encode_subscription,
 )
 
 NOW_MS = 1_700_000_000_000
@@ -118,8 +118,8 @@ def a_group(protocol_type: str, version: int, instance: str | None, blob: bytes)
         "/10.0.0.1",
         300_000,
         45_000,
-        blob or write_subscription(Subscription(("clicks",), None, owned, 4, "rack"), version),
-        blob or write_assignment(Assignment(owned)),
+        blob or encode_subscription(Subscription(("clicks",), None, owned, 4, "rack"), version),
+        blob or encode_assignment(Assignment(owned)),
     )
     return encode_group_value(GroupMetadata(protocol_type, 4, "range", "m-1", NOW_MS, (member,)))
 

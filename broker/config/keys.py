@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final, Literal, get_args
 
-from ...protocol.profiles import NEWEST, PROFILES
+from ...protocol.apis import NEWEST, PROFILES
 from ...topics.config_def import (
     INT_MAX,
     ConfigDef,

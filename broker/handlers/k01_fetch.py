@@ -12,7 +12,7 @@ from uuid import UUID
 
 from ...log.producer_state import AbortedTransaction
 from ...protocol.errors import ErrorCode
-from ...protocol.messages import response_pieces
+from ...protocol.messages import response_buffers_encoder
 from ...topics.delayed_fetch import LongPoll
 from ...topics.errors import Refused
 from ...topics.fetch import NO_EPOCH, Diverging, Found, Wanted, available, check_leader, read_all
@@ -213,7 +213,7 @@ class _Fetch:
         ]
         response = FetchResponse(NONE, topics, session_id, node_endpoints(self.node, leaders))
         if sum(len(each.records) for each in found) > JOINED_BYTES_MAX:
-            context.respond_in_pieces(response, response_pieces(FETCH, context.version))
+            context.respond_in_pieces(response, response_buffers_encoder(FETCH, context.version))
         else:
             context.respond(response)
 

@@ -9,9 +9,8 @@ import re
 from datetime import timedelta
 from typing import NamedTuple
 
-from ...protocol.apis import API_VERSIONS
+from ...protocol.apis import API_VERSIONS, PROFILES, Profile
 from ...protocol.errors import ErrorCode
-from ...protocol.profiles import PROFILES, Profile
 from ..node import Node
 from ..request import NO_THROTTLE, RequestContext
 

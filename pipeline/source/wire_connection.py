@@ -10,13 +10,15 @@ from struct import Struct
 from types import SimpleNamespace
 from typing import Any, Final, NamedTuple
 
-from ...protocol.addresses import address
-from ...protocol.apis import APIS, Api
-from ...protocol.errors import UndecodableBody
-from ...protocol.framing import FRAME_BYTES_MAX
-from ...protocol.lenient import read_leniently
-from ...protocol.messages import request_module, response_module
-from ...protocol.writers import BodyWriter, body_writer
+from ...protocol.apis import APIS
+from ...protocol.errors import DecodeError
+from ...protocol.framing import FRAME_BYTES_MAX, address
+from ...protocol.messages import (
+    RequestEncoder,
+    ResponseDecoder,
+    request_encoder,
+    response_decoder,
+)
 
 __all__ = ["ANSWER_SECONDS", "Address", "Connection", "Lost", "addresses"]
 
@@ -39,7 +41,6 @@ VERSIONS: Final = {
     "ListOffsets": (1, 6),
     "Metadata": (4, 12),
 }
-_HEADER: Final = Struct(">hhih")  # key, version, correlation id, length of the client id
 _SIZE: Final = Struct(">i")
 _API: Final = {api.name: api for api in APIS if api.name in VERSIONS}
 
@@ -74,22 +75,14 @@ def addresses(bootstrap: str) -> list[Address]:
 class _Speech(NamedTuple):
     """One API in one version."""
 
-    api: Api
-    version: int
-    write: BodyWriter
-    response: Any
-
-    @property
-    def tags(self) -> bytes:
-        return b"\0" if self.version >= self.api.flexible_from else b""
+    write: RequestEncoder
+    read: ResponseDecoder
 
 
 @cache
 def _speech(name: str, version: int) -> _Speech:
     api = _API[name]
-    request = getattr(request_module(api.key, version), f"{name}Request")
-    response = getattr(response_module(api.key, version), f"{name}Response")
-    return _Speech(api, version, body_writer(request), response)
+    return _Speech(request_encoder(api.key, version), response_decoder(api.key, version))
 
 
 class Connection:
@@ -124,12 +117,10 @@ class Connection:
     def send(self, name: str, **fields: Any) -> None:
         speech = _speech(name, self._versions[name])
         self._count += 1
-        head = _HEADER.pack(speech.api.key, speech.version, self._count, len(CLIENT_ID))
-        body = speech.write(SimpleNamespace(**fields))
-        frame = b"".join((head, CLIENT_ID.encode(), speech.tags, body))
+        frame = speech.write(SimpleNamespace(**fields), self._count, CLIENT_ID)
         self._asked.append((self._count, speech))
         try:
-            self._socket.sendall(_SIZE.pack(len(frame)) + frame)
+            self._socket.sendall(frame)
         except OSError as error:
             raise self._lost(f"the connection to {self.address} broke: {error}") from None
 
@@ -146,11 +137,9 @@ class Connection:
         (answered,) = _SIZE.unpack_from(frame)
         if answered != correlation_id:
             raise self._lost(f"{self.address} answered what it was not asked")
-        # ApiVersions is answered without tagged fields in any version (KIP-511).
-        start = 4 + len(speech.tags)
         try:
-            return read_leniently(speech.response, frame, start, size)
-        except UndecodableBody as error:
+            return speech.read(frame, _SIZE.size)
+        except DecodeError as error:
             raise self._lost(f"an answer of {self.address} cannot be read: {error}") from None
 
     def close(self) -> None:

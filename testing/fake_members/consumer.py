@@ -48,14 +48,14 @@ class Consumer:
         counts = {name: len(topic.partitions) for name, topic in found if topic is not None}
         shares = self._adapters[round_.protocol].assign(Topics(counts), members)
         return {
-            member_id: wire.write_assignment(wire.Assignment(_written(share)))
+            member_id: wire.encode_assignment(wire.Assignment(_written(share)))
             for member_id, share in shares.items()
         }
 
     def take(self, round_: Round, assignment: bytes) -> int | None:
         """Own what it is given. Returns after how many milliseconds it joins again, having given
         something back; None: not by itself."""
-        read = wire.read_assignment(assignment).assigned_partitions if assignment else ()
+        read = wire.decode_assignment(assignment).assigned_partitions if assignment else ()
         given = tuple(sorted((topic, index) for topic, indexes in read for index in indexes))
         gives_back = self.keeps and not set(self.owned) <= set(given)
         self.owned, self._owned_in = given, round_.generation
@@ -64,7 +64,7 @@ class Consumer:
         return 0 if gives_back else None
 
     def _metadata(self, told: Subscription) -> bytes:
-        return wire.write_subscription(
+        return wire.encode_subscription(
             wire.Subscription(
                 told.topics,
                 told.user_data,
@@ -79,7 +79,7 @@ def _written(share: Iterable[tuple[str, list[int]]]) -> tuple[wire.TopicPartitio
 
 
 def _subscription(metadata: bytes, instance_id: str | None) -> Subscription:
-    told = wire.read_subscription(metadata)
+    told = wire.decode_subscription(metadata)
     return Subscription(
         topics=told.topics,
         owned_partitions=tuple(

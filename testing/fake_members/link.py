@@ -14,16 +14,18 @@ from typing import Any, Final, NamedTuple
 from ...broker.broker import Broker
 from ...protocol.apis import APIS
 from ...protocol.errors import ProtocolError
-from ...protocol.lenient import read_leniently
-from ...protocol.messages import request_module, response_module
-from ...protocol.writers import BodyWriter, body_writer
+from ...protocol.messages import (
+    RequestEncoder,
+    ResponseDecoder,
+    request_encoder,
+    response_decoder,
+)
 
 # OffsetCommit has topic ids from 10 on; a script has names.
 _VERSIONS_MAX: Final = {"OffsetCommit": 9}
 _HOST: Final = "127.0.0.1"
 _SIZE: Final = Struct(">i")
 _IDS: Final = Struct(">ii")  # size, correlation id
-_HEADER: Final = Struct(">hhih")  # key, version, correlation id, length of the client id
 
 
 class Link(asyncio.Transport):
@@ -40,7 +42,7 @@ class Link(asyncio.Transport):
     ) -> None:
         super().__init__()
         self.node_id = node_id
-        self._client_id = client_id.encode()
+        self._client_id = client_id
         self._stepped = stepped
         self._lost = lost
         self._loop = asyncio.get_running_loop()
@@ -63,11 +65,7 @@ class Link(asyncio.Transport):
         self._count += 1
         answer: asyncio.Future[Any] = self._loop.create_future()
         self._asked[self._count] = speech, answer
-        head = _HEADER.pack(speech.key, speech.version, self._count, len(self._client_id))
-        tags = b"\0" if speech.is_flexible else b""
-        body = speech.write(SimpleNamespace(**fields))
-        rest = b"".join((head, self._client_id, tags, body))
-        self._unsent += _SIZE.pack(len(rest)) + rest
+        self._unsent += speech.write(SimpleNamespace(**fields), self._count, self._client_id)
         self._loop.call_soon(self._send)
         return await answer
 
@@ -150,23 +148,12 @@ class Link(asyncio.Transport):
 class _Speech(NamedTuple):
     """One API in the version that puppets speak."""
 
-    key: int
-    version: int
-    is_flexible: bool
-    write: BodyWriter
-    response: Any
-
-    def read(self, frame: bytes) -> Any:
-        """Raises UndecodableBody. (kio's own reader is not for answers that a fault has
-        corrupted.)"""
-        return read_leniently(self.response, frame, _IDS.size + self.is_flexible, len(frame))
+    write: RequestEncoder
+    read: ResponseDecoder
 
 
 @cache
 def _speech(name: str) -> _Speech:
     api = next(api for api in APIS if api.name == name)
     version = min(api.max_version, _VERSIONS_MAX.get(name, api.max_version))
-    request = getattr(request_module(api.key, version), f"{name}Request")
-    response = getattr(response_module(api.key, version), f"{name}Response")
-    is_flexible = version >= api.flexible_from
-    return _Speech(api.key, version, is_flexible, body_writer(request), response)
+    return _Speech(request_encoder(api.key, version), response_decoder(api.key, version))

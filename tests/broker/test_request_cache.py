@@ -25,7 +25,7 @@ from kohort.broker.request import PIPELINED_MAX, Routes
 from kohort.broker.request_cache import CACHE_BYTES_MAX
 from kohort.offsets.commit_value import decode_commit_value
 from kohort.protocol.apis import BY_KEY
-from kohort.protocol.headers import read_request_header
+from kohort.protocol.framing import decode_request_header
 from kohort.protocol.messages import request_finder, request_module
 from topic_world import NOW_MS
 
@@ -202,7 +202,7 @@ def test_the_finder_locates_the_committed_offsets(
 ) -> None:
     key, version, message = request_
     data = frame(key, version, with_offsets(message, lambda: number), 7)
-    body = read_request_header(data, 4, len(data)).body
+    body = decode_request_header(data, 4, len(data)).body
     places = request_finder(key, version, "committed_offset")(data, body, len(data))
     found = [(struct.unpack_from(f">{letter}", data, place)[0], letter) for place, letter in places]
     assert found == [(number, "q")] * sum(len(topic.partitions) for topic in message.topics)

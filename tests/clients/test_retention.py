@@ -12,7 +12,7 @@ from broker_thread import BrokerThread
 from kohort.broker.clock import SystemClock
 from kohort.coordinator.commands import DescribeGroup
 from kohort.coordinator.results import Described
-from kohort.protocol.consumer_protocol import read_subscription
+from kohort.protocol.consumer_protocol import decode_subscription
 from parity.wire import connect, request_of
 from processes import EXTERNAL
 
@@ -76,7 +76,7 @@ class Steered:
             topic
             for member in told[0].members
             if member.metadata
-            for topic in read_subscription(member.metadata).topics
+            for topic in decode_subscription(member.metadata).topics
         }
 
     def pass_minutes(self, count: int) -> None:

@@ -7,7 +7,7 @@ from group_world import World
 from kohort.coordinator.states import State
 from kohort.coordinator.voice import EventType
 from kohort.offsets.causes import Cause, cause_of_leaving
-from kohort.protocol.consumer_protocol import Subscription, TopicPartitions, write_subscription
+from kohort.protocol.consumer_protocol import Subscription, TopicPartitions, encode_subscription
 from kohort.protocol.errors import ErrorCode
 
 T = EventType
@@ -16,7 +16,7 @@ E = ErrorCode
 
 def says(*topics: str, owned: tuple[int, ...] = ()) -> tuple[tuple[str, bytes], ...]:
     mine = (TopicPartitions(topics[0], owned),) if owned else ()
-    return (("range", write_subscription(Subscription(topics, None, mine))),)
+    return (("range", encode_subscription(Subscription(topics, None, mine))),)
 
 
 def test_a_member_that_joins_is_the_cause_and_its_reason_is_kept(w: World) -> None:

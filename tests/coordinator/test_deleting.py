@@ -5,7 +5,7 @@ from group_world import GROUP, World
 from kohort.coordinator.deadline_keys import EXPIRING
 from kohort.coordinator.states import State
 from kohort.offsets.records import GroupTombstone, OffsetTombstone
-from kohort.protocol.consumer_protocol import Subscription, write_subscription
+from kohort.protocol.consumer_protocol import Subscription, encode_subscription
 from kohort.protocol.errors import ErrorCode
 
 E = ErrorCode
@@ -13,7 +13,7 @@ SUBSCRIBED = E.group_subscribed_to_topic
 
 
 def reads(*topics: str) -> tuple[tuple[str, bytes], ...]:
-    return (("range", write_subscription(Subscription(topics))),)
+    return (("range", encode_subscription(Subscription(topics))),)
 
 
 # --- groups

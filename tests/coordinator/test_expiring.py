@@ -16,7 +16,7 @@ from kohort.offsets.records import (
     OffsetsRecord,
     OffsetTombstone,
 )
-from kohort.protocol.consumer_protocol import Subscription, write_subscription
+from kohort.protocol.consumer_protocol import Subscription, encode_subscription
 from kohort.protocol.errors import ErrorCode
 
 E = ErrorCode
@@ -37,7 +37,7 @@ def world(interval_ms: int = 3_600_000) -> World:
 
 
 def reads(*topics: str) -> tuple[tuple[str, bytes], ...]:
-    return (("range", write_subscription(Subscription(topics))),)
+    return (("range", encode_subscription(Subscription(topics))),)
 
 
 def committed(w: World, group_id: str = GROUP) -> list[str]:

@@ -6,7 +6,7 @@ from kohort.coordinator.expiring import SLICE_TOMBSTONES
 from kohort.coordinator.states import State
 from kohort.coordinator.voice import EventType
 from kohort.offsets.causes import Cause
-from kohort.protocol.consumer_protocol import Subscription, write_subscription
+from kohort.protocol.consumer_protocol import Subscription, encode_subscription
 
 RETENTION_MS = 60_000
 
@@ -21,7 +21,7 @@ def w() -> World:
 
 
 def test_a_living_group_loses_offsets_and_is_told_with_its_generation(w: World) -> None:
-    protocols = (("range", write_subscription(Subscription(("t",)))),)
+    protocols = (("range", encode_subscription(Subscription(("t",)))),)
     (a,) = w.stable(None, protocols=protocols, session_ms=2 * RETENTION_MS)
     w.commit(("t", 0, 1), ("u", 0, 1), ("u", 1, 1), member_id=a, generation=1)
     w.sleep(RETENTION_MS)

@@ -5,12 +5,12 @@ from collections.abc import Callable
 import pytest
 from group_world import World
 from kohort.coordinator.states import HEARTBEAT, MAY_FOLLOW, State
-from kohort.protocol.consumer_protocol import Subscription, write_subscription
+from kohort.protocol.consumer_protocol import Subscription, encode_subscription
 from kohort.protocol.errors import ErrorCode
 
 E = ErrorCode
-READS_T = (("range", write_subscription(Subscription(("t",)))),)
-CHANGED = (("range", write_subscription(Subscription(("t",), b"changed"))),)
+READS_T = (("range", encode_subscription(Subscription(("t",)))),)
+CHANGED = (("range", encode_subscription(Subscription(("t",), b"changed"))),)
 WAITS = "waits"
 
 

@@ -68,7 +68,7 @@ def test_kinds_of_newer_kafkas_are_left_undecoded_and_versions_refused() -> None
 def test_subscriptions_and_assignments_of_the_consumer_protocol_are_read(version: int) -> None:
     owned = (protocol.TopicPartitions("t", (0, 3)),)
     wanted = protocol.Subscription(("t", "u"), b"\x01", owned, 7, "rack")
-    read = read_subscription(protocol.write_subscription(wanted, version))
+    read = read_subscription(protocol.encode_subscription(wanted, version))
     told: dict[str, Any] = {
         "topics": ["t", "u"],
         "userData": b"\x01",
@@ -77,7 +77,7 @@ def test_subscriptions_and_assignments_of_the_consumer_protocol_are_read(version
         "rackId": "rack",
     }
     assert read == {name: told[name] for name in list(told)[: version + 2]}
-    given = protocol.write_assignment(protocol.Assignment(owned), version)
+    given = protocol.encode_assignment(protocol.Assignment(owned), version)
     assert read_assignment(given) == {
         "assignedPartitions": [{"topic": "t", "partitions": [0, 3]}],
         "userData": None,

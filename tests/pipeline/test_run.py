@@ -26,8 +26,8 @@ from kohort.protocol.consumer_protocol import (
     Assignment,
     Subscription,
     TopicPartitions,
-    write_assignment,
-    write_subscription,
+    encode_assignment,
+    encode_subscription,
 )
 
 NOON_MS = 1_700_000_000_000
@@ -41,7 +41,7 @@ class Killed(BaseException):
 
 
 def generation(group: str, number: int, members: int) -> GroupMetadataRecord:
-    subscription = write_subscription(Subscription(topics=("clicks",)))
+    subscription = encode_subscription(Subscription(topics=("clicks",)))
     return GroupMetadataRecord(
         group,
         GroupMetadata(
@@ -59,7 +59,7 @@ def generation(group: str, number: int, members: int) -> GroupMetadataRecord:
                     300_000,
                     45_000,
                     subscription,
-                    write_assignment(Assignment((TopicPartitions("clicks", (member,)),))),
+                    encode_assignment(Assignment((TopicPartitions("clicks", (member,)),))),
                 )
                 for member in range(members)
             ),

@@ -1,18 +1,19 @@
-"""The API table against kio's schemas."""
+"""The API table against kio's schemas, and that of older releases against their brokers'."""
 
 import subprocess
 import sys
 from importlib import import_module
 
 import pytest
+from kafka.protocol.broker_version_data import BROKER_API_VERSIONS
 from kio_messages import EVERY_VERSION, version_id
-from kohort.protocol.apis import APIS, BY_KEY, Api
+from kohort.protocol.apis import APIS, BY_KEY, NEWEST, PROFILES, Api
 from kohort.protocol.errors import UnknownApi, UnsupportedVersion
 from kohort.protocol.messages import request_module, response_module
 
 
 @pytest.mark.parametrize(("api", "version"), EVERY_VERSION, ids=version_id)
-def test_every_version_has_schemas_of_this_key_and_flexibility(api: Api, version: int) -> None:
+def test_schemas_of_every_version_have_the_key_and_flexibility(api: Api, version: int) -> None:
     request = getattr(request_module(api.key, version), f"{api.name}Request")
     response = getattr(response_module(api.key, version), f"{api.name}Response")
     assert request.__api_key__ == response.__api_key__ == api.key
@@ -20,7 +21,7 @@ def test_every_version_has_schemas_of_this_key_and_flexibility(api: Api, version
     assert request.__header_schema__.__version__ == (2 if version >= api.flexible_from else 1)
 
 
-def test_below_the_served_versions_kio_has_none_that_kafka_serves() -> None:
+def test_every_version_that_kafka_and_kio_have_is_served() -> None:
     # InitProducerId v6 is in kio, but in Kafka 4.3 only with unstable versions switched on.
     for api in APIS:
         index = import_module("kio.schema.index").schema_name_map[api.schema]
@@ -46,13 +47,38 @@ def test_handlers_are_named_by_key_and_name() -> None:
     assert BY_KEY[44].handler == "k44_incremental_alter_configs"
 
 
-def test_the_table_is_read_without_kio() -> None:
+def test_the_table_is_imported_without_kio() -> None:
     code = "import sys, kohort.protocol.apis; sys.exit('kio' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_schemas_of_what_is_not_served_are_refused() -> None:
-    with pytest.raises(UnknownApi, match="key 999"):
+def test_schemas_of_versions_that_are_not_served_are_errors() -> None:
+    with pytest.raises(UnknownApi, match="API key 999 is not served"):
         request_module(999, 0)
     with pytest.raises(UnsupportedVersion, match="OffsetCommit is not served in version 1"):
         response_module(8, 1)
+
+
+RELEASES = {"kafka-2.8": (2, 8), "kafka-3.9": (3, 9), NEWEST: (4, 3)}
+
+
+def test_every_profile_is_tested() -> None:
+    assert PROFILES.keys() == RELEASES.keys()
+    assert PROFILES[NEWEST] == BY_KEY
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_profile_has_the_versions_that_brokers_of_the_release_advertise(name: str) -> None:
+    """As recorded by kafka-python."""
+    advertised = BROKER_API_VERSIONS[RELEASES[name]]
+    expected = {
+        api.key: min(api.max_version, advertised[api.key][1])
+        for api in APIS
+        if api.key in advertised
+    }
+    assert {key: api.max_version for key, api in PROFILES[name].items()} == expected
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_profile_serves_a_version_of_each_of_its_apis(name: str) -> None:
+    assert all(api.serves(api.min_version) for api in PROFILES[name].values())

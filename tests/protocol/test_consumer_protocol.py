@@ -1,4 +1,4 @@
-"""Subscriptions and assignments, as Java's ConsumerProtocol writes them."""
+"""Subscriptions and assignments, as Java's ConsumerProtocol encodes them."""
 
 import contextlib
 from struct import pack
@@ -10,13 +10,13 @@ from kohort.protocol.consumer_protocol import (
     Assignment,
     Subscription,
     TopicPartitions,
-    read_assignment,
-    read_subscribed_topics,
-    read_subscription,
-    write_assignment,
-    write_subscription,
+    decode_assignment,
+    decode_subscribed_topics,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
 )
-from kohort.protocol.errors import UndecodableBlob
+from kohort.protocol.errors import DecodeError
 
 topic_names = st.text(max_size=20)
 owned = st.lists(
@@ -36,16 +36,16 @@ FULL_BYTES = bytes.fromhex(
 )
 
 
-def test_a_subscription_has_these_bytes() -> None:
-    assert write_subscription(FULL) == FULL_BYTES
-    assert read_subscription(FULL_BYTES) == FULL
+def test_subscription_bytes() -> None:
+    assert encode_subscription(FULL) == FULL_BYTES
+    assert decode_subscription(FULL_BYTES) == FULL
 
 
-def test_an_assignment_has_these_bytes() -> None:
+def test_assignment_bytes() -> None:
     assignment = Assignment((TopicPartitions("t", (0, 3)),), None)
     expected = bytes.fromhex("0001 00000001 000174 00000002 00000000 00000003 ffffffff")
-    assert write_assignment(assignment, version=1) == expected
-    assert read_assignment(expected) == assignment
+    assert encode_assignment(assignment, version=1) == expected
+    assert decode_assignment(expected) == assignment
 
 
 @given(
@@ -59,49 +59,49 @@ def test_an_assignment_has_these_bytes() -> None:
     ),
     version=st.integers(0, 3),
 )
-def test_a_subscription_comes_back_as_far_as_its_version_can_say(
+def test_subscription_round_trip_keeps_the_fields_of_its_version(
     subscription: Subscription, version: int
 ) -> None:
-    blob = write_subscription(subscription, version)
-    told = Subscription(*subscription[: 2 + version])
-    assert read_subscription(blob) == told
-    assert read_subscribed_topics(blob) == subscription.topics
+    encoded = encode_subscription(subscription, version)
+    expected = Subscription(*subscription[: 2 + version])
+    assert decode_subscription(encoded) == expected
+    assert decode_subscribed_topics(encoded) == subscription.topics
 
 
 @given(st.builds(Assignment, owned, user_data), st.integers(0, 3))
-def test_an_assignment_comes_back(assignment: Assignment, version: int) -> None:
-    assert read_assignment(write_assignment(assignment, version)) == assignment
+def test_assignment_round_trip(assignment: Assignment, version: int) -> None:
+    assert decode_assignment(encode_assignment(assignment, version)) == assignment
 
 
-def test_newer_versions_are_read_as_the_newest_known_one() -> None:
-    assert read_subscription(pack(">h", 9) + FULL_BYTES[2:] + b"more") == FULL
+def test_newer_versions_are_decoded_as_the_newest_known_one() -> None:
+    assert decode_subscription(pack(">h", 9) + FULL_BYTES[2:] + b"more") == FULL
 
 
-def test_topics_are_found_whatever_follows_them() -> None:
-    assert read_subscribed_topics(FULL_BYTES[:14] + b"junk") == ("t",)
+def test_topics_are_decoded_whatever_follows_them() -> None:
+    assert decode_subscribed_topics(FULL_BYTES[:14] + b"junk") == ("t",)
 
 
 @pytest.mark.parametrize("version", [-32768, -1, 0, 3, 9])
-def test_topics_are_found_in_whatever_version(version: int) -> None:
-    assert read_subscribed_topics(pack(">h", version) + FULL_BYTES[2:]) == ("t",)
+def test_topics_are_decoded_in_any_version(version: int) -> None:
+    assert decode_subscribed_topics(pack(">h", version) + FULL_BYTES[2:]) == ("t",)
 
 
-@pytest.mark.parametrize("blob", [b"", b"\0", b"\0\0", b"\0\0\xff\xff\xff\xff"])
-def test_without_topics_it_cannot_be_read(blob: bytes) -> None:
-    with pytest.raises(UndecodableBlob):
-        read_subscribed_topics(blob)
+@pytest.mark.parametrize("encoded", [b"", b"\0", b"\0\0", b"\0\0\xff\xff\xff\xff"])
+def test_subscription_without_topics_is_an_error(encoded: bytes) -> None:
+    with pytest.raises(DecodeError):
+        decode_subscribed_topics(encoded)
 
 
 @pytest.mark.parametrize(
-    "blob", [b"", b"\0", b"\xff\xff", FULL_BYTES[:-1], b"\0\0\x7f\xff\xff\xff"]
+    "encoded", [b"", b"\0", b"\xff\xff", FULL_BYTES[:-1], b"\0\0\x7f\xff\xff\xff"]
 )
-def test_what_cannot_be_read_is_an_error(blob: bytes) -> None:
-    with pytest.raises(UndecodableBlob):
-        read_subscription(blob)
+def test_malformed_subscription_is_an_error(encoded: bytes) -> None:
+    with pytest.raises(DecodeError):
+        decode_subscription(encoded)
 
 
 @given(st.binary(max_size=60))
-def test_junk_is_a_blob_or_an_error(blob: bytes) -> None:
-    for read in (read_subscription, read_assignment, read_subscribed_topics):
-        with contextlib.suppress(UndecodableBlob):
-            read(blob)
+def test_random_bytes_are_decoded_or_an_error(encoded: bytes) -> None:
+    for read in (decode_subscription, decode_assignment, decode_subscribed_topics):
+        with contextlib.suppress(DecodeError):
+            read(encoded)

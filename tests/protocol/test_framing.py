@@ -1,4 +1,4 @@
-"""A stream cut anywhere gives the same frames."""
+"""Frames do not depend on how the stream was received."""
 
 import tracemalloc
 from itertools import pairwise
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kohort.protocol.errors import FrameTooLarge, InvalidFrameSize
-from kohort.protocol.framing import FRAME_BYTES_MAX, FRAME_BYTES_MIN, Framer
+from kohort.protocol.framing import FRAME_BYTES_MAX, FRAME_BYTES_MIN, Framer, address
 
 BODIES = st.lists(st.binary(min_size=FRAME_BYTES_MIN, max_size=60), max_size=6)
 
@@ -22,9 +22,7 @@ def feed(framer: Framer, data: bytes) -> list[bytes]:
 
 
 @given(bodies=BODIES, cuts=st.lists(st.integers(0, 400), max_size=12))
-def test_frames_do_not_depend_on_where_the_stream_is_cut(
-    bodies: list[bytes], cuts: list[int]
-) -> None:
+def test_stream_cut_anywhere_gives_the_same_frames(bodies: list[bytes], cuts: list[int]) -> None:
     stream = framed(*bodies)
     framer = Framer()
     found = []
@@ -37,52 +35,50 @@ def test_frames_do_not_depend_on_where_the_stream_is_cut(
 
 
 @given(bodies=BODIES)
-def test_a_stream_may_come_byte_by_byte(bodies: list[bytes]) -> None:
+def test_stream_received_byte_by_byte_gives_the_same_frames(bodies: list[bytes]) -> None:
     framer = Framer()
     found = [frame for byte in framed(*bodies) for frame in feed(framer, bytes([byte]))]
     assert found == bodies
 
 
-def test_frames_that_lie_whole_in_what_was_received_are_not_copied() -> None:
+def test_complete_frames_are_not_copied() -> None:
     data = framed(b"a" * 20, b"b" * 20)
     assert Framer().feed(data) == [(data, 4, 24), (data, 28, 48)]
     assert all(frame[0] is data for frame in Framer().feed(data))
 
 
-@given(bodies=BODIES, readings=st.lists(st.integers(1, 40), min_size=1))
-def test_frames_outlive_the_buffer_that_was_received_into(
-    bodies: list[bytes], readings: list[int]
-) -> None:
+@given(bodies=BODIES, reads=st.lists(st.integers(1, 40), min_size=1))
+def test_frames_outlive_the_receive_buffer(bodies: list[bytes], reads: list[int]) -> None:
     stream = framed(*bodies)
     framer = Framer()
-    inbox = memoryview(bytearray(max(readings)))
+    received = memoryview(bytearray(max(reads)))
     frames = []
     position = 0
     while position < len(stream):
-        for reading in readings:
-            piece = stream[position : position + reading]
-            inbox[: len(piece)] = piece
-            frames += framer.feed(inbox[: len(piece)])
+        for size in reads:
+            piece = stream[position : position + size]
+            received[: len(piece)] = piece
+            frames += framer.feed(received[: len(piece)])
             position += len(piece)
-    inbox[:] = bytes(len(inbox))
+    received[:] = bytes(len(received))
     assert [buffer[start:end] for buffer, start, end in frames] == bodies
 
 
 @pytest.mark.parametrize(
-    ("size", "error", "words"),
+    ("size", "error", "message"),
     [
-        (-1, InvalidFrameSize, "cannot have the size -1"),
-        (-(2**31), InvalidFrameSize, "cannot have the size"),
-        (0, InvalidFrameSize, "a frame of 0 bytes is too short"),
+        (-1, InvalidFrameSize, "invalid frame size -1"),
+        (-(2**31), InvalidFrameSize, "invalid frame size -2147483648"),
+        (0, InvalidFrameSize, "frame of 0 bytes is too short"),
         (1, InvalidFrameSize, "too short for a request header"),
         (FRAME_BYTES_MIN - 1, InvalidFrameSize, "too short for a request header"),
-        (FRAME_BYTES_MAX + 1, FrameTooLarge, r"above socket.request.max.bytes \(104857600\)"),
-        (2**31 - 1, FrameTooLarge, "a frame of 2147483647 bytes"),
+        (FRAME_BYTES_MAX + 1, FrameTooLarge, r"exceeds socket.request.max.bytes \(104857600\)"),
+        (2**31 - 1, FrameTooLarge, "frame of 2147483647 bytes"),
     ],
 )
 @pytest.mark.parametrize("cut", [1, 4])
-def test_a_size_no_request_can_have_ends_the_stream_as_soon_as_it_is_known(
-    size: int, error: type[Exception], words: str, cut: int
+def test_invalid_frame_size_ends_the_stream(
+    size: int, error: type[Exception], message: str, cut: int
 ) -> None:
     framer = Framer()
     good = b"g" * 12
@@ -90,20 +86,20 @@ def test_a_size_no_request_can_have_ends_the_stream_as_soon_as_it_is_known(
     split = len(stream) - 4 + cut
     found = feed(framer, stream[:split]) + feed(framer, stream[split:])
     assert found == [good]
-    with pytest.raises(error, match=words):
+    with pytest.raises(error, match=message):
         raise framer.error or AssertionError("no error")
     assert feed(framer, framed(good)) == []
     assert framer._partial is None
 
 
-def test_the_largest_frame_is_a_setting() -> None:
+def test_maximum_frame_size_is_configurable() -> None:
     framer = Framer(frame_bytes_max=20)
     assert feed(framer, framed(b"x" * 20)) == [b"x" * 20]
     framer.feed(framed(b"x" * 21))
     assert isinstance(framer.error, FrameTooLarge)
 
 
-def test_an_announced_size_reserves_no_memory() -> None:
+def test_announced_frame_size_allocates_nothing() -> None:
     framer = Framer()
     tracemalloc.start()
     framer.feed(pack(">i", FRAME_BYTES_MAX) + b"only this")
@@ -112,7 +108,7 @@ def test_an_announced_size_reserves_no_memory() -> None:
     assert peak < 10_000
 
 
-def test_a_large_frame_in_many_pieces_is_put_together_once() -> None:
+def test_large_frame_in_many_pieces_is_one_bytes_object() -> None:
     body = bytes(3_000_000)
     stream = framed(body)
     framer = Framer()
@@ -122,3 +118,11 @@ def test_a_large_frame_in_many_pieces_is_put_together_once() -> None:
     ((buffer, start, end),) = found
     assert isinstance(buffer, bytes)
     assert (start, end, len(buffer)) == (4, len(stream), len(stream))
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [("127.0.0.1", "127.0.0.1:9092"), ("kafka", "kafka:9092"), ("::1", "[::1]:9092")],
+)
+def test_ipv6_address_has_brackets(host: str, expected: str) -> None:
+    assert address(host, 9092) == expected

@@ -12,7 +12,7 @@ from kio.schema.leave_group import v3 as leave_group
 from kio.schema.offset_commit import v8 as offset_commit
 from kio.schema.sync_group import v5 as sync_group
 from kio.static.primitive import i32Timedelta
-from kohort.protocol.consumer_protocol import Assignment, TopicPartitions, write_assignment
+from kohort.protocol.consumer_protocol import Assignment, TopicPartitions, encode_assignment
 from kohort.testing import Kafka
 
 GROUP = "billing"
@@ -77,7 +77,7 @@ class HandMade:
         assignments = tuple(
             sync_group.request.SyncGroupRequestAssignment(
                 member_id=who,
-                assignment=write_assignment(Assignment((TopicPartitions(TOPIC, tuple(what)),))),
+                assignment=encode_assignment(Assignment((TopicPartitions(TOPIC, tuple(what)),))),
             )
             for who, what in (given or {}).items()
         )

@@ -9,7 +9,7 @@ import confluent_kafka
 import pytest
 from aiokafka import AIOKafkaConsumer
 from kafka import KafkaConsumer, TopicPartition
-from kohort.protocol.profiles import NEWEST, PROFILES
+from kohort.protocol.apis import NEWEST, PROFILES
 from kohort.testing import AsyncKafka, Kafka
 
 pytestmark = pytest.mark.clients

@@ -6,7 +6,7 @@ import pytest
 from kio_messages import EVERY_VERSION, largest, version_id
 from kohort.protocol.apis import Api
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import request_module, response_decoder, response_writer
+from kohort.protocol.messages import request_module, response_decoder, response_encoder
 from kohort.testing.refusals import can_refuse, refusal
 
 ERRORS = (ErrorCode.not_coordinator, ErrorCode.unknown_topic_or_partition)
@@ -30,7 +30,7 @@ REFUSED = [each for each in EVERY_VERSION if each[0].name != "Metadata"]
 def test_a_refusal_is_an_answer_of_its_version(api: Api, version: int) -> None:
     request = largest(getattr(request_module(api.key, version), f"{api.name}Request"))
     for error in ERRORS if can_refuse(api.key, version) else ():
-        frame = response_writer(api.key, version)(refusal(api.key, version, request, error), 7)
+        frame = response_encoder(api.key, version)(refusal(api.key, version, request, error), 7)
         read = response_decoder(api.key, version)(frame)
         assert errors_in(read) == {error}
 

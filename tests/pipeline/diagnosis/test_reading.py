@@ -17,8 +17,8 @@ from kohort.protocol.consumer_protocol import (
     Assignment,
     Subscription,
     TopicPartitions,
-    write_assignment,
-    write_subscription,
+    encode_assignment,
+    encode_subscription,
 )
 
 NOON_MS = 1_700_000_000_000
@@ -36,8 +36,8 @@ def test_the_first_commits_of_partitions_repeat_nothing(offsets_log: Any) -> Non
         "/10.0.0.1",
         30_000,
         6_000,
-        write_subscription(Subscription(topics=("clicks",))),
-        write_assignment(Assignment((TopicPartitions("clicks", PARTITIONS),))),
+        encode_subscription(Subscription(topics=("clicks",))),
+        encode_assignment(Assignment((TopicPartitions("clicks", PARTITIONS),))),
     )
     joined = GroupMetadata("consumer", 1, "range", "m", NOON_MS, (member,))
     offsets_log.append(3, GroupMetadataRecord("orders", joined), at_ms=NOON_MS)

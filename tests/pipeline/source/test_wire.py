@@ -18,7 +18,7 @@ from kohort.pipeline.source import wire
 from kohort.pipeline.source.folder import FolderSource
 from kohort.pipeline.source.source import Source, SourceError, open_source, shares
 from kohort.pipeline.source.wire import WireSource
-from kohort.protocol.profiles import PROFILES
+from kohort.protocol.apis import PROFILES
 from kohort.testing import Kafka
 
 KAFKAS = Path(__file__).parents[2] / "kafka_folder" / "kafka-4.3.tar.gz"

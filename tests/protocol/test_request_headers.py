@@ -1,4 +1,4 @@
-"""Request headers, as Kafka 4.3 takes and refuses them."""
+"""Request headers: what Kafka 4.3 accepts and rejects."""
 
 import contextlib
 from struct import pack
@@ -11,7 +11,7 @@ from kio.schema.request_header.v2.header import RequestHeader as HeaderV2
 from kio_messages import EVERY_VERSION, kio_bytes, version_id
 from kohort.protocol.apis import Api
 from kohort.protocol.errors import InvalidHeader, ProtocolError, UnknownApi, UnsupportedVersion
-from kohort.protocol.headers import RequestHeader, read_request_header
+from kohort.protocol.framing import RequestHeader, decode_request_header
 
 
 def header(key: int, version: int, client_id: bytes | None = b"me", rest: bytes = b"") -> bytes:
@@ -19,13 +19,13 @@ def header(key: int, version: int, client_id: bytes | None = b"me", rest: bytes 
     return pack(">hhih", key, version, 7, size) + (client_id or b"") + rest
 
 
-def read(frame: bytes) -> RequestHeader:
-    return read_request_header(frame, 0, len(frame))
+def decode(frame: bytes) -> RequestHeader:
+    return decode_request_header(frame, 0, len(frame))
 
 
 @pytest.mark.parametrize(("api", "version"), EVERY_VERSION, ids=version_id)
 @pytest.mark.parametrize("client_id", [None, "", "größer"])
-def test_every_header_that_kio_writes_is_read(
+def test_headers_are_decoded_as_kio_encodes_them(
     api: Api, version: int, client_id: str | None
 ) -> None:
     schema = HeaderV2 if version >= api.flexible_from else HeaderV1
@@ -36,28 +36,28 @@ def test_every_header_that_kio_writes_is_read(
         client_id=client_id,
     )
     before, frame = b"????", kio_bytes(message)
-    found = read_request_header(before + frame + b"body", 4, 4 + len(frame) + 4)
+    found = decode_request_header(before + frame + b"body", 4, 4 + len(frame) + 4)
     assert found == (api.key, version, -5, client_id, 4 + len(frame))
 
 
 def test_any_negative_length_is_a_null_client_id() -> None:
-    assert read(pack(">hhih", 12, 0, 7, -5)).client_id is None
+    assert decode(pack(">hhih", 12, 0, 7, -5)).client_id is None
 
 
-def test_a_client_id_that_is_not_utf_8_is_read_with_replacements() -> None:
-    assert read(header(12, 0, b"a\xff")).client_id == "a\ufffd"
+def test_malformed_utf8_in_the_client_id_is_replaced() -> None:
+    assert decode(header(12, 0, b"a\xff")).client_id == "a\ufffd"
 
 
-def test_tagged_fields_are_stepped_over() -> None:
+def test_tagged_fields_are_ignored() -> None:
     # Two fields: tag 5 with three bytes, tag 300 with none.
     frame = header(12, 4, rest=b"\x02\x05\x03abc\xac\x02\x00body")
-    assert frame[read(frame).body :] == b"body"
+    assert frame[decode(frame).body :] == b"body"
 
 
 @pytest.mark.parametrize(
-    ("frame", "error", "words"),
+    ("frame", "error", "message"),
     [
-        (header(999, 0), UnknownApi, "key 999"),
+        (header(999, 0), UnknownApi, "API key 999"),
         (header(-1, 3), UnknownApi, "key -1"),
         (header(7, 0), UnknownApi, "key 7"),
         (header(8, 1), UnsupportedVersion, r"OffsetCommit \(key 8\) is served in versions 2 to 10"),
@@ -73,28 +73,28 @@ def test_tagged_fields_are_stepped_over() -> None:
         (header(12, 4, rest=b"\xff" * 9), InvalidHeader, "longer than 5 bytes"),
     ],
 )
-def test_what_kafka_closes_on_is_an_error(
-    frame: bytes, error: type[ProtocolError], words: str
+def test_header_for_which_kafka_closes_the_connection_is_an_error(
+    frame: bytes, error: type[ProtocolError], message: str
 ) -> None:
-    with pytest.raises(error, match=words):
-        read(frame)
+    with pytest.raises(error, match=message):
+        decode(frame)
 
 
-def test_a_header_does_not_borrow_from_the_next_frame() -> None:
+def test_header_does_not_extend_into_the_next_frame() -> None:
     frame = header(12, 0, b"long name")
     with pytest.raises(InvalidHeader):
-        read_request_header(frame + frame, 0, len(frame) - 1)
+        decode_request_header(frame + frame, 0, len(frame) - 1)
 
 
-def test_api_versions_is_read_in_any_version_so_that_it_can_be_answered() -> None:
-    newer = read(header(18, 99, rest=b"\0junk"))
+def test_api_versions_is_decoded_in_any_version() -> None:
+    newer = decode(header(18, 99, rest=b"\0junk"))
     assert (newer.api_key, newer.api_version, newer.correlation_id) == (18, 99, 7)
-    assert read(header(18, -1)).api_version == -1  # header v1
+    assert decode(header(18, -1)).api_version == -1  # header v1
     with pytest.raises(InvalidHeader):
-        read(header(18, 99, rest=b"\xff\xff\xff"))
+        decode(header(18, 99, rest=b"\xff\xff\xff"))
 
 
 @given(st.binary(max_size=60))
-def test_junk_is_a_header_or_a_protocol_error(frame: bytes) -> None:
+def test_random_bytes_are_a_header_or_a_protocol_error(frame: bytes) -> None:
     with contextlib.suppress(ProtocolError):
-        assert read(frame).body <= len(frame)
+        assert decode(frame).body <= len(frame)

@@ -1,4 +1,4 @@
-"""Compiled writers against kio's own: the same bytes for every API and version that is served."""
+"""Encoding of requests and responses, with kio as the oracle, in every version that is served."""
 
 from datetime import timedelta
 from struct import pack
@@ -10,13 +10,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio_messages import EVERY_VERSION, kio_bytes, largest, loose, messages, smallest, version_id
 from kohort.protocol.apis import API_VERSIONS, Api
+from kohort.protocol.encoder import NAMES_MAX, BodyEncoder, compile_body_encoder
 from kohort.protocol.errors import EncodeError, ErrorCode
-from kohort.protocol.messages import response_module, response_pieces, response_writer
-from kohort.protocol.writers import NAMES_MAX, body_writer
+from kohort.protocol.messages import (
+    kio_schema,
+    request_encoder,
+    request_module,
+    response_buffers_encoder,
+    response_encoder,
+    response_module,
+)
 
 
 def response_class(api: Api, version: int) -> Any:
     return getattr(response_module(api.key, version), f"{api.name}Response")
+
+
+def body_encoder(kio_class: Any) -> BodyEncoder:
+    return compile_body_encoder(kio_schema(kio_class), EncodeError)
 
 
 def kio_frame(message: Any, correlation_id: int) -> bytes:
@@ -32,37 +43,37 @@ every_version = pytest.mark.parametrize(("api", "version"), EVERY_VERSION, ids=v
 
 @every_version
 @pytest.mark.parametrize("make", [smallest, largest])
-def test_a_frame_is_byte_for_byte_what_kio_writes(api: Api, version: int, make: Any) -> None:
+def test_response_frames_are_those_of_kio(api: Api, version: int, make: Any) -> None:
     message = make(response_class(api, version))
-    assert response_writer(api.key, version)(message, -7) == kio_frame(message, -7)
+    assert response_encoder(api.key, version)(message, -7) == kio_frame(message, -7)
 
 
 @every_version
-def test_any_object_with_the_right_attributes_will_do(api: Api, version: int) -> None:
+def test_objects_of_other_classes_are_encoded_by_their_attributes(api: Api, version: int) -> None:
     message = largest(response_class(api, version))
-    assert response_writer(api.key, version)(loose(message), 1) == kio_frame(message, 1)
+    assert response_encoder(api.key, version)(loose(message), 1) == kio_frame(message, 1)
 
 
 # Fewer examples than elsewhere, because each runs for some 190 schemas.
 @every_version
 @settings(max_examples=settings.default.max_examples // 8)
 @given(data=st.data(), correlation_id=st.integers(-(2**31), 2**31 - 1))
-def test_no_message_is_written_otherwise_than_by_kio(
+def test_any_response_frame_is_that_of_kio(
     api: Api, version: int, data: st.DataObject, correlation_id: int
 ) -> None:
     message = data.draw(messages(response_class(api, version)))
-    frame = response_writer(api.key, version)(message, correlation_id)
+    frame = response_encoder(api.key, version)(message, correlation_id)
     assert frame == kio_frame(message, correlation_id)
 
 
 @every_version
-def test_the_response_header_is_the_one_that_kio_names(api: Api, version: int) -> None:
+def test_response_header_version_is_that_of_kio(api: Api, version: int) -> None:
     flexible = response_class(api, version).__header_schema__.__flexible__
     assert flexible == (version >= api.flexible_from and api.key != API_VERSIONS)
 
 
 @pytest.mark.parametrize("version", range(1, 11))
-def test_a_message_of_the_newest_version_fits_into_older_ones(version: int) -> None:
+def test_message_of_a_newer_version_is_encoded_in_older_ones(version: int) -> None:
     newest = response_module(9, 7)
     partition = newest.OffsetFetchResponsePartition(
         partition_index=3,
@@ -75,14 +86,14 @@ def test_a_message_of_the_newest_version_fits_into_older_ones(version: int) -> N
     message = newest.OffsetFetchResponse(
         throttle_time=timedelta(0), topics=(topic,), error_code=ErrorCode.none
     )
-    if version >= 8:  # since then answers are per group, which no older message can say
+    if version >= 8:  # since then responses are per group
         with pytest.raises(EncodeError, match="groups is missing"):
-            response_writer(9, version)(message, 1)
+            response_encoder(9, version)(message, 1)
     else:
-        assert b"t" in response_writer(9, version)(message, 1)
+        assert b"t" in response_encoder(9, version)(message, 1)
 
 
-def test_a_lacking_attribute_means_the_default_where_the_schema_has_one() -> None:
+def test_missing_attribute_is_encoded_as_the_default_of_the_schema() -> None:
     module = response_module(1, 12)
     partition = SimpleNamespace(
         partition_index=0,
@@ -108,35 +119,54 @@ def test_a_lacking_attribute_means_the_default_where_the_schema_has_one() -> Non
             ),
         ),
     )
-    assert response_writer(1, 12)(message, 1) == kio_frame(expected, 1)
+    assert response_encoder(1, 12)(message, 1) == kio_frame(expected, 1)
 
 
-def test_a_tagged_structure_of_another_class_is_left_out_when_it_says_the_default() -> None:
+def test_tagged_structure_of_another_class_with_default_values_is_omitted() -> None:
     entity = response_module(1, 12).PartitionData
     message = smallest(entity)
-    usual = SimpleNamespace(epoch=-1, end_offset=-1)
-    told = SimpleNamespace(epoch=4, end_offset=-1)
+    default = SimpleNamespace(epoch=-1, end_offset=-1)
+    other = SimpleNamespace(epoch=4, end_offset=-1)
     values = vars(loose(message))
-    write = body_writer(entity)
-    assert write(SimpleNamespace(**dict(values, diverging_epoch=usual))) == write(message)
-    assert len(write(SimpleNamespace(**dict(values, diverging_epoch=told)))) > len(write(message))
+    encode = body_encoder(entity)
+    expected = encode(message)
+    assert encode(SimpleNamespace(**dict(values, diverging_epoch=default))) == expected
+    assert len(encode(SimpleNamespace(**dict(values, diverging_epoch=other)))) > len(expected)
 
 
 def test_records_may_be_any_bytes_like_object() -> None:
     entity = response_module(1, 4).PartitionData
     values = vars(loose(smallest(entity)))
-    write = body_writer(entity)
-    expected = write(SimpleNamespace(**dict(values, records=b"abc")))
+    encode = body_encoder(entity)
+    expected = encode(SimpleNamespace(**dict(values, records=b"abc")))
     for records in (bytearray(b"abc"), memoryview(b"abc")):
-        assert write(SimpleNamespace(**dict(values, records=records))) == expected
+        assert encode(SimpleNamespace(**dict(values, records=records))) == expected
 
 
 @pytest.mark.parametrize("version", range(4, 19))
 @pytest.mark.parametrize("make", [smallest, largest])
-def test_the_pieces_of_a_frame_are_all_of_it(version: int, make: Any) -> None:
+def test_buffers_of_a_frame_are_those_of_kio_joined(version: int, make: Any) -> None:
     message = make(response_module(1, version).FetchResponse)
-    pieces = response_pieces(1, version)(message, -7)
-    assert b"".join(pieces) == kio_frame(message, -7)
+    buffers = response_buffers_encoder(1, version)(message, -7)
+    assert b"".join(buffers) == kio_frame(message, -7)
+
+
+@every_version
+@pytest.mark.parametrize("make", [smallest, largest])
+@pytest.mark.parametrize("client_id", [None, "größer"])
+def test_request_frames_are_those_of_kio(
+    api: Api, version: int, make: Any, client_id: str | None
+) -> None:
+    message = make(getattr(request_module(api.key, version), f"{api.name}Request"))
+    header = message.__header_schema__(
+        request_api_key=api.key,
+        request_api_version=version,
+        correlation_id=-7,
+        client_id=client_id,
+    )
+    payload = kio_bytes(header) + kio_bytes(message)
+    frame = request_encoder(api.key, version)(message, -7, client_id)
+    assert frame == pack(">i", len(payload)) + payload
 
 
 def commit_response(**changes: Any) -> Any:
@@ -149,7 +179,7 @@ def commit_response(**changes: Any) -> Any:
 
 @pytest.mark.parametrize("version", [7, 8])
 @pytest.mark.parametrize(
-    ("message", "complaint"),
+    ("message", "problem"),
     [
         (commit_response(name=None), r"topics\[0\].name is None"),
         (commit_response(name=b"t"), r"topics\[0\].name is bytes, not str"),
@@ -163,15 +193,15 @@ def commit_response(**changes: Any) -> Any:
         (SimpleNamespace(topics=[]), "throttle_time is missing"),
     ],
 )
-def test_what_cannot_be_written_is_named_by_its_path(
-    version: int, message: Any, complaint: str
+def test_value_that_cannot_be_encoded_is_named_by_its_path(
+    version: int, message: Any, problem: str
 ) -> None:
-    with pytest.raises(EncodeError, match=f"OffsetCommitResponse v{version} .*{complaint}"):
-        response_writer(8, version)(message, 1)
+    with pytest.raises(EncodeError, match=f"OffsetCommitResponse v{version} .*{problem}"):
+        response_encoder(8, version)(message, 1)
 
 
-def test_more_topic_names_than_are_kept_are_written_all_the_same() -> None:
-    write = response_writer(8, 8)
+def test_topic_names_beyond_the_cache_are_encoded() -> None:
+    encode = response_encoder(8, 8)
     for number in range(NAMES_MAX + 10):
         name = f"topic-{number}"
-        assert name.encode() in write(commit_response(name=name), 1)
+        assert name.encode() in encode(commit_response(name=name), 1)

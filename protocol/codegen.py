@@ -1,0 +1,47 @@
+"""Python source under construction: what decoders and encoders are compiled from."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+
+class Code:
+    """The body of one function. `scope` is what it may use, by name; `note` is noted for each line
+    that is added, in `notes`."""
+
+    def __init__(self, scope: Mapping[str, Any]) -> None:
+        self.scope = dict(scope)
+        self.lines: list[str] = []
+        self.note = ""
+        self.notes: list[str] = []
+        self._indent = 0
+        self._names = 0
+
+    def line(self, text: str) -> None:
+        self.lines.append("    " * self._indent + text)
+        self.notes.append(self.note)
+
+    @contextmanager
+    def block(self, header: str) -> Iterator[None]:
+        self.line(header)
+        self._indent += 1
+        yield
+        self._indent -= 1
+
+    def name(self, prefix: str) -> str:
+        """Return a name that is not used yet."""
+        self._names += 1
+        return f"{prefix}{self._names}"
+
+    def constant(self, prefix: str, value: Any) -> str:
+        """Put `value` into the scope and return its name."""
+        name = self.name(prefix.upper())
+        self.scope[name] = value
+        return name
+
+    def compile(self, title: str, source: str, function: str) -> Callable[..., Any]:
+        code = compile(source, f"<{function} {title}>", "exec")
+        # The source is made from schemas that are part of the program, never from input.
+        exec(code, self.scope)  # noqa: S102
+        compiled: Callable[..., Any] = self.scope[function]
+        return compiled

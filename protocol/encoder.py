@@ -1,0 +1,455 @@
+"""Encoders: messages become bytes, by code that is generated once for each schema.
+
+An encoder reads attributes from any object: a kio message of this or of another version, or a tuple
+of our own. Attributes that the version does not have are ignored; for those that the object lacks
+the schema's default is written, if there is one.
+
+Adjacent fields of fixed size, lengths included, are a run and packed by one struct; a run goes on
+from the frame's size over the response header into the body. Everything packed is appended to a
+list that is joined in the end, so large records are copied once, or not at all if the list itself
+is wanted.
+"""
+
+import datetime
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cache
+from struct import Struct
+from struct import error as StructError  # noqa: N812
+from typing import Any, Final, TypeAlias
+
+from .apis import STRING_BYTES_MAX
+from .codegen import Code
+from .primitives import unsigned_varint
+from .schema import FIXED, Field, Schema
+
+BodyEncoder: TypeAlias = Callable[[Any], bytes]
+"""(message) -> its bytes without a header."""
+FrameEncoder: TypeAlias = Callable[[Any, int], bytes]
+"""(message, correlation id) -> the frame: size, response header and body."""
+BuffersEncoder: TypeAlias = Callable[[Any, int], list[bytes]]
+"""As FrameEncoder, in several buffers: records are not copied."""
+
+NAMES_MAX: Final = 4096
+"""Encoded topic names that are cached; for more of them it is cleared."""
+
+NAME_LENGTH_MAX: Final = 249
+"""Kafka's longest topic name. With NAMES_MAX it limits each of the two caches to 1 MB."""
+
+# Arrays of these are packed by one struct.
+_NUMBERS: Final = frozenset(
+    {"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float64"}
+)
+_MILLISECOND: Final = datetime.timedelta(milliseconds=1)
+
+
+def compile_body_encoder(schema: Schema, error: type[Exception]) -> BodyEncoder:
+    return _EncoderSource(schema, error).compile_body()
+
+
+def compile_frame_encoder(
+    schema: Schema, error: type[Exception], *, flexible_header: bool
+) -> FrameEncoder:
+    """`flexible_header`: a response header v1, which ends with tagged fields."""
+    source = _EncoderSource(schema, error)
+    return source.compile_frame(flexible_header=flexible_header, in_buffers=False)
+
+
+def compile_buffers_encoder(
+    schema: Schema, error: type[Exception], *, flexible_header: bool
+) -> BuffersEncoder:
+    source = _EncoderSource(schema, error)
+    return source.compile_frame(flexible_header=flexible_header, in_buffers=True)
+
+
+class _EncoderSource:
+    """Generates the source of one encoder; used once."""
+
+    def __init__(self, schema: Schema, error: type[Exception]) -> None:
+        self._schema = schema
+        self._error = error
+        self._code = Code(_SCOPE)
+        self._run: list[tuple[str, str]] = []  # (struct letter, expression; none for padding)
+        self._sink = "append"
+        self._head: str | None = None  # the expression of the frame's first run
+        self._head_is_open = False
+        self._has_large_values = False
+
+    def compile_frame(self, *, flexible_header: bool, in_buffers: bool) -> Callable[..., Any]:
+        self._run = [("i", "SIZE"), ("i", "correlation_id")]
+        if flexible_header:
+            self._run.append(("x", ""))
+        self._head_is_open = True
+        self._fields(self._schema, "message")
+        if self._head_is_open:
+            # Nothing has a variable size: one struct is the whole frame.
+            lines = [f"return {self._pack_expression(self._run).replace('SIZE', '0')}"]
+            return self._compile("message, correlation_id", lines)
+        self._flush()
+        assert self._head is not None
+        lines = ["out = []", "append = out.append", *self._code.lines]
+        if self._has_large_values:
+            lines[0] = "out = [b'']"
+            head = self._head.replace("SIZE", "sum(map(len, out))")
+            lines += [f"out[0] = {head}", "return out" if in_buffers else "return join(out)"]
+        else:
+            head = self._head.replace("SIZE", "len(body)")
+            lines += ["body = join(out)", f"return {head} + body"]
+        return self._compile("message, correlation_id", lines)
+
+    def compile_body(self) -> BodyEncoder:
+        self._fields(self._schema, "message")
+        self._flush()
+        lines = ["out = []", "append = out.append", *self._code.lines, "return join(out)"]
+        return self._compile("message", lines)
+
+    def _compile(self, parameters: str, body: list[str]) -> Callable[..., Any]:
+        schema, error = self._schema, self._error
+        self._code.scope["failed"] = lambda message, reason: error(explain(schema, message, reason))
+        source = [
+            f"def encode({parameters}):",
+            "    try:",
+            *(f"        {line}" for line in body),
+            "    except ERRORS as error:",
+            "        raise failed(message, error) from error\n",
+        ]
+        return self._code.compile(schema.title, "\n".join(source), "encode")
+
+    # Runs of fixed size
+
+    def _pack_expression(self, run: list[tuple[str, str]]) -> str:
+        form = ">" + "".join(letter for letter, _ in run)
+        arguments = [expression for letter, expression in run if letter != "x"]
+        if not arguments:
+            return self._code.constant("padding", bytes(len(run)))
+        pack = self._code.constant("pack", Struct(form).pack)
+        if arguments[0] == "SIZE":
+            arguments[0] = f"SIZE + {Struct(form).size - 4}"
+        return f"{pack}({', '.join(arguments)})"
+
+    def _flush(self) -> None:
+        """End the run."""
+        if self._run:
+            run, self._run = self._run, []
+            self._append_run(self._pack_expression(run))
+
+    def _flush_with_compact(self, length: str, encode: str) -> None:
+        """End the run with a compact length, which is nearly always one byte."""
+        run, self._run = self._run, []
+        short = self._pack_expression([*run, ("B", length)])
+        long = f"{encode}({length})"
+        if run and run[0][1] == "SIZE":
+            pack = self._pack_expression(run)
+            rest = self._code.name("n")
+            self._code.line(f"{rest} = {long}")
+            long = f"{pack.replace('SIZE', f'SIZE + len({rest})')} + {rest}"
+        elif run:
+            long = f"{self._pack_expression(run)} + {long}"
+        self._append_run(f"({short} if {length} < 128 else {long})")
+
+    def _append_run(self, expression: str) -> None:
+        if self._head_is_open:
+            self._head = expression
+            self._head_is_open = False
+        else:
+            self._code.line(f"{self._sink}({expression})")
+
+    # Fields
+
+    def _fields(self, schema: Schema, message: str) -> None:
+        for field in schema.fields:
+            self._field(field, self._load(field, message), is_flexible=schema.is_flexible)
+        if schema.tagged_fields:
+            self._tagged_fields(schema, message)
+        elif schema.is_flexible:
+            self._run.append(("x", ""))  # no tagged fields
+
+    def _load(self, field: Field, message: str) -> str:
+        if field.required:
+            return f"{message}.{field.attribute}"
+        default = self._code.constant("default", field.default)
+        return f"getattr({message}, {field.attribute!r}, {default})"
+
+    def _field(self, field: Field, value: str, *, is_flexible: bool) -> None:
+        if field.is_array:
+            self._array(field, value, is_flexible=is_flexible)
+        else:
+            self._item(field, value, nullable=field.nullable, is_flexible=is_flexible)
+
+    def _item(self, field: Field, value: str, *, nullable: bool, is_flexible: bool) -> None:
+        if field.type in FIXED:
+            number = self._number(field.type, value, nullable=nullable)
+            self._run.append((FIXED[field.type], number))
+        elif field.struct is not None:
+            self._structure(field.struct, value, nullable=nullable)
+        elif field.is_topic_name:
+            self._topic_name(value, nullable=nullable, is_flexible=is_flexible)
+        elif field.type == "string":
+            self._string(value, nullable=nullable, is_flexible=is_flexible)
+        elif field.type in ("bytes", "records"):
+            self._bytes(value, nullable=nullable, is_flexible=is_flexible)
+        else:
+            raise TypeError(f"{field.name} has the unknown type {field.type}")
+
+    def _number(self, kafka_type: str, value: str, *, nullable: bool) -> str:
+        """kio has Python's types for some of what the wire has as numbers."""
+        local = self._code.name("v")
+        if kafka_type == "uuid":
+            return f"(NULL_UUID if ({local} := {value}) is None else {local}.bytes)"
+        if kafka_type in ("timedelta_i32", "timedelta_i64"):
+            # A throttle time is nearly always zero; a timedelta is then false.
+            return f"(duration_ms({local}) if ({local} := {value}) else 0)"
+        if kafka_type == "datetime_i64":
+            if nullable:
+                return f"(-1 if ({local} := {value}) is None else timestamp_ms({local}))"
+            return f"timestamp_ms({value})"
+        return value
+
+    def _structure(self, struct: Schema, value: str, *, nullable: bool) -> None:
+        code, local = self._code, self._code.name("v")
+        code.line(f"{local} = {value}")
+        if not nullable:
+            self._fields(struct, local)
+            return
+        # A byte comes first that is negative for null (KIP-893).
+        self._flush()
+        code.line(f"if {local} is None: {self._sink}(b'\\xff')")
+        with code.block("else:"):
+            self._run.append(("b", "1"))
+            self._fields(struct, local)
+            self._flush()
+
+    def _topic_name(self, value: str, *, nullable: bool, is_flexible: bool) -> None:
+        self._flush()
+        local = self._code.name("v")
+        self._code.line(f"{local} = {value}")
+        kind = "compact" if is_flexible else "legacy"
+        encoded = f"{kind}_names_get({local}) or {kind}_name({local})"
+        if nullable:
+            null = b"\x00" if is_flexible else b"\xff\xff"
+            encoded = f"{null!r} if {local} is None else {encoded}"
+        self._code.line(f"{self._sink}({encoded})")
+
+    def _string(self, value: str, *, nullable: bool, is_flexible: bool) -> None:
+        text = self._code.name("s")
+        if nullable:
+            self._code.line(f"{text} = {value}")
+            self._code.line(f"if {text} is not None: {text} = {text}.encode()")
+        else:
+            self._code.line(f"{text} = {value}.encode()")
+        self._sized(text, "h", "string_length", nullable=nullable, is_flexible=is_flexible)
+
+    def _bytes(self, value: str, *, nullable: bool, is_flexible: bool) -> None:
+        if self._sink == "append":
+            self._has_large_values = True
+        local = self._code.name("b")
+        self._code.line(f"{local} = {value}")
+        self._sized(local, "i", "unsigned_varint", nullable=nullable, is_flexible=is_flexible)
+
+    def _sized(
+        self, local: str, letter: str, encode: str, *, nullable: bool, is_flexible: bool
+    ) -> None:
+        """The length and the bytes of a local variable."""
+        self._length(local, letter, encode, nullable=nullable, is_flexible=is_flexible)
+        self._code.line(f"{'if ' + local + ': ' if nullable else ''}{self._sink}({local})")
+
+    def _length(
+        self, local: str, letter: str, encode: str, *, nullable: bool, is_flexible: bool
+    ) -> None:
+        length = self._code.name("n")
+        counted = f"len({local}) + 1" if is_flexible else f"len({local})"
+        if nullable:
+            counted = f"{0 if is_flexible else -1} if {local} is None else {counted}"
+        self._code.line(f"{length} = {counted}")
+        if is_flexible:
+            self._flush_with_compact(length, encode)
+        else:
+            self._run.append((letter, length))
+            self._flush()
+
+    def _array(self, field: Field, value: str, *, is_flexible: bool) -> None:
+        code, items, item = self._code, self._code.name("v"), self._code.name("e")
+        code.line(f"{items} = {value}")
+        self._length(
+            items, "i", "unsigned_varint", nullable=field.nullable, is_flexible=is_flexible
+        )
+        if field.type in _NUMBERS:
+            code.line(f"if {items}: {self._sink}(pack_many({FIXED[field.type]!r}, {items}))")
+            return
+        with code.block(f"for {item} in {items} or ():"):
+            if field.struct is not None:
+                self._fields(field.struct, item)
+            else:
+                self._item(field, item, nullable=False, is_flexible=is_flexible)
+            self._flush()
+            code.line("pass")
+
+    def _tagged_fields(self, schema: Schema, message: str) -> None:
+        """Those that differ from their defaults (KIP-482)."""
+        self._flush()
+        code, tags = self._code, self._code.name("t")
+        code.line(f"{tags} = []")
+        for field in schema.tagged_fields:
+            default = code.constant("default", field.default)
+            local, encoded = code.name("v"), code.name("b")
+            code.line(f"{local} = getattr({message}, {field.attribute!r}, {default})")
+            differs = f"{local} is not {default} and {local} != {default}"
+            with code.block(f"if {local if field.is_array else differs}:"):
+                self._tagged_field(field, local, encoded)
+                tag = code.constant("tag", unsigned_varint(field.tag or 0))
+                line = f"{tags}.append({tag} + unsigned_varint(len({encoded})) + {encoded})"
+                if field.struct is not None and not field.is_array:
+                    # An object of another class is not equal to kio's default, but its bytes are.
+                    usual = compile_body_encoder(field.struct, self._error)(field.default)
+                    line = f"if {encoded} != {usual!r}: {line}"
+                code.line(line)
+        code.line(f"{self._sink}(unsigned_varint(len({tags})))")
+        code.line(f"if {tags}: {self._sink}(join({tags}))")
+
+    def _tagged_field(self, field: Field, local: str, encoded: str) -> None:
+        content, sink = self._code.name("o"), self._sink
+        self._code.line(f"{content} = []")
+        self._sink = f"{content}.append"
+        # A null tagged field is absent, so what is written is never null.
+        self._field(replace(field, nullable=False), local, is_flexible=True)
+        self._flush()
+        self._sink = sink
+        self._code.line(f"{encoded} = join({content})")
+
+
+# What generated code calls
+
+
+def _string_length(compact: int) -> bytes:
+    if compact > STRING_BYTES_MAX + 1:
+        raise ValueError(f"a string of {compact - 1} bytes")
+    return unsigned_varint(compact)
+
+
+_legacy_names: Final[dict[str, bytes]] = {}
+_compact_names: Final[dict[str, bytes]] = {}
+
+
+def _legacy_name(name: str) -> bytes:
+    encoded = name.encode()
+    return _cache_name(_legacy_names, name, len(encoded).to_bytes(2, signed=True) + encoded)
+
+
+def _compact_name(name: str) -> bytes:
+    encoded = name.encode()
+    return _cache_name(_compact_names, name, _string_length(len(encoded) + 1) + encoded)
+
+
+def _cache_name(names: dict[str, bytes], name: str, encoded: bytes) -> bytes:
+    if len(name) <= NAME_LENGTH_MAX:
+        if len(names) >= NAMES_MAX:
+            names.clear()
+        names[name] = encoded
+    return encoded
+
+
+def _duration_ms(duration: datetime.timedelta) -> int:
+    # Rounded as kio does: to the nearest millisecond, halves to even.
+    whole, rest = divmod(duration, _MILLISECOND)
+    return whole if not rest else round(duration.total_seconds() * 1000)
+
+
+def _timestamp_ms(moment: datetime.datetime) -> int:
+    return round(moment.timestamp() * 1000)
+
+
+@cache
+def _packer(form: str) -> Callable[..., bytes]:
+    return Struct(form).pack
+
+
+def _pack_many(letter: str, values: Any) -> bytes:
+    """An array of numbers without its length."""
+    count = len(values)
+    form = f">{count}{letter}"
+    return (_packer(form) if count <= 64 else Struct(form).pack)(*values)
+
+
+_SCOPE: Final = {
+    "ERRORS": (AttributeError, OverflowError, StructError, TypeError, ValueError),
+    "NULL_UUID": bytes(16),
+    "compact_name": _compact_name,
+    "compact_names_get": _compact_names.get,
+    "duration_ms": _duration_ms,
+    "join": b"".join,
+    "legacy_name": _legacy_name,
+    "legacy_names_get": _legacy_names.get,
+    "pack_many": _pack_many,
+    "string_length": _string_length,
+    "timestamp_ms": _timestamp_ms,
+    "unsigned_varint": unsigned_varint,
+}
+
+
+# What is wrong with a message that could not be encoded; only looked for after a failure
+
+_MISSING: Final = object()
+
+
+def explain(schema: Schema, message: Any, error: Exception) -> str:
+    """Name the first field that cannot be encoded."""
+    for path, problem in _problems(schema, message, ""):
+        return f"{schema.title} cannot be encoded: {path} {problem}"
+    return f"{schema.title} cannot be encoded: {error}"
+
+
+def _problems(schema: Schema, message: Any, path: str) -> Iterator[tuple[str, str]]:
+    for field in schema.all_fields:
+        here = f"{path}.{field.attribute}" if path else field.attribute
+        value: Any = getattr(message, field.attribute, _MISSING)
+        if value is _MISSING:
+            if field.required:
+                yield here, f"is missing ({type(message).__name__} has no such attribute)"
+        elif value is None:
+            if not field.nullable and field.type != "uuid":
+                yield here, "is None, which its schema does not allow"
+        elif not field.is_array:
+            yield from _value_problems(field, value, here)
+        elif not hasattr(value, "__len__") or isinstance(value, str | bytes):
+            yield here, f"is {type(value).__name__}, not a sequence"
+        else:
+            for index, item in enumerate(value):
+                yield from _value_problems(field, item, f"{here}[{index}]")
+
+
+def _value_problems(field: Field, value: Any, path: str) -> Iterator[tuple[str, str]]:
+    problem: str | None = None
+    if field.struct is not None:
+        yield from _problems(field.struct, value, path)
+    elif field.type == "string":
+        problem = _string_problem(value)
+    elif field.type in ("bytes", "records"):
+        if not isinstance(value, bytes | bytearray | memoryview):
+            problem = f"is {type(value).__name__}, not bytes"
+    elif FIXED[field.type] in "bhiqBHIQd":
+        problem = _number_problem(field.type, value)
+    if problem is not None:
+        yield path, problem
+
+
+def _string_problem(value: Any) -> str | None:
+    if not isinstance(value, str):
+        return f"is {type(value).__name__}, not str"
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError:
+        return "has a character that UTF-8 cannot encode"
+    if size > STRING_BYTES_MAX:
+        return f"has {size} bytes, more than a string may have ({STRING_BYTES_MAX})"
+    return None
+
+
+def _number_problem(kafka_type: str, value: Any) -> str | None:
+    if kafka_type.startswith(("timedelta", "datetime")):
+        attribute = "total_seconds" if kafka_type.startswith("timedelta") else "timestamp"
+        return None if hasattr(value, attribute) else f"is {value!r}, not a {kafka_type[:-4]}"
+    try:
+        Struct(f">{FIXED[kafka_type]}").pack(value)
+    except StructError:
+        return f"is {value!r}, not of the type {kafka_type}"
+    return None
