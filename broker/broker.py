@@ -120,7 +120,7 @@ class Broker:
         """Break every connection at once and without a word, as the end of the process does. What
         is under way goes on; `stop` comes next."""
         for server in self._servers.values():
-            server.cut()
+            server.abort_connections()
 
     async def stop_node(self, node_id: int) -> None:
         """Stop one of the nodes: others lead what it led, then its connections are closed."""

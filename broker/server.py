@@ -1,4 +1,4 @@
-"""The listening socket of a node, and the connections that it has accepted."""
+"""The listening socket of a node, and its open connections."""
 
 import asyncio
 import contextlib
@@ -7,42 +7,42 @@ from typing import cast
 
 from .connection import Connection
 
-# How long a stopping server lets clients take what has been written for them; after that their
-# connections are cut. `kohort serve` promises an end within two seconds.
+# How long a stopping server waits for clients to receive what has been written; then their
+# connections are aborted. `kohort serve` promises to stop within two seconds.
 CLOSE_SECONDS_MAX = 1.0
 
 
-class _TooLate(asyncio.Protocol):
-    """Of a client that was accepted in the very turn of the loop in which the server stopped."""
+class _Rejected(asyncio.Protocol):
+    """For a client that was accepted in the iteration of the loop in which the server stopped."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         cast("asyncio.Transport", transport).abort()
 
 
 class Server:
-    """`connection(opened, closed)` makes the protocol of one connection."""
+    """`new_connection(opened, closed)` returns the protocol of one connection."""
 
     def __init__(
         self,
-        connection: Callable[
+        new_connection: Callable[
             [Callable[[Connection], None], Callable[[Connection], None]], Connection
         ],
     ) -> None:
-        self._connection = connection
+        self._new_connection = new_connection
         self._server: asyncio.Server | None = None
         self._connections: set[Connection] = set()
         self._all_closed: asyncio.Event | None = None
-        self._is_shut = False
+        self._is_stopping = False
 
     async def bind(self, host: str, port: int) -> tuple[str, int]:
-        """Take the address, without listening yet; returns what was bound. Raises OSError."""
+        """Bind the address without listening yet; returns host and port. Raises OSError."""
         self._all_closed = None
-        self._is_shut = False
+        self._is_stopping = False
         self._server = await asyncio.get_running_loop().create_server(
-            self._accepted,
+            self._new_protocol,
             host,
             port,
-            # Clients of one test suite may all connect at once; Kafka's backlog is 50.
+            # The clients of a test suite may all connect at once; Kafka's backlog is 50.
             backlog=1024,
             start_serving=False,
         )
@@ -50,32 +50,32 @@ class Server:
         return bound[0], bound[1]
 
     async def listen(self) -> None:
-        """From here on clients can connect. Raises OSError."""
+        """Accept connections from here on. Raises OSError."""
         assert self._server is not None, "bind comes first"
         await self._server.start_serving()
 
-    def cut(self) -> None:
-        """Let nobody in any more, and break every connection without sending what was written."""
-        self._shut()
+    def abort_connections(self) -> None:
+        """Accept no more connections, and abort all without sending what was written."""
+        self._stop_accepting()
         for connection in list(self._connections):
             connection.abort()
 
     def attach(self, transport: asyncio.Transport) -> Connection:
         """The connection of a client in this process, which calls its `data_received` and is
         written to through `transport`. Raises ConnectionRefusedError if the node is down."""
-        if self._server is None or self._is_shut or not self._server.is_serving():
+        if self._server is None or self._is_stopping or not self._server.is_serving():
             raise ConnectionRefusedError("the node does not listen")
-        connection = self._connection(self._opened, self._forget)
+        connection = self._new_connection(self._opened, self._closed)
         connection.connection_made(transport)
         return connection
 
     async def stop(self) -> None:
-        """Close the listener, then every connection."""
+        """Close the listening socket, then every connection."""
         if self._server is None:
             return
-        self._shut()
-        # Who was accepted in this turn is let in before the listener is gone: asyncio would leave
-        # that socket open, and its client waiting.
+        self._stop_accepting()
+        # A connection accepted in this iteration must get its protocol before the listening socket
+        # is closed: asyncio would leave its socket open, and the client waiting.
         await asyncio.sleep(0)
         self._server.close()
         self._server = None
@@ -88,23 +88,23 @@ class Server:
         for connection in list(self._connections):
             connection.abort()
 
-    def _shut(self) -> None:
-        self._is_shut = True
+    def _stop_accepting(self) -> None:
+        self._is_stopping = True
         if self._server is not None:
             for listener in self._server.sockets:
                 asyncio.get_running_loop().remove_reader(listener)
 
-    def _accepted(self) -> asyncio.BaseProtocol:
-        if self._is_shut:
-            return _TooLate()
-        return self._connection(self._opened, self._forget)
+    def _new_protocol(self) -> asyncio.BaseProtocol:
+        return (
+            _Rejected() if self._is_stopping else self._new_connection(self._opened, self._closed)
+        )
 
     def _opened(self, connection: Connection) -> None:
         self._connections.add(connection)
-        if self._is_shut:
+        if self._is_stopping:
             connection.abort()
 
-    def _forget(self, connection: Connection) -> None:
+    def _closed(self, connection: Connection) -> None:
         self._connections.discard(connection)
         if self._all_closed is not None and not self._connections:
             self._all_closed.set()

@@ -1,4 +1,4 @@
-"""A server that stops while clients come in."""
+"""A server that stops while clients connect."""
 
 import asyncio
 import contextlib
@@ -11,13 +11,15 @@ from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.meta_properties import cluster_id_of
 
 
-@pytest.mark.parametrize("turns", range(4))
-async def test_nobody_who_comes_while_it_stops_is_left_waiting(turns: int) -> None:
-    """Method: the client is connected (by the system) so many turns of the loop before the stop."""
+@pytest.mark.parametrize("iterations", range(4))
+async def test_a_client_that_connects_while_the_server_stops_is_disconnected(
+    iterations: int,
+) -> None:
+    """The operating system connects the client this many iterations of the loop before the stop."""
     broker = Broker(BrokerConfig({}))
     await broker.start("127.0.0.1", 0)
     with socket.create_connection((broker.host, broker.port), timeout=5) as client:
-        for _ in range(turns):
+        for _ in range(iterations):
             await asyncio.sleep(0)
         await broker.stop_node(1)
         with contextlib.suppress(ConnectionResetError):
@@ -25,7 +27,7 @@ async def test_nobody_who_comes_while_it_stops_is_left_waiting(turns: int) -> No
     await broker.stop()
 
 
-async def test_who_is_cut_off_is_told_nothing_and_nobody_gets_in_any_more() -> None:
+async def test_an_aborted_server_sends_nothing_and_accepts_no_connections() -> None:
     broker = Broker(BrokerConfig({}))
     await broker.start("127.0.0.1", 0)
     reader, writer = await asyncio.open_connection(broker.host, broker.port)
@@ -37,10 +39,10 @@ async def test_who_is_cut_off_is_told_nothing_and_nobody_gets_in_any_more() -> N
         await asyncio.open_connection(broker.host, broker.port)
 
 
-async def test_a_broker_that_could_not_listen_is_not_running(
+async def test_a_broker_that_fails_to_listen_is_not_running(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Method: two take the same address, and the other one listens while this one assembles."""
+    """Two servers bind the same address, and the other one listens while this broker starts."""
     other = socket.socket()
     other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     other.bind(("127.0.0.1", 0))
