@@ -269,7 +269,8 @@ def test_a_data_folder_without_a_cluster_id_is_left_alone(tmp_path: Path, garbag
     assert (done.returncode, done.stderr) == (
         2,
         (
-            "kohort serve: the data in data cannot be read (meta.properties has no valid cluster.id): "
+            "kohort serve: the data in data cannot be read "
+            "(meta.properties has no valid cluster.id): "
             "choose another --data-dir, or move that folder away.\n"
         ),
     )
