@@ -13,9 +13,9 @@ from setuptools import Extension, setup
 
 # All go into one library, in which they call each other directly.
 COMPILED = {
-    "broker": "clock connection gather led request request_cache runtime shard snapshots",
-    "coordinator": "commands commits coordinator deadline_keys deadlines fencing fetches group "
-    "heartbeats joining members rebalance results states storing syncing turn voice voting",
+    "broker": "connection context gather request request_cache runtime snapshots",
+    "coordinator": "commands coordinator deadlines decision offsets outcome",
+    "coordinator/classic": "group join members rebalance states",
     "broker/handlers": "k08_offset_commit k09_offset_fetch k11_join_group k12_heartbeat "
     "k14_sync_group",
     "log": "batch files group_commit log segment",

@@ -1,4 +1,4 @@
-"""The broker: opens the data folder, puts the parts together, listens; and the other way round."""
+"""The broker: opens the data folder, builds the parts, listens; and stops in the reverse order."""
 
 import asyncio
 import logging
@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 from ..log.files import DiskFiles, Files, Lock, finish_deletions, lock_folder
 from ..log.group_commit import Durability
@@ -13,34 +14,34 @@ from ..log.memory_files import ChunkedFiles
 from ..protocol.apis import PROFILES
 from ..topics.names import OFFSETS_TOPIC
 from ..topics.registry_check import check_registry
-from .build import Assembly, Hear, Place
-from .clock import Clock, SystemClock
-from .cluster import Cluster
+from .build import BrokerParts, NodeListener, Storage
+from .cluster import Cluster, Node
 from .config.broker_config import BrokerConfig
 from .connection import RECEIVE_BYTES_MAX, Connection
 from .maintenance import Maintenance
 from .meta_properties import cluster_id_of
-from .node import Node
 from .request import Interceptor, Routes
 from .request_log import request_log
 from .server import Server
+from .timers import Clock, SystemClock
 
-# Where a broker that keeps everything in memory pretends to have its data.
-MEMORY_FOLDER = Path("/memory")
-# Kafka notices when it next makes a file; until then a second broker might begin in that place.
-FOLDER_CHECK_MS = 1_000
+# The path of the data folder of a broker that keeps everything in memory.
+MEMORY_FOLDER: Final = Path("/memory")
+# Kafka notices a lost data folder when it next creates a file; until then a second broker could
+# start in the same place.
+FOLDER_CHECK_MS: Final = 1_000
 
 _log = logging.getLogger("kohort.broker")
 
 
 class Broker:
-    """One or more nodes (`kohort.nodes`) with their data. `data_dir` None, or durability `none`,
-    keeps all in memory, or on the disk that `files` pretends to be.
+    """One or more nodes (`kohort.nodes`) with their data.
 
-    A test may hand in all that is outside: the clock (clients are not let wait by it), the disk,
-    an interceptor of requests, and who hears what the coordinators tell.
+    With `data_dir` None or durability `none` everything stays in memory, or on the disk that
+    `files` simulates. Tests may pass the clock (long polls don't follow it), the disk, an
+    `interceptor` of requests, and a `listener` for the coordinators' events.
 
-    `start` and `stop` belong to one event loop. A stopped broker is done with: make another one.
+    `start` and `stop` belong to one event loop. A stopped broker cannot be started again.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class Broker:
         clock: Clock | None = None,
         files: Files | None = None,
         interceptor: Interceptor | None = None,
-        hear: Hear | None = None,
+        listener: NodeListener | None = None,
     ) -> None:
         self.config = config
         self._in_memory = data_dir is None or durability == "none"
@@ -60,41 +61,41 @@ class Broker:
             files = ChunkedFiles() if self._in_memory else DiskFiles()
             durability = "none" if self._in_memory else durability
         folder = MEMORY_FOLDER if data_dir is None or self._in_memory else data_dir
-        self._place = Place(folder, files, durability)
+        self._storage = Storage(folder, files, durability)
         self._clock = clock or SystemClock()
         self._interceptor = interceptor or request_log()
         self._routes = Routes(PROFILES[config.str("kohort.profile")])
-        self._hear = hear
+        self._listener = listener
         self._closing = ExitStack()
         self._servers = {
             config.node_id + place: Server(partial(self._connection, config.node_id + place))
             for place in range(config.int("kohort.nodes"))
         }
         self._cluster: Cluster | None = None
-        self._lock: Lock | None = None  # none in memory
+        self._lock: Lock | None = None  # None in memory
         self.addresses: dict[int, tuple[str, int]] = {}
         """Where each node listens: node id -> host, port."""
         self.is_folder_lost = False
-        """Whether the data folder was removed or moved while the broker ran: time to stop it."""
+        """Whether the data folder was removed or moved while the broker ran: stop it."""
         self.on_folder_lost: Callable[[], None] = lambda: None
 
     async def start(self, host: str, port: int | Sequence[int]) -> None:
-        """Open the data and listen; when this returns, clients can connect. Several nodes take
-        the ports from `port` on, or these, one for each; 0: any free ones.
+        """Open the data and listen; clients can connect when this returns.
 
+        Several nodes take the ports from `port` on, or one each of a sequence; 0 is any free port.
         Raises FolderInUse, OSError (folder, address), LogError and UnreadableRecord (data).
         """
         try:
-            # An address that cannot be had must not leave a new data folder behind.
+            # First of all: without its address the broker must not create a data folder.
             for place, (node_id, server) in enumerate(self._servers.items()):
-                own = (port + place if port else 0) if isinstance(port, int) else port[place]
-                self.addresses[node_id] = await server.bind(host, own)
-            self._cluster = self._assemble()
+                own_port = (port + place if port else 0) if isinstance(port, int) else port[place]
+                self.addresses[node_id] = await server.bind(host, own_port)
+            self._cluster = self._build()
             for server in self._servers.values():
                 await server.listen()
             self._load_stored_groups(self._cluster)
             self._watch_folder()
-            self._upkeep = Maintenance(self.node, self._parts.sync_all.run)
+            self._maintenance = Maintenance(self.node, self._parts.scheduler)
         except BaseException:
             self._cluster = None
             await self._stop_servers()
@@ -102,65 +103,74 @@ class Broker:
             raise
 
     async def stop(self) -> None:
-        """Tell whoever is parked to look for another coordinator, close every connection, write
-        and sync what is gathered, let go of the folder."""
+        """Answer waiting requests with NOT_COORDINATOR, close all connections, flush what is
+        pending, and release the data folder."""
         if self._cluster is not None:
             for node in self._cluster.nodes.values():
-                node.groups.dismiss()
+                node.coordinators.fail_waiting()
             self._parts.outbox.send()
         await self._stop_servers()
         cluster, self._cluster = self._cluster, None
         if cluster is None:
             return
-        await self._upkeep.stop()
-        await self._write_all(cluster)
+        self._maintenance.stop()
+        stopped = asyncio.Event()
+        self._parts.scheduler.stop(stopped.set)
+        await stopped.wait()
+        await self._flush(cluster)
         self._closing.close()
 
-    def cut(self) -> None:
-        """Break every connection at once and without a word, as the end of the process does. What
-        is under way goes on; `stop` comes next."""
+    def abort_connections(self) -> None:
+        """Break every connection at once, as the end of the process does. Call `stop` next."""
         for server in self._servers.values():
             server.abort_connections()
 
     async def stop_node(self, node_id: int) -> None:
-        """Stop one of the nodes: others lead what it led, then its connections are closed."""
-        self.cluster.went(node_id)
-        # Whom it has told to ask elsewhere hears that before the end.
+        """Stop a node: other nodes take over its partitions, then its connections close."""
+        self.cluster.node_stopping(node_id)
+        # Clients must receive NOT_COORDINATOR before their connections close.
         self._parts.outbox.send()
         await self._servers[node_id].stop()
         self.cluster.nodes[node_id].fetch_sessions.clear()
 
     async def start_node(self, node_id: int) -> None:
-        """Let a stopped node come back at its old address. Raises OSError if that is taken."""
+        """Start a stopped node at its old address. Raises OSError if that is in use."""
         server = self._servers[node_id]
         await server.bind(*self.addresses[node_id])
-        self.cluster.came(node_id)
+        self.cluster.node_started(node_id)
         await server.listen()
 
     def attach(self, node_id: int, transport: asyncio.Transport) -> Connection:
-        """Connect a client of this process to a node without a socket: the connection writes to
-        its transport, and `data_received` is called with what it asks, never from within a write.
-        Raises ConnectionRefusedError for a node that is down."""
+        """Connect a client of this process to a node, without a socket.
+
+        The connection writes to `transport`; pass requests to its `data_received`, never from
+        within a write. Raises ConnectionRefusedError if the node is down.
+        """
         return self._servers[node_id].attach(transport)
 
     @property
     def durability(self) -> Durability:
-        return self._place.durability
+        return self._storage.durability
 
     @property
     def is_running(self) -> bool:
         return self._cluster is not None
 
     @property
+    def is_idle(self) -> bool:
+        """Whether nothing waits for a flush and no background task can run."""
+        return self._parts.group_commit.is_idle and self._parts.scheduler.is_idle
+
+    @property
     def cluster(self) -> Cluster:
-        """The running nodes. Only between `start` and `stop`."""
+        """The running nodes. Raises RuntimeError outside of `start` and `stop`."""
         if self._cluster is None:
-            raise RuntimeError("the broker is not running")
+            raise RuntimeError("The broker is not running")
         return self._cluster
 
     @property
     def node(self) -> Node:
-        """The first node. Only between `start` and `stop`."""
+        """The first node."""
         return self.cluster.nodes[self.config.node_id]
 
     @property
@@ -169,15 +179,14 @@ class Broker:
 
     @property
     def port(self) -> int:
-        """Of the first node."""
+        """The port of the first node."""
         return self.addresses[self.config.node_id][1]
 
-    async def _write_all(self, cluster: Cluster) -> None:
-        """Write and sync what is gathered; with nobody left who could ask or be due, nothing is
-        gathered behind it."""
+    async def _flush(self, cluster: Cluster) -> None:
+        """Flush what is pending. No client or timer can add to it any more."""
         for node in cluster.nodes.values():
             node.timers.close()
-            node.waits.close()
+            node.client_timers.close()
         group_commit = self._parts.group_commit
         while not group_commit.is_idle:
             idle = asyncio.Event()
@@ -187,31 +196,32 @@ class Broker:
     async def _stop_servers(self) -> None:
         await asyncio.gather(*(server.stop() for server in self._servers.values()))
 
-    def _assemble(self) -> Cluster:
-        place, closing = self._place, self._closing
+    def _build(self) -> Cluster:
+        storage, closing = self._storage, self._closing
         self._open_folder()
-        cluster_id = cluster_id_of(place.folder, place.files, self.config.node_id)
-        finish_deletions(place.folder, place.files)
-        self._inbox = memoryview(bytearray(RECEIVE_BYTES_MAX))
-        self._parts = Assembly(self.config, place, self._clock, self.addresses, closing, self._hear)
+        cluster_id = cluster_id_of(storage.folder, storage.files, self.config.node_id)
+        finish_deletions(storage.folder, storage.files)
+        self._receive_buffer = memoryview(bytearray(RECEIVE_BYTES_MAX))
+        self._parts = BrokerParts(
+            self.config, storage, self._clock, self.addresses, closing, self._listener
+        )
         keeps_events = not self._in_memory and self.config.str("kohort.events") != "off"
         return self._parts.cluster(cluster_id, keeps_events=keeps_events)
 
     def _open_folder(self) -> None:
-        """Make the data folder where there is none, and take it for this process."""
+        """Create the data folder if it does not exist, and lock it."""
+        folder, files = self._storage.folder, self._storage.files
         if self._in_memory:
-            self._place.files.make_folder(self._place.folder)
-            self._place.files.sync_folder(self._place.folder.parent)
+            files.make_folder(folder)
+            files.sync_folder(folder.parent)
             return
-        new = [
-            each for each in (self._place.folder, *self._place.folder.parents) if not each.exists()
-        ]
-        self._place.folder.mkdir(parents=True, exist_ok=True)
-        for each in new:
+        created = [each for each in (folder, *folder.parents) if not each.exists()]
+        folder.mkdir(parents=True, exist_ok=True)
+        for each in created:
             DiskFiles().sync_folder(each.parent)
-        self._lock = lock_folder(self._place.folder, self._place.files)
+        self._lock = lock_folder(folder, files)
         self._closing.callback(self._lock.release)
-        check_registry(self._place.folder, self._place.files)
+        check_registry(folder, files)
 
     def _watch_folder(self) -> None:
         if self._lock is None:
@@ -221,25 +231,25 @@ class Broker:
             self.node.timers.call_at(next_ms, self._watch_folder)
             return
         _log.critical(
-            "The data folder %s was removed or moved while it was in use: nothing can be kept "
-            "any more",
-            self._place.folder,
+            "The data folder %s was removed or moved while it was in use: nothing can be stored",
+            self._storage.folder,
         )
         self.is_folder_lost = True
         self.on_folder_lost()
 
     def _load_stored_groups(self, cluster: Cluster) -> None:
-        """Read the groups that are on disk, so that the sessions of their members are watched."""
+        """Load the groups on disk, so that the sessions of their members can expire."""
         topic = self.node.topics.get(OFFSETS_TOPIC)
         if topic is not None:
-            place, ahead = self._place, self._parts.write_ahead
+            storage, ahead = self._storage, self._parts.write_ahead
             stored = [
-                p.index
-                for p in topic.partitions
-                if place.files.exists(place.folder / p.name) or ahead.has_batches_for(p.name)
+                each.index
+                for each in topic.partitions
+                if storage.files.exists(storage.folder / each.name)
+                or ahead.has_batches_for(each.name)
             ]
             for node in cluster.nodes.values():
-                node.groups.load(stored)
+                node.coordinators.load(stored)
 
     def _connection(
         self,
@@ -250,11 +260,11 @@ class Broker:
         return Connection(
             node=self.cluster.nodes[node_id],
             routes=self._routes,
-            inbox=self._inbox,
+            inbox=self._receive_buffer,
             outbox=self._parts.outbox,
             frame_bytes_max=self.config.int("socket.request.max.bytes"),
-            opened=opened,
-            closed=closed,
             caches_requests=self.config.bool("kohort.request.cache"),
             interceptor=self._interceptor,
+            opened=opened,
+            closed=closed,
         )

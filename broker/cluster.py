@@ -1,41 +1,78 @@
-"""The nodes of one process as a cluster: who is up, who leads which partition.
+"""The nodes of one process as a cluster: which are up, and which leads which partition.
 
-The nodes share data folder, clock and event loop; each has a port, its connections and the groups
-of the offsets partitions that it leads. A node that goes lets others lead first, as a controlled
-shutdown does in Kafka; one that comes back leads again what is given to it.
+The nodes share the data folder, the clock and the event loop. Each has a port, its connections, and
+the coordinators of the offsets partitions that it leads. A node that stops hands over first, as in
+Kafka's controlled shutdown; one that starts again leads what it is given.
 """
 
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 
+from ..log.group_commit import GroupCommit
+from ..topics.configs import Configs
 from ..topics.names import OFFSETS_TOPIC
 from ..topics.nodes import NO_LEADER
 from ..topics.partition import Partition
 from ..topics.registry import Topics
 from ..topics.topic import Topic
-from .node import Node
+from ..topics.view import TopicsView
+from .config.broker_config import BrokerConfig
+from .fetch_sessions import FetchSessionCache
 from .offset_cleanup import DeletedTopics
+from .runtime import CoordinatorRuntime
+from .scheduler import Scheduler
+from .timers import Clock, Timers
 
 _log = logging.getLogger("kohort.coordinator")
 
-Place = tuple[Topic, Partition]
+TopicAndPartition = tuple[Topic, Partition]
+
+
+@dataclass(slots=True)
+class Node:
+    """What request handlers see of the broker: the node that received the request, and what all
+    nodes share."""
+
+    node_id: int
+    cluster: "Cluster"
+    address: tuple[str, int]
+    """The advertised host and port."""
+    config: BrokerConfig
+    configs: Configs
+    """The configuration with its dynamic changes."""
+    clock: Clock
+    timers: Timers
+    client_timers: Timers
+    """For long polls and other times that a client measures by its own clock: they follow the wall
+    clock, whatever a test does to the broker's clock."""
+    group_commit: GroupCommit
+    topics: Topics
+    view: TopicsView
+    """What clients may read: the topics, and the mirror of the offsets topic."""
+    coordinators: CoordinatorRuntime
+    """Of the offsets partitions that this node leads."""
+    fetch_sessions: FetchSessionCache
 
 
 class Cluster:
-    """`id`: a UUID in Kafka's form, 22 letters of unpadded base64url."""
+    """`id`: a UUID in Kafka's form, 22 characters of unpadded base64url."""
 
-    def __init__(self, id_: str, topics: Topics) -> None:
+    def __init__(self, id_: str, topics: Topics, scheduler: Scheduler) -> None:
         self.id = id_
         self._topics = topics
+        self._scheduler = scheduler
         self.nodes: dict[int, Node] = {}
         topics.on_moved = self._moved
         topics.is_kept = lambda name: name in self.deleted_topics
         self.deleted_topics = DeletedTopics(topics.deleted)
-        self._forgetting: deque[tuple[int, Callable[[], None]]] = deque()
-        self._will_forget = False
+        # Deletions whose offsets are still being cleaned up: the number of deleted topics up to
+        # and including this one, and the callback.
+        self._cleaning_up: deque[tuple[int, Callable[[], None]]] = deque()
+        self._is_cleanup_due = False
 
-    # --- looking
+    # --- queries
 
     @property
     def up(self) -> list[Node]:
@@ -43,103 +80,108 @@ class Cluster:
 
     @property
     def controller_id(self) -> int:
-        """Whom clients send what a controller decides; here any node decides it."""
+        """The node that clients send administrative requests to; any node can serve them."""
         return next((node.node_id for node in self.up), NO_LEADER)
 
     def leader_of(self, topic: str, index: int) -> Node | None:
-        """The node that leads this partition; None while nobody does."""
+        """Return the leader of a partition, None if it has none."""
         partition = self._topics.partition(topic, index)
         return None if partition is None else self.nodes.get(partition.leader_id)
 
-    # --- changing
+    # --- changes
 
     def move(self, topic: str, index: int, node_id: int) -> None:
-        """Let this node lead the partition. Raises LookupError for what there is not, ValueError
-        for a node that is down."""
+        """Make a node the leader of a partition.
+
+        Raises LookupError for an unknown partition or node, ValueError for a node that is down.
+        """
         found = self._topics.get(topic)
         partition = None if found is None else found.partition(index)
         if found is None or partition is None:
-            raise LookupError(f"there is no partition {topic}-{index}")
+            raise LookupError(f"partition {topic}-{index} does not exist")
         if node_id not in self.nodes:
-            raise LookupError(f"there is no node {node_id}: there are {sorted(self.nodes)}")
+            raise LookupError(f"node {node_id} does not exist: the nodes are {sorted(self.nodes)}")
         if node_id not in self._topics.nodes.up:
-            raise ValueError(f"node {node_id} is down and can lead nothing")
+            raise ValueError(f"node {node_id} is down and cannot lead a partition")
         if partition.leader_id != node_id:
             self._elect([((found, partition), node_id)])
 
-    def went(self, node_id: int) -> None:
-        """The node stops: others lead what it led, or nobody if none is up."""
+    def node_stopping(self, node_id: int) -> None:
+        """Elect other leaders for the partitions of a node that stops; none if no node is up."""
         nodes = self._topics.nodes
         nodes.up.discard(node_id)
-        led = [place for place in self._places() if place[1].leader_id == node_id]
-        self._elect((place, nodes.elected(place[1].index)) for place in led)
+        led = [each for each in self._partitions() if each[1].leader_id == node_id]
+        self._elect((each, nodes.elected(each[1].index)) for each in led)
 
-    def came(self, node_id: int) -> None:
-        """The node is back: it leads what nobody led. What others lead stays with them until
-        somebody asks for the preferred leaders, as in Kafka for its first five minutes."""
+    def node_started(self, node_id: int) -> None:
+        """Let a node lead the partitions without a leader. The others stay where they are until a
+        preferred leader election, as in Kafka for its first five minutes."""
         self._topics.nodes.up.add(node_id)
-        orphans = [place for place in self._places() if place[1].leader_id == NO_LEADER]
-        self._elect((place, node_id) for place in orphans)
+        leaderless = [each for each in self._partitions() if each[1].leader_id == NO_LEADER]
+        self._elect((each, node_id) for each in leaderless)
 
-    def topic_deleted(self, topic: str, forgotten: Callable[[], None]) -> None:
-        """What was committed for it goes with it, in all groups of all nodes; `forgotten` is told
-        when all of that is durable."""
-        self.deleted_topics.add(topic)
-        self._forgetting.append((len(self.deleted_topics), forgotten))
-        if not self._will_forget:
-            # In another turn: one request may delete many topics, which are forgotten together.
-            self._will_forget = True
-            next(iter(self.nodes.values())).timers.in_turn(self._forget)
-
-    def _forget(self) -> None:
-        self._will_forget = False
-        for node in self.nodes.values():
-            node.groups.topics_deleted()
-        self.tell_forgotten()
-
-    def tell_forgotten(self) -> None:
-        """A partition has forgotten deleted topics, or is not served any more."""
-        offsets_topic = self._topics.get(OFFSETS_TOPIC)
-        partitions = () if offsets_topic is None else offsets_topic.partitions
-        if any(partition.leader_id == NO_LEADER for partition in partitions):
-            return  # whoever leads it next has to forget first
-        while self._forgetting:
-            count, forgotten = self._forgetting[0]
-            if not all(node.groups.has_forgotten(count) for node in self.nodes.values()):
-                return
-            self._forgetting.popleft()
-            forgotten()
-        # Where it cannot be read, a partition may have something for longer.
-        self._topics.let_go(self.deleted_topics.let_go(partitions))
-
-    def _places(self) -> Iterator[Place]:
+    def _partitions(self) -> Iterator[TopicAndPartition]:
         for topic in self._topics:
             for partition in topic.partitions:
                 yield topic, partition
 
-    def _elect(self, leaders: Iterable[tuple[Place, int]]) -> None:
+    def _elect(self, leaders: Iterable[tuple[TopicAndPartition, int]]) -> None:
         for (topic, partition), node_id in leaders:
             self._topics.elect(topic, partition, node_id)
 
-    def _moved(self, topic: Topic, partition: Partition, before_id: int) -> None:
-        """The groups of an offsets partition go where it goes; back, if that was not durable."""
+    def _moved(self, topic: Topic, partition: Partition, old_leader_id: int) -> None:
+        """Move the groups of an offsets partition with it; also back, if the election could not be
+        made durable."""
         if topic.name != OFFSETS_TOPIC:
             return
-        before, after = self.nodes.get(before_id), self.nodes.get(partition.leader_id)
+        old, new = self.nodes.get(old_leader_id), self.nodes.get(partition.leader_id)
         name, epoch = partition.name, partition.leader_epoch
-        # The words are those of Kafka's CoordinatorRuntime.
-        if before is not None:
+        # The wording of Kafka's CoordinatorRuntime.
+        if old is not None:
             _log.info(
                 "[GroupCoordinator id=%d] Scheduling unloading of metadata for %s with epoch %d",
-                *(before_id, name, epoch),
+                *(old_leader_id, name, epoch),
             )
-        if after is not None:
+        if new is not None:
             _log.info(
                 "[GroupCoordinator id=%d] Scheduling loading of metadata from %s with epoch %d",
-                *(after.node_id, name, epoch),
+                *(new.node_id, name, epoch),
             )
-            after.groups.load([partition.index])
-        if before is not None:
-            # Not before that: a topic whose offsets it has not forgotten must find somebody else
-            # who still has to.
-            before.groups.resign(partition.index)
+            new.coordinators.load([partition.index])
+        if old is not None:
+            # After the new leader has queued it: a deleted topic whose offsets this partition has
+            # not cleaned up must always find a node that still has to.
+            old.coordinators.unload(partition.index)
+
+    # --- deleted topics
+
+    def topic_deleted(self, topic: str, cleaned_up: Callable[[], None]) -> None:
+        """Delete the committed offsets of a deleted topic in all groups of all nodes; call
+        `cleaned_up` when that is durable."""
+        self.deleted_topics.add(topic)
+        self._cleaning_up.append((len(self.deleted_topics), cleaned_up))
+        if not self._is_cleanup_due:
+            # One request may delete many topics: they are cleaned up together.
+            self._is_cleanup_due = True
+            self._scheduler.call(self._clean_up)
+
+    def _clean_up(self) -> None:
+        self._is_cleanup_due = False
+        for node in self.nodes.values():
+            node.coordinators.topics_deleted()
+        self.check_cleaned_up()
+
+    def check_cleaned_up(self) -> None:
+        """Call back for the topics that all partitions have cleaned up."""
+        offsets_topic = self._topics.get(OFFSETS_TOPIC)
+        partitions = () if offsets_topic is None else offsets_topic.partitions
+        if any(partition.leader_id == NO_LEADER for partition in partitions):
+            return  # the next leader has to clean up first
+        while self._cleaning_up:
+            count, cleaned_up = self._cleaning_up[0]
+            if not all(node.coordinators.has_cleaned_up(count) for node in self.nodes.values()):
+                return
+            self._cleaning_up.popleft()
+            cleaned_up()
+        # A partition that cannot be loaded may keep offsets of these names for longer.
+        self._topics.let_go(self.deleted_topics.release(partitions))

@@ -9,14 +9,14 @@ names its logs after their first offset.
 import json
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from json.encoder import encode_basestring_ascii
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
-from ..coordinator.voice import Event, Listener
+from ..coordinator.outcome import Event, GroupEvent, LogLine
 from ..log.files import File, Files
 
 _log = logging.getLogger("kohort.events")
@@ -30,6 +30,32 @@ TAIL_BYTES_MAX: Final = 1024 * 1024
 _NAME: Final = re.compile(r"\d{20}\.jsonl")
 _SEQ: Final = re.compile(rb'^\{"cluster":"[^"]*","ts":"[^"]*","seq":(\d{1,20}),', re.MULTILINE)
 _json: Final = json.JSONEncoder(separators=(",", ":")).encode
+
+
+_groups_log: Final = logging.getLogger("kohort.groups")
+
+Listener: TypeAlias = Callable[[GroupEvent], None]
+"""Called for each event when it is decided; it must be fast and must not raise."""
+
+
+class EventPublisher:
+    """Writes log lines with Kafka's prefix "[GroupCoordinator id=0 …]", and passes events on."""
+
+    __slots__ = ("_listeners", "_prefix")
+
+    def __init__(self, context: str, listeners: Sequence[Listener] = ()) -> None:
+        self._prefix = f"[{context}] " if context else ""
+        self._listeners = listeners
+
+    def publish(self, events: Iterable[Event]) -> None:
+        for event in events:
+            if isinstance(event, LogLine):
+                level, message, arguments = event
+                if _groups_log.isEnabledFor(level):
+                    _groups_log.log(level, self._prefix + message, *arguments)
+            else:
+                for listener in self._listeners:
+                    listener(event)
 
 
 class EventLog:
@@ -56,13 +82,13 @@ class EventLog:
         self._files_max = files_max
         self._file: File | None = None
         self._next_seq = 0
-        self._gathered: list[tuple[int, int, Event]] = []
+        self._gathered: list[tuple[int, int, GroupEvent]] = []
         self._lost = 0
 
     def listener(self, node_id: int) -> Listener:
         """What the coordinators of this node tell to."""
 
-        def listen(event: Event) -> None:
+        def listen(event: GroupEvent) -> None:
             if not self._gathered:
                 self._call_soon(self.flush)
             self._gathered.append((self._now_ms(), node_id, event))
@@ -156,7 +182,7 @@ class EventLog:
         return self._rolled(file)
 
 
-def line_of(cluster_id: str, seq: int, ms: int, node_id: int, event: Event) -> bytes:
+def line_of(cluster_id: str, seq: int, ms: int, node_id: int, event: GroupEvent) -> bytes:
     """One line with the columns of docs/events.md; in ASCII, so that nobody guesses an encoding.
 
     Put together by hand: a group of a thousand members tells a thousand at a time, and json.dumps

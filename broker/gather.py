@@ -1,12 +1,11 @@
-"""One answer made of several: it is given when the last of them has come."""
+"""One result made of several: it is complete when the last of them has arrived."""
 
 from collections.abc import Callable
 from typing import Any
 
 
 class Gather:
-    """Calls `done` with `count` results in the order of their places, however they come. With
-    none to come, at once."""
+    """Calls `done` with `count` results in the order of their places; at once if `count` is 0."""
 
     __slots__ = ("_done", "_missing", "_results")
 
@@ -18,7 +17,7 @@ class Gather:
             done([])
 
     def put(self, place: int, result: Any) -> None:
-        """The result of the question `place`; once for each."""
+        """Set one result; each place is set once."""
         self._results[place] = result
         self._missing -= 1
         if not self._missing:

@@ -1,179 +1,253 @@
-"""The life of a command: ticket, decision, append, apply, durable, reply.
+"""The coordinator runtime of a node: ticket, decision, append, apply, durable, reply.
 
-Nothing awaits between a decision and its effect, and no reply leaves before the records that it
-rests on are durable; a reply without records waits for what was pending on its partition when it
-was decided, so that no client reads what a crash could take back
-(upstream: CoordinatorRuntime.append).
+Nothing awaits between a decision and its effects, and no reply is sent before the records that it
+depends on are durable. A reply without records waits for what was pending on its partition when it
+was decided, so that no client reads what a crash could undo (upstream: CoordinatorRuntime.append).
 """
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final, TypeAlias
 
-from ..coordinator.commands import Command, GroupCommand, ListGroups
-from ..coordinator.coordinator import Coordinator, Outcome, Reply
-from ..coordinator.describing import listed_together
-from ..coordinator.results import append_error, refusal
-from ..log.errors import RecordsTooLarge
-from ..offsets.records import OffsetsRecord
+from ..coordinator.admin import merge_lists
+from ..coordinator.commands import (
+    Command,
+    GroupCommand,
+    ListGroups,
+    append_error,
+    error_result,
+)
+from ..coordinator.coordinator import Coordinator
+from ..coordinator.offsets import ReadGroup, Sweep
+from ..coordinator.outcome import Outcome, Reply
+from ..log.errors import CorruptBatch, LogError, RecordsTooLarge
+from ..log.tasks import CooperativeTask
+from ..offsets.records import OffsetTombstone
+from ..offsets.store import OffsetsStore
+from ..offsets.table import OffsetsCache, OffsetsTable
 from ..protocol.errors import ErrorCode
+from .context import ACTIVE, CoordinatorContext, CoordinatorState
 from .gather import Gather
-from .led import LedPartitions, Respond
-from .shard import ACTIVE, ServedShard
+from .loader import PartitionLoader
+from .offset_cleanup import DeletedTopics
+from .scheduler import Scheduler
+from .snapshots import Snapshots
+from .timers import Clock, Timers
 
 _log = logging.getLogger("kohort.coordinator")
 
+# A partition whose log could not be opened is retried by the first request after this time.
+RETRY_FAILED_MS: Final = 1_000
 
-class GroupRuntime(LedPartitions):
-    """Drives the coordinators of the offsets partitions that one node leads (led.py)."""
+Respond: TypeAlias = Callable[[Any, Any], None]
+"""respond(request, result): send the result of a command (coordinator/commands.py)."""
 
-    _last_ticket = 0
+
+class CoordinatorRuntime:
+    """Drives the coordinators of the offsets partitions that a node leads.
+
+    `leads(partition)` returns whether it does; when that changes, call `load` or `unload`.
+    `new_context(partition)` creates the context of a partition, `new_coordinator(partition)` a
+    coordinator and its offsets for one that is loaded again.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: OffsetsStore,
+        cache: OffsetsCache,
+        clock: Clock,
+        timers: Timers,
+        scheduler: Scheduler,
+        new_context: Callable[[int], CoordinatorContext],
+        new_coordinator: Callable[[int], tuple[Coordinator, OffsetsTable]],
+        leads: Callable[[int], bool],
+        deleted_topics: DeletedTopics,
+        retention_check_interval_ms: int,
+    ) -> None:
+        self._store = store
+        self._cache = cache
+        self._clock = clock
+        self._timers = timers
+        self._scheduler = scheduler
+        self._new_context = new_context
+        self._new_coordinator = new_coordinator
+        self._leads = leads
+        self._deleted_topics = deleted_topics
+        self._retention_check_interval_ms = retention_check_interval_ms
+        self._contexts: dict[int, CoordinatorContext] = {}
+        # ticket -> command, and whom to answer
+        self._waiting: dict[int, tuple[Command, Respond, Any]] = {}
+        self._last_ticket = 0
+        self._loader = PartitionLoader(
+            store=store,
+            scheduler=scheduler,
+            loaded=self._log_loaded,
+            failed=self._fail,
+            corrupted=self._invalidate,
+            open_partition=self._open_in_background,
+        )
+        self._snapshots = Snapshots(store, clock, timers, scheduler, self._invalidate)
+        # For tests: called when a log has been read; loading goes on when `resume` is called.
+        self.when_read: Callable[[int, Callable[[], None]], None] = lambda _partition, resume: (
+            resume()
+        )
+        # Called when a partition has cleaned up deleted topics, or is no longer served.
+        self.on_cleaned_up: Callable[[], None] = lambda: None
+
+    # --- commands
 
     def partition_of(self, group_id: str) -> int:
-        """The offsets partition whose leader coordinates this group."""
+        """Return the offsets partition whose leader coordinates this group."""
         return self._store.partition_of(group_id)
 
-    def submit(self, command: GroupCommand, respond: Respond, context: Any) -> int:
-        """Decide `command`; `respond(context, result)` is called now or later, exactly once. (Or
-        never, when a member's later request takes the place of its parked one.)
+    def submit(self, command: GroupCommand, respond: Respond, request: Any) -> int:
+        """Decide `command` and call `respond(request, result)` once, now or later.
+
+        It is never called if a later request of the same member replaces the waiting one.
 
         Returns the ticket, for `forget`.
         """
         partition = self._store.partition_of(command.group_id)
-        shard = self._shards.get(partition)
-        if shard is None or shard.state is not ACTIVE:
-            if shard is None and not self._leads(partition):
-                respond(context, refusal(command, ErrorCode.not_coordinator))
+        context = self._contexts.get(partition)
+        if context is None or context.state is not ACTIVE:
+            if context is None and not self._leads(partition):
+                respond(request, error_result(command, ErrorCode.not_coordinator))
                 return 0
-            shard = shard or self._open(partition)
-            if (refused := self._not_ready(shard, command)) is not None:
-                respond(context, refused)
+            context = context or self._open(partition)
+            if (error := self._not_ready(context, command)) is not None:
+                respond(request, error)
                 return 0
-        return self._decide(shard, command, respond, context)
-
-    def submit_to_all(self, command: ListGroups, respond: Respond, context: Any) -> None:
-        """Decide `command` in every partition; `respond(context, result)` hears all their answers
-        as one. While any partition is being read, or is still to be, the whole is refused."""
-        # Reading what lies on the disk was begun at the start; what is not there has no groups.
-        shards = [self._shards[partition] for partition in sorted(self._shards)]
-        refused = [self._not_ready(shard, command) for shard in shards]
-        if self._is_loading():
-            respond(context, refusal(command, ErrorCode.coordinator_load_in_progress))
-            return
-        parts = Gather(len(shards), lambda listed: respond(context, listed_together(listed)))
-        for place, shard in enumerate(shards):
-            if refused[place] is None:
-                self._decide(shard, command, parts.put, place)
-            else:
-                parts.put(place, refused[place])
-
-    def _decide(self, shard: ServedShard, command: Command, respond: Respond, context: Any) -> int:
-        self._last_ticket = ticket = self._last_ticket + 1
-        self._waiting[ticket] = (command, respond, context)
-        now = self._clock.now_ms()
         try:
-            outcome = shard.coordinator.handle(command, ticket, now)
-        except OSError as error:
-            self._misread(shard, error)
-            refused = refusal(command, ErrorCode.coordinator_load_in_progress)
-            self._deliver(((ticket, refused),))
-        else:
-            self._carry_out(shard, outcome, now)
-        return ticket
+            context.offsets.load(command.group_id)
+        except OSError as failure:
+            self._invalidate(context, failure)
+            if (error := self._not_ready(context, command)) is not None:
+                respond(request, error)
+                return 0
+        return self._decide(context, command, respond, request)
+
+    def submit_to_all(self, command: ListGroups, respond: Respond, request: Any) -> None:
+        """Decide `command` in every partition and respond with the merged result. While a partition
+        is loading, the whole command fails."""
+        # Partitions with data were queued for loading at the start; the others have no groups.
+        contexts = [self._contexts[partition] for partition in sorted(self._contexts)]
+        errors = [self._not_ready(context, command) for context in contexts]
+        if self._is_loading():
+            respond(request, error_result(command, ErrorCode.coordinator_load_in_progress))
+            return
+        results = Gather(len(contexts), lambda listed: respond(request, merge_lists(listed)))
+        for place, context in enumerate(contexts):
+            if errors[place] is None:
+                self._decide(context, command, results.put, place)
+            else:
+                results.put(place, errors[place])
 
     def carry_out(self, group_id: str, decide: Callable[[Coordinator, int], Outcome]) -> bool:
-        """Carry out what nobody has asked for; `decide(coordinator, now)`. For who steers a broker
-        in a test. False: the group's partition is not served here, or not yet."""
-        shard = self._shards.get(self._store.partition_of(group_id))
-        if shard is None or shard.state is not ACTIVE:
+        """Carry out `decide(coordinator, now)`, for tests. Return False if the group's partition is
+        not active on this node."""
+        context = self._contexts.get(self._store.partition_of(group_id))
+        if context is None or context.state is not ACTIVE:
             return False
         now = self._clock.now_ms()
-        self._carry_out(shard, decide(shard.coordinator, now), now)
+        self._carry_out(context, decide(context.coordinator, now), now)
         return True
 
     def forget(self, ticket: int) -> None:
-        """Nobody is there any more to take the answer."""
+        """Drop the reply of a client that is gone."""
         self._waiting.pop(ticket, None)
 
-    # --- deciding
+    # --- decisions
 
-    def _carry_out(self, shard: ServedShard, outcome: Outcome, now: int) -> None:
-        records, replies = outcome
-        store, log = self._store, shard.log
+    def _decide(
+        self, context: CoordinatorContext, command: Command, respond: Respond, request: Any
+    ) -> int:
+        self._last_ticket = ticket = self._last_ticket + 1
+        self._waiting[ticket] = (command, respond, request)
+        now = self._clock.now_ms()
+        self._carry_out(context, context.coordinator.handle(command, ticket, now), now)
+        return ticket
+
+    def _carry_out(self, context: CoordinatorContext, outcome: Outcome, now: int) -> None:
+        records, replies, events = outcome
+        if events:
+            context.publisher.publish(events)
+        store, log = self._store, context.log
         assert log is not None
         if records:
             try:
-                round_ = store.append(log, records, now)
+                flush = store.append(log, records, now)
             except RecordsTooLarge as error:
                 _log.error("Records of %s cannot be stored: %s", log.folder.name, error)
-                self._carry_out(shard, shard.coordinator.refuse(outcome, now), now)
+                self._carry_out(context, context.coordinator.append_failed(outcome, now), now)
                 return
-            misread = _apply(shard.coordinator, records)
-            gathered = shard.gathered
-            if gathered is None or shard.round is not round_:
-                # While one round is being synced the next one gathers, with answers of its own.
-                shard.round = round_
-                shard.gathered = gathered = []
-                store.on_durable(log, partial(self._written, shard, shard.coordinator, gathered))
-            gathered.extend(replies)
-            if misread is not None:
-                self._misread(shard, misread)
-                return
+            apply = context.coordinator.apply
+            for record in records:
+                apply(record)
+            if self._cache.is_over:
+                self._cache.evict()
+            waiting = context.replies
+            if waiting is None or context.flush is not flush:
+                # While a flush is in progress, the next one collects replies of its own.
+                context.flush = flush
+                context.replies = waiting = []
+                on_durable = partial(self._flushed, context, context.coordinator, waiting)
+                store.on_durable(log, on_durable)
+            waiting.extend(replies)
         elif replies:
-            # What is pending on this log are records of this coordinator: while there are none,
-            # nobody has to wait.
-            if shard.gathered is not None:
-                shard.gathered.extend(replies)
+            # Whatever is pending on this log are records of this coordinator.
+            if context.replies is not None:
+                context.replies.extend(replies)
             else:
                 self._deliver(replies)
-        deadline = shard.coordinator.next_deadline()
-        # An earlier timer finds nothing due and then waits for the right time.
-        if deadline is not None and (shard.timer is None or deadline < shard.timer.deadline_ms):
-            shard.arm(self._timers, deadline, partial(self._tick, shard))
+        deadline = context.coordinator.next_deadline()
+        # A timer that is too early decides nothing and is armed again for the right time.
+        if deadline is not None and (context.timer is None or deadline < context.timer.deadline_ms):
+            self._arm(context, deadline)
 
-    def _tick(self, shard: ServedShard) -> None:
-        shard.timer = None
-        if shard.state is not ACTIVE:
+    def _arm(self, context: CoordinatorContext, deadline_ms: int) -> None:
+        if context.timer is not None:
+            context.timer.cancel()
+        context.timer = self._timers.call_at(deadline_ms, partial(self._tick, context))
+
+    def _tick(self, context: CoordinatorContext) -> None:
+        context.timer = None
+        if context.state is not ACTIVE:
             return
-        coordinator = shard.coordinator
+        coordinator = context.coordinator
         now = self._clock.now_ms()
-        # One due deadline at a time: its records are applied before the next one is decided.
+        # One deadline at a time: its records are applied before the next one is decided.
         while (deadline := coordinator.next_deadline()) is not None and deadline <= now:
-            try:
-                outcome = coordinator.tick(now)
-            except OSError as error:
-                self._misread(shard, error)
-                return
-            self._carry_out(shard, outcome, now)
-            if shard.coordinator is not coordinator or coordinator.is_expiring:
+            self._carry_out(context, coordinator.tick(now), now)
+            if context.coordinator is not coordinator:
                 return
         if deadline is not None:
-            shard.arm(self._timers, deadline, partial(self._tick, shard))
+            self._arm(context, deadline)
 
-    # --- answering
+    # --- replies
 
-    def _written(
+    def _flushed(
         self,
-        shard: ServedShard,
+        context: CoordinatorContext,
         coordinator: Coordinator,
         replies: list[Reply],
         error: OSError | None,
     ) -> None:
-        """A round with records of this shard is over."""
-        if shard.gathered is replies:
-            shard.gathered = None
+        """Send the replies whose records were in a flush, or fail them."""
+        if context.replies is replies:
+            context.replies = None
         if error is not None:
-            self._refuse(shard, coordinator, replies, error)
+            self._flush_failed(context, coordinator, replies, error)
             return
         self._deliver(replies)
-        shard.waiters.wake_all()
-        if shard.state is ACTIVE:
-            self._snapshots.look_at(shard)
+        context.fetches.wake_all()
+        if context.state is ACTIVE:
+            self._snapshots.check(context)
 
-    def _refuse(
+    def _flush_failed(
         self,
-        shard: ServedShard,
+        context: CoordinatorContext,
         coordinator: Coordinator,
         replies: Sequence[Reply],
         error: OSError,
@@ -181,18 +255,274 @@ class GroupRuntime(LedPartitions):
         for ticket, _ in replies:
             waiting = self._waiting.pop(ticket, None)
             if waiting is not None:
-                command, respond, context = waiting
-                respond(context, refusal(command, append_error(ErrorCode.kafka_storage_error)))
-        # The first who hears of it; the others that rested on the same bytes come after.
-        if shard.coordinator is coordinator:
-            self._lose(shard, error)
+                command, respond, request = waiting
+                client_error = append_error(ErrorCode.kafka_storage_error)
+                respond(request, error_result(command, client_error))
+        # Several flushes may depend on the same lost bytes: the first one reloads the partition.
+        if context.coordinator is coordinator:
+            self._reload(context, error)
 
+    def _deliver(self, replies: Sequence[Reply]) -> None:
+        """Send these replies. If one raises, the others are sent first."""
+        waiting = self._waiting
+        failed: Exception | None = None
+        for ticket, result in replies:
+            entry = waiting.pop(ticket, None)
+            if entry is not None:
+                _, respond, request = entry
+                try:
+                    respond(request, result)
+                except Exception as error:
+                    failed = error
+        if failed is not None:
+            raise failed
 
-def _apply(coordinator: Coordinator, records: Iterable[OffsetsRecord]) -> OSError | None:
-    """Take in what was decided; the error, if a group could not be read from its file."""
-    try:
-        for record in records:
-            coordinator.apply(record)
-    except OSError as error:
-        return error
-    return None
+    # --- loading and unloading partitions
+
+    @property
+    def contexts(self) -> Mapping[int, CoordinatorContext]:
+        """By offsets partition. Not to be changed."""
+        return self._contexts
+
+    def load(self, partitions: Iterable[int]) -> None:
+        """Load partitions in the background, so that the sessions of their members can expire. A
+        request for one of them loads it at once."""
+        self._loader.load_in_background(partitions)
+
+    def unload(self, partition: int) -> None:
+        """Let another node lead the partition: waiting requests get NOT_COORDINATOR.
+
+        Replies that wait for a flush are still sent, and the next leader reads the log after it.
+        """
+        context = self._contexts.pop(partition, None)
+        if context is not None:
+            context.state = CoordinatorState.CLOSED
+            context.replay = context.cleanup = None
+            context.cancel_timers()
+            self._unload(context, context.coordinator)
+            self._snapshots.drop(context)
+        self.on_cleaned_up()
+
+    def fail_waiting(self) -> None:
+        """Answer all waiting requests with NOT_COORDINATOR, before the broker stops."""
+        for context in self._contexts.values():
+            self._deliver(context.coordinator.fail_waiting().replies)
+            # Their members have not left: no session may expire any more.
+            context.cancel_timers()
+
+    def close(self) -> None:
+        """Write snapshots and drop everything. All records must be durable."""
+        self._snapshots.write_all(self._contexts.values())
+        for context in self._contexts.values():
+            context.state = CoordinatorState.CLOSED
+            context.replay = context.cleanup = None
+            context.cancel_timers()
+            self._snapshots.drop(context)
+        self._contexts.clear()
+        self._waiting.clear()
+        self._loader.close()
+
+    def _open(self, partition: int, *, is_requested: bool = True) -> CoordinatorContext:
+        context = self._contexts[partition] = self._new_context(partition)
+        self._loader.begin(context, is_requested=is_requested)
+        return context
+
+    def _open_in_background(self, partition: int) -> None:
+        if partition not in self._contexts and self._leads(partition):
+            self._open(partition, is_requested=False)
+
+    def _is_loading(self) -> bool:
+        states = (context.state for context in self._contexts.values())
+        return any(state is CoordinatorState.LOADING for state in states) or self._has_unopened()
+
+    def _has_unopened(self) -> bool:
+        return any(p not in self._contexts and self._leads(p) for p in self._loader.background)
+
+    def _not_ready(self, context: CoordinatorContext, command: Command) -> Any | None:
+        """Return the error of a command to a partition that is not active, None for an active one.
+
+        A failed partition is retried.
+        """
+        if (
+            context.state is CoordinatorState.FAILED
+            and self._clock.now_ms() >= context.failed_ms + RETRY_FAILED_MS
+        ):
+            self._loader.begin(context)
+        if context.state is ACTIVE:
+            return None
+        if context.state is CoordinatorState.FAILED:
+            return error_result(command, ErrorCode.not_coordinator)
+        self._loader.prefer(context)
+        return error_result(command, ErrorCode.coordinator_load_in_progress)
+
+    def _log_loaded(self, context: CoordinatorContext) -> None:
+        if self._cache.is_over:
+            self._cache.evict()
+
+        def resume() -> None:
+            if context.state is CoordinatorState.LOADING:
+                self._clean_up(context)
+
+        self.when_read(context.partition, resume)
+
+    def _activate(self, context: CoordinatorContext) -> None:
+        context.state = CoordinatorState.ACTIVE
+        now = self._clock.now_ms()
+        self._carry_out(context, context.coordinator.loaded(now), now)
+        self._schedule_expiration(context)
+        self._snapshots.check(context)
+
+    # --- failures
+
+    def _reload(self, context: CoordinatorContext, error: OSError) -> None:
+        """Load the partition again after a failed flush: its memory is ahead of the disk."""
+        _log.error(
+            "Partition %d of the offsets topic is loaded again after: %s", context.partition, error
+        )
+        assert context.log is not None
+        if context.state is CoordinatorState.CLOSED:
+            # The next leader waits for the same bytes; let it fail now.
+            self._store.fail_pending(context.log, error)
+            return
+        was_loading = context.state is CoordinatorState.LOADING
+        context.state = CoordinatorState.LOADING
+        lost = self._reset(context)
+        self._store.fail_pending(context.log, error)
+        if was_loading:
+            # Its cleanup cannot be written: don't retry without end.
+            self._fail(context, error)
+        else:
+            self._loader.begin(context)
+        self._unload(context, lost)
+
+    def _invalidate(self, context: CoordinatorContext, error: OSError | CorruptBatch) -> None:
+        """Load the partition from its log alone: its snapshot or segment manifest is corrupted."""
+        _log.error(
+            "The cache files of partition %d of the offsets topic are removed and its log is read, "
+            "after: %s",
+            context.partition,
+            error,
+        )
+        log = context.log
+        assert log is not None
+        # The log itself has not failed, so it must not be recovered during a flush.
+        lost = self._reset(context)
+        context.log = None
+        try:
+            self._store.invalidate(context.partition, log, error)
+        except (OSError, LogError) as failure:
+            self._fail(context, failure)
+        else:
+            self._loader.begin(context)
+        self._unload(context, lost)
+
+    def _fail(self, context: CoordinatorContext, error: Exception) -> None:
+        """Answer NOT_COORDINATOR until a retry succeeds: the partition cannot be loaded."""
+        _log.error(
+            "Partition %d of the offsets topic cannot be loaded: %s", context.partition, error
+        )
+        self._reset(context)
+        context.state = CoordinatorState.FAILED
+        context.failed_ms = self._clock.now_ms()
+        self.on_cleaned_up()
+
+    def _reset(self, context: CoordinatorContext) -> Coordinator:
+        """Replace coordinator and offsets by empty ones; return the old coordinator."""
+        lost = context.coordinator
+        self._snapshots.drop(context)
+        context.replies = context.cleanup = context.replay = None
+        context.coordinator, context.offsets = self._new_coordinator(context.partition)
+        context.cancel_timers()
+        return lost
+
+    def _unload(self, context: CoordinatorContext, coordinator: Coordinator) -> None:
+        outcome = coordinator.unload()
+        context.publisher.publish(outcome.events)
+        self._deliver(outcome.replies)
+
+    # --- sweeps: expired offsets, offsets of deleted topics
+
+    def _schedule_expiration(self, context: CoordinatorContext) -> None:
+        def expire() -> None:
+            context.retention_timer = None
+            self._scheduler.spawn(self._expire_offsets(context))
+
+        due_ms = self._clock.now_ms() + self._retention_check_interval_ms
+        context.retention_timer = self._timers.call_at(due_ms, expire)
+
+    def _expire_offsets(self, context: CoordinatorContext) -> CooperativeTask[None]:
+        coordinator = context.coordinator
+        sweep = coordinator.expire_offsets(self._clock.now_ms)
+        if (yield from self._run_sweep(context, sweep)):
+            self._schedule_expiration(context)
+
+    def topics_deleted(self) -> None:
+        """Delete the offsets of newly deleted topics. Partitions that are loading do it before they
+        become active."""
+        for context in list(self._contexts.values()):
+            if context.state is CoordinatorState.ACTIVE:
+                self._clean_up(context)
+
+    def has_cleaned_up(self, count: int) -> bool:
+        """Whether no offset of the first `count` deleted topics can be served any more."""
+        return not self._has_unopened() and all(
+            context.state is CoordinatorState.FAILED
+            or self._deleted_topics.cleaned(partition) >= count
+            for partition, context in self._contexts.items()
+        )
+
+    def _clean_up(self, context: CoordinatorContext) -> None:
+        """Delete the offsets of deleted topics, unless that is in progress."""
+        if context.cleanup is None:
+            token = context.cleanup = object()
+            task = self._delete_offsets_of_topics(context, token)
+            # Eager: a partition that has none of these offsets becomes active at once.
+            self._scheduler.spawn(task, eager=True)
+
+    def _delete_offsets_of_topics(
+        self, context: CoordinatorContext, token: object
+    ) -> CooperativeTask[None]:
+        count = len(self._deleted_topics)
+        topics = self._deleted_topics.due(context.partition)
+        sweep = context.coordinator.delete_offsets_of_topics(topics)
+        if (yield from self._run_sweep(context, sweep)) and context.cleanup is token:
+            assert context.log is not None
+            cleaned_up = partial(self._cleaned_up, context, token, count)
+            self._store.on_durable(context.log, cleaned_up)
+
+    def _cleaned_up(
+        self, context: CoordinatorContext, token: object, count: int, error: OSError | None
+    ) -> None:
+        if error is not None or context.cleanup is not token:
+            return
+        context.cleanup = None
+        self._deleted_topics.set_cleaned(context.partition, count)
+        if count < len(self._deleted_topics):
+            self._clean_up(context)
+            return
+        if context.state is CoordinatorState.LOADING:
+            self._activate(context)
+        self.on_cleaned_up()
+
+    def _run_sweep(self, context: CoordinatorContext, sweep: Sweep) -> CooperativeTask[bool]:
+        """Carry out a sweep; return False if the partition was lost meanwhile."""
+        coordinator = context.coordinator
+        try:
+            step = next(sweep)
+            while True:
+                if isinstance(step, ReadGroup):
+                    step = sweep.send(context.offsets.read(step.group_id))
+                    continue
+                for record in step.records:
+                    if isinstance(record, OffsetTombstone):
+                        context.offsets.load(record.group_id)
+                self._carry_out(context, step, self._clock.now_ms())
+                yield None
+                if context.coordinator is not coordinator or not context.is_open:
+                    return False
+                step = next(sweep)
+        except StopIteration:
+            return True
+        except OSError as error:
+            self._invalidate(context, error)
+            return False

@@ -1,176 +1,184 @@
-"""When snapshots of the offsets partitions are written, and how: in turns with everything else."""
+"""When snapshots of the offsets partitions (offsets/snapshot.py) are written."""
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from time import monotonic
+from typing import Final
 
 from ..coordinator.coordinator import Coordinator
 from ..log.log import Log
+from ..log.tasks import CooperativeTask
 from ..offsets.records import GroupMetadataRecord, OffsetsRecord
 from ..offsets.snapshot import SnapshotWriter
-from ..offsets.spill import UnreadableGroup
+from ..offsets.spill import UnreadableBlock
 from ..offsets.store import OffsetsStore
-from .clock import Clock
-from .shard import ServedShard, ShardState
-from .timers import Timers
+from .context import CoordinatorContext, CoordinatorState
+from .scheduler import Scheduler
+from .timers import Clock, Timers
 
 _log = logging.getLogger("kohort.coordinator")
 
-# A log that has grown by so many records gets a new one: reading them takes some 50 ms.
-EVERY_RECORDS = 10_000
-# But not before so long after the last: writing one takes some 30 ms for 20,000 offsets, and
-# commits may come by the hundred thousand in a second.
-EVERY_MS = 60_000
-# At the end of the broker a tail of fewer is left to be read.
-AT_END_RECORDS = 1_000
-# And it ends without the others when writing them takes longer: it has promised to be quick.
-AT_END_SECONDS = 0.5
+# A snapshot is due when the log has grown by so many records: replaying them takes some 50 ms.
+EVERY_RECORDS: Final = 10_000
+# But not earlier than this after the last one: writing one takes some 30 ms for 20,000 offsets, and
+# hundreds of thousands of commits may arrive per second.
+EVERY_MS: Final = 60_000
+# When the broker stops, a tail of fewer records is left for the next start.
+AT_STOP_RECORDS: Final = 1_000
+# And partitions are skipped when writing their snapshots takes longer: a stop must be quick.
+AT_STOP_SECONDS: Final = 0.5
 
 
 class Snapshots:
-    """`misread(shard, error)` hears that what a table has in files cannot be read."""
+    """`corrupted(context, error)` is called when evicted offsets cannot be read."""
 
     def __init__(
         self,
         store: OffsetsStore,
         clock: Clock,
         timers: Timers,
-        misread: Callable[[ServedShard, OSError], None],
+        scheduler: Scheduler,
+        corrupted: Callable[[CoordinatorContext, OSError], None],
     ) -> None:
         self._store = store
         self._clock = clock
         self._timers = timers
-        self._misread = misread
+        self._scheduler = scheduler
+        self._corrupted = corrupted
 
-    def look_at(self, shard: ServedShard) -> None:
-        """See to it that there is a snapshot once it is time for one."""
-        log = shard.log
+    def check(self, context: CoordinatorContext) -> None:
+        """Schedule a snapshot if one is due."""
+        log = context.log
         assert log is not None
-        if log.end_offset - shard.snapshot_end < EVERY_RECORDS or not self._store.is_kept:
+        if log.end_offset - context.snapshot_end < EVERY_RECORDS or not self._store.is_persistent:
             return
-        if shard.snapshot is None and shard.snapshot_timer is None:
-            due_ms = max(self._clock.now_ms(), shard.snapshot_ms + EVERY_MS)
-            shard.snapshot_timer = self._timers.call_at(due_ms, partial(self._due, shard))
+        if context.snapshot is None and context.snapshot_timer is None:
+            due_ms = max(self._clock.now_ms(), context.snapshot_ms + EVERY_MS)
+            context.snapshot_timer = self._timers.call_at(due_ms, partial(self._begin, context))
 
-    def _due(self, shard: ServedShard) -> None:
-        shard.snapshot_timer = None
-        if shard.state is ShardState.ACTIVE:
-            self._begin(shard)
+    def _begin(self, context: CoordinatorContext) -> None:
+        context.snapshot_timer = None
+        if context.state is CoordinatorState.ACTIVE:
+            writer = self._open(context)
+            if writer is not None:
+                self._scheduler.spawn(self._write(context, writer))
 
-    def _begin(self, shard: ServedShard) -> SnapshotWriter | None:
-        log, coordinator = shard.log, shard.coordinator
+    def _open(self, context: CoordinatorContext) -> SnapshotWriter | None:
+        log, coordinator = context.log, context.coordinator
         assert log is not None
-        shard.snapshot_end, shard.snapshot_ms = log.end_offset, self._clock.now_ms()
-        if coordinator.foreign.pending and not coordinator.table.is_spilt:
-            return None  # what an open transaction has committed is only in the log
+        context.snapshot_end, context.snapshot_ms = log.end_offset, self._clock.now_ms()
+        if coordinator.other_groups.pending_offsets and not context.offsets.has_spill_file:
+            return None  # a snapshot does not contain offsets of open transactions
         try:
-            writer = self._store.snapshot(log, coordinator.table, _stored(coordinator))
+            metadata = _group_metadata(coordinator)
+            writer = self._store.begin_snapshot(log, context.offsets, metadata)
         except OSError as error:
-            self._give_up(shard, error)
+            self._give_up(context, error)
             return None
-        shard.snapshot = writer
-        self._timers.in_turn(partial(self._slice, shard, writer))
+        context.snapshot = writer
         return writer
 
-    def _slice(self, shard: ServedShard, writer: SnapshotWriter) -> None:
-        if shard.snapshot is not writer or shard.state is not ShardState.ACTIVE:
-            return
+    def _write(self, context: CoordinatorContext, writer: SnapshotWriter) -> CooperativeTask[None]:
         try:
-            for _ in writer.slices:
-                self._timers.in_turn(partial(self._slice, shard, writer))
-                return
-        except UnreadableGroup as error:
-            self._misread(shard, error)
+            for _ in writer.steps:
+                yield None
+                if context.snapshot is not writer:
+                    return
+        except UnreadableBlock as error:
+            self._corrupted(context, error)
             return
         except OSError as error:
-            self._give_up(shard, error)
+            self._give_up(context, error)
             return
-        if shard.coordinator.foreign.pending:
-            self._abandon(shard)  # the table stands in it, and has let go of what it had spilt
+        if context.coordinator.other_groups.pending_offsets:
+            self._abandon(context)  # but the table has moved its spilled groups into the file
             return
-        assert shard.log is not None
-        # It may tell of records that are not durable yet.
-        self._store.on_durable(shard.log, partial(self._finish, shard, writer))
+        assert context.log is not None
+        # The snapshot may contain records that are not durable yet.
+        self._store.on_durable(context.log, partial(self._finish, context, writer))
 
-    def _finish(self, shard: ServedShard, writer: SnapshotWriter, error: OSError | None) -> None:
-        if shard.snapshot is not writer:
+    def _finish(
+        self, context: CoordinatorContext, writer: SnapshotWriter, error: OSError | None
+    ) -> None:
+        if context.snapshot is not writer:
             return
-        assert shard.log is not None
+        assert context.log is not None
         try:
             if error is None:
-                writer.finish(shard.log.end_offset)
-                shard.snapshot = None
-                shard.log.write_manifest()
+                writer.finish(context.log.end_offset)
+                context.snapshot = None
+                context.log.write_manifest()
             else:
-                self._give_up(shard, error)
+                self._give_up(context, error)
         except OSError as failure:
-            self._give_up(shard, failure)
+            self._give_up(context, failure)
 
-    def _give_up(self, shard: ServedShard, error: OSError) -> None:
+    def _give_up(self, context: CoordinatorContext, error: OSError) -> None:
         _log.warning(
-            "No snapshot of partition %d of the offsets topic is written now: %s",
-            shard.partition,
+            "The snapshot of partition %d of the offsets topic cannot be written: %s",
+            context.partition,
             error,
         )
-        self._abandon(shard)
+        self._abandon(context)
 
-    def drop(self, shard: ServedShard) -> None:
-        """The shard's table is done with."""
-        if shard.snapshot_timer is not None:
-            shard.snapshot_timer.cancel()
-            shard.snapshot_timer = None
-        self._abandon(shard)
-        shard.coordinator.table.close()
+    def drop(self, context: CoordinatorContext) -> None:
+        """Stop writing, and close the context's offsets."""
+        if context.snapshot_timer is not None:
+            context.snapshot_timer.cancel()
+            context.snapshot_timer = None
+        self._abandon(context)
+        context.offsets.close()
 
-    def _abandon(self, shard: ServedShard) -> None:
-        writer, shard.snapshot = shard.snapshot, None
+    def _abandon(self, context: CoordinatorContext) -> None:
+        writer, context.snapshot = context.snapshot, None
         if writer is not None:
-            with suppress(OSError):  # its name is left to the next one
+            with suppress(OSError):  # the next snapshot replaces the file
                 writer.abandon()
 
-    def write_all(self, shards: Iterable[ServedShard]) -> None:
-        """At the end of the broker, when all is durable."""
-        if not self._store.is_kept:
+    def write_all(self, contexts: Iterable[CoordinatorContext]) -> None:
+        """Write snapshots before the broker stops. All records must be durable."""
+        if not self._store.is_persistent:
             return
-        until = monotonic() + AT_END_SECONDS
-        for shard in shards:
-            log = shard.log
-            if log is None or shard.state is not ShardState.ACTIVE:
+        until = monotonic() + AT_STOP_SECONDS
+        for context in contexts:
+            log = context.log
+            if log is None or context.state is not CoordinatorState.ACTIVE:
                 continue
             try:
-                self._write_at_end(shard, log, until)
+                self._write_at_stop(context, log, until)
                 # This takes less than a millisecond.
-                if log.end_offset - log.manifest_end_offset >= AT_END_RECORDS:
+                if log.end_offset - log.manifest_end_offset >= AT_STOP_RECORDS:
                     log.write_manifest()
             except OSError as error:
-                self._give_up(shard, error)
+                self._give_up(context, error)
 
-    def _write_at_end(self, shard: ServedShard, log: Log, until: float) -> None:
-        read_else = shard.snapshot_end if self._store.has_snapshot(log) else log.start_offset
-        if log.end_offset - read_else < AT_END_RECORDS or monotonic() > until:
+    def _write_at_stop(self, context: CoordinatorContext, log: Log, until: float) -> None:
+        replay_from = context.snapshot_end if self._store.has_snapshot(log) else log.start_offset
+        if log.end_offset - replay_from < AT_STOP_RECORDS or monotonic() > until:
             return
-        if shard.coordinator.foreign.pending:
+        if context.coordinator.other_groups.pending_offsets:
             return
-        self._abandon(shard)
-        writer = self._begin(shard)
+        self._abandon(context)
+        writer = self._open(context)
         if writer is None:
             return
-        for _ in writer.slices:
+        for _ in writer.steps:
             if monotonic() > until:
                 return
         writer.finish(log.end_offset)
-        shard.snapshot = None
+        context.snapshot = None
 
 
-def _stored(coordinator: Coordinator) -> Iterator[OffsetsRecord]:
+def _group_metadata(coordinator: Coordinator) -> Iterator[OffsetsRecord]:
+    """The metadata record of every group. Groups may be deleted meanwhile."""
     groups = coordinator.groups
     for group_id in list(groups):
         group = groups.get(group_id)
         if group is not None and group.stored is not None:
             yield GroupMetadataRecord(group_id, group.stored)
-    # Of groups of other kinds the keys are all that is ever looked at.
-    for foreign in list(coordinator.foreign.groups.values()):
-        for tombstone in foreign.tombstones():
+    # Of other groups only the keys matter.
+    for other in list(coordinator.other_groups.groups.values()):
+        for tombstone in other.tombstones():
             yield tombstone._replace(value=b"")

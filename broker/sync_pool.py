@@ -1,4 +1,4 @@
-"""Syncs many files at once: a disk takes several flushes together for little more than one."""
+"""Syncs files in threads: a disk takes several flushes at once for little more than one."""
 
 import asyncio
 import errno
@@ -20,36 +20,37 @@ class SyncPool:
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        # Threads start when the first round needs them, not with the broker.
+        # The executor starts threads at the first flush, not with the broker.
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="kohort-sync")
 
     def __call__(
-        self, what: Sequence[Syncable], done: Callable[[Sequence[OSError | None]], None]
+        self, files: Sequence[Syncable], done: Callable[[Sequence[OSError | None]], None]
     ) -> None:
-        outcomes: list[OSError | None] = [None] * len(what)
-        slices = [range(first, len(what), THREADS) for first in range(min(THREADS, len(what)))]
-        # Threads count themselves off by popping: list.pop is atomic, the last one reports.
-        running = [None] * (len(slices) - 1)
+        """Sync all `files`, then call `done` with the error of each or None."""
+        errors: list[OSError | None] = [None] * len(files)
+        shares = [range(first, len(files), THREADS) for first in range(min(THREADS, len(files)))]
+        # Each thread but the last one pops an item: list.pop is atomic.
+        running = [None] * (len(shares) - 1)
 
-        def sync(indexes: range) -> None:
-            for index in indexes:
+        def sync(share: range) -> None:
+            for index in share:
                 try:
-                    what[index].sync()
+                    files[index].sync()
                 except OSError as error:
-                    outcomes[index] = error
-                except Exception as error:  # our fault; who waits must not wait for ever
+                    errors[index] = error
+                except Exception as error:  # a bug, but the waiting requests must get a response
                     _log.exception("A sync has failed")
-                    outcomes[index] = OSError(errno.EIO, repr(error))
+                    errors[index] = OSError(errno.EIO, repr(error))
             try:
                 running.pop()
             except IndexError:
-                self._loop.call_soon_threadsafe(done, outcomes)
+                self._loop.call_soon_threadsafe(done, errors)
 
-        for indexes in slices:
-            self._threads.submit(sync, indexes)
+        for share in shares:
+            self._threads.submit(sync, share)
 
     def run(self, work: Callable[[], object], done: Callable[[BaseException | None], None]) -> None:
-        """Call `work` in a thread; then, on the event loop, `done` with what it raised."""
+        """Call `work` in a thread, then `done` on the event loop with what it raised or None."""
 
         def run() -> None:
             error: BaseException | None = None

@@ -1,13 +1,15 @@
-"""What can be asked of the coordinator. No command knows the version of its request."""
+"""Commands to the coordinator and their results, independent of request versions."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
 from ..protocol.errors import ErrorCode
 
+# --- commands
+
 
 class JoinGroup(NamedTuple):
-    """Wants to be a member of the next generation. `member_id` is "" for who has none yet."""
+    """Join the next generation. `member_id` is "" for a client that has none yet."""
 
     group_id: str
     member_id: str
@@ -17,15 +19,15 @@ class JoinGroup(NamedTuple):
     session_timeout_ms: int
     rebalance_timeout_ms: int
     protocol_type: str
-    protocols: tuple[tuple[str, bytes], ...]  # (name, metadata), the preferred one first
-    requires_known_member_id: bool  # since v4 a dynamic member joins in two steps (KIP-394)
-    supports_skip_assignment: bool  # since v9 a static leader may be told to skip it (KIP-814)
+    protocols: tuple[tuple[str, bytes], ...]  # (name, metadata), in order of preference
+    requires_known_member_id: bool  # v4 and above: dynamic members join in two steps (KIP-394)
+    supports_skip_assignment: bool  # v9 and above: a static leader may be told to skip it (KIP-814)
     reason: str | None  # KIP-800
-    client_software: str | None = None  # name and version, as ApiVersions told (KIP-511)
+    client_software: str | None = None  # "name/version" from ApiVersions (KIP-511)
 
 
 class SyncGroup(NamedTuple):
-    """Wants its assignment; the leader brings everybody's."""
+    """Request the member's assignment; the leader's request carries everybody's."""
 
     group_id: str
     generation_id: int
@@ -44,7 +46,7 @@ class Heartbeat(NamedTuple):
 
 
 class LeavingMember(NamedTuple):
-    """A member by its id, or a static one by its instance id alone (`member_id` "")."""
+    """A member by its id, or a static member by its instance id alone (`member_id` "")."""
 
     member_id: str
     group_instance_id: str | None
@@ -57,48 +59,48 @@ class LeaveGroup(NamedTuple):
 
 
 class CommitEntry(NamedTuple):
-    """All that is said of a partition but its offset, and so the same in commit after commit."""
+    """A committed partition without its offset: the part that repeats from commit to commit."""
 
     topic: str
     partition: int
-    leader_epoch: int  # -1 none
+    leader_epoch: int  # -1: none
     metadata: str | None
 
 
 class OffsetCommit(NamedTuple):
-    """`generation_id` is -1 for who commits without being a member."""
+    """`generation_id` is -1 for clients that are not members of the group."""
 
     group_id: str
     generation_id: int
     member_id: str
     group_instance_id: str | None
     entries: Sequence[CommitEntry]
-    # For each entry: one offset, or those of several requests that came together, in their order.
+    # Per entry: one offset, or the offsets of several pipelined requests, in their order.
     offsets: Sequence[Sequence[int]]
-    retention_time_ms: int | None  # v2 to v4; None or -1: the broker's own
-    # For who commits for a generation of a group that is not known: it depends on the version.
-    unknown_group: ErrorCode
+    retention_time_ms: int | None  # v2 to v4; None or -1: the broker's offsets.retention.minutes
+    # The error for a commit with a generation to an unknown group; it depends on the version.
+    unknown_group_error: ErrorCode
 
 
 class OffsetFetch(NamedTuple):
-    """`topics` None asks for all that the group has committed."""
+    """`topics` None requests every committed offset of the group."""
 
     group_id: str
     topics: tuple[tuple[str, tuple[int, ...]], ...] | None
     require_stable: bool
-    # Who asks: checked in groups of the KIP-848 protocol only.
+    # Validated for groups of the KIP-848 protocol only.
     member_id: str | None
     member_epoch: int
 
 
 class DescribeGroup(NamedTuple):
-    """One of a request's groups."""
+    """One group of a DescribeGroups request."""
 
     group_id: str
 
 
 class DeleteGroup(NamedTuple):
-    """One of a request's groups."""
+    """One group of a DeleteGroups request."""
 
     group_id: str
 
@@ -109,8 +111,7 @@ class OffsetDelete(NamedTuple):
 
 
 class ListGroups(NamedTuple):
-    """Asks every partition. Without states, or types, these do not matter; unknown ones match
-    nothing."""
+    """Goes to every partition. An empty filter matches all groups, an unknown value none."""
 
     states: tuple[str, ...]
     types: tuple[str, ...]
@@ -127,6 +128,203 @@ GroupCommand: TypeAlias = (
     | DeleteGroup
     | OffsetDelete
 )
-"""What is asked of one group, and so of one partition's coordinator."""
+"""A command to one group, and so to the coordinator of one partition."""
 
 Command: TypeAlias = GroupCommand | ListGroups
+
+# --- results
+
+
+class JoinMember(NamedTuple):
+    member_id: str
+    group_instance_id: str | None
+    metadata: bytes  # for the selected protocol
+
+
+class JoinResult(NamedTuple):
+    """A generation, or an error: then every other field but the member id is empty."""
+
+    error: ErrorCode
+    generation_id: int
+    protocol_type: str | None
+    protocol_name: str | None
+    leader: str
+    member_id: str
+    members: tuple[JoinMember, ...]  # all members for the leader, none for followers
+    skip_assignment: bool
+
+
+class SyncResult(NamedTuple):
+    error: ErrorCode
+    protocol_type: str | None
+    protocol_name: str | None
+    assignment: bytes
+
+
+class HeartbeatResult(NamedTuple):
+    error: ErrorCode
+
+
+class LeaveMemberResult(NamedTuple):
+    """The ids are those of the request."""
+
+    member_id: str
+    group_instance_id: str | None
+    error: ErrorCode
+
+
+class LeaveResult(NamedTuple):
+    error: ErrorCode
+    members: tuple[LeaveMemberResult, ...]  # in the order of the request; empty with an error
+
+
+class CommitResult(NamedTuple):
+    errors: tuple[ErrorCode, ...]  # per entry of the command, in its order
+
+
+class FetchedOffset(NamedTuple):
+    partition: int
+    offset: int  # -1: none
+    leader_epoch: int  # -1: none
+    metadata: str
+    error: ErrorCode
+
+
+class FetchResult(NamedTuple):
+    error: ErrorCode
+    topics: tuple[tuple[str, tuple[FetchedOffset, ...]], ...]  # empty with an error
+
+
+class DescribedMember(NamedTuple):
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    metadata: bytes  # for the protocol of a Stable group, otherwise empty
+    assignment: bytes
+
+
+class DescribeResult(NamedTuple):
+    """`state` is Dead for a group that does not exist, and empty when it could not be looked up."""
+
+    error: ErrorCode
+    state: str
+    protocol_type: str  # "" for a group that has only offsets
+    protocol_name: str  # of a Stable group, otherwise ""
+    members: tuple[DescribedMember, ...]
+
+
+class ListedGroup(NamedTuple):
+    group_id: str
+    protocol_type: str
+    state: str
+    type: str
+
+
+class ListResult(NamedTuple):
+    error: ErrorCode
+    groups: tuple[ListedGroup, ...]  # empty with an error
+
+
+class DeleteGroupResult(NamedTuple):
+    error: ErrorCode
+
+
+class DeleteOffsetsResult(NamedTuple):
+    error: ErrorCode
+    # Per topic of the command, in its order; it holds for all requested partitions of the topic.
+    # Empty with an error.
+    errors: tuple[ErrorCode, ...]
+
+
+Result: TypeAlias = (
+    JoinResult
+    | SyncResult
+    | HeartbeatResult
+    | LeaveResult
+    | CommitResult
+    | FetchResult
+    | DescribeResult
+    | ListResult
+    | DeleteGroupResult
+    | DeleteOffsetsResult
+)
+
+# --- results with an error
+
+
+def join_error(error: ErrorCode, member_id: str = "") -> JoinResult:
+    return JoinResult(error, -1, None, None, "", member_id, (), False)
+
+
+def sync_error(error: ErrorCode) -> SyncResult:
+    return SyncResult(error, None, None, b"")
+
+
+def describe_error(error: ErrorCode) -> DescribeResult:
+    state = "Dead" if error is ErrorCode.group_id_not_found else ""
+    return DescribeResult(error, state, "", "", ())
+
+
+# Upstream validates the group id of these before it looks for the group's coordinator.
+_VALIDATED_FIRST = (JoinGroup, SyncGroup, Heartbeat, LeaveGroup, OffsetDelete)
+
+
+def error_result(command: Command, error: ErrorCode) -> Result:
+    """Return the result of a command that no coordinator decided: the partition belongs to another
+    node, is loading, or could not store the records.
+
+    The member id of a join is not echoed: upstream's responses to such errors are empty.
+    """
+    if isinstance(command, _VALIDATED_FIRST) and not command.group_id:
+        error = ErrorCode.invalid_group_id
+        if isinstance(command, JoinGroup):
+            return join_error(error, command.member_id)
+    return _error_result(command, error)
+
+
+def _error_result(command: Command, error: ErrorCode) -> Result:
+    match command:
+        case JoinGroup():
+            return join_error(error)
+        case SyncGroup():
+            return sync_error(error)
+        case Heartbeat():
+            # Members keep their sessions while the partition loads, as upstream.
+            if error is ErrorCode.coordinator_load_in_progress:
+                return HeartbeatResult(ErrorCode.none)
+            return HeartbeatResult(error)
+        case LeaveGroup():
+            return LeaveResult(error, ())
+        case OffsetCommit():
+            return CommitResult((error,) * len(command.entries))
+        case OffsetFetch():
+            return FetchResult(error, ())
+        case DescribeGroup():
+            return describe_error(error)
+        case ListGroups():
+            return ListResult(error, ())
+        case DeleteGroup():
+            return DeleteGroupResult(error)
+        case OffsetDelete():
+            return DeleteOffsetsResult(error, ())
+
+
+# Upstream: appendGroupMetadataErrorToResponseError and handleOperationException. Errors that are
+# not listed reach the client unchanged.
+_APPEND_ERRORS = {
+    ErrorCode.unknown_topic_or_partition: ErrorCode.coordinator_not_available,
+    ErrorCode.not_enough_replicas: ErrorCode.coordinator_not_available,
+    ErrorCode.request_timed_out: ErrorCode.coordinator_not_available,
+    ErrorCode.not_leader_or_follower: ErrorCode.not_coordinator,
+    ErrorCode.kafka_storage_error: ErrorCode.not_coordinator,
+    ErrorCode.message_too_large: ErrorCode.unknown_server_error,
+    ErrorCode.record_list_too_large: ErrorCode.unknown_server_error,
+    ErrorCode.invalid_fetch_size: ErrorCode.unknown_server_error,
+    ErrorCode.network_exception: ErrorCode.coordinator_load_in_progress,
+}
+
+
+def append_error(error: ErrorCode) -> ErrorCode:
+    """Return the error that clients receive when an append failed with `error`."""
+    return _APPEND_ERRORS.get(error, error)

@@ -1,17 +1,18 @@
-"""The coordinator of the groups of one offsets partition. No bytes, no clock, no I/O.
+"""The coordinator of the groups of one offsets partition. Pure: no bytes, no clock, no I/O.
 
-handle() and tick() decide; they change soft state only and return records and replies. apply() is
-the one writer of durable state, live and when a log is read. Between a decision and applying its
-records nobody may ask: the runtime does both in one breath. Read states.py first.
+`handle` and `tick` decide: they change soft state only, and return an Outcome. `apply` is the only
+writer of durable state, live and when the log is loaded. The caller applies the records of an
+outcome before the next decision. Upstream: GroupCoordinatorShard.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Set
 from typing import Any, Final
 
 from ..offsets.causes import Cause
 from ..offsets.records import (
     GroupMetadataRecord,
     GroupTombstone,
+    GroupType,
     OffsetCommitRecord,
     OffsetTombstone,
     OtherGroupRecord,
@@ -20,47 +21,63 @@ from ..offsets.records import (
     TransactionalOffsetEnd,
     UnknownRecord,
 )
-from ..offsets.table import OffsetsTable
 from ..protocol.errors import ErrorCode
+from .admin import decide_delete_group, decide_describe, decide_list
+from .classic.group import Group, restore
+from .classic.join import decide_join
+from .classic.members import decide_heartbeat, decide_leave, session_expired
+from .classic.rebalance import (
+    decide_sync,
+    join_timer_expired,
+    prepare_rebalance,
+    reject_waiting_syncs,
+    restore_static_member,
+    sync_timer_expired,
+)
+from .classic.states import COMPLETING, DEAD, STABLE
 from .commands import (
     Command,
+    CommitResult,
     DeleteGroup,
     DescribeGroup,
     Heartbeat,
     JoinGroup,
+    JoinResult,
     LeaveGroup,
     ListGroups,
     OffsetCommit,
     OffsetDelete,
     OffsetFetch,
+    Result,
     SyncGroup,
+    SyncResult,
+    append_error,
+    describe_error,
+    error_result,
+    join_error,
+    sync_error,
 )
-from .commits import decide_commit
-from .config import GroupConfig
-from .converting import decide_foreign
-from .deadline_keys import EXPIRING, DeadlineKey
-from .deleting import decide_delete_group, decide_delete_offsets, tombstones_of_topics
-from .describing import decide_describe, decide_list
-from .expiring import Expiring
-from .fetches import decide_fetch
-from .foreign import Foreign
-from .group import Group
-from .heartbeats import decide_heartbeat, session_timer_due
-from .joining import decide_join
-from .leaving import decide_leave
-from .rebalance import join_timer_due, prepare, refuse_syncs
-from .refusing import decide_refused
-from .results import join_refused
-from .states import COMPLETING, DEAD, STABLE
-from .storing import restored
-from .syncing import decide_sync, sync_timer_due
-from .telling import tell_accepted
-from .turn import NOTHING, Outcome, Reply, Shard, Turn
-from .voice import UNHEARD, EventType, Voice, Why
+from .deadlines import DeadlineKey
+from .decision import (
+    Codec,
+    CommittedOffsets,
+    Decision,
+    GroupConfig,
+    PartitionState,
+)
+from .offsets import (
+    Sweep,
+    commit_accepted,
+    decide_commit,
+    decide_delete_offsets,
+    decide_fetch,
+    delete_offsets_of_topics,
+    expire_offsets,
+)
+from .other_groups import OtherGroup, OtherGroups
+from .outcome import NOTHING, EventType, Outcome, RebalanceReason, reply
 
-__all__ = ["Coordinator", "Outcome", "Reply"]
-
-_DECIDE: Final[Mapping[type, Callable[[Shard, Any, int, int], Outcome]]] = {
+_DECIDE: Final[Mapping[type, Callable[[PartitionState, Any, int, int], Outcome]]] = {
     JoinGroup: decide_join,
     SyncGroup: decide_sync,
     Heartbeat: decide_heartbeat,
@@ -73,159 +90,181 @@ _DECIDE: Final[Mapping[type, Callable[[Shard, Any, int, int], Outcome]]] = {
     OffsetDelete: decide_delete_offsets,
 }
 
+_TOO_LARGE: Final = append_error(ErrorCode.message_too_large)
+
 
 class Coordinator:
-    """`new_member_id` makes the random part of a member id (upstream: a UUID's text); `voice` is
-    told what happens, of every commit that is accepted only if it `tells_commits`."""
+    """
+    `new_member_id` returns the random part of a member id (upstream: a UUID). `offsets` are the
+    committed offsets, empty at first. An event for each accepted commit is returned only if
+    `reports_commits`.
+    """
 
-    __slots__ = ("_expiring", "_shard", "_table", "_tells_commits")
+    __slots__ = ("_partition", "_reports_commits")
 
     def __init__(
         self,
         config: GroupConfig,
         new_member_id: Callable[[], str],
-        table: OffsetsTable | None = None,
-        voice: Voice = UNHEARD,
+        codec: Codec,
+        offsets: CommittedOffsets,
         *,
-        tells_commits: bool = False,
+        reports_commits: bool = False,
     ) -> None:
-        self._tells_commits = tells_commits
-        self._table = OffsetsTable() if table is None else table
-        self._shard = Shard(config, new_member_id, self._table, voice)
-        self._expiring = Expiring(self._shard)
+        self._partition = PartitionState(config, new_member_id, codec, offsets)
+        self._reports_commits = reports_commits
 
-    # --- deciding
+    # --- decisions
 
     def handle(self, command: Command, ticket: int, now: int) -> Outcome:
-        """Decide `command`. Its reply carries `ticket`, in this outcome or in a later one; it never
-        comes if a later request of the same member takes its place."""
-        shard = self._shard
-        outcome = decide_foreign(shard, command, ticket, now) if shard.foreign.groups else None
+        """Decide `command`. The reply to `ticket` is in this outcome or in a later one; it never
+        comes if a later request of the same member replaces the waiting one.
+
+        The offsets of the command's group must be in memory.
+        """
+        partition = self._partition
+        outcome = None
+        if partition.other_groups.groups:
+            outcome = _decide_other_group(partition, command, ticket, now)
         if outcome is None:
-            outcome = _DECIDE[type(command)](shard, command, ticket, now)
-        if self._tells_commits and type(command) is OffsetCommit:
-            tell_accepted(shard, command, outcome)
+            outcome = _DECIDE[type(command)](partition, command, ticket, now)
+        if self._reports_commits and type(command) is OffsetCommit:
+            outcome = commit_accepted(partition, command, outcome)
         return outcome
 
     def tick(self, now: int) -> Outcome:
-        """Decide what is due first, if anything is due by `now`. One deadline at a time, so that
-        its records are applied before the next is looked at."""
-        popped = self._shard.deadlines.pop_due(now)
+        """Decide the first deadline that is due at `now`, if there is one.
+
+        One at a time, so that its records are applied before the next one is decided.
+        """
+        popped = self._partition.deadlines.pop_due(now)
         if popped is None:
             return NOTHING
-        timer, due = popped
-        if timer == EXPIRING:
-            return self._expiring.due(now)
-        group = self._shard.groups.get(timer.group_id)
+        timer, due_ms = popped
+        group = self._partition.groups.get(timer.group_id)
         if group is None:
             return NOTHING
-        turn = Turn(self._shard, now)
+        decision = Decision(self._partition, now)
         if timer.kind == "session":
-            session_timer_due(turn, group, timer.member_id, due)
+            session_expired(decision, group, timer.member_id, due_ms)
         elif timer.kind == "join":
-            join_timer_due(turn, group)
+            join_timer_expired(decision, group)
         else:
-            sync_timer_due(turn, group)
-        return turn.outcome()
-
-    def rebalance(self, group_id: str, why: Why, leader: str | None, now: int) -> Outcome:
-        """Open a round that no client has asked for, and let `leader`, one of its members, lead
-        the group if it rejoins. Nothing, where a round is open or nobody is there."""
-        group = self._shard.groups.get(group_id)
-        if group is None or group.state not in (COMPLETING, STABLE):
-            return NOTHING
-        turn = Turn(self._shard, now)
-        prepare(turn, group, why)
-        if leader is not None:
-            group.leader = leader
-        return turn.outcome()
-
-    def expire(self, group_id: str, member_id: str, now: int) -> Outcome:
-        """End the session of a member, or of an id that was given away, before its time."""
-        group = self._shard.groups.get(group_id)
-        if group is None:
-            return NOTHING
-        turn = Turn(self._shard, now)
-        turn.deadlines.cancel(DeadlineKey("session", group_id, member_id))
-        session_timer_due(turn, group, member_id, now)
-        return turn.outcome()
-
-    def refuse(self, outcome: Outcome, now: int) -> Outcome:
-        """Decide what becomes of `outcome`, whose records are too large for the log."""
-        return decide_refused(self._shard, outcome, now)
+            sync_timer_expired(decision, group)
+        return decision.outcome()
 
     def next_deadline(self) -> int | None:
-        """When to tick() again: never too late, sometimes too early (a deadline moved meanwhile;
-        the tick then decides nothing and the next answer is right). None: no need to."""
-        return self._shard.deadlines.earliest()
+        """Return when to call tick: never too late, sometimes too early; None if there is no
+        deadline. After a tick that decided nothing the next call returns the right time."""
+        return self._partition.deadlines.earliest()
 
-    @property
-    def is_expiring(self) -> bool:
-        """Whether a sweep for what has expired is under way: the next ticks are its slices, and
-        others may be served between them."""
-        return self._expiring.is_under_way
+    def rebalance(
+        self, group_id: str, reason: RebalanceReason, leader: str | None, now: int
+    ) -> Outcome:
+        """Start a rebalance that no client has requested, for tests; `leader`, a member, leads the
+        group if it rejoins. Nothing happens during a rebalance or without members."""
+        group = self._partition.groups.get(group_id)
+        if group is None or group.state not in (COMPLETING, STABLE):
+            return NOTHING
+        decision = Decision(self._partition, now)
+        prepare_rebalance(decision, group, reason)
+        if leader is not None:
+            group.leader = leader
+        return decision.outcome()
 
-    def topics_deleted(self, topics: Set[str]) -> Iterator[Outcome]:
-        """All that was committed for them goes, in every group and any state: slice by slice,
-        each to be carried out before the next is asked for. The first step costs next to nothing,
-        and is the last where there is nothing to do."""
-        return tombstones_of_topics(self._shard, topics)
+    def expire_session(self, group_id: str, member_id: str, now: int) -> Outcome:
+        """Expire the session of a member, or a pending member id, before its time, for tests."""
+        group = self._partition.groups.get(group_id)
+        if group is None:
+            return NOTHING
+        decision = Decision(self._partition, now)
+        decision.deadlines.cancel(DeadlineKey("session", group_id, member_id))
+        session_expired(decision, group, member_id, now)
+        return decision.outcome()
+
+    def append_failed(self, outcome: Outcome, now: int) -> Outcome:
+        """Decide what replaces `outcome`, whose records are larger than max.message.bytes.
+
+        None of its records was applied, but the group's soft state has changed. Upstream: the
+        append futures in GroupMetadataManager.
+        """
+        decision = Decision(self._partition, now)
+        leader = ""
+        for record in outcome.records:
+            if isinstance(record, GroupMetadataRecord):
+                group = self._partition.groups[record.group_id]
+                _undo(decision, group)
+                leader = group.leader or ""
+        for ticket, result in outcome.replies:
+            decision.reply(ticket, _failed(result, leader))
+        return decision.outcome()
+
+    # --- sweeps
+
+    def expire_offsets(self, now_ms: Callable[[], int]) -> Sweep:
+        """Delete expired offsets and groups."""
+        return expire_offsets(self._partition, now_ms)
+
+    def delete_offsets_of_topics(self, topics: Set[str]) -> Sweep:
+        """Delete the offsets of deleted topics. The first step is cheap, and the only one if there
+        is nothing to delete."""
+        return delete_offsets_of_topics(self._partition, topics)
 
     # --- durable state
 
     def apply(self, record: ReplayedRecord) -> None:
-        """Take in a record: of a decision just made, or of the log that is being read."""
+        """Apply a record of the last decision, or of the log that is being loaded.
+
+        The offsets of its group must be in memory.
+        """
         kind = type(record)
+        partition = self._partition
         if kind is OffsetCommitRecord:
-            self._table.put(record)  # type: ignore[arg-type]
+            partition.offsets.put(record)  # type: ignore[arg-type]
         elif isinstance(record, GroupMetadataRecord):
             self._apply_group(record)
         elif isinstance(record, OffsetTombstone):
-            self._apply_forgotten(record)
+            self._apply_offset_tombstone(record)
         elif isinstance(record, GroupTombstone):
-            self._forget(record.group_id)
+            self._remove_group(record.group_id)
         elif isinstance(record, OtherGroupRecord):
-            self._shard.foreign.apply(record)
+            partition.other_groups.apply(record)
         elif isinstance(record, UnknownRecord):
-            self._shard.foreign.apply_unknown(record, self._shard.voice)
-        elif isinstance(record, PendingTransactionalOffset | TransactionalOffsetEnd):
-            self._apply_transaction(record)
-
-    def _apply_transaction(
-        self, record: PendingTransactionalOffset | TransactionalOffsetEnd
-    ) -> None:
-        shard, group_id = self._shard, record.group_id
-        if isinstance(record, TransactionalOffsetEnd):
-            shard.foreign.pending.pop(record, None)
-            return
-        shard.foreign.pending[record] = None
-        # It has made the group, whatever comes of it.
-        if group_id not in shard.foreign.groups and shard.find(group_id, -1) is None:
-            shard.new_group(group_id, -1)
+            partition.other_groups.apply_unknown(record)
+        elif isinstance(record, TransactionalOffsetEnd):
+            partition.other_groups.remove_pending(record)
+        elif isinstance(record, PendingTransactionalOffset):
+            partition.other_groups.apply_pending(record)
+            # A transactional commit creates the group, whether it is aborted or not.
+            group_id = record.group_id
+            if group_id not in partition.other_groups and partition.find(group_id, -1) is None:
+                partition.new_group(group_id, -1)
 
     def _apply_group(self, record: GroupMetadataRecord) -> None:
-        group = self._shard.groups.get(record.group_id)
+        groups = self._partition.groups
+        group = groups.get(record.group_id)
         if group is not None and group.proposed is record.value:
             group.settle(record.value)
         else:
-            self._forget(record.group_id)
-            self._shard.groups[record.group_id] = restored(record, self._shard.voice)
+            self._remove_group(record.group_id)
+            groups[record.group_id] = restore(record.group_id, record.value)
 
-    def _apply_forgotten(self, record: OffsetTombstone) -> None:
-        """A group outlives its last offset, until it gets a tombstone of its own."""
-        group_id, foreign = record.group_id, self._shard.foreign
-        is_known = group_id in self._shard.groups or group_id in foreign.groups
-        was_only_offsets = not is_known and self._table.has(group_id)
-        self._table.forget(record)
-        foreign.pending.pop(record, None)
-        if was_only_offsets and not self._table.has(group_id):
-            self._shard.new_group(group_id, -1)
+    def _apply_offset_tombstone(self, record: OffsetTombstone) -> None:
+        """A group stays when its last offset is deleted, until it gets a tombstone of its own."""
+        group_id, partition = record.group_id, self._partition
+        offsets = partition.offsets
+        is_known = group_id in partition.groups or group_id in partition.other_groups
+        had_only_offsets = not is_known and offsets.has_group(group_id)
+        offsets.remove(record)
+        partition.other_groups.remove_pending(record)
+        if had_only_offsets and not offsets.has_group(group_id):
+            partition.new_group(group_id, -1)
 
-    def _forget(self, group_id: str) -> None:
-        group = self._shard.groups.pop(group_id, None)
+    def _remove_group(self, group_id: str) -> None:
+        group = self._partition.groups.pop(group_id, None)
         if group is None:
             return
-        deadlines = self._shard.deadlines
+        deadlines = self._partition.deadlines
         deadlines.cancel(group.join_timer)
         deadlines.cancel(group.sync_timer)
         for member_id in (*group.members, *group.pending_joins):
@@ -234,57 +273,54 @@ class Coordinator:
     # --- gaining and losing the partition
 
     def loaded(self, now: int) -> Outcome:
-        """The log has been read: members have a whole session to be heard of again."""
-        turn = Turn(self._shard, now)
-        for group in self._shard.groups.values():
-            turn.voice.info(
-                "Loaded classic group %s with %d members.", group.group_id, len(group.members)
-            )
-            turn.voice.tell(
+        """Start the sessions of all members, after the log has been read (upstream: onLoaded)."""
+        decision = Decision(self._partition, now)
+        for group in self._partition.groups.values():
+            members = len(group.members)
+            decision.log("Loaded classic group %s with %d members.", group.group_id, members)
+            decision.report(
                 EventType.GROUP_LOADED,
                 group,
                 state_from=DEAD,
                 state_to=group.state,
-                detail={"members": str(len(group.members))},
+                detail={"members": str(members)},
             )
             for member in group.members.values():
-                turn.arm(member.session, member.session_timeout_ms)
-            limit = turn.config.group_max_size
-            if len(group.members) > limit:
+                decision.schedule(member.session, member.session_timeout_ms)
+            limit = decision.config.group_max_size
+            if members > limit:
                 reason = (
-                    f"Freshly-loaded group {group.group_id} (size {len(group.members)}) is over "
+                    f"Freshly-loaded group {group.group_id} (size {members}) is over "
                     f"capacity {limit}. Rebalancing in order to give a chance for consumers to "
                     "commit offsets"
                 )
-                prepare(turn, group, Why(Cause.GROUP_FULL, reason))
-        self._shard.foreign.tell(turn.voice)
-        self._expiring.arm(now)
-        return turn.outcome()
+                prepare_rebalance(decision, group, RebalanceReason(Cause.GROUP_FULL, reason))
+        decision.add(self._partition.other_groups.load_log())
+        return decision.outcome()
 
-    def dismiss(self, now: int) -> Sequence[Reply]:
-        """Whoever waits is told to look for another coordinator."""
-        turn = Turn(self._shard, now)
-        for group in self._shard.groups.values():
+    def fail_waiting(self) -> Outcome:
+        """Answer all waiting requests with NOT_COORDINATOR."""
+        decision = Decision(self._partition, 0)
+        for group in self._partition.groups.values():
             for member in group.members.values():
-                ticket = group.take_join(member)
+                ticket = group.take_join_ticket(member)
                 if ticket is not None:
-                    refused = join_refused(ErrorCode.not_coordinator, member.member_id)
-                    turn.answer(ticket, refused)
-            refuse_syncs(turn, group, ErrorCode.not_coordinator)
-        _, replies = turn.outcome()
-        return replies
+                    result = join_error(ErrorCode.not_coordinator, member.member_id)
+                    decision.reply(ticket, result)
+            reject_waiting_syncs(decision, group, ErrorCode.not_coordinator)
+        return decision.outcome()
 
-    def unload(self) -> Sequence[Reply]:
-        """The partition is lost: whoever waits is told to look for its new coordinator."""
-        replies = self.dismiss(0)
-        voice = self._shard.voice
-        for group in self._shard.groups.values():
-            voice.info(
+    def unload(self) -> Outcome:
+        """Drop all groups: the partition is lost. Waiting requests get NOT_COORDINATOR."""
+        failed = self.fail_waiting()
+        decision = Decision(self._partition, 0)
+        for group in self._partition.groups.values():
+            decision.log(
                 "[GroupId=%s] Unloading group metadata for generation %d.",
                 group.group_id,
                 group.generation,
             )
-            voice.tell(
+            decision.report(
                 EventType.GROUP_UNLOADED,
                 group,
                 state_from=group.state,
@@ -292,27 +328,108 @@ class Coordinator:
                 detail={"members": str(len(group.members))},
             )
             group.transition(DEAD, 0)
-        self._shard.groups.clear()
-        self._shard.deadlines.clear()
-        return replies
+        self._partition.groups.clear()
+        self._partition.deadlines.clear()
+        return failed._replace(events=decision.outcome().events)
 
-    # --- looking
+    # --- inspection
 
     @property
     def groups(self) -> Mapping[str, Group]:
-        """The groups that are, or were, more than their offsets. To look at, not to touch."""
-        return self._shard.groups
+        """Groups that are, or were, more than their offsets. Not to be changed."""
+        return self._partition.groups
 
     @property
-    def foreign(self) -> Foreign:
-        """What only a Kafka can have left. To look at."""
-        return self._shard.foreign
+    def other_groups(self) -> OtherGroups:
+        """Not to be changed."""
+        return self._partition.other_groups
 
     @property
-    def table(self) -> OffsetsTable:
-        return self._table
+    def offsets(self) -> CommittedOffsets:
+        """Not to be changed."""
+        return self._partition.offsets
 
     @property
     def deadlines(self) -> Mapping[DeadlineKey, int]:
-        """What is due when. To look at."""
-        return self._shard.deadlines.pending
+        return self._partition.deadlines.pending
+
+
+def _undo(decision: Decision, group: Group) -> None:
+    """Continue without the record that the group proposed."""
+    group.proposed = None
+    if group.state is COMPLETING:
+        # The waiting syncs fail like the leader's; then all members have to rejoin.
+        reason = (
+            f"Error {_TOO_LARGE.name.upper()} when storing group assignment during SyncGroup "
+            f"(member: {group.leader})."
+        )
+        decision.report(EventType.STATE_CHANGE, group, state_from=STABLE, state_to=COMPLETING)
+        prepare_rebalance(decision, group, RebalanceReason(Cause.ASSIGNMENT_TOO_LARGE, reason))
+    elif group.replaced is not None:
+        restore_static_member(decision, group, group.replaced)
+
+
+def _failed(result: Result, leader: str) -> Result:
+    """Return the result of a command whose records could not be stored."""
+    match result:
+        case CommitResult(errors):
+            return CommitResult((_TOO_LARGE,) * len(errors))
+        case SyncResult(ErrorCode.none):
+            return sync_error(_TOO_LARGE)
+        case JoinResult(ErrorCode.none):
+            # A static member receives the generation, but no member id.
+            _, generation_id, protocol_type, protocol_name, *_ = result
+            return JoinResult(
+                _TOO_LARGE, generation_id, protocol_type, protocol_name, leader, "", (), False
+            )
+    return result
+
+
+def _decide_other_group(
+    partition: PartitionState, command: Command, ticket: int, now: int
+) -> Outcome | None:
+    """Decide a command to a group of another type; None: as for a classic group without members."""
+    if isinstance(command, ListGroups):
+        return None
+    group = partition.other_groups.groups.get(command.group_id)
+    if group is None:
+        return None
+    error = _other_group_error(group, command)
+    if error is not ErrorCode.none:
+        return reply(ticket, error_result(command, error))
+    if isinstance(command, JoinGroup):
+        return _convert(partition, group, command, ticket, now)
+    if isinstance(command, DescribeGroup):
+        return reply(ticket, describe_error(ErrorCode.group_id_not_found))
+    return None
+
+
+def _other_group_error(group: OtherGroup, command: Command) -> ErrorCode:
+    is_share = group.type is GroupType.SHARE
+    match command:
+        case OffsetCommit():
+            if is_share:
+                return ErrorCode.group_id_not_found
+            if command.generation_id >= 0 or command.member_id:
+                return ErrorCode.unknown_member_id
+        case OffsetFetch():
+            if not is_share and (command.member_epoch >= 0 or command.member_id is not None):
+                return ErrorCode.unknown_member_id
+        case OffsetDelete():
+            if is_share:
+                return ErrorCode.group_id_not_found
+    return ErrorCode.none
+
+
+def _convert(
+    partition: PartitionState, group: OtherGroup, command: JoinGroup, ticket: int, now: int
+) -> Outcome:
+    """Convert a consumer or streams group without members to a classic group, which keeps its
+    offsets (upstream: maybeDeleteEmptyConsumerGroup)."""
+    if group.type is GroupType.SHARE:
+        error = ErrorCode.inconsistent_group_protocol
+        return reply(ticket, join_error(error, command.member_id))
+    outcome = decide_join(partition, command, ticket, now)
+    if command.group_id in partition.groups:  # not rejected
+        outcome = outcome._replace(records=(*group.tombstones(), *outcome.records))
+    return outcome

@@ -1,44 +1,58 @@
-"""When what is due: keyed, replaceable, in one heap. Knows nothing of groups.
+"""Deadlines: keyed, replaceable, in one heap; and the keys of groups.
 
-A heartbeat moves its member's deadline a hundred times before one fires. So a deadline that moves
-later leaves the heap alone: the entry comes up at its old time and is pushed again. An entry whose
-key was cancelled or moved earlier is dropped when it comes up.
+A heartbeat moves its member's deadline many times before one expires. So moving a deadline later
+leaves the heap alone: the entry surfaces at its old time and is pushed again. Entries of cancelled
+or advanced keys are dropped when they surface.
 """
 
 from collections.abc import Mapping
 from heapq import heapify, heappop, heappush, heapreplace
-from typing import Generic, TypeVar
+from typing import Generic, Literal, NamedTuple, TypeVar
 
-K = TypeVar("K")
-
-# Entries of cancelled keys stay in the heap until they come up. Once they are more than half of it,
-# and it is not small anyway, it is built anew: a group that churns must not fill the memory for the
-# five minutes that its newest members' deadlines lie ahead.
+# Entries of cancelled keys stay in the heap until they surface. The heap is rebuilt when they are
+# more than half of it and it has at least this size: the five minutes of a new member's join
+# timeout would otherwise accumulate every client that came and left.
 _REBUILD_ABOVE = 1_024
 
 
+class DeadlineKey(NamedTuple):
+    """One deadline per key: setting it again replaces it.
+
+    session  the member must send a heartbeat, or the pending member id must be used, by then
+    join     the join phase of a rebalance ends then
+    sync     members that have not sent SyncGroup are removed then
+    """
+
+    kind: Literal["session", "join", "sync"]
+    group_id: str
+    member_id: str = ""
+
+
+K = TypeVar("K")
+
+
 class Deadlines(Generic[K]):
-    """Times are int milliseconds of the clock that is handed in. Equal times fire in the order of
-    their setting (of their coming up again, where they moved)."""
+    """Times are int milliseconds of the caller's clock. Equal times expire in the order in which
+    they were set, or surfaced again."""
 
     __slots__ = ("_due", "_heap", "_queued", "_serial")
 
     def __init__(self) -> None:
         self._due: dict[K, int] = {}
-        # When the entry of a key comes up; never after what is due.
+        # When the heap entry of a key surfaces; never later than its deadline.
         self._queued: dict[K, int] = {}
         self._heap: list[tuple[int, int, K]] = []
         self._serial = 0
 
-    def set(self, key: K, when: int) -> None:
-        """Make `key` due at `when`, whatever it was before."""
-        self._due[key] = when
+    def set(self, key: K, when_ms: int) -> None:
+        """Set or replace the deadline of `key`."""
+        self._due[key] = when_ms
         queued = self._queued.get(key)
-        if queued is None or when < queued:
-            self._push(key, when)
+        if queued is None or when_ms < queued:
+            self._push(key, when_ms)
 
     def cancel(self, key: K) -> None:
-        """Nothing happens to a key that is not set."""
+        """Remove the deadline of `key`, if there is one."""
         if self._due.pop(key, None) is not None:
             heap = self._heap
             if len(heap) > _REBUILD_ABOVE and len(heap) > 2 * len(self._due):
@@ -51,24 +65,27 @@ class Deadlines(Generic[K]):
 
     @property
     def pending(self) -> Mapping[K, int]:
-        """What is due when. To look at."""
+        """Every deadline, for inspection."""
         return self._due
 
     def earliest(self) -> int | None:
-        """Nothing is due before this; None: nothing ever is. Cheap, and sometimes too early: what
-        was the next may have moved. Then `pop_due` finds nothing and the next answer is right."""
+        """Return a lower bound of the next deadline; None if there is none.
+
+        It is too early when the next deadline has moved: `pop_due` then finds nothing, and the
+        next call returns the right time.
+        """
         return self._heap[0][0] if self._heap else None
 
-    def pop_due(self, now: int) -> tuple[K, int] | None:
-        """Take out the key that is due first, if any is due by `now`; with the time it was due."""
+    def pop_due(self, now_ms: int) -> tuple[K, int] | None:
+        """Remove and return the first key that is due at `now_ms`, with its deadline."""
         heap = self._heap
-        while heap and heap[0][0] <= now:
+        while heap and heap[0][0] <= now_ms:
             queued, _, key = heap[0]
             if self._queued.get(key) != queued:
-                heappop(heap)  # moved earlier since; another entry stands for it
+                heappop(heap)  # advanced since; a newer entry stands for the key
                 continue
             due = self._due.get(key)
-            if due is not None and due > now:
+            if due is not None and due > now_ms:
                 self._serial += 1
                 self._queued[key] = due
                 heapreplace(heap, (due, self._serial, key))
@@ -80,10 +97,10 @@ class Deadlines(Generic[K]):
                 return key, due
         return None
 
-    def _push(self, key: K, when: int) -> None:
+    def _push(self, key: K, when_ms: int) -> None:
         self._serial += 1
-        self._queued[key] = when
-        heappush(self._heap, (when, self._serial, key))
+        self._queued[key] = when_ms
+        heappush(self._heap, (when_ms, self._serial, key))
 
     def _rebuild(self) -> None:
         self._queued = dict(self._due)

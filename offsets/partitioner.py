@@ -1,11 +1,11 @@
-"""Which partition of __consumer_offsets holds a group: Kafka's rule, by Java's String.hashCode."""
+"""The partition of __consumer_offsets that holds a group, by Java's String.hashCode."""
 
 from collections.abc import Sequence
 from struct import unpack
 
 
 def java_hash(text: str) -> int:
-    """String.hashCode: over UTF-16 units (above U+FFFF two to a character), signed 32 bits."""
+    """Return String.hashCode of `text`: a signed 32-bit hash over UTF-16 units."""
     number = 0
     for unit in text.encode() if text.isascii() else _utf16_units(text):
         number = (31 * number + unit) & 0xFFFF_FFFF
@@ -18,7 +18,7 @@ def _utf16_units(text: str) -> Sequence[int]:
 
 
 def partition_for(group_id: str, partitions: int) -> int:
-    """The partition of this group, of so many. A microsecond for twenty letters: remember it."""
+    """Return the partition of a group. Takes a microsecond for twenty characters: cache it."""
     number = java_hash(group_id)
-    # Utils.abs: Java's own abs has no positive twin for the smallest int, so that becomes 0.
+    # Upstream's Utils.abs maps the smallest int, which has no positive counterpart, to 0.
     return 0 if number == -(1 << 31) else abs(number) % partitions

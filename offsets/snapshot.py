@@ -1,14 +1,13 @@
-"""What a partition's records add up to, beside its log, so that after a start only the tail of the
-log need be read, and of the groups only those that are asked for.
+"""The snapshot of an offsets partition: a disposable file beside its log that makes loading fast.
 
-A file of pieces (cold.py), then the index, then a footer. It is written while the table goes on
-being changed, so it is of no single moment: all that was in the log when the writing began is in
-it, and some of what came until it ended. Records that are read once more change nothing, the last
-word stands; so whoever reads the log from where the writing began has the truth, provided that the
-log still has all that it had when the writing ended.
+Only the tail of the log is read behind it, and the offsets of a group when they are needed. The
+file consists of blocks (spill.py), an index and a footer. It is written while the table changes, so
+it is of no single moment: it contains everything that was in the log when writing began, and some
+of what was appended until it ended. Replaying records twice changes nothing, so the table is right
+once the log has been replayed from where writing began, provided that the log still contains
+everything that it had when writing ended.
 
-Nothing rests on a snapshot. It is never synced; one that is torn, or that tells of more than the
-log has, is ignored.
+Snapshots are never synced. One that is torn, or newer than the log, is removed.
 """
 
 from collections.abc import Generator, Iterator, Mapping, Set
@@ -31,49 +30,51 @@ from ..log.cache_files import (
     unpublished,
 )
 from ..log.files import File, Files
-from .spill import Place
+from .spill import Extent
 from .table import OffsetsTable
 
-# Offsets, and groups, between two of which others are served: some 3 ms.
-SLICE_OFFSETS: Final = 2_500
+# Offsets and groups per step of the writer, some 3 ms.
+STEP_OFFSETS: Final = 2_500
 _MAGIC: Final = b"kohort\x00\x01"
-# Begun, ended, where the index begins, its size, its checksum.
+# Start offset and end offset of the log while it was written; position, size and CRC of the index.
 _FOOTER: Final = Struct(">qqqqI")
 _COUNT: Final = Struct(">I")
 _LENGTH: Final = Struct(">H")
-_PLACE: Final = Struct(">qII")
+_EXTENT: Final = Struct(">qII")
 
 
 class Snapshot(NamedTuple):
-    begun: int
-    """The offset from which the log is to be read."""
-    places: Mapping[str, Place]
+    start_offset: int
+    """The offset from which the log must be replayed."""
+    extents: Mapping[str, Extent]
     topics: Set[str]
-    stored: list[tuple[bytes, bytes]]
-    """Key and value of the newest record of each group's metadata."""
+    metadata: list[tuple[bytes, bytes]]
+    """Key and value of the newest metadata record of each group."""
     file: File
 
 
 def open_snapshot(
     folder: Path, files: Files, start_offset: int, end_offset: int
 ) -> Snapshot | None:
-    """The snapshot of the log in `folder`, which holds these offsets; None, and none is left, if
-    there is none that is good for it, or that can be read. Raises OSError where it cannot be
-    removed."""
+    """Open the snapshot of the log in `folder`, which has these offsets.
+
+    A snapshot that is unreadable or belongs to another state of the log is removed. Raises OSError
+    if that fails.
+    """
     path = folder / OFFSETS_SNAPSHOT
     if not files.exists(path):
         return None
-    with suppress(OSError):  # no word of it is needed
+    with suppress(OSError):  # an unreadable snapshot is removed like a torn one
         file = files.open(path)
         try:
             found = _read(file)
         except OSError:
             found = None
-        # A log that was cut, then written on, may look as long as it was: now is the time to
-        # notice.
+        # A log that was truncated and then appended to may seem unchanged later, so this is
+        # checked at every load.
         if found is not None:
-            snapshot, ended = found
-            if start_offset <= snapshot.begun and ended <= end_offset:
+            snapshot, snapshot_end = found
+            if start_offset <= snapshot.start_offset and snapshot_end <= end_offset:
                 return snapshot
         file.close()
     files.remove(path)
@@ -81,25 +82,25 @@ def open_snapshot(
 
 
 def _read(file: File) -> tuple[Snapshot, int] | None:
-    """The snapshot, and where the log ended when it was complete. Raises OSError."""
+    """Return the snapshot, and the end offset of the log when it was complete. Raises OSError."""
     size = _FOOTER.size + FRAME_OVERHEAD_BYTES
     try:
         footer = unframe(_MAGIC, file.read(max(file.size - size, 0), size))
-        begun, ended, position, index_size, index_crc = _FOOTER.unpack(footer)
+        start_offset, end_offset, position, index_size, index_crc = _FOOTER.unpack(footer)
     except (InvalidCacheFile, struct_error):
         return None
     index = file.read(position, index_size)
     if len(index) != index_size or crc32c(index) != index_crc:
         return None
-    reader = _Reader(index)
+    reader = _IndexReader(index)
     topics = {reader.string() for _ in range(reader.count())}
-    stored = [(reader.data(), reader.data()) for _ in range(reader.count())]
-    places = {reader.string(): reader.place(file) for _ in range(reader.count())}
-    return Snapshot(begun, places, topics, stored, file), ended
+    metadata = [(reader.data(), reader.data()) for _ in range(reader.count())]
+    extents = {reader.string(): reader.extent(file) for _ in range(reader.count())}
+    return Snapshot(start_offset, extents, topics, metadata, file), end_offset
 
 
-class _Reader:
-    """Of an index whose checksum is right."""
+class _IndexReader:
+    """Reads an index whose checksum is valid."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -120,77 +121,83 @@ class _Reader:
         self._at += _LENGTH.size + size
         return self._data[self._at - size : self._at].decode()
 
-    def place(self, file: File) -> Place:
-        position, size, count = _PLACE.unpack_from(self._data, self._at)
-        self._at += _PLACE.size
-        return Place(file, position, size, count)
+    def extent(self, file: File) -> Extent:
+        position, size, count = _EXTENT.unpack_from(self._data, self._at)
+        self._at += _EXTENT.size
+        return Extent(file, position, size, count)
 
 
 class SnapshotWriter:
-    """Writes the snapshot of a partition whose log is in `folder`: first `slices`, to their end,
-    then `finish`. `begun`: where the log ends now. `stored`: key and value of each group's
-    metadata, looked up when their turn comes."""
+    """Writes the snapshot of the log in `folder`: run all `steps`, then call `finish`.
+
+    `start_offset` is the current end of the log. `metadata` yields key and value of each group's
+    metadata record. Raises OSError.
+    """
 
     def __init__(
         self,
         folder: Path,
         files: Files,
-        begun: int,
+        start_offset: int,
         table: OffsetsTable,
-        stored: Iterator[tuple[bytes, bytes]],
-        slice_offsets: int | None = None,
+        metadata: Iterator[tuple[bytes, bytes]],
+        step_offsets: int | None = None,
     ) -> None:
-        """Raises OSError."""
-        self._slice_offsets = slice_offsets or SLICE_OFFSETS
+        self._step_offsets = step_offsets or STEP_OFFSETS
         self._folder = folder
         self._files = files
-        self._begun = begun
+        self._start_offset = start_offset
         self._file = create_unpublished(folder, files, OFFSETS_SNAPSHOT)
-        self._is_begun = False
+        self._has_started = False
         self._index: list[bytes] = []
-        self.slices = self._write(table, stored)
-        """Each `next` takes some 3 ms; others may change the table in between. Raises OSError."""
+        self.steps = self._write(table, metadata)
+        """Each step takes some 3 ms; the table may change in between. Raises OSError."""
 
-    def _write(self, table: OffsetsTable, stored: Iterator[tuple[bytes, bytes]]) -> Generator[None]:
-        places: dict[str, Place] = {}
+    def _write(
+        self, table: OffsetsTable, metadata: Iterator[tuple[bytes, bytes]]
+    ) -> Generator[None]:
+        extents: dict[str, Extent] = {}
         work = 0
-        self._is_begun = True
-        for group_id, place in table.write(self._file):
-            places[group_id] = place
-            work += place.offsets + 1
-            if work >= self._slice_offsets:
+        self._has_started = True
+        for group_id, extent in table.write(self._file):
+            extents[group_id] = extent
+            work += extent.offsets + 1
+            if work >= self._step_offsets:
                 work = 0
                 yield
         index = self._index
         index += (_COUNT.pack(len(table.topics)), *map(_string, table.topics))
-        metadata: list[bytes] = []
-        for key, value in stored:
-            metadata += (_COUNT.pack(len(key)), key, _COUNT.pack(len(value)), value)
+        records: list[bytes] = []
+        for key, value in metadata:
+            records += (_COUNT.pack(len(key)), key, _COUNT.pack(len(value)), value)
             work += 1 + len(value) // 100
-            if work >= self._slice_offsets:
+            if work >= self._step_offsets:
                 work = 0
                 yield
-        index += (_COUNT.pack(len(metadata) // 4), *metadata, _COUNT.pack(len(places)))
-        for group_id, (_, position, size, count) in places.items():
-            index += (_string(group_id), _PLACE.pack(position, size, count))
+        index += (_COUNT.pack(len(records) // 4), *records, _COUNT.pack(len(extents)))
+        for group_id, (_, position, size, count) in extents.items():
+            index += (_string(group_id), _EXTENT.pack(position, size, count))
             work += 1
-            if work >= self._slice_offsets:
+            if work >= self._step_offsets:
                 work = 0
                 yield
 
-    def finish(self, ended: int) -> None:
-        """All that is told here is in the log, which ends at `ended` now. Raises OSError."""
+    def finish(self, end_offset: int) -> None:
+        """Publish the snapshot. The log, whose end is `end_offset`, must be durable up to there.
+        Raises OSError."""
         index = b"".join(self._index)
-        footer = _FOOTER.pack(self._begun, ended, self._file.size, len(index), crc32c(index))
+        footer = _FOOTER.pack(
+            self._start_offset, end_offset, self._file.size, len(index), crc32c(index)
+        )
         self._file.append(index + frame(_MAGIC, footer))
         publish(self._folder, self._files, OFFSETS_SNAPSHOT)
 
     def abandon(self) -> None:
-        """There will be none. What stands in the file is still read from it; its name goes.
+        """Remove the file's name. Groups that were evicted to the file can still be read from it.
         Raises OSError."""
-        self.slices.close()
-        if not self._is_begun:
-            self._file.close()  # else it is the table's
+        self.steps.close()
+        if not self._has_started:
+            self._file.close()  # otherwise the table owns it
         self._files.remove(self._folder / unpublished(OFFSETS_SNAPSHOT))
 
 

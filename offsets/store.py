@@ -1,8 +1,7 @@
-"""The offsets store: the partitions of `__consumer_offsets`, each a log, written in rounds.
+"""The offsets store: the partitions of `__consumer_offsets`, each a log in Kafka's bytes.
 
-Records come in as what they say (records.py) and are stored in Kafka's own bytes; who appended
-them is told when they are durable. What the records add up to is kept by table.py and by the
-group coordinator, who rebuild it from `load`.
+It appends records by group commit, and reads a partition back: its snapshot and the tail of its
+log. What the records add up to is in the table (table.py) and in the coordinator's groups.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -24,25 +23,23 @@ from .snapshot import SnapshotWriter, open_snapshot
 from .table import OffsetsTable
 from .transactions import Transactions
 
-# Enough for the groups that are active at one time; a miss costs a microsecond per ten letters.
-GROUPS_REMEMBERED_MAX = 131_072
+# The partitions of so many group ids are cached; a miss costs a microsecond per ten characters.
+_CACHED_GROUPS_MAX = 131_072
 
 
 class StoredPartition(Protocol):
-    """Where one partition's log is to be had."""
+    """A partition of the offsets topic."""
 
     @property
     def log(self) -> Log:
-        """The log; opened, and so recovered, at first use. May raise OSError, LogError."""
+        """The log, opened and recovered at first use. Raises OSError, LogError."""
 
     def reopened(self, end_offset: int | None = None) -> Log:
-        """The log, opened anew from what is on disk, and cut to `end_offset` where one is given,
-        whatever fails: nobody sees what lies behind it."""
+        """Open the log again from disk, truncated to `end_offset` if that is given."""
 
 
 class OffsetsStore:
-    """`partition(index)` gives one of the offsets topic's partitions, of which there are
-    `partitions`."""
+    """`partition(index)` returns one of the `partitions` partitions of the offsets topic."""
 
     def __init__(
         self,
@@ -57,111 +54,117 @@ class OffsetsStore:
         self._partition = partition
         self._group_commit = group_commit
 
-        @lru_cache(GROUPS_REMEMBERED_MAX)
+        @lru_cache(_CACHED_GROUPS_MAX)
         def partition_of(group_id: str) -> int:
             return partition_for(group_id, partitions)
 
         self.partition_of: Callable[[str], int] = partition_of
 
     @property
-    def is_kept(self) -> bool:
-        """Whether anything of it is there after the process."""
+    def is_persistent(self) -> bool:
+        """Whether the data outlives the process."""
         return self._group_commit.durability != "none"
 
-    def opened(self, partition: int, before: Log | None) -> Log:
-        """The partition's log, fit to be loaded. `before`: the log that failed, if one did.
+    # --- logs
 
-        What was never synced is then cut off: whoever wrote it has been refused, so it must not
-        appear later. Raises OSError, LogError while the disk still refuses.
+    def open_log(self, partition: int, failed: Log | None) -> Log:
+        """Return the log of a partition, ready to be read. `failed` is the log that failed before.
+
+        Bytes of a failed log that were never synced are truncated: their requests were rejected, so
+        they must not reappear. Raises OSError, LogError while the disk still fails.
         """
-        if before is None:
-            before = self._partition(partition).log
-            if before.failed is None:
-                return before
-            # The node that led it before could not mend it.
+        if failed is None:
+            log = self._partition(partition).log
+            if log.failed is None:
+                return log
+            failed = log  # it failed under the node that led the partition before
         if self._group_commit.durability == "fsync":
-            before.recover()
-            return before
-        # Nothing is ever synced here, so what the system holds is all there is.
-        log = self._partition(partition).reopened(before.end_offset)
-        if log.end_offset < before.end_offset:
+            failed.recover()
+            return failed
+        # Nothing is synced with this durability: the page cache is the truth.
+        log = self._partition(partition).reopened(failed.end_offset)
+        if log.end_offset < failed.end_offset:
             raise LogError(
-                f"{log.folder} ends at {log.end_offset}, and offsets up to {before.end_offset} "
-                "were acknowledged: it was changed under the broker"
+                f"{log.folder} ends at offset {log.end_offset}, but offsets up to "
+                f"{failed.end_offset} were acknowledged: the file was changed under the broker"
             )
         return log
 
     def append(self, log: Log, records: Sequence[OffsetsRecord], now_ms: int) -> object:
-        """Gather `records` for the next round of a partition's log: one batch, all or none.
-        Returns what stands for that round. Raises RecordsTooLarge, then nothing is gathered."""
-        # Encoded before anything is added: what cannot be encoded must not leave half a batch.
+        """Add `records` to the next flush of a log: one batch, all or none.
+
+        Returns a token of that flush. Raises RecordsTooLarge; then nothing is added.
+        """
+        # Encoded first: a record that cannot be encoded must not leave half a batch.
         encoded = encode_records(records)
         try:
             return self._group_commit.append(log, encoded, now_ms, log.config.max_message_bytes)
         except RecordsTooLarge:
             if encoded[0][1] is not None:
                 raise
-            # Tombstones need not be one batch, so they are never refused (upstream: isAtomic).
+            # Tombstones need not be one batch, so they are never rejected (upstream: isAtomic).
             return self._group_commit.append(log, encoded, now_ms)
 
     def is_pending(self, log: Log) -> bool:
-        """Whether something appended to the log is not durable yet."""
+        """Whether records of the log are not durable yet."""
         return self._group_commit.is_pending(log)
 
-    def on_durable(self, log: Log, settled: OnDurable) -> None:
-        """Tell when everything appended to the log so far is durable, or why it is not."""
-        self._group_commit.on_durable(log, settled)
+    def on_durable(self, log: Log, callback: OnDurable) -> None:
+        """Call back when all records appended so far are durable, or with the OSError."""
+        self._group_commit.on_durable(log, callback)
+
+    def fail_pending(self, log: Log, error: OSError) -> None:
+        """Fail what is waiting for the next flush, after a failed write or sync."""
+        self._group_commit.fail_pending(log, error)
+
+    # --- loading
 
     def load(self, log: Log, table: OffsetsTable) -> tuple[int, Iterator[list[ReplayedRecord]]]:
-        """What a partition's log says, a batch at a time. What its snapshot has of offsets goes
-        into `table`, which is new, and of the log only what follows is read: from the offset that
-        is returned.
+        """Attach the snapshot to `table`, which is empty, and return the offset from which the log
+        is replayed, and the records to apply, batch by batch.
 
-        Raises OSError; while reading, UndecodableRecord too for a record of a known kind that
-        cannot be read: then the partition must not be served (upstream: CoordinatorLoaderImpl),
-        and LogError, of which a CorruptBatch is worth a `distrust`.
+        Raises OSError; the iterator also LogError and UndecodableRecord: then the partition must
+        not be served (upstream: CoordinatorLoaderImpl). After a CorruptBatch call `invalidate`.
         """
         snapshot = open_snapshot(log.folder, self._files, log.start_offset, log.end_offset)
         if snapshot is None:
-            return 0, self._records(log, 0, [])
-        table.stand_at(snapshot.file, snapshot.places, snapshot.topics)
-        return snapshot.begun, self._records(log, snapshot.begun, snapshot.stored)
+            return 0, self._replay(log, 0, [])
+        table.attach(snapshot.file, snapshot.extents, snapshot.topics)
+        return snapshot.start_offset, self._replay(log, snapshot.start_offset, snapshot.metadata)
 
-    def _records(
-        self, log: Log, begun: int, stored: list[tuple[bytes, bytes]]
+    def _replay(
+        self, log: Log, start_offset: int, metadata: list[tuple[bytes, bytes]]
     ) -> Iterator[list[ReplayedRecord]]:
-        yield [decode_record(key, value) for key, value in stored]
+        yield [decode_record(key, value) for key, value in metadata]
         transactions = Transactions()
-        for header, batch in log.batches(max(begun, log.start_offset)):
-            check_crc(
-                batch, 0, len(batch)
-            )  # a survey had none to look at it (log/segment_manifest.py)
+        for header, batch in log.batches(max(start_offset, log.start_offset)):
+            # Opening a log with a segment manifest does not check its batches.
+            check_crc(batch, 0, len(batch))
             if header.producer_id >= 0 or transactions:
                 yield transactions.read(header, batch)
             elif not header.is_control:
                 yield [decode_record(record.key, record.value) for record in records_of(batch)]
 
-    def snapshot(
-        self, log: Log, table: OffsetsTable, stored: Iterator[OffsetsRecord]
+    # --- cache files
+
+    def begin_snapshot(
+        self, log: Log, table: OffsetsTable, metadata: Iterator[OffsetsRecord]
     ) -> SnapshotWriter:
-        """Begin to write down what the log adds up to. Raises OSError."""
-        encoded = ((key, value) for key, value in map(encode_record, stored) if value is not None)
+        """Raises OSError."""
+        encoded = ((key, value) for key, value in map(encode_record, metadata) if value is not None)
         return SnapshotWriter(log.folder, self._files, log.end_offset, table, encoded)
 
-    def distrust(self, partition: int, log: Log, error: OSError | CorruptBatch) -> None:
-        """What stands beside the log is not true: the snapshot has a damaged group, or the log a
-        damaged batch that its survey hid. It goes, and the log is to be read; in the second case it
-        is opened anew, every byte of it. Raises OSError, LogError."""
+    def has_snapshot(self, log: Log) -> bool:
+        return self._files.exists(log.folder / OFFSETS_SNAPSHOT)
+
+    def invalidate(self, partition: int, log: Log, error: OSError | CorruptBatch) -> None:
+        """Remove the cache file that turned out to be wrong, so that the log is read instead.
+
+        After a CorruptBatch, which the segment manifest has hidden, the log is opened again, and
+        every byte of it checked. Raises OSError, LogError.
+        """
         if isinstance(error, CorruptBatch):
             run_synchronously(remove_cache_files(log.folder, self._files))
             self._partition(partition).reopened()
         elif self.has_snapshot(log):
             self._files.remove(log.folder / OFFSETS_SNAPSHOT)
-
-    def has_snapshot(self, log: Log) -> bool:
-        return self._files.exists(log.folder / OFFSETS_SNAPSHOT)
-
-    def fail_pending(self, log: Log, error: OSError) -> None:
-        """After a failed write or sync: refuse what has gathered meanwhile, it rests on lost
-        bytes."""
-        self._group_commit.fail_pending(log, error)

@@ -1,66 +1,68 @@
-"""The committed offsets: the cache that OffsetFetch is answered from.
+"""The committed offsets in memory, and their eviction to files.
 
-Groups -> partitions -> the bytes of the commit, about 100 bytes an offset. A partition is keyed by
-its name as Kafka prints it, "topic-partition": one string shared by all groups, in a flat dict of
-strings and bytes, which is the smallest that Python has and which its garbage collector never has
-to visit; a dict for each topic of each group would cost a fifth more.
+Group -> partition -> value of the commit record, about 100 bytes per offset. A partition is keyed
+by its name, "topic-partition": one string shared by all groups, in a flat dict of strings and
+bytes, which the garbage collector need not visit. A dict per topic would take a fifth more.
 
-A group may be cold: then only its place in a file is known, and it comes into memory when it is
-asked for. What does not touch the disk on a hit may on a miss: everything that looks at a group
-raises OSError where its place cannot be read (cold.py).
+The offsets of a group may be in a file only. `load` reads them into memory; until then the group
+exists and can be counted, but its offsets cannot be read or changed.
 """
 
+import logging
 import sys
 from collections.abc import Callable, Iterator, Mapping, Set
 from itertools import chain
+from typing import Final
 
 from ..log.files import File
 from .commit_value import decode_commit_value
 from .records import OffsetAndMetadata, OffsetCommitRecord, OffsetTombstone
-from .spill import Offsets, Place, append_piece, read_piece
+from .spill import Extent, GroupOffsets, append_block, read_block
 
-# Names are remembered up to here (some 20 MiB), then begun anew: a broker that has had more
-# partitions than that in its life has most likely deleted them again.
-_NAMES_MAX = 100_000
-_NONE: Offsets = {}
+_log: Final = logging.getLogger("kohort.coordinator")
+
+# Names of partitions are remembered up to this number (some 20 MiB), then forgotten: a broker that
+# has had more partitions has most likely deleted many of them.
+_NAMES_MAX: Final = 100_000
+_NONE: Final[GroupOffsets] = {}
 
 
 class OffsetsTable:
-    """Who has committed what. One writer: whoever applies records.
+    """The offsets of one offsets partition.
 
-    `grown(count)` hears that more offsets have come into memory; with it the table remembers who
-    was used last, for `evict`.
+    `grown(count)`, for tables that are bounded, is called when offsets have come into memory; the
+    table then keeps the order in which its groups were used, for `evict`.
     """
 
     __slots__ = (
+        "_extents",
         "_files",
         "_groups",
         "_grown",
         "_names",
-        "_places",
+        "_new_extents",
         "_spill",
         "_topics",
-        "_written",
         "in_memory",
         "is_closed",
     )
 
     def __init__(self, grown: Callable[[int], None] | None = None) -> None:
-        self._groups: dict[str, Offsets] = {}
+        self._groups: dict[str, GroupOffsets] = {}
         self._names: dict[tuple[str, int], str] = {}
         self._topics: set[str] = set()
         self._grown = grown
-        # Where groups stand as they are; those in memory keep their place until they change.
-        self._places: dict[str, Place] = {}
-        # The same for a snapshot that is being written.
-        self._written: dict[str, Place] | None = None
+        # Where groups are in files; groups in memory keep their extent until they change.
+        self._extents: dict[str, Extent] = {}
+        # The same in the snapshot that is being written.
+        self._new_extents: dict[str, Extent] | None = None
         self._files: list[File] = []
         self._spill: File | None = None
         self.in_memory = 0
-        """How many offsets are in memory."""
+        """Number of offsets in memory."""
         self.is_closed = False
 
-    # --- changing
+    # --- changes
 
     def put(self, record: OffsetCommitRecord) -> None:
         group_id, topic, partition, value, _ = record
@@ -68,127 +70,35 @@ class OffsetsTable:
             offsets = self._groups[group_id]
             name = self._names[topic, partition]
         except KeyError:
-            offsets = self._of(group_id) or self._groups.setdefault(group_id, {})
+            offsets = self._groups.setdefault(group_id, {})
             name = self._name(topic, partition)
-        if self._grown is not None:
-            self._use(group_id, offsets)
         before = len(offsets)
         offsets[name] = value
-        if self._places or self._written:
-            self._has_changed(group_id)
+        if self._extents or self._new_extents:
+            self._drop_extent(group_id)
         if len(offsets) != before:
             self._grow(1)
 
-    def forget(self, record: OffsetTombstone) -> None:
-        """Forgetting what was never committed is no fault: compaction leaves such tombstones."""
+    def remove(self, record: OffsetTombstone) -> None:
+        """Remove an offset. Compaction leaves tombstones of offsets that were never committed."""
         group_id = record.group_id
-        offsets = self._of(group_id)
+        offsets = self._groups.get(group_id)
         if offsets is None or offsets.pop(f"{record.topic}-{record.partition}", None) is None:
             return
         self.in_memory -= 1
-        self._has_changed(group_id)
+        self._drop_extent(group_id)
         if not offsets:
             del self._groups[group_id]
 
-    def _has_changed(self, group_id: str) -> None:
-        self._places.pop(group_id, None)
-        if self._written is not None:
-            self._written.pop(group_id, None)
+    def _drop_extent(self, group_id: str) -> None:
+        self._extents.pop(group_id, None)
+        if self._new_extents is not None:
+            self._new_extents.pop(group_id, None)
 
     def _grow(self, offsets: int) -> None:
         self.in_memory += offsets
         if self._grown is not None:
             self._grown(offsets)
-
-    # --- looking
-
-    def get(self, group_id: str, topic: str, partition: int) -> OffsetAndMetadata | None:
-        offsets = self._of(group_id)
-        if offsets is None:
-            return None
-        value = offsets.get(f"{topic}-{partition}")
-        return None if value is None else decode_commit_value(value)
-
-    def of_group(self, group_id: str) -> dict[str, dict[int, OffsetAndMetadata]]:
-        """All that a group has committed, topic -> partition -> what; empty for a group unknown."""
-        topics: dict[str, dict[int, OffsetAndMetadata]] = {}
-        for name, value in (self._of(group_id) or _NONE).items():
-            topic, partition = _split(name)
-            topics.setdefault(topic, {})[partition] = decode_commit_value(value)
-        return topics
-
-    def records(self, group_id: str) -> Iterator[OffsetCommitRecord]:
-        """The newest commit of each partition, as it was put. Don't change the table meanwhile.
-        Here and below nothing comes into memory: those who look at all groups ask."""
-        for name, value in self._seen(group_id).items():
-            yield OffsetCommitRecord(group_id, *_split(name), value)
-
-    def of_topics(self, group_id: str, topics: Set[str]) -> list[OffsetTombstone]:
-        """What forgets all that a group has committed for these topics. Looks at every offset of
-        the group, some 15 ms for 100,000."""
-        found = []
-        for name in self._seen(group_id):
-            topic, partition = _split(name)
-            if topic in topics:
-                found.append(OffsetTombstone(group_id, topic, partition))
-        return found
-
-    def has_had(self, topic: str) -> bool:
-        """Whether there has ever been an offset of this topic. Does not look at them."""
-        return topic in self._topics
-
-    @property
-    def topics(self) -> Set[str]:
-        """Those that have ever had an offset."""
-        return self._topics
-
-    def count(self, group_id: str) -> int:
-        """How many offsets a group has."""
-        offsets = self._groups.get(group_id)
-        if offsets is not None:
-            return len(offsets)
-        place = self._places.get(group_id)
-        return 0 if place is None else place.offsets
-
-    def has(self, group_id: str) -> bool:
-        """Whether the group has any committed offset."""
-        return group_id in self._groups or group_id in self._places
-
-    def groups(self) -> Iterator[str]:
-        """The groups that have committed offsets."""
-        return chain(self._groups, self._cold())
-
-    def __len__(self) -> int:
-        """How many offsets there are; counted when asked, some 10 ms for 100,000 groups."""
-        return self.in_memory + sum(self._places[group_id].offsets for group_id in self._cold())
-
-    def _cold(self) -> Iterator[str]:
-        return (group_id for group_id in self._places if group_id not in self._groups)
-
-    def _of(self, group_id: str) -> Offsets | None:
-        """The offsets of a group, in memory from now on."""
-        offsets = self._groups.get(group_id)
-        if offsets is not None:
-            if self._grown is not None:
-                self._use(group_id, offsets)
-            return offsets
-        place = self._places.get(group_id)
-        if place is not None:
-            offsets = self._groups[group_id] = read_piece(group_id, place)
-            self._grow(len(offsets))
-        return offsets
-
-    def _use(self, group_id: str, offsets: Offsets) -> None:
-        """It is the last to be evicted."""
-        self._groups.pop(group_id, None)
-        self._groups[group_id] = offsets
-
-    def _seen(self, group_id: str) -> Mapping[str, bytes]:
-        offsets = self._groups.get(group_id)
-        if offsets is not None:
-            return offsets
-        place = self._places.get(group_id)
-        return _NONE if place is None else read_piece(group_id, place)
 
     def _name(self, topic: str, partition: int) -> str:
         if len(self._names) >= _NAMES_MAX:
@@ -198,54 +108,131 @@ class OffsetsTable:
         name = self._names[topic, partition] = sys.intern(f"{topic}-{partition}")
         return name
 
-    # --- files
+    # --- queries
+
+    def get(self, group_id: str, topic: str, partition: int) -> OffsetAndMetadata | None:
+        offsets = self._groups.get(group_id)
+        if offsets is None:
+            return None
+        value = offsets.get(f"{topic}-{partition}")
+        return None if value is None else decode_commit_value(value)
+
+    def of_group(self, group_id: str) -> dict[str, dict[int, OffsetAndMetadata]]:
+        """topic -> partition -> offset; empty for an unknown group."""
+        topics: dict[str, dict[int, OffsetAndMetadata]] = {}
+        for name, value in self._groups.get(group_id, _NONE).items():
+            topic, partition = _split(name)
+            topics.setdefault(topic, {})[partition] = decode_commit_value(value)
+        return topics
+
+    def records(self, group_id: str) -> Iterator[OffsetCommitRecord]:
+        """The newest commit of each partition. The table must not change meanwhile."""
+        return _records(group_id, self._groups.get(group_id, _NONE))
+
+    def is_loaded(self, group_id: str) -> bool:
+        """Whether the group's offsets are in memory, or it has none."""
+        return group_id in self._groups or group_id not in self._extents
+
+    def count(self, group_id: str) -> int:
+        offsets = self._groups.get(group_id)
+        if offsets is not None:
+            return len(offsets)
+        extent = self._extents.get(group_id)
+        return 0 if extent is None else extent.offsets
+
+    def has_group(self, group_id: str) -> bool:
+        return group_id in self._groups or group_id in self._extents
+
+    def groups(self) -> Iterator[str]:
+        return chain(self._groups, self._evicted())
+
+    def has_had(self, topic: str) -> bool:
+        """Whether the table ever had an offset of this topic. Does not search the offsets."""
+        return topic in self._topics
 
     @property
-    def is_spilt(self) -> bool:
-        """Whether groups stand in a file that grows with each eviction, until all is written."""
+    def topics(self) -> Set[str]:
+        """The topics that ever had an offset."""
+        return self._topics
+
+    def __len__(self) -> int:
+        """The number of offsets, some 10 ms for 100,000 groups."""
+        return self.in_memory + sum(self._extents[group_id].offsets for group_id in self._evicted())
+
+    def _evicted(self) -> Iterator[str]:
+        return (group_id for group_id in self._extents if group_id not in self._groups)
+
+    # --- files: everything below raises OSError, as UnreadableBlock for a block that is corrupted
+
+    def load(self, group_id: str) -> None:
+        """Read the group's offsets into memory if they are not there, and mark them as used."""
+        offsets = self._groups.get(group_id)
+        if offsets is None:
+            extent = self._extents.get(group_id)
+            if extent is not None:
+                offsets = self._groups[group_id] = read_block(group_id, extent)
+                self._grow(len(offsets))
+        elif self._grown is not None:
+            del self._groups[group_id]
+            self._groups[group_id] = offsets
+
+    def read(self, group_id: str) -> Iterator[OffsetCommitRecord]:
+        """Return what `records` returns for a loaded group, without loading it."""
+        return _records(group_id, self._read(group_id))
+
+    def _read(self, group_id: str) -> Mapping[str, bytes]:
+        offsets = self._groups.get(group_id)
+        if offsets is not None:
+            return offsets
+        extent = self._extents.get(group_id)
+        return _NONE if extent is None else read_block(group_id, extent)
+
+    @property
+    def has_spill_file(self) -> bool:
+        """Whether groups were evicted to a file that grows until the next snapshot."""
         return self._spill is not None
 
-    def stand_at(self, file: File, places: Mapping[str, Place], topics: Set[str]) -> None:
-        """All that there is stands at these places of `file`, which is the table's from now on.
-        For a table that has nothing yet."""
+    def attach(self, file: File, extents: Mapping[str, Extent], topics: Set[str]) -> None:
+        """Start with all groups in `file`, which belongs to the table from now on."""
         self._files.append(file)
-        self._places = dict(places)
+        self._extents = dict(extents)
         self._topics.update(topics)
 
-    def write(self, file: File) -> Iterator[tuple[str, Place]]:
-        """Writes each group at the end of `file`, one at a time; between two the table may change.
-        With the last the groups that have not changed stand there, and nothing stands elsewhere;
-        the file is the table's. Raises OSError, after which all stands where it stood."""
-        written = self._written = {}
-        before, self._files = self._files, [*self._files, file]
+    def write(self, file: File) -> Iterator[tuple[str, Extent]]:
+        """Append all groups to `file`, one per step; the table may change between steps.
+
+        After the last step unchanged groups are in `file` only, which then belongs to the table.
+        After an error all groups are where they were.
+        """
+        extents = self._new_extents = {}
+        old_files, self._files = self._files, [*self._files, file]
         try:
             for group_id in list(self.groups()):
-                offsets = self._seen(group_id)
-                if offsets:  # else it is gone meanwhile
-                    place = written[group_id] = append_piece(file, group_id, offsets)
-                    yield group_id, place
-            self._places = written
+                offsets = self._read(group_id)
+                if offsets:  # otherwise it was deleted meanwhile
+                    extent = extents[group_id] = append_block(file, group_id, offsets)
+                    yield group_id, extent
+            self._extents = extents
             self._files = [file]
             self._spill = None
-            for each in before:
+            for each in old_files:
                 each.close()
         except BaseException:
-            self._let_go_of(file)
+            self._release(file)
             raise
         finally:
-            self._written = None
+            self._new_extents = None
 
-    def _let_go_of(self, file: File) -> None:
-        """Nothing more is written to it; it stays as long as a group that was evicted stands in
-        it."""
-        if file in self._files and all(place.file is not file for place in self._places.values()):
+    def _release(self, file: File) -> None:
+        """Close a file that is written no more, unless a group was evicted to it."""
+        if file in self._files and all(each.file is not file for each in self._extents.values()):
             self._files.remove(file)
             file.close()
 
     def evict(self, offsets: int, new_spill: Callable[[], File]) -> None:
-        """Takes so many offsets out of memory at least: whole groups, those first that were used
-        longest ago; never the last one. What stands nowhere is written to a file of its own, or
-        to the one that is being written. Raises OSError."""
+        """Evict at least so many offsets: whole groups, the least recently used first, but never
+        the last one. Groups without an extent are written to the snapshot that is being written,
+        or else to a spill file."""
         victims: list[str] = []
         for group_id, held in self._groups.items():
             if offsets <= 0 or len(victims) == len(self._groups) - 1:
@@ -253,33 +240,88 @@ class OffsetsTable:
             victims.append(group_id)
             offsets -= len(held)
         for group_id in victims:
-            if group_id not in self._places:
-                self._put_down(group_id, new_spill)
+            if group_id not in self._extents:
+                self._extents[group_id] = self._spill_group(group_id, new_spill)
             self.in_memory -= len(self._groups.pop(group_id))
 
-    def _put_down(self, group_id: str, new_spill: Callable[[], File]) -> None:
+    def _spill_group(self, group_id: str, new_spill: Callable[[], File]) -> Extent:
         offsets = self._groups[group_id]
-        if self._written is not None:
-            place = self._written[group_id] = append_piece(self._files[-1], group_id, offsets)
-        else:
-            if self._spill is None:
-                self._spill = new_spill()
-                self._files.append(self._spill)
-            place = append_piece(self._spill, group_id, offsets)
-        self._places[group_id] = place
+        if self._new_extents is not None:
+            extent = append_block(self._files[-1], group_id, offsets)
+            self._new_extents[group_id] = extent
+            return extent
+        if self._spill is None:
+            self._spill = new_spill()
+            self._files.append(self._spill)
+        return append_block(self._spill, group_id, offsets)
 
     def close(self) -> None:
-        """The table is done with, and so are its files."""
+        """Drop everything and close the files."""
         self.is_closed = True
         files, self._files = self._files, []
         for file in files:
             file.close()
         self._groups.clear()
-        self._places.clear()
+        self._extents.clear()
         self.in_memory = 0
 
 
+def _records(group_id: str, offsets: Mapping[str, bytes]) -> Iterator[OffsetCommitRecord]:
+    for name, value in offsets.items():
+        yield OffsetCommitRecord(group_id, *_split(name), value)
+
+
 def _split(name: str) -> tuple[str, int]:
-    # A topic's name may hold dashes, a partition's number cannot.
+    # The name of a topic may contain dashes, the number of a partition cannot.
     topic, _, partition = name.rpartition("-")
     return topic, int(partition)
+
+
+class OffsetsCache:
+    """Bounds the offsets in memory, of all partitions together (`kohort.cache.offsets`).
+
+    Evicting is I/O, so it is not done while records are applied: the owner calls `evict` when
+    `is_over` is set.
+    """
+
+    # Eviction begins when the tables have grown by this share of the bound, and makes as much room
+    # again, so that not every commit evicts a group.
+    STEP: Final = 0.01
+
+    def __init__(self, offsets_max: int) -> None:
+        self._offsets_max = offsets_max
+        self._step = max(1, int(offsets_max * self.STEP))
+        self._growth = 0
+        self.is_over = False
+        self._tables: dict[OffsetsTable, Callable[[], File]] = {}
+
+    def new_table(self, new_spill: Callable[[], File]) -> OffsetsTable:
+        """`new_spill` creates a file for evicted groups; it may raise OSError."""
+        if not self._offsets_max:
+            return OffsetsTable()
+        table = OffsetsTable(self._grow)
+        self._tables[table] = new_spill
+        return table
+
+    def _grow(self, offsets: int) -> None:
+        self._growth += offsets
+        if self._growth >= self._step:
+            self.is_over = True
+
+    def evict(self) -> None:
+        """Evict offsets until the tables are within the bound."""
+        self._growth = 0
+        self.is_over = False
+        self._tables = {t: spill for t, spill in self._tables.items() if not t.is_closed}
+        excess = sum(table.in_memory for table in self._tables) + self._step - self._offsets_max
+        while excess > 0:
+            table = max(self._tables, key=lambda each: each.in_memory)
+            before = table.in_memory
+            try:
+                table.evict(min(excess, max(1, before // 2)), self._tables[table])
+            except OSError as error:
+                _log.warning("Offsets cannot be evicted and stay in memory: %s", error)
+                return
+            if table.in_memory == before:
+                return  # one group is larger than the bound
+            excess -= before - table.in_memory

@@ -10,10 +10,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
-from ..coordinator.commands import LeaveGroup, LeavingMember
-from ..coordinator.coordinator import Coordinator, Outcome
-from ..coordinator.results import Left
-from ..coordinator.voice import Why
+from ..coordinator.commands import LeaveGroup, LeaveResult, LeavingMember
+from ..coordinator.coordinator import Coordinator
+from ..coordinator.outcome import Outcome, RebalanceReason
 from ..offsets.causes import Cause
 from ..protocol.errors import ErrorCode
 from .asked import Asked
@@ -119,19 +118,19 @@ class Loading:
         self._group.kafka.ask(lambda _broker: finish())
 
     def _begin(self) -> None:
-        groups = self._group.node.groups
+        groups = self._group.node.coordinators
         door = groups.when_read
         if not isinstance(door, _Door):
             door = groups.when_read = _Door()
         self._door, self._partition = door, groups.partition_of(self._group.group_id)
         door.hold(self._partition)
-        groups.resign(self._partition)
+        groups.unload(self._partition)
         groups.load([self._partition])
 
 
 def is_loading(group: "Group") -> bool:
     """Whether a test lets the group's coordinator load. On the broker's loop."""
-    groups = group.node.groups
+    groups = group.node.coordinators
     door = groups.when_read
     return isinstance(door, _Door) and door.holds(groups.partition_of(group.group_id))
 
@@ -166,7 +165,7 @@ class _Door:
 def rebalance(group: "Group", reason: str, leader: "Member | None") -> None:
     """Raises ValueError where the group is not in a state that can be left for a new round."""
     member_id = None if leader is None else leader.member_id
-    why = Why(Cause.REQUESTED_BY_TEST, reason)
+    why = RebalanceReason(Cause.REQUESTED_BY_TEST, reason)
 
     def decide(coordinator: Coordinator, now: int) -> Outcome:
         return coordinator.rebalance(group.group_id, why, member_id, now)
@@ -176,7 +175,7 @@ def rebalance(group: "Group", reason: str, leader: "Member | None") -> None:
 
 def expire(group: "Group", member: "Member") -> None:
     def decide(coordinator: Coordinator, now: int) -> Outcome:
-        return coordinator.expire(group.group_id, member.member_id, now)
+        return coordinator.expire_session(group.group_id, member.member_id, now)
 
     _carry_out(group, decide)
 
@@ -186,10 +185,12 @@ def evict(group: "Group", member: "Member", reason: str) -> None:
     leaving = LeavingMember(member.member_id, member.instance_id, _BY_ADMIN + reason)
     command = LeaveGroup(group.group_id, (leaving,))
 
-    async def submit() -> Left:
-        left: asyncio.Future[Left] = asyncio.get_running_loop().create_future()
+    async def submit() -> LeaveResult:
+        left: asyncio.Future[LeaveResult] = asyncio.get_running_loop().create_future()
         with group.kafka.history.by_test():
-            group.node.groups.submit(command, lambda _context, said: left.set_result(said), None)
+            group.node.coordinators.submit(
+                command, lambda _context, said: left.set_result(said), None
+            )
             return await left
 
     left = group.kafka.run(submit())
@@ -201,7 +202,7 @@ def evict(group: "Group", member: "Member", reason: str) -> None:
 def _carry_out(group: "Group", decide: Callable[[Coordinator, int], Outcome]) -> None:
     def carry_out() -> bool:
         with group.kafka.history.by_test():
-            return group.node.groups.carry_out(group.group_id, decide)
+            return group.node.coordinators.carry_out(group.group_id, decide)
 
     if not group.kafka.ask(lambda _broker: carry_out()):
         raise ValueError(f"{group.group_id} has no coordinator that serves it: {group.explain()}")
@@ -233,7 +234,7 @@ class FastEviction:
         group = self._kafka.group(group_id)
 
         def decide(coordinator: Coordinator, now: int) -> Outcome:
-            return coordinator.expire(group_id, member_id, now)
+            return coordinator.expire_session(group_id, member_id, now)
 
         with self._kafka.history.by_test():
-            group.node.groups.carry_out(group_id, decide)
+            group.node.coordinators.carry_out(group_id, decide)

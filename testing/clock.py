@@ -10,7 +10,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from ..broker.clock import SystemClock
+from ..broker.timers import SystemClock
 from .waiting import BarrierTimeout, is_met, may_wait
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ..coordinator.members import Member
+from ..coordinator.classic.group import Member
 from .findings import KINDS, LEFT_OPEN, Finding, Unhealthy
 from .symptoms import examine
 
@@ -82,7 +82,7 @@ class Doctor:
         return [
             (group_id, member)
             for node in self._kafka.broker.cluster.nodes.values()
-            for shard in node.groups.shards.values()
+            for shard in node.coordinators.contexts.values()
             for group_id, group in shard.coordinator.groups.items()
             for member in group.members.values()
         ]

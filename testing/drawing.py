@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from html import escape
 
-from ..coordinator.voice import EventType
+from ..coordinator.outcome import EventType
 from .happened import ClockMove, Generation
 from .history import History
 from .report import duration, of_event, of_move, of_request, places, short

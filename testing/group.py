@@ -3,10 +3,11 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from ..broker.node import Node
+from ..broker.cluster import Node
+from ..broker.context import CoordinatorContext
+from ..coordinator.classic.group import Group as Known
+from ..coordinator.classic.states import STABLE
 from ..coordinator.coordinator import Coordinator
-from ..coordinator.group import Group as Known
-from ..coordinator.states import STABLE
 from ..topics.names import OFFSETS_TOPIC
 from .asked import Asked, TopicPartition, nearest
 from .choreography import Hold, Loading, evict, expire, rebalance
@@ -188,7 +189,7 @@ class Group(Progress):
 
         def move() -> None:
             self.kafka.broker.node.topics.ensure_offsets_topic()
-            index = self.node.groups.partition_of(self.group_id)
+            index = self.node.coordinators.partition_of(self.group_id)
             self.kafka.broker.cluster.move(OFFSETS_TOPIC, index, node_id)
 
         self.kafka.change(move)
@@ -235,14 +236,18 @@ class Group(Progress):
         """Its coordinator's; the first one where the group's partition was never used. On the
         broker's loop."""
         node = self.kafka.broker.node
-        index = node.groups.partition_of(self.group_id)
+        index = node.coordinators.partition_of(self.group_id)
         return self.kafka.broker.cluster.leader_of(OFFSETS_TOPIC, index) or node
 
     @property
+    def _context(self) -> CoordinatorContext | None:
+        groups = self.node.coordinators
+        return groups.contexts.get(groups.partition_of(self.group_id))
+
+    @property
     def _coordinator(self) -> Coordinator | None:
-        groups = self.node.groups
-        shard = groups.shards.get(groups.partition_of(self.group_id))
-        return None if shard is None else shard.coordinator
+        context = self._context
+        return None if context is None else context.coordinator
 
     @property
     def known(self) -> Known | None:
@@ -253,7 +258,7 @@ class Group(Progress):
         known, coordinator = self.known, self._coordinator
         if known is not None:
             return str(known.state)
-        has_offsets = coordinator is not None and coordinator.table.has(self.group_id)
+        has_offsets = coordinator is not None and coordinator.offsets.has_group(self.group_id)
         return "Empty" if has_offsets else "Dead"
 
     def _generation(self) -> int:

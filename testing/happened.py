@@ -4,7 +4,7 @@ coordinators told (events). Pure functions over both."""
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from ..coordinator.voice import Event, EventType
+from ..coordinator.outcome import EventType, GroupEvent
 from .asked import Asked, TopicPartition
 
 _NO_MEMBER = -1
@@ -33,7 +33,7 @@ class Heard:
 
     at_ms: int
     node_id: int
-    event: Event
+    event: GroupEvent
     wall_s: float = 0.0
     """Seconds of wall time since the broker was made."""
     is_of_test: bool = False
@@ -242,7 +242,7 @@ def generations_in(
     return found
 
 
-def _is_of(sync: Asked, event: Event) -> bool:
+def _is_of(sync: Asked, event: GroupEvent) -> bool:
     return sync.generation == event.generation and sync.member_id == event.detail.get("leader")
 
 

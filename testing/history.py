@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import takewhile
 
-from ..coordinator.voice import Event
+from ..coordinator.outcome import GroupEvent
 from .asked import Asked, api_named
 from .happened import (
     ClockMove,
@@ -77,7 +77,7 @@ class History:
         ):
             self._bytes -= self._requests.popleft().kept_bytes
 
-    def hear(self, node_id: int, event: Event, handled: Asked | None = None) -> None:
+    def hear(self, node_id: int, event: GroupEvent, handled: Asked | None = None) -> None:
         is_of_test = self._hands > 0
         self._heard.append(Heard(self._now_ms(), node_id, event, self.wall_s, is_of_test, handled))
 

@@ -12,8 +12,7 @@ from typing import Any, Self, TypeVar
 from ..broker.broker import Broker
 from ..broker.config.broker_config import BrokerConfig
 from ..broker.timers import Timers
-from ..coordinator.deadline_keys import EXPIRING
-from ..coordinator.voice import Event
+from ..coordinator.outcome import GroupEvent
 from ..log.group_commit import Durability
 from ..protocol.apis import NEWEST
 from ..protocol.framing import address
@@ -179,8 +178,8 @@ class Kafka(Life, Puppeteer):
             return {
                 name
                 for node in self.broker.cluster.nodes.values()
-                for shard in node.groups.shards.values()
-                for name in (*shard.coordinator.groups, *shard.coordinator.table.groups())
+                for shard in node.coordinators.contexts.values()
+                for name in (*shard.coordinator.groups, *shard.offsets.groups())
             }
 
         return [self.group(name) for name in sorted(self.ask(lambda _broker: names()))]
@@ -292,9 +291,8 @@ class Kafka(Life, Puppeteer):
         of_groups = (
             due
             for node in self.broker.cluster.nodes.values()
-            for shard in node.groups.shards.values()
-            for key, due in shard.coordinator.deadlines.items()
-            if key != EXPIRING
+            for shard in node.coordinators.contexts.values()
+            for due in shard.coordinator.deadlines.values()
         )
         return min(chain(of_groups, self.puppets.deadlines()), default=None)
 
@@ -311,7 +309,7 @@ class Kafka(Life, Puppeteer):
             # Whoever was told by the last round, just now perhaps, is about to hear it.
             is_quiet = await self.puppets.are_quiet()
             is_over = self._is_between_lives
-            if is_quiet and node.group_commit.is_idle and not (node.timers.is_slicing or is_over):
+            if is_quiet and self.broker.is_idle and not is_over:
                 return
 
     def _new_broker(self) -> Broker:
@@ -321,7 +319,7 @@ class Kafka(Life, Puppeteer):
         def is_over() -> bool:
             return self._lives != life
 
-        def hear(node_id: int, event: Event) -> None:
+        def hear(node_id: int, event: GroupEvent) -> None:
             if not is_over():
                 self._hear(node_id, event)
 
@@ -331,7 +329,7 @@ class Kafka(Life, Puppeteer):
             clock=self._time,
             files=self.disk.files,
             interceptor=self.steering.interceptor(is_over),
-            hear=hear,
+            listener=hear,
         )
 
     def has_changed(self, seen: int) -> bool:
@@ -344,7 +342,7 @@ class Kafka(Life, Puppeteer):
             self.history.note_answer(asked)
         self.changes.tell()
 
-    def _hear(self, node_id: int, event: Event) -> None:
+    def _hear(self, node_id: int, event: GroupEvent) -> None:
         self.history.hear(node_id, event, self.steering.handled)
         self.puppets.hear(event)
         self.changes.tell()

@@ -213,7 +213,7 @@ class Life:
         self.disk.files.heal()  # Nobody's from here on.
         self._lives += 1
         with self._going_down():
-            self.broker.cut()
+            self.broker.abort_connections()
             await self.broker.stop()
         return files
 

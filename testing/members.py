@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ..coordinator.group import Group as Known
+from ..coordinator.classic.group import Group as Known
 from ..protocol.consumer_protocol import decode_subscription
 from ..protocol.errors import ProtocolError
 from .asked import TopicPartition, partitions_in

@@ -4,9 +4,10 @@ import asyncio
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
-from ..broker.node import Node
-from ..coordinator.coordinator import Coordinator
+from ..broker.cluster import Node
+from ..broker.context import CoordinatorContext
 from ..log.log import Log
+from ..offsets.table import OffsetsTable
 from .asked import TopicPartition
 from .topic import Topic
 
@@ -27,7 +28,7 @@ class Progress:
         @property
         def node(self) -> Node: ...
         @property
-        def _coordinator(self) -> Coordinator | None: ...
+        def _context(self) -> CoordinatorContext | None: ...
 
     def committed(self, topic: str, partition: int) -> int | None:
         """The committed offset, that of the next record to read; None where there is none."""
@@ -75,18 +76,23 @@ class Progress:
     @property
     def _log(self) -> Log | None:
         """Where its offsets are written; None: nothing has been."""
-        groups = self.node.groups
-        shard = groups.shards.get(groups.partition_of(self.group_id))
-        return None if shard is None else shard.log
+        context = self._context
+        return None if context is None else context.log
 
     def _is_being_written(self) -> bool:
         log = self._log
         return log is not None and self.node.group_commit.is_pending(log)
 
     def _committed(self, topic: str, partition: int) -> int | None:
-        coordinator = self._coordinator
-        found = coordinator and coordinator.table.get(self.group_id, topic, partition)
-        return found.offset if found else None
+        offsets = self._offsets_table()
+        found = None if offsets is None else offsets.get(self.group_id, topic, partition)
+        return None if found is None else found.offset
+
+    def _offsets_table(self) -> OffsetsTable | None:
+        context = self._context
+        if context is not None:
+            context.offsets.load(self.group_id)  # they may have been evicted
+        return None if context is None else context.offsets
 
     def _lags(self, topic: str, partition: int | None) -> Iterator[int]:
         for index, (start, end) in self._bounds(topic, partition).items():
@@ -100,8 +106,8 @@ class Progress:
         return {index: (found.start_offset(index), found.end_offset(index)) for index in indexes}
 
     def _offsets(self) -> dict[TopicPartition, int]:
-        coordinator = self._coordinator
-        topics = {} if coordinator is None else coordinator.table.of_group(self.group_id)
+        offsets = self._offsets_table()
+        topics = {} if offsets is None else offsets.of_group(self.group_id)
         places = [(topic, index) for topic, indexes in topics.items() for index in indexes]
         found = {place: self._committed(*place) for place in places}
         return {place: offset for place, offset in found.items() if offset is not None}

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from ..coordinator.voice import Event, EventType
+from ..coordinator.outcome import EventType, GroupEvent
 from .asked import Asked, TopicPartition
 from .folding import folded
 from .happened import ClockMove, Heard
@@ -108,7 +108,7 @@ def of_event(heard: Heard) -> str:
     return f"  = {event.group_id}: {_what(event)}"
 
 
-def _what(event: Event) -> str:
+def _what(event: GroupEvent) -> str:
     who = event.member_id or event.instance_id or ""
     name = event.type.replace("_", " ")
     if event.type is EventType.REBALANCE_STARTED:

@@ -5,8 +5,8 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
+from ..broker.cluster import Node
 from ..broker.handlers.k01_fetch import forgotten_partitions, is_by_id, requested_partitions
-from ..broker.node import Node
 from ..broker.request import RequestContext
 from ..protocol.messages import request_module
 

@@ -9,8 +9,8 @@ from itertools import count
 from typing import Any, Self, cast
 from uuid import UUID
 
+from ..broker.cluster import Node
 from ..broker.connection import Connection
-from ..broker.node import Node
 from ..broker.request import RequestContext, Route
 from ..topics.registry import Topics
 from .asked import Asked
@@ -90,7 +90,7 @@ class Passage:
 
     def later(self, ms: int, what: Callable[[], None]) -> None:
         """Call it after so many milliseconds of wall time."""
-        self.node.waits.call_at(self.node.waits.now_ms() + ms, what)
+        self.node.client_timers.call_at(self.node.client_timers.now_ms() + ms, what)
 
     # --- what the call sees of its connection
 

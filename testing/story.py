@@ -7,11 +7,10 @@ piece together from the logs of the broker and of each client.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
+from ..coordinator.classic.group import Group, Member
+from ..coordinator.classic.states import COMPLETING, EMPTY, PREPARING, STABLE
 from ..coordinator.coordinator import Coordinator
-from ..coordinator.deadline_keys import DeadlineKey
-from ..coordinator.group import Group
-from ..coordinator.members import Member
-from ..coordinator.states import COMPLETING, EMPTY, PREPARING, STABLE
+from ..coordinator.deadlines import DeadlineKey
 from .asked import Asked
 from .folding import folded
 from .members import given_back
@@ -38,7 +37,7 @@ def explain(
 def _state(coordinator: Coordinator | None, group_id: str, now_ms: int) -> str:
     group = None if coordinator is None else coordinator.groups.get(group_id)
     if coordinator is None or group is None:
-        if coordinator is not None and coordinator.table.has(group_id):
+        if coordinator is not None and coordinator.offsets.has_group(group_id):
             return f"{group_id} is Empty: it has offsets, and no member has ever joined."
         return f"{group_id} does not exist: nobody has joined it, and nothing was committed for it."
     left = _Left(coordinator, now_ms)
@@ -84,8 +83,9 @@ def tell(
     group = None if coordinator is None else coordinator.groups.get(group_id)
     if coordinator is not None and group is not None:
         left = _Left(coordinator, now_ms)
-        if group.why is not None:
-            lines.append(f"  last round because: {group.why.cause} ({group.why.reason})")
+        if group.rebalance_reason is not None:
+            reason = group.rebalance_reason
+            lines.append(f"  last round because: {reason.cause} ({reason.text})")
         lines += [f"  {_of_member(group, each, left)}" for each in group.members.values()]
         lines += [
             f"  {pending}: was given this id, and has not joined with it; it is forgotten in "
@@ -161,7 +161,7 @@ class _Left:
 
 
 def _joins(group: Group, left: _Left) -> str:
-    if group.is_initial:
+    if group.in_initial_rebalance:
         return (
             "its first members have joined, and latecomers are waited for, "
             f"{left.of(group.join_timer)} more (group.initial.rebalance.delay.ms)."
@@ -196,7 +196,7 @@ def _what_it_does(group: Group, member: Member, left: _Left) -> Iterator[str]:
         yield "waits for its assignment"
     elif member.member_id in group.pending_syncs:
         yield "has not asked for its assignment"
-    if not member.is_excused:
+    if not member.has_waiting_request:
         yield f"its session ends in {left.session(group, member.member_id)}"
 
 

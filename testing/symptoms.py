@@ -7,7 +7,7 @@ wrong (two clients of one name, a test that has meddled with the request) nothin
 from collections.abc import Container, Iterable, Iterator, Mapping
 from itertools import groupby, pairwise
 
-from ..coordinator.voice import EventType
+from ..coordinator.outcome import EventType
 from . import findings
 from .asked import Asked, TopicPartition
 from .delivered import Positions, asked_from, told_by

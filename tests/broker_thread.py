@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Self, TypeVar
 
 from kohort.broker.broker import Broker
-from kohort.broker.build import Hear
-from kohort.broker.clock import Clock
+from kohort.broker.build import NodeListener
 from kohort.broker.config.broker_config import BrokerConfig
+from kohort.broker.timers import Clock
 from kohort.log.group_commit import Durability
 
 T = TypeVar("T")
@@ -27,11 +27,15 @@ class BrokerThread:
         durability: Durability = "none",
         clock: Clock | None = None,
         port: int = 0,
-        hear: Hear | None = None,
+        listener: NodeListener | None = None,
     ) -> None:
         self._port = port
         self._broker = Broker(
-            BrokerConfig(config), data_dir=data_dir, durability=durability, clock=clock, hear=hear
+            BrokerConfig(config),
+            data_dir=data_dir,
+            durability=durability,
+            clock=clock,
+            listener=listener,
         )
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)

@@ -35,17 +35,17 @@ class Life(World):
             nodes=Nodes([1]),
             new_id=uuid4,
             now_ms=self.clock.now_ms,
-            in_turn=self.timers.in_turn,
+            in_turn=self.scheduler.call,
         )
-        cluster = Cluster("a cluster", self.topics)
+        cluster = Cluster("a cluster", self.topics, self.scheduler)
         # The runtime was made before there were topics.
         for name in self.topics.deleted:
             self.deleted_topics.add(name)
         cluster.deleted_topics = self.deleted_topics
-        node: Any = SimpleNamespace(groups=self.runtime, timers=self.timers)
+        node: Any = SimpleNamespace(coordinators=self.runtime, timers=self.timers)
         cluster.nodes[1] = node
         self.topics.on_deleted = cluster.topic_deleted
-        self.runtime.on_forgotten = cluster.tell_forgotten
+        self.runtime.on_cleaned_up = cluster.check_cleaned_up
         self.topics.ensure_offsets_topic()
         self.turn()
 
@@ -65,11 +65,11 @@ class Life(World):
 
     def step(self) -> None:
         """The next thing that the loop has to do."""
-        if self.timers.slices:
-            self.timers.next_slice()
+        if self.slices:
+            self.next_slice()
         else:
             self.due.pop(0)()
 
     @property
     def shard(self) -> Any:
-        return self.runtime._shards[0]
+        return self.runtime._contexts[0]

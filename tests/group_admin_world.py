@@ -2,38 +2,51 @@
 
 from typing import Any
 
+from kohort.broker.context import CoordinatorCodec, CoordinatorContext
+from kohort.broker.event_log import EventPublisher
 from kohort.broker.offset_cleanup import DeletedTopics
-from kohort.broker.runtime import GroupRuntime
-from kohort.coordinator.config import GroupConfig
+from kohort.broker.runtime import CoordinatorRuntime
 from kohort.coordinator.coordinator import Coordinator
+from kohort.coordinator.decision import GroupConfig
 from kohort.offsets.store import OffsetsStore
+from kohort.offsets.table import OffsetsCache, OffsetsTable
 from topic_world import World as TopicWorld
 from topic_world import milliseconds
 
 PARTITIONS = 5
 
 
+def _new_coordinator(_partition: int) -> tuple[Coordinator, OffsetsTable]:
+    offsets, config = OffsetsTable(), GroupConfig(group_initial_rebalance_delay_ms=0)
+    return Coordinator(config, lambda: "id", CoordinatorCodec(), offsets), offsets
+
+
 class World(TopicWorld):
     def __init__(self, **how: Any) -> None:
         super().__init__({"offsets.topic.num.partitions": str(PARTITIONS)}, **how)
-        self.groups = GroupRuntime(
+        self.groups = CoordinatorRuntime(
             store=OffsetsStore(
                 partitions=PARTITIONS,
                 partition=self._partition,
                 group_commit=self.group_commit,
                 files=self.files,
             ),
+            cache=OffsetsCache(0),
             clock=self.node.clock,
             timers=self.node.timers,
-            new_coordinator=lambda _partition: Coordinator(
-                GroupConfig(group_initial_rebalance_delay_ms=0), lambda: "id"
+            scheduler=self.scheduler,
+            new_context=lambda index: CoordinatorContext(
+                index,
+                *_new_coordinator(index),
+                EventPublisher(""),
+                self._partition(index).waiters,
             ),
-            call_soon=self._turns.append,
+            new_coordinator=_new_coordinator,
             leads=lambda _partition: True,
-            waiters=lambda index: self._partition(index).waiters,
             deleted_topics=DeletedTopics(),
+            retention_check_interval_ms=600_000,
         )
-        self.node.groups = self.groups
+        self.node.coordinators = self.groups
 
     def _partition(self, index: int) -> Any:
         return self.topics.ensure_offsets_topic().partition(index)

@@ -4,6 +4,9 @@ replaying the log gives its durable state, and what it counts and watches is wha
 from collections.abc import Sequence
 from typing import Any
 
+from kohort.broker.context import CoordinatorCodec
+from kohort.coordinator.classic.group import Group, restore
+from kohort.coordinator.classic.states import State
 from kohort.coordinator.commands import (
     DeleteGroup,
     DescribeGroup,
@@ -16,14 +19,13 @@ from kohort.coordinator.commands import (
     OffsetFetch,
     SyncGroup,
 )
-from kohort.coordinator.config import GroupConfig
-from kohort.coordinator.coordinator import Coordinator, Outcome, Reply
-from kohort.coordinator.deadline_keys import EXPIRING, DeadlineKey
-from kohort.coordinator.group import Group
-from kohort.coordinator.states import State
-from kohort.coordinator.storing import restored
-from kohort.coordinator.voice import Event, EventType, Voice
-from kohort.offsets.records import GroupMetadataRecord, OffsetsRecord
+from kohort.coordinator.coordinator import Coordinator
+from kohort.coordinator.deadlines import DeadlineKey
+from kohort.coordinator.decision import GroupConfig
+from kohort.coordinator.offsets import ReadGroup, Sweep
+from kohort.coordinator.outcome import EventType, GroupEvent, LogLine, Outcome, Reply
+from kohort.offsets.records import OffsetsRecord
+from kohort.offsets.table import OffsetsTable
 from kohort.protocol.errors import ErrorCode
 from offset_commits import offset_commit
 
@@ -32,29 +34,33 @@ RANGE = (("range", b"r"),)
 
 
 def durable_state(coordinator: Coordinator) -> dict[str, Any]:
-    table = coordinator.table
+    offsets = coordinator.offsets
     return {
         "groups": {g.group_id: g.stored for g in coordinator.groups.values() if g.stored},
-        "offsets": {group_id: table.of_group(group_id) for group_id in table.groups()},
+        "offsets": {group_id: offsets.of_group(group_id) for group_id in offsets.groups()},
     }
 
 
 class World:
-    def __init__(self, **config: int) -> None:
+    def __init__(self, *, check_interval_ms: int = 600_000, **config: int) -> None:
         self.config = GroupConfig(**config)
+        self.check_interval_ms = check_interval_ms
         self.now = 1_000_000
         self.log: list[OffsetsRecord] = []
         self.answers: dict[int, Any] = {}
-        self.events: list[Event] = []
+        self.events: list[GroupEvent] = []
+        self.lines: list[str] = []
+        self.sweep_ms = self.now + check_interval_ms
         self._ids = 0
         self._ticket = 0
-        self.coordinator = self._new_coordinator()
+        self.coordinator = self.new_coordinator()
         self.coordinator.loaded(self.now)
         self.is_checking = True
 
-    def _new_coordinator(self) -> Coordinator:
-        voice = Voice("GroupCoordinator id=1", self.events.append)
-        return Coordinator(self.config, self._new_id, voice=voice, tells_commits=True)
+    def new_coordinator(self) -> Coordinator:
+        return Coordinator(
+            self.config, self._new_id, CoordinatorCodec(), OffsetsTable(), reports_commits=True
+        )
 
     def _new_id(self) -> str:
         self._ids += 1
@@ -75,27 +81,54 @@ class World:
     def sleep(self, ms: int) -> None:
         """Let `ms` go by, with every deadline decided at its own time."""
         until = self.now + ms
-        while (deadline := self.coordinator.next_deadline()) is not None and deadline <= until:
-            self.now = max(self.now, deadline)
-            self._carry_out(self.coordinator.tick(self.now))
+        while (due := self._next_due()) <= until:
+            self.now = max(self.now, due)
+            if due == self.sweep_ms:
+                self.sweep(self.coordinator.expire_offsets(lambda: self.now))
+                self.sweep_ms = self.now + self.check_interval_ms
+            else:
+                self._carry_out(self.coordinator.tick(self.now))
         self.now = until
+
+    def _next_due(self) -> int:
+        deadline = self.coordinator.next_deadline()
+        return self.sweep_ms if deadline is None else min(deadline, self.sweep_ms)
+
+    def sweep(self, sweep: Sweep) -> int:
+        """Carry out a sweep; returns its steps."""
+        steps = 0
+        for step in sweep:
+            assert not isinstance(step, ReadGroup), "all offsets are in memory"
+            self._carry_out(step)
+            steps += 1
+        return steps
 
     def restart(self) -> None:
         """Lose the partition, and load it again from its log."""
-        self._deliver(self.coordinator.unload())
-        self.coordinator = self._new_coordinator()
+        lost = self.coordinator.unload()
+        self._publish(lost)
+        self._deliver(lost.replies)
+        self.coordinator = self.new_coordinator()
         for record in self.log:
             self.coordinator.apply(record)
         self._carry_out(self.coordinator.loaded(self.now))
+        self.sweep_ms = self.now + self.check_interval_ms
 
     def _carry_out(self, outcome: Outcome) -> None:
-        records, replies = outcome
-        for record in records:
+        self._publish(outcome)
+        for record in outcome.records:
             self.log.append(record)
             self.coordinator.apply(record)
-        self._deliver(replies)
+        self._deliver(outcome.replies)
         if self.is_checking:
             self.check()
+
+    def _publish(self, outcome: Outcome) -> None:
+        for event in outcome.events:
+            if isinstance(event, LogLine):
+                self.lines.append(event.message % event.arguments)
+            else:
+                self.events.append(event)
 
     def _deliver(self, replies: Sequence[Reply]) -> None:
         for ticket, result in replies:
@@ -222,7 +255,7 @@ class World:
 
     # --- what was told
 
-    def told(self, what: EventType) -> list[Event]:
+    def told(self, what: EventType) -> list[GroupEvent]:
         return [event for event in self.events if event.type is what]
 
     def causes(self) -> list[str]:
@@ -263,7 +296,7 @@ class World:
     # --- invariants
 
     def check(self) -> None:
-        replayed = Coordinator(self.config, self._new_id)
+        replayed = self.new_coordinator()
         for record in self.log:
             replayed.apply(record)
         assert durable_state(replayed) == durable_state(self.coordinator)
@@ -272,7 +305,7 @@ class World:
             check_group(group)
             check_deadlines(group, armed)
         watched = self.coordinator.groups
-        assert all(timer.group_id in watched or timer is EXPIRING for timer in armed)
+        assert all(timer.group_id in watched for timer in armed)
 
 
 def check_group(group: Group) -> None:
@@ -298,7 +331,7 @@ def check_group(group: Group) -> None:
         assert all(m.sync_ticket is None for m in members)
     if group.state is State.STABLE:
         assert group.stored is not None
-        again = restored(GroupMetadataRecord(group.group_id, group.stored))
+        again = restore(group.group_id, group.stored)
         assert (again.generation, again.leader) == (group.generation, group.leader)
         assert again.protocol_name == group.protocol_name
         assert {m.member_id: m.assignment for m in again.members.values()} == {
@@ -311,7 +344,7 @@ def check_deadlines(group: Group, armed: Any) -> None:
     watched = {t.member_id for t in armed if t.kind == "session" and t.group_id == group.group_id}
     known = group.members.keys() | group.pending_joins.keys()
     assert watched <= known
-    assert all(group.members[m].is_excused for m in known - watched)
+    assert all(group.members[m].has_waiting_request for m in known - watched)
     is_open = group.state is State.PREPARING_REBALANCE
     assert (group.join_timer in armed) is is_open
     if group.sync_timer in armed:

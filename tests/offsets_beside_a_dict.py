@@ -15,10 +15,10 @@ import pytest
 from committed_dict import PARTITIONS, Asked, Committed, State, matching
 from compacting import TERMS, Compaction
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
-from kohort.broker import loading, snapshots
-from kohort.broker.led import RETRY_FAILED_MS
+from kohort.broker import loader, snapshots
+from kohort.broker.runtime import RETRY_FAILED_MS
 from kohort.coordinator.commands import DeleteGroup, OffsetFetch
-from kohort.coordinator.config import GroupConfig
+from kohort.coordinator.decision import GroupConfig
 from kohort.log import group_commit
 from kohort.log.group_commit import Durability
 from kohort.log.log import LogConfig
@@ -30,16 +30,16 @@ from runtime_world import World
 
 GROUPS = ("g0", "g1", "g2")  # so few that they meet all the time
 RETENTION_MS = GroupConfig().offsets_retention_ms
-SWEEP_MS = GroupConfig().offsets_retention_check_interval_ms
+SWEEP_MS = 600_000  # as in runtime_world
 LOST_FOR_NOW = {ErrorCode.not_coordinator, ErrorCode.coordinator_load_in_progress}
 OPERATIONS = ("append", "truncate", "sync", "sync_folder", "create", "open", "rename", "remove")
 # So small that a few dozen commits bring all of it about.
 SMALL = {
     (snapshots, "EVERY_RECORDS"): 4,
-    (snapshots, "AT_END_RECORDS"): 3,
-    (snapshot, "SLICE_OFFSETS"): 1,
-    (loading, "AT_ONCE_RECORDS"): 10,
-    (loading, "SLICE_RECORDS"): 3,
+    (snapshots, "AT_STOP_RECORDS"): 3,
+    (snapshot, "STEP_OFFSETS"): 1,
+    (loader, "EAGER_RECORDS"): 10,
+    (loader, "STEP_RECORDS"): 3,
     (group_commit, "BATCH_BYTES_MAX"): 300,
 }
 
@@ -207,8 +207,8 @@ class OffsetsBesideADict(RuleBasedStateMachine):
             for step in steps:
                 if step == "d" and self.world.due:
                     self.world.due.pop(0)()
-                if step == "s" and self.world.timers.slices:
-                    self.world.timers.next_slice()
+                if step == "s":
+                    self.world.next_slice()
 
     @rule(ms=st.sampled_from([1, RETRY_FAILED_MS, snapshots.EVERY_MS, SWEEP_MS]))
     def time_goes_by(self, ms: int) -> None:

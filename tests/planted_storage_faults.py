@@ -72,26 +72,26 @@ STORAGE_FAULTS = (
     Fault(
         "what a failing disk was not to keep read back under durability os",
         "offsets/store.py",
-        ".reopened(before.end_offset)",
+        ".reopened(failed.end_offset)",
         ".reopened()",
     ),
     Fault(
         "snapshot tells of more than the log has",
         "offsets/snapshot.py",
-        "        if start_offset <= snapshot.begun and ended <= end_offset:\n",
-        "        if start_offset <= snapshot.begun:\n",
+        "            if start_offset <= snapshot.start_offset and snapshot_end <= end_offset:\n",
+        "            if start_offset <= snapshot.start_offset:\n",
     ),
     Fault(
         "snapshot finished before its records are durable",
         "broker/snapshots.py",
-        "        self._store.on_durable(shard.log, partial(self._finish, shard, writer))\n",
-        "        self._finish(shard, writer, None)\n",
+        "        self._store.on_durable(context.log, partial(self._finish, context, writer))\n",
+        "        self._finish(context, writer, None)\n",
     ),
     Fault(
         "evicted group read from where it stood before it changed",
         "offsets/table.py",
-        "        self._places.pop(group_id, None)\n",
-        "        self._places.get(group_id)\n",
+        "        self._extents.pop(group_id, None)\n",
+        "        self._extents.get(group_id)\n",
     ),
     Fault(
         "snapshot outlives the tombstones that it does not know",
@@ -102,8 +102,8 @@ STORAGE_FAULTS = (
     Fault(
         "the next leader takes a log that could not be mended",
         "offsets/store.py",
-        "            if before.failed is None:\n",
-        "            if before.end_offset:\n",
+        "            if log.failed is None:\n",
+        "            if log.end_offset:\n",
     ),
     Fault(
         "an older record outlives a newer one in a compaction",

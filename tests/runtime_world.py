@@ -4,16 +4,19 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from kohort.broker.cache import Cache
+from kohort.broker.context import CoordinatorCodec, CoordinatorContext
+from kohort.broker.event_log import EventPublisher
 from kohort.broker.offset_cleanup import DeletedTopics
-from kohort.broker.runtime import GroupRuntime
+from kohort.broker.runtime import CoordinatorRuntime
+from kohort.broker.scheduler import Scheduler
 from kohort.coordinator.commands import OffsetFetch
-from kohort.coordinator.config import GroupConfig
 from kohort.coordinator.coordinator import Coordinator
+from kohort.coordinator.decision import GroupConfig
+from kohort.log.cache_files import SPILL, create_empty
 from kohort.log.group_commit import Durability, GroupCommit
 from kohort.log.log import Log, LogConfig
-from kohort.offsets.spill import new_spill
 from kohort.offsets.store import OffsetsStore
+from kohort.offsets.table import OffsetsCache, OffsetsTable
 from kohort.testing.faulty_files import FaultyFiles
 from kohort.topics.delayed_fetch import DelayedFetches
 from offset_commits import offset_commit
@@ -41,20 +44,10 @@ class HandTimers:
     def __init__(self, clock: HandClock) -> None:
         self.clock = clock
         self.timers: list[HandTimer] = []
-        self.slices: list[HandTimer] = []
 
     def call_at(self, deadline_ms: int, callback: Callable[[], None]) -> HandTimer:
         self.timers.append(HandTimer(deadline_ms, callback))
         return self.timers[-1]
-
-    def in_turn(self, callback: Callable[[], None]) -> HandTimer:
-        self.slices.append(HandTimer(self.clock.ms, callback))
-        return self.slices[-1]
-
-    def next_slice(self) -> None:
-        callback = self.slices.pop(0).callback
-        if callback is not None:
-            callback()
 
     def advance(self, ms: int) -> None:
         self.clock.ms += ms
@@ -66,6 +59,16 @@ class HandTimers:
 
 
 FOLDER = Path("/data/__consumer_offsets-0")
+
+
+def run_now(work: Callable[[], object], done: Callable[[BaseException | None], None]) -> None:
+    """In place of a thread."""
+    try:
+        work()
+    except OSError as error:
+        done(error)
+    else:
+        done(None)
 
 
 class OnePartition:
@@ -102,30 +105,33 @@ class World:
     ) -> None:
         self.files = files or FaultyFiles()
         self.due: list[Callable[[], None]] = []
+        self.slices: list[Callable[[], None]] = []
         self.clock = HandClock()
         self.timers = HandTimers(self.clock)
         self.partition = OnePartition(self.files, log_config)
-        self.cache = Cache(cache_offsets)
+        self.cache = OffsetsCache(cache_offsets)
+        self.scheduler = Scheduler(self.slices.append, run_now, slice_seconds=0)
+        self.publisher = EventPublisher("")
         self.group_commit = GroupCommit(
             durability=durability, call_soon=self.due.append, sync_all=self.sync_all
         )
         self.waiters = DelayedFetches()
         self.deleted_topics = DeletedTopics()
-        self.runtime = GroupRuntime(
+        self.runtime = CoordinatorRuntime(
             store=OffsetsStore(
                 partitions=1, partition=self.one, group_commit=self.group_commit, files=self.files
             ),
+            cache=self.cache,
             clock=self.clock,
             timers=self.timers,  # type: ignore[arg-type]
-            new_coordinator=lambda _partition: Coordinator(
-                GroupConfig(group_initial_rebalance_delay_ms=0),
-                self.new_id,
-                self.cache.new_table(lambda: new_spill(FOLDER, self.files)),
+            scheduler=self.scheduler,
+            new_context=lambda partition: CoordinatorContext(
+                partition, *self.new_coordinator(partition), self.publisher, self.waiters
             ),
-            call_soon=self.due.append,
+            new_coordinator=self.new_coordinator,
             leads=lambda _partition: True,
-            waiters=lambda _partition: self.waiters,
             deleted_topics=self.deleted_topics,
+            retention_check_interval_ms=600_000,
         )
         self.ids = 0
         self.answers: dict[str, Any] = {}
@@ -133,6 +139,11 @@ class World:
     def one(self, index: int) -> OnePartition:
         assert index == 0
         return self.partition
+
+    def new_coordinator(self, _partition: int) -> tuple[Coordinator, OffsetsTable]:
+        offsets = self.cache.new_table(lambda: create_empty(FOLDER / SPILL, self.files))
+        config = GroupConfig(group_initial_rebalance_delay_ms=0)
+        return Coordinator(config, self.new_id, CoordinatorCodec(), offsets), offsets
 
     def new_id(self) -> str:
         self.ids += 1
@@ -148,12 +159,16 @@ class World:
 
     def turn(self) -> None:
         """Until nothing is due any more."""
-        while self.due or self.timers.slices:
+        while self.due or self.slices:
             due, self.due[:] = list(self.due), []
             for callback in due:
                 callback()
-            if self.timers.slices:
-                self.timers.next_slice()
+            self.next_slice()
+
+    def next_slice(self) -> None:
+        """Let one cooperative task run for a step, if there is one."""
+        if self.slices:
+            self.slices.pop(0)()
 
     def ask(self, name: str, command: Any) -> int:
         return self.runtime.submit(command, self._answer, name)

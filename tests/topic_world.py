@@ -15,6 +15,7 @@ from kohort.broker.cluster import Cluster
 from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.fetch_sessions import FetchSessionCache
 from kohort.broker.request import RequestContext, Routes
+from kohort.broker.scheduler import Scheduler
 from kohort.log.batch import NewRecord, build
 from kohort.log.group_commit import Durability, GroupCommit
 from kohort.log.log import Log
@@ -26,7 +27,7 @@ from kohort.topics.nodes import Nodes
 from kohort.topics.registry import Topics
 from kohort.topics.topic import Topic
 from kohort.topics.view import TopicsView
-from runtime_world import HandTimer
+from runtime_world import HandTimer, run_now
 from syncing import sync_each
 
 FOLDER = Path("/data")
@@ -102,6 +103,7 @@ class World:
             durability=durability, call_soon=self._turns.append, sync_all=self._sync
         )
         self.configs = Configs(self.config, self.config.node_id)
+        self.scheduler = Scheduler(self._turns.append, run_now, slice_seconds=0)
         self.files.make_folder(FOLDER)
         self.topics = Topics(
             folder=FOLDER,
@@ -111,7 +113,7 @@ class World:
             nodes=Nodes([1]),
             new_id=self._new_id,
             now_ms=lambda: self.now_ms,
-            in_turn=self._turns.append,
+            in_turn=self.scheduler.call,
         )
         cluster = SimpleNamespace(id="kqTQaMhSSk2QIGlhVrdiyw", controller_id=1)
         self.node: Any = SimpleNamespace(
@@ -122,10 +124,10 @@ class World:
             configs=self.configs,
             clock=SimpleNamespace(now_ms=lambda: self.now_ms),
             timers=SimpleNamespace(call_at=self._call_at),
-            waits=SimpleNamespace(call_at=self._call_at, now_ms=lambda: self.now_ms),
+            client_timers=SimpleNamespace(call_at=self._call_at, now_ms=lambda: self.now_ms),
             group_commit=self.group_commit,
             topics=self.topics,
-            readable=TopicsView(self.topics),
+            view=TopicsView(self.topics),
             fetch_sessions=FetchSessionCache(8, Random(0).randrange),
         )
         cluster.up = [self.node]
@@ -272,7 +274,7 @@ def three_nodes() -> World:
     """Nodes 1, 2 and 3 lead t-0, t-1 and t-2; requests are asked of node 1."""
     world = World()
     world.topics.nodes = Nodes([1, 2, 3])
-    cluster = Cluster("kqTQaMhSSk2QIGlhVrdiyw", world.topics)
+    cluster = Cluster("kqTQaMhSSk2QIGlhVrdiyw", world.topics, world.scheduler)
     world.node.cluster = cluster
     for node_id in (1, 2, 3):
         fields = {**vars(world.node), "node_id": node_id, "address": ("node.test", node_id)}

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from compacting import content
-from kohort.broker.maintenance import SLICE_SECONDS, Maintenance
+from kohort.broker.maintenance import Maintenance
+from kohort.broker.scheduler import SLICE_SECONDS, Scheduler
 from kohort.log.log import Log
 from kohort.topics.topic import Topic
-from runtime_world import HandTimer
 from topic_world import FOLDER, World, batch
 
 DAY_MS = 24 * 3600 * 1000
@@ -25,17 +25,17 @@ class UpkeepWorld(World):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.slices = 0
-        self.seconds = itertools.count()
-        self.node.timers.in_turn = self._in_turn
-        self.upkeep = Maintenance(
-            self.node, self._outside, lambda: next(self.seconds) * SLICE_SECONDS / 2
+        seconds = itertools.count()
+        self.scheduler = Scheduler(
+            self._call_soon,
+            self._outside,
+            seconds=lambda: next(seconds) * SLICE_SECONDS / 2,
         )
+        self.upkeep = Maintenance(self.node, self.scheduler)
 
-    def _in_turn(self, callback: Callable[[], None]) -> HandTimer:
-        timer = HandTimer(self.now_ms, callback)
+    def _call_soon(self, callback: Callable[[], None]) -> None:
         self.slices += 1
-        self._turns.append(lambda: timer.callback() if timer.callback else None)
-        return timer
+        self._turns.append(callback)
 
     def _outside(
         self, work: Callable[[], object], done: Callable[[BaseException | None], None]

@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from ...protocol.errors import ErrorCode
 from ...topics.partition import Partition
-from ..node import Node
+from ..cluster import Node
 
 ERROR_MESSAGES: Final = {
     ErrorCode.coordinator_not_available: "The coordinator is not available.",

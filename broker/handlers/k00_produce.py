@@ -18,8 +18,8 @@ from ...topics.errors import RecordError, Refused
 from ...topics.partition import Partition
 from ...topics.produce import Appended, Terms, append
 from ...topics.topic import Topic
+from ..cluster import Node
 from ..gather import Gather
-from ..node import Node
 from ..request import NO_THROTTLE, RequestContext
 from .common import BrokerResponse, CurrentLeader, current_leader, node_endpoints
 
@@ -116,7 +116,7 @@ class _Produce:
             raise Refused(ErrorCode.unknown_topic_or_partition)
         if self.acks not in VALID_ACKS:
             raise Refused(ErrorCode.invalid_required_acks)
-        if topic.is_internal or topic is self.node.readable.mirror:
+        if topic.is_internal or topic is self.node.view.mirror:
             message = f"{topic.name} is written by the broker itself."
             raise Refused(ErrorCode.invalid_topic_exception, message)
         return partition
@@ -139,11 +139,11 @@ def handle(context: RequestContext, node: Node) -> None:
     topics = []
     for key, requested in _distinct(context).items():
         if context.version >= 13:
-            topic = node.readable.by_id(key)
+            topic = node.view.by_id(key)
             unknown = ErrorCode.unknown_topic_id
             name, topic_id = "", key
         else:
-            topic = node.readable.get(key)
+            topic = node.view.get(key)
             unknown = ErrorCode.unknown_topic_or_partition
             name, topic_id = key, None
         partitions = [produce.append(topic, unknown, each) for each in requested]

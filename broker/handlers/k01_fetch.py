@@ -18,6 +18,7 @@ from ...topics.errors import Refused
 from ...topics.fetch import NO_EPOCH, Diverging, Found, Wanted, available, check_leader, read_all
 from ...topics.partition import Partition
 from ...topics.topic import Topic
+from ..cluster import Node
 from ..fetch_sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -27,7 +28,6 @@ from ..fetch_sessions import (
     FetchSession,
     PartitionKey,
 )
-from ..node import Node
 from ..request import NO_THROTTLE, RequestContext, milliseconds
 from ..timers import Timer
 from .common import BrokerResponse, CurrentLeader, current_leader, node_endpoints
@@ -116,7 +116,7 @@ class _Fetch:
         self.node = node
         request = context.request
         self.bytes_max = min(request.max_bytes, node.config.int("fetch.max.bytes"))
-        self.deadline_ms = node.waits.now_ms() + milliseconds(request.max_wait)
+        self.deadline_ms = node.client_timers.now_ms() + milliseconds(request.max_wait)
         self.poll: LongPoll | None = None
         self.timer: Timer | None = None
         # How many of the partitions existed when the long poll began. The errors of the others may
@@ -156,7 +156,7 @@ class _Fetch:
         found, size = read_all(wanted, self.bytes_max)
         # A response cannot be larger than bytes_max.
         bytes_min = min(self.context.request.min_bytes, self.bytes_max)
-        if size >= bytes_min or self.node.waits.now_ms() >= self.deadline_ms:
+        if size >= bytes_min or self.node.client_timers.now_ms() >= self.deadline_ms:
             self._finish(wanted, found)
             return
         known = [each for each in zip(wanted, found, strict=True) if each[0].partition is not None]
@@ -173,7 +173,7 @@ class _Fetch:
             assert one.partition is not None
             self.poll.wait_at(one.partition.waiters, max(one.bytes_max - size, 1))
         if self.timer is None:
-            self.timer = self.node.waits.call_at(self.deadline_ms, self._on_deadline)
+            self.timer = self.node.client_timers.call_at(self.deadline_ms, self._on_deadline)
             self.context.mute_channel()
             self.context.on_disconnect(self._cancel)
 
@@ -301,7 +301,7 @@ def _look_up(
     context: RequestContext, node: Node, partitions: Iterable[CachedPartition]
 ) -> list[Wanted]:
     """The partitions as they are now, or the errors that they get."""
-    look_up = node.readable.by_id if is_by_id(context) else node.readable.get
+    look_up = node.view.by_id if is_by_id(context) else node.view.get
     replica_id = _replica_id(context)
     is_follower = replica_id > CONSUMER_REPLICA_ID
     # Since v11 consumers may read from followers (KIP-392; upstream: FetchParams).
@@ -342,7 +342,7 @@ def _without_topic(
         return None, UNKNOWN_PARTITION
     if partition.name is None:
         return None, ErrorCode.unknown_topic_id
-    successor = node.readable.partition(partition.name, partition.request.partition)
+    successor = node.view.partition(partition.name, partition.request.partition)
     if successor is None:
         return None, UNKNOWN_PARTITION
     return successor, ErrorCode.inconsistent_topic_id

@@ -14,7 +14,7 @@ from ...protocol.errors import ErrorCode
 from ...topics.errors import Refused
 from ...topics.fetch import check_leader
 from ...topics.partition import Partition
-from ..node import Node
+from ..cluster import Node
 from ..request import NO_THROTTLE, RequestContext
 
 LATEST = -1
@@ -84,7 +84,7 @@ def handle(context: RequestContext, node: Node) -> None:
 
 
 def _partition(node: Node, topic: str, requested: Any, must_lead: bool) -> Partition:
-    partition = node.readable.partition(topic, requested.partition_index)
+    partition = node.view.partition(topic, requested.partition_index)
     if partition is None:
         raise Refused(ErrorCode.unknown_topic_or_partition)
     epoch = getattr(requested, "current_leader_epoch", -1)

@@ -18,7 +18,7 @@ from ...topics.names import OFFSETS_TOPIC, invalid_name
 from ...topics.nodes import NO_LEADER
 from ...topics.partition import Partition
 from ...topics.topic import Topic
-from ..node import Node
+from ..cluster import Node
 from ..request import NO_THROTTLE, RequestContext
 from .common import (
     CLUSTER_OPERATIONS,
@@ -63,7 +63,7 @@ def handle(context: RequestContext, node: Node) -> None:
     requested = request.topics
     # v0 has no null: there an empty list requests all topics.
     if requested is None or (context.version == 0 and not requested):
-        topics = [_response(context, node, topic) for topic in node.readable]
+        topics = [_response(context, node, topic) for topic in node.view]
     elif (error := _check_ids(context)) is not None:
         rejected = [TopicResponse(error, each.name or "", each.topic_id) for each in requested]
         context.respond(MetadataResponse((), None, -1, rejected, error_code=error))
@@ -88,7 +88,7 @@ def _respond(
     if error is not None:
         topics = [
             TopicResponse(ErrorCode.leader_not_available, each.name)
-            if each.error_code is ErrorCode.none and node.readable.by_id(each.topic_id) is None
+            if each.error_code is ErrorCode.none and node.view.by_id(each.topic_id) is None
             else each
             for each in response.topics
         ]
@@ -122,11 +122,11 @@ def _find(context: RequestContext, node: Node, requested: Any) -> TopicResponse:
     # An id counts, a name beside it does not.
     topic_id = getattr(requested, "topic_id", None)
     if topic_id is not None:
-        topic = node.readable.by_id(topic_id)
+        topic = node.view.by_id(topic_id)
         if topic is None:
             return TopicResponse(ErrorCode.unknown_topic_id, None, topic_id)
         return _response(context, node, topic)
-    topic = node.readable.get(requested.name)
+    topic = node.view.get(requested.name)
     if topic is None:
         try:
             topic = _create(context, node, requested.name)
@@ -154,7 +154,7 @@ def _create(context: RequestContext, node: Node, name: str) -> Topic:
         return node.topics.ensure_offsets_topic()
     if node.topics.is_leaving(name):
         raise Refused(ErrorCode.leader_not_available, "its deletion is in progress")
-    node.readable.check_new_topic(name)
+    node.view.check_new_topic(name)
     check_new_topic(node.topics, name)
     try:
         return node.topics.create(name, default_partitions(node.topics), {})

@@ -10,14 +10,13 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from ...coordinator.commands import CommitEntry, OffsetCommit
-from ...coordinator.results import CommitDone
-from ...coordinator.turn import make
+from ...coordinator.commands import CommitEntry, CommitResult, OffsetCommit
+from ...coordinator.outcome import make
 from ...log.batch import HEADER_BYTES
 from ...protocol.errors import ErrorCode
 from ...topics.names import OFFSETS_TOPIC
+from ..cluster import Node
 from ..gather import Gather
-from ..node import Node
 from ..request import NO_THROTTLE, EncodedResponse, Numbers, RequestContext, milliseconds
 from .common import merge_topics
 
@@ -29,7 +28,7 @@ UTF8_BYTES_MAX: Final = 4  # of a character
 
 UNKNOWN_PARTITION: Final = ErrorCode.unknown_topic_or_partition
 
-Respond = Callable[[Any, CommitDone], None]
+Respond = Callable[[Any, CommitResult], None]
 
 
 class PartitionResponse(NamedTuple):
@@ -127,12 +126,12 @@ class Commit:
         if self._indexes is not None:
             if not self._indexes:
                 # Nothing to commit: the group is not even validated (upstream: KafkaApis).
-                respond(argument, CommitDone(()))
+                respond(argument, CommitResult(()))
                 return
             offsets = [offsets[index] for index in self._indexes]
         fields = (*self._ids, self._entries, offsets, *self._rest)
         command: OffsetCommit = make(OffsetCommit, fields)
-        node.groups.submit(command, respond, argument)
+        node.coordinators.submit(command, respond, argument)
 
     def _resolve(self, version: int, node: Node) -> None:
         """Separate the partitions that exist from those that do not, which the coordinator never
@@ -144,10 +143,10 @@ class Commit:
         for topic in self._request.topics:
             names = getattr(topic, "name", None), getattr(topic, "topic_id", None)
             if version >= 10:
-                found = node.readable.by_id(topic.topic_id)
+                found = node.view.by_id(topic.topic_id)
                 missing = ErrorCode.unknown_topic_id
             else:
-                found = node.readable.get(topic.name)
+                found = node.view.get(topic.name)
                 missing = UNKNOWN_PARTITION
             name, count = ("", 0) if found is None else (found.name, len(found.partitions))
             existing: list[int] = []
@@ -178,7 +177,9 @@ class Commit:
         is small enough alone must not be rejected because of pipelined ones."""
         if not self._pipelined_max:
             group_id, entries = self._ids[0], self._entries
-            partition = node.topics.partition(OFFSETS_TOPIC, node.groups.partition_of(group_id))
+            partition = node.topics.partition(
+                OFFSETS_TOPIC, node.coordinators.partition_of(group_id)
+            )
             characters = sum(len(topic) + len(metadata or "") for topic, _, _, metadata in entries)
             characters += len(group_id) * len(entries)
             size = len(entries) * RECORD_BYTES_MAX + characters * UTF8_BYTES_MAX
@@ -187,13 +188,17 @@ class Commit:
         return self._pipelined_max
 
     def _respond_each(
-        self, context: RequestContext, resolved: Resolved, size: int, results: Sequence[CommitDone]
+        self,
+        context: RequestContext,
+        resolved: Resolved,
+        size: int,
+        results: Sequence[CommitResult],
     ) -> None:
         """Each of the results, except perhaps the last, is for `size` requests."""
         responses = (_response(resolved, result.errors) for result in results)
         context.respond_each(response for response in responses for _ in range(size))
 
-    def _respond(self, argument: tuple[RequestContext, Resolved], result: CommitDone) -> None:
+    def _respond(self, argument: tuple[RequestContext, Resolved], result: CommitResult) -> None:
         context, resolved = argument
         errors = result.errors
         if resolved.rejected or any(errors):

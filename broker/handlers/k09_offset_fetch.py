@@ -10,11 +10,10 @@ from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from ...coordinator.commands import OffsetFetch
-from ...coordinator.results import Fetched
+from ...coordinator.commands import FetchResult, OffsetFetch
 from ...protocol.errors import ErrorCode
+from ..cluster import Node
 from ..gather import Gather
-from ..node import Node
 from ..request import NO_THROTTLE, EncodedResponse, RequestContext
 
 # Longer responses are not kept: a few bytes can request all offsets of a group.
@@ -70,22 +69,22 @@ class Fetch:
         groups = (request,) if version < 8 else request.groups
         stable = getattr(request, "require_stable", False)
         self._commands = [_command(group, group.topics, stable) for group in groups]
-        self._results: list[Fetched] | None = None
+        self._results: list[FetchResult] | None = None
         self._encoded: EncodedResponse | None = None
 
     def submit(self, context: RequestContext, node: Node) -> None:
         commands = self._commands
         if len(commands) == 1:
-            node.groups.submit(commands[0], self._respond_one, context)
+            node.coordinators.submit(commands[0], self._respond_one, context)
             return
         results = Gather(len(commands), partial(self._respond, context))
         for index, command in enumerate(commands):
-            node.groups.submit(command, results.put, index)
+            node.coordinators.submit(command, results.put, index)
 
-    def _respond_one(self, context: RequestContext, result: Fetched) -> None:
+    def _respond_one(self, context: RequestContext, result: FetchResult) -> None:
         self._respond(context, [result])
 
-    def _respond(self, context: RequestContext, results: list[Fetched]) -> None:
+    def _respond(self, context: RequestContext, results: list[FetchResult]) -> None:
         encoded = self._encoded
         if encoded is None or results != self._results:
             encoded = context.encode(self._response(context.version, results))
@@ -94,7 +93,7 @@ class Fetch:
         context.respond_encoded(encoded)
 
     def _response(
-        self, version: int, results: list[Fetched]
+        self, version: int, results: list[FetchResult]
     ) -> GroupResponse | OffsetFetchResponse:
         if version < 8:
             return _one_group(self._request, version, results[0])
@@ -107,7 +106,7 @@ class Fetch:
         )
 
 
-def _one_group(request: Any, version: int, result: Fetched) -> GroupResponse:
+def _one_group(request: Any, version: int, result: FetchResult) -> GroupResponse:
     topics = _topics(result)
     if version < 2 and result.error:
         # v1 has no field for the group's error, so each partition carries it.
@@ -131,7 +130,7 @@ def _command(group: Any, topics: Iterable[Any] | None, require_stable: bool) -> 
     )
 
 
-def _topics(result: Fetched) -> list[TopicResponse]:
+def _topics(result: FetchResult) -> list[TopicResponse]:
     return [
         TopicResponse(topic, [PartitionResponse(*partition) for partition in partitions])
         for topic, partitions in result.topics
@@ -152,7 +151,7 @@ def _fetch_by_ids(context: RequestContext, node: Node) -> None:
             topics, unknown_topics = _resolve(topics, node)
         unknown.append(unknown_topics)
         command = _command(group, topics, context.request.require_stable)
-        node.groups.submit(command, results.put, index)
+        node.coordinators.submit(command, results.put, index)
 
 
 class _NamedTopic(NamedTuple):
@@ -165,7 +164,7 @@ def _resolve(topics: Iterable[Any], node: Node) -> tuple[list[_NamedTopic], list
     named: list[_NamedTopic] = []
     unknown: list[TopicResponse] = []
     for topic in topics:
-        found = node.readable.by_id(topic.topic_id)
+        found = node.view.by_id(topic.topic_id)
         if found is not None:
             named.append(_NamedTopic(found.name, topic.partition_indexes))
             continue
@@ -176,12 +175,15 @@ def _resolve(topics: Iterable[Any], node: Node) -> tuple[list[_NamedTopic], list
 
 
 def _respond_with_ids(
-    context: RequestContext, node: Node, unknown: list[list[TopicResponse]], results: list[Fetched]
+    context: RequestContext,
+    node: Node,
+    unknown: list[list[TopicResponse]],
+    results: list[FetchResult],
 ) -> None:
     groups = []
     for group, unknown_topics, result in zip(context.request.groups, unknown, results, strict=True):
         # A topic that was deleted meanwhile has no id to respond with.
-        found = ((each, node.readable.get(each.name)) for each in _topics(result))
+        found = ((each, node.view.get(each.name)) for each in _topics(result))
         topics = [each._replace(topic_id=topic.id) for each, topic in found if topic]
         if not result.error:
             topics += unknown_topics

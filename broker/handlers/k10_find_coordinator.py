@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ...topics.names import OFFSETS_TOPIC
-from ..node import Node
+from ..cluster import Node
 from ..request import NO_THROTTLE, RequestContext
 from .common import ERROR_MESSAGES
 
@@ -57,7 +57,7 @@ def _respond_with_leaders(context: RequestContext, node: Node, error: OSError | 
         # The offsets topic could not be created; clients retry.
         _respond(context, lambda _key: None)
         return
-    cluster, partition_of = node.cluster, node.groups.partition_of
+    cluster, partition_of = node.cluster, node.coordinators.partition_of
     _respond(context, lambda key: cluster.leader_of(OFFSETS_TOPIC, partition_of(key)))
 
 

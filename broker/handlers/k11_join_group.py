@@ -9,11 +9,10 @@ from datetime import timedelta
 from functools import partial
 from typing import Final, NamedTuple
 
-from ...coordinator.commands import JoinGroup
-from ...coordinator.results import Joined, JoinedMember, join_refused
-from ...coordinator.turn import make
+from ...coordinator.commands import JoinGroup, JoinMember, JoinResult, join_error
+from ...coordinator.outcome import make
 from ...protocol.errors import ErrorCode
-from ..node import Node
+from ..cluster import Node
 from ..request import NO_THROTTLE, RequestContext, milliseconds
 
 MUTES_CHANNEL: Final = True
@@ -27,7 +26,7 @@ class JoinGroupResponse(NamedTuple):
     leader: str
     skip_assignment: bool
     member_id: str
-    members: Sequence[JoinedMember]
+    members: Sequence[JoinMember]
     throttle_time: timedelta = NO_THROTTLE
 
 
@@ -40,16 +39,16 @@ def handle(context: RequestContext, node: Node) -> None:
         max_ms = config.int("group.max.session.timeout.ms")
         if command.group_id and not min_ms <= command.session_timeout_ms <= max_ms:
             # Whether or not this node coordinates the group (GroupCoordinatorService.joinGroup).
-            _respond(context, join_refused(ErrorCode.invalid_session_timeout, command.member_id))
+            _respond(context, join_error(ErrorCode.invalid_session_timeout, command.member_id))
             return
         if command.member_id:  # without one each join makes a new member
             context.prepared = command
     elif command.client_software != context.client_software:
         command = command._replace(client_software=context.client_software)
-    ticket = node.groups.submit(command, _respond, context)
+    ticket = node.coordinators.submit(command, _respond, context)
     context.mute_channel()
     # As in Kafka the member stays in the group; only its response has no receiver.
-    context.on_disconnect(partial(node.groups.forget, ticket))
+    context.on_disconnect(partial(node.coordinators.forget, ticket))
 
 
 def _command(context: RequestContext) -> JoinGroup:
@@ -74,7 +73,7 @@ def _command(context: RequestContext) -> JoinGroup:
     )
 
 
-def _respond(context: RequestContext, result: Joined) -> None:
+def _respond(context: RequestContext, result: JoinResult) -> None:
     name = result.protocol_name
     context.respond(
         make(

@@ -6,10 +6,9 @@ v1 throttle_time · v3 group_instance_id · v4 flexible.
 from datetime import timedelta
 from typing import NamedTuple
 
-from ...coordinator.commands import Heartbeat
-from ...coordinator.results import HeartbeatDone
+from ...coordinator.commands import Heartbeat, HeartbeatResult
 from ...protocol.errors import ErrorCode
-from ..node import Node
+from ..cluster import Node
 from ..request import NO_THROTTLE, RequestContext
 
 
@@ -28,8 +27,8 @@ def handle(context: RequestContext, node: Node) -> None:
             request.member_id,
             getattr(request, "group_instance_id", None),
         )
-    node.groups.submit(command, _respond, context)
+    node.coordinators.submit(command, _respond, context)
 
 
-def _respond(context: RequestContext, result: HeartbeatDone) -> None:
+def _respond(context: RequestContext, result: HeartbeatResult) -> None:
     context.respond(HeartbeatResponse(result.error))

@@ -7,10 +7,9 @@ v5 reason (KIP-800).
 from datetime import timedelta
 from typing import NamedTuple
 
-from ...coordinator.commands import LeaveGroup, LeavingMember
-from ...coordinator.results import Left
+from ...coordinator.commands import LeaveGroup, LeaveResult, LeavingMember
 from ...protocol.errors import ErrorCode
-from ..node import Node
+from ..cluster import Node
 from ..request import NO_THROTTLE, RequestContext
 
 
@@ -36,10 +35,10 @@ def handle(context: RequestContext, node: Node) -> None:
             LeavingMember(m.member_id, m.group_instance_id, getattr(m, "reason", None))
             for m in request.members
         )
-    node.groups.submit(LeaveGroup(request.group_id, members), _respond, context)
+    node.coordinators.submit(LeaveGroup(request.group_id, members), _respond, context)
 
 
-def _respond(context: RequestContext, result: Left) -> None:
+def _respond(context: RequestContext, result: LeaveResult) -> None:
     error = result.error
     if context.version < 3 and not error and result.members:
         error = result.members[0].error

@@ -7,11 +7,10 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from ...coordinator.commands import SyncGroup
-from ...coordinator.results import Synced
-from ...coordinator.turn import make
+from ...coordinator.commands import SyncGroup, SyncResult
+from ...coordinator.outcome import make
 from ...protocol.errors import ErrorCode
-from ..node import Node
+from ..cluster import Node
 from ..request import NO_THROTTLE, RequestContext
 
 VARYING_FIELD: Final = "generation_id"
@@ -39,10 +38,10 @@ def handle(context: RequestContext, node: Node) -> None:
         command = _command(context.request)
         if not command.assignments:  # a leader's assignments are others each time
             context.prepared = command
-    ticket = node.groups.submit(command, _respond, context)
+    ticket = node.coordinators.submit(command, _respond, context)
     context.mute_channel()
     # As in Kafka the member stays in the group; only its response has no receiver.
-    context.on_disconnect(partial(node.groups.forget, ticket))
+    context.on_disconnect(partial(node.coordinators.forget, ticket))
 
 
 def _has_protocol(request: Any) -> bool:
@@ -62,5 +61,5 @@ def _command(request: Any) -> SyncGroup:
     )
 
 
-def _respond(context: RequestContext, result: Synced) -> None:
+def _respond(context: RequestContext, result: SyncResult) -> None:
     context.respond(make(SyncGroupResponse, (*result, NO_THROTTLE)))

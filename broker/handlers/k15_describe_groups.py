@@ -9,12 +9,11 @@ from datetime import timedelta
 from functools import partial
 from typing import NamedTuple
 
-from ...coordinator.commands import DescribeGroup
-from ...coordinator.results import Described
+from ...coordinator.commands import DescribeGroup, DescribeResult
 from ...protocol.apis import STRING_BYTES_MAX
 from ...protocol.errors import ErrorCode
+from ..cluster import Node
 from ..gather import Gather
-from ..node import Node
 from ..request import NO_THROTTLE, RequestContext
 from .common import GROUP_OPERATIONS, NOT_REQUESTED
 
@@ -49,10 +48,10 @@ def handle(context: RequestContext, node: Node) -> None:
     groups = context.request.groups
     results = Gather(len(groups), partial(_respond, context))
     for index, group_id in enumerate(groups):
-        node.groups.submit(DescribeGroup(group_id), results.put, index)
+        node.coordinators.submit(DescribeGroup(group_id), results.put, index)
 
 
-def _respond(context: RequestContext, results: list[Described]) -> None:
+def _respond(context: RequestContext, results: list[DescribeResult]) -> None:
     requested = zip(context.request.groups, results, strict=True)
     groups = [_response(context, group_id, result) for group_id, result in requested]
     if any(len((g.error_message or "").encode()) > STRING_BYTES_MAX for g in groups):
@@ -62,7 +61,7 @@ def _respond(context: RequestContext, results: list[Described]) -> None:
     context.respond(DescribeGroupsResponse(groups))
 
 
-def _response(context: RequestContext, group_id: str, result: Described) -> GroupResponse:
+def _response(context: RequestContext, group_id: str, result: DescribeResult) -> GroupResponse:
     error, state, protocol_type, protocol_name, members = result
     message = None
     if error is ErrorCode.group_id_not_found:

@@ -7,10 +7,9 @@ group_type (KIP-848).
 from datetime import timedelta
 from typing import NamedTuple
 
-from ...coordinator.commands import ListGroups
-from ...coordinator.results import Listed
+from ...coordinator.commands import ListGroups, ListResult
 from ...protocol.errors import ErrorCode
-from ..node import Node
+from ..cluster import Node
 from ..request import NO_THROTTLE, RequestContext
 
 
@@ -32,9 +31,9 @@ def handle(context: RequestContext, node: Node) -> None:
     command = ListGroups(
         getattr(request, "states_filter", ()), getattr(request, "types_filter", ())
     )
-    node.groups.submit_to_all(command, _respond, context)
+    node.coordinators.submit_to_all(command, _respond, context)
 
 
-def _respond(context: RequestContext, result: Listed) -> None:
+def _respond(context: RequestContext, result: ListResult) -> None:
     groups = [GroupResponse(*group) for group in result.groups]
     context.respond(ListGroupsResponse(result.error, groups))

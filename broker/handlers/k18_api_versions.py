@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ...protocol.apis import API_VERSIONS, PROFILES, Profile
 from ...protocol.errors import ErrorCode
-from ..node import Node
+from ..cluster import Node
 from ..request import NO_THROTTLE, RequestContext
 
 # Upstream: ApiVersionsRequest.SOFTWARE_NAME_VERSION_PATTERN.

@@ -16,7 +16,7 @@ from ...topics.admin import NewTopic, PlannedTopic, check_partitions_in_request,
 from ...topics.config_keys import TOPIC_KEYS
 from ...topics.configs import Configs, described
 from ...topics.errors import Refused
-from ..node import Node
+from ..cluster import Node
 from ..request import NO_THROTTLE, RequestContext, milliseconds
 from .common import or_storage_error
 
@@ -58,7 +58,7 @@ def handle(context: RequestContext, node: Node) -> None:
         try:
             if counts[topic.name] > 1:
                 raise Refused(ErrorCode.invalid_request, "Duplicate topic name.")
-            node.readable.check_new_topic(topic.name)
+            node.view.check_new_topic(topic.name)
             planned = plan_topic(node.topics, _new_topic(topic))
             check_partitions_in_request(partitions + planned.partitions)
             responses.append(_create(node, topic.name, planned, request.validate_only))

@@ -15,8 +15,8 @@ from ...protocol.errors import ErrorCode
 from ...topics.admin import check_not_internal
 from ...topics.errors import Refused
 from ...topics.topic import Topic
+from ..cluster import Node
 from ..gather import Gather
-from ..node import Node
 from ..request import NO_THROTTLE, RequestContext, milliseconds
 
 

@@ -12,7 +12,7 @@ from ...topics.admin import check_not_internal
 from ...topics.errors import Refused
 from ...topics.fetch import NO_EPOCH, check_leader
 from ...topics.partition import Partition
-from ..node import Node
+from ..cluster import Node
 from ..request import NO_THROTTLE, RequestContext
 
 HIGH_WATERMARK = -1

@@ -9,7 +9,7 @@ from functools import partial
 from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
-from ..node import Node
+from ..cluster import Node
 from ..request import NO_THROTTLE, RequestContext
 
 NO_PRODUCER_ID = -1

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from ...log.errors import LogError
 from ...protocol.errors import ErrorCode
 from ...topics.fetch import check_leader
-from ..node import Node
+from ..cluster import Node
 from ..request import NO_THROTTLE, RequestContext
 
 UNKNOWN = -1
@@ -45,7 +45,7 @@ def handle(context: RequestContext, node: Node) -> None:
 
 def _response(node: Node, topic: str, requested: Any) -> PartitionResponse:
     index = requested.partition
-    partition = node.readable.partition(topic, index)
+    partition = node.view.partition(topic, index)
     if partition is None:
         return PartitionResponse(ErrorCode.unknown_topic_or_partition, index)
     error = check_leader(partition, node.node_id, requested.current_leader_epoch)

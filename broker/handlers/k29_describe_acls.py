@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from ...protocol.errors import ErrorCode
-from ..node import Node
+from ..cluster import Node
 from ..request import NO_THROTTLE, RequestContext
 
 # Upstream: AclApis, with another message than CreateAcls and DeleteAcls.

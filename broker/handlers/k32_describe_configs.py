@@ -15,7 +15,7 @@ from ...topics.config_keys import TOPIC_KEYS
 from ...topics.configs import EVERY_BROKER, Synonym
 from ...topics.errors import Refused
 from ...topics.names import invalid_name
-from ..node import Node
+from ..cluster import Node
 from ..request import NO_THROTTLE, RequestContext
 from .common import ERROR_MESSAGES
 
@@ -100,7 +100,7 @@ def _describe_topic(context: RequestContext, node: Node, resource: Any) -> list[
     name = resource.resource_name
     if message := invalid_name(name):
         raise Refused(ErrorCode.invalid_topic_exception, message)
-    topic = node.readable.get(name)
+    topic = node.view.get(name)
     if topic is None:
         raise Refused(ErrorCode.unknown_topic_or_partition)
     responses = []

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ...protocol.errors import ErrorCode
 from ...topics.alter import Change, Operation, check_distinct, replace
 from ...topics.errors import Refused
-from ..node import Node
+from ..cluster import Node
 from ..request import NO_THROTTLE, RequestContext
 from .common import or_storage_error
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ...topics.partition import Partition
-from ..node import Node
+from ..cluster import Node
 from ..request import NO_THROTTLE, RequestContext
 
 UNKNOWN_BYTES = -1

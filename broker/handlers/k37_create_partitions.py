@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from ...protocol.errors import ErrorCode
 from ...topics.admin import check_growth
 from ...topics.errors import Refused
-from ..node import Node
+from ..cluster import Node
 from ..request import NO_THROTTLE, RequestContext, milliseconds
 from .common import or_storage_error
 

@@ -4,11 +4,10 @@ from datetime import timedelta
 from functools import partial
 from typing import NamedTuple
 
-from ...coordinator.commands import DeleteGroup
-from ...coordinator.results import GroupDeleted
+from ...coordinator.commands import DeleteGroup, DeleteGroupResult
 from ...protocol.errors import ErrorCode
+from ..cluster import Node
 from ..gather import Gather
-from ..node import Node
 from ..request import NO_THROTTLE, RequestContext
 
 
@@ -28,10 +27,10 @@ def handle(context: RequestContext, node: Node) -> None:
     groups = list(dict.fromkeys(context.request.groups_names))
     results = Gather(len(groups), partial(_respond, context, groups))
     for index, group_id in enumerate(groups):
-        node.groups.submit(DeleteGroup(group_id), results.put, index)
+        node.coordinators.submit(DeleteGroup(group_id), results.put, index)
 
 
-def _respond(context: RequestContext, groups: list[str], results: list[GroupDeleted]) -> None:
+def _respond(context: RequestContext, groups: list[str], results: list[DeleteGroupResult]) -> None:
     responses = [
         GroupResponse(group_id, result.error)
         for group_id, result in zip(groups, results, strict=True)

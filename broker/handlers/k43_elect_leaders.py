@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ...topics.nodes import NO_LEADER
-from ..node import Node
+from ..cluster import Node
 from ..request import NO_THROTTLE, RequestContext
 from .common import or_storage_error
 

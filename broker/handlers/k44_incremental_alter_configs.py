@@ -3,7 +3,7 @@
 from functools import partial
 
 from ...topics.alter import Change, alter
-from ..node import Node
+from ..cluster import Node
 from ..request import RequestContext
 from .k33_alter_configs import change_each
 

@@ -5,10 +5,9 @@ from datetime import timedelta
 from functools import partial
 from typing import NamedTuple
 
-from ...coordinator.commands import OffsetDelete
-from ...coordinator.results import OffsetsDeleted
+from ...coordinator.commands import DeleteOffsetsResult, OffsetDelete
 from ...protocol.errors import ErrorCode
-from ..node import Node
+from ..cluster import Node
 from ..request import NO_THROTTLE, RequestContext
 from .common import merge_topics
 
@@ -46,14 +45,14 @@ def handle(context: RequestContext, node: Node) -> None:
         if valid := tuple(index for index in indexes if 0 <= index < count):
             known.append((topic.name, valid))
     command = OffsetDelete(request.group_id, tuple(known))
-    node.groups.submit(command, partial(_respond, rejected, command), context)
+    node.coordinators.submit(command, partial(_respond, rejected, command), context)
 
 
 def _respond(
     rejected: list[TopicResponse],
     command: OffsetDelete,
     context: RequestContext,
-    result: OffsetsDeleted,
+    result: DeleteOffsetsResult,
 ) -> None:
     if result.error:
         context.respond(OffsetDeleteResponse(result.error, []))

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ...topics.errors import Refused
-from ..node import Node
+from ..cluster import Node
 from ..request import NO_THROTTLE, RequestContext
 
 EXACT, DEFAULT, ANY = 0, 1, 2

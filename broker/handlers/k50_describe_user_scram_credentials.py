@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
-from ..node import Node
+from ..cluster import Node
 from ..request import NO_THROTTLE, RequestContext
 
 

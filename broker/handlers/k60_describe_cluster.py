@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
-from ..node import Node
+from ..cluster import Node
 from ..request import NO_THROTTLE, RequestContext
 from .common import CLUSTER_OPERATIONS, NOT_REQUESTED, brokers
 

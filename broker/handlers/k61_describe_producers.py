@@ -9,7 +9,7 @@ from ...log.errors import LogError
 from ...protocol.errors import ErrorCode
 from ...topics.errors import Refused
 from ...topics.names import invalid_name
-from ..node import Node
+from ..cluster import Node
 from ..request import NO_THROTTLE, RequestContext
 
 # There are no transactions.

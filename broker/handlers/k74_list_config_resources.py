@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ...topics.alter import Resource
-from ..node import Node
+from ..cluster import Node
 from ..request import NO_THROTTLE, RequestContext
 
 BROKER_LOGGER, CLIENT_METRICS, GROUP = 8, 16, 32

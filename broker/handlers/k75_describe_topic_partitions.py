@@ -12,7 +12,7 @@ from uuid import UUID
 from ...protocol.errors import ErrorCode
 from ...topics.errors import Refused
 from ...topics.names import invalid_name, is_internal
-from ..node import Node
+from ..cluster import Node
 from ..request import NO_THROTTLE, RequestContext
 from .common import NOT_REQUESTED, TOPIC_OPERATIONS
 from .k03_metadata import PartitionResponse, partition_response
@@ -62,7 +62,7 @@ def _names(context: RequestContext, node: Node) -> list[str]:
     """The requested topics, or all, sorted and from the cursor's topic on."""
     request = context.request
     cursor = request.cursor
-    requested = [each.name for each in request.topics] or [each.name for each in node.readable]
+    requested = [each.name for each in request.topics] or [each.name for each in node.view]
     first = "" if cursor is None else cursor.topic_name
     names = sorted({name for name in requested if name >= first})
     if cursor is not None and request.topics and first not in names:
@@ -85,7 +85,7 @@ def _page(
     for name in names:
         if room == 0:
             return DescribeTopicPartitionsResponse(topics, CursorResponse(name, 0))
-        topic = node.readable.get(name)
+        topic = node.view.get(name)
         if topic is None:
             topics.append(TopicResponse(_error(name), name, is_internal=is_internal(name)))
             continue

@@ -6,7 +6,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from ...assignors.resolve import resolve
-from ...coordinator.voice import Event, EventType
+from ...coordinator.outcome import EventType, GroupEvent
 from ..clock import turns
 from .asking import Identity
 from .member import Member
@@ -62,7 +62,7 @@ class Puppets:
         self._members.append(member)
         member.live()
 
-    def hear(self, event: Event) -> None:
+    def hear(self, event: GroupEvent) -> None:
         is_for_all = event.type in _FOR_ALL
         if is_for_all or event.type in _FOR_ONE:
             for each in self._members:

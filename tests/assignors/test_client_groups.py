@@ -18,7 +18,7 @@ from kohort.assignors.examples import Weighted
 from kohort.assignors.model import Assignment, Assignor, Subscription, Topics
 from kohort.assignors.resolve import BUILTIN
 from kohort.assignors.sticky.assignors import CooperativeStickyAssignor
-from kohort.coordinator.voice import Event
+from kohort.coordinator.outcome import GroupEvent
 
 from ..clients.adapter import Client, ConsumerSettings, Message
 from ..clients.aio import AioKafka
@@ -46,15 +46,15 @@ Join = Callable[[], object]
 
 
 @pytest.fixture(scope="module")
-def events() -> list[Event]:
+def events() -> list[GroupEvent]:
     """What the broker tells of its groups."""
     return []
 
 
 @pytest.fixture(scope="module")
-def broker(events: list[Event]) -> Iterator[BrokerThread]:
+def broker(events: list[GroupEvent]) -> Iterator[BrokerThread]:
     config = {"group.initial.rebalance.delay.ms": "0"}
-    with BrokerThread(config, hear=lambda _, event: events.append(event)) as broker:
+    with BrokerThread(config, listener=lambda _, event: events.append(event)) as broker:
         yield broker
 
 
@@ -79,7 +79,7 @@ def topic(clients: dict[str, Client]) -> str:
 class Group:
     """The group of one topic, with at most one member of each library."""
 
-    def __init__(self, clients: dict[str, Client], events: list[Event], topic: str) -> None:
+    def __init__(self, clients: dict[str, Client], events: list[GroupEvent], topic: str) -> None:
         self._clients, self._events, self.topic = clients, events, topic
         self.members: dict[str, Driven | Verifiable] = {}
 
@@ -163,7 +163,7 @@ class Group:
 
 
 @pytest.fixture
-def group(clients: dict[str, Client], events: list[Event], topic: str) -> Iterator[Group]:
+def group(clients: dict[str, Client], events: list[GroupEvent], topic: str) -> Iterator[Group]:
     group = Group(clients, events, topic)
     yield group
     for library in list(group.members):

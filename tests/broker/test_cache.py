@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from kohort.broker import snapshots
 from kohort.broker.broker import Broker
-from kohort.broker.cache import Cache
 from kohort.broker.config.broker_config import BrokerConfig
 from kohort.log.batch import TRANSACTIONAL, NewRecord, build
 from kohort.log.cache_files import OFFSETS_SNAPSHOT, SPILL, unpublished
@@ -16,7 +15,7 @@ from kohort.log.memory_files import ChunkedFiles
 from kohort.offsets.commit_value import encode_commit_value
 from kohort.offsets.record_codec import encode_record
 from kohort.offsets.records import OffsetCommitRecord
-from kohort.offsets.table import OffsetsTable
+from kohort.offsets.table import OffsetsCache, OffsetsTable
 from kohort.testing.faulty_files import FaultyFiles
 from offset_commits import offset_commit
 from runtime_world import World
@@ -24,10 +23,26 @@ from runtime_world import World
 FOLDER = Path("/data/__consumer_offsets-0")
 
 
-def commit(table: OffsetsTable, group: int, offset: int = 7) -> None:
+def commit(cache: OffsetsCache, table: OffsetsTable, group: int, offset: int = 7) -> None:
+    """What the runtime does for a command of the group."""
+    table.load(f"g{group}")
     for partition in range(10):
         value = encode_commit_value(offset, -1, "", 0)
         table.put(OffsetCommitRecord(f"g{group}", "t", partition, value))
+    trim(cache)
+
+
+def get(cache: OffsetsCache, table: OffsetsTable, group: int) -> int:
+    table.load(f"g{group}")
+    trim(cache)
+    committed = table.get(f"g{group}", "t", 3)
+    assert committed is not None
+    return committed.offset
+
+
+def trim(cache: OffsetsCache) -> None:
+    if cache.is_over:
+        cache.evict()
 
 
 class Disk(FaultyFiles):
@@ -42,64 +57,62 @@ class Disk(FaultyFiles):
 
 
 def test_all_tables_together_hold_no_more_than_is_allowed() -> None:
-    disk, cache = Disk(), Cache(1_000)
+    disk, cache = Disk(), OffsetsCache(1_000)
     tables = [cache.new_table(disk.new_spill) for _ in range(3)]
     for group in range(300):
-        commit(tables[group % 3], group, offset=group)
+        commit(cache, tables[group % 3], group, offset=group)
         assert sum(table.in_memory for table in tables) <= 1_000
     assert sum(map(len, tables)) == 3_000
     for group in range(300):
-        committed = tables[group % 3].get(f"g{group}", "t", 3)
-        assert committed is not None
-        assert committed.offset == group
+        assert get(cache, tables[group % 3], group) == group
         assert sum(table.in_memory for table in tables) <= 1_000
 
 
 def test_what_was_used_last_stays_in_memory() -> None:
-    disk, cache = Disk(), Cache(100)
+    disk, cache = Disk(), OffsetsCache(100)
     table = cache.new_table(disk.new_spill)
     for group in range(50):
-        commit(table, group)
-        table.get("g0", "t", 0)
+        commit(cache, table, group)
+        get(cache, table, 0)
     table.evict(80, disk.new_spill)
     assert table.in_memory == 10
-    table.get("g0", "t", 0)
+    get(cache, table, 0)
     assert table.in_memory == 10, "it was there"
-    table.get("g1", "t", 0)
+    get(cache, table, 1)
     assert table.in_memory == 20, "it was not"
 
 
 def test_a_table_that_is_closed_is_counted_no_more() -> None:
-    disk, cache = Disk(), Cache(100)
+    disk, cache = Disk(), OffsetsCache(100)
     first, second = (cache.new_table(disk.new_spill) for _ in range(2))
     for group in range(9):
-        commit(first, group)
+        commit(cache, first, group)
     first.close()
     for group in range(9):
-        commit(second, group)
+        commit(cache, second, group)
     assert second.in_memory == 90
 
 
 def test_a_full_disk_costs_memory_and_nothing_else(caplog: pytest.LogCaptureFixture) -> None:
-    disk, cache = Disk(), Cache(100)
+    disk, cache = Disk(), OffsetsCache(100)
     table = cache.new_table(disk.new_spill)
     disk.fail("append", times=10_000)
     for group in range(50):
-        commit(table, group)
+        commit(cache, table, group)
     assert table.in_memory == len(table) == 500
     assert "stay in memory" in caplog.text
     disk.heal()
-    commit(table, 50)
+    commit(cache, table, 50)
     assert table.in_memory <= 100
     assert len(table) == 510
 
 
 def test_a_group_larger_than_all_that_is_allowed_is_served() -> None:
-    disk, cache = Disk(), Cache(5)
+    disk, cache = Disk(), OffsetsCache(5)
     table = cache.new_table(disk.new_spill)
     for group in range(3):
-        commit(table, group)
-    assert [len(list(table.records(f"g{group}"))) for group in range(3)] == [10, 10, 10]
+        commit(cache, table, group)
+    assert [len(list(table.read(f"g{group}"))) for group in range(3)] == [10, 10, 10]
     assert table.in_memory == 10
 
 
@@ -113,10 +126,10 @@ async def test_in_memory_nothing_is_written_down_that_nobody_would_ever_take_awa
         for number in range(100):
             answer = asyncio.get_running_loop().create_future()
             commit = offset_commit(f"g{number}", [("t", 0, number)])
-            broker.node.groups.submit(commit, asyncio.Future.set_result, answer)
+            broker.node.coordinators.submit(commit, asyncio.Future.set_result, answer)
             assert not any((await asyncio.wait_for(answer, 10)).errors)
         assert SPILL not in {path.name for path in files.contents}
-        assert len(broker.node.groups.shards[0].coordinator.table) == 100
+        assert len(broker.node.coordinators.contexts[0].offsets) == 100
     finally:
         await broker.stop()
 
@@ -153,4 +166,4 @@ def test_what_left_memory_takes_no_more_room_with_each_commit_where_no_snapshot_
     world.runtime.close()
     again = World(files=world.files, cache_offsets=2)
     assert [again.fetched(f"g{number}") for number in range(6)] == [100] * 6
-    assert again.runtime.shards[0].coordinator.foreign.pending
+    assert again.runtime.contexts[0].coordinator.other_groups.pending_offsets

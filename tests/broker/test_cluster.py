@@ -46,7 +46,7 @@ class Three:
         await self.broker.start("127.0.0.1", 0)
         self.topics = self.broker.node.topics
         self.topics.ensure_offsets_topic()
-        self.index = self.broker.node.groups.partition_of(GROUP)
+        self.index = self.broker.node.coordinators.partition_of(GROUP)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -66,7 +66,7 @@ class Three:
         """Submit at a node, by default the group's coordinator."""
         answer = asyncio.get_running_loop().create_future()
         node = self.broker.cluster.nodes[self.leader_id if at is None else at]
-        node.groups.submit(command, asyncio.Future.set_result, answer)
+        node.coordinators.submit(command, asyncio.Future.set_result, answer)
         return answer
 
     async def ask(self, command: Any, at: int | None = None) -> Any:
@@ -204,7 +204,7 @@ async def test_a_node_that_stops_hands_on_what_it_led_and_one_that_is_back_leads
     assert three.leader_id != stopped
     three.move(stopped)
     assert (await three.ask_until_loaded(FETCH)).topics[0][1][0].offset == 3
-    with pytest.raises(LookupError, match="there is no node 9"):
+    with pytest.raises(LookupError, match="node 9 does not exist"):
         three.move(9)
 
 

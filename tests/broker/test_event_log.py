@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from kohort.broker.event_log import EventLog
-from kohort.coordinator.states import State
-from kohort.coordinator.voice import Event, EventType
+from kohort.coordinator.classic.states import State
+from kohort.coordinator.outcome import EventType, GroupEvent
 from kohort.offsets.causes import Cause
 from kohort.protocol.errors import ErrorCode
 from kohort.testing.faulty_files import FaultyFiles
@@ -46,7 +46,7 @@ class Desk:
 
     def write(self, *groups: str) -> None:
         for group in groups:
-            self.tell(Event(EventType.GROUP_CREATED, group))
+            self.tell(GroupEvent(EventType.GROUP_CREATED, group))
         self.turn()
 
 
@@ -67,7 +67,7 @@ def told(files: FaultyFiles) -> list[tuple[int, str]]:
 def test_an_event_becomes_a_line_with_every_column() -> None:
     desk = Desk(FaultyFiles())
     desk.tell(
-        Event(
+        GroupEvent(
             EventType.MEMBER_EXPIRED,
             "Bücher",
             "m",
@@ -113,7 +113,7 @@ def test_an_event_becomes_a_line_with_every_column() -> None:
 def test_nothing_is_written_before_the_turn_of_the_loop_is_over_and_then_all_at_once() -> None:
     desk = Desk(FaultyFiles())
     for group in "abc":
-        desk.tell(Event(EventType.GROUP_CREATED, group))
+        desk.tell(GroupEvent(EventType.GROUP_CREATED, group))
     assert not desk.files.exists(EVENTS)
     assert len(desk.due) == 1
     desk.turn()
@@ -124,7 +124,7 @@ def test_nothing_is_written_before_the_turn_of_the_loop_is_over_and_then_all_at_
 
 def test_what_was_told_in_the_last_turn_is_written_when_the_log_is_closed() -> None:
     desk = Desk(FaultyFiles())
-    desk.tell(Event(EventType.GROUP_CREATED, "a"))
+    desk.tell(GroupEvent(EventType.GROUP_CREATED, "a"))
     desk.log.close()
     assert told(desk.files) == [(0, "a")]
 
@@ -132,7 +132,7 @@ def test_what_was_told_in_the_last_turn_is_written_when_the_log_is_closed() -> N
 def test_nodes_share_one_row_of_numbers() -> None:
     desk = Desk(FaultyFiles())
     desk.write("a")
-    desk.log.listener(8)(Event(EventType.GROUP_CREATED, "b"))
+    desk.log.listener(8)(GroupEvent(EventType.GROUP_CREATED, "b"))
     desk.turn()
     assert [(line["seq"], line["node"]) for line in lines(desk.files)] == [(0, 7), (1, 8)]
 
@@ -245,6 +245,6 @@ def test_a_disk_that_stays_full_until_the_end_lets_the_log_be_closed() -> None:
     desk = Desk(FaultyFiles())
     desk.write("a")
     desk.files.fail("append", error=errno.ENOSPC, times=100)
-    desk.tell(Event(EventType.GROUP_CREATED, "b"))
+    desk.tell(GroupEvent(EventType.GROUP_CREATED, "b"))
     desk.log.close()
     assert told(desk.files) == [(0, "a")]

@@ -18,7 +18,7 @@ from kio.schema.sync_group import v5 as sync_group
 from kio.static.primitive import i32Timedelta
 from kohort.broker.broker import Broker
 from kohort.broker.config.broker_config import BrokerConfig
-from kohort.coordinator.voice import EventType
+from kohort.coordinator.outcome import EventType
 from kohort.log.group_commit import Durability
 from kohort.offsets.causes import Cause
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from kohort.broker.broker import Broker
 from kohort.broker.config.broker_config import BrokerConfig
-from kohort.broker.loading import AT_ONCE_RECORDS
+from kohort.broker.loader import EAGER_RECORDS
 from kohort.coordinator.commands import OffsetFetch
-from kohort.coordinator.config import GroupConfig
-from kohort.coordinator.expiring import SLICE_TOMBSTONES
+from kohort.coordinator.decision import GroupConfig
+from kohort.coordinator.offsets import SLICE_TOMBSTONES
 from kohort.log.records import records
 from kohort.offsets.record_codec import decode_record
 from kohort.offsets.records import GroupTombstone, OffsetCommitRecord, OffsetTombstone
@@ -19,7 +19,7 @@ from kohort.protocol.errors import ErrorCode
 from offset_commits import offset_commit
 from runtime_world import World
 
-INTERVAL_MS = GroupConfig().offsets_retention_check_interval_ms
+INTERVAL_MS = 600_000  # as in runtime_world
 RETENTION_MS = GroupConfig().offsets_retention_ms
 
 
@@ -46,7 +46,7 @@ def test_what_expires_is_in_the_log_and_a_restart_knows_no_more_of_it() -> None:
     assert (world.fetched(), world.fetched("other")) == (-1, 2)
     reopened = World("fsync", world.files)
     assert (reopened.fetched(), reopened.fetched("other")) == (-1, 2)
-    assert not list(reopened.runtime._shards[0].coordinator.groups)
+    assert not list(reopened.runtime._contexts[0].coordinator.groups)
 
 
 def test_others_are_served_between_the_slices_of_a_sweep() -> None:
@@ -55,17 +55,17 @@ def test_others_are_served_between_the_slices_of_a_sweep() -> None:
         world.commit(f"c{i}", 1, group_id=f"g{i}")
     world.turn()
     expire(world)
-    left = [len(world.timers.slices)]
-    while world.timers.slices:
-        world.timers.next_slice()
-        # Whoever asks does not make it go faster, or twice.
+    left = []
+    while not world.scheduler.is_idle:
+        world.next_slice()
+        # Requests neither accelerate the sweep nor start another one.
         world.commit(f"meanwhile{len(left)}", 1, group_id="new")
-        assert len(world.timers.slices) <= 1
-        left.append(len(world.runtime._shards[0].coordinator.table))
+        assert len(world.scheduler._runnable) <= 1
+        left.append(len(world.runtime._contexts[0].offsets))
     world.turn()
-    # To begin is a slice of its own; then a tombstone for the offset and one for the group each.
+    # Two steps to begin; then a tombstone for the offset and one for the group each; the log line.
     half = SLICE_TOMBSTONES // 2
-    assert left == [1, SLICE_TOMBSTONES + 1, half + 1, 1]
+    assert left == [SLICE_TOMBSTONES + 1, SLICE_TOMBSTONES + 1, half + 1, 1, 1, 1]
     assert [r for r in written(world) if isinstance(r, OffsetCommitRecord)][-1].group_id == "new"
     assert world.fetched("g0") == -1
     assert world.fetched("new") == 1
@@ -88,19 +88,19 @@ def test_a_lost_partition_ends_its_sweep_and_begins_another_later() -> None:
         world.commit(f"c{i}", 1, group_id=f"g{i}")
     world.turn()
     expire(world)
-    world.timers.next_slice()
-    world.timers.next_slice()
+    world.next_slice()
+    world.next_slice()
     world.files.fail("append")
     world.turn()
     assert world.fetched("g0") == 1
     world.timers.advance(INTERVAL_MS)
     world.turn()
-    assert not world.runtime._shards[0].coordinator.table.has("g0")
+    assert not world.runtime._contexts[0].offsets.has_group("g0")
 
 
 def test_a_topic_that_is_deleted_while_the_log_is_read_takes_its_offsets_along() -> None:
     world = World("os")
-    for offset in range(2 * AT_ONCE_RECORDS):
+    for offset in range(2 * EAGER_RECORDS):
         world.commit(f"c{offset}", offset)
         if offset % 1_000 == 0:
             world.turn()
@@ -141,10 +141,10 @@ class Service:
 
     async def ask(self, command: Any) -> Any:
         answer = asyncio.get_running_loop().create_future()
-        index = self.broker.node.groups.partition_of(command.group_id)
+        index = self.broker.node.coordinators.partition_of(command.group_id)
         leader = self.broker.cluster.leader_of("__consumer_offsets", index)
         assert leader is not None
-        leader.groups.submit(command, asyncio.Future.set_result, answer)
+        leader.coordinators.submit(command, asyncio.Future.set_result, answer)
         return await answer
 
     async def commit(self, group_id: str, topic: str) -> None:

@@ -27,7 +27,7 @@ class Service:
 
     async def ask(self, command: Any) -> Any:
         answer = asyncio.get_running_loop().create_future()
-        self.broker.node.groups.submit(command, asyncio.Future.set_result, answer)
+        self.broker.node.coordinators.submit(command, asyncio.Future.set_result, answer)
         return await answer
 
     async def commit(self, offset: int) -> ErrorCode:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import pytest
-from kohort.broker.led import RETRY_FAILED_MS
+from kohort.broker.runtime import RETRY_FAILED_MS
 from kohort.coordinator.commands import OffsetFetch
 from kohort.log.group_commit import BATCH_BYTES_MAX, Durability
 from kohort.log.log import LogConfig
@@ -84,7 +84,7 @@ def refuses_and_recovers(
         world.turn()
     assert error_of(world, "refused") is ErrorCode.not_coordinator
     assert fault.told in caplog.text
-    assert "Partition 0 of the offsets topic is read again after" in caplog.text
+    assert "Partition 0 of the offsets topic is loaded again after" in caplog.text
     assert fetched(world) in (1, ErrorCode.not_coordinator)
     world.files.heal()
     world.timers.advance(RETRY_FAILED_MS)
@@ -214,7 +214,7 @@ def test_a_partition_that_may_not_be_read_answers_not_coordinator_until_it_may(
     again.commit("refused", 2)
     again.turn()
     assert error_of(again, "refused") is ErrorCode.not_coordinator
-    assert "Partition 0 of the offsets topic cannot be read: " in caplog.text
+    assert "Partition 0 of the offsets topic cannot be loaded: " in caplog.text
     assert fetched(again) is ErrorCode.not_coordinator
     world.files.heal()
     again.timers.advance(RETRY_FAILED_MS)

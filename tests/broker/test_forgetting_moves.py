@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from kohort.broker.broker import Broker
 from kohort.broker.config.broker_config import BrokerConfig
-from kohort.coordinator import deleting
+from kohort.coordinator import offsets as coordinator_offsets
 from kohort.coordinator.commands import OffsetFetch
 from kohort.protocol.errors import ErrorCode
 from kohort.testing.faulty_files import FaultyFiles
@@ -21,7 +21,9 @@ CONFIG = BrokerConfig({"kohort.nodes": "2", "offsets.topic.num.partitions": "1"}
 async def ask(broker: Broker, node_id: int, command: Any) -> Any:
     while True:
         answer = asyncio.get_running_loop().create_future()
-        broker.cluster.nodes[node_id].groups.submit(command, asyncio.Future.set_result, answer)
+        broker.cluster.nodes[node_id].coordinators.submit(
+            command, asyncio.Future.set_result, answer
+        )
         result = await asyncio.wait_for(answer, 10)
         if getattr(result, "error", None) is not ErrorCode.coordinator_load_in_progress:
             return result
@@ -36,13 +38,13 @@ async def begun_to_forget(broker: Broker) -> asyncio.Future[OSError | None]:
     assert not any((await ask(broker, 1, commit)).errors)
     gone: asyncio.Future[OSError | None] = asyncio.get_running_loop().create_future()
     topics.delete(topic, gone.set_result)
-    while broker.cluster.nodes[1].groups.shards[0].forgetting is None:
+    while broker.cluster.nodes[1].coordinators.contexts[0].cleanup is None:
         await asyncio.sleep(0)
     return gone
 
 
 async def until_nothing_is_under_way(broker: Broker) -> None:
-    while broker.node.timers.is_slicing or not broker.node.group_commit.is_idle:
+    while not broker.is_idle:
         await asyncio.sleep(0)
 
 
@@ -50,26 +52,26 @@ async def until_nothing_is_under_way(broker: Broker) -> None:
 async def test_a_topic_is_not_gone_before_the_next_leader_has_forgotten_it_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nobody_leads: bool
 ) -> None:
-    monkeypatch.setattr(deleting, "SLICE_TOMBSTONES", 2)
+    monkeypatch.setattr(coordinator_offsets, "SLICE_TOMBSTONES", 2)
     broker = Broker(CONFIG, data_dir=tmp_path / "data", durability="fsync", files=FaultyFiles())
     await broker.start("127.0.0.1", 0)
     try:
         gone = await begun_to_forget(broker)
         goes_on: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        after = broker.cluster.nodes[2].groups
+        after = broker.cluster.nodes[2].coordinators
         after.when_read = lambda _partition, go: goes_on.set_result(go)
         if nobody_leads:
             for node_id in (2, 1):
-                broker.cluster.went(node_id)
+                broker.cluster.node_stopping(node_id)
             await until_nothing_is_under_way(broker)
             assert not gone.done()
-            broker.cluster.came(2)
+            broker.cluster.node_started(2)
         else:
             broker.cluster.move(OFFSETS_TOPIC, 0, 2)
         go = await asyncio.wait_for(goes_on, 10)
         await until_nothing_is_under_way(broker)
         # Whoever could make a topic of that name now would find these after a power cut.
-        assert after.shards[0].coordinator.table.of_topics("g", {"orders"})
+        assert "orders" in after.contexts[0].offsets.of_group("g")
         assert not gone.done()
         go()
         assert await asyncio.wait_for(gone, 10) is None

@@ -1,7 +1,7 @@
 """The name of a deleted topic is kept as long as anything may be left of it, and no longer."""
 
 from deleting_world import DATA, Life
-from kohort.broker.shard import ShardState
+from kohort.broker.context import CoordinatorState
 from kohort.testing.faulty_files import FaultyFiles
 from topic_world import batch
 
@@ -27,7 +27,7 @@ def test_a_name_is_kept_while_a_partition_that_cannot_be_read_may_have_its_offse
     life.files.fail("append", after=1, times=1_000)
     life.delete(lambda _error: None)
     life.turn()
-    assert life.shard.state is ShardState.FAILED
+    assert life.shard.state is CoordinatorState.FAILED
     assert "t" in life.topics.deleted
     life.files.heal()
     check_is_forgotten_by_the_next(life)

@@ -202,7 +202,7 @@ def test_a_topic_may_be_deleted_while_it_is_compacted(caplog: pytest.LogCaptureF
 
 async def ask(broker: Broker, command: Any) -> Any:
     answer = asyncio.get_running_loop().create_future()
-    broker.node.groups.submit(command, asyncio.Future.set_result, answer)
+    broker.node.coordinators.submit(command, asyncio.Future.set_result, answer)
     return await answer
 
 

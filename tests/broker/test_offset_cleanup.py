@@ -7,10 +7,10 @@ from uuid import UUID
 
 import pytest
 from deleting_world import DATA, Life
-from kohort.broker.led import RETRY_FAILED_MS
-from kohort.broker.shard import ShardState
+from kohort.broker.context import CoordinatorState
+from kohort.broker.runtime import RETRY_FAILED_MS
 from kohort.coordinator.commands import OffsetFetch
-from kohort.coordinator.deleting import SLICE_TOMBSTONES
+from kohort.coordinator.offsets import SLICE_TOMBSTONES
 from kohort.offsets.records import OffsetTombstone
 from kohort.offsets.table import OffsetsTable
 from kohort.protocol.errors import ErrorCode
@@ -48,7 +48,7 @@ def test_a_disk_that_takes_no_tombstones_costs_the_partition_and_no_name() -> No
     life.delete(gone.append)
     life.turn()  # It does not try for ever.
     assert gone == [None]
-    assert life.shard.state is ShardState.FAILED
+    assert life.shard.state is CoordinatorState.FAILED
     life.ask("refused", OffsetFetch("g", (("t", (0,)),), False, None, -1))
     assert life.answers["refused"].error is ErrorCode.not_coordinator
     life.files.heal()
@@ -70,13 +70,13 @@ def test_a_name_is_not_free_while_its_offsets_are_being_forgotten() -> None:
     while life.topics.is_leaving("t"):
         assert not gone
         life.step()
-        left.append(len(life.shard.coordinator.table))
+        left.append(len(life.shard.offsets))
         # Whoever asks is served between two slices.
         life.commit(f"between {len(left)}", 1, group_id=f"g{len(left)}")
     assert gone == [None]
     assert len(left) > 3
     assert all(before - after <= SLICE_TOMBSTONES for before, after in pairwise(left))
-    assert not life.shard.coordinator.table.has("many")
+    assert not life.shard.offsets.has_group("many")
 
 
 def test_a_topic_that_is_deleted_while_another_is_forgotten_is_forgotten_too() -> None:
@@ -88,12 +88,12 @@ def test_a_topic_that_is_deleted_while_another_is_forgotten_is_forgotten_too() -
     life.turn()
     gone: list[str] = []
     life.delete(lambda error: gone.append("t") if error is None else None)
-    while life.shard.forgetting is None:
+    while life.shard.cleanup is None:
         life.step()
     life.delete(lambda error: gone.append("u") if error is None else None, "u")
     life.turn()
     assert gone == ["t", "u"]
-    assert len(life.shard.coordinator.table) == 0
+    assert len(life.shard.offsets) == 0
 
 
 def test_partitions_are_removed_a_few_in_a_turn() -> None:

@@ -93,8 +93,8 @@ class Broker(World):
         stored = []
         for index in range(PARTITIONS):
             log = self._partition(index).log
-            shard = self.groups._shards.get(index)
-            table = shard and {g: list(shard.coordinator.table.records(g)) for g in GROUPS}
+            shard = self.groups._contexts.get(index)
+            table = shard and {g: list(shard.offsets.records(g)) for g in GROUPS}
             stored.append((log.end_offset, b"".join(batch for _, batch in log.batches()), table))
         return stored
 

@@ -106,7 +106,7 @@ def test_what_is_noted_late_of_a_deleted_topic_is_not_noted_of_the_next_one_of_i
 ) -> None:
     """The disk is busy: in a thread the note waits until another topic has the partition's name."""
     world, late = UpkeepWorld(), list[Callable[[], object]]()
-    run_outside = world.upkeep._run_outside
+    run_outside = world.scheduler._run_in_thread
 
     def hold_notes(
         work: Callable[[], object], done: Callable[[BaseException | None], None]
@@ -116,7 +116,7 @@ def test_what_is_noted_late_of_a_deleted_topic_is_not_noted_of_the_next_one_of_i
         else:
             run_outside(work, done)
 
-    world.upkeep._run_outside = hold_notes
+    world.scheduler._run_in_thread = hold_notes
     topic = world.make("orders", retention_ms=str(DAY_MS), cleanup_policy=policy)
     world.fill(9)
     world.later(DAY_MS + CHECK_MS)

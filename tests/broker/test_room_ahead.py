@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from kohort.broker.broker import Broker
-from kohort.broker.build import AHEAD_BYTES
+from kohort.broker.build import PREALLOCATED_BYTES
 from kohort.broker.config.broker_config import BrokerConfig
 from kohort.log.group_commit import Durability
 
@@ -23,5 +23,5 @@ async def test_logs_that_are_synced_have_room_until_the_broker_stops(
     (log,) = tmp_path.rglob("*.log")
     size = log.stat().st_size
     await broker.stop()
-    assert (size >= AHEAD_BYTES) == (durability == "fsync")
-    assert 0 < log.stat().st_size < AHEAD_BYTES
+    assert (size >= PREALLOCATED_BYTES) == (durability == "fsync")
+    assert 0 < log.stat().st_size < PREALLOCATED_BYTES

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 from group_admin_world import World as AdminWorld
-from kohort.broker import loading
-from kohort.broker.led import RETRY_FAILED_MS
-from kohort.broker.loading import AT_ONCE_RECORDS
-from kohort.broker.shard import ShardState
+from kohort.broker import loader
+from kohort.broker.context import CoordinatorState
+from kohort.broker.loader import EAGER_RECORDS
+from kohort.broker.runtime import RETRY_FAILED_MS
 from kohort.coordinator.commands import (
     Heartbeat,
     JoinGroup,
@@ -195,7 +195,7 @@ def test_a_client_that_is_gone_leaves_no_ticket_and_its_join_goes_on() -> None:
     world.turn()
     assert "join" not in world.answers
     assert not world.runtime._waiting
-    assert world.runtime._shards[0].coordinator.groups["g"].generation == 1
+    assert world.runtime._contexts[0].coordinator.groups["g"].generation == 1
 
 
 def test_a_join_is_answered_when_its_deadline_comes() -> None:
@@ -210,7 +210,7 @@ def test_a_join_is_answered_when_its_deadline_comes() -> None:
 
 def test_a_large_log_is_loaded_in_slices_and_clients_are_told_to_come_back() -> None:
     before = World("os")
-    commit = offset_commit("g", [("t", each, 1) for each in range(AT_ONCE_RECORDS + 1)])
+    commit = offset_commit("g", [("t", each, 1) for each in range(EAGER_RECORDS + 1)])
     before.ask("all", commit)
     before.turn()
     before.commit("one more", 9, group_id="h")
@@ -279,8 +279,8 @@ def test_what_somebody_asks_for_is_read_before_what_nobody_has(
         for _ in range(20):
             before.commit(group_id, "t", 0)
             before.turn()
-    monkeypatch.setattr(loading, "AT_ONCE_RECORDS", 2)
-    monkeypatch.setattr(loading, "SLICE_RECORDS", 1)
+    monkeypatch.setattr(loader, "EAGER_RECORDS", 2)
+    monkeypatch.setattr(loader, "STEP_RECORDS", 1)
     world = AdminWorld(files=before.files, durability="os")
     world.groups.load(sorted(of))
     read: list[int] = []
@@ -293,8 +293,8 @@ def test_what_somebody_asks_for_is_read_before_what_nobody_has(
                 fetch, lambda at, result: asked.setdefault(at, result.error), len(asked)
             )
         world._turns.pop(0)()
-        shards = world.groups._shards
-        read += [p for p in shards if shards[p].state is ShardState.ACTIVE and p not in read]
+        shards = world.groups._contexts
+        read += [p for p in shards if shards[p].state is CoordinatorState.ACTIVE and p not in read]
     assert asked[0] is ErrorCode.coordinator_load_in_progress
     assert read[0] == last
     assert read[1:] == sorted(set(of) - {last})

@@ -31,7 +31,7 @@ async def test_an_aborted_server_sends_nothing_and_accepts_no_connections() -> N
     broker = Broker(BrokerConfig({}))
     await broker.start("127.0.0.1", 0)
     reader, writer = await asyncio.open_connection(broker.host, broker.port)
-    broker.cut()
+    broker.abort_connections()
     assert await reader.read() == b""
     writer.close()
     await broker.stop()

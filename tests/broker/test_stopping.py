@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from kohort.broker.broker import Broker
 from kohort.broker.config.broker_config import BrokerConfig
-from kohort.coordinator.results import CommitDone
+from kohort.coordinator.commands import CommitResult
 from kohort.log.group_commit import Durability
 from kohort.protocol.errors import ErrorCode
 from offset_commits import offset_commit
@@ -59,7 +59,7 @@ async def test_nothing_is_written_once_it_has_stopped(
 
 
 async def commit(broker: Broker, partitions: range) -> ErrorCode:
-    told: asyncio.Future[CommitDone] = asyncio.get_running_loop().create_future()
+    told: asyncio.Future[CommitResult] = asyncio.get_running_loop().create_future()
     command = offset_commit("g", [("orders", each, each) for each in partitions])
-    broker.node.groups.submit(command, lambda _, result: told.set_result(result), None)
+    broker.node.coordinators.submit(command, lambda _, result: told.set_result(result), None)
     return (await told).errors[0]

@@ -18,7 +18,7 @@ GROUPS = [f"g{number}" for number in range(6)]
 @pytest.fixture
 def files(monkeypatch: pytest.MonkeyPatch) -> FaultyFiles:
     """Of a broker that has stopped with a snapshot: six groups, each with a commit of offset 3."""
-    monkeypatch.setattr(snapshots, "AT_END_RECORDS", 1)
+    monkeypatch.setattr(snapshots, "AT_STOP_RECORDS", 1)
     world = World("fsync")
     for group_id in GROUPS:
         world.commit(group_id, 3, group_id=group_id)

@@ -12,10 +12,10 @@ from kohort.broker.config.broker_config import BrokerConfig
 from kohort.coordinator.commands import (
     Command,
     ListGroups,
+    ListResult,
     OffsetCommit,
     OffsetFetch,
 )
-from kohort.coordinator.results import Listed
 from kohort.log.group_commit import Durability
 from kohort.log.write_ahead import PREFIX
 from kohort.protocol.errors import ErrorCode
@@ -39,7 +39,7 @@ async def ask_all(broker: Broker, commands: Sequence[Command]) -> list[Any]:
     """All in one turn of the loop."""
     futures = [asyncio.get_running_loop().create_future() for _ in commands]
     for command, future in zip(commands, futures, strict=True):
-        broker.node.groups.submit(command, asyncio.Future.set_result, future)
+        broker.node.coordinators.submit(command, asyncio.Future.set_result, future)
     return await asyncio.gather(*futures)
 
 
@@ -58,11 +58,11 @@ async def committed(broker: Broker) -> list[int]:
     return [result.topics[0][1][0].offset for result in results]
 
 
-async def list_groups(broker: Broker) -> Listed:
+async def list_groups(broker: Broker) -> ListResult:
     listed = asyncio.get_running_loop().create_future()
-    broker.node.groups.submit_to_all(ListGroups((), ()), asyncio.Future.set_result, listed)
+    broker.node.coordinators.submit_to_all(ListGroups((), ()), asyncio.Future.set_result, listed)
     await asyncio.sleep(0)  # while it is loading, that goes on
-    found: Listed = await listed
+    found: ListResult = await listed
     return found
 
 

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 from broker_thread import BrokerThread
-from kohort.broker.clock import SystemClock
-from kohort.coordinator.commands import DescribeGroup
-from kohort.coordinator.results import Described
+from kohort.broker.timers import SystemClock
+from kohort.coordinator.commands import DescribeGroup, DescribeResult
 from kohort.protocol.consumer_protocol import decode_subscription
 from parity.wire import connect, request_of
 from processes import EXTERNAL
@@ -67,9 +66,9 @@ class Steered:
 
     def subscribed(self, group: str) -> set[str]:
         """The topics of its members, while it is stable."""
-        told: list[Described] = []
+        told: list[DescribeResult] = []
         self.broker.ask(
-            lambda broker: broker.node.groups.submit(DescribeGroup(group), list.append, told)
+            lambda broker: broker.node.coordinators.submit(DescribeGroup(group), list.append, told)
         )
         until(lambda: bool(told), "it is described")
         return {

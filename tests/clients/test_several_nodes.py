@@ -52,7 +52,7 @@ def coordinator_of(nodes: BrokerThread, group: str) -> tuple[int, int]:
     """The group's offsets partition, and the node that leads it."""
 
     def found(broker: object) -> tuple[int, int]:
-        index = broker.node.groups.partition_of(group)  # type: ignore[attr-defined]
+        index = broker.node.coordinators.partition_of(group)  # type: ignore[attr-defined]
         node = broker.cluster.leader_of(OFFSETS_TOPIC, index)  # type: ignore[attr-defined]
         assert node is not None
         return index, node.node_id

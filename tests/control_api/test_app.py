@@ -62,7 +62,13 @@ from .conftest import Asker
             "timeout is at most 600",
         ),
         ("POST", "/groups/g/expire", {"who": "a"}, 400, "g has no member a; there is: nobody"),
-        ("POST", "/groups/g/move", {"node_id": 7}, 404, "there is no node 7: there are [1, 2]"),
+        (
+            "POST",
+            "/groups/g/move",
+            {"node_id": 7},
+            404,
+            "node 7 does not exist: the nodes are [1, 2]",
+        ),
         ("POST", "/clock/advance", {"days": -1}, 400, "days is at least 0, not -1"),
         ("POST", "/clock/advance", {"seconds": 10**400}, 400, "seconds is at most"),
         (

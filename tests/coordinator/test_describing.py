@@ -2,9 +2,9 @@
 
 import pytest
 from group_world import GROUP, World
-from kohort.coordinator.describing import listed_together
-from kohort.coordinator.results import Described, DescribedMember, Listed, ListedGroup
-from kohort.coordinator.states import State
+from kohort.coordinator.admin import merge_lists
+from kohort.coordinator.classic.states import State
+from kohort.coordinator.commands import DescribedMember, DescribeResult, ListedGroup, ListResult
 from kohort.protocol.errors import ErrorCode
 
 E = ErrorCode
@@ -19,16 +19,16 @@ def member(member_id: str, metadata: bytes, assignment: bytes) -> DescribedMembe
 def test_a_stable_group_tells_all(w: World) -> None:
     a, b = w.stable(None, "i")
     members = (member(a, b"r", a.encode()), member(b, b"r", b.encode()))
-    assert w.describe() == Described(NONE, "Stable", "consumer", "range", members)
+    assert w.describe() == DescribeResult(NONE, "Stable", "consumer", "range", members)
     w.restart()
-    assert w.describe() == Described(NONE, "Stable", "consumer", "range", members)
+    assert w.describe() == DescribeResult(NONE, "Stable", "consumer", "range", members)
 
 
 def test_an_open_round_hides_what_members_said_and_shows_their_old_assignments(w: World) -> None:
     (a,) = w.stable(None)
     b = w.new_id()
     w.join(b)
-    preparing = Described(
+    preparing = DescribeResult(
         NONE,
         "PreparingRebalance",
         "consumer",
@@ -44,24 +44,24 @@ def test_an_open_round_hides_what_members_said_and_shows_their_old_assignments(w
 
 def test_who_was_only_given_an_id_is_no_member(w: World) -> None:
     w.new_id()
-    assert w.describe() == Described(NONE, "Empty", "", "", ())
+    assert w.describe() == DescribeResult(NONE, "Empty", "", "", ())
 
 
 def test_a_group_that_all_have_left_keeps_its_protocol_type(w: World) -> None:
     w.leave(*w.stable(None))
-    assert w.describe() == Described(NONE, "Empty", "consumer", "", ())
+    assert w.describe() == DescribeResult(NONE, "Empty", "consumer", "", ())
 
 
 @pytest.mark.parametrize("group_id", ["simple", ""])
 def test_a_group_of_nothing_but_offsets_is_empty(w: World, group_id: str) -> None:
     w.commit(group_id=group_id)
-    assert w.describe(group_id) == Described(NONE, "Empty", "", "", ())
+    assert w.describe(group_id) == DescribeResult(NONE, "Empty", "", "", ())
     assert w.list_groups() == (ListedGroup(group_id, "", "Empty", "classic"),)
     assert not w.coordinator.groups
 
 
 def test_a_group_that_does_not_exist_is_dead(w: World) -> None:
-    assert w.describe() == Described(E.group_id_not_found, "Dead", "", "", ())
+    assert w.describe() == DescribeResult(E.group_id_not_found, "Dead", "", "", ())
 
 
 def test_each_group_is_listed_once(w: World) -> None:
@@ -130,10 +130,10 @@ def test_types_are_chosen_by_their_names_which_are_not_trimmed(
     assert bool(w.list_groups(types=types)) is is_found
 
 
-def test_partitions_are_listed_together() -> None:
+def test_partitions_are_merge_lists() -> None:
     one, two = (ListedGroup(name, "", State.EMPTY, "classic") for name in "ab")
-    parts = [Listed(NONE, (one,)), Listed(E.not_coordinator, ()), Listed(NONE, (two,))]
-    assert listed_together(parts) == Listed(NONE, (one, two))
-    assert listed_together([]) == Listed(NONE, ())
-    loading = Listed(E.coordinator_load_in_progress, ())
-    assert listed_together([*parts, loading]) == loading
+    parts = [ListResult(NONE, (one,)), ListResult(E.not_coordinator, ()), ListResult(NONE, (two,))]
+    assert merge_lists(parts) == ListResult(NONE, (one, two))
+    assert merge_lists([]) == ListResult(NONE, ())
+    loading = ListResult(E.coordinator_load_in_progress, ())
+    assert merge_lists([*parts, loading]) == loading

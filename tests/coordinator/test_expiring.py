@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 from group_world import GROUP, World
-from kohort.coordinator.deadline_keys import EXPIRING
-from kohort.coordinator.expiring import SLICE_TOMBSTONES
-from kohort.coordinator.states import State
+from kohort.coordinator.classic.states import State
+from kohort.coordinator.offsets import SLICE_TOMBSTONES
 from kohort.offsets.commit_value import encode_commit_value
 from kohort.offsets.records import (
     GroupMetadata,
@@ -32,7 +31,7 @@ def world(interval_ms: int = 3_600_000) -> World:
     return World(
         group_initial_rebalance_delay_ms=0,
         offsets_retention_ms=RETENTION_MS,
-        offsets_retention_check_interval_ms=interval_ms,
+        check_interval_ms=interval_ms,
     )
 
 
@@ -41,7 +40,7 @@ def reads(*topics: str) -> tuple[tuple[str, bytes], ...]:
 
 
 def committed(w: World, group_id: str = GROUP) -> list[str]:
-    return sorted(f"{r.topic}-{r.partition}" for r in w.coordinator.table.records(group_id))
+    return sorted(f"{r.topic}-{r.partition}" for r in w.coordinator.offsets.records(group_id))
 
 
 def is_known(w: World, group_id: str = GROUP) -> bool:
@@ -50,7 +49,7 @@ def is_known(w: World, group_id: str = GROUP) -> bool:
 
 def sleep(w: World, ms: int) -> None:
     """There is a sweep at the end of this time, whatever the interval is."""
-    w.coordinator._shard.deadlines.set(EXPIRING, w.now + ms)
+    w.sweep_ms = w.now + ms
     w.sleep(ms)
 
 
@@ -271,14 +270,13 @@ def test_a_sweep_comes_an_interval_after_loading_and_after_the_one_before() -> N
     assert not committed(w)
 
 
-def test_a_sweep_is_told_as_kafka_tells_it(caplog: pytest.LogCaptureFixture) -> None:
+def test_expiration_is_logged_as_in_kafka() -> None:
     w = world(interval_ms=RETENTION_MS)
     w.commit()
-    caplog.set_level("DEBUG", "kohort.groups")
     w.sleep(RETENTION_MS)
-    assert "[GroupId orders] Expired offset for partition=t-0" in caplog.text
-    told = "Generated 2 tombstone records while cleaning up group metadata in 0 milliseconds."
-    assert told in caplog.text
+    assert "[GroupId orders] Expired offset for partition=t-0" in w.lines
+    line = "Generated 2 tombstone records while cleaning up group metadata in 0 milliseconds."
+    assert line in w.lines
 
 
 def test_a_sweep_goes_in_slices_and_sees_what_happens_between_them() -> None:
@@ -290,19 +288,18 @@ def test_a_sweep_goes_in_slices_and_sees_what_happens_between_them() -> None:
     w.sleep(RETENTION_MS - 1)
     w.now += 1
     slices = 0
-    w._carry_out(w.coordinator.tick(w.now))
-    while w.coordinator.is_expiring:
-        assert w.coordinator.next_deadline() == w.now
-        before = len(w.log)
-        w._carry_out(w.coordinator.tick(w.now))
+    before = len(w.log)
+    for step in w.coordinator.expire_offsets(lambda: w.now):
+        w._carry_out(step)
         assert len(w.log) - before <= SLICE_TOMBSTONES + 1
-        if slices == 1:
-            # Of those that are left one commits again, and one is deleted.
+        if slices == 2:
+            # Of the groups that are left one commits again, and one is deleted.
             alive, deleted = [name for name in names if committed(w, name)][:2]
             w.commit(group_id=alive)
             w.delete(deleted)
         slices += 1
-    assert slices == 3, "to begin, and twice a half"
+        before = len(w.log)
+    assert slices == 4, "two to begin, and two halves"
     assert [name for name in names if committed(w, name)] == [alive]
     assert w.log.count(GroupTombstone(deleted)) == 1
     assert not w.coordinator.groups
@@ -315,10 +312,11 @@ def test_a_group_with_very_many_offsets_goes_in_slices_too() -> None:
     count = 5 * SLICE_TOMBSTONES
     w.commit(*(("t", i, 1) for i in range(count)))
     w.now += RETENTION_MS
-    while w.coordinator.next_deadline() == w.now:
-        before = len(w.log)
-        w._carry_out(w.coordinator.tick(w.now))
+    before = len(w.log)
+    for step in w.coordinator.expire_offsets(lambda: w.now):
+        w._carry_out(step)
         assert len(w.log) - before <= SLICE_TOMBSTONES + 1
+        before = len(w.log)
     assert len(w.log) == 2 * count + 1
     assert w.log[-1] == GroupTombstone(GROUP)
     w.check()
@@ -333,8 +331,7 @@ def test_a_deleted_topic_takes_its_offsets_out_of_every_group(w: World) -> None:
     w.commit(("t", 0, 1), ("t-1", 0, 1), ("u", 0, 1), member_id=a, generation=1)
     w.commit(("t", 0, 1), ("t", 11, 1), group_id="other")
     written = len(w.log)
-    for outcome in w.coordinator.topics_deleted({"t"}):
-        w._carry_out(outcome)
+    w.sweep(w.coordinator.delete_offsets_of_topics({"t"}))
     assert w.log[written:] == [
         OffsetTombstone(GROUP, "t", 0),
         OffsetTombstone("other", "t", 0),

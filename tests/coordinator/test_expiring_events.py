@@ -2,9 +2,9 @@
 
 import pytest
 from group_world import GROUP, World
-from kohort.coordinator.expiring import SLICE_TOMBSTONES
-from kohort.coordinator.states import State
-from kohort.coordinator.voice import EventType
+from kohort.coordinator.classic.states import State
+from kohort.coordinator.offsets import SLICE_TOMBSTONES
+from kohort.coordinator.outcome import EventType
 from kohort.offsets.causes import Cause
 from kohort.protocol.consumer_protocol import Subscription, encode_subscription
 
@@ -16,7 +16,7 @@ def w() -> World:
     return World(
         group_initial_rebalance_delay_ms=0,
         offsets_retention_ms=RETENTION_MS,
-        offsets_retention_check_interval_ms=RETENTION_MS,
+        check_interval_ms=RETENTION_MS,
     )
 
 
@@ -53,8 +53,7 @@ def test_a_deleted_topic_is_the_cause_in_each_group_and_ends_none(w: World) -> N
     w.commit(("t", 0, 1), ("t", 1, 1), ("u", 0, 1))
     w.commit(("t", 0, 1), group_id="other")
     w.commit(("u", 0, 1), group_id="third")
-    for outcome in w.coordinator.topics_deleted({"t"}):
-        w._carry_out(outcome)
+    w.sweep(w.coordinator.delete_offsets_of_topics({"t"}))
     told = [(each.group_id, each.cause, each.detail) for each in w.told(EventType.OFFSETS_DELETED)]
     assert told == [
         (GROUP, Cause.TOPIC_DELETED, {"offsets": "2"}),

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 from group_world import GROUP, RANGE, World
-from kohort.coordinator.results import Joined, JoinedMember
-from kohort.coordinator.states import State
+from kohort.coordinator.classic.states import State
+from kohort.coordinator.commands import JoinMember, JoinResult
 from kohort.offsets.records import GroupMetadata, GroupMetadataRecord
 from kohort.protocol.errors import ErrorCode
 
@@ -14,8 +14,8 @@ ROUNDROBIN = (("roundrobin", b"rr"),)
 BOTH = RANGE + ROUNDROBIN
 
 
-def refused(error: ErrorCode, member_id: str = "") -> Joined:
-    return Joined(error, -1, None, None, "", member_id, (), False)
+def refused(error: ErrorCode, member_id: str = "") -> JoinResult:
+    return JoinResult(error, -1, None, None, "", member_id, (), False)
 
 
 def test_a_dynamic_member_is_first_told_its_id(w: World) -> None:
@@ -89,11 +89,13 @@ def test_the_empty_group_id_is_none(w: World) -> None:
 def test_all_learn_the_generation_and_only_the_leader_learns_of_the_others(w: World) -> None:
     a, b = w.enter(), w.enter(protocols=(("range", b"of b"), ("roundrobin", b"rr")))
     w.sleep(0)
-    both = (JoinedMember("client-1", None, b"r"), JoinedMember("client-2", None, b"of b"))
-    assert w.answers[a] == Joined(
+    both = (JoinMember("client-1", None, b"r"), JoinMember("client-2", None, b"of b"))
+    assert w.answers[a] == JoinResult(
         E.none, 1, "consumer", "range", "client-1", "client-1", both, False
     )
-    assert w.answers[b] == Joined(E.none, 1, "consumer", "range", "client-1", "client-2", (), False)
+    assert w.answers[b] == JoinResult(
+        E.none, 1, "consumer", "range", "client-1", "client-2", (), False
+    )
     assert w.state is State.COMPLETING_REBALANCE
 
 
@@ -174,7 +176,7 @@ def test_a_follower_that_changed_nothing_hears_the_stable_generation_again(w: Wo
     before = dict(w.coordinator.deadlines)
     w.sleep(5)
     answer = w.answers[w.join(b)]
-    assert answer == Joined(E.none, 1, "consumer", "range", "client-1", b, (), False)
+    assert answer == JoinResult(E.none, 1, "consumer", "range", "client-1", b, (), False)
     assert w.state is State.STABLE
     assert dict(w.coordinator.deadlines) == before, "no timer is touched"
 

@@ -2,8 +2,7 @@
 
 import pytest
 from group_world import GROUP, World
-from kohort.coordinator.commands import CommitEntry, OffsetCommit, OffsetFetch
-from kohort.coordinator.results import FetchedPartition
+from kohort.coordinator.commands import CommitEntry, FetchedOffset, OffsetCommit, OffsetFetch
 from kohort.offsets.commit_value import encode_commit_value
 from kohort.offsets.records import OffsetCommitRecord, OffsetTombstone
 from kohort.protocol.errors import ErrorCode
@@ -126,7 +125,7 @@ def test_a_commit_may_bring_its_own_retention(w: World) -> None:
 
 
 def test_what_was_never_committed_is_no_error(w: World) -> None:
-    nothing = FetchedPartition(3, -1, -1, "", E.none)
+    nothing = FetchedOffset(3, -1, -1, "", E.none)
     assert w.fetch(("t", (3,))).topics == (("t", (nothing,)),)
     w.commit(("t", 0, 1))
     assert w.fetch(("t", (3,)), ("u", ())).topics == (("t", (nothing,)), ("u", ()))

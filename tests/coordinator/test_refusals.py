@@ -1,31 +1,29 @@
 import pytest
 from kohort.coordinator.commands import (
     Command,
+    CommitResult,
     DeleteGroup,
+    DeleteGroupResult,
+    DeleteOffsetsResult,
     DescribeGroup,
+    DescribeResult,
+    FetchResult,
     Heartbeat,
+    HeartbeatResult,
     JoinGroup,
+    JoinResult,
     LeaveGroup,
+    LeaveResult,
     LeavingMember,
     ListGroups,
+    ListResult,
     OffsetDelete,
     OffsetFetch,
-    SyncGroup,
-)
-from kohort.coordinator.results import (
-    CommitDone,
-    Described,
-    Fetched,
-    GroupDeleted,
-    HeartbeatDone,
-    Joined,
-    Left,
-    Listed,
-    OffsetsDeleted,
     Result,
-    Synced,
+    SyncGroup,
+    SyncResult,
     append_error,
-    refusal,
+    error_result,
 )
 from kohort.protocol.errors import ErrorCode
 from offset_commits import offset_commit
@@ -40,33 +38,33 @@ COMMIT = offset_commit("g", [("t", 0, 1), ("t", 1, 1)], generation=1, member_id=
     [
         (
             JoinGroup("g", "m", None, "c", "/h", 1, 1, "consumer", (), True, True, None),
-            Joined(LOST, -1, None, None, "", "", (), False),
+            JoinResult(LOST, -1, None, None, "", "", (), False),
         ),
-        (SyncGroup("g", 1, "m", None, None, None, ()), Synced(LOST, None, None, b"")),
-        (Heartbeat("g", 1, "m", None), HeartbeatDone(LOST)),
-        (LeaveGroup("g", (LeavingMember("m", None, None),)), Left(LOST, ())),
+        (SyncGroup("g", 1, "m", None, None, None, ()), SyncResult(LOST, None, None, b"")),
+        (Heartbeat("g", 1, "m", None), HeartbeatResult(LOST)),
+        (LeaveGroup("g", (LeavingMember("m", None, None),)), LeaveResult(LOST, ())),
         (
             COMMIT,
-            CommitDone((LOST, LOST)),
+            CommitResult((LOST, LOST)),
         ),
-        (OffsetFetch("g", (("t", (0,)),), False, None, -1), Fetched(LOST, ())),
-        (DescribeGroup("g"), Described(LOST, "", "", "", ())),
-        (ListGroups((), ()), Listed(LOST, ())),
-        (DeleteGroup("g"), GroupDeleted(LOST)),
-        (OffsetDelete("g", (("t", (0,)),)), OffsetsDeleted(LOST, ())),
+        (OffsetFetch("g", (("t", (0,)),), False, None, -1), FetchResult(LOST, ())),
+        (DescribeGroup("g"), DescribeResult(LOST, "", "", "", ())),
+        (ListGroups((), ()), ListResult(LOST, ())),
+        (DeleteGroup("g"), DeleteGroupResult(LOST)),
+        (OffsetDelete("g", (("t", (0,)),)), DeleteOffsetsResult(LOST, ())),
     ],
     ids=lambda value: type(value).__name__,
 )
 def test_each_command_can_be_refused(command: Command, result: Result) -> None:
-    refused = refusal(command, LOST)
+    refused = error_result(command, LOST)
     assert refused == result
     assert type(refused) is type(result)
 
 
 def test_a_heartbeat_is_well_while_the_log_is_read() -> None:
     loading = E.coordinator_load_in_progress
-    assert refusal(Heartbeat("g", 1, "m", None), loading) == HeartbeatDone(E.none)
-    assert refusal(LeaveGroup("g", ()), loading) == Left(loading, ())
+    assert error_result(Heartbeat("g", 1, "m", None), loading) == HeartbeatResult(E.none)
+    assert error_result(LeaveGroup("g", ()), loading) == LeaveResult(loading, ())
 
 
 @pytest.mark.parametrize(
@@ -82,14 +80,14 @@ def test_a_heartbeat_is_well_while_the_log_is_read() -> None:
 )
 def test_a_group_without_a_name_is_refused_whoever_coordinates_it(command: Command) -> None:
     for error in (LOST, E.coordinator_load_in_progress):
-        refused = refusal(command, error)
+        refused = error_result(command, error)
         assert refused.error is E.invalid_group_id  # type: ignore[union-attr]
 
 
 def test_offsets_and_descriptions_are_also_of_the_group_without_a_name() -> None:
-    assert refusal(OffsetFetch("", None, False, None, -1), LOST) == Fetched(LOST, ())
-    assert refusal(DescribeGroup(""), LOST) == Described(LOST, "", "", "", ())
-    assert refusal(DeleteGroup(""), LOST) == GroupDeleted(LOST)
+    assert error_result(OffsetFetch("", None, False, None, -1), LOST) == FetchResult(LOST, ())
+    assert error_result(DescribeGroup(""), LOST) == DescribeResult(LOST, "", "", "", ())
+    assert error_result(DeleteGroup(""), LOST) == DeleteGroupResult(LOST)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 from group_world import GROUP, World
-from kohort.coordinator.states import State
+from kohort.coordinator.classic.states import State
 from kohort.offsets.records import GroupMetadata, GroupMetadataRecord
 from kohort.protocol.errors import ErrorCode
 

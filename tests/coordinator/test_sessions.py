@@ -2,8 +2,8 @@
 
 import pytest
 from group_world import World
+from kohort.coordinator.classic.states import State
 from kohort.coordinator.commands import Heartbeat, LeaveGroup
-from kohort.coordinator.states import State
 from kohort.protocol.errors import ErrorCode
 
 E = ErrorCode

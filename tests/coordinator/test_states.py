@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 from group_world import World
-from kohort.coordinator.states import HEARTBEAT, MAY_FOLLOW, State
+from kohort.coordinator.classic.states import HEARTBEAT_ERROR, VALID_TRANSITIONS, State
 from kohort.protocol.consumer_protocol import Subscription, encode_subscription
 from kohort.protocol.errors import ErrorCode
 
@@ -154,7 +154,7 @@ def test_only_what_the_table_allows_may_follow(w: World, state: State) -> None:
     w.new_id()
     for follower in State:
         w.group.state = state
-        if follower in MAY_FOLLOW[state]:
+        if follower in VALID_TRANSITIONS[state]:
             w.group.transition(follower, w.now)
             assert (w.group.previous_state, w.group.state) == (state, follower)
         else:
@@ -163,4 +163,4 @@ def test_only_what_the_table_allows_may_follow(w: World, state: State) -> None:
 
 
 def test_every_state_that_has_members_has_an_answer_to_their_heartbeats() -> None:
-    assert set(HEARTBEAT) == set(State) - {State.EMPTY, State.DEAD}
+    assert set(HEARTBEAT_ERROR) == set(State) - {State.EMPTY, State.DEAD}

@@ -2,15 +2,15 @@
 
 import pytest
 from group_world import RANGE, World
-from kohort.coordinator.results import Joined
-from kohort.coordinator.states import State
+from kohort.coordinator.classic.states import State
+from kohort.coordinator.commands import JoinResult
 from kohort.offsets.records import GroupMetadataRecord
 from kohort.protocol.errors import ErrorCode
 
 E = ErrorCode
 
 
-def names(answer: Joined) -> list[str | None]:
+def names(answer: JoinResult) -> list[str | None]:
     return [member.group_instance_id for member in answer.members]
 
 
@@ -26,7 +26,7 @@ def test_a_follower_that_restarts_gets_its_partitions_back_without_a_round(w: Wo
     again = w.answers[w.join(instance="i2")]
     new = again.member_id
     assert new not in (a, b)
-    assert again == Joined(E.none, 1, "consumer", "range", a, new, (), False)
+    assert again == JoinResult(E.none, 1, "consumer", "range", a, new, (), False)
     assert w.answers[w.sync(new, 1, instance="i2")].assignment == b.encode()
     assert w.state is State.STABLE
 
@@ -85,7 +85,7 @@ def test_a_restart_while_a_round_is_open_fences_the_parked_join_of_the_old_self(
     old = w.join(a, instance="i1")
     new = w.join(instance="i1")
     fenced = w.answers[old]
-    assert fenced == Joined(E.fenced_instance_id, -1, None, None, "", a, (), False)
+    assert fenced == JoinResult(E.fenced_instance_id, -1, None, None, "", a, (), False)
     w.join(b, instance="i2")
     assert w.answers[new].generation_id == 2
 

@@ -2,9 +2,8 @@
 
 import pytest
 from group_world import GROUP, World
-from kohort.coordinator.commands import SyncGroup
-from kohort.coordinator.results import Synced
-from kohort.coordinator.states import State
+from kohort.coordinator.classic.states import State
+from kohort.coordinator.commands import SyncGroup, SyncResult
 from kohort.offsets.records import GroupMetadata, GroupMetadataRecord, MemberMetadata
 from kohort.protocol.errors import ErrorCode
 
@@ -22,8 +21,8 @@ def test_a_follower_that_syncs_first_waits_for_the_leader(w: World) -> None:
     early = w.sync(b, 1)
     assert early not in w.answers
     late = w.sync(a, 1, {a: b"one", b: b"two"})
-    assert w.answers[early] == Synced(E.none, "consumer", "range", b"two")
-    assert w.answers[late] == Synced(E.none, "consumer", "range", b"one")
+    assert w.answers[early] == SyncResult(E.none, "consumer", "range", b"two")
+    assert w.answers[late] == SyncResult(E.none, "consumer", "range", b"one")
     assert w.state is State.STABLE
 
 
@@ -120,7 +119,7 @@ def test_the_generation_is_looked_at_before_the_protocols_and_both_before_the_st
     assert w.answers[w.sync(a, 2, protocol_type="x")].error is E.illegal_generation
     inconsistent = w.answers[w.sync(a, 1, protocol_type="x")]
     assert inconsistent.error is E.inconsistent_group_protocol
-    assert w.answers[w.sync(a, 1)] == Synced(E.rebalance_in_progress, None, None, b"")
+    assert w.answers[w.sync(a, 1)] == SyncResult(E.rebalance_in_progress, None, None, b"")
 
 
 def test_the_empty_group_id_is_none(w: World) -> None:

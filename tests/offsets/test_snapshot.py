@@ -22,7 +22,7 @@ def files() -> MemoryFiles:
     table = OffsetsTable()
     table.put(OffsetCommitRecord("g", "t", 0, encode_commit_value(7, -1, "", 0)))
     writer = SnapshotWriter(FOLDER, files, BEGUN, table, iter(()))
-    for _ in writer.slices:
+    for _ in writer.steps:
         pass
     writer.finish(ENDED)
     return files
@@ -34,7 +34,7 @@ def test_a_log_that_has_all_that_is_told_of_may_rest_on_its_snapshot(
 ) -> None:
     found = open_snapshot(FOLDER, files, start, end)
     assert found is not None
-    assert (found.begun, list(found.places), found.topics) == (BEGUN, ["g"], {"t"})
+    assert (found.start_offset, list(found.extents), found.topics) == (BEGUN, ["g"], {"t"})
 
 
 @pytest.mark.parametrize(("start", "end"), [(0, ENDED - 1), (BEGUN + 1, ENDED + 1)])

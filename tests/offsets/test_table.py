@@ -27,13 +27,13 @@ class TableAgainstADict(RuleBasedStateMachine):
         self.files = FaultyFiles()
         self.files.make_folder(FOLDER)
         self.spills = 0
-        self.table = OffsetsTable(self.make_room)
+        self.table = OffsetsTable(lambda _grown: None)
         self.model: dict[str, dict[tuple[str, int], bytes]] = {}
         self.writing: SnapshotWriter | None = None
         # What was done since the snapshot was begun: the tail of the log.
         self.tail: list[OffsetCommitRecord | OffsetTombstone] = []
 
-    def make_room(self, _grown: int) -> None:
+    def make_room(self) -> None:
         if self.table.in_memory > 4:
             self.table.evict(self.table.in_memory - 4, self.new_spill)
 
@@ -51,7 +51,7 @@ class TableAgainstADict(RuleBasedStateMachine):
     @rule()
     def go_on_with_the_snapshot(self) -> None:
         assert self.writing is not None
-        if next(self.writing.slices, self) is self:
+        if next(self.writing.steps, self) is self:
             self.writing.finish(10)
             self.writing = None
             self.reopened()
@@ -68,16 +68,16 @@ class TableAgainstADict(RuleBasedStateMachine):
         snapshot = open_snapshot(FOLDER, self.files, 0, 10)
         assert snapshot is not None
         table = OffsetsTable()
-        table.stand_at(snapshot.file, snapshot.places, snapshot.topics)
+        table.attach(snapshot.file, snapshot.extents, snapshot.topics)
         for record in self.tail:
+            table.load(record.group_id)
             if isinstance(record, OffsetCommitRecord):
                 table.put(record)
             else:
-                table.forget(record)
+                table.remove(record)
         for group_id, offsets in self.model.items():
             assert dict(offsets) == {
-                (topic, partition): value
-                for _, topic, partition, value, _ in table.records(group_id)
+                (topic, partition): value for _, topic, partition, value, _ in table.read(group_id)
             }
             assert all(table.has_had(topic) for topic, _ in offsets)
         assert set(table.groups()) == set(self.model)
@@ -87,14 +87,18 @@ class TableAgainstADict(RuleBasedStateMachine):
     def put(self, group_id: str, topic: str, partition: int, offset: int) -> None:
         value = encode_commit_value(offset, -1, "m" * (offset % 3), 1_700_000_000_000)
         record = OffsetCommitRecord(group_id, topic, partition, value)
+        self.table.load(group_id)
         self.table.put(record)
+        self.make_room()
         self.tail.append(record)
         self.model.setdefault(group_id, {})[topic, partition] = value
 
     @rule(group_id=group_ids, topic=topics, partition=partitions)
     def forget(self, group_id: str, topic: str, partition: int) -> None:
         record = OffsetTombstone(group_id, topic, partition)
-        self.table.forget(record)
+        self.table.load(group_id)
+        self.table.remove(record)
+        self.make_room()
         self.tail.append(record)
         offsets = self.model.get(group_id, {})
         offsets.pop((topic, partition), None)
@@ -105,7 +109,9 @@ class TableAgainstADict(RuleBasedStateMachine):
     def get(self, group_id: str, topic: str, partition: int) -> None:
         value = self.model.get(group_id, {}).get((topic, partition))
         expected = None if value is None else decode_commit_value(value)
+        self.table.load(group_id)
         assert self.table.get(group_id, topic, partition) == expected
+        self.make_room()
 
     @invariant()
     def the_table_holds_what_the_dict_holds(self) -> None:
@@ -114,11 +120,13 @@ class TableAgainstADict(RuleBasedStateMachine):
         assert self.table.in_memory <= max([4, *map(len, self.model.values())])
         for group_id in ("", "g", "my-group", "g-1"):
             offsets = self.model.get(group_id, {})
-            assert self.table.has(group_id) == bool(offsets)
-            assert list(self.table.records(group_id)) == [
+            assert self.table.has_group(group_id) == bool(offsets)
+            assert list(self.table.read(group_id)) == [
                 OffsetCommitRecord(group_id, topic, partition, value)
                 for (topic, partition), value in offsets.items()
             ]
+            if not self.table.is_loaded(group_id):
+                continue
             assert {
                 (topic, partition): committed
                 for topic, of_topic in self.table.of_group(group_id).items()
@@ -141,10 +149,10 @@ def test_a_topic_whose_name_ends_like_a_partition_is_another_topic() -> None:
 
 def test_forgetting_what_was_never_committed_changes_nothing() -> None:
     table = OffsetsTable()
-    table.forget(OffsetTombstone("g", "t", 1))
-    assert not table.has("g")
+    table.remove(OffsetTombstone("g", "t", 1))
+    assert not table.has_group("g")
     table.put(OffsetCommitRecord("g", "t", 2, encode_commit_value(1, -1, "", 0)))
-    table.forget(OffsetTombstone("g", "t", 1))
+    table.remove(OffsetTombstone("g", "t", 1))
     assert list(table.of_group("g")) == ["t"]
 
 
@@ -152,10 +160,10 @@ def test_a_group_is_gone_with_its_last_offset() -> None:
     table = OffsetsTable()
     for partition in (0, 1):
         table.put(OffsetCommitRecord("g", "t", partition, encode_commit_value(1, -1, "", 0)))
-    table.forget(OffsetTombstone("g", "t", 0))
-    assert table.has("g")
-    table.forget(OffsetTombstone("g", "t", 1))
-    assert not table.has("g")
+    table.remove(OffsetTombstone("g", "t", 0))
+    assert table.has_group("g")
+    table.remove(OffsetTombstone("g", "t", 1))
+    assert not table.has_group("g")
     assert list(table.groups()) == []
     assert len(table) == 0
 

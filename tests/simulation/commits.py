@@ -9,8 +9,16 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from kohort.coordinator.commands import DeleteGroup, OffsetCommit, OffsetDelete, OffsetFetch
-from kohort.coordinator.results import CommitDone, Fetched, GroupDeleted, OffsetsDeleted
+from kohort.coordinator.commands import (
+    CommitResult,
+    DeleteGroup,
+    DeleteGroupResult,
+    DeleteOffsetsResult,
+    FetchResult,
+    OffsetCommit,
+    OffsetDelete,
+    OffsetFetch,
+)
 from kohort.protocol.errors import ErrorCode
 from simulation.violation import Violation
 
@@ -80,14 +88,14 @@ class Commits:
         self._changes.setdefault(key, [Change(None, None)]).append(change)
 
     def answered(self, request: Any, result: Any, readable: Any) -> None:
-        if type(result) is Fetched:
+        if type(result) is FetchResult:
             if result.error is _NONE:
                 self._read(request.command.group_id, result, readable)
-        elif type(result) is CommitDone:
+        elif type(result) is CommitResult:
             self._settle(request, result.errors[0])
-        elif type(result) is OffsetsDeleted:
+        elif type(result) is DeleteOffsetsResult:
             self._settle(request, result.error or result.errors[0])
-        elif type(result) is GroupDeleted:
+        elif type(result) is DeleteGroupResult:
             self._settle(request, result.error)
 
     def _settle(self, request: Any, error: ErrorCode) -> None:
@@ -142,7 +150,7 @@ class Commits:
 
     # --- what is seen
 
-    def _read(self, group_id: str, result: Fetched, readable: dict[Key, list[Change]]) -> None:
+    def _read(self, group_id: str, result: FetchResult, readable: dict[Key, list[Change]]) -> None:
         seen = {
             (group_id, topic, partition.partition): partition.offset
             for topic, partitions in result.topics

@@ -10,13 +10,16 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Literal
 
 from kohort.coordinator.commands import (
+    CommitResult,
     Heartbeat,
+    HeartbeatResult,
     JoinGroup,
+    JoinResult,
     LeaveGroup,
     LeavingMember,
     SyncGroup,
+    SyncResult,
 )
-from kohort.coordinator.results import CommitDone, HeartbeatDone, Joined, Synced
 from kohort.protocol.errors import ErrorCode as E
 from offset_commits import offset_commit
 from simulation.network import Link
@@ -146,7 +149,7 @@ class Consumer:
         if self.phase == "stable" and self.world.schedule.now_ms() >= self._stalled_until:
             self._join()
 
-    def _sync(self, joined: Joined) -> None:
+    def _sync(self, joined: JoinResult) -> None:
         self.phase = "syncing"
         assignments: tuple[tuple[str, bytes], ...] = ()
         if joined.leader == self.member_id and not joined.skip_assignment:
@@ -230,18 +233,18 @@ class Consumer:
         _, member_id, generation = asked
         if self.phase == "dead" or (member_id, generation) != (self.member_id, self.generation):
             return  # for who it is no more
-        if isinstance(result, Joined) and self.phase == "joining":
+        if isinstance(result, JoinResult) and self.phase == "joining":
             self._asked_ms = None
             self._joined(result)
-        elif isinstance(result, Synced) and self.phase == "syncing":
+        elif isinstance(result, SyncResult) and self.phase == "syncing":
             self._asked_ms = None
             if result.error is E.none:
                 self.phase = "stable"
                 self.owned = partitions_of(result.assignment)
             else:
                 self._refused(result.error)
-        elif isinstance(result, HeartbeatDone | CommitDone) and self.phase == "stable":
-            is_beat = isinstance(result, HeartbeatDone)
+        elif isinstance(result, HeartbeatResult | CommitResult) and self.phase == "stable":
+            is_beat = isinstance(result, HeartbeatResult)
             error = result.error if is_beat else result.errors[0]
             if is_beat:
                 self._asked_ms = None
@@ -250,7 +253,7 @@ class Consumer:
             if error is not E.none and (is_beat or error is not E.rebalance_in_progress):
                 self._refused(error)
 
-    def _joined(self, result: Joined) -> None:
+    def _joined(self, result: JoinResult) -> None:
         if result.error is E.none:
             self.generation = result.generation_id
             self.member_id = result.member_id

@@ -24,11 +24,18 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from group_world import check_deadlines, check_group, durable_state
-from kohort.broker.shard import ShardState
-from kohort.coordinator.commands import Heartbeat, JoinGroup, LeaveGroup, OffsetCommit, SyncGroup
+from kohort.broker.context import CoordinatorState
+from kohort.coordinator.classic.states import State
+from kohort.coordinator.commands import (
+    CommitResult,
+    Heartbeat,
+    JoinGroup,
+    JoinResult,
+    LeaveGroup,
+    OffsetCommit,
+    SyncGroup,
+)
 from kohort.coordinator.coordinator import Coordinator
-from kohort.coordinator.results import CommitDone, Joined
-from kohort.coordinator.states import State
 from kohort.log.records import records
 from kohort.offsets.record_codec import decode_record
 from kohort.protocol.errors import ErrorCode
@@ -75,7 +82,7 @@ class Invariants:
         if request.may_park:
             self._replaces(request)
         shard = life.shard_of(command.group_id, request.link.node_id)
-        if shard is None or shard.state is not ShardState.ACTIVE:
+        if shard is None or shard.state is not CoordinatorState.ACTIVE:
             return
         request.coordinator = shard.coordinator
         lifetime = self._lifetimes[shard.partition]
@@ -164,7 +171,7 @@ class Invariants:
                 if left.error is _NONE and left.member_id:
                     lifetime.gone.add((group_id, left.member_id))
 
-    def _check_joined(self, lifetime: Lifetime, request: Request, result: Joined) -> None:
+    def _check_joined(self, lifetime: Lifetime, request: Request, result: JoinResult) -> None:
         command = request.command
         names = [name for name, _ in command.protocols]
         if result.protocol_name not in names:
@@ -195,7 +202,7 @@ class Invariants:
     def after_event(self, life: Life) -> None:
         self._leaders.check(life)
         for shard in life.shards:
-            if shard.state is not ShardState.ACTIVE:
+            if shard.state is not CoordinatorState.ACTIVE:
                 continue
             lifetime = self._lifetimes.get(shard.partition)
             if lifetime is None or lifetime.coordinator is not shard.coordinator:
@@ -213,10 +220,10 @@ class Invariants:
     def topic_forgotten(self, life: Life, name: str) -> None:
         """Its name is about to be free. Partitions that cannot be read forget it when they can."""
         for shard in life.shards:
-            if shard.state is ShardState.ACTIVE:
+            if shard.state is CoordinatorState.ACTIVE:
                 self.commits.topic_forgotten(name, self._groups_of(shard.partition))
-                table = shard.coordinator.table
-                if any(table.of_topics(group_id, {name}) for group_id in table.groups()):
+                table = shard.offsets
+                if any(name in table.of_group(group_id) for group_id in table.groups()):
                     raise Violation(f"I9: {name} was deleted, and its offsets are there")
 
     def _check_groups(self, lifetime: Lifetime) -> None:
@@ -267,7 +274,7 @@ class Invariants:
 
     def _loaded(self, life: Life, shard: Any) -> Lifetime:
         world, coordinator = self.world, shard.coordinator
-        replay = Coordinator(world.setting.config, world.new_id)
+        replay, _ = life._new_coordinator(shard.partition)
         lifetime = self._lifetimes[shard.partition] = Lifetime(coordinator, replay)
         world.note("=", "broker", "partition %d is loaded", shard.partition)
         for request in self._open.values():
@@ -277,7 +284,7 @@ class Invariants:
                 raise Violation(f"I8: {request} has no answer, and its coordinator is another now")
         for group in coordinator.groups.values():
             self._retention.loaded(group)
-        table = coordinator.table
+        table = coordinator.offsets
         found = {
             (group_id, topic, partition): committed.offset
             for group_id in table.groups()
@@ -321,14 +328,14 @@ class Invariants:
     def check_nothing_is_left(self, life: Life) -> None:
         """After a night in which all was due to expire."""
         for shard in life.shards:
-            if shard.state is not ShardState.ACTIVE:
+            if shard.state is not CoordinatorState.ACTIVE:
                 raise Violation(f"I5: partition {shard.partition} is {shard.state} in the night")
             coordinator = shard.coordinator
-            left = [*coordinator.groups, *coordinator.table.groups()]
+            left = [*coordinator.groups, *coordinator.offsets.groups()]
             if left:
                 raise Violation(f"I9: {left} are there for ever")
 
 
 def _error(result: Any) -> ErrorCode:
     """Of the result of any command; the first one of a commit."""
-    return result.errors[0] if type(result) is CommitDone else result.error
+    return result.errors[0] if type(result) is CommitResult else result.error

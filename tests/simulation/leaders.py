@@ -37,7 +37,7 @@ class Leaders:
 
     def check(self, life: Life) -> None:
         for node_id, node in life.cluster.nodes.items():
-            for index in node.groups._shards:
+            for index in node.coordinators._contexts:
                 leader_id = life.partition(index).leader_id
                 if leader_id != node_id:
                     raise Violation(f"I8: node {node_id} coordinates {index}, {leader_id} leads it")

@@ -145,7 +145,7 @@ class Link:
         invariants = self._world.invariants
         life.look_at(request.command.group_id, self.node_id)
         invariants.asked(life, request)
-        groups = life.cluster.nodes[self.node_id].groups
+        groups = life.cluster.nodes[self.node_id].coordinators
         request.ticket = groups.submit(request.command, self._respond, request)
         if request.may_park and not request.answered:
             self._held = request
@@ -184,7 +184,7 @@ class Link:
             return
         for request in self._calls:
             if request.may_park and not request.answered:
-                life.cluster.nodes[self.node_id].groups.forget(request.ticket)
+                life.cluster.nodes[self.node_id].coordinators.forget(request.ticket)
                 request.is_dropped = True
         self._calls.clear()
         self._backlog.clear()

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from kohort.coordinator.states import State
+from kohort.coordinator.classic.states import State
 from kohort.offsets.records import GroupTombstone, OffsetTombstone
 from simulation.setting import topics_in
 from simulation.violation import Violation
@@ -82,7 +82,7 @@ class Retention:
         group = coordinator.groups.get(group_id)
         if group is not None and group.state is not State.EMPTY:
             raise Violation(f"I9: {group_id} expires, and it is {group.state}")
-        for record in coordinator.table.records(group_id):
+        for record in coordinator.offsets.records(group_id):
             if (group_id, record.topic, record.partition) not in gone:
                 raise Violation(f"I9: {group_id} expires, and leaves {record} behind")
 

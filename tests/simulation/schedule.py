@@ -1,16 +1,15 @@
-"""Time: what happens when. The clock jumps to the next event; nothing ever waits."""
+"""Simulated time: what happens when. The clock jumps to the next event; nothing ever waits."""
 
-import heapq
 from collections.abc import Callable
 
 from kohort.broker.timers import Timer
+from kohort.coordinator.deadlines import Deadlines
 
 
 class Schedule:
     def __init__(self) -> None:
         self.start_ms = self._now_ms = 1_700_000_000_000
-        self._heap: list[tuple[int, int, Timer]] = []
-        self._serial = 0
+        self._deadlines: Deadlines[Timer] = Deadlines()
 
     def now_ms(self) -> int:
         return self._now_ms
@@ -19,22 +18,20 @@ class Schedule:
         return self._now_ms / 1000
 
     def at(self, ms: int, callback: Callable[[], None]) -> Timer:
-        later = Timer(ms, callback)
-        self._serial += 1
-        # What is due at the same time happens in the order in which it was asked for.
-        heapq.heappush(self._heap, (max(ms, self._now_ms), self._serial, later))
-        return later
+        """Events of the same time happen in the order in which they were scheduled."""
+        timer = Timer(self._deadlines, ms, callback)
+        self._deadlines.set(timer, max(ms, self._now_ms))
+        return timer
 
     def after(self, ms: int, callback: Callable[[], None]) -> Timer:
         return self.at(self._now_ms + ms, callback)
 
     def next_due(self, until_ms: int) -> Callable[[], None] | None:
-        """What happens next, by `until_ms` at the latest; the clock is put to its time."""
-        heap = self._heap
-        while heap and heap[0][0] <= until_ms:
-            ms, _, later = heapq.heappop(heap)
-            if later.callback is not None:
-                self._now_ms = ms
-                return later.callback
+        """Return the next event by `until_ms`, and move the clock to its time."""
+        popped = self._deadlines.pop_due(until_ms)
+        if popped is not None:
+            timer, due_ms = popped
+            self._now_ms = due_ms
+            return timer.callback
         self._now_ms = max(self._now_ms, until_ms)
         return None

@@ -10,21 +10,24 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from kohort.broker.cluster import Cluster
+from kohort.broker.cluster import Cluster, Node
 from kohort.broker.config.broker_config import BrokerConfig
+from kohort.broker.context import CoordinatorCodec, CoordinatorContext, CoordinatorState
 from kohort.broker.fetch_sessions import FetchSessionCache
-from kohort.broker.node import Node
-from kohort.broker.runtime import GroupRuntime
-from kohort.broker.shard import ShardState
+from kohort.broker.runtime import CoordinatorRuntime
+from kohort.broker.scheduler import Scheduler
 from kohort.broker.timers import Timer
 from kohort.coordinator.commands import DescribeGroup
-from kohort.coordinator.coordinator import Coordinator, Outcome
-from kohort.coordinator.expiring import Expiring
+from kohort.coordinator.coordinator import Coordinator
+from kohort.coordinator.outcome import Event, EventType, LogLine
 from kohort.log.files import finish_deletions
 from kohort.log.group_commit import GroupCommit
 from kohort.log.log import Log
 from kohort.log.write_ahead import WriteAheadLog
+from kohort.offsets.causes import Cause
+from kohort.offsets.records import GroupTombstone, OffsetTombstone
 from kohort.offsets.store import OffsetsStore
+from kohort.offsets.table import OffsetsCache, OffsetsTable
 from kohort.topics.configs import BrokerSettings, Configs, TopicSettings
 from kohort.topics.names import OFFSETS_TOPIC
 from kohort.topics.nodes import Nodes
@@ -65,19 +68,26 @@ class WatchedTopics(Topics):
         self._world.invariants.elected(self, topic, partition)
 
 
-class WatchedExpiring(Expiring):
-    """Shows what a sweep decides while the groups are still as they were when it did."""
+class ExpirationWatcher:
+    """In place of a publisher: reports what a sweep has decided, while the groups are still as they
+    were when it did."""
 
-    def __init__(self, coordinator: Coordinator, watch: Callable[..., None]) -> None:
-        super().__init__(coordinator._shard)
-        self._watch = partial(watch, coordinator)
+    def __init__(self, life: Life, context: Callable[[], CoordinatorContext]) -> None:
+        self._life = life
+        self._context = context
 
-    def due(self, now: int) -> Outcome:
-        outcome = super().due(now)
-        records, _ = outcome
+    def publish(self, events: Sequence[Event]) -> None:
+        records: list[OffsetTombstone | GroupTombstone] = []
+        for event in events:
+            if isinstance(event, LogLine):
+                if event.message.startswith("[GroupId %s] Expired offset"):
+                    group_id, topic, partition = event.arguments
+                    records.append(OffsetTombstone(group_id, topic, partition))  # type: ignore[arg-type]
+            elif event.type is EventType.GROUP_DELETED and event.cause is Cause.GROUP_EXPIRED:
+                records.append(GroupTombstone(event.group_id))
         if records:
-            self._watch(records, now)
-        return outcome
+            world = self._life.world
+            world.invariants.sweeps(self._context().coordinator, records, world.schedule.now_ms())
 
 
 class Life:
@@ -99,6 +109,8 @@ class Life:
             write_ahead=write_ahead,
             seconds=world.schedule.seconds,
         )
+        self.scheduler = Scheduler(self._call_soon, self._run_now, slice_seconds=0)
+        self.cache = OffsetsCache(0)
         finish_deletions(DATA, world.files)
         self.topics = WatchedTopics(
             world,
@@ -109,16 +121,16 @@ class Life:
             nodes=Nodes(range(1, setting.nodes + 1)),
             new_id=lambda: uuid.UUID(int=int(world.new_id())),
             now_ms=world.schedule.now_ms,
-            in_turn=self.in_turn,
+            in_turn=self.scheduler.call,
         )
-        self.cluster = Cluster("simulated", self.topics)
+        self.cluster = Cluster("simulated", self.topics, self.scheduler)
         for node_id in self.topics.nodes.ids:
             node = self.cluster.nodes[node_id] = self._node(node_id)
-            node.groups.on_forgotten = self.cluster.tell_forgotten
+            node.coordinators.on_cleaned_up = self.cluster.check_cleaned_up
         self.topics.on_deleted = self._topic_deleted
         # What is on the disk is read, so that sessions are watched and offsets expire.
         for node in self.cluster.nodes.values():
-            node.groups.load(
+            node.coordinators.load(
                 index
                 for index in range(setting.offsets_partitions)
                 if world.files.exists(DATA / (name := f"{OFFSETS_TOPIC}-{index}"))
@@ -135,33 +147,40 @@ class Life:
             configs=self.topics.configs,
             clock=world.schedule,
             timers=self,  # type: ignore[arg-type]
-            waits=self,  # type: ignore[arg-type]
+            client_timers=self,  # type: ignore[arg-type]
             group_commit=self.group_commit,
             topics=self.topics,
-            readable=TopicsView(self.topics),
+            view=TopicsView(self.topics),
             fetch_sessions=FetchSessionCache(8, Random(0).randrange),
-            groups=GroupRuntime(
+            coordinators=CoordinatorRuntime(
                 store=OffsetsStore(
                     partitions=world.setting.offsets_partitions,
                     partition=self.partition,
                     group_commit=self.group_commit,
                     files=world.files,
                 ),
+                cache=self.cache,
                 clock=world.schedule,
                 timers=self,  # type: ignore[arg-type]
-                new_coordinator=lambda _partition: self._coordinator(),
-                call_soon=self._call_soon,
+                scheduler=self.scheduler,
+                new_context=partial(self._new_context, node_id),
+                new_coordinator=self._new_coordinator,
                 leads=lambda index: self.partition(index).leader_id == node_id,
-                waiters=lambda index: self.partition(index).waiters,
                 deleted_topics=self.cluster.deleted_topics,
+                retention_check_interval_ms=world.setting.retention_check_interval_ms,
             ),
         )
 
-    def _coordinator(self) -> Coordinator:
-        world = self.world
-        coordinator = Coordinator(world.setting.config, world.new_id)
-        coordinator._expiring = WatchedExpiring(coordinator, world.invariants.sweeps)
-        return coordinator
+    def _new_coordinator(self, _partition: int) -> tuple[Coordinator, OffsetsTable]:
+        world, offsets = self.world, OffsetsTable()
+        return Coordinator(world.setting.config, world.new_id, CoordinatorCodec(), offsets), offsets
+
+    def _new_context(self, node_id: int, index: int) -> CoordinatorContext:
+        contexts = self.cluster.nodes[node_id].coordinators.contexts
+        watcher: Any = ExpirationWatcher(self, lambda: contexts[index])
+        coordinator, offsets = self._new_coordinator(index)
+        waiters = self.partition(index).waiters
+        return CoordinatorContext(index, coordinator, offsets, watcher, waiters)
 
     # --- looking
 
@@ -181,22 +200,24 @@ class Life:
 
     def shard_of(self, group_id: str, node_id: int | None = None) -> Any:
         """What a node, by default the group's coordinator, has of the group's partition
-        (broker/shard.py: ServedShard)."""
+        (broker/shard.py: CoordinatorContext)."""
         node = self.cluster.nodes.get(self.leader_of(group_id) if node_id is None else node_id)
-        return node and node.groups._shards.get(self.world.partition_of(group_id))
+        return node and node.coordinators._contexts.get(self.world.partition_of(group_id))
 
     def look_at(self, group_id: str, node_id: int) -> None:
         """Have its partition read, if that can be, so that a request meets what was seen before."""
         shard = self.shard_of(group_id, node_id)
-        if shard is None or shard.state is not ShardState.ACTIVE:
-            groups = self.cluster.nodes[node_id].groups
+        if shard is None or shard.state is not CoordinatorState.ACTIVE:
+            groups = self.cluster.nodes[node_id].coordinators
             groups.submit(DescribeGroup(group_id), lambda _context, _result: None, None)
             self.world.invariants.after_event(self)
 
     @property
     def shards(self) -> list[Any]:
         return [
-            each for node in self.cluster.nodes.values() for each in node.groups._shards.values()
+            each
+            for node in self.cluster.nodes.values()
+            for each in node.coordinators._contexts.values()
         ]
 
     # --- what an operator does
@@ -212,7 +233,7 @@ class Life:
 
     def stop_node(self, node_id: int) -> None:
         """As Broker.stop_node: who is told to ask elsewhere hears it before the end."""
-        self.cluster.went(node_id)
+        self.cluster.node_stopping(node_id)
         self._changed()
         for link in [link for link in self.world.links if link.node_id == node_id]:
             link.cut()
@@ -220,7 +241,7 @@ class Life:
     def start_node(self, node_id: int) -> None:
         if not self.is_over and node_id not in self.topics.nodes.up:
             self.world.note("=", f"node {node_id}", "is back")
-            self.cluster.came(node_id)
+            self.cluster.node_started(node_id)
             self._changed()
 
     def _changed(self) -> None:
@@ -251,8 +272,9 @@ class Life:
         later.deadline_ms = deadline_ms
         return later
 
-    def in_turn(self, callback: Callable[[], None]) -> Timer:
-        return self.call_at(self.world.schedule.now_ms(), callback)
+    @staticmethod
+    def _run_now(work: Callable[[], object], done: Callable[[BaseException | None], None]) -> None:
+        raise AssertionError("no task of these worlds needs a thread")
 
     def _sync_all(
         self, logs: Sequence[Log], done: Callable[[Sequence[OSError | None]], None]

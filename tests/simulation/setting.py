@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Literal
 
-from kohort.coordinator.config import GroupConfig
+from kohort.coordinator.decision import GroupConfig
 
 Durability = Literal["fsync", "os"]
 _HOUR_MS = 3_600_000
@@ -60,6 +60,7 @@ class Setting:
     durability: Durability
     nodes: int
     config: GroupConfig
+    retention_check_interval_ms: int
     offsets_partitions: int
     topic_partitions: int
     seats: tuple[Seat, ...]
@@ -98,8 +99,8 @@ def draw(seed: int) -> Setting:
             group_initial_rebalance_delay_ms=chance.choice([0, 0, 500, 3_000]),
             group_max_size=chance.choice([2_147_483_647, 2_147_483_647, 5]),
             offsets_retention_ms=retention_ms,
-            offsets_retention_check_interval_ms=interval_ms,
         ),
+        retention_check_interval_ms=interval_ms,
         nodes=chance.choice([1, 1, 2, 3]),
         offsets_partitions=chance.choice([1, 2, 3]),
         topic_partitions=chance.randint(1, 6),

@@ -55,13 +55,13 @@ def test_the_worlds_are_as_rough_as_they_are_meant_to_be() -> None:
         "unknown_member_id",
         "member_id_required",
         "not_coordinator",
-        "GroupDeleted(error=<ErrorCode.none",
-        "OffsetsDeleted(error=<ErrorCode.none",
+        "DeleteGroupResult(error=<ErrorCode.none",
+        "DeleteOffsetsResult(error=<ErrorCode.none",
         " is to lead __consumer_offsets-",
         ": stops",
         ": is back",
         "owner: deletes",
-        "sweeps: (OffsetTombstone",
+        "sweeps: [OffsetTombstone",
         "GroupTombstone",
     ):
         assert any(happened in line for line in stories), happened

@@ -13,7 +13,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from kohort.coordinator.states import State
+from kohort.coordinator.classic.states import State
 from kohort.log.errors import LogError
 from kohort.offsets.partitioner import partition_for
 from kohort.testing.faulty_files import Crashed, FaultyFiles
@@ -264,7 +264,7 @@ class World:
         self._restart()
         config = self.setting.config
         # What brought a retention time of its own may have brought twice the usual.
-        ms = 2 * config.offsets_retention_ms + 3 * config.offsets_retention_check_interval_ms
+        ms = 2 * config.offsets_retention_ms + 3 * self.setting.retention_check_interval_ms
         self._run_until(self.schedule.now_ms() + self.setting.bound_ms + ms)
         self._check_nothing_is_left()
         self._restart()

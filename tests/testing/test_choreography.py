@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 from confluent_kafka import TopicPartition
-from kohort.broker.shard import ShardState
+from kohort.broker.context import CoordinatorState
 from kohort.testing import BarrierTimeout, Kafka
 from kohort.testing.choreography import evict
 from kohort.testing.clock import turns
@@ -142,9 +142,9 @@ def test_a_coordinator_that_loads_slowly_is_waited_for(kafka: Kafka, committer: 
 
 def is_served(group: Group) -> bool:
     group.kafka.run(turns(20))  # in which a log of a few records is read
-    groups = group.node.groups
-    shard = groups.shards.get(groups.partition_of(group.group_id))
-    return shard is not None and shard.state is ShardState.ACTIVE
+    groups = group.node.coordinators
+    shard = groups.contexts.get(groups.partition_of(group.group_id))
+    return shard is not None and shard.state is CoordinatorState.ACTIVE
 
 
 @pytest.mark.parametrize("first_to_end", [0, 1])

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
-from kohort.coordinator.voice import Event, EventType
+from kohort.coordinator.outcome import EventType, GroupEvent
 from kohort.offsets.causes import Cause
 from kohort.testing import Kafka
 from kohort.testing.asked import Asked
@@ -77,7 +77,7 @@ def test_a_generation_lasts_until_the_next_round_is_opened(
 ) -> None:
     def tell(at_s: float, kind: EventType, generation: int, cause: Cause) -> None:
         stopwatch.seconds = at_s
-        history.hear(1, Event(kind, "billing", generation=generation, cause=cause))
+        history.hear(1, GroupEvent(kind, "billing", generation=generation, cause=cause))
 
     tell(1.0, EventType.JOIN_COMPLETED, 1, Cause.MEMBER_JOINED)
     tell(3.5, EventType.REBALANCE_STARTED, 1, Cause.SESSION_TIMEOUT)
@@ -98,7 +98,7 @@ def test_why_a_member_is_out_is_told_and_a_leave_that_was_refused_is_no_exit(
         (EventType.LEAVE_RECEIVED, None),
         (EventType.MEMBER_JOINED, None),
     ):
-        history.hear(1, Event(kind, "billing", member_id="m", generation=3, cause=cause))
+        history.hear(1, GroupEvent(kind, "billing", member_id="m", generation=3, cause=cause))
     assert [(each.member_id, each.generation, each.cause) for each in history.exits("billing")] == [
         ("m", 3, "session expired"),
         ("m", 3, "poll interval exceeded"),
@@ -111,12 +111,12 @@ def test_a_timeline_is_bounded_and_says_the_same_only_once(
     for number in range(3 * LINES_MAX):
         stopwatch.seconds = number
         error_of = "m" * 200 if number % 2 else f"m{number}"
-        history.hear(1, Event(EventType.MEMBER_JOINED, "billing", member_id=error_of))
+        history.hear(1, GroupEvent(EventType.MEMBER_JOINED, "billing", member_id=error_of))
     assert len(timeline(history)) == 3 * LINES_MAX
     assert max(map(len, timeline(history))) == LINE_CHARACTERS_MAX
     for number in range(5):
         stopwatch.seconds = 1000 + number
-        history.hear(1, Event(EventType.MEMBER_JOINED, "billing", member_id="last"))
+        history.hear(1, GroupEvent(EventType.MEMBER_JOINED, "billing", member_id="last"))
     assert timeline(history)[-1] == " 1000.000    = billing: member joined last × 5"
 
 

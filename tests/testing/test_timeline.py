@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from kohort.coordinator.voice import Event, EventType
+from kohort.coordinator.outcome import EventType, GroupEvent
 from kohort.testing import Kafka
 from kohort.testing.drawing import MARKS_MAX, MEMBERS_MAX, draw
 from kohort.testing.history import History
@@ -108,11 +108,13 @@ def test_a_large_history_and_a_large_run_are_bounded() -> None:
     history = History(lambda: 0, lambda: float(next(time)))
     for number in range(2 * MEMBERS_MAX):
         who = f"m{number}"
-        history.hear(1, Event(EventType.MEMBER_JOINED, "billing", member_id=who, client_id=who))
+        history.hear(
+            1, GroupEvent(EventType.MEMBER_JOINED, "billing", member_id=who, client_id=who)
+        )
     for number in range(2 * MARKS_MAX):
         who = f"m{number % (2 * MEMBERS_MAX)}"
         detail = {"orders-0": str(number)}
-        event = Event(EventType.COMMIT_ACCEPTED, "billing", member_id=who, detail=detail)
+        event = GroupEvent(EventType.COMMIT_ACCEPTED, "billing", member_id=who, detail=detail)
         history.hear(1, event)
     drawn = draw(history)
     assert drawn.count("class=name") == MEMBERS_MAX + 1
@@ -132,7 +134,7 @@ def test_nothing_is_drawn_of_a_broker_that_nobody_used() -> None:
 def test_who_came_and_was_in_no_generation_has_a_row(kafka: Kafka) -> None:
     kafka.topic("orders", partitions=1)
     kafka.puppet("billing", topics=["orders"], client_id="one").wait_owned(1)
-    event = Event(EventType.MEMBER_JOINED, "billing", member_id="late-1", client_id="late")
+    event = GroupEvent(EventType.MEMBER_JOINED, "billing", member_id="late-1", client_id="late")
     kafka.ask(lambda _broker: kafka.history.hear(1, event))
     assert {"one", "late"} <= set(Words(draw(kafka.history)).said)
 

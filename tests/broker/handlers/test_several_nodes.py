@@ -52,7 +52,7 @@ def test_metadata_tell_every_node_and_who_leads_what(world: World) -> None:
 
 
 def test_a_node_that_is_down_is_no_broker_and_out_of_sync(world: World) -> None:
-    world.node.cluster.went(2)
+    world.node.cluster.node_stopping(2)
     assert [b.node_id for b in metadata(world).brokers] == [1, 3]
     second = partitions(world)[1]
     assert (second.leader_id, second.leader_epoch) == (3, 1)
@@ -65,7 +65,7 @@ def test_a_node_that_is_down_is_no_broker_and_out_of_sync(world: World) -> None:
 
 def test_without_any_node_that_is_up_a_partition_has_no_leader(world: World) -> None:
     for node_id in (1, 2, 3):
-        world.node.cluster.went(node_id)
+        world.node.cluster.node_stopping(node_id)
     assert {(p.leader_id, p.error_code) for p in partitions(world)} == {
         (-1, E.leader_not_available)
     }
@@ -73,8 +73,8 @@ def test_without_any_node_that_is_up_a_partition_has_no_leader(world: World) -> 
 
 def test_while_nobody_leads_its_partition_a_group_has_no_coordinator(world: World) -> None:
     for node_id in (1, 2, 3):
-        world.node.cluster.went(node_id)
-    world.node.groups = SimpleNamespace(partition_of=lambda _group: 0)
+        world.node.cluster.node_stopping(node_id)
+    world.node.coordinators = SimpleNamespace(partition_of=lambda _group: 0)
     missing = E.coordinator_not_available
     older = world.ask("FindCoordinator", 3, key="g", key_type=0)
     assert (older.error_code, older.error_message) == (
@@ -221,14 +221,14 @@ def test_preferred_leaders_are_elected_where_they_do_not_lead(world: World) -> N
 
 
 def test_of_all_partitions_only_those_that_changed_are_told(world: World) -> None:
-    world.node.cluster.went(3)
-    world.node.cluster.came(3)
+    world.node.cluster.node_stopping(3)
+    world.node.cluster.node_started(3)
     assert elect(world, None) == {("t", 2): E.none}
     assert elect(world, None) == {}
 
 
 def test_a_preferred_leader_that_is_down_cannot_be_elected(world: World) -> None:
-    world.node.cluster.went(3)
+    world.node.cluster.node_stopping(3)
     assert elect(world, [("t", [2])]) == {("t", 2): E.preferred_leader_not_available}
     assert elect(world, [("t", [2])], election=1) == {("t", 2): E.election_not_needed}
     assert elect(world, [("t", [2])], election=5) == {("t", 2): E.invalid_request}
@@ -275,6 +275,6 @@ def test_a_node_that_stops_leads_nothing_even_if_that_cannot_be_written_down(
     world: World,
 ) -> None:
     world.files.fail("append")
-    world.node.cluster.went(2)
+    world.node.cluster.node_stopping(2)
     world.turn()
     assert [p.leader_id for p in partitions(world)] == [1, 3, 3]

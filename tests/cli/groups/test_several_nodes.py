@@ -35,7 +35,7 @@ def move(nodes: BrokerThread) -> Callable[[], int]:
     """`move()` -> the node that coordinates the group from now on."""
 
     def moved(broker: Broker) -> int:
-        index = broker.node.groups.partition_of(GROUP)
+        index = broker.node.coordinators.partition_of(GROUP)
         leader = broker.cluster.leader_of(OFFSETS_TOPIC, index)
         assert leader is not None
         after = leader.node_id % 3 + 1

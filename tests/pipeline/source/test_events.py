@@ -10,7 +10,7 @@ import pytest
 from broker_thread import BrokerThread
 from confluent_kafka import Consumer, TopicPartition
 from kohort.broker.event_log import line_of
-from kohort.coordinator.voice import Event, EventType
+from kohort.coordinator.outcome import EventType, GroupEvent
 from kohort.offsets.causes import Cause
 from kohort.pipeline.source import events
 from kohort.pipeline.source.events import event_ends, read_events
@@ -22,7 +22,9 @@ SECOND = f"{4:020}.jsonl"
 
 
 def line(seq: int, **about: object) -> bytes:
-    return line_of("c-1", seq, NOW_MS + seq, 1, Event(EventType.GROUP_CREATED, "orders", **about))
+    return line_of(
+        "c-1", seq, NOW_MS + seq, 1, GroupEvent(EventType.GROUP_CREATED, "orders", **about)
+    )
 
 
 def write(data: Path, name: str, *lines: bytes) -> Path:

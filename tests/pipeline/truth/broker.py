@@ -11,23 +11,24 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from kohort.broker.cluster import Cluster
+from kohort.broker.cluster import Cluster, Node
 from kohort.broker.config.broker_config import BrokerConfig
-from kohort.broker.event_log import EventLog
+from kohort.broker.context import CoordinatorCodec, CoordinatorContext
+from kohort.broker.event_log import EventLog, EventPublisher
 from kohort.broker.fetch_sessions import FetchSessionCache
 from kohort.broker.meta_properties import cluster_id_of
-from kohort.broker.node import Node
-from kohort.broker.runtime import GroupRuntime
-from kohort.broker.timers import Timer
-from kohort.coordinator.config import GroupConfig
+from kohort.broker.runtime import CoordinatorRuntime
+from kohort.broker.scheduler import Scheduler
 from kohort.coordinator.coordinator import Coordinator
-from kohort.coordinator.voice import Event, Voice
+from kohort.coordinator.decision import GroupConfig
+from kohort.coordinator.outcome import GroupEvent
 from kohort.log.batch import BatchBuilder
 from kohort.log.files import DiskFiles
 from kohort.log.group_commit import GroupCommit
 from kohort.log.log import Log
 from kohort.offsets.partitioner import partition_for
 from kohort.offsets.store import OffsetsStore
+from kohort.offsets.table import OffsetsCache, OffsetsTable
 from kohort.topics.configs import Configs
 from kohort.topics.names import OFFSETS_TOPIC
 from kohort.topics.nodes import Nodes
@@ -48,9 +49,6 @@ class Turns:
         self.now_ms = schedule.now_ms
         self.call_at = schedule.at
 
-    def in_turn(self, callback: Callable[[], None]) -> Timer:
-        return self._schedule.after(0, callback)
-
 
 class TruthBroker:
     """`hear` is told what its coordinators decide, in the middle of it."""
@@ -60,14 +58,17 @@ class TruthBroker:
         folder: Path,
         schedule: Schedule,
         chance: Random,
-        hear: Callable[[Event], None],
+        hear: Callable[[GroupEvent], None],
         *,
         nodes: int = 1,
         config: GroupConfig | None = None,
+        check_interval_ms: int = 600_000,
     ) -> None:
         self._schedule, self._chance, self._hear = schedule, chance, hear
         self._config = config or GroupConfig()
+        self._check_interval_ms = check_interval_ms
         self._timers = Turns(schedule)
+        self._scheduler = Scheduler(partial(schedule.after, 0), self._no_threads, slice_seconds=0)
         self._files = DiskFiles()
         folder.mkdir(parents=True, exist_ok=True)
         cluster_id = cluster_id_of(folder, self._files, 1)
@@ -82,7 +83,7 @@ class TruthBroker:
             nodes=Nodes(range(1, nodes + 1)),
             new_id=self._new_id,
             now_ms=schedule.now_ms,
-            in_turn=self._timers.in_turn,
+            in_turn=self._scheduler.call,
         )
         self._events = EventLog(
             folder,
@@ -92,29 +93,29 @@ class TruthBroker:
             call_soon=partial(schedule.after, 0),
             files_max=0,
         )
-        self.cluster = Cluster(cluster_id, self.topics)
+        self.cluster = Cluster(cluster_id, self.topics, self._scheduler)
         for node_id in self.topics.nodes.ids:
             node = self.cluster.nodes[node_id] = self._node(node_id)
-            node.groups.on_forgotten = self.cluster.tell_forgotten
+            node.coordinators.on_cleaned_up = self.cluster.check_cleaned_up
         self.topics.on_deleted = self.cluster.topic_deleted
         self.topics.create(OFFSETS_TOPIC, OFFSETS_PARTITIONS, {})
         # With their coordinators begin the sweeps for what has expired.
         for node in self.cluster.nodes.values():
-            node.groups.load(range(OFFSETS_PARTITIONS))
+            node.coordinators.load(range(OFFSETS_PARTITIONS))
 
     def close(self) -> None:
         for node in self.cluster.nodes.values():
-            node.groups.close()
+            node.coordinators.close()
         self._events.close()
         self.topics.close()
 
     def submit(self, node_id: int, command: Any, respond: Callable[[Any], None]) -> int:
-        groups = self.cluster.nodes[node_id].groups
+        groups = self.cluster.nodes[node_id].coordinators
         return groups.submit(command, lambda _context, result: respond(result), None)
 
     def forget(self, node_id: int, ticket: int) -> None:
         """Whoever waited for this answer has lost its connection."""
-        self.cluster.nodes[node_id].groups.forget(ticket)
+        self.cluster.nodes[node_id].coordinators.forget(ticket)
 
     def coordinator_of(self, group_id: str) -> int:
         """The id of the node."""
@@ -129,7 +130,7 @@ class TruthBroker:
     def group(self, group_id: str) -> Any:
         """What its coordinator knows of it; None: nothing."""
         index = partition_for(group_id, OFFSETS_PARTITIONS)
-        shard = self.cluster.nodes[self.coordinator_of(group_id)].groups.shards.get(index)
+        shard = self.cluster.nodes[self.coordinator_of(group_id)].coordinators.contexts.get(index)
         return None if shard is None else shard.coordinator.groups.get(group_id)
 
     def produce(self, topic: str, partition: int, count: int) -> None:
@@ -160,39 +161,48 @@ class TruthBroker:
             configs=self.topics.configs,
             clock=self._schedule,
             timers=timers,
-            waits=timers,
+            client_timers=timers,
             group_commit=self._group_commit,
             topics=self.topics,
-            readable=TopicsView(self.topics),
+            view=TopicsView(self.topics),
             fetch_sessions=FetchSessionCache(8, Random(0).randrange),
-            groups=GroupRuntime(
+            coordinators=CoordinatorRuntime(
                 store=OffsetsStore(
                     partitions=OFFSETS_PARTITIONS,
                     partition=partition,
                     group_commit=self._group_commit,
                     files=self._files,
                 ),
+                cache=OffsetsCache(0),
                 clock=self._schedule,
                 timers=timers,
-                new_coordinator=lambda _partition: self._coordinator(node_id),
-                call_soon=partial(self._schedule.after, 0),
+                scheduler=self._scheduler,
+                new_context=lambda index: CoordinatorContext(
+                    index,
+                    *self._new_coordinator(index),
+                    EventPublisher("", [self._events.listener(node_id), self._hear]),
+                    partition(index).waiters,
+                ),
+                new_coordinator=self._new_coordinator,
                 leads=lambda index: partition(index).leader_id == node_id,
-                waiters=lambda index: partition(index).waiters,
                 deleted_topics=self.cluster.deleted_topics,
+                retention_check_interval_ms=self._check_interval_ms,
             ),
         )
 
-    def _coordinator(self, node_id: int) -> Coordinator:
-        write = self._events.listener(node_id)
-
-        def tell(event: Event) -> None:
-            write(event)
-            self._hear(event)
-
-        return Coordinator(self._config, lambda: str(self._new_id()), voice=Voice("", tell))
+    def _new_coordinator(self, _partition: int) -> tuple[Coordinator, OffsetsTable]:
+        offsets = OffsetsTable()
+        codec = CoordinatorCodec()
+        return Coordinator(self._config, lambda: str(self._new_id()), codec, offsets), offsets
 
     def _new_id(self) -> uuid.UUID:
         return uuid.UUID(int=self._chance.getrandbits(128), version=4)
+
+    @staticmethod
+    def _no_threads(
+        work: Callable[[], object], done: Callable[[BaseException | None], None]
+    ) -> None:
+        raise AssertionError("no task needs a thread")
 
     @staticmethod
     def _sync(logs: Sequence[Log], done: Callable[[Sequence[OSError | None]], None]) -> None:

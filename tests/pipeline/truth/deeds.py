@@ -5,8 +5,8 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from kohort.assignors.resolve import BUILTIN
+from kohort.coordinator.classic.states import State
 from kohort.coordinator.commands import DeleteGroup
-from kohort.coordinator.states import State
 from kohort.offsets.causes import Cause
 from truth.client import Client
 from truth.libraries import BY_ADMIN

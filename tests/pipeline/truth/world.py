@@ -5,9 +5,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from kohort.coordinator.classic.states import State
 from kohort.coordinator.commands import JoinGroup, LeaveGroup, LeavingMember, OffsetCommit
-from kohort.coordinator.states import State
-from kohort.coordinator.voice import Event, EventType
+from kohort.coordinator.outcome import EventType, GroupEvent
 from kohort.offsets.causes import Cause
 from kohort.protocol.errors import ErrorCode as E
 from simulation.schedule import Schedule
@@ -172,7 +172,7 @@ class World:
 
     # --- what the coordinator decides
 
-    def _hear(self, event: Event) -> None:
+    def _hear(self, event: GroupEvent) -> None:
         ledger = self.ledgers.get(event.group_id)
         if ledger is None:
             return

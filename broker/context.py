@@ -1,0 +1,124 @@
+"""What a node keeps for each offsets partition that it coordinates, and the encodings that its
+coordinator uses."""
+
+from collections.abc import Iterable, Iterator
+from enum import Enum, auto
+from typing import Final
+
+from ..coordinator.coordinator import Coordinator
+from ..coordinator.decision import Subscription
+from ..coordinator.outcome import Reply
+from ..log.log import Log
+from ..offsets.commit_value import decode_commit_value, offset_commit
+from ..offsets.records import OffsetAndMetadata, OffsetCommitRecord, ReplayedRecord
+from ..offsets.snapshot import SnapshotWriter
+from ..offsets.table import OffsetsTable
+from ..protocol.consumer_protocol import decode_subscribed_topics, decode_subscription
+from ..protocol.errors import DecodeError
+from ..topics.delayed_fetch import DelayedFetches
+from .event_log import EventPublisher
+from .timers import Timer
+
+
+class CoordinatorState(Enum):
+    """Upstream: CoordinatorRuntime.CoordinatorState."""
+
+    LOADING = auto()
+    ACTIVE = auto()
+    FAILED = auto()
+    CLOSED = auto()
+
+
+# A plain name: looking one up in its enum costs as much as ten calls, and every command needs it.
+ACTIVE: Final = CoordinatorState.ACTIVE
+
+
+class CoordinatorCodec:
+    """The encodings that the coordinator uses (coordinator/decision.py: Codec)."""
+
+    offset_commit = staticmethod(offset_commit)
+
+    def committed(self, record: OffsetCommitRecord) -> OffsetAndMetadata:
+        return decode_commit_value(record.value)
+
+    def subscription(self, metadata: bytes) -> Subscription | None:
+        try:
+            subscription = decode_subscription(metadata)
+        except DecodeError:
+            return None
+        owned = {
+            (topic, index) for topic, indexes in subscription.owned_partitions for index in indexes
+        }
+        return Subscription(frozenset(subscription.topics), owned)
+
+    def subscribed_topics(self, metadata: bytes) -> Iterable[str]:
+        return decode_subscribed_topics(metadata)
+
+
+class CoordinatorContext:
+    """One partition of the offsets topic: its log, its coordinator and what is in progress."""
+
+    __slots__ = (
+        "cleanup",
+        "coordinator",
+        "failed_ms",
+        "fetches",
+        "flush",
+        "log",
+        "offsets",
+        "partition",
+        "publisher",
+        "replay",
+        "replies",
+        "retention_timer",
+        "snapshot",
+        "snapshot_end",
+        "snapshot_ms",
+        "snapshot_timer",
+        "state",
+        "timer",
+    )
+
+    def __init__(
+        self,
+        partition: int,
+        coordinator: Coordinator,
+        offsets: OffsetsTable,
+        publisher: EventPublisher,
+        fetches: DelayedFetches,
+    ) -> None:
+        self.partition = partition
+        self.coordinator = coordinator
+        self.offsets = offsets
+        self.publisher = publisher
+        self.fetches = fetches
+        self.state = CoordinatorState.FAILED
+        self.log: Log | None = None
+        self.failed_ms = 0
+        # While it is loading: the records to apply, batch by batch.
+        self.replay: Iterator[list[ReplayedRecord]] | None = None
+        # Stands for the deletion of deleted topics' offsets that is in progress.
+        self.cleanup: object | None = None
+        # When the coordinator's next deadline is due, and when to delete expired offsets.
+        self.timer: Timer | None = None
+        self.retention_timer: Timer | None = None
+        # Replies whose records are in the newest flush, whether it has begun or not.
+        self.replies: list[Reply] | None = None
+        self.flush: object = None
+        # The snapshot that is being written; the end of the log, and the time, at the start of the
+        # newest one; the timer of the next one.
+        self.snapshot: SnapshotWriter | None = None
+        self.snapshot_end = self.snapshot_ms = 0
+        self.snapshot_timer: Timer | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self.state is not CoordinatorState.CLOSED
+
+    def cancel_timers(self) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+        if self.retention_timer is not None:
+            self.retention_timer.cancel()
+            self.retention_timer = None

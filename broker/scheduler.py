@@ -1,0 +1,179 @@
+"""Runs cooperative tasks on the event loop: long work in short steps, with requests served in
+between. Loading, expiration, snapshots, compaction and the deletion of topics all run here.
+
+A task is a generator (log/tasks.py). It yields None after a short step; or a function, which is
+called in a thread, before the task continues with what it raised.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final
+
+from ..log.tasks import CooperativeTask, Step
+
+# How long a task runs in one turn of the event loop: about as long as a flush of commits.
+SLICE_SECONDS: Final = 0.002
+
+RunInThread = Callable[[Callable[[], object], Callable[[BaseException | None], None]], None]
+"""run_in_thread(work, done): call `work` in a thread, then `done(error)` on the event loop."""
+
+
+class ScheduledTask:
+    """A task that the scheduler runs; `slice_seconds` may be changed while it does."""
+
+    __slots__ = ("_is_running", "_task", "is_in_thread", "slice_seconds")
+
+    def __init__(self, task: CooperativeTask[Any], slice_seconds: float) -> None:
+        self._task: CooperativeTask[Any] | None = task
+        self._is_running = False
+        self.slice_seconds = slice_seconds
+        self.is_in_thread = False
+
+    @property
+    def is_done(self) -> bool:
+        return self._task is None
+
+    def cancel(self) -> None:
+        """Stop the task where it yields; a step that runs in a thread ends first."""
+        task, self._task = self._task, None
+        if task is not None and not self._is_running:
+            task.close()
+
+    def run_slice(self, seconds: Callable[[], float], error: BaseException | None = None) -> Step:
+        """Run steps until the slice is over (None), or up to one that needs a thread.
+
+        An exception of the task ends it and is raised.
+        """
+        task = self._task
+        if task is None:
+            return None
+        end = seconds() + self.slice_seconds
+        self._is_running = True
+        try:
+            step = next(task) if error is None else task.throw(error)
+            while step is None and self._task is not None and seconds() < end:
+                step = next(task)
+        except StopIteration:
+            self._task = None
+            return None
+        except BaseException:
+            self._task = None
+            raise
+        finally:
+            self._is_running = False
+        if self._task is None:
+            task.close()  # cancelled by itself
+        return step
+
+
+class Scheduler:
+    """Tasks take turns: in each turn of the event loop one of them runs for a slice."""
+
+    def __init__(
+        self,
+        call_soon: Callable[[Callable[[], None]], object],
+        run_in_thread: RunInThread,
+        *,
+        seconds: Callable[[], float] = time.perf_counter,
+        slice_seconds: float = SLICE_SECONDS,
+    ) -> None:
+        self._call_soon = call_soon
+        self._run_in_thread = run_in_thread
+        self._seconds = seconds
+        self._slice_seconds = slice_seconds
+        self._runnable: deque[ScheduledTask] = deque()
+        self._is_turn_due = False
+        self._in_threads = 0
+        self._is_stopped = False
+        self._threads_done: Callable[[], None] | None = None
+
+    def spawn(self, task: CooperativeTask[Any], *, eager: bool = False) -> ScheduledTask:
+        """Run a task from the next turn on; `eager`: the first step right now."""
+        scheduled = ScheduledTask(task, self._slice_seconds)
+        if eager:
+            self._continue(scheduled, only_one_step=True)
+        else:
+            self._enqueue(scheduled)
+        return scheduled
+
+    def call(self, callback: Callable[[], object]) -> ScheduledTask:
+        """Call `callback` in a turn of its own."""
+
+        def task() -> CooperativeTask[None]:
+            callback()
+            yield from ()
+
+        return self.spawn(task())
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no task can run now. Tasks may be waiting for a thread."""
+        return not self._runnable
+
+    def stop(self, stopped: Callable[[], None]) -> None:
+        """Cancel all tasks; call `stopped` when no thread works for one any more."""
+        self._is_stopped = True
+        runnable, self._runnable = self._runnable, deque()
+        for scheduled in runnable:
+            scheduled.cancel()
+        if self._in_threads:
+            self._threads_done = stopped
+        else:
+            stopped()
+
+    def _enqueue(self, scheduled: ScheduledTask) -> None:
+        if self._is_stopped:
+            scheduled.cancel()
+            return
+        self._runnable.append(scheduled)
+        if not self._is_turn_due:
+            self._is_turn_due = True
+            self._call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._is_turn_due = False
+        if not self._runnable:
+            return  # stopped
+        scheduled = self._runnable[0]
+        try:
+            self._continue(scheduled)
+        finally:
+            # Removed only now: `is_idle` must not hold while the task runs.
+            if self._runnable and self._runnable[0] is scheduled:
+                self._runnable.popleft()
+            if self._runnable and not self._is_turn_due:
+                self._is_turn_due = True
+                self._call_soon(self._turn)
+
+    def _continue(
+        self,
+        scheduled: ScheduledTask,
+        error: BaseException | None = None,
+        *,
+        only_one_step: bool = False,
+    ) -> None:
+        step = scheduled.run_slice(_endless if only_one_step else self._seconds, error)
+        if scheduled.is_done:
+            return
+        if step is None:
+            self._enqueue(scheduled)
+            return
+        scheduled.is_in_thread = True
+        self._in_threads += 1
+
+        def done(raised: BaseException | None) -> None:
+            scheduled.is_in_thread = False
+            self._in_threads -= 1
+            if not self._is_stopped:
+                self._continue(scheduled, raised)
+                return
+            scheduled.cancel()
+            if not self._in_threads and self._threads_done is not None:
+                self._threads_done()
+
+        self._run_in_thread(step, done)
+
+
+def _endless() -> float:
+    return float("inf")

@@ -1,0 +1,155 @@
+"""DescribeGroups, ListGroups and DeleteGroups.
+
+A group that has only offsets is Empty, without a protocol type. Upstream:
+GroupMetadataManager.describeGroups and listGroups, GroupCoordinatorShard.deleteGroups,
+ClassicGroup.describe and validateDeleteGroup.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from ..offsets.causes import Cause
+from ..offsets.records import GroupTombstone, OffsetsRecord, OffsetTombstone
+from ..protocol.errors import ErrorCode
+from .classic.group import Group
+from .classic.states import DEAD, EMPTY, STABLE, State
+from .commands import (
+    DeleteGroup,
+    DeleteGroupResult,
+    DescribedMember,
+    DescribeGroup,
+    DescribeResult,
+    ListedGroup,
+    ListGroups,
+    ListResult,
+    describe_error,
+)
+from .decision import PartitionState, group_event
+from .outcome import INFO, EventType, LogLine, Outcome, reply
+
+_NONE: Final = ErrorCode.none
+CLASSIC: Final = "classic"  # the type of all groups but those of other_groups.py
+# The characters that Java's String.trim removes.
+JAVA_WHITESPACE: Final = "".join(map(chr, range(0x21)))
+
+
+def decide_describe(
+    partition: PartitionState, command: DescribeGroup, ticket: int, _now: int
+) -> Outcome:
+    group_id = command.group_id
+    group = partition.groups.get(group_id)
+    if group is not None:
+        result = _describe(group)
+    elif partition.offsets.has_group(group_id):
+        result = DescribeResult(_NONE, EMPTY, "", "", ())
+    else:
+        result = describe_error(ErrorCode.group_id_not_found)
+    return reply(ticket, result)
+
+
+def _describe(group: Group) -> DescribeResult:
+    """Protocol and metadata are those of a Stable group; the assignment is returned in every state,
+    during a rebalance that of the previous generation."""
+    protocol_name = group.protocol_name if group.state is STABLE else None
+    return DescribeResult(
+        _NONE,
+        group.state,
+        group.protocol_type or "",
+        protocol_name or "",
+        tuple(
+            DescribedMember(
+                member.member_id,
+                member.group_instance_id,
+                member.client_id,
+                member.client_host,
+                b"" if protocol_name is None else member.metadata(protocol_name),
+                member.assignment,
+            )
+            for member in group.members.values()
+        ),
+    )
+
+
+def decide_list(partition: PartitionState, command: ListGroups, ticket: int, _now: int) -> Outcome:
+    states = frozenset(state.lower().strip(JAVA_WHITESPACE) for state in command.states)
+    # Upstream trims the names of states, but not those of types.
+    types = frozenset(name.lower() for name in command.types)
+    listed: list[ListedGroup] = []
+    if not types or CLASSIC in types:
+        listed += _list_classic(partition, states)
+    if _matches(EMPTY, states):
+        listed += [
+            ListedGroup(group_id, other.protocol_type, EMPTY, other.type)
+            for group_id, other in partition.other_groups.groups.items()
+            if not types or other.type in types
+        ]
+    return reply(ticket, ListResult(_NONE, tuple(listed)))
+
+
+def _list_classic(partition: PartitionState, states: frozenset[str]) -> list[ListedGroup]:
+    listed = [
+        ListedGroup(group.group_id, group.protocol_type or "", group.state, CLASSIC)
+        for group in partition.groups.values()
+        if _matches(group.state, states)
+    ]
+    if _matches(EMPTY, states):
+        listed += [
+            ListedGroup(group_id, "", EMPTY, CLASSIC)
+            for group_id in partition.offsets.groups()
+            if group_id not in partition.groups and group_id not in partition.other_groups
+        ]
+    return listed
+
+
+def _matches(state: State, states: frozenset[str]) -> bool:
+    return not states or state.lower() in states
+
+
+def merge_lists(results: Iterable[ListResult]) -> ListResult:
+    """Merge the results of all partitions. Those of other nodes are skipped; any other error is the
+    whole result (upstream: GroupCoordinatorService.listGroups)."""
+    groups: list[ListedGroup] = []
+    for result in results:
+        if result.error not in (_NONE, ErrorCode.not_coordinator):
+            return ListResult(result.error, ())
+        groups += result.groups
+    return ListResult(_NONE, tuple(groups))
+
+
+def decide_delete_group(
+    partition: PartitionState, command: DeleteGroup, ticket: int, _now: int
+) -> Outcome:
+    """Write tombstones for all offsets and, last, for the group: no reader of the log may see
+    offsets of a deleted group. Pending member ids do not keep a group."""
+    group_id = command.group_id
+    group = partition.groups.get(group_id)
+    other = partition.other_groups.groups.get(group_id)
+    if group is None and other is None and not partition.offsets.has_group(group_id):
+        return reply(ticket, DeleteGroupResult(ErrorCode.group_id_not_found))
+    if group is not None and group.state is not EMPTY:
+        return reply(ticket, DeleteGroupResult(ErrorCode.non_empty_group))
+    records: list[OffsetsRecord] = [
+        OffsetTombstone(group_id, record.topic, record.partition)
+        for record in partition.offsets.records(group_id)
+    ]
+    # Committed offsets have their tombstones already.
+    pending = partition.other_groups.pending_tombstones(group_id)
+    records += [each for each in pending if each not in records]
+    count = len(records)
+    records += [GroupTombstone(group_id)] if other is None else other.tombstones()
+    events = (
+        LogLine(
+            INFO,
+            "The following groups were deleted: %s. A total of %d offsets were removed.",
+            (group_id, count),
+        ),
+        group_event(
+            EventType.GROUP_DELETED,
+            group or group_id,
+            state_from=EMPTY,
+            state_to=DEAD,
+            cause=Cause.GROUP_DELETED,
+            detail={"offsets": str(count)},
+        ),
+    )
+    return Outcome(tuple(records), ((ticket, DeleteGroupResult(_NONE)),), events)

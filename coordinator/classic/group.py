@@ -1,0 +1,392 @@
+"""A classic group and its members.
+
+`Group.stored` is the durable part: only `settle` and `restore` write it. Everything else is soft
+state: the current rebalance and the requests that wait for it. Between rebalances both agree.
+Upstream: ClassicGroup, ClassicGroupMember.
+"""
+
+from typing import Final
+
+from ...offsets.records import GroupMetadata, MemberMetadata
+from ...protocol.errors import ErrorCode
+from ..commands import JoinGroup
+from ..deadlines import DeadlineKey
+from ..outcome import RebalanceReason
+from .states import COMPLETING, DEAD, EMPTY, STABLE, VALID_TRANSITIONS, State
+
+CONSUMER: Final = "consumer"  # the protocol type whose subscriptions a broker can read
+
+
+class Member:
+    """Its identity and protocols, its assignment, and the tickets of its waiting requests."""
+
+    __slots__ = (
+        "assignment",
+        "client_host",
+        "client_id",
+        "client_software",
+        "group_instance_id",
+        "is_new",
+        "join_ticket",
+        "member_id",
+        "protocols",
+        "rebalance_timeout_ms",
+        "session",
+        "session_timeout_ms",
+        "sync_ticket",
+    )
+
+    def __init__(
+        self,
+        group_id: str,
+        member_id: str,
+        *,
+        group_instance_id: str | None,
+        client_id: str,
+        client_host: str,
+        client_software: str | None = None,
+        rebalance_timeout_ms: int,
+        session_timeout_ms: int,
+        protocols: tuple[tuple[str, bytes], ...],
+        assignment: bytes = b"",
+        is_new: bool = False,
+    ) -> None:
+        self.member_id = member_id
+        self.group_instance_id = group_instance_id
+        self.client_id = client_id
+        self.client_host = client_host
+        self.client_software = client_software
+        self.rebalance_timeout_ms = rebalance_timeout_ms
+        self.session_timeout_ms = session_timeout_ms
+        self.protocols = protocols
+        self.assignment = assignment
+        # Until the first join phase it takes part in ends: it cannot send heartbeats before.
+        self.is_new = is_new
+        self.join_ticket: int | None = None
+        self.sync_ticket: int | None = None
+        self.session = DeadlineKey("session", group_id, member_id)
+
+    @property
+    def is_static(self) -> bool:
+        return self.group_instance_id is not None
+
+    @property
+    def has_waiting_request(self) -> bool:
+        """Whether its session cannot expire: its join or sync waits for the group.
+
+        The session of a new member can: joins of clients that gave up would otherwise keep the
+        join phase open for ever.
+        """
+        waits = self.join_ticket is not None or self.sync_ticket is not None
+        return waits and not self.is_new
+
+    def metadata(self, protocol_name: str) -> bytes:
+        """Return its metadata for a protocol. Raises KeyError if the member does not list it,
+        which is a bug: a group selects only what all members list."""
+        for name, metadata in self.protocols:
+            if name == protocol_name:
+                return metadata
+        raise KeyError(protocol_name)
+
+
+class Group:
+    """Counters are maintained, not computed: a thousand members may join in one rebalance."""
+
+    __slots__ = (
+        "awaiting_joins",
+        "generation",
+        "group_id",
+        "initial_delay_left_ms",
+        "initial_delay_ms",
+        "join_timer",
+        "leader",
+        "member_added",
+        "members",
+        "pending_joins",
+        "pending_syncs",
+        "previous_state",
+        "proposed",
+        "protocol_counts",
+        "protocol_name",
+        "protocol_type",
+        "rebalance_reason",
+        "replaced",
+        "state",
+        "state_timestamp_ms",
+        "static_members",
+        "stored",
+        "subscriptions",
+        "sync_timer",
+    )
+
+    def __init__(self, group_id: str, now: int) -> None:
+        self.group_id = group_id
+        # --- durable
+        self.stored: GroupMetadata | None = None  # None: only offsets were ever written
+        # --- since the last transition
+        self.state = EMPTY
+        self.previous_state = DEAD
+        self.state_timestamp_ms = now
+        self.proposed: GroupMetadata | None = None  # decided, its record not yet applied
+        self.replaced: Member | None = None  # a static member, until that record is applied
+        # --- of the generation
+        self.generation = 0
+        self.protocol_type: str | None = None
+        self.protocol_name: str | None = None
+        self.leader: str | None = None
+        # The members' metadata at the start of the generation, parsed only when needed; None: not
+        # of the consumer protocol (upstream: ClassicGroup.computeSubscribedTopics).
+        self.subscriptions: tuple[bytes, ...] | None = None
+        # --- members, in the order in which they joined
+        self.members: dict[str, Member] = {}
+        self.static_members: dict[str, str] = {}  # instance id -> member id
+        self.protocol_counts: dict[str, int] = {}  # protocol name -> members that list it
+        # --- of the current rebalance (dicts for their order)
+        self.pending_joins: dict[str, None] = {}  # member ids handed out and not used yet
+        self.pending_syncs: dict[str, None] = {}  # members whose SyncGroup is missing
+        self.awaiting_joins = 0
+        # Of the current rebalance, else of the one that led to this generation. None: there was
+        # no rebalance since the group was loaded.
+        self.rebalance_reason: RebalanceReason | None = None
+        self.member_added = False  # since the initial delay was last extended
+        self.initial_delay_ms: int | None = (
+            None  # the running delay; None: not an initial rebalance
+        )
+        self.initial_delay_left_ms = 0  # how much longer it may become
+        self.join_timer = DeadlineKey("join", group_id)
+        self.sync_timer = DeadlineKey("sync", group_id)
+
+    # --- queries
+
+    @property
+    def in_initial_rebalance(self) -> bool:
+        """Whether the join phase began in Empty; only its timer ends it."""
+        return self.previous_state is EMPTY
+
+    @property
+    def all_joined(self) -> bool:
+        return self.awaiting_joins == len(self.members) and not self.pending_joins
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """The longest of any member, 0 without members. Iterates over all members."""
+        return max((m.rebalance_timeout_ms for m in self.members.values()), default=0)
+
+    def validate_member(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
+        """Return NONE for a member of the group; a pending member id is not one.
+
+        The instance id is checked first: a client that uses the instance id of another member is
+        fenced even with an unknown member id.
+        """
+        if group_instance_id is not None:
+            holder = self.static_members.get(group_instance_id)
+            if holder is None:
+                return ErrorCode.unknown_member_id
+            if holder != member_id:
+                return ErrorCode.fenced_instance_id
+        return ErrorCode.none if member_id in self.members else ErrorCode.unknown_member_id
+
+    def supports_protocols(
+        self, protocol_type: str, protocols: tuple[tuple[str, bytes], ...]
+    ) -> bool:
+        """Whether a client with these protocols may join the group."""
+        if self.state is EMPTY:
+            return bool(protocol_type and protocols)
+        if protocol_type != self.protocol_type:
+            return False
+        members = len(self.members)
+        counts = self.protocol_counts
+        for name, _ in protocols:  # noqa: SIM110 (no generator: a thousand members join at once)
+            if counts.get(name, 0) == members:
+                return True
+        return False
+
+    def select_protocol(self) -> str:
+        """Return the protocol with the most votes among those that every member lists.
+
+        Each member votes for the first of its list. On a tie the leader's preference decides
+        (upstream leaves it to hash order).
+        """
+        members = len(self.members)
+        candidates = {name for name, count in self.protocol_counts.items() if count == members}
+        if len(candidates) == 1:
+            return candidates.pop()
+        votes: dict[str, int] = {}
+        for member in self.members.values():
+            choice = next(name for name, _ in member.protocols if name in candidates)
+            votes[choice] = votes.get(choice, 0) + 1
+        most = max(votes.values())
+        assert self.leader is not None
+        leader = self.members[self.leader]
+        return next(name for name, _ in leader.protocols if votes.get(name) == most)
+
+    # --- changes
+
+    def transition(self, state: State, now: int) -> None:
+        self._set_state(state)
+        self.state_timestamp_ms = now
+
+    def _set_state(self, state: State) -> None:
+        assert state in VALID_TRANSITIONS[self.state], f"{self.group_id}: {self.state} -> {state}"
+        self.previous_state = self.state
+        self.state = state
+
+    def settle(self, value: GroupMetadata) -> None:
+        """Apply the record that this group proposed; that of the leader's sync makes it Stable."""
+        self.stored = value
+        self.proposed = self.replaced = None
+        if self.state is COMPLETING and value.generation == self.generation:
+            for member in value.members:
+                self.members[member.member_id].assignment = member.assignment
+            self._set_state(STABLE)
+
+    def add(self, member: Member) -> None:
+        instance_id = member.group_instance_id
+        if instance_id is not None:
+            assert instance_id not in self.static_members
+            self.static_members[instance_id] = member.member_id
+        if self.leader is None:
+            self.leader = member.member_id
+        self.members[member.member_id] = member
+        self._count_protocols(member, 1)
+        if member.join_ticket is not None:
+            self.awaiting_joins += 1
+        self.pending_joins.pop(member.member_id, None)
+
+    def remove(self, member_id: str) -> None:
+        """Remove a member or a pending member id. The caller cancels its session."""
+        member = self.members.pop(member_id, None)
+        if member is not None:
+            self._count_protocols(member, -1)
+            assert member.join_ticket is None, "a waiting join must be answered first"
+            if member.group_instance_id is not None:
+                del self.static_members[member.group_instance_id]
+        if self.leader == member_id:
+            self.leader = next(iter(self.members), None)
+        self.pending_joins.pop(member_id, None)
+        self.pending_syncs.pop(member_id, None)
+
+    def replace_static(self, old: Member, new: Member) -> None:
+        """Replace `old` by `new`, which has the same instance id; it becomes the last member."""
+        instance_id = new.group_instance_id
+        assert instance_id is not None
+        self._count_protocols(new, 1)
+        self._count_protocols(old, -1)
+        del self.members[old.member_id]
+        self.members[new.member_id] = new
+        self.static_members[instance_id] = new.member_id
+        if self.leader == old.member_id:
+            self.leader = new.member_id
+
+    def update(self, member: Member, command: JoinGroup, ticket: int) -> None:
+        """Take over the protocols and timeouts of a rejoining member, and let its join wait.
+
+        An older join of the member that still waits is never answered, as upstream.
+        """
+        if member.protocols != command.protocols:
+            self._count_protocols(member, -1)
+            member.protocols = command.protocols
+            self._count_protocols(member, 1)
+        member.rebalance_timeout_ms = command.rebalance_timeout_ms
+        member.session_timeout_ms = command.session_timeout_ms
+        if member.join_ticket is None:
+            self.awaiting_joins += 1
+        member.join_ticket = ticket
+
+    def take_join_ticket(self, member: Member) -> int | None:
+        """Return and clear the ticket of a member's waiting join; the caller answers it."""
+        ticket = member.join_ticket
+        if ticket is not None:
+            member.join_ticket = None
+            self.awaiting_joins -= 1
+        return ticket
+
+    def remember_subscriptions(self) -> None:
+        """Keep the members' subscriptions as of this generation."""
+        name = self.protocol_name
+        if self.protocol_type != CONSUMER or (self.members and name is None):
+            self.subscriptions = None
+        else:
+            members = self.members.values()
+            self.subscriptions = tuple(member.metadata(name or "") for member in members)
+
+    def _count_protocols(self, member: Member, by: int) -> None:
+        counts = self.protocol_counts
+        # A name that a member lists twice counts once. Upstream counts it twice, then finds no
+        # protocol that all members support, and never ends the join phase.
+        for name in dict(member.protocols):
+            count = counts.get(name, 0) + by
+            if count:
+                counts[name] = count
+            else:
+                del counts[name]
+
+
+# --- to and from the record
+
+
+def to_metadata(group: Group, assignments: dict[str, bytes] | None) -> GroupMetadata:
+    """Return the record value of the group, with `assignments` (by member id, b"" if missing)
+    instead of its own if they are given.
+
+    Only the metadata for the selected protocol is stored. So after a reload a member that rejoins
+    with all its protocols counts as changed, as upstream.
+    """
+    name = group.protocol_name
+    return GroupMetadata(
+        group.protocol_type or "",
+        group.generation,
+        name,
+        group.leader,
+        group.state_timestamp_ms,
+        tuple(
+            MemberMetadata(
+                member.member_id,
+                member.group_instance_id,
+                member.client_id,
+                member.client_host,
+                member.rebalance_timeout_ms,
+                member.session_timeout_ms,
+                member.metadata(name or ""),
+                member.assignment
+                if assignments is None
+                else assignments.get(member.member_id, b""),
+            )
+            for member in group.members.values()
+        ),
+    )
+
+
+def empty_metadata(group: Group) -> GroupMetadata:
+    """Return the record value that states only that the group exists."""
+    return GroupMetadata("", 0, None, None, group.state_timestamp_ms, ())
+
+
+def restore(group_id: str, value: GroupMetadata) -> Group:
+    """Create the group that a record describes."""
+    group = Group(group_id, value.state_timestamp_ms)
+    group.stored = value
+    group.state = STABLE if value.members else EMPTY
+    group.previous_state = DEAD
+    group.generation = value.generation
+    group.protocol_type = value.protocol_type or None
+    group.protocol_name = value.protocol_name
+    group.leader = value.leader
+    for stored in value.members:
+        timeout_ms = stored.rebalance_timeout_ms
+        group.add(
+            Member(
+                group_id,
+                stored.member_id,
+                group_instance_id=stored.group_instance_id,
+                client_id=stored.client_id,
+                client_host=stored.client_host,
+                # v0 of the value has no rebalance timeout.
+                rebalance_timeout_ms=stored.session_timeout_ms if timeout_ms == -1 else timeout_ms,
+                session_timeout_ms=stored.session_timeout_ms,
+                protocols=((value.protocol_name or "", stored.subscription),),
+                assignment=stored.assignment,
+            )
+        )
+    group.remember_subscriptions()
+    return group

@@ -1,0 +1,382 @@
+"""JoinGroup: may the client become a member, and does that start a rebalance?
+
+Upstream: GroupMetadataManager.classicGroupJoin and what it calls; for static members (KIP-345)
+updateStaticMemberThenRebalanceOrCompleteJoin and ClassicGroup.replaceStaticMember.
+"""
+
+from typing import Final
+
+from ...offsets.causes import Cause
+from ...protocol.errors import ErrorCode
+from ..commands import JoinGroup, JoinResult, join_error, sync_error
+from ..deadlines import DeadlineKey
+from ..decision import Codec, Decision, PartitionState, fenced
+from ..outcome import EventType, Outcome, RebalanceReason
+from .group import CONSUMER, Group, Member
+from .rebalance import all_members, complete_if_joined, current_generation, prepare_rebalance
+from .states import COMPLETING, EMPTY, PREPARING, STABLE
+
+# Kafka's longest string; a longer member id fits neither a response nor a record.
+_MEMBER_ID_BYTES_MAX: Final = 0x7FFF
+
+
+def decide_join(partition: PartitionState, command: JoinGroup, ticket: int, now: int) -> Outcome:
+    decision = Decision(partition, now)
+    if not command.group_id:
+        decision.reply(ticket, join_error(ErrorCode.invalid_group_id, command.member_id))
+        return decision.outcome()
+    group = partition.find(command.group_id, now)
+    is_new_group = group is None
+    if group is None:
+        if command.member_id:
+            decision.reply(ticket, join_error(ErrorCode.unknown_member_id, command.member_id))
+            return decision.outcome()
+        group = partition.new_group(command.group_id, now)
+        decision.report(EventType.GROUP_CREATED, group, state_to=EMPTY, cause=Cause.GROUP_CREATED)
+    decision.report(EventType.JOIN_RECEIVED, group, command, reason=command.reason)
+    if not _has_capacity(decision, group, command.member_id):
+        _reject_over_capacity(decision, group, command, ticket)
+    elif command.member_id:
+        _join_with_member_id(decision, group, command, ticket)
+    else:
+        _join_without_member_id(decision, group, command, ticket)
+    if is_new_group:
+        # Kafka writes a group at its first request, even if that is rejected.
+        decision.write_empty(group)
+    return decision.outcome()
+
+
+def _has_capacity(decision: Decision, group: Group, member_id: str) -> bool:
+    """Compare the group with group.max.size. During the join phase only members that have rejoined
+    count, so an oversized group loses the last ones to rejoin. Pending member ids never count."""
+    limit = decision.config.group_max_size
+    member = group.members.get(member_id)
+    if group.state is EMPTY:
+        return True
+    if group.state is PREPARING:
+        has_joined = member is not None and member.join_ticket is not None
+        return has_joined or group.awaiting_joins < limit
+    return member is not None or len(group.members) < limit
+
+
+def _reject_over_capacity(
+    decision: Decision, group: Group, command: JoinGroup, ticket: int
+) -> None:
+    """Reject the join; an existing member that rejoined too late is removed."""
+    decision.report(
+        EventType.JOIN_REJECTED,
+        group,
+        command,
+        error=ErrorCode.group_max_size_reached,
+        cause=Cause.GROUP_FULL,
+    )
+    group.remove(command.member_id)
+    decision.deadlines.cancel(DeadlineKey("session", group.group_id, command.member_id))
+    decision.reply(ticket, join_error(ErrorCode.group_max_size_reached))
+
+
+def _reject(
+    decision: Decision, group: Group, command: JoinGroup, ticket: int, error: ErrorCode
+) -> None:
+    decision.report(EventType.JOIN_REJECTED, group, command, error=error)
+    decision.reply(ticket, join_error(error, command.member_id))
+
+
+# --- without a member id
+
+
+def _join_without_member_id(
+    decision: Decision, group: Group, command: JoinGroup, ticket: int
+) -> None:
+    if not group.supports_protocols(command.protocol_type, command.protocols):
+        _reject(decision, group, command, ticket, ErrorCode.inconsistent_group_protocol)
+        return
+    instance_id = command.group_instance_id
+    prefix = command.client_id or "" if instance_id is None else instance_id
+    member_id = f"{prefix}-{decision.partition.new_member_id()}"
+    if len(member_id.encode()) > _MEMBER_ID_BYTES_MAX:
+        # Upstream fails too, but keeps a member that no client can ever act for.
+        _reject(decision, group, command, ticket, ErrorCode.unknown_server_error)
+        return
+    if instance_id is not None:
+        _join_static(decision, group, command, ticket, member_id, instance_id)
+    elif command.requires_known_member_id:
+        decision.log(
+            "Dynamic member with unknown member id joins group %s in %s state. Created a new "
+            "member id %s and requesting the member to rejoin with this id.",
+            group.group_id,
+            group.state,
+            member_id,
+        )
+        group.pending_joins[member_id] = None
+        decision.schedule(
+            DeadlineKey("session", group.group_id, member_id), command.session_timeout_ms
+        )
+        decision.reply(ticket, join_error(ErrorCode.member_id_required, member_id))
+    else:
+        decision.log(
+            "Dynamic member with unknown member id joins group %s in state %s. Created a new "
+            "member id %s and added the member to the group.",
+            group.group_id,
+            group.state,
+            member_id,
+        )
+        _add_member(decision, group, command, ticket, member_id)
+
+
+def _join_static(
+    decision: Decision,
+    group: Group,
+    command: JoinGroup,
+    ticket: int,
+    member_id: str,
+    instance_id: str,
+) -> None:
+    old_id = group.static_members.get(instance_id)
+    decision.log(
+        "Static member with groupInstanceId=%s and unknown member id joins group %s in %s state. "
+        + (
+            "Created a new member id %s for this member and added to the group."
+            if old_id is None
+            else "Replacing previously mapped member %s with this groupInstanceId."
+        ),
+        instance_id,
+        group.group_id,
+        group.state,
+        old_id or member_id,
+    )
+    if old_id is None:
+        _add_member(decision, group, command, ticket, member_id)
+    else:
+        _replace_static_member(decision, group, group.members[old_id], member_id, command, ticket)
+
+
+def _add_member(
+    decision: Decision, group: Group, command: JoinGroup, ticket: int, member_id: str
+) -> None:
+    member = Member(
+        group.group_id,
+        member_id,
+        group_instance_id=command.group_instance_id,
+        client_id=command.client_id or "",
+        client_host=command.client_host,
+        client_software=command.client_software,
+        rebalance_timeout_ms=command.rebalance_timeout_ms,
+        session_timeout_ms=command.session_timeout_ms,
+        protocols=command.protocols,
+        is_new=True,
+    )
+    member.join_ticket = ticket
+    if group.state is PREPARING and group.in_initial_rebalance:
+        group.member_added = True
+    if not group.members:
+        group.protocol_type = command.protocol_type
+    group.add(member)
+    decision.schedule(member.session, decision.config.new_member_join_timeout_ms)
+    decision.report(EventType.MEMBER_JOINED, group, member)
+    if group.state is PREPARING:
+        complete_if_joined(decision, group)
+    else:
+        instance = "null" if command.group_instance_id is None else command.group_instance_id
+        reason = (
+            f"Adding new member {member_id} with group instance id {instance}; "
+            f"client reason: {_client_reason(command)}"
+        )
+        prepare_rebalance(
+            decision, group, RebalanceReason(Cause.MEMBER_JOINED, reason, (member_id,))
+        )
+
+
+# --- with a member id
+
+
+def _join_with_member_id(decision: Decision, group: Group, command: JoinGroup, ticket: int) -> None:
+    member_id = command.member_id
+    if not group.supports_protocols(command.protocol_type, command.protocols):
+        _reject(decision, group, command, ticket, ErrorCode.inconsistent_group_protocol)
+    elif member_id in group.pending_joins:
+        if command.group_instance_id is not None:
+            # Only dynamic members have pending ids; upstream throws here.
+            decision.reply(ticket, join_error(ErrorCode.unknown_server_error))
+            return
+        decision.log(
+            "Pending dynamic member with id %s joins group %s in %s state. "
+            "Adding to the group now.",
+            member_id,
+            group.group_id,
+            group.state,
+        )
+        _add_member(decision, group, command, ticket, member_id)
+    else:
+        error = group.validate_member(member_id, command.group_instance_id)
+        if error is ErrorCode.fenced_instance_id:
+            decision.add(fenced(group, member_id, command.group_instance_id, "join-group"))
+        if error is not ErrorCode.none:
+            _reject(decision, group, command, ticket, error)
+        else:
+            _rejoin(decision, group, group.members[member_id], command, ticket)
+
+
+def _rejoin(
+    decision: Decision, group: Group, member: Member, command: JoinGroup, ticket: int
+) -> None:
+    """Return the current generation if nothing has changed, otherwise start a rebalance. The leader
+    of a Stable group always starts one: it may need a new assignment for other reasons."""
+    changed = member.protocols != command.protocols
+    is_leader = member.member_id == group.leader
+    if not changed and (group.state is COMPLETING or (group.state is STABLE and not is_leader)):
+        decision.reply(ticket, current_generation(group, member))
+        return
+    if group.state is PREPARING:
+        group.update(member, command, ticket)
+        complete_if_joined(decision, group)
+        return
+    cause = Cause.LEADER_REJOINED
+    if changed:
+        cause = _change_of(group, member, command, decision.partition.codec)
+    if group.state is STABLE and is_leader:
+        what = f"Leader {member.member_id} re-joining group"
+    else:
+        what = f"Updating metadata for member {member.member_id}"
+    group.update(member, command, ticket)
+    reason = f"{what} during {group.state}; client reason: {_client_reason(command)}"
+    prepare_rebalance(decision, group, RebalanceReason(cause, reason, (member.member_id,)))
+
+
+def _client_reason(command: JoinGroup) -> str:
+    """Return the client's reason (KIP-800) as Kafka puts it into its sentences."""
+    return command.reason or "not provided"
+
+
+def _change_of(group: Group, member: Member, command: JoinGroup, codec: Codec) -> Cause:
+    """Return what a member has changed that rejoins with other protocols than before."""
+    before, after = dict(member.protocols), dict(command.protocols)
+    name = group.protocol_name
+    if name is None or name not in before or name not in after:
+        return Cause.PROTOCOL_CHANGED
+    if group.protocol_type != CONSUMER:
+        return Cause.METADATA_CHANGED
+    was, now = codec.subscription(before[name]), codec.subscription(after[name])
+    if was is None or now is None:
+        return Cause.METADATA_CHANGED
+    if was.topics != now.topics:
+        return Cause.SUBSCRIPTION_CHANGED
+    if was.owned_partitions - now.owned_partitions:
+        # KIP-429: the member has revoked partitions and reports those that it still owns.
+        return Cause.COOPERATIVE_FOLLOWUP
+    # The rest of a subscription changes by itself: it contains the generation and what the member
+    # was assigned meanwhile. For followers Kafka treats that as a change of metadata.
+    return Cause.LEADER_REJOINED if member.member_id == group.leader else Cause.METADATA_CHANGED
+
+
+# --- static members
+
+
+def _replace_static_member(
+    decision: Decision,
+    group: Group,
+    old: Member,
+    member_id: str,
+    command: JoinGroup,
+    ticket: int,
+) -> None:
+    """Let a restarted static member take the place of its predecessor.
+
+    A Stable group that would select the same protocol needs no rebalance, even if the metadata has
+    changed: the stored assignment stays valid.
+    """
+    old_leader = group.leader
+    new = _succeed(decision, group, old, member_id)
+    new.client_software = command.client_software
+    group.update(new, command, ticket)
+    instance_id = command.group_instance_id
+    if group.state is STABLE:
+        if group.select_protocol() == group.protocol_name:
+            decision.log(
+                "Static member which joins during Stable stage and doesn't affect the selected "
+                "protocol will not trigger a rebalance."
+            )
+            decision.write(group)
+            group.replaced = old
+            group.take_join_ticket(new)
+            result = _unchanged_generation(group, new, command, old_leader or "")
+            decision.reply(ticket, result)
+        else:
+            reason = (
+                "Group's selectedProtocol will change because static member "
+                f"{member_id} with instance id {instance_id} joined with change of protocol; "
+                f"client reason: {_client_reason(command)}"
+            )
+            prepare_rebalance(
+                decision, group, RebalanceReason(Cause.PROTOCOL_CHANGED, reason, (member_id,))
+            )
+    elif group.state is COMPLETING:
+        # The leader may be assigning partitions to the old member id right now.
+        reason = (
+            f"Updating metadata for static member {member_id} with instance id {instance_id}; "
+            f"client reason: {_client_reason(command)}"
+        )
+        prepare_rebalance(
+            decision, group, RebalanceReason(Cause.STATIC_REPLACED, reason, (member_id,))
+        )
+    else:
+        complete_if_joined(decision, group)
+
+
+def _succeed(decision: Decision, group: Group, old: Member, member_id: str) -> Member:
+    """Put a member with the new id in the place of `old`, and fence the old one's waiting requests.
+
+    A missing SyncGroup of the old id stays in `pending_syncs`, as upstream: no client can send it,
+    so the sync phase times out and starts another rebalance.
+    """
+    instance_id = old.group_instance_id
+    assert instance_id is not None
+    join_ticket = group.take_join_ticket(old)
+    if join_ticket is not None:
+        decision.reply(join_ticket, join_error(ErrorCode.fenced_instance_id, old.member_id))
+    if old.sync_ticket is not None:
+        decision.reply(old.sync_ticket, sync_error(ErrorCode.fenced_instance_id))
+    new = Member(
+        group.group_id,
+        member_id,
+        group_instance_id=instance_id,
+        client_id=old.client_id,
+        client_host=old.client_host,
+        rebalance_timeout_ms=old.rebalance_timeout_ms,
+        session_timeout_ms=old.session_timeout_ms,
+        protocols=old.protocols,
+        assignment=old.assignment,
+    )
+    group.replace_static(old, new)
+    decision.report(
+        EventType.MEMBER_REPLACED,
+        group,
+        old,
+        cause=Cause.STATIC_REPLACED,
+        detail={"successor": member_id},
+    )
+    decision.deadlines.cancel(old.session)
+    decision.schedule(new.session, new.session_timeout_ms)
+    return new
+
+
+def _unchanged_generation(
+    group: Group, member: Member, command: JoinGroup, old_leader: str
+) -> JoinResult:
+    """Return the generation that goes on without a rebalance.
+
+    A leader must not assign again: since v9 the response tells it to skip that (KIP-814). Before
+    v9 the leader in the response is its own old id, so that it acts as a follower.
+    """
+    is_leader = member.member_id == group.leader
+    can_skip = command.supports_skip_assignment
+    return JoinResult(
+        ErrorCode.none,
+        group.generation,
+        group.protocol_type,
+        group.protocol_name,
+        (group.leader or "") if can_skip else old_leader,
+        member.member_id,
+        all_members(group) if can_skip and is_leader else (),
+        can_skip and is_leader,
+    )

@@ -1,0 +1,190 @@
+"""Heartbeat, session expiration and LeaveGroup: how members stay in a group, and how they leave.
+
+Upstream: classicGroupHeartbeat, expireClassicGroupMemberHeartbeat, classicGroupLeave.
+"""
+
+from typing import Final
+
+from ...offsets.causes import Cause, cause_of_leaving
+from ...protocol.errors import ErrorCode
+from ..commands import (
+    Heartbeat,
+    HeartbeatResult,
+    LeaveGroup,
+    LeaveMemberResult,
+    LeaveResult,
+    LeavingMember,
+)
+from ..deadlines import DeadlineKey
+from ..decision import Decision, PartitionState, fenced, group_event
+from ..outcome import EventType, Outcome, RebalanceReason, reply
+from .group import Group
+from .rebalance import (
+    complete_after_expiration,
+    complete_if_joined,
+    prepare_rebalance,
+    remove_member,
+)
+from .states import COMPLETING, HEARTBEAT_ERROR, STABLE
+
+_NONE: Final = ErrorCode.none
+_VALID: Final = {state: HeartbeatResult(error) for state, error in HEARTBEAT_ERROR.items()}
+_INVALID_GROUP_ID: Final = HeartbeatResult(ErrorCode.invalid_group_id)
+_UNKNOWN_MEMBER_ID: Final = HeartbeatResult(ErrorCode.unknown_member_id)
+_ILLEGAL_GENERATION: Final = HeartbeatResult(ErrorCode.illegal_generation)
+
+# --- Heartbeat
+
+
+def decide_heartbeat(
+    partition: PartitionState, command: Heartbeat, ticket: int, now: int
+) -> Outcome:
+    group_id, generation_id, member_id, instance_id = command
+    group = partition.groups.get(group_id)
+    if group is None:
+        return reply(ticket, _UNKNOWN_MEMBER_ID if group_id else _INVALID_GROUP_ID)
+    member = group.members.get(member_id)
+    if member is None or instance_id is not None:
+        error = group.validate_member(member_id, instance_id)
+        if error is ErrorCode.fenced_instance_id:
+            outcome = reply(ticket, HeartbeatResult(error))
+            return outcome._replace(events=fenced(group, member_id, instance_id, "heartbeat"))
+        if error is not _NONE:
+            return reply(ticket, HeartbeatResult(error))
+    assert member is not None
+    if generation_id != group.generation:
+        return reply(ticket, _ILLEGAL_GENERATION)
+    partition.deadlines.set(member.session, now + member.session_timeout_ms)
+    return reply(ticket, _VALID[group.state])
+
+
+def session_expired(decision: Decision, group: Group, member_id: str, due_ms: int) -> None:
+    """Remove a member, or a pending member id, whose deadline passed at `due_ms`."""
+    if member_id in group.pending_joins:
+        decision.log(
+            "Pending member %s in group %s has been removed after session timeout expiration.",
+            member_id,
+            group.group_id,
+        )
+        decision.report(
+            EventType.MEMBER_EXPIRED,
+            group,
+            member_id=member_id,
+            cause=Cause.MEMBER_ID_NEVER_USED,
+        )
+        group.remove(member_id)
+        complete_after_expiration(decision, group)
+        return
+    member = group.members.get(member_id)
+    if member is None or member.has_waiting_request:
+        # The session of a member whose request waits restarts when it is answered.
+        return
+    decision.log(
+        "Member %s in group %s has failed, removing it from the group.", member_id, group.group_id
+    )
+    timeout_ms = member.session_timeout_ms
+    deadline_ms = decision.config.new_member_join_timeout_ms if member.is_new else timeout_ms
+    decision.report(
+        EventType.MEMBER_EXPIRED,
+        group,
+        member,
+        cause=Cause.SESSION_TIMEOUT,
+        duration_ms=decision.now - due_ms + deadline_ms,
+        detail={"session_timeout_ms": str(timeout_ms)},
+    )
+    remove_member(decision, group, member)
+    if group.state in (COMPLETING, STABLE):
+        reason = f"removing member {member_id} on heartbeat expiration."
+        prepare_rebalance(
+            decision, group, RebalanceReason(Cause.SESSION_TIMEOUT, reason, (member_id,))
+        )
+    else:
+        complete_after_expiration(decision, group)
+
+
+# --- LeaveGroup
+
+
+def decide_leave(partition: PartitionState, command: LeaveGroup, ticket: int, now: int) -> Outcome:
+    decision = Decision(partition, now)
+    if not command.group_id:
+        decision.reply(ticket, LeaveResult(ErrorCode.invalid_group_id, ()))
+        return decision.outcome()
+    group = partition.groups.get(command.group_id)
+    results = []
+    causes: dict[str, Cause] = {}  # member id -> why it left
+    for leaving in command.members:
+        if group is None:
+            error = ErrorCode.unknown_member_id
+        else:
+            error = _leave(decision, group, leaving, causes)
+        if error is not _NONE:
+            event = group_event(
+                EventType.LEAVE_RECEIVED,
+                group or command.group_id,
+                member_id=leaving.member_id,
+                instance_id=leaving.group_instance_id,
+                reason=leaving.reason,
+                error=error,
+            )
+            decision.add((event,))
+        results.append(LeaveMemberResult(leaving.member_id, leaving.group_instance_id, error))
+    if group is not None and causes:
+        if group.state in (COMPLETING, STABLE):
+            left = (each.member_id for each in results if each.error is _NONE)
+            reason = f"explicit `LeaveGroup` request for ({', '.join(left)}) members."
+            first_cause = next(iter(causes.values()))
+            prepare_rebalance(decision, group, RebalanceReason(first_cause, reason, tuple(causes)))
+        else:
+            complete_if_joined(decision, group)
+    decision.reply(ticket, LeaveResult(_NONE, tuple(results)))
+    return decision.outcome()
+
+
+def _leave(
+    decision: Decision, group: Group, leaving: LeavingMember, causes: dict[str, Cause]
+) -> ErrorCode:
+    """Remove one member, and add its id and the cause to `causes`."""
+    member_id, instance_id, reason = leaving
+    cause = cause_of_leaving(reason)
+    if not member_id:
+        # From an administrator, who knows only the instance id.
+        known_id = None if instance_id is None else group.static_members.get(instance_id)
+        if known_id is None:
+            return ErrorCode.unknown_member_id
+        member_id = known_id
+        cause = Cause.REMOVED_BY_ADMIN
+    elif member_id in group.pending_joins:
+        causes[member_id] = cause
+        decision.report(
+            EventType.LEAVE_RECEIVED, group, member_id=member_id, reason=reason, cause=cause
+        )
+        group.remove(member_id)
+        decision.deadlines.cancel(DeadlineKey("session", group.group_id, member_id))
+        _log_leave(decision, "Pending member", group, member_id, reason)
+        return _NONE
+    else:
+        error = group.validate_member(member_id, instance_id)
+        if error is ErrorCode.fenced_instance_id:
+            decision.add(fenced(group, member_id, instance_id, "leave-group"))
+        if error is not _NONE:
+            return error
+    causes[member_id] = cause
+    member = group.members[member_id]
+    decision.report(EventType.LEAVE_RECEIVED, group, member, reason=reason, cause=cause)
+    # A waiting sync of the member is never answered, as upstream.
+    remove_member(decision, group, member)
+    _log_leave(decision, "Member", group, member_id, reason)
+    return _NONE
+
+
+def _log_leave(
+    decision: Decision, what: str, group: Group, member_id: str, reason: str | None
+) -> None:
+    decision.log(
+        "[Group %s] %s %s has left group through explicit `LeaveGroup` request; client reason: %s",
+        group.group_id,
+        what,
+        member_id,
+        "not provided" if reason is None else reason,
+    )

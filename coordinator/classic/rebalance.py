@@ -1,0 +1,442 @@
+"""A rebalance, from its start to the stored assignment: join phase, then sync phase.
+
+Upstream: GroupMetadataManager.prepareRebalance, completeClassicGroupJoin, classicGroupSync and
+their timers.
+"""
+
+from typing import Any, Final
+
+from ...offsets.causes import Cause
+from ...protocol.errors import ErrorCode
+from ..commands import (
+    JoinMember,
+    JoinResult,
+    SyncGroup,
+    SyncResult,
+    join_error,
+    sync_error,
+)
+from ..decision import Decision, PartitionState, fenced
+from ..outcome import (
+    DEBUG,
+    ERROR,
+    NOTHING,
+    WARNING,
+    EventType,
+    Outcome,
+    RebalanceReason,
+    java_list,
+    make,
+    reply,
+)
+from .group import Group, Member
+from .states import COMPLETING, EMPTY, PREPARING, STABLE
+
+_NONE: Final = ErrorCode.none
+# The shortest time until a group whose static members are all silent is examined again: members
+# may request a rebalance timeout of 0, and a timer that is always due would starve the others.
+_STATIC_RETRY_MS_MIN: Final = 100
+
+# --- the join phase begins
+
+
+def prepare_rebalance(decision: Decision, group: Group, reason: RebalanceReason) -> None:
+    """Start the join phase. It ends at once if no member is missing."""
+    if group.state is COMPLETING:
+        for member in group.members.values():
+            member.assignment = b""
+        reject_waiting_syncs(decision, group, ErrorCode.rebalance_in_progress)
+    group.pending_syncs.clear()
+    decision.deadlines.cancel(group.sync_timer)
+    is_initial = group.state is EMPTY
+    if is_initial:
+        # The delay may grow up to the rebalance timeout of the members that are here now; a later
+        # member with a longer timeout does not change that.
+        delay_ms = decision.config.group_initial_rebalance_delay_ms
+        group.initial_delay_ms = delay_ms
+        group.initial_delay_left_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
+        decision.schedule(group.join_timer, delay_ms)
+    decision.transition(group, PREPARING)
+    group.rebalance_reason = reason
+    decision.log(
+        "Preparing to rebalance group %s in state %s with old generation %d (reason: %s).",
+        group.group_id,
+        group.state,
+        group.generation,
+        reason.text,
+    )
+    decision.report(
+        EventType.REBALANCE_STARTED,
+        group,
+        group.members.get(reason.member_ids[0]) if reason.member_ids else None,
+        **_reason_fields(group),
+    )
+    if not is_initial:
+        if group.all_joined:
+            _complete_join_phase(decision, group)
+        else:
+            decision.schedule(group.join_timer, group.rebalance_timeout_ms)
+
+
+def _reason_fields(group: Group) -> dict[str, Any]:
+    """Return the event fields that describe why the rebalance started."""
+    reason = group.rebalance_reason
+    assert reason is not None, "every rebalance has a reason"
+    return {
+        "reason": reason.text,
+        "cause": reason.cause,
+        "detail": {"triggered_by": ",".join(reason.member_ids)} if reason.member_ids else {},
+    }
+
+
+# --- the join phase ends
+
+
+def complete_if_joined(decision: Decision, group: Group) -> None:
+    """End the join phase if no member is missing, after a member joined or left.
+
+    Only its timer ends the initial one: other members may be about to join.
+    """
+    if group.all_joined and group.state is PREPARING and not group.in_initial_rebalance:
+        _complete_join_phase(decision, group)
+
+
+def complete_after_expiration(decision: Decision, group: Group) -> None:
+    """End the join phase if no member is missing, after a session expired.
+
+    Unlike complete_if_joined it also ends the initial one, as upstream does
+    (removeMemberAndUpdateClassicGroup, removePendingMemberAndUpdateClassicGroup).
+    """
+    if group.state is PREPARING and group.all_joined:
+        _complete_join_phase(decision, group)
+
+
+def join_timer_expired(decision: Decision, group: Group) -> None:
+    """Extend the initial delay while new members join; otherwise end the join phase."""
+    delay_ms, left_ms = group.initial_delay_ms, group.initial_delay_left_ms
+    if delay_ms is not None and group.member_added and left_ms:
+        group.member_added = False
+        group.initial_delay_ms = min(decision.config.group_initial_rebalance_delay_ms, left_ms)
+        group.initial_delay_left_ms = max(left_ms - delay_ms, 0)
+        decision.schedule(group.join_timer, group.initial_delay_ms)
+    else:
+        _complete_join_phase(decision, group)
+
+
+def _complete_join_phase(decision: Decision, group: Group) -> None:
+    """Start a generation with the members that have joined, or leave the group empty."""
+    decision.deadlines.cancel(group.join_timer)
+    group.initial_delay_ms = None
+    _remove_absent_members(decision, group)
+    if group.members and not _elect_leader(decision, group):
+        # Only silent static members are left. The generation stays until they rejoin or their
+        # sessions expire.
+        decision.log(
+            "Group %s could not complete rebalance because no members rejoined.",
+            group.group_id,
+            level=ERROR,
+        )
+        retry_ms = max(group.rebalance_timeout_ms, _STATIC_RETRY_MS_MIN)
+        decision.schedule(group.join_timer, retry_ms)
+        return
+    started_ms = group.state_timestamp_ms
+    # Overflows like Java's int.
+    group.generation = (group.generation + 1 + 2**31) % 2**32 - 2**31
+    group.pending_syncs.clear()
+    if group.members:
+        group.protocol_name = group.select_protocol()
+        group.remember_subscriptions()
+        decision.transition(group, COMPLETING)
+        _start_generation(decision, group, decision.now - started_ms)
+    else:
+        group.protocol_name = None
+        group.remember_subscriptions()
+        decision.transition(group, EMPTY)
+        decision.write(group)
+        decision.log("Group %s with generation %d is now empty.", group.group_id, group.generation)
+        decision.report(
+            EventType.GROUP_EMPTIED,
+            group,
+            duration_ms=decision.now - started_ms,
+            **_reason_fields(group),
+        )
+
+
+def _remove_absent_members(decision: Decision, group: Group) -> None:
+    """Remove dynamic members that have not rejoined; static ones stay until their sessions end."""
+    if group.awaiting_joins == len(group.members):
+        return
+    absent = [m for m in group.members.values() if m.join_ticket is None and not m.is_static]
+    if absent:
+        for member in absent:
+            decision.report(
+                EventType.MEMBER_JOIN_TIMED_OUT,
+                group,
+                member,
+                cause=Cause.REBALANCE_TIMEOUT,
+                duration_ms=decision.now - group.state_timestamp_ms,
+            )
+            _remove_silently(decision, group, member)
+        decision.log(
+            "Group %s removed dynamic members who haven't joined: %s",
+            group.group_id,
+            java_list(member.member_id for member in absent),
+        )
+
+
+def _elect_leader(decision: Decision, group: Group) -> bool:
+    """Keep the leader if it has rejoined, otherwise take the first member that has. Return False
+    if no member has."""
+    assert group.leader is not None
+    leader = group.members[group.leader]
+    if leader.join_ticket is not None:
+        return True
+    for member in group.members.values():
+        if member.join_ticket is not None:
+            group.leader = member.member_id
+            decision.log(
+                "Group leader [memberId: %s, groupInstanceId: %s] failed to join before the "
+                "rebalance timeout. Member %s was elected as the new leader.",
+                leader.member_id,
+                leader.group_instance_id,  # upstream prints "None" too
+                member.member_id,
+            )
+            return True
+    decision.log(
+        "Group leader [memberId: %s, groupInstanceId: %s] failed to join before the rebalance "
+        "timeout and the group couldn't proceed to the next generation because no member joined.",
+        leader.member_id,
+        leader.group_instance_id,
+    )
+    return False
+
+
+def _start_generation(decision: Decision, group: Group, duration_ms: int) -> None:
+    """Answer all waiting joins. From now on every member must sync, silent static ones too."""
+    decision.log(
+        "Stabilized group %s generation %d with %d members.",
+        group.group_id,
+        group.generation,
+        len(group.members),
+    )
+    fields = _reason_fields(group)
+    fields["detail"] = {
+        **fields["detail"],
+        "members": str(len(group.members)),
+        "static_members": str(len(group.static_members)),
+        "leader": group.leader or "",
+        "protocol": group.protocol_name or "",
+    }
+    decision.report(EventType.JOIN_COMPLETED, group, duration_ms=duration_ms, **fields)
+    for member in group.members.values():
+        ticket = group.take_join_ticket(member)
+        if ticket is not None:
+            decision.reply(ticket, current_generation(group, member))
+        decision.schedule(member.session, member.session_timeout_ms)
+        member.is_new = False
+        group.pending_syncs[member.member_id] = None
+    decision.schedule(group.sync_timer, group.rebalance_timeout_ms)
+
+
+def current_generation(group: Group, member: Member) -> JoinResult:
+    """Return the generation as `member` receives it; only the leader receives all metadata."""
+    assert group.leader is not None
+    is_leader = member.member_id == group.leader
+    result: JoinResult = make(
+        JoinResult,
+        (
+            _NONE,
+            group.generation,
+            group.protocol_type,
+            group.protocol_name,
+            group.leader,
+            member.member_id,
+            all_members(group) if is_leader else (),
+            False,
+        ),
+    )
+    return result
+
+
+def all_members(group: Group) -> tuple[JoinMember, ...]:
+    name = group.protocol_name or ""
+    return tuple(
+        make(JoinMember, (member.member_id, member.group_instance_id, member.metadata(name)))
+        for member in group.members.values()
+    )
+
+
+# --- the sync phase
+
+
+def decide_sync(partition: PartitionState, command: SyncGroup, ticket: int, now: int) -> Outcome:
+    group = partition.groups.get(command.group_id)
+    error = _validate_sync(group, command)
+    if error is not _NONE:
+        outcome = reply(ticket, sync_error(error))
+        if group is not None and error is ErrorCode.fenced_instance_id:
+            events = fenced(group, command.member_id, command.group_instance_id, "sync-group")
+            outcome = outcome._replace(events=events)
+        return outcome
+    assert group is not None
+    group.pending_syncs.pop(command.member_id, None)
+    if not group.pending_syncs:
+        partition.deadlines.cancel(group.sync_timer)
+    member = group.members[command.member_id]
+    if group.state is STABLE:
+        return reply(ticket, _assigned(group, member.assignment))
+    # An older sync of the member that still waits is never answered, as upstream.
+    member.sync_ticket = ticket
+    if member.member_id != group.leader:
+        return NOTHING
+    decision = Decision(partition, now)
+    _store_assignment(decision, group, command)
+    return decision.outcome()
+
+
+def _validate_sync(group: Group | None, command: SyncGroup) -> ErrorCode:
+    if not command.group_id:
+        return ErrorCode.invalid_group_id
+    if group is None or group.state is EMPTY:
+        return ErrorCode.unknown_member_id
+    error = group.validate_member(command.member_id, command.group_instance_id)
+    if error is not _NONE:
+        return error
+    if command.generation_id != group.generation:
+        return ErrorCode.illegal_generation
+    if _differ(command.protocol_type, group.protocol_type) or _differ(
+        command.protocol_name, group.protocol_name
+    ):
+        return ErrorCode.inconsistent_group_protocol
+    if group.state is PREPARING:
+        return ErrorCode.rebalance_in_progress
+    return _NONE
+
+
+def _differ(requested: str | None, known: str | None) -> bool:
+    """Compare what both sides specify; requests before v5 specify neither."""
+    return requested is not None and known is not None and requested != known
+
+
+def _store_assignment(decision: Decision, group: Group, command: SyncGroup) -> None:
+    """Write the generation and answer all waiting syncs. Its record makes the group Stable.
+
+    Members that the leader's assignment lacks get none; unknown members in it are ignored.
+    """
+    decision.log(
+        "Assignment received from leader %s for group %s for generation %d. "
+        "The group has %d members, %d of which are static.",
+        command.member_id,
+        group.group_id,
+        group.generation,
+        len(group.members),
+        len(group.static_members),
+    )
+    decision.report(
+        EventType.SYNC_COMPLETED,
+        group,
+        duration_ms=decision.now - group.state_timestamp_ms,
+        detail={"members": str(len(group.members)), "leader": command.member_id},
+    )
+    assignments = dict(command.assignments)
+    missing = [member_id for member_id in group.members if member_id not in assignments]
+    if missing:
+        decision.log(
+            "Setting empty assignments for members %s of %s for generation %d.",
+            java_list(missing),
+            group.group_id,
+            group.generation,
+            level=WARNING,
+        )
+    decision.write(group, assignments)
+    decision.report(EventType.STATE_CHANGE, group, state_from=COMPLETING, state_to=STABLE)
+    # The record keeps the time at which the sync phase began, as upstream.
+    group.state_timestamp_ms = decision.now
+    for member in group.members.values():
+        if member.sync_ticket is not None:
+            assignment = assignments.get(member.member_id, b"")
+            decision.reply(member.sync_ticket, _assigned(group, assignment))
+            member.sync_ticket = None
+            # The session could not expire while the sync waited.
+            decision.schedule(member.session, member.session_timeout_ms)
+
+
+def _assigned(group: Group, assignment: bytes) -> SyncResult:
+    result: SyncResult = make(
+        SyncResult, (_NONE, group.protocol_type, group.protocol_name, assignment)
+    )
+    return result
+
+
+def sync_timer_expired(decision: Decision, group: Group) -> None:
+    """Remove the members that have not synced, even if the leader's sync made the group Stable."""
+    assert group.state in (COMPLETING, STABLE)
+    assert group.pending_syncs, "the timer is cancelled when the last member has synced"
+    late = list(group.pending_syncs)
+    started_ms = group.state_timestamp_ms  # when the join phase ended
+    for member_id in late:
+        member = group.members.get(member_id)
+        decision.report(
+            EventType.MEMBER_SYNC_TIMED_OUT,
+            group,
+            member,
+            member_id=member_id,
+            cause=Cause.SYNC_TIMEOUT,
+            duration_ms=decision.now - started_ms,
+        )
+        group.remove(member_id)
+        if member is not None:
+            decision.deadlines.cancel(member.session)
+    decision.log(
+        "Group %s removed members who haven't sent their sync requests: %s",
+        group.group_id,
+        java_list(late),
+        level=DEBUG,
+    )
+    reason = f"Removing {java_list(late)} on pending sync request expiration"
+    prepare_rebalance(decision, group, RebalanceReason(Cause.SYNC_TIMEOUT, reason, tuple(late)))
+
+
+# --- members and their waiting requests
+
+
+def reject_waiting_syncs(decision: Decision, group: Group, error: ErrorCode) -> None:
+    """Answer all waiting syncs with an error. Sessions restart: they could not expire meanwhile."""
+    for member in group.members.values():
+        if member.sync_ticket is not None:
+            decision.reply(member.sync_ticket, sync_error(error))
+            member.sync_ticket = None
+            decision.schedule(member.session, member.session_timeout_ms)
+
+
+def remove_member(decision: Decision, group: Group, member: Member) -> None:
+    """Remove a member; its waiting join gets UNKNOWN_MEMBER_ID."""
+    ticket = group.take_join_ticket(member)
+    if ticket is not None:
+        decision.reply(ticket, join_error(ErrorCode.unknown_member_id))
+    _remove_silently(decision, group, member)
+
+
+def _remove_silently(decision: Decision, group: Group, member: Member) -> None:
+    """Remove a member. Its waiting requests are never answered, as upstream."""
+    group.remove(member.member_id)
+    decision.deadlines.cancel(member.session)
+
+
+def restore_static_member(decision: Decision, group: Group, old: Member) -> None:
+    """Undo the replacement of a static member whose record could not be stored."""
+    group.replaced = None
+    assert old.group_instance_id is not None
+    new = group.members[group.static_members[old.group_instance_id]]
+    decision.log(
+        "Failed to persist metadata for group %s static member %s with group instance id %s. "
+        "Reverting to old member id %s.",
+        group.group_id,
+        new.member_id,
+        old.group_instance_id,
+        old.member_id,
+        level=WARNING,
+    )
+    group.replace_static(new, old)
+    decision.deadlines.cancel(new.session)
+    decision.schedule(old.session, old.session_timeout_ms)

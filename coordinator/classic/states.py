@@ -1,0 +1,107 @@
+"""The states of a classic group: allowed transitions, and the response to every request.
+
+Two checks are the same in all states and come first:
+
+- The group exists. For an unknown group a join with an empty member id creates it (Empty); any
+  other join, a sync and a heartbeat get UNKNOWN_MEMBER_ID, and so does each member of a leave
+  request. A commit without a generation creates a group that has only offsets; a commit with one
+  gets an error that depends on the request's version. A fetch returns no offsets and no error.
+- The member id is valid (`Group.validate_member`): otherwise UNKNOWN_MEMBER_ID, or
+  FENCED_INSTANCE_ID if another member holds the instance id. A sync, a heartbeat and a commit must
+  also carry the group's generation, or get ILLEGAL_GENERATION.
+
+Fetching offsets is allowed in every state and touches no timer; so are describing and listing.
+An administrator may delete a group that is Empty; others get NON_EMPTY_GROUP. Offsets may be
+deleted in Empty; in other states only those of topics to which no consumer of the group is
+subscribed (GROUP_SUBSCRIBED_TO_TOPIC), and none if the protocol type is not "consumer"
+(NON_EMPTY_GROUP). Deleting from an unknown group gets GROUP_ID_NOT_FOUND.
+
+Empty -- no members: a new group, a group whose members are all gone, or one with offsets only.
+    Join, new            a static member, or a dynamic one that needs no known id, starts the
+                         initial rebalance and waits; other dynamic members get MEMBER_ID_REQUIRED
+    Join, pending id     starts the initial rebalance and waits
+    Join, known id       UNKNOWN_MEMBER_ID: there are no members
+    Sync, Heartbeat      UNKNOWN_MEMBER_ID
+    Leave                UNKNOWN_MEMBER_ID; a pending member id is removed
+    Commit               generation < 0: accepted from anybody. Otherwise UNKNOWN_MEMBER_ID
+    Next state           PreparingRebalance
+
+PreparingRebalance -- the join phase: waits until all members have rejoined.
+    Join, new            as in Empty, and waits for this rebalance
+    Join, known id       updates the member's protocols and waits
+    Sync                 REBALANCE_IN_PROGRESS
+    Heartbeat            REBALANCE_IN_PROGRESS; the session is extended
+    Leave                the member leaves; if it was the last one missing, the join phase ends,
+                         except in the initial rebalance, which only its timer ends
+    Commit               accepted for the previous generation; the session is extended
+    Session expires      the member is removed; the join phase ends if no other member is missing
+    Join phase times out dynamic members that have not rejoined are removed, static ones stay
+    Next state           CompletingRebalance; Empty if no member is left
+
+CompletingRebalance -- the generation exists, its assignment does not: waits for the leader's sync.
+    Join, new            MEMBER_ID_REQUIRED, or starts a rebalance
+    Join, known id       unchanged protocols: this generation again. Changed: starts a rebalance
+    Sync, leader         all waiting members receive their assignment once it is durable
+    Sync, follower       waits
+    Heartbeat            NONE, whatever upstream's ClassicGroupState says; the session is extended
+    Leave                the member leaves, which starts a rebalance
+    Commit               REBALANCE_IN_PROGRESS: the offsets belong to the previous generation
+    Session expires      the member is removed (unless its sync waits), which starts a rebalance
+    Sync phase times out members that have not sent SyncGroup are removed, which starts a rebalance
+    Next state           Stable; PreparingRebalance, and waiting syncs get REBALANCE_IN_PROGRESS
+
+Stable -- the assignment is stored.
+    Join, new            MEMBER_ID_REQUIRED, or starts a rebalance; a static member whose instance
+                         id is known replaces the previous one without a rebalance (join.py)
+    Join, known id       the leader always starts a rebalance; a follower only with changed
+                         protocols, otherwise it gets this generation again
+    Sync                 the member's assignment
+    Heartbeat            NONE; the session is extended
+    Leave                the member leaves, which starts a rebalance
+    Commit               accepted; the session is extended
+    Session expires      the member is removed, which starts a rebalance
+    Sync phase times out as in CompletingRebalance: the leader's sync does not excuse the others
+    Next state           PreparingRebalance
+
+Dead -- deleted, or its partition has moved to another node. No request reaches it: the group is
+    removed at once, and later requests find it unknown or get NOT_COORDINATOR.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final
+
+from ...protocol.errors import ErrorCode
+
+
+class State(StrEnum):
+    """Named as on the wire (DescribeGroups, ListGroups)."""
+
+    EMPTY = "Empty"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+# Plain names: looking one up in its enum costs as much as the rest of a heartbeat's decision.
+EMPTY: Final = State.EMPTY
+PREPARING: Final = State.PREPARING_REBALANCE
+COMPLETING: Final = State.COMPLETING_REBALANCE
+STABLE: Final = State.STABLE
+DEAD: Final = State.DEAD
+
+VALID_TRANSITIONS: Final[Mapping[State, frozenset[State]]] = {
+    EMPTY: frozenset({PREPARING, DEAD}),
+    PREPARING: frozenset({EMPTY, COMPLETING, DEAD}),
+    COMPLETING: frozenset({PREPARING, STABLE, DEAD}),
+    STABLE: frozenset({PREPARING, DEAD}),
+    DEAD: frozenset({DEAD}),
+}
+
+# The response to a valid heartbeat. Empty and Dead have no members.
+HEARTBEAT_ERROR: Final[Mapping[State, ErrorCode]] = {
+    PREPARING: ErrorCode.rebalance_in_progress,
+    COMPLETING: ErrorCode.none,
+    STABLE: ErrorCode.none,
+}

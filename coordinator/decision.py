@@ -1,0 +1,259 @@
+"""What the decisions of one partition's coordinator work with: its state, and what they collect."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+from ..offsets.records import (
+    GroupMetadataRecord,
+    OffsetAndMetadata,
+    OffsetCommitRecord,
+    OffsetsRecord,
+    OffsetTombstone,
+)
+from ..protocol.errors import ErrorCode
+from .classic.group import Group, empty_metadata, to_metadata
+from .classic.states import State
+from .commands import Result
+from .deadlines import DeadlineKey, Deadlines
+from .other_groups import OtherGroups
+from .outcome import (
+    INFO,
+    NO_DETAIL,
+    NOTHING,
+    ClientInfo,
+    Event,
+    EventType,
+    GroupEvent,
+    LogLine,
+    Outcome,
+    Reply,
+    make,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupConfig:
+    """Group settings with Kafka's names and defaults (upstream: GroupCoordinatorConfig)."""
+
+    group_initial_rebalance_delay_ms: int = 3_000
+    group_max_size: int = 2_147_483_647
+    # Compared with the length of a Java string, in UTF-16 units, in spite of its name.
+    offset_metadata_max_bytes: int = 4_096
+    offsets_retention_ms: int = 7 * 24 * 60 * 60_000  # offsets.retention.minutes
+    # A constant upstream (CLASSIC_GROUP_NEW_MEMBER_JOIN_TIMEOUT_MS): the deadline of a member that
+    # cannot send heartbeats yet, because it does not know its id before its first join returns.
+    new_member_join_timeout_ms: int = 300_000
+
+
+class Subscription(NamedTuple):
+    """What the coordinator looks at in the metadata of a consumer."""
+
+    topics: Set[str]
+    owned_partitions: Set[tuple[str, int]]
+
+
+class Codec(Protocol):
+    """Encoding and decoding for the coordinator, which handles no bytes itself."""
+
+    def offset_commit(
+        self,
+        group_id: str,
+        topic: str,
+        partition: int,
+        offsets: Sequence[int],
+        leader_epoch: int,
+        metadata: str | None,
+        commit_timestamp_ms: int,
+        expire_timestamp_ms: int | None,
+    ) -> OffsetCommitRecord:
+        """Return the record of a commit of the last offset; those before it were pipelined."""
+
+    def committed(self, record: OffsetCommitRecord) -> OffsetAndMetadata:
+        """Decode the value of a commit."""
+
+    def subscription(self, metadata: bytes) -> Subscription | None:
+        """Decode a ConsumerProtocol subscription; None if that is impossible."""
+
+    def subscribed_topics(self, metadata: bytes) -> Iterable[str]:
+        """Decode only the topics of a subscription. Raises DecodeError."""
+
+
+class CommittedOffsets(Protocol):
+    """The committed offsets of a partition in memory. Those of a group may be evicted to a file:
+    the caller of the coordinator loads them before a command of the group is decided."""
+
+    def put(self, record: OffsetCommitRecord) -> None: ...
+    def remove(self, record: OffsetTombstone) -> None: ...
+    def get(self, group_id: str, topic: str, partition: int) -> OffsetAndMetadata | None: ...
+
+    def of_group(self, group_id: str) -> Mapping[str, Mapping[int, OffsetAndMetadata]]:
+        """topic -> partition -> offset."""
+
+    def records(self, group_id: str) -> Iterator[OffsetCommitRecord]:
+        """The newest commit of each partition. The offsets must not change meanwhile."""
+
+    def is_loaded(self, group_id: str) -> bool:
+        """Whether the group's offsets are in memory, or it has none."""
+
+    def count(self, group_id: str) -> int: ...
+    def has_group(self, group_id: str) -> bool: ...
+    def groups(self) -> Iterator[str]: ...
+
+    def has_had(self, topic: str) -> bool:
+        """Whether any group ever committed an offset of the topic."""
+
+
+class PartitionState:
+    """Everything that the coordinator of one offsets partition knows."""
+
+    __slots__ = (
+        "codec",
+        "config",
+        "deadlines",
+        "groups",
+        "new_member_id",
+        "offsets",
+        "other_groups",
+    )
+
+    def __init__(
+        self,
+        config: GroupConfig,
+        new_member_id: Callable[[], str],
+        codec: Codec,
+        offsets: CommittedOffsets,
+    ) -> None:
+        self.config = config
+        self.new_member_id = new_member_id
+        self.codec = codec
+        self.offsets = offsets
+        self.deadlines: Deadlines[DeadlineKey] = Deadlines()
+        self.other_groups = OtherGroups()
+        # Groups that have only offsets are not in here: 100,000 of them are common, and `offsets`
+        # knows them. See find().
+        self.groups: dict[str, Group] = {}
+
+    def find(self, group_id: str, now: int) -> Group | None:
+        """Return the group if it exists; one that had only offsets gets its object here."""
+        group = self.groups.get(group_id)
+        if group is None and self.offsets.has_group(group_id):
+            group = self.new_group(group_id, now)
+        return group
+
+    def new_group(self, group_id: str, now: int) -> Group:
+        group = self.groups[group_id] = Group(group_id, now)
+        return group
+
+
+class Decision:
+    """Collects records, replies and events while one command or deadline is decided."""
+
+    __slots__ = ("_events", "_records", "_replies", "config", "deadlines", "now", "partition")
+
+    def __init__(self, partition: PartitionState, now: int) -> None:
+        self.partition = partition
+        self.config = partition.config
+        self.deadlines = partition.deadlines
+        self.now = now
+        self._records: list[OffsetsRecord] = []
+        self._replies: list[Reply] = []
+        self._events: list[Event] = []
+
+    def reply(self, ticket: int, result: Result) -> None:
+        self._replies.append((ticket, result))
+
+    def write(self, group: Group, assignments: dict[str, bytes] | None = None) -> None:
+        """Write the group, with `assignments` instead of its own if they are given."""
+        group.proposed = to_metadata(group, assignments)
+        self._records.append(GroupMetadataRecord(group.group_id, group.proposed))
+
+    def write_empty(self, group: Group) -> None:
+        """Write only that the group exists, whatever rebalance it may have begun."""
+        group.proposed = empty_metadata(group)
+        self._records.append(GroupMetadataRecord(group.group_id, group.proposed))
+
+    def transition(self, group: Group, state: State) -> None:
+        before = group.state
+        group.transition(state, self.now)
+        self.report(EventType.STATE_CHANGE, group, state_from=before, state_to=state)
+
+    def schedule(self, timer: DeadlineKey, delay_ms: int) -> None:
+        self.deadlines.set(timer, self.now + delay_ms)
+
+    def log(self, message: str, *arguments: object, level: int = INFO) -> None:
+        """Add a line to the broker's log, in Kafka's wording."""
+        self._events.append(make(LogLine, (level, message, arguments)))
+
+    def report(
+        self, type_: EventType, group: Group, client: ClientInfo | None = None, **fields: Any
+    ) -> None:
+        """Add an event; see `group_event`."""
+        self._events.append(group_event(type_, group, client, **fields))
+
+    def add(self, events: Iterable[Event]) -> None:
+        self._events.extend(events)
+
+    def outcome(self) -> Outcome:
+        if not self._records and not self._replies and not self._events:
+            return NOTHING
+        return Outcome(tuple(self._records), tuple(self._replies), tuple(self._events))
+
+
+def group_event(
+    type_: EventType,
+    group: Group | str,
+    client: ClientInfo | None = None,
+    *,
+    member_id: str | None = None,
+    instance_id: str | None = None,
+    generation: int | None = None,
+    state_from: State | None = None,
+    state_to: State | None = None,
+    error: ErrorCode | None = None,
+    reason: str | None = None,
+    duration_ms: int | None = None,
+    cause: Any = None,
+    detail: Mapping[str, str] = NO_DETAIL,
+) -> GroupEvent:
+    """Return an event of a group (a Group, or the id of one that has only offsets).
+
+    Ids and generation are those of `client` and `group` unless they are given.
+    """
+    group_id, own_generation = group, None
+    if isinstance(group, Group):
+        group_id, own_generation = group.group_id, group.generation
+    client_fields: tuple[str | None, ...] = (None, None, None)
+    if client is not None:
+        member_id = member_id or client.member_id or None
+        instance_id = instance_id or client.group_instance_id
+        client_fields = (client.client_id, client.client_host, client.client_software)
+    head = (type_, group_id, member_id, instance_id, *client_fields)
+    states = (own_generation if generation is None else generation, state_from, state_to)
+    tail = (error, reason, duration_ms, cause, detail)
+    event: GroupEvent = make(GroupEvent, (*head, *states, *tail))
+    return event
+
+
+def fenced(
+    group: Group, member_id: str, instance_id: str | None, operation: str
+) -> tuple[Event, ...]:
+    """Return the events of a request that Group.validate_member found fenced."""
+    assert instance_id is not None
+    holder = group.static_members[instance_id]
+    return (
+        LogLine(
+            INFO,
+            "Request memberId=%s for static member with groupInstanceId=%s is fenced by existing "
+            "memberId=%s during operation %s",
+            (member_id, instance_id, holder, operation),
+        ),
+        group_event(
+            EventType.MEMBER_FENCED,
+            group,
+            member_id=member_id,
+            instance_id=instance_id,
+            error=ErrorCode.fenced_instance_id,
+            detail={"holder": holder, "operation": operation},
+        ),
+    )

@@ -1,0 +1,528 @@
+"""Committed offsets: commit, fetch, delete, expire.
+
+Upstream: OffsetMetadataManager; ClassicGroup.validateOffsetCommit, validateOffsetFetch,
+validateOffsetDelete and offsetExpirationCondition.
+"""
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Set
+from typing import Final, NamedTuple, TypeAlias
+
+from ..offsets.causes import Cause
+from ..offsets.records import (
+    GroupTombstone,
+    OffsetAndMetadata,
+    OffsetCommitRecord,
+    OffsetsRecord,
+    OffsetTombstone,
+)
+from ..protocol.errors import DecodeError, ErrorCode
+from .classic.group import CONSUMER, Group
+from .classic.states import COMPLETING, DEAD, EMPTY, PREPARING, STABLE
+from .commands import (
+    CommitResult,
+    DeleteOffsetsResult,
+    FetchedOffset,
+    FetchResult,
+    OffsetCommit,
+    OffsetDelete,
+    OffsetFetch,
+)
+from .decision import PartitionState, fenced, group_event
+from .outcome import (
+    DEBUG,
+    INFO,
+    NOTHING,
+    WARNING,
+    Event,
+    EventType,
+    GroupEvent,
+    LogLine,
+    Outcome,
+    make,
+    reply,
+)
+
+_NONE: Final = ErrorCode.none
+
+# --- OffsetCommit: the hottest path of all
+
+# The result of a commit without errors, by the number of entries. Clients commit what they are
+# assigned, so few numbers occur; larger commits get a result of their own.
+_SUCCESS: Final = tuple(CommitResult((_NONE,) * count) for count in range(257))
+
+
+def decide_commit(
+    partition: PartitionState, command: OffsetCommit, ticket: int, now: int
+) -> Outcome:
+    group_id, generation_id, member_id, instance_id, entries, offsets, retention_ms, _ = command
+    group = partition.groups.get(group_id)
+    events: tuple[Event, ...] = ()
+    if group is not None or generation_id >= 0:
+        error = _validate_commit(partition, group, command)
+        if error is not _NONE:
+            if group is not None and error is ErrorCode.fenced_instance_id:
+                events = fenced(group, member_id, instance_id, "offset-commit")
+            events = (*events, _commit_rejected(group, command, error))
+            return Outcome((), ((ticket, CommitResult((error,) * len(entries))),), events)
+        if group is not None and (group.state is STABLE or group.state is PREPARING):
+            member = group.members[member_id]
+            partition.deadlines.set(member.session, now + member.session_timeout_ms)
+    elif not partition.offsets.has_group(group_id):
+        events = (
+            group_event(
+                EventType.GROUP_CREATED, group_id, state_to=EMPTY, cause=Cause.GROUP_CREATED
+            ),
+        )
+    expire_ms = None if retention_ms is None or retention_ms == -1 else now + retention_ms
+    encode = partition.codec.offset_commit
+    records: list[OffsetsRecord] = []
+    for place, (topic, index, leader_epoch, metadata) in enumerate(entries):
+        if metadata and _is_too_large(partition, metadata):
+            continue
+        records.append(
+            encode(group_id, topic, index, offsets[place], leader_epoch, metadata, now, expire_ms)
+        )
+    count = len(entries)
+    if len(records) == count < 257:
+        outcome: Outcome = make(Outcome, (tuple(records), ((ticket, _SUCCESS[count]),), events))
+        return outcome
+    if group is None and not records:
+        # No record creates the group, but it was accepted: it exists until the next load.
+        partition.find(group_id, now) or partition.new_group(group_id, now)
+    return Outcome(tuple(records), ((ticket, _commit_result(partition, command)),), events)
+
+
+def _validate_commit(
+    partition: PartitionState, group: Group | None, command: OffsetCommit
+) -> ErrorCode:
+    """Validate a commit to an existing group, or with a generation to a missing one. The order of
+    the checks is upstream's; clients can observe it."""
+    if group is None:
+        # A group that has only offsets has no members either.
+        exists = partition.offsets.has_group(command.group_id)
+        return ErrorCode.unknown_member_id if exists else command.unknown_group_error
+    generation_id, member_id = command.generation_id, command.member_id
+    if generation_id < 0 and group.state is EMPTY:
+        # From an administrator, or from a consumer that assigns itself: ids are not validated.
+        return _NONE
+    instance_id = command.group_instance_id
+    if generation_id < 0 and not member_id and instance_id is None:
+        return ErrorCode.unknown_member_id
+    error = group.validate_member(member_id, instance_id)
+    if error is not _NONE:
+        return error
+    if generation_id != group.generation:
+        return ErrorCode.illegal_generation
+    if group.state is COMPLETING:
+        return ErrorCode.rebalance_in_progress
+    return _NONE
+
+
+def _commit_result(partition: PartitionState, command: OffsetCommit) -> CommitResult:
+    return CommitResult(
+        tuple(
+            ErrorCode.offset_metadata_too_large
+            if _is_too_large(partition, entry.metadata or "")
+            else _NONE
+            for entry in command.entries
+        )
+    )
+
+
+def _is_too_large(partition: PartitionState, metadata: str) -> bool:
+    """Compare the length as Java counts it, in UTF-16 units: one or two per character."""
+    limit = partition.config.offset_metadata_max_bytes
+    if len(metadata) * 2 <= limit:
+        return False
+    return len(metadata.encode("utf-16-le", "surrogatepass")) // 2 > limit
+
+
+def _commit_rejected(group: Group | None, command: OffsetCommit, error: ErrorCode) -> GroupEvent:
+    offsets = {
+        f"{entry.topic}-{entry.partition}": str(offsets[-1])
+        for entry, offsets in zip(command.entries, command.offsets, strict=True)
+    }
+    return _commit_event(EventType.COMMIT_REJECTED, group, command, error, offsets)
+
+
+def commit_accepted(partition: PartitionState, command: OffsetCommit, outcome: Outcome) -> Outcome:
+    """Add the event of the accepted entries of a commit, if there are any."""
+    ((_, result),) = outcome.replies
+    assert isinstance(result, CommitResult)
+    accepted = {
+        f"{entry.topic}-{entry.partition}": str(offsets[-1])
+        for entry, offsets, error in zip(
+            command.entries, command.offsets, result.errors, strict=True
+        )
+        if error is _NONE
+    }
+    if not accepted:
+        return outcome
+    group = partition.groups.get(command.group_id)
+    event = _commit_event(EventType.COMMIT_ACCEPTED, group, command, None, accepted)
+    return outcome._replace(events=(*outcome.events, event))
+
+
+def _commit_event(
+    type_: EventType,
+    group: Group | None,
+    command: OffsetCommit,
+    error: ErrorCode | None,
+    detail: dict[str, str],
+) -> GroupEvent:
+    """Return an event whose generation is the one that the client committed for."""
+    return group_event(
+        type_,
+        command.group_id,
+        None if group is None else group.members.get(command.member_id),
+        member_id=command.member_id or None,
+        instance_id=command.group_instance_id,
+        generation=command.generation_id,
+        error=error,
+        detail=detail,
+    )
+
+
+# --- OffsetFetch
+
+
+def decide_fetch(
+    partition: PartitionState, command: OffsetFetch, ticket: int, _now: int
+) -> Outcome:
+    """Return committed offsets. Members of classic groups are not validated, a missing group has no
+    offsets, and no timer is touched.
+
+    `require_stable` needs no care here: replies wait for pending records anyway, and only a
+    transaction that a Kafka broker left open makes an offset unstable.
+    """
+    group_id = command.group_id
+    found: list[tuple[str, tuple[FetchedOffset, ...]]] = []
+    if command.topics is None:
+        for topic, committed in partition.offsets.of_group(group_id).items():
+            found.append((topic, tuple(_fetched(p, c) for p, c in committed.items())))
+    else:
+        get = partition.offsets.get
+        for topic, indexes in command.topics:
+            found.append((topic, tuple([_fetched(p, get(group_id, topic, p)) for p in indexes])))
+    if partition.other_groups.pending_offsets and command.require_stable:
+        found = [(topic, _stable(partition, group_id, topic, each)) for topic, each in found]
+    return reply(ticket, make(FetchResult, (_NONE, tuple(found))))
+
+
+def _stable(
+    partition: PartitionState, group_id: str, topic: str, fetched: tuple[FetchedOffset, ...]
+) -> tuple[FetchedOffset, ...]:
+    pending = partition.other_groups.pending_offsets
+    return tuple(
+        FetchedOffset(each.partition, -1, -1, "", ErrorCode.unstable_offset_commit)
+        if (group_id, topic, each.partition) in pending
+        else each
+        for each in fetched
+    )
+
+
+def _fetched(index: int, committed: OffsetAndMetadata | None) -> FetchedOffset:
+    values = (index, -1, -1, "", _NONE)
+    if committed is not None:
+        offset, leader_epoch, metadata, _, _ = committed
+        values = (index, offset, leader_epoch, metadata, _NONE)
+    fetched: FetchedOffset = make(FetchedOffset, values)
+    return fetched
+
+
+# --- OffsetDelete
+
+
+def decide_delete_offsets(
+    partition: PartitionState, command: OffsetDelete, ticket: int, _now: int
+) -> Outcome:
+    group_id, offsets = command.group_id, partition.offsets
+    if not group_id:
+        return reply(ticket, DeleteOffsetsResult(ErrorCode.invalid_group_id, ()))
+    group = partition.groups.get(group_id)
+    other_groups = partition.other_groups
+    if group is None and not offsets.has_group(group_id) and group_id not in other_groups:
+        return reply(ticket, DeleteOffsetsResult(ErrorCode.group_id_not_found, ()))
+    if group is not None and group.state is not EMPTY and group.protocol_type != CONSUMER:
+        # The subscriptions of other protocol types are unknown.
+        return reply(ticket, DeleteOffsetsResult(ErrorCode.non_empty_group, ()))
+    events: list[Event] = []
+    errors = _subscription_errors(partition, group, command, events)
+    # Deleting an offset that was never committed succeeds, without a record.
+    records: tuple[OffsetsRecord, ...] = tuple(
+        OffsetTombstone(group_id, topic, index)
+        for (topic, indexes), error in zip(command.topics, errors, strict=True)
+        if error is _NONE
+        for index in indexes
+        if offsets.get(group_id, topic, index) is not None
+        or (group_id, topic, index) in other_groups.pending_offsets
+    )
+    if records:
+        events.append(_offsets_deleted(group or group_id, Cause.OFFSETS_DELETED, len(records)))
+    result = DeleteOffsetsResult(_NONE, errors)
+    return Outcome(records, ((ticket, result),), tuple(events))
+
+
+def _subscription_errors(
+    partition: PartitionState, group: Group | None, command: OffsetDelete, events: list[Event]
+) -> tuple[ErrorCode, ...]:
+    """Return per topic whether a consumer of the group is subscribed to it.
+
+    With subscriptions that cannot be decoded it may be any (upstream: isSubscribedToTopic).
+    """
+    if group is None:
+        return (_NONE,) * len(command.topics)
+    subscribed = _subscribed_topics(partition, group, events)
+    if subscribed is None:
+        subscribed_to_all = group.protocol_type == CONSUMER
+        error = ErrorCode.group_subscribed_to_topic if subscribed_to_all else _NONE
+        return (error,) * len(command.topics)
+    return tuple(
+        ErrorCode.group_subscribed_to_topic if topic in subscribed else _NONE
+        for topic, _ in command.topics
+    )
+
+
+def _subscribed_topics(
+    partition: PartitionState, group: Group, events: list[Event]
+) -> frozenset[str] | None:
+    """Return the topics of all members' subscriptions; None if they are unknown."""
+    if group.subscriptions is None:
+        return None
+    topics: set[str] = set()
+    try:
+        # Most members of a group have equal subscriptions.
+        for metadata in set(group.subscriptions):
+            topics.update(partition.codec.subscribed_topics(metadata))
+    except DecodeError as error:
+        line = LogLine(
+            WARNING,
+            "Failed to parse Consumer Protocol %s:%s of group %s. Consumer group coordinator is "
+            "not aware of the subscribed topics: %s",
+            (group.protocol_type, group.protocol_name, group.group_id, str(error)),
+        )
+        events.append(line)
+        return None
+    return frozenset(topics)
+
+
+def _offsets_deleted(group: Group | str, cause: Cause, count: int) -> GroupEvent:
+    return group_event(
+        EventType.OFFSETS_DELETED, group, cause=cause, detail={"offsets": str(count)}
+    )
+
+
+# --- sweeps over all groups: deleted topics, expiration
+
+
+class ReadGroup(NamedTuple):
+    """A step of a sweep that needs the offsets of a group that is not in memory. The driver reads
+    them from their file and sends them into the generator."""
+
+    group_id: str
+
+
+Sweep: TypeAlias = Generator[Outcome | ReadGroup, Iterable[OffsetCommitRecord] | None, None]
+"""Work on all groups in slices. The outcome of each slice is carried out before the next step; the
+group's commands may be decided in between."""
+
+# Slices of a sweep: up to 2 ms to examine offsets, up to 3 ms to write and apply tombstones.
+DELETED_TOPICS_SLICE_OFFSETS = 10_000
+EXPIRATION_SLICE_OFFSETS = 400
+SLICE_TOMBSTONES = 250
+
+
+def delete_offsets_of_topics(partition: PartitionState, topics: Set[str]) -> Sweep:
+    """Delete the offsets of deleted topics in every group, whatever its state. The groups stay.
+
+    A topic that is created later under the same name is another topic (upstream:
+    OffsetMetadataManager.onTopicsDeleted). No offset of these topics is committed meanwhile.
+    """
+    topics = {topic for topic in topics if partition.offsets.has_had(topic)}
+    if not topics:
+        return
+    yield NOTHING  # All partitions start at once: do nothing expensive yet.
+    total = examined = 0
+    records: list[OffsetsRecord] = []
+    events: list[Event] = []
+    for group_id in list(partition.offsets.groups()):
+        examined += partition.offsets.count(group_id)
+        committed = yield from _read(partition, group_id)
+        found = [
+            OffsetTombstone(group_id, record.topic, record.partition)
+            for record in committed
+            if record.topic in topics
+        ]
+        if found:
+            group = partition.groups.get(group_id) or group_id
+            events.append(_offsets_deleted(group, Cause.TOPIC_DELETED, len(found)))
+        total += len(found)
+        records.extend(found)
+        while examined >= DELETED_TOPICS_SLICE_OFFSETS or len(records) >= SLICE_TOMBSTONES:
+            yield Outcome(tuple(records[:SLICE_TOMBSTONES]), (), tuple(events))
+            del records[:SLICE_TOMBSTONES]
+            events.clear()
+            examined = 0
+    if total:
+        line = LogLine(
+            INFO,
+            "Generated %d tombstone records while deleting offsets for topics [%s].",
+            (total, ", ".join(sorted(topics))),
+        )
+        yield Outcome(tuple(records), (), (*events, line))
+
+
+def _read(
+    partition: PartitionState, group_id: str
+) -> Generator[ReadGroup, Iterable[OffsetCommitRecord] | None, Iterator[OffsetCommitRecord]]:
+    """Return the offsets of a group, wherever they are."""
+    if partition.offsets.is_loaded(group_id):
+        return partition.offsets.records(group_id)
+    committed = yield ReadGroup(group_id)
+    return iter(committed or ())
+
+
+class _Expiration(NamedTuple):
+    """When the offsets of a group expire.
+
+        group                                since                             topics
+        none, or without a protocol type     the commit                        all
+        Empty                                it became Empty; the commit, if   all
+                                             the record has no timestamp
+        Stable, of consumers with known      the commit                        those without a
+        subscriptions                                                          subscription
+        any other                            never                             -
+
+    Groups of other types count as having no protocol type. A commit with a retention time of its
+    own (v2 to v4) expires at that time, if the group's offsets may expire at all.
+    """
+
+    since_ms: int | None  # None: since each commit
+    subscribed_topics: frozenset[str] = frozenset()
+
+    def has_passed(self, offset: OffsetAndMetadata, now: int, retention_ms: int) -> bool:
+        if offset.expire_timestamp_ms is not None:
+            return now >= offset.expire_timestamp_ms
+        since_ms = offset.commit_timestamp_ms if self.since_ms is None else self.since_ms
+        return now - since_ms >= retention_ms
+
+
+_SINCE_COMMIT = _Expiration(None)
+
+
+def _expiration_of(
+    partition: PartitionState, group: Group | None, events: list[Event]
+) -> _Expiration | None:
+    """Return the condition for a group (None: it has only offsets); None if nothing expires."""
+    if group is None or group.protocol_type is None:
+        return _SINCE_COMMIT
+    if group.state is EMPTY:
+        since_ms = group.state_timestamp_ms
+        return _SINCE_COMMIT if since_ms == -1 else _Expiration(since_ms)
+    if group.state is STABLE and group.protocol_type == CONSUMER:
+        topics = _subscribed_topics(partition, group, events)
+        return None if topics is None else _Expiration(None, topics)
+    return None
+
+
+def expire_offsets(partition: PartitionState, now_ms: Callable[[], int]) -> Sweep:
+    """Delete expired offsets, and Empty groups that have none left, whatever their age.
+
+    Groups that appear meanwhile are examined by the next sweep. Upstream:
+    GroupCoordinatorShard.cleanupGroupMetadata, OffsetMetadataManager.cleanupExpiredOffsets.
+    """
+    yield NOTHING  # All partitions start at once: do nothing expensive yet.
+    groups = {**partition.groups, **partition.other_groups.groups}
+    group_ids = [g for g in partition.offsets.groups() if g not in groups] + list(groups)
+    yield NOTHING
+    started_ms = now_ms()
+    tombstones = examined = 0
+    records: list[OffsetsRecord] = []
+    events: list[Event] = []
+    for group_id in reversed(group_ids):
+        is_done = False
+        while not is_done:
+            count, is_done = yield from _expire_group(
+                partition, group_id, now_ms(), records, events
+            )
+            examined += max(count, 1)
+            if examined >= EXPIRATION_SLICE_OFFSETS or len(records) >= SLICE_TOMBSTONES:
+                tombstones += len(records)
+                yield Outcome(tuple(records), (), tuple(events))
+                records.clear()
+                events.clear()
+                examined = 0
+    tombstones += len(records)
+    if tombstones:
+        line = LogLine(
+            INFO,
+            "Generated %d tombstone records while cleaning up group metadata in %d milliseconds.",
+            (tombstones, now_ms() - started_ms),
+        )
+        events.append(line)
+        yield Outcome(tuple(records), (), tuple(events))
+
+
+def _expire_group(
+    partition: PartitionState,
+    group_id: str,
+    now: int,
+    records: list[OffsetsRecord],
+    events: list[Event],
+) -> Generator[ReadGroup, Iterable[OffsetCommitRecord] | None, tuple[int, bool]]:
+    """Add the tombstones that are due, up to SLICE_TOMBSTONES in `records`.
+
+    Return how many offsets were examined, and whether the group is done.
+    """
+    group, other = partition.groups.get(group_id), partition.other_groups.groups.get(group_id)
+    if group is None and other is None and not partition.offsets.has_group(group_id):
+        return 0, True  # deleted since the sweep began
+    expiration = _expiration_of(partition, group, events)
+    if expiration is None or not partition.other_groups.may_expire(group_id):
+        return 0, True
+    committed = yield from _read(partition, group_id)
+    room = SLICE_TOMBSTONES - len(records)
+    examined, expired = _expired(partition, committed, expiration, now, room)
+    records += expired
+    if expired:
+        events += [
+            LogLine(DEBUG, "[GroupId %s] Expired offset for partition=%s-%s", tuple(tombstone))
+            for tombstone in expired
+        ]
+        events.append(_offsets_deleted(group or group_id, Cause.OFFSETS_EXPIRED, len(expired)))
+    is_done = len(expired) < room
+    is_empty = (group is None or group.state is EMPTY) and len(expired) == examined
+    if is_empty and is_done:
+        records += [GroupTombstone(group_id)] if other is None else other.tombstones()
+        events.append(
+            group_event(
+                EventType.GROUP_DELETED,
+                group or group_id,
+                state_from=EMPTY,
+                state_to=DEAD,
+                cause=Cause.GROUP_EXPIRED,
+            )
+        )
+    return examined, is_done
+
+
+def _expired(
+    partition: PartitionState,
+    committed: Iterable[OffsetCommitRecord],
+    expiration: _Expiration,
+    now: int,
+    count_max: int,
+) -> tuple[int, list[OffsetTombstone]]:
+    """Return how many offsets were examined, and tombstones for at most `count_max` of them."""
+    retention_ms = partition.config.offsets_retention_ms
+    decode = partition.codec.committed
+    examined, expired = 0, list[OffsetTombstone]()
+    for record in committed:
+        examined += 1
+        if record.topic in expiration.subscribed_topics:
+            continue
+        if expiration.has_passed(decode(record), now, retention_ms):
+            expired.append(OffsetTombstone(record.group_id, record.topic, record.partition))
+            if len(expired) == count_max:
+                break
+    return examined, expired

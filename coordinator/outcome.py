@@ -1,0 +1,127 @@
+"""What a decision of the coordinator returns: records, replies, and events as data.
+
+The runtime appends and applies the records, publishes the events, and sends the replies once the
+records are durable. An event reports a decision, before its records are durable.
+"""
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final, NamedTuple, Protocol, TypeAlias
+
+from ..offsets.causes import Cause
+from ..offsets.records import OffsetsRecord
+from ..protocol.errors import ErrorCode
+from .classic.states import State
+from .commands import Result
+
+# A NamedTuple's own __new__ is a Python function; this is not. Used where microseconds count.
+make: Final = tuple.__new__
+
+NO_DETAIL: Final[Mapping[str, str]] = MappingProxyType({})
+DEBUG, INFO, WARNING, ERROR = 10, 20, 30, 40  # the levels of logging, which is not imported here
+
+
+class EventType(StrEnum):
+    """docs/events.md describes each type and its fields."""
+
+    JOIN_RECEIVED = "join_received"
+    JOIN_REJECTED = "join_rejected"
+    MEMBER_JOINED = "member_joined"
+    LEAVE_RECEIVED = "leave_received"
+    MEMBER_EXPIRED = "member_expired"
+    MEMBER_JOIN_TIMED_OUT = "member_join_timed_out"
+    MEMBER_SYNC_TIMED_OUT = "member_sync_timed_out"
+    MEMBER_REPLACED = "member_replaced"
+    MEMBER_FENCED = "member_fenced"
+    REBALANCE_STARTED = "rebalance_started"
+    JOIN_COMPLETED = "join_completed"
+    SYNC_COMPLETED = "sync_completed"
+    STATE_CHANGE = "state_change"
+    COMMIT_ACCEPTED = "commit_accepted"
+    COMMIT_REJECTED = "commit_rejected"
+    OFFSETS_DELETED = "offsets_deleted"
+    GROUP_CREATED = "group_created"
+    GROUP_EMPTIED = "group_emptied"
+    GROUP_DELETED = "group_deleted"
+    GROUP_LOADED = "group_loaded"
+    GROUP_UNLOADED = "group_unloaded"
+
+
+class RebalanceReason(NamedTuple):
+    """Why a rebalance started."""
+
+    cause: Cause
+    text: str  # Kafka's sentence, with the client's own reason (KIP-800) in it
+    member_ids: tuple[str, ...] = ()  # the members that triggered it
+
+
+class GroupEvent(NamedTuple):
+    """Something that happened to a group. Fields that do not apply are None."""
+
+    type: EventType
+    group_id: str
+    member_id: str | None = None
+    instance_id: str | None = None
+    client_id: str | None = None
+    client_host: str | None = None
+    client_software: str | None = None
+    generation: int | None = None
+    state_from: State | None = None
+    state_to: State | None = None
+    error: ErrorCode | None = None
+    reason: str | None = None
+    duration_ms: int | None = None
+    cause: Cause | None = None
+    detail: Mapping[str, str] = NO_DETAIL
+
+
+class LogLine(NamedTuple):
+    """A line for the broker's log, in Kafka's wording; `message % arguments` is its text."""
+
+    level: int
+    message: str
+    arguments: tuple[object, ...]
+
+
+Event: TypeAlias = GroupEvent | LogLine
+
+Reply: TypeAlias = tuple[int, Result]
+"""A ticket, and the result of its command. A plain tuple: one is made for every request."""
+
+
+class Outcome(NamedTuple):
+    """Records to append and apply, replies to send once they are durable, events to publish."""
+
+    records: tuple[OffsetsRecord, ...]
+    replies: tuple[Reply, ...]
+    events: tuple[Event, ...] = ()
+
+
+NOTHING: Final = Outcome((), ())
+
+
+def reply(ticket: int, result: Result, records: tuple[OffsetsRecord, ...] = ()) -> Outcome:
+    """Return the outcome that answers one ticket."""
+    outcome: Outcome = make(Outcome, (records, ((ticket, result),), ()))
+    return outcome
+
+
+class ClientInfo(Protocol):
+    """The client that an event is about: a member, or a JoinGroup command."""
+
+    @property
+    def member_id(self) -> str: ...
+    @property
+    def group_instance_id(self) -> str | None: ...
+    @property
+    def client_id(self) -> str | None: ...
+    @property
+    def client_host(self) -> str: ...
+    @property
+    def client_software(self) -> str | None: ...
+
+
+def java_list(texts: Iterable[str]) -> str:
+    """Format texts as Java prints a list of them."""
+    return f"[{', '.join(texts)}]"
