@@ -1,19 +1,16 @@
-"""`kohort log`: what lies in the files of a log, whether a broker is using them or not.
+"""`kohort log`: inspect, repair and compact the files of a log, Kafka's or kohort's.
 
-Only `repair` and `compact` write. A folder may be Kafka's.
+Only `repair` and `compact` write; the others work beside a running broker.
 
-arguments.py   the commands and their flags
-sources.py     what a path names: a segment, a partition's folder, a data folder
-cursor.py      a reader's place in a partition that others write, compact and cut
-decoding.py    what a record says
-wreck.py       what can still be read of bad bytes
-text.py        records as lines for people
-dump.py        `kohort log dump`
-compact.py     `kohort log compact`
-verify.py      `kohort log verify`
-repair.py      `kohort log repair`
-impact.py      what lost records mean for groups
-stats.py       `kohort log stats`
+arguments       commands and flags
+dump            `kohort log dump`
+verify          `kohort log verify`
+stats           `kohort log stats`
+repair          `kohort log repair`
+compact         `kohort log compact`
+partition_logs  which logs a path names, and reading them while they are written
+decoding        records as data and as text
+salvage         what can be read of corrupt bytes, and what their loss means
 """
 
 import argparse
@@ -23,7 +20,7 @@ from ..errors import EXIT_INTERRUPTED, UserError
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run one command; its exit code. Raises UserError."""
+    """Run one command and return its exit code; raises UserError."""
     from ...log.errors import UnsupportedMagic
 
     try:
@@ -33,9 +30,9 @@ def run(args: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        raise  # whoever reads our lines has had enough
+        raise  # handled by main
     except PermissionError as error:
-        raise UserError(f"{error.filename or args.path}: this user may not do that.") from error
+        raise UserError(f"{error.filename or args.path}: permission denied.") from error
     except OSError as error:
         raise UserError(f"{error.filename or args.path}: {error.strerror or error}.") from error
     return code

@@ -1,7 +1,7 @@
-"""`kohort log compact`: of each key the newest record stays, in a folder that no broker is using.
+"""`kohort log compact`: keep only the latest record of each key, in a folder that no broker uses.
 
-A broker does the same by itself, when it pays; here all of it is done at once, the active segment
-included, which is closed for it.
+A broker compacts closed segments when enough of them is dirty. This command compacts everything,
+including the active segment, which it closes first.
 """
 
 import argparse
@@ -31,16 +31,16 @@ from ...topics.records import (
 from ...topics.registry_check import check_registry
 from .. import output
 from ..errors import UserError
-from .sources import Source, sources
+from .partition_logs import PartitionLog, find_logs
 
 IN_USE: Final = """\
-{reason} A broker compacts by itself what its topics let it: make one ask for more, with \
-`kafka-configs --bootstrap-server HOST:PORT --alter --entity-type topics --entity-name TOPIC \
---add-config min.cleanable.dirty.ratio=0.01`, or stop the broker first."""
+{reason} Stop it first, or let it compact the topic at once: `kafka-configs --bootstrap-server \
+HOST:PORT --alter --entity-type topics --entity-name TOPIC \
+--add-config min.cleanable.dirty.ratio=0.01`."""
 
 
 class Row(NamedTuple):
-    """What came of one partition; each pair is before and after."""
+    """The result for one partition; the pairs are before and after."""
 
     partition: str
     records: tuple[int, int]
@@ -49,13 +49,13 @@ class Row(NamedTuple):
 
 
 def run(args: argparse.Namespace) -> int:
-    """0, or 1 when a log is damaged, after all others. Raises UserError."""
-    found = sources(args.path)
-    if found[0].segment is not None:
+    """0, or 1 if a log is corrupt, after all others were compacted. Raises UserError."""
+    logs = find_logs(args.path)
+    if logs[0].segment is not None:
         raise UserError(
-            f"{args.path} is a segment, and a log is compacted as a whole: give the folder."
+            f"{args.path} is a segment: give the folder, a log is compacted as a whole."
         )
-    folder = found[0].folder.parent
+    folder = logs[0].folder.parent
     files = DiskFiles()
     try:
         lock = lock_folder(folder, files, program="kohort log compact")
@@ -63,45 +63,47 @@ def run(args: argparse.Namespace) -> int:
         reason, _, _ = str(error).partition(". ")
         raise UserError(IN_USE.format(reason=f"{reason}.")) from error
     except PermissionError as error:
-        raise UserError(f"{error.filename} may not be written by this user.") from error
+        raise UserError(f"{error.filename} is not writable: permission denied.") from error
     try:
-        return _compact(args.path, found, folder, files)
+        return _compact_all(args.path, logs, folder, files)
     finally:
         lock.release()
 
 
-def _compact(path: Path, found: list[Source], folder: Path, files: Files) -> int:
+def _compact_all(path: Path, logs: list[PartitionLog], folder: Path, files: Files) -> int:
     try:
-        known = settings_in(folder, files)
+        settings = topic_settings(folder, files)
     except (LogError, UnreadableRecord) as error:
-        raise UserError(f"The registry of topics in {folder} cannot be read: {error}.") from error
-    wanted = [source for source in found if source.topic in known and known[source.topic].compacted]
-    if not wanted:
+        raise UserError(f"the topic registry in {folder} cannot be read: {error}.") from error
+    compacted = [log for log in logs if log.topic in settings and settings[log.topic].compacted]
+    if not compacted:
         raise UserError(
-            f"{path} has nothing to compact: no topic there has cleanup.policy=compact. Of any "
-            "other, records without a key, and all but one of each key, would be lost."
+            f"{path} has no topic with cleanup.policy=compact. Compacting another topic would "
+            "delete records without a key, and all but the latest record of each key."
         )
     checkpoints = PartitionCheckpoints(folder, files)
-    rows, damaged = [], False
-    for source in wanted:
+    rows, corrupt = [], False
+    for log in compacted:
         try:
-            rows.append(compacted(source, known[source.topic], checkpoints, files))
+            rows.append(compact(log, settings[log.topic], checkpoints, files))
         except (LogError, OSError) as error:
-            damaged = True
-            print(f"# {source.name} stays as it is: {error}", file=sys.stderr)
+            corrupt = True
+            print(f"# {log.name} was not compacted: {error}", file=sys.stderr)
     if rows:
         print(table(rows), end="")
-    return 1 if damaged else 0
+    return 1 if corrupt else 0
 
 
-def settings_in(folder: Path, files: Files) -> Mapping[str, TopicSettings]:
-    """By topic, as the folder's registry says; what a server.properties says is not known here.
-    Raises OSError, LogError, UnreadableRecord."""
+def topic_settings(folder: Path, files: Files) -> Mapping[str, TopicSettings]:
+    """By topic, from the registry in the data folder; a server.properties file is unknown here.
+
+    Raises OSError, LogError, UnreadableRecord.
+    """
     configs = Configs(BrokerConfig(), BrokerConfig().node_id)
     overrides: dict[str, Mapping[str, str]] = {OFFSETS_TOPIC: {"cleanup.policy": "compact"}}
     registry = folder / f"{REGISTRY_TOPIC}-0"
     if files.exists(registry):
-        # A topic that was compacted once may keep everything now: that would stand behind.
+        # Behind corrupt bytes a topic's policy may have changed from compact to delete.
         check_registry(folder, files)
         log = Log.open(registry, files, read_only=True)
         for record in stored_in(log):
@@ -116,42 +118,45 @@ def settings_in(folder: Path, files: Files) -> Mapping[str, TopicSettings]:
     return {name: configs.settings(values) for name, values in overrides.items()}
 
 
-def compacted(
-    source: Source, settings: TopicSettings, checkpoints: PartitionCheckpoints, files: Files
+def compact(
+    partition: PartitionLog,
+    settings: TopicSettings,
+    checkpoints: PartitionCheckpoints,
+    files: Files,
 ) -> Row:
-    """Compacts the whole log of a partition. Raises OSError, LogError."""
+    """Compact the whole log of a partition. Raises OSError, LogError."""
     config = LogConfig(
         segment_bytes=settings.segment_bytes, index_interval_bytes=settings.index_interval_bytes
     )
     defaults = BrokerConfig()
-    terms = CleanerConfig(
+    cleaner_config = CleanerConfig(
         now_ms=time.time_ns() // 1_000_000,
         delete_retention_ms=settings.delete_retention_ms,
         segment_bytes=settings.segment_bytes,
         dedupe_buffer_bytes=defaults.int("log.cleaner.dedupe.buffer.size"),
         producer_expiration_ms=defaults.int("producer.id.expiration.ms"),
     )
-    start_offset = checkpoints.start_offsets.get(source.name)
-    _check_whole(source, files)
-    log = Log.open(source.folder, files, config, start_offset=start_offset)
+    start_offset = checkpoints.start_offsets.get(partition.name)
+    _check_not_corrupt(partition, files)
+    log = Log.open(partition.folder, files, config, start_offset=start_offset)
     try:
         size, segments = log.size, len(log.segments)
         log.roll()
         first_dirty, end = log.start_offset, log.segments[-1].base_offset
         before = 0
-        # Each run reads the dirty part, then everything.
-        with output.progress(source.name, 2 * log.size) as advance:
+        # Each pass reads the dirty part, then everything.
+        with output.progress(partition.name, 2 * log.size) as advance:
             while True:
-                done = run_synchronously(clean(log, first_dirty, end, terms, advance))
-                before = before or done.records_before
-                if done.end_offset in (first_dirty, end):
+                result = run_synchronously(clean(log, first_dirty, end, cleaner_config, advance))
+                before = before or result.records_before
+                if result.end_offset in (first_dirty, end):
                     break
-                first_dirty = done.end_offset  # as far as the memory for keys reached
+                first_dirty = result.end_offset  # the dedupe buffer was full
         log.sync()
-        checkpoints.cleaned_offsets.set(source.name, done.end_offset)
+        checkpoints.cleaned_offsets.set(partition.name, result.end_offset)
         return Row(
-            source.name,
-            (before, done.records_after),
+            partition.name,
+            (before, result.records_after),
             (size, log.size),
             (segments, len(log.segments) - (not log.segments[-1].size)),
         )
@@ -159,13 +164,12 @@ def compacted(
         log.close()
 
 
-def _check_whole(source: Source, files: Files) -> None:
-    """Opening a log for writing cuts it off at bad bytes, with all that comes after; that is not
-    what was asked for. A torn tail, which every start cuts off, is no damage. Raises LogError."""
-    log = Log.open(source.folder, files, read_only=True)
+def _check_not_corrupt(partition: PartitionLog, files: Files) -> None:
+    """Raise LogError if opening the log for writing would truncate more than a torn tail."""
+    log = Log.open(partition.folder, files, read_only=True)
     try:
-        last = log.segments[-1]  # where the log ends, for whoever opens it
-        goes_on = any(base > last.base_offset for base in source.segments()) or any(
+        last = log.segments[-1]  # where the log ends if it is opened
+        continues = any(base > last.base_offset for base in partition.segments()) or any(
             isinstance(item, ValidBatch) or item.next_offset is not None
             for item in scan_segment(
                 last.open(), last.base_offset, position=last.size, offset=last.end_offset
@@ -174,15 +178,15 @@ def _check_whole(source: Source, files: Files) -> None:
         end_offset = last.end_offset
     finally:
         log.close()
-    if goes_on:
+    if continues:
         raise LogError(
-            f"it is damaged at offset {end_offset}, and goes on behind that; "
-            f"`kohort log verify {source.folder}` shows where, `kohort log repair` mends it"
+            f"it is corrupt at offset {end_offset}, with valid batches behind that; see "
+            f"`kohort log verify {partition.folder}`, and repair it with `kohort log repair`"
         )
 
 
 def table(rows: list[Row]) -> str:
-    """One line a partition, and of several their sums."""
+    """One line per partition, and the sums if there are several."""
     if len(rows) > 1:
         sums = [
             tuple(sum(each[at] for each in column) for at in (0, 1))

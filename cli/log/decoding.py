@@ -1,10 +1,13 @@
-"""What a record of a log says: a commit, a topic of the registry, the end of a transaction, or what
-a producer wrote.
-"""
+"""Records of a log as data and as text: commits, group metadata, topics of the registry,
+transaction markers, and records of ordinary topics."""
 
 import json
+import re
+from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from datetime import UTC, datetime
+from functools import lru_cache
 from struct import Struct
 from struct import error as struct_error
 from typing import Any, Final, NamedTuple
@@ -16,15 +19,25 @@ from ...offsets.errors import UndecodableRecord
 from ...offsets.record_schemas import read_assignment, read_entry, read_subscription
 from ...topics.records import UnreadableRecord
 from ...topics.records import decode as decode_registry
-from .sources import Source
+from .partition_logs import PartitionLog
 
-__all__ = ["Content", "Decoded", "content_of", "decoded", "shown"]
+__all__ = [
+    "UNDECODABLE",
+    "Content",
+    "DecodedRecord",
+    "content_text",
+    "decode_batch",
+    "decode_content",
+    "describe_key",
+    "format_time",
+    "to_json",
+]
 
-# A control record's key is a version and a type, its value a version and, at the end of a
-# transaction, the coordinator's epoch (upstream: ControlRecordType, EndTransactionMarker).
+# A control record's key is a version and a type; its value a version and, for the end of a
+# transaction, the coordinator epoch (ControlRecordType, EndTransactionMarker).
 CONTROL_KEY: Final = Struct(">hh")
 CONTROL_VALUE: Final = Struct(">hi")
-CONTROL_KINDS: Final = (
+CONTROL_TYPES: Final = (
     "ABORT",
     "COMMIT",
     "LEADER_CHANGE",
@@ -33,13 +46,13 @@ CONTROL_KINDS: Final = (
     "KRAFT_VERSION",
     "KRAFT_VOTERS",
 )
-PLAIN: Final = "Record"
+ORDINARY: Final = "Record"
 UNKNOWN: Final = "Unknown"
 UNDECODABLE: Final = "Undecodable"
 
 
-class Decoded(NamedTuple):
-    """A record; docs/log.md tells what each field means."""
+class DecodedRecord(NamedTuple):
+    """The fields are described in docs/log.md."""
 
     partition: str
     file: str
@@ -63,7 +76,7 @@ class Decoded(NamedTuple):
 
 
 class Content(NamedTuple):
-    """`version`: of a value that has one. `error`: why key and value are given in hex."""
+    """`version`: of the value, if it has one. `error`: why key and value are in hex."""
 
     kind: str
     key: Any
@@ -72,25 +85,24 @@ class Content(NamedTuple):
     error: str | None = None
 
 
-def decoded(source: Source, file: str, sound: ValidBatch, floor: int) -> Iterator[Decoded]:
-    """The records of a batch from offset `floor` on.
-
-    Raises InvalidRecord when the batch is not what its header says.
-    """
-    header = sound.header
+def decode_batch(
+    log: PartitionLog, file: str, batch: ValidBatch, first_offset: int
+) -> Iterator[DecodedRecord]:
+    """The records of a batch from `first_offset` on. Raises InvalidRecord."""
+    header = batch.header
     codec = CODECS[header.codec] if header.codec < len(CODECS) else str(header.codec)
     timestamp_type = "LogAppendTime" if header.timestamp_type else "CreateTime"
-    for record in records(sound.batch):
-        if record.offset < floor:
+    for record in records(batch.batch):
+        if record.offset < first_offset:
             continue
-        content = content_of(source, record, is_control=header.is_control)
+        content = decode_content(log, record, is_control=header.is_control)
         sequence = header.base_sequence
         if sequence >= 0:
             sequence = (sequence + record.offset - header.base_offset) & 0x7FFFFFFF
-        yield Decoded(
-            source.name,
+        yield DecodedRecord(
+            log.name,
             file,
-            sound.position,
+            batch.position,
             record.offset,
             record.timestamp,
             timestamp_type,
@@ -98,7 +110,7 @@ def decoded(source: Source, file: str, sound: ValidBatch, floor: int) -> Iterato
             content.key,
             content.version,
             content.value,
-            [(name, shown(value)) for name, value in record.headers],
+            [(name, _text_or_hex(value)) for name, value in record.headers],
             header.leader_epoch,
             header.producer_id,
             header.producer_epoch,
@@ -110,22 +122,21 @@ def decoded(source: Source, file: str, sound: ValidBatch, floor: int) -> Iterato
         )
 
 
-def content_of(source: Source, record: Record, *, is_control: bool) -> Content:
-    """Key and value, decoded as the topic's name has it."""
+def decode_content(log: PartitionLog, record: Record, *, is_control: bool) -> Content:
+    """Key and value, decoded as in the topic of the log."""
     try:
         if is_control:
             return _control(record)
-        if source.is_offsets:
-            return _of_offsets(record)
-        if source.is_registry:
-            return _of_registry(record)
+        if log.is_offsets:
+            return _offsets_record(record)
+        if log.is_registry:
+            return _registry_record(record)
     except (UndecodableRecord, UnreadableRecord, struct_error) as error:
         return Content(UNDECODABLE, _hex(record.key), None, _hex(record.value), str(error))
-    return Content(PLAIN, shown(record.key), None, shown(record.value))
+    return Content(ORDINARY, _text_or_hex(record.key), None, _text_or_hex(record.value))
 
 
-def shown(data: bytes | None) -> Any:
-    """Text where it is text, else {"hex": …}."""
+def _text_or_hex(data: bytes | None) -> Any:
     try:
         return None if data is None else data.decode()
     except UnicodeDecodeError:
@@ -137,36 +148,87 @@ def _hex(data: bytes | None) -> Any:
 
 
 def _control(record: Record) -> Content:
-    version, kind = CONTROL_KEY.unpack_from(record.key or b"")
-    key = {"version": version, "type": kind}
-    name = CONTROL_KINDS[kind] if 0 <= kind < len(CONTROL_KINDS) else UNKNOWN
-    if name in ("ABORT", "COMMIT") and record.value is not None:
+    version, number = CONTROL_KEY.unpack_from(record.key or b"")
+    key = {"version": version, "type": number}
+    kind = CONTROL_TYPES[number] if 0 <= number < len(CONTROL_TYPES) else UNKNOWN
+    if kind in ("ABORT", "COMMIT") and record.value is not None:
         version, epoch = CONTROL_VALUE.unpack_from(record.value)
-        return Content(name, key, version, {"coordinatorEpoch": epoch})
-    return Content(name, key, None, _hex(record.value))
+        return Content(kind, key, version, {"coordinatorEpoch": epoch})
+    return Content(kind, key, None, _hex(record.value))
 
 
-def _of_offsets(record: Record) -> Content:
+def _offsets_record(record: Record) -> Content:
     entry = read_entry(record.key, record.value)
     if entry is None:
         return Content(UNKNOWN, _hex(record.key), None, _hex(record.value))
     value = entry.value
     if value is not None and value.get("protocolType") == "consumer":
-        value = {**value, "members": [_member(member) for member in value["members"]]}
+        value = {**value, "members": [_consumer(member) for member in value["members"]]}
     return Content(entry.kind, entry.key, entry.version, value)
 
 
-def _member(member: Mapping[str, Any]) -> Mapping[str, Any]:
-    """With what it wants and was given; where that cannot be read it is left as it is, as what
-    clients agree upon is opaque to a broker."""
-    read = dict(member)
-    for name, of in (("subscription", read_subscription), ("assignment", read_assignment)):
+def _consumer(member: Mapping[str, Any]) -> Mapping[str, Any]:
+    """With subscription and assignment decoded, if they can be: to a broker they are opaque."""
+    decoded = dict(member)
+    for name, read in (("subscription", read_subscription), ("assignment", read_assignment)):
         with suppress(UndecodableRecord):
-            read[name] = of(member[name])
-    return read
+            decoded[name] = read(member[name])
+    return decoded
 
 
-def _of_registry(record: Record) -> Content:
+def _registry_record(record: Record) -> Content:
     kind = type(decode_registry(record.key, record.value)).__name__
     value = None if record.value is None else json.loads(record.value)
     return Content(kind, json.loads(record.key or b"{}"), None, value)
+
+
+# --- text
+
+# Values that need no quotes in `name=value`.
+UNQUOTED: Final = re.compile(r'[^\s"]+')
+
+
+def _base64(value: Any) -> str:
+    """Bytes within decoded content, as in Kafka's JSON."""
+    assert isinstance(value, bytes), value
+    return b64encode(value).decode()
+
+
+to_json: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_base64).encode
+
+
+def content_text(content: Any) -> str:
+    """The fields of an object as `name=value`; other values as JSON."""
+    if isinstance(content, Mapping):
+        return " ".join(f"{name}={_value_text(value)}" for name, value in content.items())
+    return to_json(content)
+
+
+def _value_text(value: Any) -> str:
+    if type(value) is int:
+        return str(value)
+    if isinstance(value, str) and UNQUOTED.fullmatch(value) and value.isprintable():
+        return value
+    return to_json(value)
+
+
+def describe_key(log: PartitionLog, record: Record) -> str:
+    """Kind and key of a record, even if its value cannot be decoded."""
+    content = decode_content(log, record, is_control=False)
+    if content.kind == UNDECODABLE:
+        content = decode_content(log, record._replace(value=None), is_control=False)
+    return f"{content.kind} {content_text(content.key)}"
+
+
+def format_time(timestamp_ms: int) -> str:
+    second = _format_second(timestamp_ms // 1000)
+    return str(timestamp_ms) if second is None else f"{second}.{timestamp_ms % 1000:03d}Z"
+
+
+@lru_cache(1024)  # records are mostly in the order of their timestamps
+def _format_second(seconds: int) -> str | None:
+    """None beyond the range of datetime."""
+    try:
+        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}"
+    except (ValueError, OverflowError, OSError):
+        return None

@@ -1,9 +1,9 @@
-"""`kohort log dump`: every record of a log, decoded, in the order of their offsets. Standard output
-holds records alone; what is to be said of the log goes to standard error.
+"""`kohort log dump`: all records, decoded, in offset order.
+
+Standard output has the records; messages about the log go to standard error.
 """
 
 import argparse
-import io
 import sys
 import time
 from contextlib import suppress
@@ -15,100 +15,98 @@ from ...log.files import DiskFiles
 from ...log.recovery import Corruption, ValidBatch
 from ...topics.names import OFFSETS_TOPIC
 from ..errors import UserError
-from .cursor import Cursor
-from .decoding import UNDECODABLE, Decoded, decoded
-from .sources import Source, sources
-from .text import json_text, line_of, say
+from ..output import escape_unencodable
+from .decoding import UNDECODABLE, DecodedRecord, content_text, decode_batch, format_time, to_json
+from .partition_logs import Cursor, PartitionLog, find_logs, report
 
-# How long --follow waits before it looks again: a person does not notice it, and to look at the 50
-# offsets partitions of an idle broker takes a hundredth of it.
+# Checking the 50 offsets partitions of an idle broker takes 1 % of this.
 FOLLOW_SECONDS: Final = 0.2
 
 
 def run(args: argparse.Namespace) -> int:
-    """0, or 1 when a part of the log could not be read, after all that could. Raises UserError."""
-    found = sources(args.path, topic=OFFSETS_TOPIC, may_be_empty=args.follow)
-    if args.group is not None and not all(source.is_offsets for source in found):
-        raise UserError(f"--group is for {OFFSETS_TOPIC}, and {args.path} is another log.")
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        # What a terminal's encoding lacks, and half a surrogate pair in JSON, must end no dump.
-        sys.stdout.reconfigure(errors="backslashreplace")
+    """0, or 1 if a part of the log could not be read. Raises UserError."""
+    logs = find_logs(args.path, topic=OFFSETS_TOPIC, may_be_empty=args.follow)
+    if args.group is not None and not all(log.is_offsets for log in logs):
+        raise UserError(f"--group needs a log of {OFFSETS_TOPIC}: {args.path} is another one.")
+    escape_unencodable()  # also unpaired surrogates in JSON
     dump = Dump(args.format, args.group)
-    # Ctrl-C is how to end it.
     with suppress(KeyboardInterrupt):
         if args.follow:
-            _follow(args.path, found, dump)
-        for source in found:
-            cursor = Cursor(source, DiskFiles(), say)
-            sound = dump.show(cursor, following=False)
-            if not sound and source.segment is not None and dump.flawed:
-                raise UserError(f"{args.path} is no log: there is no record batch in it.")
-    return 1 if dump.flawed else 0
+            _follow(args.path, logs, dump)
+        for log in logs:
+            batches = dump.print_new(Cursor(log, DiskFiles(), report), following=False)
+            if not batches and log.segment is not None and dump.incomplete:
+                raise UserError(f"{args.path} is not a log: it has no record batch.")
+    return 1 if dump.incomplete else 0
 
 
-def _follow(path: Path, found: list[Source], dump: "Dump") -> None:
-    """Until Ctrl-C. Partitions that come later are found: a broker makes a folder with the first
-    record."""
+def _follow(path: Path, logs: list[PartitionLog], dump: "Dump") -> None:
+    """Until Ctrl-C, including new partitions: a broker creates a folder for the first record."""
     cursors: dict[str, Cursor] = {}
-    if not found:
-        say(f"{path} has nothing yet: waiting")
+    if not logs:
+        report(f"{path} has no records yet: waiting")
     while True:
-        for source in found:
-            if source.name not in cursors:
-                cursors[source.name] = Cursor(source, DiskFiles(), say)
+        for log in logs:
+            if log.name not in cursors:
+                cursors[log.name] = Cursor(log, DiskFiles(), report)
         for cursor in cursors.values():
-            dump.show(cursor, following=True)
+            dump.print_new(cursor, following=True)
         sys.stdout.flush()
         time.sleep(FOLLOW_SECONDS)
-        with suppress(UserError):  # the path is gone; the cursors say so
-            found = sources(path, topic=OFFSETS_TOPIC, may_be_empty=True)
+        with suppress(UserError):  # the path was deleted; the cursors report it
+            logs = find_logs(path, topic=OFFSETS_TOPIC, may_be_empty=True)
 
 
 class Dump:
-    """`flawed`: whether anything that lies in the log could not be shown."""
+    """`incomplete`: whether something in the log could not be printed."""
 
-    def __init__(self, shape: str, group: str | None) -> None:
-        self._line = json_of if shape == "json" else line_of
+    def __init__(self, output_format: str, group: str | None) -> None:
+        self._to_line = json_line if output_format == "json" else text_line
         self._group = group
         self._producers: set[int] = set()
-        self.flawed = False
+        self.incomplete = False
 
-    def show(self, cursor: Cursor, *, following: bool) -> int:
-        """Prints what is new; how many batches that was."""
+    def print_new(self, cursor: Cursor, *, following: bool) -> int:
+        """Print what is new; returns the number of batches."""
         batches = 0
-        for path, floor, item in cursor.read():
+        for path, first_offset, item in cursor.read():
             if isinstance(item, ValidBatch):
                 batches += 1
-                self._show_batch(cursor.source, path, item, floor)
+                self._print_batch(cursor.log, path, item, first_offset)
             elif isinstance(item, Corruption):
-                self.flawed = True
-                say(f"{path}: {_bad(item)}; passed over to {_to(item)}")
+                self.incomplete = True
+                end = "the next segment"
+                if item.next_offset is not None:
+                    end = f"offset {item.next_offset}"
+                report(f"{path}: {_describe(item)}; skipped to {end}")
             elif not following:
-                self.flawed |= item.flaw.position == 0
-                say(f"{path}: {_bad(item.flaw)}: torn by a crash, or just being written")
+                self.incomplete |= item.corruption.position == 0
+                report(f"{path}: {_describe(item.corruption)}: a torn tail, or being written now")
         return batches
 
-    def _show_batch(self, source: Source, path: Path, sound: ValidBatch, floor: int) -> None:
+    def _print_batch(
+        self, log: PartitionLog, path: Path, batch: ValidBatch, first_offset: int
+    ) -> None:
         try:
             lines = [
-                self._line(record)
-                for record in decoded(source, path.name, sound, floor)
-                if self._is_wanted(record)
+                self._to_line(record)
+                for record in decode_batch(log, path.name, batch, first_offset)
+                if self._is_selected(record)
             ]
         except InvalidRecord as error:
-            self.flawed = True
-            say(f"{path}: the batch at byte {sound.position} cannot be read: {error}")
+            self.incomplete = True
+            report(f"{path}: the batch at byte {batch.position} cannot be read: {error}")
             return
         sys.stdout.writelines(lines)
 
-    def _is_wanted(self, record: Decoded) -> bool:
+    def _is_selected(self, record: DecodedRecord) -> bool:
         if record.kind == UNDECODABLE:
-            self.flawed = True
+            self.incomplete = True
             return True
         if self._group is None:
             return True
         if record.control:
-            # The end of a transaction tells what becomes of the group's commits in it.
+            # The end of a transaction decides about the group's commits in it.
             return record.producer_id in self._producers
         key = record.key
         if self._group not in (key.get("group"), key.get("groupId")):
@@ -118,14 +116,23 @@ class Dump:
         return True
 
 
-def _bad(flaw: Corruption) -> str:
-    size = f"{flaw.size} bytes from byte {flaw.position} on"
-    return f"{size} are no sound batch ({flaw.reason})"
+def _describe(corruption: Corruption) -> str:
+    return f"{corruption.size} corrupt bytes at byte {corruption.position} ({corruption.reason})"
 
 
-def _to(flaw: Corruption) -> str:
-    return "the next segment" if flaw.next_offset is None else f"offset {flaw.next_offset}"
+def json_line(record: DecodedRecord) -> str:
+    return to_json(record._asdict()) + "\n"
 
 
-def json_of(record: Decoded) -> str:
-    return json_text(record._asdict()) + "\n"
+def text_line(record: DecodedRecord) -> str:
+    parts = [record.partition, str(record.offset), format_time(record.timestamp), record.kind]
+    value = "deleted" if record.value is None else content_text(record.value)
+    parts += [content_text(record.key), "=", value]
+    if record.headers:
+        parts.append(f"headers={to_json(dict(record.headers))}")
+    if record.producer_id >= 0:
+        kind = "transactional, " if record.transactional else ""
+        parts.append(f"({kind}producer {record.producer_id}/{record.producer_epoch})")
+    if record.error is not None:
+        parts.append(f"({record.error})")
+    return " ".join(parts) + "\n"

@@ -1,8 +1,8 @@
-"""`kohort log repair`: takes bad bytes out of segments and keeps every sound batch behind them. (A
-broker that starts has to end its log at the first bad byte.)
+"""`kohort log repair`: remove corrupt bytes from segments, and keep the valid batches behind them.
 
-The bad bytes go to files *.cut first. Then the segment is written anew beside itself, synced, and
-renamed into its source: a crash at any moment leaves the old one or the new one, whole.
+(A broker that starts truncates its log at the first corrupt byte.) The corrupt bytes are first
+copied to files *.cut. Then the segment is rewritten beside the original, synced, and renamed: a
+crash at any moment leaves either the old or the new segment.
 """
 
 import argparse
@@ -26,73 +26,60 @@ from ...log.segment_swap import INDEX_SUFFIXES, find_unfinished_swaps, finish_sw
 from ...log.tasks import run_synchronously
 from ..errors import UserError
 from ..output import progress
-from .impact import impact
-from .sources import Source, size_of, sources
-from .wreck import readable
+from .partition_logs import PartitionLog, find_logs, size_of
+from .salvage import describe_impact, describe_lost_offsets, readable_records
 
-# A segment that is being written anew. Nothing else has this name: a broker leaves it alone.
-ASIDE: Final = ".repaired"
+# A segment that is being rewritten; brokers ignore this suffix.
+REPAIRED_SUFFIX: Final = ".repaired"
 BASE_OFFSET: Final = Struct(">q")
-# More sentences hide what was said before them.
-KEYS_SHOWN_MAX: Final = 50
+# More lines would scroll the first ones away.
+KEYS_MAX: Final = 50
 
 
 class Damage(NamedTuple):
-    """A segment with bad bytes. `kept`: from where to where lies what stays. `moved`: batches that
-    stay with another base offset, by their positions. `lost`: what could still be read of the rest.
+    """A segment with corrupt bytes.
+
+    `kept`: start and end of the parts that stay. `moved`: new base offsets of batches that stay, by
+    position. `lost`: what can be read of the rest.
     """
 
     path: Path
-    flaws: list[Corruption]
+    corruptions: list[Corruption]
     kept: list[tuple[int, int]]
     moved: dict[int, int]
     lost: list[Record]
 
 
 def run(args: argparse.Namespace) -> int:
-    """0: all is sound now; 1: flaws are left. Raises UserError, OSError."""
-    found = sources(args.path)
+    """0: valid now; 1: problems remain. Raises UserError, OSError."""
+    logs = find_logs(args.path)
     files = DiskFiles()
     with ExitStack() as locks:
         if not args.dry_run:
-            _lock(found, files, locks)
-            for folder in {source.folder for source in found}:
-                # A compaction that a crash interrupted comes to its end first, as at a start.
+            _lock(logs, files, locks)
+            for folder in {log.folder for log in logs}:
+                # First finish a compaction that a crash interrupted, as a broker does.
                 if find_unfinished_swaps(folder, files).swaps:
                     finish_swaps(folder, files, LogConfig().index_interval_bytes)
-        with progress("repair", size_of(found)) as done:
-            damages = {source: damages_of(source, files, done) for source in found}
-        flaws = 0
-        for source, damaged in damages.items():
+        with progress("repair", size_of(logs)) as advance:
+            damages = {log: find_damage(log, files, advance) for log in logs}
+        problems = 0
+        for log, damaged in damages.items():
             if damaged:
-                flaws += sum(len(damage.flaws) for damage in damaged)
-                _repair(source, damaged, files, dry_run=args.dry_run)
-    if not flaws:
-        print(f"{args.path}: sound; nothing to repair.")
+                problems += sum(len(damage.corruptions) for damage in damaged)
+                _repair(log, damaged, files, dry_run=args.dry_run)
+    if not problems:
+        print(f"{args.path}: valid; nothing to repair.")
         return 0
-    print(f"{args.path}: {flaws} {'flaw' if flaws == 1 else 'flaws'}", end=" ")
-    print("would be mended; nothing was written." if args.dry_run else "mended.")
+    counted = "1 problem" if problems == 1 else f"{problems} problems"
+    done = "would be repaired; nothing was written" if args.dry_run else "repaired"
+    print(f"{args.path}: {counted} {done}.")
     return 1 if args.dry_run else 0
 
 
-def _repair(source: Source, damages: list[Damage], files: Files, *, dry_run: bool) -> None:
-    # Of one segment of a log, too: what was lost may be said once more in another.
-    whole = Source(source.folder)
-    if next(_sound_of(source, files), None) is None:
-        raise UserError(f"{source.folder} is no log: there is no sound record batch in it.")
-    if not dry_run:
-        _check_owner(damages)
-    for damage in damages:
-        _tell(damage)
-        if not dry_run:
-            for name in mend(damage, files):
-                print(f"    kept in {name}")
-    _tell_impact(whole, damages, files)
-
-
-def _lock(found: list[Source], files: Files, locks: ExitStack) -> None:
-    """A folder without a lock file has never been a broker's: a copy, in most cases."""
-    for folder in {source.folder.parent for source in found}:
+def _lock(logs: list[PartitionLog], files: Files, locks: ExitStack) -> None:
+    """Without a lock file the folder was never a broker's: it is a copy in most cases."""
+    for folder in {log.folder.parent for log in logs}:
         if files.exists(folder / LOCK_NAME):
             try:
                 lock = lock_folder(
@@ -103,42 +90,65 @@ def _lock(found: list[Source], files: Files, locks: ExitStack) -> None:
             locks.callback(lock.release)
 
 
-def damages_of(source: Source, files: Files, done: Callable[[int], None]) -> list[Damage]:
-    """The segments that have bad bytes. Raises UserError for what cannot be repaired, OSError,
-    UnsupportedMagic."""
+def _repair(log: PartitionLog, damages: list[Damage], files: Files, *, dry_run: bool) -> None:
+    if next(_valid_batches(log, files), None) is None:
+        raise UserError(f"{log.folder} is not a log: it has no valid record batch.")
+    if not dry_run:
+        _check_owner(damages)
+    for damage in damages:
+        _print_damage(damage)
+        if not dry_run:
+            for name in rewrite(damage, files):
+                print(f"    kept in {name}")
+    # Also if only one segment is repaired: another one may have newer records of the lost keys.
+    _print_impact(PartitionLog(log.folder), damages, files)
+
+
+def _check_owner(damages: list[Damage]) -> None:
+    """The rewritten segment belongs to the current user, and the broker must be able to write."""
+    for damage in damages:
+        if damage.path.stat().st_uid != os.geteuid():
+            raise UserError(f"{damage.path} belongs to another user: run this as that user.")
+
+
+# --- finding damage
+
+
+def find_damage(log: PartitionLog, files: Files, advance: Callable[[int], None]) -> list[Damage]:
+    """The segments with corrupt bytes. Raises UserError, OSError, UnsupportedMagic."""
     damages = []
     end_offset = 0
-    for base, path in source.segments().items():
-        if source.segment is not None and base_offset_of(path.name) is None:
-            raise UserError(f"{path} was put aside: it is no part of a log any more.")
+    for base, path in log.segments().items():
+        if log.segment is not None and base_offset_of(path.name) is None:
+            raise UserError(f"{path} was set aside: it is not part of a log any more.")
         if base < end_offset:
             raise UserError(
-                f"{path} begins before offset {end_offset}, where the segment before it ends: "
-                "which of them is right, only you can tell. Move the other one away."
+                f"{path} begins before offset {end_offset}, where the previous segment ends: "
+                "decide which of the two is valid, and move the other one away."
             )
         file = files.open(path, read_only=True)
         try:
-            damage, end_offset = damage_of(path, file, base)
-            done(file.size)
+            damage, end_offset = scan_damage(path, file, base)
+            advance(file.size)
         finally:
             file.close()
-        if damage.flaws:
+        if damage.corruptions:
             damages.append(damage)
     return damages
 
 
-def damage_of(path: Path, file: File, base: int) -> tuple[Damage, int]:
-    """With the offset that comes next."""
+def scan_damage(path: Path, file: File, base: int) -> tuple[Damage, int]:
+    """The damage of a segment, and its end offset."""
     damage = Damage(path, [], [], {}, [])
     end_offset = base
     for item in scan_segment(file, base):
         if isinstance(item, Corruption):
-            damage.flaws.append(item)
-            if _is_only_misplaced(item, file):
+            damage.corruptions.append(item)
+            if _has_only_wrong_offset(item, file):
                 damage.moved[item.position] = item.first_offset
                 damage.kept.append((item.position, item.end))
             else:
-                damage.lost.extend(readable(file, item))
+                damage.lost.extend(readable_records(file, item))
             continue
         end_offset = item.header.next_offset
         start = item.position
@@ -148,20 +158,21 @@ def damage_of(path: Path, file: File, base: int) -> tuple[Damage, int]:
     return damage, end_offset
 
 
-def _is_only_misplaced(flaw: Corruption, file: File) -> bool:
-    """Whether nothing but the base offset is wrong, which the checksum leaves out, and there is one
-    offset alone where the batch fits in."""
-    header = header_at(file, flaw.position)
-    if header is None or header.size != flaw.size or flaw.next_offset is None:
+def _has_only_wrong_offset(corruption: Corruption, file: File) -> bool:
+    """Whether only the base offset, which is outside the checksum, is wrong, and only one offset
+    is possible for the batch."""
+    header = header_at(file, corruption.position)
+    if header is None or header.size != corruption.size or corruption.next_offset is None:
         return False
     with suppress(CorruptBatch):
-        check_crc(file.read(flaw.position, flaw.size), 0, flaw.size)
-        return header.last_offset_delta + 1 == flaw.next_offset - flaw.first_offset
+        check_crc(file.read(corruption.position, corruption.size), 0, corruption.size)
+        span = corruption.next_offset - corruption.first_offset
+        return header.last_offset_delta + 1 == span
     return False
 
 
-def _sound_of(source: Source, files: Files) -> Iterator[ValidBatch]:
-    for base, path in source.segments().items():
+def _valid_batches(log: PartitionLog, files: Files) -> Iterator[ValidBatch]:
+    for base, path in log.segments().items():
         file = files.open(path, read_only=True)
         try:
             yield from (item for item in scan_segment(file, base) if isinstance(item, ValidBatch))
@@ -169,53 +180,50 @@ def _sound_of(source: Source, files: Files) -> Iterator[ValidBatch]:
             file.close()
 
 
-def _check_owner(damages: list[Damage]) -> None:
-    """What is written anew belongs to who writes it, and the broker must be able to go on with
-    it."""
-    for damage in damages:
-        if damage.path.stat().st_uid != os.geteuid():
-            raise UserError(f"{damage.path} belongs to another user: repair it as that user.")
+# --- rewriting
 
 
-def mend(damage: Damage, files: Files) -> list[str]:
-    """Saves the bad bytes and takes them out of the segment; where they are kept. Raises OSError;
-    then the segment is as it was."""
+def rewrite(damage: Damage, files: Files) -> list[str]:
+    """Save the corrupt bytes and remove them from the segment; returns the names of the copies.
+
+    Raises OSError; the segment is then unchanged.
+    """
     path, folder = damage.path, damage.path.parent
     old = files.open(path, read_only=True)
     try:
-        names = [_save(path, old, flaw, files) for flaw in damage.flaws]
-        # Before the bytes go, or a crash between the two would leave neither.
+        names = [_save(path, old, corruption, files) for corruption in damage.corruptions]
+        # The copies must be durable before the originals are removed.
         files.sync_folder(folder)
-        aside = path.with_name(path.name + ASIDE)
-        _copy(old, damage.kept, aside, files, damage.moved)
+        repaired = path.with_name(path.name + REPAIRED_SUFFIX)
+        _copy(old, damage.kept, repaired, files, damage.moved)
     finally:
         old.close()
-    # Kafka's, which it makes again, and ours, which may tell of what the log has no more.
+    # Kafka recreates its indexes; ours may describe removed batches.
     for stale in (path.with_suffix(suffix) for suffix in INDEX_SUFFIXES):
         if files.exists(stale):
             files.remove(stale)
     run_synchronously(remove_cache_files(folder, files))
     files.sync_folder(folder)
-    files.rename(aside, path)
+    files.rename(repaired, path)
     files.sync_folder(folder)
     return names
 
 
-def _save(path: Path, old: File, flaw: Corruption, files: Files) -> str:
+def _save(path: Path, old: File, corruption: Corruption, files: Files) -> str:
     number = 0
-    # As a recovery names what it cuts off.
-    while files.exists(kept := path.with_name(f"{path.name}.{flaw.position}.{number}.cut")):
+    # Named as in a recovery.
+    while files.exists(copy := path.with_name(f"{path.name}.{corruption.position}.{number}.cut")):
         number += 1
-    _copy(old, [(flaw.position, flaw.end)], kept, files, {})
-    return kept.name
+    _copy(old, [(corruption.position, corruption.end)], copy, files, {})
+    return copy.name
 
 
 def _copy(
     old: File, parts: list[tuple[int, int]], target: Path, files: Files, moved: Mapping[int, int]
 ) -> None:
-    """Writes these parts of a file into a new one, durably."""
+    """Write parts of a file into a new one, durably."""
     if files.exists(target):
-        files.remove(target)  # of a repair that was interrupted
+        files.remove(target)  # of an interrupted repair
     new = files.open(target, create=True)
     try:
         for position, end in parts:
@@ -233,35 +241,30 @@ def _copy(
         new.close()
 
 
-def _tell(damage: Damage) -> None:
-    for flaw in damage.flaws:
-        if flaw.position in damage.moved:
-            lost = f"nothing: offset {flaw.first_offset} alone fits in there, and is put back"
-        elif flaw.next_offset is None:
-            lost = f"what came at offset {flaw.first_offset} and behind it"
-        elif flaw.next_offset > flaw.first_offset:
-            lost = f"at most offsets {flaw.first_offset}..{flaw.next_offset - 1}"
+# --- output
+
+
+def _print_damage(damage: Damage) -> None:
+    for corruption in damage.corruptions:
+        if corruption.position in damage.moved:
+            lost = f"nothing; the wrong base offset is corrected to {corruption.first_offset}"
         else:
-            lost = "no offset of its own"
+            lost = describe_lost_offsets(corruption)
         print(
-            f"{damage.path}, byte {flaw.position}: {flaw.size} bytes are no sound batch "
-            f"({flaw.reason})\n    lost: {lost}"
+            f"{damage.path}, byte {corruption.position}: {corruption.size} corrupt bytes "
+            f"({corruption.reason})\n    lost: {lost}"
         )
 
 
-def _tell_impact(source: Source, damages: list[Damage], files: Files) -> None:
-    if all(len(damage.moved) == len(damage.flaws) for damage in damages):
+def _print_impact(log: PartitionLog, damages: list[Damage], files: Files) -> None:
+    if all(len(damage.moved) == len(damage.corruptions) for damage in damages):
         return
     lost = [record for damage in damages for record in damage.lost]
-    sentences = list(impact(source, lost, _sound_of(source, files)))
-    for sentence in islice(sentences, KEYS_SHOWN_MAX):
+    sentences = list(describe_impact(log, lost, _valid_batches(log, files)))
+    for sentence in islice(sentences, KEYS_MAX):
         print(f"    {sentence}")
-    if len(sentences) > KEYS_SHOWN_MAX:
-        print(f"    … and {len(sentences) - KEYS_SHOWN_MAX} keys more")
+    if len(sentences) > KEYS_MAX:
+        print(f"    … and {len(sentences) - KEYS_MAX} more keys")
     if not sentences:
-        print("    nothing of what was lost can be read", end="")
-        print(
-            ": groups whose newest commit was there fall back to the one before"
-            if source.is_offsets
-            else ""
-        )
+        effect = ": groups with their latest commit there fall back to the previous one"
+        print(f"    none of it can be read{effect if log.is_offsets else ''}")

@@ -1,4 +1,4 @@
-"""`kohort log stats`: how much lies in a log, how much of it still counts, and from when it is."""
+"""`kohort log stats`: sizes of a log, and how much of it compaction would remove."""
 
 import argparse
 import json
@@ -17,19 +17,17 @@ from ...log.recovery import Corruption, ValidBatch
 from ...protocol.primitives import INT16
 from .. import output
 from ..errors import UserError
-from .cursor import Cursor
-from .sources import Source, size_of, sources
-from .text import say, time_text
+from .decoding import format_time
+from .partition_logs import Cursor, PartitionLog, find_logs, report, size_of
 
-# What lies before a record's offset: its length, attributes and timestamp, of one byte each mostly.
+# Length, attributes and timestamp delta before a record's offset delta, of one byte each mostly.
 RECORD_HEAD_BYTES: Final = 3
-# The kinds of __consumer_offsets that are commits.
-COMMITS: Final = (b"\x00\x00", b"\x00\x01")
+# Record types of __consumer_offsets.
+COMMIT_TYPES: Final = (b"\x00\x00", b"\x00\x01")
 
 
 class Row(NamedTuple):
-    """One partition, or all of them. docs/log.md tells what each column means; None: does not
-    apply."""
+    """One partition, or the total. docs/log.md describes the columns; None: not applicable."""
 
     partition: str
     segments: int
@@ -49,93 +47,109 @@ class Row(NamedTuple):
 
 def run(args: argparse.Namespace) -> int:
     """0. Raises UserError."""
-    found = sources(args.path)
+    logs = find_logs(args.path)
+    # Where the next compaction begins.
+    cleaned = OffsetCheckpoint(logs[0].folder.parent / CLEANED_OFFSETS_FILE, DiskFiles())
     rows: list[Row] = []
-    # Where the next compaction begins, as the last one has noted it.
-    cleaned = OffsetCheckpoint(found[0].folder.parent / CLEANED_OFFSETS_FILE, DiskFiles())
-    tallies = []
-    with output.progress("stats", size_of(found)) as done:
-        for source in found:
-            tally = Tally(source)
-            tally.read(done)
-            tallies.append((tally.batches, tally.flawed))
-            rows.append(tally.row(cleaned.get(source.name)))
-    if any(flawed for _, flawed in tallies) and not any(batches for batches, _ in tallies):
-        raise UserError(f"{args.path} is no log: there is no sound record batch in it.")
-    SHAPES[args.format](rows, total_of(rows))
+    batches, incomplete = 0, False
+    with output.progress("stats", size_of(logs)) as advance:
+        for log in logs:
+            tally = Tally(log)
+            tally.read(advance)
+            batches += tally.batches
+            incomplete |= tally.incomplete
+            rows.append(tally.row(cleaned.get(log.name)))
+    if incomplete and not batches:
+        raise UserError(f"{args.path} is not a log: it has no valid record batch.")
+    total = total_of(rows)
+    match args.format:
+        case "json":
+            partitions = [row._asdict() for row in rows]
+            content = {"partitions": partitions, "total": total._asdict()}
+            print(json.dumps(content, indent=2, ensure_ascii=False))
+        case "csv":
+            output.write_csv(Row._fields, (*rows, total))
+        case _:
+            print_table([*rows, total])
     return 0
 
 
 class Tally:
-    """Counts one partition. `batches`: how many are sound; `flawed`: whether anything is not."""
+    """Counts one partition.
 
-    def __init__(self, source: Source) -> None:
+    `batches`: the number of valid ones; `incomplete`: whether something could not be read.
+    """
+
+    def __init__(self, log: PartitionLog) -> None:
         self.batches = 0
-        self.flawed = False
-        self._source = source
+        self.incomplete = False
+        self._log = log
         self._records = self._keyless_records = self._dead_records = 0
         self._keyless_bytes = self._dead_bytes = 0.0
-        # By key the bytes of its newest record; below zero for a tombstone.
-        self._newest: dict[bytes, float] = {}
+        # By key, the bytes of its latest record; negative for a tombstone.
+        self._latest: dict[bytes, float] = {}
         self._bytes: Counter[Path] = Counter()
-        self._oldest: int | None = None
-        self._latest: int | None = None
+        self._oldest_timestamp: int | None = None
+        self._newest_timestamp: int | None = None
 
-    def read(self, done: Callable[[int], None]) -> None:
-        for path, _, item in Cursor(self._source, DiskFiles(), say).read():
+    def read(self, advance: Callable[[int], None]) -> None:
+        for path, _, item in Cursor(self._log, DiskFiles(), report).read():
             if isinstance(item, ValidBatch):
-                self._note(path, item)
-                done(len(item.batch))
+                self._add_batch(path, item)
+                advance(len(item.batch))
                 continue
-            self.flawed = True
+            self.incomplete = True
             if isinstance(item, Corruption):
-                say(f"{path}: {item.size} bad bytes are not counted; see `kohort log verify`")
+                report(
+                    f"{path}: {item.size} corrupt bytes are not counted; see `kohort log verify`"
+                )
 
-    def _note(self, path: Path, sound: ValidBatch) -> None:
+    def _add_batch(self, path: Path, batch: ValidBatch) -> None:
         self.batches += 1
-        self._bytes[path] += len(sound.batch)
-        header = sound.header
+        self._bytes[path] += len(batch.batch)
+        header = batch.header
         self._records += header.count
         first = header.max_timestamp if header.timestamp_type else header.base_timestamp
         if header.delete_horizon_ms is not None:
-            first = header.max_timestamp  # the base was given up for the horizon
+            first = header.max_timestamp  # the horizon replaces the base timestamp
         if header.count and header.max_timestamp >= 0:
-            self._oldest = first if self._oldest is None else min(first, self._oldest)
-            self._latest = max(header.max_timestamp, self._latest or 0)
+            oldest = self._oldest_timestamp
+            self._oldest_timestamp = first if oldest is None else min(first, oldest)
+            self._newest_timestamp = max(header.max_timestamp, self._newest_timestamp or 0)
         if header.is_control:
             return
         try:
-            self._note_records(sound)
+            self._add_records(batch)
         except InvalidRecord as error:
-            say(f"{path}: the batch at byte {sound.position} cannot be read: {error}")
+            report(f"{path}: the batch at byte {batch.position} cannot be read: {error}")
 
-    def _note_records(self, sound: ValidBatch) -> None:
-        """A batch's bytes are shared out by the sizes of its records: a compressed one has no
-        others."""
-        header, data = sound.header, sound.batch[HEADER_BYTES:]
+    def _add_records(self, batch: ValidBatch) -> None:
+        """The bytes of a batch, also of a compressed one, are divided in proportion to the sizes
+        of its records."""
+        header, data = batch.header, batch.batch[HEADER_BYTES:]
         if header.codec:
             data = decompress(header.codec, memoryview(data))
-        each = len(sound.batch) / len(data) if data else 0.0
-        newest = self._newest
+        ratio = len(batch.batch) / len(data) if data else 0.0
+        latest = self._latest
         for record in raw_records(data, header.count):
             key = record.key
-            taken = (record.end - record.start + RECORD_HEAD_BYTES) * each
+            size = (record.end - record.start + RECORD_HEAD_BYTES) * ratio
             if key is None:
                 self._keyless_records += 1
-                self._keyless_bytes += taken
+                self._keyless_bytes += size
                 continue
-            before = newest.get(key)
+            before = latest.get(key)
             if before is not None:
                 self._dead_records += 1
                 self._dead_bytes += abs(before)
-            newest[key] = taken if record.has_value else -taken
+            latest[key] = size if record.has_value else -size
 
     def row(self, first_dirty: int) -> Row:
-        sizes = {base: self._bytes[path] for base, path in self._source.segments().items()}
-        live = [taken for taken in self._newest.values() if taken > 0]
-        groups, offsets = self._groups() if self._source.is_offsets else (None, None)
+        sizes = {base: self._bytes[path] for base, path in self._log.segments().items()}
+        live = [size for size in self._latest.values() if size > 0]
+        groups, offsets = self._groups() if self._log.is_offsets else (None, None)
         return Row(
-            self._source.name,
+            self._log.name,
             len(sizes),
             sum(sizes.values()),
             self._records,
@@ -143,28 +157,28 @@ class Tally:
             round(sum(live) + self._keyless_bytes),
             self._dead_records,
             round(self._dead_bytes),
-            len(self._newest) - len(live),
+            len(self._latest) - len(live),
             groups,
             offsets,
-            self._oldest,
-            self._latest,
+            self._oldest_timestamp,
+            self._newest_timestamp,
             dirty_ratio(sizes, first_dirty),
         )
 
     def _groups(self) -> tuple[int, int]:
-        """How many groups something live is stored for, and how many commits are live."""
+        """The number of groups with live records, and of live commits."""
         groups: set[bytes] = set()
         offsets = 0
-        for key, taken in self._newest.items():
-            if taken > 0:
+        for key, size in self._latest.items():
+            if size > 0:
                 (length,) = INT16.unpack(key[2:4].rjust(2, b"\0"))
                 groups.add(key[4 : 4 + length])
-                offsets += key[:2] in COMMITS
+                offsets += key[:2] in COMMIT_TYPES
         return len(groups), offsets
 
 
 def dirty_ratio(sizes: dict[int, int], first_dirty: int) -> float:
-    """Of the bytes of closed segments, how many no compaction has seen (upstream: LogToClean)."""
+    """The share of the bytes in closed segments that was never compacted (LogToClean in Kafka)."""
     closed = list(sizes.items())[:-1]
     ends = list(sizes)[1:]
     dirty = sum(size for (_, size), end in zip(closed, ends, strict=True) if end > first_dirty)
@@ -197,9 +211,9 @@ def total_of(rows: Sequence[Row]) -> Row:
     )
 
 
-def as_table(rows: Sequence[Row], total: Row) -> None:
+def print_table(rows: Sequence[Row]) -> None:
     header = [name.upper().replace("_", "-") for name in Row._fields]
-    lines = [[_cell(*field) for field in row._asdict().items()] for row in (*rows, total)]
+    lines = [[_cell(*field) for field in row._asdict().items()] for row in rows]
     for line in output.table([header, *lines], right=header[1:]):
         print(line)
 
@@ -210,17 +224,5 @@ def _cell(column: str, value: object) -> str:
     if isinstance(value, float):
         return f"{value:.2f}"
     if isinstance(value, int):
-        return time_text(value) if column.endswith("timestamp") else f"{value:,}"
+        return format_time(value) if column.endswith("timestamp") else f"{value:,}"
     return str(value)
-
-
-def as_json(rows: Sequence[Row], total: Row) -> None:
-    said = {"partitions": [row._asdict() for row in rows], "total": total._asdict()}
-    print(json.dumps(said, indent=2, ensure_ascii=False))
-
-
-def as_csv(rows: Sequence[Row], total: Row) -> None:
-    output.write_csv(Row._fields, (*rows, total))
-
-
-SHAPES: Final = {"table": as_table, "json": as_json, "csv": as_csv}

@@ -1,6 +1,6 @@
-"""`kohort log verify`: is what lies in a log sound, and if not, what is lost and what to do?
+"""`kohort log verify`: check all batches and records of a log.
 
-Reads alone, also beside a running broker: a batch that is just being written is looked at again.
+Only reads, also while a broker is running: a batch that is being written is checked again.
 """
 
 import argparse
@@ -22,45 +22,42 @@ from ...topics.records import UnreadableRecord
 from ...topics.records import decode as decode_registry
 from ..errors import UserError
 from ..output import progress
-from .cursor import Cursor, Tail
-from .sources import BESIDE, SEGMENT, Source, size_of, sources
-from .text import key_text, say
-from .wreck import readable
-
-# How long to wait before an unfinished tail is looked at again, and how often while it moves: a
-# broker has a batch on disk within milliseconds, and one that always writes is a living one.
-AGAIN_SECONDS: Final = 0.2
-LOOKS_MAX: Final = 25
-# More keys of one flaw fill the screen and say no more.
-KEYS_SHOWN_MAX: Final = 10
-# What Kafka and kohort keep in the folder of a partition beside segments and their indexes.
-KNOWN_FILES: Final = {
-    "leader-epoch-checkpoint",
-    "partition.metadata",
-    "quorum-state",
-}
-
-
-# What is lost, and what to do.
-OF_OLD_KAFKAS: Final = (
-    "nothing, and nobody here can read it.",
-    "let a Kafka from 0.11 to 3.9 write the topic anew.",
+from .decoding import describe_key
+from .partition_logs import (
+    KAFKA_FILES,
+    SEGMENT,
+    Cursor,
+    PartitionLog,
+    TornTail,
+    find_logs,
+    report,
+    size_of,
 )
+from .salvage import describe_lost_offsets, readable_records
+
+# A torn tail is read again after this time, and as long as it changes: a broker completes a batch
+# within milliseconds, and a tail that always changes belongs to a running broker.
+RETRY_SECONDS: Final = 0.2
+READS_MAX: Final = 25
+# More keys per problem would fill the screen.
+KEYS_MAX: Final = 10
+# Kafka's files in a partition's folder that belong to no segment.
+FOLDER_FILES: Final = {"leader-epoch-checkpoint", "partition.metadata", "quorum-state"}
 
 
-class Finding(NamedTuple):
-    """Something that is wrong. `lost` and `advice` are sentences."""
+class Problem(NamedTuple):
+    """`lost` and `remedy` are sentences."""
 
     path: Path
     position: int
     offset: int
-    what: str
+    description: str
     lost: str
-    advice: str
+    remedy: str
 
 
-class Count:
-    """What was looked at; `unread`: partitions that could not be read to their ends."""
+class Counts:
+    """What was checked; `unread`: partitions that could not be read to the end."""
 
     def __init__(self) -> None:
         self.segments: set[Path] = set()
@@ -68,209 +65,215 @@ class Count:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 sound, 1 flaws. Raises UserError."""
-    found = sources(args.path)
-    flaws, count = 0, Count()
-    said: list[str] = []
-    with progress("verify", size_of(found)) as done:
-        for source in found:
-            for finding in (*findings(source, DiskFiles(), count, done), *strangers(source)):
-                if isinstance(finding, Finding):
-                    flaws += 1
-                    said.append(_paragraph(finding))
+    """0: valid; 1: problems. Raises UserError."""
+    logs = find_logs(args.path)
+    problems, counts = 0, Counts()
+    lines: list[str] = []
+    with progress("verify", size_of(logs)) as advance:
+        for log in logs:
+            for found in (*check(log, DiskFiles(), counts, advance), *other_files(log)):
+                if isinstance(found, Problem):
+                    problems += 1
+                    lines.append(_paragraph(found))
                 else:
-                    said.append(f"{source.folder}: {finding}")
-    for line in said:
+                    lines.append(f"{log.folder}: {found}")
+    for line in lines:
         print(line)
-    if flaws and not count.batches and not count.unread:
-        raise UserError(f"{args.path} is no log: there is no sound record batch in it.")
+    if problems and not counts.batches and not counts.unread:
+        raise UserError(f"{args.path} is not a log: it has no valid record batch.")
     print(
-        f"{args.path}: {_many(len(found), 'partition')}, {_many(len(count.segments), 'segment')}, "
-        f"{_many(count.batches, 'batch', 'batches')}, {_many(count.records, 'record')}, "
-        f"{count.bytes:,} bytes: {_many(flaws, 'flaw') if flaws else 'sound'}."
+        f"{args.path}: {_counted(len(logs), 'partition')}, "
+        f"{_counted(len(counts.segments), 'segment')}, "
+        f"{_counted(counts.batches, 'batch', 'batches')}, {_counted(counts.records, 'record')}, "
+        f"{counts.bytes:,} bytes: {_counted(problems, 'problem') if problems else 'valid'}."
     )
-    return 1 if flaws else 0
+    return 1 if problems else 0
 
 
-def _many(count: int, one: str, more: str = "") -> str:
-    return f"{count:,} {one if count == 1 else more or one + 's'}"
+def _counted(count: int, one: str, many: str = "") -> str:
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
-def findings(
-    source: Source, files: Files, count: Count, done: Callable[[int], None]
-) -> Iterator[Finding | str]:
-    """All that is wrong in a partition, and what is worth a word. Raises PermissionError."""
-    cursor = Cursor(source, files, say)
-    tail: tuple[Path, Corruption] | None = None
-    last_path, next_offset = None, 0
+def _paragraph(problem: Problem) -> str:
+    return (
+        f"{problem.path}, byte {problem.position}, offset {problem.offset}: {problem.description}\n"
+        f"    lost: {problem.lost}\n"
+        f"    remedy: {problem.remedy}"
+    )
+
+
+def check(
+    log: PartitionLog, files: Files, counts: Counts, advance: Callable[[int], None]
+) -> Iterator[Problem | str]:
+    """The problems of a log, and remarks about it. Raises PermissionError."""
+    cursor = Cursor(log, files, report)
     try:
-        for _ in range(LOOKS_MAX):
-            before, tail = tail, None
-            for path, _, item in cursor.read():
-                count.segments.add(path)
-                if isinstance(item, ValidBatch):
-                    if last_path not in (None, path) and item.header.base_offset > next_offset:
-                        yield _gap(next_offset, item.header.base_offset, path)
-                    last_path, next_offset = path, item.header.next_offset
-                    count.batches += 1
-                    count.bytes += len(item.batch)
-                    done(len(item.batch))
-                    yield from _wrong_inside(source, path, item, count)
-                elif isinstance(item, Tail):
-                    tail = (path, item.flaw)
-                else:
-                    yield _bad_bytes(source, path, item, files, is_tail=False)
-            if tail is None or tail == before:
-                break
-            time.sleep(AGAIN_SECONDS)
-        else:
-            return  # it moved each time: a broker is writing
-        if tail is not None:
-            yield _bad_bytes(source, *tail, files, is_tail=True)
+        yield from _check_batches(cursor, files, counts, advance)
     except UnsupportedMagic as error:
-        yield _unread(
-            cursor,
-            count,
+        counts.unread += 1
+        yield Problem(
+            cursor.path or log.folder,
             error.position,
+            cursor.offset,
             error.reason,
-            *OF_OLD_KAFKAS,
+            "nothing, but it cannot be read.",
+            "let a Kafka of version 0.11 to 3.9 rewrite the topic.",
         )
     except PermissionError:
         raise
     except OSError as error:
-        yield _unread(
-            cursor,
-            count,
+        counts.unread += 1
+        yield Problem(
+            cursor.path or log.folder,
             0,
-            f"the disk does not give it: {error.strerror or error}",
-            "all from there on, if the disk stays so.",
-            "copy what can be read to another disk, then verify the copy.",
+            cursor.offset,
+            f"read error: {error.strerror or error}",
+            "everything from there on, if the error persists.",
+            "copy what can be read to another disk, and verify the copy.",
         )
 
 
-def _unread(
-    cursor: Cursor, count: Count, position: int, what: str, lost: str, advice: str
-) -> Finding:
-    count.unread += 1
-    path = cursor.path or cursor.source.folder
-    return Finding(path, position, cursor.offset, what, lost, advice)
+def _check_batches(
+    cursor: Cursor, files: Files, counts: Counts, advance: Callable[[int], None]
+) -> Iterator[Problem | str]:
+    log = cursor.log
+    tail: tuple[Path, Corruption] | None = None
+    last_path, next_offset = None, 0
+    for _ in range(READS_MAX):
+        previous_tail, tail = tail, None
+        for path, _, item in cursor.read():
+            counts.segments.add(path)
+            if isinstance(item, ValidBatch):
+                if last_path not in (None, path) and item.header.base_offset > next_offset:
+                    yield _gap(next_offset, item.header.base_offset, path)
+                last_path, next_offset = path, item.header.next_offset
+                counts.batches += 1
+                counts.bytes += len(item.batch)
+                advance(len(item.batch))
+                yield from _check_records(log, path, item, counts)
+            elif isinstance(item, TornTail):
+                tail = (path, item.corruption)
+            else:
+                yield _corruption(log, path, item, files, is_tail=False)
+        if tail is None or tail == previous_tail:
+            break
+        time.sleep(RETRY_SECONDS)
+    else:
+        return  # it changed each time: a broker is writing
+    if tail is not None:
+        yield _corruption(log, *tail, files, is_tail=True)
 
 
-def _wrong_inside(source: Source, path: Path, sound: ValidBatch, count: Count) -> Iterator[Finding]:
-    """What a right checksum does not show."""
-    header = sound.header
+def _check_records(
+    log: PartitionLog, path: Path, batch: ValidBatch, counts: Counts
+) -> Iterator[Problem]:
+    """What a valid checksum does not show."""
+    header = batch.header
     offset = header.base_offset
     try:
-        for record in records(sound.batch):
-            count.records += 1
+        for record in records(batch.batch):
+            counts.records += 1
             if not offset <= record.offset <= header.last_offset:
                 raise InvalidRecord(
-                    f"a record has offset {record.offset} where {offset} to {header.last_offset} "
-                    "are left"
+                    f"a record has offset {record.offset}, "
+                    f"expected {offset} to {header.last_offset}"
                 )
             offset = record.offset + 1
             if header.is_control:
                 continue
-            if source.is_offsets:
+            if log.is_offsets:
                 _check_offsets_record(record.key, record.value)
-            elif source.is_registry:
+            elif log.is_registry:
                 decode_registry(record.key, record.value)
     except InvalidRecord as error:
-        yield Finding(
+        yield Problem(
             path,
-            sound.position,
+            batch.position,
             offset,
-            f"a batch whose checksum is right contradicts itself: {error}",
+            f"a batch with a valid checksum is inconsistent: {error}",
             f"its records from offset {offset} on cannot be read.",
             "it was written like this; a client that fetches it fails there.",
         )
     except (UndecodableRecord, UnreadableRecord) as error:
-        yield Finding(
+        yield Problem(
             path,
-            sound.position,
+            batch.position,
             offset - 1,
-            f"a record whose checksum is right cannot be decoded: {error}",
-            "nothing is lost, but no broker, Kafka's neither, serves the partition with it.",
+            f"a record with a valid checksum cannot be decoded: {error}",
+            "nothing, but no broker, not even Kafka, loads a partition with it.",
             "start the version of the software that wrote it.",
         )
 
 
 def _check_offsets_record(key: bytes | None, value: bytes | None) -> None:
-    """As a broker reads it when it loads the partition; other kinds as Kafka's would."""
+    """Decode it as a broker does on loading; records of other group types with Kafka's schemas."""
     if isinstance(decode_record(key, value), OtherGroupRecord):
         read_entry(key, value)
 
 
-def _bad_bytes(
-    source: Source, path: Path, flaw: Corruption, files: Files, *, is_tail: bool
-) -> Finding:
-    what = f"{_many(flaw.size, 'byte')} are no sound batch: {flaw.reason}"
-    lost = _lost(source, path, flaw, files)
-    if flaw.next_offset is not None:
-        start = (
-            "no broker starts here."
-            if source.is_registry
-            else "a broker that starts here ends the log there and puts all behind it aside."
+def _corruption(
+    log: PartitionLog, path: Path, corruption: Corruption, files: Files, *, is_tail: bool
+) -> Problem:
+    repair = f"`kohort log repair {log.folder}`"
+    if corruption.next_offset is not None:
+        at_start = (
+            "a broker does not start with it;"
+            if log.is_registry
+            else "a broker truncates the log there when it starts, and sets aside what follows;"
         )
-        advice = f"{start} `kohort log repair {source.folder}` keeps what is sound behind them."
+        remedy = f"{at_start} {repair} keeps the valid batches behind it."
     elif is_tail:
-        advice = (
-            "a crash leaves such an end: the next start of a broker cuts it off, and keeps it in "
+        remedy = (
+            "none needed after a crash: the next start of a broker truncates it, and keeps it in "
             "a file *.cut."
         )
     else:
-        advice = f"`kohort log repair {source.folder}`, before a broker starts here."
-    return Finding(path, flaw.position, flaw.first_offset, what, lost, advice)
+        remedy = f"{repair} before a broker starts."
+    return Problem(
+        path,
+        corruption.position,
+        corruption.first_offset,
+        f"{_counted(corruption.size, 'corrupt byte')}: {corruption.reason}",
+        _describe_loss(log, path, corruption, files),
+        remedy,
+    )
 
 
-def _lost(source: Source, path: Path, flaw: Corruption, files: Files) -> str:
+def _describe_loss(log: PartitionLog, path: Path, corruption: Corruption, files: Files) -> str:
     file = files.open(path, read_only=True)
     try:
-        wrecked = readable(file, flaw)
+        readable = readable_records(file, corruption)
     finally:
         file.close()
-    if flaw.next_offset is not None and flaw.next_offset > flaw.first_offset:
-        text = f"at most offsets {flaw.first_offset}..{flaw.next_offset - 1}"
-    elif flaw.next_offset is not None:
-        text = "no offset of its own"
-    else:
-        text = f"what came at offset {flaw.first_offset} and behind it"
-    if not wrecked:
-        return f"{text}; nothing in it can be read."
-    keys = list(dict.fromkeys(key_text(source, record) for record in wrecked))
-    more = f" and {len(keys) - KEYS_SHOWN_MAX} more" if len(keys) > KEYS_SHOWN_MAX else ""
-    return f"{text}; as far as it can be read: {'; '.join(keys[:KEYS_SHOWN_MAX])}{more}."
+    text = describe_lost_offsets(corruption)
+    if not readable:
+        return f"{text}; none of it can be read."
+    keys = list(dict.fromkeys(describe_key(log, record) for record in readable))
+    more = f" and {len(keys) - KEYS_MAX} more" if len(keys) > KEYS_MAX else ""
+    return f"{text}; still readable: {'; '.join(keys[:KEYS_MAX])}{more}."
 
 
 def _gap(offset: int, end: int, path: Path) -> str:
     return (
-        f"offsets {offset}..{end - 1}, before {path.name}, are in no segment: a compaction or a "
-        "repair took them, or a file is missing."
+        f"offsets {offset}..{end - 1}, before {path.name}, are in no segment: they were compacted "
+        "or repaired away, or a file is missing."
     )
 
 
-def strangers(source: Source) -> Iterator[str]:
-    """What else lies in a partition's folder. No flaws."""
-    if source.segment is not None or not source.folder.exists():
+def other_files(log: PartitionLog) -> Iterator[str]:
+    """Remarks about files that are no part of the log."""
+    if log.segment is not None or not log.folder.exists():
         return
-    for path in sorted(source.folder.iterdir()):
+    for path in sorted(log.folder.iterdir()):
         match = SEGMENT.fullmatch(path.name)
         if match and path.suffix == ".cut":
-            yield f"{path.name}: what a recovery or a repair put aside; nobody reads it."
+            yield f"{path.name}: kept by a recovery or a repair; not read."
         elif match and path.suffix != ".log":
-            yield f"{path.name}: of a compaction or deletion, under way or interrupted."
+            yield f"{path.name}: of an unfinished compaction or deletion."
         elif (
             not match
-            and path.suffix not in BESIDE
-            and path.name not in KNOWN_FILES
+            and path.suffix not in KAFKA_FILES
+            and path.name not in FOLDER_FILES
             and not is_cache_file(path.name)
         ):
-            yield f"{path.name}: no file of a log; left alone."
-
-
-def _paragraph(finding: Finding) -> str:
-    return (
-        f"{finding.path}, byte {finding.position}, offset {finding.offset}: {finding.what}\n"
-        f"    lost: {finding.lost}\n"
-        f"    what to do: {finding.advice}"
-    )
+            yield f"{path.name}: not a file of a log; ignored."

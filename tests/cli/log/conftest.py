@@ -1,4 +1,4 @@
-"""Logs on a disk, for the commands that look at them."""
+"""Logs on disk for the commands of `kohort log`."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -49,28 +49,28 @@ def in_transaction(
 def write_log(
     folder: Path, batches: Iterable[Callable[[int], bytes]], *, segment_bytes: int = 1 << 20
 ) -> list[bytes]:
-    """Appends what each of `batches` makes of the end offset; the batches."""
+    """Append batches, each made from the end offset; returns the batches."""
     folder.parent.mkdir(exist_ok=True)
     log = Log.open(folder, DiskFiles(), LogConfig(segment_bytes=segment_bytes))
-    made = []
+    written = []
     for make in batches:
-        made.append(make(log.end_offset))
-        log.append(made[-1])
+        written.append(make(log.end_offset))
+        log.append(written[-1])
     log.close()
-    return made
+    return written
 
 
 @pytest.fixture
 def offsets_log(tmp_path: Path) -> Path:
-    """A partition of __consumer_offsets with ten batches of one commit each, in one segment."""
+    """A partition of __consumer_offsets with one segment: ten batches of one commit each."""
     folder = tmp_path / "data" / "__consumer_offsets-7"
     write_log(folder, [lambda at, n=n: batch_of(at, commit("g", n)) for n in range(10)])
     return folder
 
 
-def bend(segment: Path, position: int, *, size: int = 1) -> bytes:
-    """Turns bits at a place of a file around, as a failing disk does; the file as it was."""
+def corrupt(segment: Path, position: int, *, size: int = 1) -> bytes:
+    """Invert bytes of a file, as a failing disk does; returns the original content."""
     content = segment.read_bytes()
-    bent = bytes(byte ^ 0xFF for byte in content[position : position + size])
-    segment.write_bytes(content[:position] + bent + content[position + size :])
+    inverted = bytes(byte ^ 0xFF for byte in content[position : position + size])
+    segment.write_bytes(content[:position] + inverted + content[position + size :])
     return content

@@ -1,4 +1,4 @@
-"""`kohort log compact`: a whole log, where no broker is using it."""
+"""`kohort log compact`: the whole log, in a folder that no broker uses."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from kohort.log.log import Log, LogConfig
 from kohort.log.records import records
 from kohort.topics.records import TopicStored, encode
 
-from .conftest import batch_of, bend, commit, write_log
+from .conftest import batch_of, commit, corrupt, write_log
 
 
-def written(folder: Path, count: int = 300) -> Log:
+def write_three_keys(folder: Path, count: int = 300) -> Log:
     """Three keys, in many segments."""
     folder.parent.mkdir(exist_ok=True)
     log = Log.open(folder, DiskFiles(), LogConfig(segment_bytes=1000))
@@ -30,18 +30,18 @@ def written(folder: Path, count: int = 300) -> Log:
     return log
 
 
-def registry(data: Path, name: str, **overrides: str) -> None:
+def write_registry(data: Path, name: str, **overrides: str) -> None:
     configs = {key.replace("_", "."): value for key, value in overrides.items()}
     record = NewRecord(*encode(TopicStored(name, uuid.UUID(int=7), 1, configs)), 0)
     write_log(data / "__kohort_topics-0", [lambda at: build([record], base_offset=at)])
 
 
-def test_of_each_key_one_record_is_left_and_the_table_says_so(
+def test_one_record_of_each_key_is_left_and_the_table_shows_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data = tmp_path / "data"
     folder = data / "__consumer_offsets-3"
-    before = newest(written(folder))
+    before = newest(write_three_keys(folder))
     bytes_before = sum(path.stat().st_size for path in folder.glob("*.log"))
     segments_before = len(list(folder.glob("*.log")))
     assert main(["log", "compact", str(folder)]) == 0
@@ -65,14 +65,14 @@ def test_of_each_key_one_record_is_left_and_the_table_says_so(
     assert (data / "cleaner-offset-checkpoint").read_text() == "0\n1\n__consumer_offsets 3 300\n"
 
 
-def test_of_a_data_folder_all_topics_that_are_compacted_and_no_other(
+def test_only_topics_with_cleanup_policy_compact_are_compacted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data = tmp_path / "data"
     data.mkdir()
-    registry(data, "orders", cleanup_policy="compact")
+    write_registry(data, "orders", cleanup_policy="compact")
     for name in ("__consumer_offsets-0", "orders-0", "others-0"):
-        written(data / name, 30)
+        write_three_keys(data / name, 30)
     assert main(["log", "compact", str(data)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[:3] for line in lines[1:]] == [
@@ -83,68 +83,70 @@ def test_of_a_data_folder_all_topics_that_are_compacted_and_no_other(
     assert len(list(Log.open(data / "others-0", DiskFiles()).batches())) == 30
 
 
-def test_a_topic_that_is_not_compacted_is_refused(
+def test_a_topic_without_cleanup_policy_compact_is_rejected(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    written(tmp_path / "data" / "others-0", 30)
+    write_three_keys(tmp_path / "data" / "others-0", 30)
     assert main(["log", "compact", str(tmp_path / "data" / "others-0")]) == 2
-    assert "no topic there has cleanup.policy=compact" in capsys.readouterr().err
+    assert "has no topic with cleanup.policy=compact" in capsys.readouterr().err
     assert len(list(Log.open(tmp_path / "data" / "others-0", DiskFiles()).batches())) == 30
 
 
-def test_a_folder_that_a_broker_uses_is_refused_with_what_to_do_instead(
+def test_a_folder_that_a_broker_uses_is_rejected_with_the_alternative(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data = tmp_path / "data"
     with BrokerThread({}, data_dir=data, durability="os"):
-        written(data / "__consumer_offsets-3", 30)
+        write_three_keys(data / "__consumer_offsets-3", 30)
         assert main(["log", "compact", str(data)]) == 2
-    said = capsys.readouterr().err
-    assert re.search(r"data is in use by process \d+ \(kohort\)\. A broker compacts by", said)
-    assert "min.cleanable.dirty.ratio" in said
-    assert "--data-dir" not in said
+    error = capsys.readouterr().err
+    assert re.search(r"data is in use by process \d+ \(kohort\)\. Stop it first, or let it", error)
+    assert "min.cleanable.dirty.ratio" in error
+    assert "--data-dir" not in error
 
 
-def test_a_damaged_log_stays_as_it_is_and_the_others_are_compacted(
+def test_a_corrupt_log_is_not_changed_and_the_others_are_compacted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data = tmp_path / "data"
     for number in range(2):
-        written(data / f"__consumer_offsets-{number}", 30)
-    damaged = sorted((data / "__consumer_offsets-0").glob("*.log"))[1]
-    content = bytearray(damaged.read_bytes())
+        write_three_keys(data / f"__consumer_offsets-{number}", 30)
+    segment = sorted((data / "__consumer_offsets-0").glob("*.log"))[1]
+    content = bytearray(segment.read_bytes())
     content[70] ^= 1
-    damaged.write_bytes(content)
+    segment.write_bytes(content)
     names = sorted(path.name for path in (data / "__consumer_offsets-0").iterdir())
     assert main(["log", "compact", str(data)]) == 1
     out, err = capsys.readouterr()
-    assert "__consumer_offsets-0 stays as it is: it is damaged at offset" in err
-    assert damaged.read_bytes() == content
+    assert "__consumer_offsets-0 was not compacted: it is corrupt at offset" in err
+    assert segment.read_bytes() == content
     assert sorted(path.name for path in (data / "__consumer_offsets-0").iterdir()) == names
     assert out.splitlines()[1].split()[:3] == ["__consumer_offsets-1", "30", "3"]
 
 
-def test_bad_bytes_in_the_only_segment_cost_nothing_that_is_sound_behind_them(
+def test_a_corrupt_segment_with_valid_batches_behind_is_not_changed(
     offsets_log: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     segment = offsets_log / f"{0:020d}.log"
-    bend(segment, segment.stat().st_size // 2)
-    bent = segment.read_bytes()
+    corrupt(segment, segment.stat().st_size // 2)
+    corrupted = segment.read_bytes()
     assert main(["log", "compact", str(offsets_log.parent)]) == 1
-    assert "__consumer_offsets-7 stays as it is: it is damaged at offset 5" in (
+    assert "__consumer_offsets-7 was not compacted: it is corrupt at offset 5" in (
         capsys.readouterr().err
     )
-    assert {path.name: path.read_bytes() for path in offsets_log.iterdir()} == {segment.name: bent}
+    assert {path.name: path.read_bytes() for path in offsets_log.iterdir()} == {
+        segment.name: corrupted
+    }
 
 
-def test_a_torn_tail_is_cut_off_as_at_a_start_and_the_rest_is_compacted(offsets_log: Path) -> None:
+def test_a_torn_tail_is_truncated_and_the_rest_is_compacted(offsets_log: Path) -> None:
     segment = offsets_log / f"{0:020d}.log"
     segment.write_bytes(segment.read_bytes()[:-1])
     assert main(["log", "compact", str(offsets_log.parent)]) == 0
     assert [header.base_offset for header, _ in Log.open(offsets_log, DiskFiles()).batches()] == [8]
 
 
-def test_a_log_that_was_compacted_is_sound_and_can_be_compacted_again(
+def test_a_compacted_log_can_be_compacted_again(
     offsets_log: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for before in ("10", "1", "1"):
@@ -154,32 +156,32 @@ def test_a_log_that_was_compacted_is_sound_and_can_be_compacted_again(
         assert out.splitlines()[1].split()[:3] == ["__consumer_offsets-7", before, "1"]
 
 
-def test_nothing_is_compacted_where_the_registry_is_damaged_in_the_middle(
+def test_nothing_is_compacted_if_the_registry_is_corrupt_in_the_middle(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data = tmp_path / "data"
     data.mkdir()
-    registry(data, "orders", cleanup_policy="compact")
-    registry(data, "others")
-    registry(data, "orders", cleanup_policy="delete")
+    write_registry(data, "orders", cleanup_policy="compact")
+    write_registry(data, "others")
+    write_registry(data, "orders", cleanup_policy="delete")
     for name in ("__consumer_offsets-0", "orders-0"):
-        written(data / name, 30)
+        write_three_keys(data / name, 30)
     segment = data / "__kohort_topics-0" / f"{0:020d}.log"
-    bend(segment, segment.stat().st_size // 2)
+    corrupt(segment, segment.stat().st_size // 2)
     assert main(["log", "compact", str(data)]) == 2
     assert "the registry of topics is damaged" in capsys.readouterr().err
     for name in ("__consumer_offsets-0", "orders-0"):
         assert len(list(Log.open(data / name, DiskFiles()).batches())) == 30
 
 
-def test_a_segment_alone_cannot_be_compacted(
+def test_a_single_segment_cannot_be_compacted(
     offsets_log: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["log", "compact", str(offsets_log / f"{0:020d}.log")]) == 2
     assert "give the folder" in capsys.readouterr().err
 
 
-def test_committed_offsets_are_the_same_afterwards(offsets_log: Path) -> None:
+def test_committed_offsets_are_unchanged(offsets_log: Path) -> None:
     write_log(offsets_log, [lambda at: batch_of(at, commit("g", 10), commit("h", 1))])
     before = newest_bytes(offsets_log)
     assert main(["log", "compact", str(offsets_log.parent)]) == 0
@@ -188,10 +190,10 @@ def test_committed_offsets_are_the_same_afterwards(offsets_log: Path) -> None:
 
 def newest_bytes(folder: Path) -> dict[bytes | None, bytes | None]:
     log = Log.open(folder, DiskFiles())
-    return {r.key: r.value for _, whole in log.batches() for r in records(whole)}
+    return {r.key: r.value for _, batch in log.batches() for r in records(batch)}
 
 
-def test_numbers_of_the_table_are_in_columns() -> None:
+def test_numbers_in_the_table_are_right_aligned() -> None:
     assert table([Row("a-0", (1000, 10), (1_000_000, 9), (12, 1))]) == (
         "partition  records  after      bytes  after  segments  after\n"
         "a-0          1,000     10  1,000,000      9        12      1\n"

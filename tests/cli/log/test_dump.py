@@ -1,4 +1,4 @@
-"""`kohort log dump`: what is in a log, record by record, whatever else lies in its files."""
+"""`kohort log dump`: the records of a log, whatever else its files contain."""
 
 import json
 import re
@@ -20,18 +20,18 @@ from kohort.offsets.records import (
 from .conftest import NOW_MS, batch_of, commit, in_transaction, new_records, write_log
 
 FIRST = segment_name(0)
-WRITTEN = Path(__file__).parents[2] / "offsets" / "kafka_records.jsonl"
+KAFKA_RECORDS = Path(__file__).parents[2] / "offsets" / "kafka_records.jsonl"
 
 
 def dumped(capsys: pytest.CaptureFixture[str], *args: str | Path) -> list[dict[str, Any]]:
-    """The records of `kohort log dump --format json`, which ends with 0 and says nothing."""
+    """The records of `kohort log dump --format json`, which succeeds without messages."""
     assert main(["log", "dump", "--format", "json", *map(str, args)]) == 0
     out, err = capsys.readouterr()
     assert err == ""
     return [json.loads(line) for line in out.splitlines()]
 
 
-def test_a_record_says_all_of_itself(offsets_log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_record_has_all_fields(offsets_log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     first, *_ = dumped(capsys, offsets_log / FIRST)
     assert first == {
         "partition": "__consumer_offsets-7",
@@ -56,7 +56,7 @@ def test_a_record_says_all_of_itself(offsets_log: Path, capsys: pytest.CaptureFi
     }
 
 
-def test_segment_partition_and_data_folder_say_the_same(
+def test_segment_partition_and_data_folder_print_the_same(
     offsets_log: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     of_segment = dumped(capsys, offsets_log / FIRST)
@@ -66,7 +66,7 @@ def test_segment_partition_and_data_folder_say_the_same(
     assert dumped(capsys, offsets_log.parent) == of_segment
 
 
-def test_a_folder_without_a_name_of_its_own_is_known_by_where_it_is(
+def test_relative_paths_are_resolved(
     offsets_log: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = dumped(capsys, offsets_log)
@@ -77,7 +77,7 @@ def test_a_folder_without_a_name_of_its_own_is_known_by_where_it_is(
         assert dumped(capsys, path) == expected
 
 
-def test_partitions_come_by_number_and_their_segments_by_offset(
+def test_partitions_are_sorted_by_number_and_segments_by_offset(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for number in (10, 2):
@@ -86,13 +86,13 @@ def test_partitions_come_by_number_and_their_segments_by_offset(
             [lambda at: batch_of(at, commit("g", at), commit("h", at))] * 20,
             segment_bytes=500,
         )
-    places = [(each["partition"], each["offset"]) for each in dumped(capsys, tmp_path)]
-    assert places == [
+    found = [(each["partition"], each["offset"]) for each in dumped(capsys, tmp_path)]
+    assert found == [
         (f"__consumer_offsets-{number}", offset) for number in (2, 10) for offset in range(40)
     ]
 
 
-def test_only_one_groups_records_are_shown_and_how_its_transactions_end(
+def test_group_selects_a_groups_records_and_the_ends_of_its_transactions(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def end(at: int, producer_id: int, kind: bytes) -> bytes:
@@ -109,26 +109,26 @@ def test_only_one_groups_records_are_shown_and_how_its_transactions_end(
             lambda at: end(at, 7, b"\0\1"),
         ],
     )
-    shown = dumped(capsys, tmp_path / "__consumer_offsets-0", "--group", "g")
-    assert [(each["offset"], each["kind"]) for each in shown] == [
+    selected = dumped(capsys, tmp_path / "__consumer_offsets-0", "--group", "g")
+    assert [(each["offset"], each["kind"]) for each in selected] == [
         (0, "OffsetCommit"),
         (2, "GroupMetadata"),
         (3, "OffsetCommit"),
         (6, "COMMIT"),
     ]
-    assert shown[3]["value"] == {"coordinatorEpoch": 9}
-    assert [each["transactional"] for each in shown] == [False, False, True, True]
+    assert selected[3]["value"] == {"coordinatorEpoch": 9}
+    assert [each["transactional"] for each in selected] == [False, False, True, True]
 
 
-def test_a_groups_members_are_told_with_what_they_want_and_have(
+def test_subscriptions_and_assignments_of_members_are_decoded(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     subscription = bytes.fromhex("0001 00000001 000174 ffffffff 00000000")
     assignment = bytes.fromhex("0001 00000001 000174 00000002 00000000 00000001 ffffffff")
     member = MemberMetadata("m", None, "c", "/h", 1, 2, subscription, assignment)
-    odd = member._replace(member_id="odd", assignment=b"\x00")
+    undecodable = member._replace(member_id="undecodable", assignment=b"\x00")
     stored = GroupMetadataRecord(
-        "g", GroupMetadata("consumer", 3, "range", "m", NOW_MS, (member, odd))
+        "g", GroupMetadata("consumer", 3, "range", "m", NOW_MS, (member, undecodable))
     )
     write_log(tmp_path / "__consumer_offsets-0", [lambda at: batch_of(at, stored)])
     (record,) = dumped(capsys, tmp_path)
@@ -141,7 +141,7 @@ def test_a_groups_members_are_told_with_what_they_want_and_have(
     assert (second["subscription"], second["assignment"]) == (first["subscription"], "AA==")
 
 
-def test_ordinary_records_are_text_where_they_are_text(
+def test_ordinary_records_are_text_if_they_are_utf_8(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     some = [
@@ -169,7 +169,7 @@ def test_ordinary_records_are_text_where_they_are_text(
     ]
 
 
-def test_a_torn_tail_is_told_and_no_failure(
+def test_a_torn_tail_is_reported_and_is_not_a_failure(
     offsets_log: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     segment = offsets_log / FIRST
@@ -177,10 +177,10 @@ def test_a_torn_tail_is_told_and_no_failure(
     assert main(["log", "dump", str(offsets_log)]) == 0
     out, err = capsys.readouterr()
     assert len(out.splitlines()) == 9
-    assert re.search(r"104 bytes from byte 981 on are no sound batch .*: torn by a crash", err)
+    assert re.search(r"104 corrupt bytes at byte 981 .*: a torn tail, or being written now", err)
 
 
-def test_room_allocated_ahead_is_not_worth_a_word(
+def test_preallocated_zeros_are_not_reported(
     offsets_log: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with (offsets_log / FIRST).open("ab") as file:
@@ -188,7 +188,7 @@ def test_room_allocated_ahead_is_not_worth_a_word(
     assert len(dumped(capsys, offsets_log)) == 10
 
 
-def test_what_lies_behind_bad_bytes_is_shown(
+def test_records_behind_corrupt_bytes_are_printed(
     offsets_log: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     segment = offsets_log / FIRST
@@ -198,11 +198,11 @@ def test_what_lies_behind_bad_bytes_is_shown(
     assert main(["log", "dump", "--format", "json", str(offsets_log)]) == 1
     out, err = capsys.readouterr()
     offsets = [json.loads(line)["offset"] for line in out.splitlines()]
-    (gone,) = set(range(10)) - set(offsets)
-    assert f"passed over to offset {gone + 1}" in err
+    (missing,) = set(range(10)) - set(offsets)
+    assert f"skipped to offset {missing + 1}" in err
 
 
-def test_a_record_that_cannot_be_decoded_is_shown_in_hex_with_the_reason(
+def test_an_undecodable_record_is_printed_in_hex_with_the_reason(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     bad = build([NewRecord(b"\x00\x01\x00", b"", NOW_MS)])
@@ -213,7 +213,7 @@ def test_a_record_that_cannot_be_decoded_is_shown_in_hex_with_the_reason(
     assert "OffsetCommitKey" in record["error"]
 
 
-def test_what_is_no_log_gets_a_sentence(
+def test_a_path_that_is_not_a_log_is_a_user_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], offsets_log: Path
 ) -> None:
     (tmp_path / "empty").mkdir()
@@ -221,48 +221,49 @@ def test_what_is_no_log_gets_a_sentence(
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "notes.txt").write_text("hello")
     (offsets_log / "00000000000000000000.index").write_bytes(bytes(8))
-    poem = tmp_path / segment_name(0)
-    poem.write_text("a text that is named like a segment\n" * 100)
+    text = tmp_path / segment_name(0)
+    text.write_text("text in a file named like a segment\n" * 100)
     write_log(tmp_path / "plain" / "orders-0", [lambda at: build([NewRecord(None, b"x", 1)])])
-    wrong = {
-        tmp_path / "missing": "is not there: no such file or folder",
-        tmp_path / "empty": "is empty: no log is there",
-        tmp_path / "notes.txt": "is no segment of a log",
-        tmp_path / "other": "is no log: neither segments nor folders of partitions",
-        offsets_log / "00000000000000000000.index": "is the index of a segment: give the .log",
-        poem: "is no log: there is no record batch in it",
+    invalid = {
+        tmp_path / "missing": "does not exist.",
+        tmp_path / "empty": "is empty.",
+        tmp_path / "notes.txt": "is not a segment",
+        tmp_path / "other": "is not a log: it has neither segments nor folders of partitions",
+        offsets_log
+        / "00000000000000000000.index": "is the offset index of a segment: give the .log",
+        text: "is not a log: it has no record batch",
         tmp_path / "plain": "has no __consumer_offsets",
         Path("/dev/null"): "is neither a file nor a folder",
     }
-    for path, says in wrong.items():
+    for path, message in invalid.items():
         assert main(["log", "dump", str(path)]) == 2
         out, err = capsys.readouterr()
-        assert (out, err.count("\n")) == ("", 2 if path == poem else 1)
-        assert f"{path} {says}" in err
+        assert (out, err.count("\n")) == ("", 2 if path == text else 1)
+        assert f"{path} {message}" in err
     assert main(["log", "dump", str(tmp_path / "plain" / "orders-0"), "--group", "g"]) == 2
-    assert "--group is for __consumer_offsets" in capsys.readouterr().err
+    assert "--group needs a log of __consumer_offsets" in capsys.readouterr().err
 
 
 @pytest.mark.java
-def test_kafkas_own_dump_says_the_same_of_every_kind(
+def test_kafkas_dump_tool_prints_the_same_for_every_kind(
     tmp_path: Path, kafka_tool: Callable[..., str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lines = [json.loads(line) for line in WRITTEN.read_text().splitlines()]
+    lines = [json.loads(line) for line in KAFKA_RECORDS.read_text().splitlines()]
     pairs = [(bytes.fromhex(line["key_bytes"]), line["value_bytes"]) for line in lines]
     some = [NewRecord(key, bytes.fromhex(value), NOW_MS) for key, value in pairs]
     some += [NewRecord(key, None, NOW_MS) for key, _ in pairs]
     folder = tmp_path / "__consumer_offsets-0"
     write_log(folder, [lambda at, each=each: build([each], base_offset=at) for each in some])
     tool = "org.apache.kafka.tools.DumpLogSegments"
-    said = kafka_tool(tool, "--offsets-decoder", "--files", folder / FIRST)
-    told = re.findall(r"offset: (\d+) CreateTime.* key: (\{.*\}) payload: (.*)", said)
+    printed = kafka_tool(tool, "--offsets-decoder", "--files", folder / FIRST)
+    found = re.findall(r"offset: (\d+) CreateTime.* key: (\{.*\}) payload: (.*)", printed)
     theirs = [
         (
             int(offset),
             json.loads(key)["data"],
             None if payload == "<DELETE>" else json.loads(payload),
         )
-        for offset, key, payload in told
+        for offset, key, payload in found
     ]
     ours = [
         (

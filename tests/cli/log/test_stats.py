@@ -1,4 +1,4 @@
-"""`kohort log stats`: how much lies in a log, and how much of it still counts."""
+"""`kohort log stats`: sizes of a log, and how much of it compaction would remove."""
 
 import csv
 import io
@@ -13,18 +13,18 @@ from kohort.log.batch import NewRecord, build
 from kohort.log.segment import segment_name
 from kohort.offsets.records import GroupMetadata, GroupMetadataRecord, OffsetTombstone
 
-from .conftest import NOW_MS, batch_of, bend, commit, in_transaction, new_records, write_log
+from .conftest import NOW_MS, batch_of, commit, corrupt, in_transaction, new_records, write_log
 
 
-def told(capsys: pytest.CaptureFixture[str], path: Path) -> dict[str, Any]:
+def stats(capsys: pytest.CaptureFixture[str], path: Path) -> dict[str, Any]:
     assert main(["log", "stats", str(path), "--format", "json"]) == 0
     out, err = capsys.readouterr()
     assert err == ""
-    said: dict[str, Any] = json.loads(out)
-    return said
+    content: dict[str, Any] = json.loads(out)
+    return content
 
 
-def test_live_and_dead_records_are_told_apart_by_their_keys(
+def test_live_and_dead_records_are_distinguished_by_key(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "__consumer_offsets-3"
@@ -41,8 +41,8 @@ def test_live_and_dead_records_are_told_apart_by_their_keys(
             lambda at: in_transaction([marker], at, 7, control=True),
         ],
     )
-    said = told(capsys, tmp_path)
-    (row,) = said["partitions"]
+    content = stats(capsys, tmp_path)
+    (row,) = content["partitions"]
     live, dead = row.pop("live_bytes"), row.pop("dead_bytes")
     assert row == {
         "partition": "__consumer_offsets-3",
@@ -60,7 +60,7 @@ def test_live_and_dead_records_are_told_apart_by_their_keys(
     }
     assert len(batches[0]) + len(batches[1]) == pytest.approx(dead, rel=0.01)
     assert live < row["bytes"] - dead - len(batches[5])
-    assert said["total"] == {
+    assert content["total"] == {
         **row,
         "partition": "total",
         "live_bytes": live,
@@ -68,44 +68,44 @@ def test_live_and_dead_records_are_told_apart_by_their_keys(
     } | {"dirty_ratio": None}
 
 
-def test_ordinary_topics_have_no_groups_and_records_without_keys_live(
+def test_ordinary_topics_have_no_groups_and_keyless_records_are_live(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     some = [NewRecord(None, b"a", 5), NewRecord(b"k", b"b", 6), NewRecord(b"k", b"c" * 200, 7)]
     (batch,) = write_log(tmp_path / "orders-0", [lambda at: build(some, codec=1)])
     write_log(tmp_path / "orders-10", [lambda at: build(some)])
     write_log(tmp_path / "orders-2", [lambda at: build(some)])
-    said = told(capsys, tmp_path)
-    names = [row["partition"] for row in said["partitions"]]
+    content = stats(capsys, tmp_path)
+    names = [row["partition"] for row in content["partitions"]]
     assert names == ["orders-0", "orders-2", "orders-10"]
-    row = said["partitions"][0]
+    row = content["partitions"][0]
     assert (row["live_records"], row["dead_records"]) == (2, 1)
     assert (row["groups"], row["offsets"]) == (None, None)
-    # Each is rounded on its own.
+    # Both are rounded.
     assert row["live_bytes"] + row["dead_bytes"] == pytest.approx(len(batch), abs=1)
-    assert said["total"]["records"] == 9
+    assert content["total"]["records"] == 9
 
 
-def test_the_dirty_ratio_is_that_of_closed_segments_since_the_last_compaction(
+def test_the_dirty_ratio_counts_closed_segments_since_the_last_compaction(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "__consumer_offsets-0"
     batches = write_log(folder, [lambda at: batch_of(at, commit("g", at))] * 9, segment_bytes=220)
     assert len(list(folder.glob("*.log"))) == 5
-    assert told(capsys, folder)["partitions"][0]["dirty_ratio"] == 1.0
+    assert stats(capsys, folder)["partitions"][0]["dirty_ratio"] == 1.0
     (tmp_path / "cleaner-offset-checkpoint").write_text(
         "0\n2\n__consumer_offsets 10 8\n__consumer_offsets 0 6\n"
     )
-    assert told(capsys, folder)["partitions"][0]["dirty_ratio"] == 0.25
+    assert stats(capsys, folder)["partitions"][0]["dirty_ratio"] == 0.25
     assert len(batches[0]) * 2 < 220
     assert dirty_ratio({0: 100, 5: 300, 9: 50}, 7) == 0.75
     assert dirty_ratio({0: 100}, 0) == 0.0
 
 
-def test_table_and_csv_say_the_same_as_json(
+def test_table_and_csv_have_the_same_values_as_json(
     offsets_log: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    row = told(capsys, offsets_log)["partitions"][0]
+    row = stats(capsys, offsets_log)["partitions"][0]
     assert main(["log", "stats", str(offsets_log), "--format", "csv"]) == 0
     first, total = csv.DictReader(io.StringIO(capsys.readouterr().out))
     assert first == {name: str(value) for name, value in row.items()}
@@ -117,18 +117,20 @@ def test_table_and_csv_say_the_same_as_json(
     assert "2023-11-14T22:13:20.009Z" in line
 
 
-def test_bad_bytes_are_told_and_not_counted(
+def test_corrupt_bytes_are_reported_and_not_counted(
     offsets_log: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    bend(offsets_log / segment_name(0), 300)
+    corrupt(offsets_log / segment_name(0), 300)
     assert main(["log", "stats", str(offsets_log), "--format", "csv"]) == 0
     out, err = capsys.readouterr()
     assert out.splitlines()[1].startswith("__consumer_offsets-7,1,981,9,1,")
-    assert "109 bad bytes are not counted; see `kohort log verify`" in err
+    assert "109 corrupt bytes are not counted; see `kohort log verify`" in err
 
 
-def test_what_is_no_log_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    poem = tmp_path / segment_name(0)
-    poem.write_text("a text that is named like a segment\n" * 100)
-    assert main(["log", "stats", str(poem)]) == 2
-    assert "is no log: there is no sound record batch in it" in capsys.readouterr().err
+def test_a_file_that_is_not_a_log_is_a_user_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = tmp_path / segment_name(0)
+    text.write_text("text in a file named like a segment\n" * 100)
+    assert main(["log", "stats", str(text)]) == 2
+    assert "is not a log: it has no valid record batch" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""What the commands say where they cannot do what they are asked, and while it takes long."""
+"""Errors, Ctrl-C and progress bars of the commands."""
 
 import errno
 import os
@@ -14,25 +14,25 @@ COMMANDS = ("dump", "verify", "stats", "repair")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_who_may_not_read_is_told_which_file(
+def test_a_file_without_read_permission_is_named(
     command: str,
     offsets_log: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """(Tests may run as root, who may read everything.)"""
+    """By a patched open: tests may run as root, who may read everything."""
 
-    def refuse(self: DiskFiles, path: Path, **how: bool) -> DiskFile:
+    def deny(self: DiskFiles, path: Path, **how: bool) -> DiskFile:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
-    monkeypatch.setattr(DiskFiles, "open", refuse)
+    monkeypatch.setattr(DiskFiles, "open", deny)
     assert main(["log", command, str(offsets_log)]) == 2
     (segment,) = offsets_log.glob("*.log")
-    assert capsys.readouterr().err == f"kohort log: {segment}: this user may not do that.\n"
+    assert capsys.readouterr().err == f"kohort log: {segment}: permission denied.\n"
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_ctrl_c_ends_quietly(
+def test_ctrl_c_ends_without_a_message(
     command: str,
     offsets_log: Path,
     capsys: pytest.CaptureFixture[str],
@@ -47,15 +47,15 @@ def test_ctrl_c_ends_quietly(
 
 
 @pytest.mark.parametrize("command", ["verify", "stats", "repair"])
-def test_long_work_shows_how_far_it_is_on_a_terminal_and_nowhere_else(
+def test_long_work_has_a_progress_bar_only_on_a_terminal(
     command: str,
     offsets_log: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert main(["log", command, str(offsets_log)]) == 0
-    plain, silence = capsys.readouterr()
-    assert silence == ""
+    plain, errors = capsys.readouterr()
+    assert errors == ""
     monkeypatch.setattr(output, "PROGRESS_BYTES_MIN", 1)
     assert main(["log", command, str(offsets_log)]) == 0
     assert capsys.readouterr() == (plain, "")

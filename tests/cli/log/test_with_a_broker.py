@@ -1,4 +1,4 @@
-"""The commands on a folder that a broker is using."""
+"""The commands on a folder that a broker uses."""
 
 import json
 import signal
@@ -19,7 +19,7 @@ from kohort.log.segment import segment_bytes_in
 from processes import PATIENCE_SECONDS, QUIET, Served, kohort, overrides, serving
 
 from ...clients.stories import until
-from .conftest import bend
+from .conftest import corrupt
 
 pytestmark = pytest.mark.clients
 
@@ -30,20 +30,21 @@ def commit(broker: Served, group: str, offsets: range) -> None:
         with suppress(TopicAlreadyExistsError):
             admin.create_topics(["orders"])
         for offset in offsets:
-            place = TopicPartition("orders", 0)
-            admin.alter_group_offsets(group, {place: OffsetAndMetadata(offset, f"at {offset}", -1)})
+            partition = TopicPartition("orders", 0)
+            commit = OffsetAndMetadata(offset, f"at {offset}", -1)
+            admin.alter_group_offsets(group, {partition: commit})
     finally:
         admin.close()
 
 
-class Followed:
-    """A `kohort log dump --follow` in a process of its own."""
+class Following:
+    """A process of `kohort log dump --follow`."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
 
     def commits(self, count: int) -> list[tuple[str, int]]:
-        """(group, offset) of the next so many commits."""
+        """(group, offset) of the next commits."""
         found: list[tuple[str, int]] = []
         assert self.process.stdout is not None
         while len(found) < count:
@@ -54,7 +55,7 @@ class Followed:
 
 
 @contextmanager
-def following(*args: str | Path) -> Iterator[Followed]:
+def following(*args: str | Path) -> Iterator[Following]:
     command = [sys.executable, "-m", "kohort", "log", "dump", "--follow", "--format", "json"]
     with subprocess.Popen(
         [*command, *map(str, args)],
@@ -63,17 +64,17 @@ def following(*args: str | Path) -> Iterator[Followed]:
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
-        # A line that never comes ends the test, and not the patience of who waits for it.
-        watch = threading.Timer(PATIENCE_SECONDS, process.kill)
-        watch.start()
+        # Ends the test if an expected line does not arrive.
+        timeout = threading.Timer(PATIENCE_SECONDS, process.kill)
+        timeout.start()
         try:
-            yield Followed(process)
+            yield Following(process)
         finally:
-            watch.cancel()
+            timeout.cancel()
             process.kill()
 
 
-def test_commits_are_followed_from_the_first_one_until_ctrl_c(tmp_path: Path) -> None:
+def test_dump_follows_commits_from_the_first_one_until_ctrl_c(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with serving(tmp_path, "--port", "0", "--data-dir", data) as broker, following(data) as dump:
         commit(broker, "first", range(3))
@@ -86,13 +87,15 @@ def test_commits_are_followed_from_the_first_one_until_ctrl_c(tmp_path: Path) ->
         out, err = dump.process.communicate(timeout=PATIENCE_SECONDS)
         assert dump.process.returncode == 0
         assert out == ""
-        assert err in ("", f"# {data} has nothing yet: waiting\n")
+        assert err in ("", f"# {data} has no records yet: waiting\n")
 
 
-def test_a_log_that_is_compacted_meanwhile_is_followed_and_sound(tmp_path: Path) -> None:
-    """Goal: what is read keeps its order and comes to the last commit, though segments roll and
-    are swapped under the reader. Method: nobody reads the dump's output while 4 MiB are written,
-    so it stands still in a segment until that was compacted."""
+def test_dump_follows_a_log_that_is_compacted_meanwhile(tmp_path: Path) -> None:
+    """The records stay in order up to the last commit, although segments roll and are replaced.
+
+    The dump's output is not read while 4 MiB are written, so the dump blocks in a segment until
+    that was compacted.
+    """
     data = tmp_path / "data"
     settings = overrides(
         [
@@ -106,10 +109,10 @@ def test_a_log_that_is_compacted_meanwhile_is_followed_and_sound(tmp_path: Path)
     with serving(tmp_path, *where, *settings) as broker, following(data) as dump:
         admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
         admin.create_topics(["orders"])
-        places = [TopicPartition("orders", number) for number in range(50)]
+        partitions = [TopicPartition("orders", number) for number in range(50)]
         for offset in range(1, 41):
             commit = OffsetAndMetadata(offset, "x" * 2000, -1)
-            admin.alter_group_offsets("g", dict.fromkeys(places, commit))
+            admin.alter_group_offsets("g", dict.fromkeys(partitions, commit))
         admin.close()
         offsets = [offset for _, offset in dump.commits(1)]
         while offsets[-50:] != [40] * 50:
@@ -123,55 +126,56 @@ def test_a_log_that_is_compacted_meanwhile_is_followed_and_sound(tmp_path: Path)
         dump.process.send_signal(signal.SIGINT)
         _, err = dump.process.communicate(timeout=PATIENCE_SECONDS)
         assert dump.process.returncode == 0
-        notes = [line for line in err.splitlines() if "waiting" not in line]
-        assert all("was compacted while it was read: going on at" in line for line in notes), err
+        messages = [line for line in err.splitlines() if "waiting" not in line]
+        expected = "was compacted while it was read: continuing at"
+        assert all(expected in line for line in messages), err
 
 
-def test_a_repaired_folder_is_served_with_all_but_what_was_spoilt(tmp_path: Path) -> None:
-    """Without the repair the start of the broker would end the log at the bad batch, and with it
-    nine more commits."""
+def test_a_broker_serves_a_repaired_folder_without_the_corrupt_batch(tmp_path: Path) -> None:
+    """Without the repair, the broker would truncate the log at the corrupt batch, and lose nine
+    more commits."""
     data = tmp_path / "data"
     where = ("--port", "0", "--data-dir", data, "-o", "num.partitions=20")
     with serving(tmp_path, *where) as broker:
         admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
         admin.create_topics(["orders"])
         for number in range(20):
-            place = TopicPartition("orders", number)
-            admin.alter_group_offsets("g", {place: OffsetAndMetadata(number + 1, "", -1)})
+            partition = TopicPartition("orders", number)
+            admin.alter_group_offsets("g", {partition: OffsetAndMetadata(number + 1, "", -1)})
         admin.close()
         broker.stop(signal.SIGKILL)
     (segment,) = data.glob("__consumer_offsets-*/*.log")
     content = segment.read_bytes()
-    spoilt = content.index(b"\x00\x06orders" + (10).to_bytes(4, "big"))
-    bend(segment, spoilt + 20)
+    position = content.index(b"\x00\x06orders" + (10).to_bytes(4, "big"))
+    corrupt(segment, position + 20)
     repaired = kohort("log", "repair", data)
     assert repaired.returncode == 0, repaired.stderr
-    assert "OffsetCommit group=g topic=orders partition=10: there is no older commit" in (
+    assert "OffsetCommit group=g topic=orders partition=10: no older commit exists" in (
         repaired.stdout
     )
     with serving(tmp_path, *where) as broker:
         admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
         offsets = admin.list_group_offsets({"g": None})["g"]
         admin.close()
-        kept = {place.partition: told.offset for place, told in offsets.items()}
+        kept = {partition.partition: commit.offset for partition, commit in offsets.items()}
         assert kept == {number: number + 1 for number in range(20) if number != 10}
         assert broker.stop() == 0
-        said = broker.errors.read_text()
-        assert "cut off" not in said, said
+        log = broker.errors.read_text()
+        assert "truncated" not in log, log
 
 
-def test_a_brokers_folder_is_looked_at_and_not_repaired(tmp_path: Path) -> None:
+def test_the_folder_of_a_running_broker_is_verified_but_not_repaired(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with serving(tmp_path, "--port", "0", "--data-dir", data) as broker:
         commit(broker, "some", range(20))
         verified = kohort("log", "verify", data)
         assert (verified.returncode, verified.stderr) == (0, "")
-        assert verified.stdout.endswith("bytes: sound.\n")
+        assert verified.stdout.endswith("bytes: valid.\n")
         stats = json.loads(kohort("log", "stats", data, "--format", "json").stdout)
         assert (stats["total"]["groups"], stats["total"]["offsets"]) == (1, 1)
         assert stats["total"]["dead_records"] >= 19
-        refused = kohort("log", "repair", data)
-        assert refused.returncode == 2
-        assert f"in use by process {broker.process.pid} (kohort). Stop it first." in refused.stderr
+        rejected = kohort("log", "repair", data)
+        assert rejected.returncode == 2
+        assert f"in use by process {broker.process.pid} (kohort). Stop it first." in rejected.stderr
         assert broker.stop() == 0
-    assert kohort("log", "repair", data).stdout == f"{data}: sound; nothing to repair.\n"
+    assert kohort("log", "repair", data).stdout == f"{data}: valid; nothing to repair.\n"

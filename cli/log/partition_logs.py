@@ -1,0 +1,332 @@
+"""Which logs a path names, and reading them while a broker writes, compacts or deletes them."""
+
+import re
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from os.path import normpath
+from pathlib import Path
+from typing import Final, NamedTuple, TypeAlias
+
+from ...log.batch import HEADER_BYTES
+from ...log.files import File, Files
+from ...log.recovery import Corruption, ValidBatch, scan_segment
+from ...log.segment_swap import list_segments
+from ...topics.names import OFFSETS_TOPIC, REGISTRY_TOPIC
+from ..errors import UserError
+
+__all__ = [
+    "KAFKA_FILES",
+    "SEGMENT",
+    "Cursor",
+    "PartitionLog",
+    "TornTail",
+    "find_logs",
+    "report",
+    "size_of",
+]
+
+# A segment, also one set aside by compaction, deletion, recovery or repair.
+SEGMENT: Final = re.compile(
+    r"(\d{20})\.log(?:\.(?:cleaned|swap|deleted|(\d+)\.\d+\.cut))?", re.ASCII
+)
+PARTITION: Final = re.compile(r"(.+)-(\d+)", re.ASCII)
+KAFKA_FILES: Final = {
+    ".index": "the offset index of a segment",
+    ".timeindex": "the time index of a segment",
+    ".txnindex": "the transaction index of a segment",
+    ".snapshot": "a producer state snapshot",
+    ".checkpoint": "a snapshot of cluster metadata",
+}
+"""Other files of Kafka in a partition's folder, by suffix."""
+
+# How many batches may be truncated between two reads before the whole segment is read again.
+ANCHORS_MAX: Final = 1000
+# How often a listed segment may be gone when it is opened: compaction removes one at a time. A
+# dangling symbolic link is listed forever.
+VANISHED_MAX: Final = 100
+
+
+def report(text: str) -> None:
+    """Print a message about the log itself; standard output has the records."""
+    sys.stdout.flush()
+    print(f"# {text}", file=sys.stderr)
+
+
+# --- which logs a path names
+
+
+class PartitionLog(NamedTuple):
+    """The log in a partition's folder, or only one segment of it."""
+
+    folder: Path
+    segment: Path | None = None
+
+    @property
+    def name(self) -> str:
+        """As in Kafka's messages: `orders-0`."""
+        return self.folder.name
+
+    @property
+    def topic(self) -> str:
+        match = PARTITION.fullmatch(self.name)
+        return match[1] if match else self.name
+
+    @property
+    def is_offsets(self) -> bool:
+        return self.topic == OFFSETS_TOPIC
+
+    @property
+    def is_registry(self) -> bool:
+        return self.topic == REGISTRY_TOPIC
+
+    def segments(self) -> dict[int, Path]:
+        """By base offset, in order. Raises OSError."""
+        if self.segment is None:
+            return list_segments(self.folder)
+        match = SEGMENT.fullmatch(self.segment.name)
+        assert match is not None
+        return {int(match[1]): self.segment} if self.segment.exists() else {}
+
+
+def find_logs(
+    path: Path, *, topic: str | None = None, may_be_empty: bool = False
+) -> list[PartitionLog]:
+    """The logs at `path`, by topic and partition.
+
+    `topic`: in a data folder only its partitions; `may_be_empty`: of which there may be none.
+    Raises UserError if `path` is not a log; OSError.
+    """
+    path = Path(normpath(path.absolute()))  # `..` has no name
+    if path.is_file():
+        return [_of_file(path)]
+    if not path.exists():
+        raise UserError(f"{path} does not exist.")
+    if not path.is_dir():
+        raise UserError(f"{path} is neither a file nor a folder.")
+    if list_segments(path):
+        return [PartitionLog(path)]
+    return _of_data_folder(path, topic, may_be_empty)
+
+
+def size_of(logs: Iterable[PartitionLog]) -> int:
+    """Bytes of all segments. Segments that are deleted meanwhile count as 0."""
+    size = 0
+    for log in logs:
+        with suppress(FileNotFoundError):
+            for path in log.segments().values():
+                size += path.stat().st_size
+    return size
+
+
+def _of_file(path: Path) -> PartitionLog:
+    if SEGMENT.fullmatch(path.name):
+        return PartitionLog(path.parent, path)
+    for suffix, kind in KAFKA_FILES.items():
+        if path.name.endswith(suffix):
+            raise UserError(f"{path} is {kind}: give the .log file instead.")
+    raise UserError(f"{path} is not a segment: expected a name of 20 digits and .log.")
+
+
+def _of_data_folder(path: Path, topic: str | None, may_be_empty: bool) -> list[PartitionLog]:
+    named = [PartitionLog(folder) for folder in path.iterdir() if PARTITION.fullmatch(folder.name)]
+    # Other topics may have thousands of folders: they are not opened.
+    found = [log for log in named if topic in (None, log.topic) and _has_segments(log)]
+    if may_be_empty or found:
+        return sorted(found, key=_by_partition)
+    topics = sorted({log.topic for log in named if _has_segments(log)})
+    if topics:
+        raise UserError(
+            f"{path} has no {topic}: no group has committed offsets. "
+            f"For another topic ({_some(topics)}), give the folder of a partition."
+        )
+    if not any(path.iterdir()):
+        raise UserError(f"{path} is empty.")
+    raise UserError(f"{path} is not a log: it has neither segments nor folders of partitions.")
+
+
+def _has_segments(log: PartitionLog) -> bool:
+    return log.folder.is_dir() and bool(log.segments())
+
+
+def _by_partition(log: PartitionLog) -> tuple[str, int]:
+    _, _, number = log.name.rpartition("-")
+    return log.topic, int(number)
+
+
+def _some(topics: Sequence[str]) -> str:
+    return ", ".join(topics[:5]) + (", …" if len(topics) > 5 else "")
+
+
+# --- reading
+
+
+class Anchor(NamedTuple):
+    """A batch that was read. If its header is unchanged, so is everything before it."""
+
+    position: int
+    header: bytes
+    end: int
+    next_offset: int
+
+
+class TornTail(NamedTuple):
+    """Corrupt bytes at the end of the last segment: left by a crash, or being written now."""
+
+    corruption: Corruption
+
+
+Item: TypeAlias = ValidBatch | Corruption | TornTail
+
+
+class Cursor:
+    """A position in a log that others append to, roll, compact, truncate and delete.
+
+    No file stays open and nothing is locked. Each `read` lists the folder again, and finds its
+    position by the batches that it read last, or by offset.
+
+    `offset`: the lowest one that was not read yet; `path`: the segment read last.
+    """
+
+    def __init__(self, log: PartitionLog, files: Files, report: Callable[[str], None]) -> None:
+        """`report` receives messages about changes of the log."""
+        self.log = log
+        self._files = files
+        self._report = report
+        self._reset()
+
+    def _reset(self) -> None:
+        self.offset = 0
+        self.path: Path | None = None
+        self._base = 0
+        self._inode = -1
+        self._position = 0
+        self._anchors: deque[Anchor] = deque(maxlen=ANCHORS_MAX)
+
+    def read(self) -> Iterator[tuple[Path, int, Item]]:
+        """(segment, lowest new offset, item) from the current position to the end of the log.
+
+        A torn tail is repeated by each call until more was written. Raises OSError,
+        UnsupportedMagic.
+        """
+        finished, vanished = False, 0
+        newest: int | None = None
+        while True:
+            segments = self._segments()
+            if not segments:
+                return
+            newest = next(reversed(segments)) if newest is None else newest
+            relocated = self._choose_segment(segments, finished=finished)
+            assert self.path is not None
+            is_last = self._base == next(reversed(segments))
+            try:
+                yield from self._read_segment(self.path, relocated, is_last)
+            except FileNotFoundError:
+                vanished += 1
+                if vanished > VANISHED_MAX:
+                    raise
+                finished = False  # replaced or removed since it was listed
+                continue
+            # Later segments are left to the next call: a broker may write faster than this reads.
+            if is_last or self._base >= newest:
+                return
+            finished = True
+
+    def _segments(self) -> dict[int, Path]:
+        try:
+            segments = self.log.segments()
+        except FileNotFoundError:
+            segments = {}
+        if not segments and self.path is not None:
+            self._report(f"{self.log.name} was deleted: its folder has no segments any more")
+            self._reset()
+        return segments
+
+    def _choose_segment(self, segments: dict[int, Path], *, finished: bool) -> bool:
+        """Set the segment to read; whether the position in it must be found by offset."""
+        began = self.path is not None
+        unchanged = began and self._inode_of(segments.get(self._base)) == self._inode
+        if unchanged and not finished:
+            return False
+        if unchanged:
+            base = min(base for base in segments if base > self._base)
+        else:
+            base = max((base for base in segments if base <= self.offset), default=min(segments))
+            if began and base > self.offset:
+                self._report(
+                    f"{self.log.name}: offsets {self.offset}..{base - 1} "
+                    "were removed before they were read"
+                )
+                self.offset = base
+            elif self._base in segments and began:
+                self._report(
+                    f"{segments[self._base]} was compacted while it was read: "
+                    f"continuing at offset {self.offset}"
+                )
+        self._base, self.path = base, segments[base]
+        self._inode = self._inode_of(self.path)
+        self._position = 0
+        self._anchors.clear()
+        return began and not unchanged
+
+    def _inode_of(self, path: Path | None) -> int:
+        try:
+            return -1 if path is None else path.stat().st_ino
+        except FileNotFoundError:
+            return -1
+
+    def _read_segment(
+        self, path: Path, relocated: bool, is_last: bool
+    ) -> Iterator[tuple[Path, int, Item]]:
+        file = self._files.open(path, read_only=True)
+        try:
+            self._check_anchors(file.read)
+            end_offset = lowest = self._base if relocated else max(self._base, self.offset)
+            for item in self._scan(file, lowest):
+                if isinstance(item, ValidBatch):
+                    end_offset = item.header.next_offset
+                    header = item.batch[:HEADER_BYTES]
+                    self._anchors.append(Anchor(item.position, header, item.end, end_offset))
+                elif item.next_offset is not None:
+                    end_offset = item.next_offset
+                elif is_last:
+                    yield path, self.offset, TornTail(item)
+                    break
+                self._position = item.end
+                if not relocated or end_offset > self.offset:
+                    floor, self.offset = self.offset, max(self.offset, end_offset)
+                    yield path, floor, item
+            if is_last and relocated and end_offset < self.offset:
+                self._report(f"{self.log.name} was truncated to offset {end_offset}")
+                self.offset = end_offset
+        finally:
+            file.close()
+
+    def _scan(self, file: File, lowest: int) -> Iterator[ValidBatch | Corruption]:
+        position = self._position
+        while True:
+            for item in scan_segment(file, self._base, position=position, offset=lowest):
+                if isinstance(item, Corruption) and item.next_offset is not None:
+                    # It may have been written while it was read, and is complete now.
+                    position, lowest = item.position, item.first_offset
+                    again = scan_segment(file, self._base, position=position, offset=lowest)
+                    if next(again, None) != item:
+                        break
+                yield item
+            else:
+                return
+
+    def _check_anchors(self, read: Callable[[int, int], bytes]) -> None:
+        """If the last batches are gone, continue behind the last one that is still there."""
+        truncated = False
+        while self._anchors and read(self._anchors[-1].position, HEADER_BYTES) != (
+            self._anchors[-1].header
+        ):
+            self._anchors.pop()
+            truncated = True
+        if truncated:
+            last = self._anchors[-1] if self._anchors else None
+            self._position = last.end if last else 0
+            self.offset = last.next_offset if last else self._base
+            self._report(f"{self.log.name} was truncated to offset {self.offset}")
