@@ -22,7 +22,6 @@ from .. import __version__
 from ..broker.config.broker_config import BrokerConfig, ConfigError
 from ..broker.config.listeners import Listener
 from ..log.errors import FolderInUse, LogError
-from ..protocol.framing import address
 from ..topics.records import UnreadableRecord
 from ..topics.registry_check import DamagedRegistry
 from .errors import UserError
@@ -98,7 +97,7 @@ def _load_config(args: argparse.Namespace) -> BrokerConfig:
         raise ConfigError(f"invalid --port {port}: expected 0 to 65535 (0: any free port).")
     given = (("--host", args.host), ("--port", args.port))
     flags = " ".join(flag for flag, value in given if value is not None)
-    return config.changed("listeners", f"{listener.name}://{address(host, port)}", flags)
+    return config.changed("listeners", f"{listener.name}://{_address(host, port)}", flags)
 
 
 def print_config(config: BrokerConfig) -> None:
@@ -194,7 +193,7 @@ async def serve(config: BrokerConfig) -> None:
 def print_listening(broker: "Broker", data_dir: Path | None) -> None:
     """Print the line that programs wait for."""
     where = "in memory" if data_dir is None else str(data_dir)
-    addresses = ",".join(starmap(address, broker.addresses.values()))
+    addresses = ",".join(starmap(_address, broker.addresses.values()))
     print(
         f"kohort {__version__} listening on {addresses} "
         f"(data {where}, durability {broker.config.durability})",
@@ -267,6 +266,13 @@ def hypothesis_hidden() -> Iterator[None]:
         yield
     finally:
         del sys.modules["hypothesis"]
+
+
+def _address(host: str, port: int | str) -> str:
+    with hypothesis_hidden():
+        from ..protocol.framing import address
+
+    return address(host, port)
 
 
 def keep_freed_memory() -> None:
