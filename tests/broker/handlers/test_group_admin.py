@@ -30,10 +30,10 @@ def delete_offsets(world: World, group_id: str, *topics: tuple[str, tuple[int, .
         )
         for name, partitions in topics
     )
-    answer = world.ask("OffsetDelete", 0, group_id=group_id, topics=asked)
-    return answer.error_code, [
+    response = world.ask("OffsetDelete", 0, group_id=group_id, topics=asked)
+    return response.error_code, [
         (topic.name, [(p.partition_index, p.error_code) for p in topic.partitions])
-        for topic in answer.topics
+        for topic in response.topics
     ]
 
 
@@ -55,7 +55,7 @@ def test_a_group_is_described(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(7))
-def test_a_group_that_does_not_exist_was_dead_and_is_not_found_since_v6(version: int) -> None:
+def test_an_unknown_group_is_dead_before_v6_and_not_found_since(version: int) -> None:
     world = World()
     world.make("t")
     world.commit("simple", "t", 0)
@@ -73,7 +73,7 @@ def test_a_group_that_does_not_exist_was_dead_and_is_not_found_since_v6(version:
         assert simple.error_message is None
 
 
-def test_nobody_asked_for_is_nobody_described_or_deleted() -> None:
+def test_an_empty_request_describes_and_deletes_nothing() -> None:
     world = World()
     assert describe(world, 5) == ()
     assert world.ask("DeleteGroups", 2, groups_names=()).results == ()
@@ -90,11 +90,11 @@ def test_groups_of_all_partitions_are_listed(version: int) -> None:
     for name in names:
         world.commit(name, "t", 0)
     world.join("joined")
-    answer = world.ask("ListGroups", version, **extra)
-    assert answer.error_code is E.none
-    found = {group.group_id: group for group in answer.groups}
+    response = world.ask("ListGroups", version, **extra)
+    assert response.error_code is E.none
+    found = {group.group_id: group for group in response.groups}
     assert sorted(found) == sorted([*names, "joined"])
-    assert len(answer.groups) == len(found)
+    assert len(response.groups) == len(found)
     assert (found["joined"].protocol_type, found["group-1"].protocol_type) == ("consumer", "")
     if version >= 4:
         assert found["joined"].group_state == "CompletingRebalance"
@@ -102,11 +102,11 @@ def test_groups_of_all_partitions_are_listed(version: int) -> None:
         (only,) = world.ask("ListGroups", version, **extra).groups
         assert only.group_id == "joined"
     if version >= 5:
-        assert {group.group_type for group in answer.groups} == {"classic"}
+        assert {group.group_type for group in response.groups} == {"classic"}
         assert world.ask("ListGroups", 5, states_filter=(), types_filter=("share",)).groups == ()
 
 
-def test_a_list_waits_for_what_a_crash_could_still_take_back() -> None:
+def test_a_list_waits_until_the_groups_are_durable() -> None:
     world = World()
     world.make("t")
     world.commit("simple", "t", 0)
@@ -118,7 +118,7 @@ def test_a_list_waits_for_what_a_crash_could_still_take_back() -> None:
     assert asked.answer.groups == ()
 
 
-def test_while_a_partition_is_yet_to_be_read_the_list_is_refused_whole() -> None:
+def test_a_list_is_rejected_while_a_partition_is_loading() -> None:
     world = World()
     world.make("t")
     for group_id in ("a", "b"):
@@ -134,15 +134,15 @@ def test_while_a_partition_is_yet_to_be_read_the_list_is_refused_whole() -> None
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_each_group_is_deleted_once_or_told_why_not(version: int) -> None:
+def test_each_group_is_deleted_once_or_gets_an_error(version: int) -> None:
     world = World()
     world.make("t")
     world.commit("simple", "t", 0)
     world.join("joined")
-    answer = world.ask(
+    response = world.ask(
         "DeleteGroups", version, groups_names=("joined", "simple", "missing", "simple")
     )
-    assert [(result.group_id, result.error_code) for result in answer.results] == [
+    assert [(result.group_id, result.error_code) for result in response.results] == [
         ("joined", E.non_empty_group),
         ("simple", E.none),
         ("missing", E.group_id_not_found),
@@ -150,8 +150,8 @@ def test_each_group_is_deleted_once_or_told_why_not(version: int) -> None:
     assert describe(world, 6, "simple")[0].error_code is E.group_id_not_found
 
 
-def test_offsets_are_deleted_and_what_does_not_exist_is_named_first() -> None:
-    """As Kafka 4.3 orders it, with partitions and topics that are named twice."""
+def test_offset_delete_lists_unknown_partitions_first() -> None:
+    """In the order of Kafka 4.3, with repeated partitions and topics."""
     world = World()
     world.make("t", 2)
     world.make("u")
@@ -175,13 +175,13 @@ def test_offsets_are_deleted_and_what_does_not_exist_is_named_first() -> None:
     assert delete_offsets(world, "g") == (E.none, [])
 
 
-def test_the_error_of_a_group_leaves_no_room_for_its_topics() -> None:
+def test_an_error_of_the_group_comes_without_topics() -> None:
     world = World()
     assert delete_offsets(world, "", ("no", (0,))) == (E.invalid_group_id, [])
     assert delete_offsets(world, "missing", ("no", (0,))) == (E.group_id_not_found, [])
 
 
-def test_topics_that_are_read_keep_their_offsets() -> None:
+def test_subscribed_topics_keep_their_offsets() -> None:
     world = World()
     world.make("t")
     world.join("joined")
@@ -204,14 +204,14 @@ def test_topics_that_are_read_keep_their_offsets() -> None:
         ("g", 1_800_000, E.unknown_member_id),
     ],
 )
-def test_the_session_timeout_has_bounds_which_are_looked_at_before_the_coordinator(
+def test_session_timeouts_out_of_bounds_are_rejected_before_the_coordinator(
     group_id: str, session_ms: int, error: E, *, leads: bool
 ) -> None:
     world = World()
     world.groups._leads = lambda _partition: leads
     if not leads and error is E.unknown_member_id:
         error = E.not_coordinator
-    answer = world.ask(
+    response = world.ask(
         "JoinGroup",
         5,
         group_id=group_id,
@@ -221,19 +221,19 @@ def test_the_session_timeout_has_bounds_which_are_looked_at_before_the_coordinat
         protocol_type="consumer",
         protocols=(),
     )
-    assert answer.error_code is error
-    assert answer.member_id == ("" if error is E.not_coordinator else "me")
+    assert response.error_code is error
+    assert response.member_id == ("" if error is E.not_coordinator else "me")
 
 
-def test_a_message_that_finds_no_room_is_the_end_of_all_that_were_asked_for() -> None:
+def test_a_message_too_long_for_the_response_fails_the_whole_request() -> None:
     world = World()
     long = "g" * 32_751
     assert [g.error_message for g in describe(world, 6, long[1:])] == [
         f"Group {long[1:]} not found."
     ]
-    told = [
+    result = [
         (g.error_code, g.error_message, g.group_id, g.group_state, g.authorized_operations)
         for g in describe(world, 6, "g", long)
     ]
-    assert told == [(E.unknown_server_error, "", name, "", NOT_ASKED) for name in ("g", long)]
+    assert result == [(E.unknown_server_error, "", name, "", NOT_ASKED) for name in ("g", long)]
     assert [g.error_code for g in describe(world, 5, long)] == [E.none]

@@ -1,4 +1,4 @@
-"""Produce: what is stored as it came, what is refused and how; answers as Kafka 4.3 gives them."""
+"""Produce: stored batches and rejected ones, with the responses of Kafka 4.3."""
 
 import struct
 import zlib
@@ -20,8 +20,8 @@ def world() -> World:
     return world
 
 
-def bent(whole: bytes, **fields: Any) -> bytes:
-    """The batch with other header fields and a right checksum."""
+def with_header(whole: bytes, **fields: Any) -> bytes:
+    """The batch with other header fields and a valid checksum."""
     from crc32c import crc32c
 
     changed = bytearray(whole)
@@ -30,11 +30,11 @@ def bent(whole: bytes, **fields: Any) -> bytes:
     return bytes(changed)
 
 
-def test_a_batch_is_stored_as_it_came_but_for_its_offset_and_epoch(world: World) -> None:
+def test_only_offset_and_epoch_of_a_batch_are_changed(world: World) -> None:
     sent = batch(b"a", b"b")
     assert world.produce("orders", sent).base_offset == 0
-    answer = world.produce("orders", sent)
-    assert (answer.error_code, answer.base_offset, answer.log_start_offset) == (0, 2, 0)
+    response = world.produce("orders", sent)
+    assert (response.error_code, response.base_offset, response.log_start_offset) == (0, 2, 0)
     stored = world.fetch("orders", 2).records
     assert stored[16:] == sent[16:]
     assert check(stored, 0, len(stored)).base_offset == 2
@@ -42,26 +42,26 @@ def test_a_batch_is_stored_as_it_came_but_for_its_offset_and_epoch(world: World)
 
 
 @pytest.mark.parametrize("codec", [1, 2, 3, 4])
-def test_compressed_batches_are_not_touched(world: World, codec: int) -> None:
+def test_compressed_batches_are_stored_unchanged(world: World, codec: int) -> None:
     sent = build([NewRecord(b"k", b"v" * 500, NOW_MS)], base_offset=0, codec=codec)
     assert world.produce("orders", sent).error_code is ErrorCode.none
     assert world.fetch("orders").records[16:] == sent[16:]
 
 
 @pytest.mark.parametrize("version", range(3, 13))
-def test_every_version_by_name(world: World, version: int) -> None:
+def test_produce_by_topic_name_in_every_version(world: World, version: int) -> None:
     assert world.produce("orders", batch(b"x"), version=version).error_code is ErrorCode.none
 
 
-def test_version_13_asks_by_id(world: World) -> None:
+def test_produce_by_topic_id_since_version_13(world: World) -> None:
     topic = world.topics.get("orders")
     assert topic is not None
     asked = world.send_produce(topic.id, {1: batch(b"x")}, version=13)
     assert asked.answer.responses[0].topic_id == topic.id
     assert asked.answer.responses[0].partition_responses[0].error_code is ErrorCode.none
     unknown = world.send_produce(None, {1: batch(b"x")}, version=13)
-    (refused,) = unknown.answer.responses[0].partition_responses
-    assert refused.error_code is ErrorCode.unknown_topic_id
+    (rejected,) = unknown.answer.responses[0].partition_responses
+    assert rejected.error_code is ErrorCode.unknown_topic_id
 
 
 REFUSED = {
@@ -71,106 +71,112 @@ REFUSED = {
     "two batches": (batch(b"x") * 2, ErrorCode.invalid_record),
     "a batch cut short": (batch(b"x")[:-1], ErrorCode.invalid_record),
     "a wrong checksum": (batch(b"x")[:-1] + b"?", ErrorCode.corrupt_message),
-    "magic 1": (bent(batch(b"x"), magic=1), ErrorCode.invalid_record),
-    "magic 3": (bent(batch(b"x"), magic=3), ErrorCode.corrupt_message),
-    "a base offset": (bent(batch(b"x"), base_offset=5), ErrorCode.invalid_record),
-    "no records": (bent(batch(b"x"), count=0), ErrorCode.invalid_record),
-    "more records than offsets": (bent(batch(b"x"), count=2), ErrorCode.invalid_record),
-    "more offsets than records": (bent(batch(b"x"), last_offset_delta=3), ErrorCode.invalid_record),
-    "offsets backwards": (bent(batch(b"x"), last_offset_delta=-1), ErrorCode.invalid_record),
-    "a control batch": (bent(batch(b"x"), attributes=0x20), ErrorCode.invalid_record),
-    "an unknown codec": (bent(batch(b"x"), attributes=7), ErrorCode.invalid_record),
-    "a producer without sequence": (bent(batch(b"x"), producer_id=5), ErrorCode.invalid_record),
+    "magic 1": (with_header(batch(b"x"), magic=1), ErrorCode.invalid_record),
+    "magic 3": (with_header(batch(b"x"), magic=3), ErrorCode.corrupt_message),
+    "a base offset": (with_header(batch(b"x"), base_offset=5), ErrorCode.invalid_record),
+    "no records": (with_header(batch(b"x"), count=0), ErrorCode.invalid_record),
+    "more records than offsets": (with_header(batch(b"x"), count=2), ErrorCode.invalid_record),
+    "more offsets than records": (
+        with_header(batch(b"x"), last_offset_delta=3),
+        ErrorCode.invalid_record,
+    ),
+    "offsets backwards": (with_header(batch(b"x"), last_offset_delta=-1), ErrorCode.invalid_record),
+    "a control batch": (with_header(batch(b"x"), attributes=0x20), ErrorCode.invalid_record),
+    "an unknown codec": (with_header(batch(b"x"), attributes=7), ErrorCode.invalid_record),
+    "a producer without sequence": (
+        with_header(batch(b"x"), producer_id=5),
+        ErrorCode.invalid_record,
+    ),
     "a transaction of nobody": (
-        bent(batch(b"x"), attributes=0x10, producer_id=5, producer_epoch=0, base_sequence=0),
+        with_header(batch(b"x"), attributes=0x10, producer_id=5, producer_epoch=0, base_sequence=0),
         ErrorCode.transactional_id_authorization_failed,
     ),
 }
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_a_bad_batch_is_refused_and_nothing_else_of_the_request_suffers(
-    world: World, what: str
-) -> None:
+def test_only_the_invalid_batch_of_a_request_is_rejected(world: World, what: str) -> None:
     bad, error = REFUSED[what]
     asked = world.send_produce("orders", {0: bad, 1: batch(b"good")})
-    refused, taken = asked.answer.responses[0].partition_responses
-    assert (refused.error_code, refused.base_offset) == (error, -1)
-    assert refused.error_message
+    rejected, taken = asked.answer.responses[0].partition_responses
+    assert (rejected.error_code, rejected.base_offset) == (error, -1)
+    assert rejected.error_message
     assert (taken.error_code, taken.base_offset) == (ErrorCode.none, 0)
     assert world.fetch("orders").high_watermark == 0
 
 
-def test_a_few_stray_bytes_after_the_batch_are_dropped(world: World) -> None:
+def test_stray_bytes_after_a_batch_are_dropped(world: World) -> None:
     assert world.produce("orders", batch(b"x") + b"abc").error_code is ErrorCode.none
     assert len(world.fetch("orders").records) == len(batch(b"x"))
 
 
-def test_unknown_partitions_and_topics(world: World) -> None:
+def test_unknown_partitions_and_topics_are_rejected(world: World) -> None:
     assert world.produce("orders", batch(b"x"), 7).error_code == 3
     assert world.produce("nobody", batch(b"x")).error_code == 3
 
 
 @pytest.mark.parametrize("acks", [2, -2])
-def test_other_acks_than_0_1_and_all_are_refused(world: World, acks: int) -> None:
-    answer = world.produce("orders", batch(b"x"), acks=acks)
-    assert answer.error_code is ErrorCode.invalid_required_acks
+def test_only_acks_0_1_and_all_are_valid(world: World, acks: int) -> None:
+    response = world.produce("orders", batch(b"x"), acks=acks)
+    assert response.error_code is ErrorCode.invalid_required_acks
 
 
-def test_acks_0_gets_no_answer_but_is_stored(world: World) -> None:
+def test_acks_0_gets_no_response_but_is_stored(world: World) -> None:
     asked = world.send_produce("orders", {0: batch(b"x")}, acks=0)
     assert asked.is_over
     assert asked.answer is None
     assert world.fetch("orders").high_watermark == 1
 
 
-def test_a_refusal_without_acks_ends_the_connection_as_in_kafka(world: World) -> None:
+def test_an_error_with_acks_0_closes_the_connection(world: World) -> None:
     asked = world.send_produce("orders", {0: b"junk"}, acks=0)
     assert asked.answer is None
     assert "orders-0: invalid_record" in asked.ended_because
 
 
-def test_a_batch_above_the_topics_limit_is_too_large(world: World) -> None:
+def test_a_batch_above_max_message_bytes_is_rejected(world: World) -> None:
     world.make("small", max_message_bytes="100")
-    answer = world.produce("small", batch(b"x" * 100))
-    assert answer.error_code is ErrorCode.message_too_large
-    assert "exceeds the maximum configured value of 100" in answer.error_message
+    response = world.produce("small", batch(b"x" * 100))
+    assert response.error_code is ErrorCode.message_too_large
+    assert "exceeds the maximum configured value of 100" in response.error_message
     assert world.produce("small", batch(b"x")).error_code is ErrorCode.none
 
 
-def test_zstd_is_for_version_7_and_later(world: World) -> None:
+def test_zstd_is_rejected_before_version_7(world: World) -> None:
     sent = build([NewRecord(b"k", b"v", NOW_MS)], base_offset=0, codec=4)
     old = world.produce("orders", sent, version=6)
     assert old.error_code is ErrorCode.unsupported_compression_type
     assert world.produce("orders", sent, version=7).error_code is ErrorCode.none
 
 
-def test_the_offsets_topic_is_not_for_clients(world: World) -> None:
+def test_clients_cannot_produce_to_the_offsets_topic(world: World) -> None:
     world.topics.ensure_offsets_topic()
-    answer = world.produce("__consumer_offsets", batch(b"x"))
-    assert answer.error_code is ErrorCode.invalid_topic_exception
+    response = world.produce("__consumer_offsets", batch(b"x"))
+    assert response.error_code is ErrorCode.invalid_topic_exception
 
 
-def test_a_transaction_gets_what_kafka_says_to_a_producer_it_does_not_know(world: World) -> None:
-    sent = bent(batch(b"x"), attributes=0x10, producer_id=5, producer_epoch=0, base_sequence=0)
-    answer = world.produce("orders", sent, transactional_id="t")
-    assert answer.error_code is ErrorCode.invalid_producer_id_mapping
+def test_a_transactional_batch_gets_the_error_of_an_unknown_producer(world: World) -> None:
+    sent = with_header(
+        batch(b"x"), attributes=0x10, producer_id=5, producer_epoch=0, base_sequence=0
+    )
+    response = world.produce("orders", sent, transactional_id="t")
+    assert response.error_code is ErrorCode.invalid_producer_id_mapping
 
 
-def test_append_time_rewrites_the_header_and_its_checksum(world: World) -> None:
+def test_log_append_time_rewrites_header_and_checksum(world: World) -> None:
     world.make("stamped", message_timestamp_type="LogAppendTime")
     world.now_ms += 77
-    answer = world.produce("stamped", batch(b"x", b"y", at_ms=5))
-    assert answer.log_append_time.timestamp() * 1000 == NOW_MS + 77
+    response = world.produce("stamped", batch(b"x", b"y", at_ms=5))
+    assert response.log_append_time.timestamp() * 1000 == NOW_MS + 77
     stored = world.fetch("stamped").records
     header = check(stored, 0, len(stored))
     assert (header.timestamp_type, header.max_timestamp) == (1, NOW_MS + 77)
     assert {record.timestamp for record in records(stored)} == {NOW_MS + 77}
 
 
-def test_a_batch_that_is_sent_again_is_told_the_time_of_its_append(world: World) -> None:
+def test_a_duplicate_batch_gets_the_time_of_its_append(world: World) -> None:
     world.make("stamped", message_timestamp_type="LogAppendTime")
-    sent = bent(batch(b"x", at_ms=5), producer_id=5, producer_epoch=0, base_sequence=0)
+    sent = with_header(batch(b"x", at_ms=5), producer_id=5, producer_epoch=0, base_sequence=0)
     first = world.produce("stamped", sent)
     world.now_ms += 77
     again = world.produce("stamped", sent)
@@ -183,33 +189,33 @@ def test_a_batch_that_is_sent_again_is_told_the_time_of_its_append(world: World)
     assert last.max_timestamp == NOW_MS
 
 
-def test_a_refusal_tells_where_the_log_starts_once_it_was_looked_at(world: World) -> None:
+def test_an_error_contains_the_log_start_offset_if_the_log_was_read(world: World) -> None:
     def start(sent: bytes, topic: str = "orders") -> int:
-        answer = world.produce(topic, sent)
-        assert answer.error_code != 0
-        return int(answer.log_start_offset)
+        response = world.produce(topic, sent)
+        assert response.error_code != 0
+        return int(response.log_start_offset)
 
     for _ in range(2):
         world.produce("orders", batch(b"x"))
     partition = world.topics.partition("orders", 0)
     assert partition is not None
     partition.log.delete_before(1)
-    first = bent(batch(b"x"), producer_id=5, producer_epoch=0, base_sequence=0)
+    first = with_header(batch(b"x"), producer_id=5, producer_epoch=0, base_sequence=0)
     assert world.produce("orders", first).error_code == 0
-    gap = bent(batch(b"x"), producer_id=5, producer_epoch=0, base_sequence=7)
-    assert start(gap) == start(bent(batch(b"x"), base_offset=3)) == partition.start_offset
+    gap = with_header(batch(b"x"), producer_id=5, producer_epoch=0, base_sequence=7)
+    assert start(gap) == start(with_header(batch(b"x"), base_offset=3)) == partition.start_offset
     assert start(b"") == start(batch(b"x")[:-1] + b"?") == start(batch(b"x"), "nobody") == -1
 
 
-def test_a_producer_must_not_claim_append_time_itself(world: World) -> None:
+def test_a_batch_from_a_producer_cannot_have_log_append_time(world: World) -> None:
     world.make("stamped", message_timestamp_type="LogAppendTime")
-    answer = world.produce("stamped", bent(batch(b"x", b"y"), attributes=8))
-    assert answer.error_code is ErrorCode.invalid_timestamp
-    assert [error.batch_index for error in answer.record_errors] == [0, 1]
+    response = world.produce("stamped", with_header(batch(b"x", b"y"), attributes=8))
+    assert response.error_code is ErrorCode.invalid_timestamp
+    assert [error.batch_index for error in response.record_errors] == [0, 1]
 
 
 @pytest.mark.parametrize("durability", ["fsync", "os"])
-def test_a_batch_waits_for_the_sync_that_flush_messages_asks_for(durability: Durability) -> None:
+def test_a_response_waits_for_the_sync_of_flush_messages(durability: Durability) -> None:
     world = World(durability=durability)
     world.make("safe", flush_messages="2")
     assert world.send_produce("safe", {0: batch(b"one")}).is_over
@@ -222,14 +228,14 @@ def test_a_batch_waits_for_the_sync_that_flush_messages_asks_for(durability: Dur
     assert partition.log.synced_offset == 2
 
 
-def test_what_could_not_be_synced_is_not_acknowledged(world: World) -> None:
+def test_a_batch_that_could_not_be_synced_is_not_acknowledged(world: World) -> None:
     world.make("safe", flush_messages="1")
     world.files.fail("sync")
-    answer = world.produce("safe", batch(b"lost?"))
-    assert answer.error_code is ErrorCode.kafka_storage_error
+    response = world.produce("safe", batch(b"lost?"))
+    assert response.error_code is ErrorCode.kafka_storage_error
 
 
-def test_flush_ms_syncs_in_time(world: World) -> None:
+def test_flush_ms_syncs_at_its_deadline(world: World) -> None:
     topic = world.make("soon", flush_ms="300")
     world.produce("soon", batch(b"x"))
     world.pass_time(299)
@@ -240,30 +246,30 @@ def test_flush_ms_syncs_in_time(world: World) -> None:
     assert topic.partitions[0].log.synced_offset == 1
 
 
-def test_a_full_disk_is_a_storage_error_and_the_next_try_may_succeed(world: World) -> None:
+def test_a_full_disk_is_a_storage_error_until_there_is_space(world: World) -> None:
     world.produce("orders", batch(b"first"))
     world.files.fail("append", written=10)
-    answer = world.produce("orders", batch(b"second"))
-    assert answer.error_code is ErrorCode.kafka_storage_error
+    response = world.produce("orders", batch(b"second"))
+    assert response.error_code is ErrorCode.kafka_storage_error
     assert world.produce("orders", batch(b"second")).base_offset == 1
 
 
 @pytest.mark.parametrize("base_offset", [0, 1], ids=["good", "bad"])
 @pytest.mark.parametrize("why", ["open", "old"])
-def test_of_a_log_that_cannot_be_opened_that_is_told_and_the_others_get_their_records(
+def test_a_log_that_cannot_be_opened_fails_only_its_partition(
     world: World, why: str, base_offset: int
 ) -> None:
     world.produce("orders", batch(b"first"))
     folder = FOLDER / "orders-1"
     world.files.make_folder(folder)
-    # Of Kafka before 0.11: never cut, never read.
+    # A segment in the format before Kafka 0.11 cannot be opened.
     body = b"\1" + bytes(100)
     old = struct.pack(">qiI", 0, len(body) + 4, zlib.crc32(body)) + body
     path = folder / f"{0:020}.log"
     world.files.contents[path] = bytearray(old if why == "old" else b"")
     if why == "open":
         world.files.fail("open", times=9)
-    sent = bent(batch(b"x"), base_offset=base_offset)
+    sent = with_header(batch(b"x"), base_offset=base_offset)
     asked = world.send_produce("orders", {0: batch(b"second"), 1: sent})
     good, bad = asked.answer.responses[0].partition_responses
     assert (good.error_code, good.base_offset) == (ErrorCode.none, 1)
@@ -274,7 +280,7 @@ def test_of_a_log_that_cannot_be_opened_that_is_told_and_the_others_get_their_re
 
 
 @pytest.mark.parametrize("version", [3, 12, 13])
-def test_of_a_partition_that_comes_twice_the_last_counts(world: World, version: int) -> None:
+def test_the_last_entry_of_a_repeated_partition_counts(world: World, version: int) -> None:
     topic = world.topics.get("orders")
     assert topic is not None
     part = partial(world.part, "Produce", version)

@@ -1,4 +1,4 @@
-"""Produce: records that are looked at one by one, as a topic's configuration asks for it."""
+"""Produce: records that the topic's configuration has validated one by one."""
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -19,7 +19,7 @@ def world() -> World:
     ("at_ms", "error"),
     [(NOW_MS - 1001, 32), (NOW_MS - 1000, 0), (NOW_MS + 1000, 0), (NOW_MS + 1001, 32), (-1, 0)],
 )
-def test_timestamps_out_of_the_topics_range_are_refused_record_by_record(
+def test_timestamps_out_of_bounds_are_rejected_record_by_record(
     world: World, at_ms: int, error: int
 ) -> None:
     limits = {
@@ -30,12 +30,12 @@ def test_timestamps_out_of_the_topics_range_are_refused_record_by_record(
     sent = build(
         [NewRecord(b"k", b"fine", NOW_MS), NewRecord(b"k", b"maybe", at_ms)], base_offset=0
     )
-    answer = world.produce("strict", sent)
-    assert answer.error_code == error
-    assert [each.batch_index for each in answer.record_errors] == ([1] if error else [])
+    response = world.produce("strict", sent)
+    assert response.error_code == error
+    assert [each.batch_index for each in response.record_errors] == ([1] if error else [])
 
 
-def test_by_default_records_may_be_an_hour_ahead(world: World) -> None:
+def test_by_default_timestamps_may_be_an_hour_ahead(world: World) -> None:
     hour = 3_600_000
     assert world.produce("orders", batch(b"x", at_ms=NOW_MS + hour)).error_code == 0
     late = world.produce("orders", batch(b"x", at_ms=NOW_MS + hour + 1))
@@ -45,11 +45,11 @@ def test_by_default_records_may_be_an_hour_ahead(world: World) -> None:
     )
 
 
-def test_a_compacted_topic_takes_no_record_without_a_key(world: World) -> None:
+def test_a_compacted_topic_rejects_records_without_a_key(world: World) -> None:
     world.make("table", cleanup_policy="compact")
-    answer = world.produce("table", batch(b"a", b"b", key=None))
-    assert answer.error_code is ErrorCode.invalid_record
-    assert [each.batch_index for each in answer.record_errors] == [0, 1]
+    response = world.produce("table", batch(b"a", b"b", key=None))
+    assert response.error_code is ErrorCode.invalid_record
+    assert [each.batch_index for each in response.record_errors] == [0, 1]
     assert world.produce("table", batch(b"a")).error_code is ErrorCode.none
 
 
@@ -65,13 +65,13 @@ def test_a_compacted_topic_takes_no_record_without_a_key(world: World) -> None:
     ],
     ids=["one record", "several"],
 )
-def test_of_each_record_the_key_is_looked_at_first_and_all_are_told_of(
+def test_all_invalid_records_are_reported_and_keys_checked_first(
     world: World, sent: list[tuple[bytes | None, int]], error: int, wrong: list[tuple[int, str]]
 ) -> None:
     world.make("table", cleanup_policy="compact")
     records = [NewRecord(key, b"v", at_ms) for key, at_ms in sent]
-    answer = world.produce("table", build(records, base_offset=0))
-    assert answer.error_code == error
-    told = [(each.batch_index, each.batch_index_error_message) for each in answer.record_errors]
-    assert [index for index, _ in told] == [index for index, _ in wrong]
-    assert all(words in text for (_, text), (_, words) in zip(told, wrong, strict=True))
+    response = world.produce("table", build(records, base_offset=0))
+    assert response.error_code == error
+    result = [(each.batch_index, each.batch_index_error_message) for each in response.record_errors]
+    assert [index for index, _ in result] == [index for index, _ in wrong]
+    assert all(words in text for (_, text), (_, words) in zip(result, wrong, strict=True))

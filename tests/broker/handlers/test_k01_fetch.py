@@ -1,4 +1,4 @@
-"""Fetch: whole batches, limits, long polls that wake at once, and every way to be refused."""
+"""Fetch: whole batches, limits, long polls, errors."""
 
 from uuid import uuid4
 
@@ -19,7 +19,7 @@ SIZE = len(batch(b"x"))
 
 
 @pytest.mark.parametrize("version", range(4, 19))
-def test_every_version(world: World, version: int) -> None:
+def test_fetch_in_every_version(world: World, version: int) -> None:
     world.produce("orders", batch(b"x"))
     topic = world.topics.get("orders")
     assert topic is not None
@@ -29,7 +29,7 @@ def test_every_version(world: World, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(4, 19))
-def test_many_records_are_answered_as_they_were_read(world: World, version: int) -> None:
+def test_large_records_are_sent_without_copying(world: World, version: int) -> None:
     sent = [batch(bytes([number]) * JOINED_BYTES_MAX) for number in range(2)]
     for number in range(2):
         world.produce("orders", sent[number], number)
@@ -45,7 +45,7 @@ def test_many_records_are_answered_as_they_were_read(world: World, version: int)
     ]
 
 
-def test_records_come_from_the_batch_that_holds_the_offset_to_the_end(world: World) -> None:
+def test_records_begin_with_the_batch_that_contains_the_offset(world: World) -> None:
     world.produce("orders", batch(b"a", b"b"))
     world.produce("orders", batch(b"c"))
     assert len(world.fetch("orders", 1).records) == len(batch(b"a", b"b")) + SIZE
@@ -54,14 +54,14 @@ def test_records_come_from_the_batch_that_holds_the_offset_to_the_end(world: Wor
 
 
 @pytest.mark.parametrize("offset", [-1, 2, 100])
-def test_offsets_that_are_not_there(world: World, offset: int) -> None:
+def test_offsets_out_of_range_are_rejected(world: World, offset: int) -> None:
     world.produce("orders", batch(b"x"))
     got = world.fetch("orders", offset)
     assert got.error_code is ErrorCode.offset_out_of_range
     assert (got.high_watermark, got.log_start_offset, got.records) == (-1, -1, b"")
 
 
-def test_unknown_names_ids_and_partitions(world: World) -> None:
+def test_unknown_names_ids_and_partitions_are_rejected(world: World) -> None:
     topic = world.topics.get("orders")
     assert topic is not None
     assert world.fetch("nobody").error_code is ErrorCode.unknown_topic_or_partition
@@ -75,11 +75,11 @@ def test_unknown_names_ids_and_partitions(world: World) -> None:
     ("epoch", "error"),
     [(-2, ErrorCode.none), (-1, ErrorCode.none), (0, ErrorCode.none), (1, 75)],
 )
-def test_leader_epochs(world: World, epoch: int, error: int) -> None:
+def test_a_wrong_leader_epoch_is_rejected(world: World, epoch: int, error: int) -> None:
     assert world.fetch("orders", current_leader_epoch=epoch).error_code == error
 
 
-def test_the_first_batch_is_given_whole_whatever_the_limits(world: World) -> None:
+def test_the_first_batch_is_returned_whole_whatever_the_limits(world: World) -> None:
     world.produce("orders", batch(b"x"))
     world.produce("orders", batch(b"x"), 1)
     for limits in ({"max_bytes": 1}, {"max_bytes": 0}, {"partition_max_bytes": 0}):
@@ -89,14 +89,14 @@ def test_the_first_batch_is_given_whole_whatever_the_limits(world: World) -> Non
         assert second.high_watermark == 1
 
 
-def test_limits_count_whole_batches(world: World) -> None:
+def test_limits_apply_to_whole_batches(world: World) -> None:
     for _ in range(4):
         world.produce("orders", batch(b"x"))
     assert len(world.fetch("orders", partition_max_bytes=3 * SIZE - 1).records) == 2 * SIZE
     assert len(world.fetch("orders", max_bytes=3 * SIZE).records) == 3 * SIZE
 
 
-def test_the_brokers_own_limit() -> None:
+def test_fetch_max_bytes_limits_every_response() -> None:
     world = World({"fetch.max.bytes": "1024"})
     world.make("orders")
     for _ in range(4):
@@ -104,12 +104,12 @@ def test_the_brokers_own_limit() -> None:
     assert len(world.fetch("orders").records) == 2 * len(batch(b"x" * 400))
 
 
-def test_who_reads_committed_records_is_told_that_nothing_was_aborted(world: World) -> None:
+def test_read_committed_returns_an_empty_list_of_aborted_transactions(world: World) -> None:
     assert world.fetch("orders", isolation_level=1).aborted_transactions == ()
     assert world.fetch("orders", isolation_level=0).aborted_transactions is None
 
 
-def test_a_poll_at_the_end_waits_and_wakes_at_once(world: World) -> None:
+def test_a_long_poll_responds_as_soon_as_records_arrive(world: World) -> None:
     asked = world.send_fetch("orders", {0: 0, 1: 0})
     assert asked.is_held
     assert not asked.is_over
@@ -119,7 +119,7 @@ def test_a_poll_at_the_end_waits_and_wakes_at_once(world: World) -> None:
     assert [timer for timer in world.timers if timer.callback] == []
 
 
-def test_a_poll_waits_for_min_bytes_over_all_its_partitions(world: World) -> None:
+def test_a_long_poll_waits_for_min_bytes_over_all_its_partitions(world: World) -> None:
     asked = world.send_fetch("orders", {0: 0, 1: 0}, min_bytes=3 * SIZE)
     world.produce("orders", batch(b"x"))
     world.produce("orders", batch(b"x"), 1)
@@ -128,7 +128,7 @@ def test_a_poll_waits_for_min_bytes_over_all_its_partitions(world: World) -> Non
     assert sum(len(each.records) for each in asked.answer.responses[0].partitions) == 3 * SIZE
 
 
-def test_what_does_not_fit_into_the_answer_does_not_count(world: World) -> None:
+def test_bytes_that_do_not_fit_into_the_response_do_not_count(world: World) -> None:
     asked = world.send_fetch("orders", {0: 0, 1: 0}, min_bytes=2 * SIZE, partition_max_bytes=SIZE)
     for _ in range(5):
         world.produce("orders", batch(b"x"))
@@ -137,20 +137,20 @@ def test_what_does_not_fit_into_the_answer_does_not_count(world: World) -> None:
     assert asked.is_over
 
 
-def test_what_a_limit_cuts_off_is_there_and_is_not_waited_for(world: World) -> None:
-    """Whole batches are sent; that they are fewer bytes than were asked for is no reason to wait
-    (Kafka sends a part of the next)."""
+def test_bytes_cut_off_by_a_limit_count_as_available(world: World) -> None:
+    """Only whole batches are sent. If they have fewer bytes than min_bytes, but more are available,
+    the poll does not wait (Kafka sends a part of the next batch)."""
     for _ in range(3):
         world.produce("orders", batch(b"x"))
     limit = 2 * SIZE + 5
     asked = world.send_fetch("orders", {0: 0}, min_bytes=limit, partition_max_bytes=limit)
     assert len(asked.answer.responses[0].partitions[0].records) == 2 * SIZE
-    # From the last two on nothing is cut off.
+    # The limit fits the last two batches.
     asked = world.send_fetch("orders", {0: 1}, min_bytes=limit, partition_max_bytes=limit)
     assert not asked.is_over
 
 
-def test_what_is_unknown_is_told_when_the_others_have_something(world: World) -> None:
+def test_errors_of_unknown_partitions_wait_for_the_others(world: World) -> None:
     asked = world.send_fetch("orders", {0: 0, 9: 0})
     assert not asked.is_over
     world.send_produce("orders", {0: batch(b"news")})
@@ -159,7 +159,7 @@ def test_what_is_unknown_is_told_when_the_others_have_something(world: World) ->
     assert unknown.error_code is ErrorCode.unknown_topic_or_partition
 
 
-def test_a_partition_that_vanishes_beside_another_ends_the_poll(world: World) -> None:
+def test_a_long_poll_ends_if_one_of_its_partitions_is_deleted(world: World) -> None:
     world.make("gone")
     part = {"current_leader_epoch": -1, "fetch_offset": 0, "partition_max_bytes": 1000}
     fetch_topics = tuple(
@@ -187,17 +187,17 @@ def test_a_partition_that_vanishes_beside_another_ends_the_poll(world: World) ->
     topic = world.topics.get("gone")
     assert topic is not None
     world.topics.delete(topic)
-    told = [(each.topic, each.partitions[0].error_code) for each in asked.answer.responses]
-    assert told == [("gone", 3), ("orders", 0), ("nobody", 3)]
+    result = [(each.topic, each.partitions[0].error_code) for each in asked.answer.responses]
+    assert result == [("gone", 3), ("orders", 0), ("nobody", 3)]
 
 
-def test_a_produce_to_several_partitions_is_seen_whole(world: World) -> None:
+def test_a_produce_to_several_partitions_becomes_visible_at_once(world: World) -> None:
     asked = world.send_fetch("orders", {0: 0, 1: 0})
     world.send_produce("orders", {0: batch(b"x"), 1: batch(b"x")})
     assert [len(each.records) for each in asked.answer.responses[0].partitions] == [SIZE, SIZE]
 
 
-def test_when_time_is_up_a_poll_answers_with_what_there_is(world: World) -> None:
+def test_a_long_poll_responds_at_its_deadline_with_what_there_is(world: World) -> None:
     world.produce("orders", batch(b"x"))
     asked = world.send_fetch("orders", {0: 0}, min_bytes=1000, max_wait_ms=500)
     world.pass_time(499)
@@ -206,12 +206,12 @@ def test_when_time_is_up_a_poll_answers_with_what_there_is(world: World) -> None
     assert len(asked.answer.responses[0].partitions[0].records) == SIZE
 
 
-def test_an_error_answers_at_once(world: World) -> None:
+def test_an_error_ends_a_long_poll_at_once(world: World) -> None:
     asked = world.send_fetch("orders", {0: 0, 1: 55}, min_bytes=1000)
     assert asked.answer.responses[0].partitions[1].error_code is ErrorCode.offset_out_of_range
 
 
-def test_deleting_a_topic_ends_the_polls_on_it(world: World) -> None:
+def test_deleting_a_topic_ends_its_long_polls(world: World) -> None:
     asked = world.send_fetch("orders", {0: 0})
     topic = world.topics.get("orders")
     assert topic is not None
@@ -220,7 +220,7 @@ def test_deleting_a_topic_ends_the_polls_on_it(world: World) -> None:
     assert got.error_code is ErrorCode.unknown_topic_or_partition
 
 
-def test_a_client_that_is_gone_leaves_nothing_behind(world: World) -> None:
+def test_a_disconnected_client_leaves_no_long_poll_behind(world: World) -> None:
     world.send_fetch("orders", {0: 0})
     partition = world.topics.partition("orders", 0)
     assert partition is not None
@@ -230,7 +230,7 @@ def test_a_client_that_is_gone_leaves_nothing_behind(world: World) -> None:
     assert [timer for timer in world.timers if timer.callback] == []
 
 
-def test_records_of_the_offsets_topic_are_readable_when_they_are_durable(world: World) -> None:
+def test_records_of_the_offsets_topic_are_readable_once_durable(world: World) -> None:
     partition = world.topics.ensure_offsets_topic().partitions[3]
     world.group_commit.append(partition.log, [(b"key", b"value")], world.now_ms)
     asked = world.send_fetch("__consumer_offsets", {3: 0})

@@ -1,4 +1,4 @@
-"""Fetch sessions (KIP-227) by their requests and answers, as Kafka 4.3 answers them."""
+"""Fetch sessions (KIP-227) by requests and responses, with the responses of Kafka 4.3."""
 
 from typing import Any
 from uuid import UUID, uuid4
@@ -31,19 +31,19 @@ def client(request: pytest.FixtureRequest, world: World) -> Client:
 
 @pytest.fixture
 def orders(client: Client, world: World) -> Any:
-    """The topic as this client names it."""
+    """The topic by id or name, as this client requests it."""
     return id_of(world) if client.by_id else "orders"
 
 
-def test_a_full_request_makes_a_session_and_is_answered_in_full(
+def test_a_full_request_creates_a_session_and_gets_all_partitions(
     client: Client, orders: Any
 ) -> None:
-    told = client.fetch({orders: {0: 0, 1: 0, 9: 0}})
-    assert told == [(orders, 0, 0), (orders, 1, 0), (orders, 9, UNKNOWN)]
+    result = client.fetch({orders: {0: 0, 1: 0, 9: 0}})
+    assert result == [(orders, 0, 0), (orders, 1, 0), (orders, 9, UNKNOWN)]
     assert client.session_id > 0
 
 
-def test_the_last_epoch_and_old_versions_make_no_session(world: World) -> None:
+def test_the_final_epoch_and_old_versions_create_no_session(world: World) -> None:
     client = Client(world, 12)
     client.fetch({"orders": {0: 0}}, session=(0, -1))
     assert client.session_id == 0
@@ -51,16 +51,18 @@ def test_the_last_epoch_and_old_versions_make_no_session(world: World) -> None:
     assert len(world.node.fetch_sessions) == 0
 
 
-def test_only_news_is_told(world: World, client: Client, orders: Any) -> None:
+def test_an_incremental_response_contains_only_changed_partitions(
+    world: World, client: Client, orders: Any
+) -> None:
     client.fetch({orders: {0: 0, 1: 0, 2: 0}})
     assert client.fetch() == []
     world.produce("orders", batch(b"x"), 1)
     assert client.fetch() == [(orders, 1, 1)]
-    assert client.fetch() == [(orders, 1, 1)], "it has not said that it goes on behind that"
+    assert client.fetch() == [(orders, 1, 1)], "the session requests the old offset again"
     assert client.fetch({orders: {1: 1}}) == []
 
 
-def test_a_log_that_begins_later_is_news(world: World, client: Client, orders: Any) -> None:
+def test_a_new_start_offset_is_a_change(world: World, client: Client, orders: Any) -> None:
     world.produce("orders", batch(b"x"))
     client.fetch({orders: {0: 1, 1: 0}})
     assert client.fetch() == []
@@ -71,19 +73,19 @@ def test_a_log_that_begins_later_is_news(world: World, client: Client, orders: A
     assert client.fetch() == []
 
 
-def test_records_beyond_the_limit_are_told_of_by_the_high_watermark(
+def test_records_beyond_the_limit_show_in_the_high_watermark(
     world: World, client: Client, orders: Any
 ) -> None:
     client.fetch({orders: {0: 0, 1: 0}})
     for index in (0, 1):
         world.produce("orders", batch(b"x"), index)
     assert client.fetch(max_bytes=SIZE) == [(orders, 0, 1), (orders, 1, 0)]
-    # Who had nothing is first now.
+    # Partitions without records are first now.
     assert client.fetch(max_bytes=SIZE) == [(orders, 1, 1)]
     assert client.fetch(max_bytes=SIZE) == [(orders, 0, 1)]
 
 
-def test_partitions_come_and_go(world: World, client: Client, orders: Any) -> None:
+def test_partitions_are_added_and_forgotten(world: World, client: Client, orders: Any) -> None:
     client.fetch({orders: {0: 0}})
     assert client.fetch({orders: {1: 0}}) == [(orders, 1, 0)]
     world.produce("orders", batch(b"x"), 0)
@@ -91,20 +93,20 @@ def test_partitions_come_and_go(world: World, client: Client, orders: Any) -> No
     assert client.fetch({orders: {0: 0}}) == [(orders, 0, 1)]
 
 
-def test_without_partitions_the_session_is_over_and_the_request_is_a_full_one(
+def test_a_session_without_partitions_is_closed_and_the_request_is_full(
     client: Client, orders: Any
 ) -> None:
     client.fetch({orders: {0: 0}})
     last = client.session_id
-    told = client.fetch({orders: {1: 0}}, {orders: [0, 1]})
-    assert told == [(orders, 1, 0)]
+    result = client.fetch({orders: {1: 0}}, {orders: [0, 1]})
+    assert result == [(orders, 1, 0)]
     assert client.session_id == 0
-    answer = client.send(session=(last, 2)).answer
-    assert answer.error_code is ErrorCode.fetch_session_id_not_found
+    response = client.send(session=(last, 2)).answer
+    assert response.error_code is ErrorCode.fetch_session_id_not_found
 
 
 @pytest.mark.parametrize("epoch", [0, -1])
-def test_a_full_request_ends_the_session_that_it_names(
+def test_a_full_request_closes_the_session_that_it_names(
     client: Client, orders: Any, epoch: int
 ) -> None:
     client.fetch({orders: {0: 0}})
@@ -124,32 +126,30 @@ def test_a_full_request_ends_the_session_that_it_names(
         (12345, 1, ErrorCode.fetch_session_id_not_found),
     ],
 )
-def test_what_is_refused_changes_nothing(
+def test_a_rejected_request_changes_nothing(
     client: Client, orders: Any, session_id: int | None, epoch: int, error: ErrorCode
 ) -> None:
     client.fetch({orders: {0: 0}})
     named = client.session_id if session_id is None else session_id
-    answer = client.send({orders: {1: 0}}, session=(named, epoch)).answer
-    assert (answer.error_code, answer.session_id, answer.responses) == (error, 0, ())
+    response = client.send({orders: {1: 0}}, session=(named, epoch)).answer
+    assert (response.error_code, response.session_id, response.responses) == (error, 0, ())
     assert client.fetch() == []
 
 
-@pytest.mark.parametrize(("made", "used"), [(12, 13), (13, 12)])
-def test_names_and_ids_do_not_mix_in_a_session(world: World, made: int, used: int) -> None:
-    client, other = Client(world, made), Client(world, used)
+@pytest.mark.parametrize(("created", "used"), [(12, 13), (13, 12)])
+def test_a_session_cannot_mix_topic_names_and_ids(world: World, created: int, used: int) -> None:
+    client, other = Client(world, created), Client(world, used)
     client.fetch({id_of(world) if client.by_id else "orders": {0: 0}})
-    answer = other.send(session=(client.session_id, 1)).answer
-    assert answer.error_code is ErrorCode.fetch_session_topic_id_error
+    response = other.send(session=(client.session_id, 1)).answer
+    assert response.error_code is ErrorCode.fetch_session_topic_id_error
     assert client.fetch() == []
 
 
-def test_who_stumbles_over_the_isolation_level_has_had_its_epoch(
-    client: Client, orders: Any
-) -> None:
+def test_an_unknown_isolation_level_still_uses_up_the_epoch(client: Client, orders: Any) -> None:
     client.fetch({orders: {0: 0}})
-    answer = client.send(isolation_level=7).answer
+    response = client.send(isolation_level=7).answer
     stumbled = ErrorCode.unknown_server_error
-    assert (answer.error_code, answer.session_id) == (stumbled, client.session_id)
+    assert (response.error_code, response.session_id) == (stumbled, client.session_id)
     client.epoch += 1
     assert client.fetch() == []
 
@@ -157,7 +157,7 @@ def test_who_stumbles_over_the_isolation_level_has_had_its_epoch(
 # --- long polls
 
 
-def test_an_incremental_poll_waits_for_all_that_is_in_the_session(
+def test_an_incremental_long_poll_waits_for_all_partitions_of_the_session(
     world: World, client: Client, orders: Any
 ) -> None:
     client.fetch({orders: {0: 0, 1: 0}})
@@ -167,7 +167,7 @@ def test_an_incremental_poll_waits_for_all_that_is_in_the_session(
     assert client.took(asked) == [(orders, 1, 1)]
 
 
-def test_what_is_not_there_makes_nobody_answer_sooner(client: Client, orders: Any) -> None:
+def test_unknown_partitions_do_not_end_a_long_poll(client: Client, orders: Any) -> None:
     client.fetch({orders: {0: 0, 9: 0}})
     asked = client.send(max_wait=milliseconds(500))
     assert not asked.is_over
@@ -175,18 +175,18 @@ def test_what_is_not_there_makes_nobody_answer_sooner(client: Client, orders: An
     assert client.took(asked) == [(orders, 9, UNKNOWN)]
 
 
-def test_who_is_overtaken_on_another_connection_is_told_so(client: Client, orders: Any) -> None:
+def test_a_newer_request_of_the_session_fails_the_waiting_one(client: Client, orders: Any) -> None:
     client.fetch({orders: {0: 0}})
     parked = client.send(max_wait=milliseconds(500))
     client.send(session=(client.session_id, 2))
     client.world.pass_time(500)
-    answer = parked.answer
+    response = parked.answer
     error = ErrorCode.invalid_fetch_session_epoch
-    assert (answer.error_code, answer.session_id) == (error, client.session_id)
-    assert answer.responses == ()
+    assert (response.error_code, response.session_id) == (error, client.session_id)
+    assert response.responses == ()
 
 
-def test_who_is_parked_when_its_session_is_closed_is_answered(
+def test_a_waiting_request_gets_a_response_after_its_session_was_closed(
     world: World, client: Client, orders: Any
 ) -> None:
     client.fetch({orders: {0: 0}})
@@ -197,13 +197,13 @@ def test_who_is_parked_when_its_session_is_closed_is_answered(
     assert client.send().answer.error_code is ErrorCode.fetch_session_id_not_found
 
 
-# --- topics that go
+# --- deleted topics
 
 
-def test_a_topic_that_comes_is_news(world: World) -> None:
+def test_a_created_topic_is_a_change(world: World) -> None:
     client = Client(world, 12)
     assert client.fetch({"orders": {0: 0}, "later": {0: 0}})[1:] == [("later", 0, UNKNOWN)]
-    assert client.fetch() == [("later", 0, UNKNOWN)], "an error is told each time"
+    assert client.fetch() == [("later", 0, UNKNOWN)], "every response contains the error"
     world.make("later")
     assert client.fetch() == [("later", 0, 0)]
     assert client.fetch() == []
@@ -216,7 +216,7 @@ def delete(world: World, name: str) -> None:
     world.turn()
 
 
-def test_a_topic_by_name_that_is_made_again_goes_on(world: World) -> None:
+def test_a_recreated_topic_continues_by_name(world: World) -> None:
     client = Client(world, 12)
     world.produce("orders", batch(b"x"))
     client.fetch({"orders": {0: 1, 1: 0}})
@@ -230,7 +230,7 @@ def test_a_topic_by_name_that_is_made_again_goes_on(world: World) -> None:
 
 
 @pytest.mark.parametrize("version", [13, 18])
-def test_an_id_whose_topic_has_gone_is_looked_at_by_its_name(world: World, version: int) -> None:
+def test_the_id_of_a_deleted_topic_is_resolved_by_its_name(world: World, version: int) -> None:
     client, gone, stranger = Client(world, version), id_of(world), uuid4()
     client.fetch({gone: {0: 0, 2: 0}, stranger: {0: 0}})
     delete(world, "orders")
@@ -242,13 +242,13 @@ def test_an_id_whose_topic_has_gone_is_looked_at_by_its_name(world: World, versi
         unknown_id,
         (gone, 2, UNKNOWN),
     ]
-    # Who asks anew, and has never known the name, learns nothing of the successor.
+    # A new session never resolved the id, so its name does not count.
     other = Client(world, version)
     assert other.fetch({gone: {0: 0}}) == [(gone, 0, ErrorCode.unknown_topic_id)]
     assert client.fetch((), {gone: [0, 2]}) == [unknown_id]
 
 
-def test_an_id_of_a_topic_made_again_is_not_waited_for(world: World) -> None:
+def test_the_id_of_a_recreated_topic_is_not_waited_for(world: World) -> None:
     client, gone = Client(world, 18), id_of(world)
     client.fetch({gone: {0: 0}})
     delete(world, "orders")
@@ -260,18 +260,18 @@ def test_an_id_of_a_topic_made_again_is_not_waited_for(world: World) -> None:
 # --- order and repetition
 
 
-def test_what_is_not_there_comes_last_and_unknown_ids_first_of_it(world: World) -> None:
+def test_unknown_partitions_come_last_with_unknown_ids_first(world: World) -> None:
     client, orders, stranger = Client(world, 18), id_of(world), uuid4()
-    told = client.fetch({orders: {9: 0, 1: 0}, stranger: {0: 0}})
-    assert [each[:2] for each in told] == [(orders, 1), (stranger, 0), (orders, 9)]
+    result = client.fetch({orders: {9: 0, 1: 0}, stranger: {0: 0}})
+    assert [each[:2] for each in result] == [(orders, 1), (stranger, 0), (orders, 9)]
 
 
-def test_of_a_partition_that_is_named_twice_the_last_counts(world: World) -> None:
+def test_the_last_entry_of_a_repeated_partition_counts(world: World) -> None:
     client = Client(world, 12)
     assert client.fetch([("orders", {0: 99}), ("orders", {0: 0})]) == [("orders", 0, 0)]
 
 
-def test_nobody_gets_a_session_of_a_full_cache(world: World) -> None:
+def test_a_full_cache_creates_no_session(world: World) -> None:
     ids = iter(range(100))
     world.node.fetch_sessions._new_id = lambda _: next(ids)
     got = []

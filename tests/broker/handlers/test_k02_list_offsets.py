@@ -1,4 +1,4 @@
-"""ListOffsets: by time, at the ends, and what special timestamps mean in which version."""
+"""ListOffsets: by timestamp, earliest and latest, special timestamps by version."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ def listed(world: World, *timestamps: int, version: int = 11, **fields: Any) -> 
     extra: dict[str, Any] = {"isolation_level": 0} if version >= 2 else {}
     if version >= 10:
         extra["timeout"] = milliseconds(1000)
-    answer = world.ask(
+    response = world.ask(
         "ListOffsets",
         version,
         replica_id=-1,
@@ -37,12 +37,12 @@ def listed(world: World, *timestamps: int, version: int = 11, **fields: Any) -> 
         ),
         **extra,
     )
-    (only,) = answer.topics[0].partitions
+    (only,) = response.topics[0].partitions
     return only
 
 
 @pytest.mark.parametrize("version", range(1, 12))
-def test_the_two_ends_in_every_version(world: World, version: int) -> None:
+def test_earliest_and_latest_in_every_version(world: World, version: int) -> None:
     assert (
         listed(world, -2, version=version).offset,
         listed(world, -1, version=version).offset,
@@ -56,19 +56,19 @@ def test_the_two_ends_in_every_version(world: World, version: int) -> None:
     ("since_ms", "offset", "timestamp"),
     [(0, 0, 1000), (1000, 0, 1000), (1001, 2, 3000), (3000, 2, 3000), (2500, 2, 3000)],
 )
-def test_by_time_the_first_record_that_is_not_older(
+def test_a_timestamp_finds_the_first_record_that_is_not_older(
     world: World, since_ms: int, offset: int, timestamp: int
 ) -> None:
     got = listed(world, NOW_MS + since_ms)
     assert (got.offset, got.timestamp, got.leader_epoch) == (offset, NOW_MS + timestamp, 0)
 
 
-def test_nothing_is_as_young_as_that(world: World) -> None:
+def test_a_timestamp_after_the_last_record_finds_none(world: World) -> None:
     got = listed(world, NOW_MS + 3001)
     assert (got.error_code, got.offset, got.timestamp, got.leader_epoch) == (0, -1, -1, -1)
 
 
-def test_the_record_with_the_largest_timestamp(world: World) -> None:
+def test_the_record_with_the_largest_timestamp_is_found(world: World) -> None:
     got = listed(world, -3)
     assert (got.offset, got.timestamp) == (2, NOW_MS + 3000)
     world.make("empty")
@@ -76,22 +76,24 @@ def test_the_record_with_the_largest_timestamp(world: World) -> None:
 
 
 @pytest.mark.parametrize(("special", "since"), [(-3, 7), (-4, 8), (-5, 9), (-6, 11)])
-def test_special_timestamps_have_their_versions(world: World, special: int, since: int) -> None:
+def test_special_timestamps_are_unsupported_before_their_version(
+    world: World, special: int, since: int
+) -> None:
     assert listed(world, special, version=since).error_code is ErrorCode.none
     before = listed(world, special, version=since - 1)
     assert before.error_code is ErrorCode.unsupported_version
 
 
-def test_without_tiers_all_is_local_and_nothing_is_tiered(world: World) -> None:
+def test_all_offsets_are_local_and_none_tiered(world: World) -> None:
     assert listed(world, -4).offset == 0
     assert (listed(world, -5).offset, listed(world, -6).offset) == (-1, -1)
     assert listed(world, -7).error_code is ErrorCode.unsupported_version
 
 
-def test_unknown_topics_epochs_and_partitions_named_twice(world: World) -> None:
+def test_unknown_topics_wrong_epochs_and_repeated_partitions_are_rejected(world: World) -> None:
     assert listed(world, -1, topic="nobody").error_code is ErrorCode.unknown_topic_or_partition
     assert listed(world, -1, current_leader_epoch=4).error_code is ErrorCode.unknown_leader_epoch
     assert listed(world, -1, current_leader_epoch=-2).error_code is ErrorCode.fenced_leader_epoch
-    # Whether the version knows the timestamp is looked at first.
+    # The timestamp is validated against the version first.
     assert listed(world, -7, current_leader_epoch=4).error_code is ErrorCode.unsupported_version
     assert listed(world, -1, -2).error_code is ErrorCode.invalid_request

@@ -1,4 +1,4 @@
-"""Metadata: what is there, what is made by asking, what is refused, in every version."""
+"""Metadata: existing topics, automatic creation, errors, in every version."""
 
 from typing import Any
 from uuid import uuid4
@@ -28,11 +28,11 @@ def metadata(
 
 
 @pytest.mark.parametrize("version", range(14))
-def test_a_topic_and_its_broker_in_every_version(version: int) -> None:
+def test_a_topic_and_its_broker_are_returned_in_every_version(version: int) -> None:
     world = World()
     topic = world.make("orders", 2)
-    answer = metadata(world, "orders", version=version)
-    (broker,), (found,) = answer.brokers, answer.topics
+    response = metadata(world, "orders", version=version)
+    (broker,), (found,) = response.brokers, response.topics
     assert (broker.node_id, broker.host, broker.port) == (1, "broker.test", 9092)
     assert (found.name, found.error_code) == ("orders", ErrorCode.none)
     assert [p.partition_index for p in found.partitions] == [0, 1]
@@ -44,23 +44,23 @@ def test_a_topic_and_its_broker_in_every_version(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1, 4, 12])
-def test_all_topics(version: int) -> None:
+def test_null_returns_all_topics(version: int) -> None:
     world = World()
     world.make("orders")
     world.make("payments")
-    answer = metadata(world, everything=version > 0, version=version)
-    assert {topic.name for topic in answer.topics} == {"orders", "payments"}
+    response = metadata(world, everything=version > 0, version=version)
+    assert {topic.name for topic in response.topics} == {"orders", "payments"}
 
 
-def test_no_topics_is_a_question_about_the_cluster() -> None:
+def test_an_empty_list_returns_only_the_cluster() -> None:
     world = World()
     world.make("orders")
-    answer = metadata(world)
-    assert (answer.topics, answer.controller_id) == ((), 1)
-    assert answer.cluster_id == "kqTQaMhSSk2QIGlhVrdiyw"
+    response = metadata(world)
+    assert (response.topics, response.controller_id) == ((), 1)
+    assert response.cluster_id == "kqTQaMhSSk2QIGlhVrdiyw"
 
 
-def test_an_unknown_topic_is_made_and_told_at_once_when_it_is_durable() -> None:
+def test_an_unknown_topic_is_created_and_returned_once_durable() -> None:
     world = World({"num.partitions": "3"})
     asked = world.send(
         "Metadata",
@@ -71,19 +71,19 @@ def test_an_unknown_topic_is_made_and_told_at_once_when_it_is_durable() -> None:
     )
     assert not asked.is_over
     world.turn()
-    (made,) = asked.answer.topics
-    assert (made.error_code, len(made.partitions)) == (ErrorCode.none, 3)
+    (created,) = asked.answer.topics
+    assert (created.error_code, len(created.partitions)) == (ErrorCode.none, 3)
     assert world.restarted().topics.get("new") is not None
 
 
-def test_the_offsets_topic_is_made_as_it_must_be() -> None:
+def test_the_offsets_topic_is_created_with_its_own_settings() -> None:
     world = World({"offsets.topic.num.partitions": "7"})
-    (made,) = metadata(world, "__consumer_offsets").topics
-    assert (made.is_internal, len(made.partitions)) == (True, 7)
+    (created,) = metadata(world, "__consumer_offsets").topics
+    assert (created.is_internal, len(created.partitions)) == (True, 7)
 
 
 @pytest.mark.parametrize(("client", "broker"), [(False, "true"), (True, "false")])
-def test_client_and_broker_can_both_forbid_to_make_topics(client: bool, broker: str) -> None:
+def test_client_and_broker_can_both_disable_topic_creation(client: bool, broker: str) -> None:
     world = World({"auto.create.topics.enable": broker})
     (topic,) = metadata(world, "new", allow_auto_topic_creation=client).topics
     assert topic.error_code is ErrorCode.unknown_topic_or_partition
@@ -92,20 +92,20 @@ def test_client_and_broker_can_both_forbid_to_make_topics(client: bool, broker: 
 
 @pytest.mark.parametrize("allowed", [True, False])
 @pytest.mark.parametrize("name", ["", "bad name", "x" * 250, ".."])
-def test_names_that_no_topic_can_have(name: str, allowed: bool) -> None:
+def test_invalid_topic_names_are_rejected(name: str, allowed: bool) -> None:
     world = World()
     (topic,) = metadata(world, name, allow_auto_topic_creation=allowed).topics
     assert topic.error_code is ErrorCode.invalid_topic_exception
 
 
-def test_a_topic_is_not_made_beside_one_with_nearly_the_same_name() -> None:
+def test_a_topic_whose_name_collides_with_another_is_not_created() -> None:
     world = World()
     world.make("a.b")
     (topic,) = metadata(world, "a_b").topics
     assert topic.error_code is ErrorCode.invalid_topic_exception
 
 
-def test_topics_are_asked_for_by_id_from_version_12_on() -> None:
+def test_topics_can_be_requested_by_id_since_version_12() -> None:
     world = World()
     topic = world.make("orders")
     stranger = uuid4()
@@ -116,12 +116,12 @@ def test_topics_are_asked_for_by_id_from_version_12_on() -> None:
 
 
 @pytest.mark.parametrize("version", [10, 11])
-def test_versions_10_and_11_cannot_ask_by_id(version: int) -> None:
+def test_ids_are_rejected_in_versions_10_and_11(version: int) -> None:
     world = World()
     topic = world.make("orders")
-    answer = metadata(world, topic.id, version=version)
-    assert answer.topics[0].error_code is ErrorCode.invalid_request
-    assert answer.brokers == ()
+    response = metadata(world, topic.id, version=version)
+    assert response.topics[0].error_code is ErrorCode.invalid_request
+    assert response.brokers == ()
 
 
 @pytest.mark.parametrize(
@@ -133,15 +133,15 @@ def test_versions_10_and_11_cannot_ask_by_id(version: int) -> None:
         (13, ErrorCode.unknown_server_error),
     ],
 )
-def test_a_topic_without_name_and_id_spoils_the_request(version: int, error: ErrorCode) -> None:
+def test_a_topic_without_name_and_id_fails_the_request(version: int, error: ErrorCode) -> None:
     world = World()
     world.make("orders")
-    answer = metadata(world, "orders", None, version=version)
-    assert {each.error_code for each in answer.topics} == {error}
-    assert answer.brokers == ()
+    response = metadata(world, "orders", None, version=version)
+    assert {each.error_code for each in response.topics} == {error}
+    assert response.brokers == ()
 
 
-def test_beside_ids_a_topic_without_name_and_id_is_passed_over() -> None:
+def test_beside_ids_a_topic_without_name_and_id_is_ignored() -> None:
     world = World()
     topic = world.make("orders")
     (found,) = metadata(world, None, topic.id, version=13).topics
@@ -149,29 +149,29 @@ def test_beside_ids_a_topic_without_name_and_id_is_passed_over() -> None:
 
 
 @pytest.mark.parametrize("version", [12, 13])
-def test_beside_ids_names_do_not_count(version: int) -> None:
+def test_beside_ids_names_are_ignored(version: int) -> None:
     world = World()
     topic = world.make("orders")
     world.make("bills")
     for wanted in (("bills", topic.id), (topic.id, "orders"), ("nope", topic.id, "bad!", topic.id)):
-        answer = metadata(world, *wanted, version=version, allow_auto_topic_creation=True)
-        assert [each.name for each in answer.topics] == ["orders"]
+        response = metadata(world, *wanted, version=version, allow_auto_topic_creation=True)
+        assert [each.name for each in response.topics] == ["orders"]
     (unknown,) = metadata(world, "bills", uuid4(), version=version).topics
     assert unknown.error_code is ErrorCode.unknown_topic_id
     assert world.topics.get("nope") is None
 
 
-def test_a_topic_is_told_once() -> None:
+def test_a_repeated_topic_is_returned_once() -> None:
     world = World()
     world.make("orders")
     assert len(metadata(world, "orders", "orders").topics) == 1
 
 
-def test_authorized_operations_are_told_on_demand() -> None:
+def test_authorized_operations_are_returned_on_request() -> None:
     world = World()
     world.make("orders")
     plain = metadata(world, "orders", version=10)
-    told = metadata(
+    result = metadata(
         world,
         "orders",
         version=10,
@@ -180,11 +180,11 @@ def test_authorized_operations_are_told_on_demand() -> None:
     )
     assert plain.topics[0].topic_authorized_operations == NOT_ASKED
     assert plain.cluster_authorized_operations == NOT_ASKED
-    assert told.topics[0].topic_authorized_operations == 3576
-    assert told.cluster_authorized_operations == 8096
+    assert result.topics[0].topic_authorized_operations == 3576
+    assert result.cluster_authorized_operations == 8096
 
 
-def test_a_topic_that_could_not_be_written_down_is_not_told() -> None:
+def test_a_topic_that_did_not_become_durable_is_not_returned() -> None:
     world = World()
     world.files.fail("append")
     (topic,) = metadata(world, "new").topics

@@ -1,4 +1,4 @@
-"""CreateTopics: every refusal in Kafka's words, and what is told about what was made."""
+"""CreateTopics: every error in Kafka's words, and the description of created topics."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ def world() -> World:
     return World({"num.partitions": "2"})
 
 
-def wanted(world: World, name: str = "orders", version: int = 7, **fields: Any) -> Any:
+def new_topic(world: World, name: str = "orders", version: int = 7, **fields: Any) -> Any:
     part = world.part
     assignments = tuple(
         part("CreateTopics", version, "CreatableReplicaAssignment", partition_index=p, broker_ids=b)
@@ -41,55 +41,59 @@ def create(
     validate_only: bool = False,
     timeout_ms: int = 1000,
 ) -> Any:
-    answer = world.ask(
+    response = world.ask(
         "CreateTopics",
         version,
         topics=topics,
         timeout=milliseconds(timeout_ms),
         validate_only=validate_only,
     )
-    return answer.topics
+    return response.topics
 
 
 @pytest.mark.parametrize("version", range(2, 8))
-def test_every_version(world: World, version: int) -> None:
-    (made,) = create(world, wanted(world, num_partitions=3, version=version), version=version)
-    assert (made.name, made.error_code, made.error_message) == ("orders", ErrorCode.none, None)
+def test_a_topic_is_created_in_every_version(world: World, version: int) -> None:
+    (created,) = create(world, new_topic(world, num_partitions=3, version=version), version=version)
+    assert (created.name, created.error_code, created.error_message) == (
+        "orders",
+        ErrorCode.none,
+        None,
+    )
     topic = world.topics.get("orders")
     assert topic is not None
     assert len(topic.partitions) == 3
     if version >= 7:
-        assert made.topic_id == topic.id
+        assert created.topic_id == topic.id
 
 
-def test_what_was_made_is_described(world: World) -> None:
-    (made,) = create(
+def test_a_created_topic_is_described_since_version_5(world: World) -> None:
+    (created,) = create(
         world,
-        wanted(world, num_partitions=-1, replication_factor=-1, configs={"retention.ms": "5"}),
+        new_topic(world, num_partitions=-1, replication_factor=-1, configs={"retention.ms": "5"}),
     )
-    assert (made.num_partitions, made.replication_factor) == (2, 1)
-    configs = {each.name: (each.value, each.config_source) for each in made.configs}
+    assert (created.num_partitions, created.replication_factor) == (2, 1)
+    configs = {each.name: (each.value, each.config_source) for each in created.configs}
     assert len(configs) == 33
     assert configs["retention.ms"] == ("5", 1)
     assert configs["segment.bytes"] == ("1073741824", 5)
 
 
-def test_its_configuration_is_told_by_name_and_in_the_words_of_the_request(world: World) -> None:
+def test_configurations_are_sorted_and_returned_as_they_were_written(world: World) -> None:
     given = {"retention.ms": " +86400000 ", "min.cleanable.dirty.ratio": ".3"}
-    (made,) = create(world, wanted(world, configs=given))
-    told = {each.name: each.value for each in made.configs}
-    assert list(told) == sorted(told)
-    assert {key: told[key] for key in given} == given
-    assert told["segment.bytes"] == "1073741824"
+    (created,) = create(world, new_topic(world, configs=given))
+    result = {each.name: each.value for each in created.configs}
+    assert list(result) == sorted(result)
+    assert {key: result[key] for key in given} == given
+    assert result["segment.bytes"] == "1073741824"
 
 
-def test_partitions_are_looked_at_before_replicas(world: World) -> None:
-    (refused,) = create(world, wanted(world, num_partitions=-2, replication_factor=2))
-    assert refused.error_code is ErrorCode.invalid_partitions
+def test_the_partition_count_is_validated_before_the_replicas(world: World) -> None:
+    (rejected,) = create(world, new_topic(world, num_partitions=-2, replication_factor=2))
+    assert rejected.error_code is ErrorCode.invalid_partitions
 
 
-def test_it_outlives_the_broker(world: World) -> None:
-    create(world, wanted(world, num_partitions=4, configs={"cleanup.policy": "compact"}))
+def test_a_created_topic_survives_a_restart(world: World) -> None:
+    create(world, new_topic(world, num_partitions=4, configs={"cleanup.policy": "compact"}))
     topic, before = world.restarted().topics.get("orders"), world.topics.get("orders")
     assert topic is not None
     assert before is not None
@@ -97,10 +101,10 @@ def test_it_outlives_the_broker(world: World) -> None:
     assert topic.partitions[0].settings.compacted
 
 
-def test_validating_makes_nothing(world: World) -> None:
-    (checked,) = create(world, wanted(world), validate_only=True)
+def test_validate_only_creates_nothing(world: World) -> None:
+    (checked,) = create(world, new_topic(world), validate_only=True)
     assert (checked.error_code, checked.num_partitions) == (ErrorCode.none, 1)
-    assert checked.topic_id.int, "an id, which nothing will have, as from Kafka"
+    assert checked.topic_id.int, "the id of no topic, as from Kafka"
     assert len(world.topics) == 0
 
 
@@ -207,62 +211,62 @@ REFUSED: dict[str, tuple[dict[str, Any], ErrorCode, str]] = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_refusals_do_not_touch_the_other_topics(world: World, what: str) -> None:
+def test_only_the_invalid_topics_of_a_request_are_rejected(world: World, what: str) -> None:
     world.make("there.is")
     fields, error, message = REFUSED[what]
-    refused, made = create(world, wanted(world, **fields), wanted(world, "fine"))
-    assert (refused.error_code, refused.error_message) == (error, message)
-    assert refused.num_partitions == -1
-    assert made.error_code is ErrorCode.none
+    rejected, created = create(world, new_topic(world, **fields), new_topic(world, "fine"))
+    assert (rejected.error_code, rejected.error_message) == (error, message)
+    assert rejected.num_partitions == -1
+    assert created.error_code is ErrorCode.none
     assert {topic.name for topic in world.topics} == {"there.is", "fine"}
 
 
-def test_manual_assignments_to_this_broker_are_fine(world: World) -> None:
-    (made,) = create(world, wanted(world, **MANUAL, assignments=[(1, (1,)), (0, (1,))]))
-    assert (made.error_code, made.num_partitions) == (ErrorCode.none, 2)
+def test_manual_assignments_to_this_broker_are_accepted(world: World) -> None:
+    (created,) = create(world, new_topic(world, **MANUAL, assignments=[(1, (1,)), (0, (1,))]))
+    assert (created.error_code, created.num_partitions) == (ErrorCode.none, 2)
 
 
-def test_a_topic_named_twice_is_refused_once(world: World) -> None:
-    (refused,) = create(world, wanted(world), wanted(world, num_partitions=2))
-    assert refused.error_code is ErrorCode.invalid_request
-    assert refused.error_message == "Duplicate topic name."
+def test_a_repeated_topic_gets_one_error(world: World) -> None:
+    (rejected,) = create(world, new_topic(world), new_topic(world, num_partitions=2))
+    assert rejected.error_code is ErrorCode.invalid_request
+    assert rejected.error_message == "Duplicate topic name."
 
 
 @pytest.mark.parametrize("version", [2, 7])
 @pytest.mark.parametrize("timeout_ms", [0, -1])
-def test_without_time_nothing_is_made_or_even_looked_at(
+def test_a_timeout_of_zero_creates_and_validates_nothing(
     world: World, version: int, timeout_ms: int
 ) -> None:
-    topics = [wanted(world, name, version=version) for name in ("bad!", "twice", "twice")]
+    topics = [new_topic(world, name, version=version) for name in ("bad!", "twice", "twice")]
     how = {"version": version, "timeout_ms": timeout_ms}
-    answers = create(world, *topics, **how)
-    assert [each.error_code for each in answers] == [ErrorCode.request_timed_out] * 3
-    # That a name came twice is found before the time is looked at.
+    responses = create(world, *topics, **how)
+    assert [each.error_code for each in responses] == [ErrorCode.request_timed_out] * 3
+    # Repeated names are found before the timeout is checked.
     (twice,) = create(world, *topics[1:], **how)
     assert twice.error_code is ErrorCode.invalid_request
     assert create(world, **how) == ()
     assert len(world.topics) == 0
 
 
-def test_the_offsets_topic_that_is_there_exists_already(world: World) -> None:
+def test_the_existing_offsets_topic_cannot_be_created(world: World) -> None:
     world.topics.ensure_offsets_topic()
-    (refused,) = create(world, wanted(world, "__consumer_offsets"), validate_only=True)
-    assert refused.error_code is ErrorCode.topic_already_exists
-    assert refused.error_message == "Topic '__consumer_offsets' already exists."
+    (rejected,) = create(world, new_topic(world, "__consumer_offsets"), validate_only=True)
+    assert rejected.error_code is ErrorCode.topic_already_exists
+    assert rejected.error_message == "Topic '__consumer_offsets' already exists."
 
 
-def test_partitions_of_one_request_are_counted_together(world: World) -> None:
+def test_the_partitions_of_a_request_are_limited_in_total(world: World) -> None:
     first, second = create(
-        world, wanted(world, "a", num_partitions=9_999), wanted(world, "b", num_partitions=2)
+        world, new_topic(world, "a", num_partitions=9_999), new_topic(world, "b", num_partitions=2)
     )
     assert (first.error_code, second.error_code) == (ErrorCode.none, ErrorCode.policy_violation)
 
 
-def test_what_cannot_be_written_down_is_not_made(world: World) -> None:
+def test_a_topic_that_does_not_become_durable_is_an_error(world: World) -> None:
     world.files.fail("sync")
-    (refused,) = create(world, wanted(world))
-    assert refused.error_code is ErrorCode.kafka_storage_error
+    (rejected,) = create(world, new_topic(world))
+    assert rejected.error_code is ErrorCode.kafka_storage_error
     assert len(world.topics) == 0
-    (made,) = create(world, wanted(world))
-    assert made.error_code is ErrorCode.none
+    (created,) = create(world, new_topic(world))
+    assert created.error_code is ErrorCode.none
     assert len(world.restarted().topics) == 1

@@ -1,4 +1,4 @@
-"""DeleteTopics: by name and by id, never by both, and gone with all that was in it."""
+"""DeleteTopics: by name or by id, with all records."""
 
 from typing import Any
 from uuid import UUID, uuid4
@@ -36,20 +36,20 @@ def orders(world: World) -> UUID:
 
 
 @pytest.mark.parametrize("version", range(1, 7))
-def test_every_version_by_name(world: World, version: int) -> None:
+def test_a_topic_is_deleted_by_name_in_every_version(world: World, version: int) -> None:
     (gone,) = delete(world, ("orders", None), version=version)
     assert (gone.name, gone.error_code) == ("orders", ErrorCode.none)
     assert len(world.topics) == 0
     assert len(world.restarted().topics) == 0
 
 
-def test_by_id(world: World) -> None:
+def test_a_topic_is_deleted_by_id(world: World) -> None:
     id_ = orders(world)
     (gone,) = delete(world, (None, id_))
     assert (gone.name, gone.topic_id, gone.error_code) == ("orders", id_, ErrorCode.none)
 
 
-def test_its_records_are_gone_and_do_not_come_back_with_its_name(world: World) -> None:
+def test_a_recreated_topic_has_none_of_the_deleted_records(world: World) -> None:
     world.produce("orders", batch(b"old"))
     delete(world, ("orders", None))
     assert not world.files.exists(FOLDER / "orders-0")
@@ -57,10 +57,10 @@ def test_its_records_are_gone_and_do_not_come_back_with_its_name(world: World) -
     assert world.fetch("orders").high_watermark == 0
 
 
-def test_refusals(world: World) -> None:
+def test_invalid_deletions_are_rejected(world: World) -> None:
     stranger, id_ = uuid4(), orders(world)
-    answers = delete(world, ("nobody", None), (None, stranger), ("orders", id_), (None, None))
-    assert [(each.error_code, each.error_message) for each in answers] == [
+    responses = delete(world, ("nobody", None), (None, stranger), ("orders", id_), (None, None))
+    assert [(each.error_code, each.error_message) for each in responses] == [
         (
             ErrorCode.unknown_topic_or_partition,
             "This server does not host this topic-partition.",
@@ -72,7 +72,7 @@ def test_refusals(world: World) -> None:
     assert len(world.topics) == 1
 
 
-def test_a_topic_named_twice_stays(world: World) -> None:
+def test_a_repeated_topic_is_not_deleted(world: World) -> None:
     (twice,) = delete(world, ("orders", None), ("orders", None))
     assert (twice.error_code, twice.error_message) == (
         ErrorCode.invalid_request,
@@ -84,9 +84,7 @@ def test_a_topic_named_twice_stays(world: World) -> None:
 
 
 @pytest.mark.parametrize("version", range(1, 7))
-def test_a_name_that_comes_twice_is_refused_even_if_nobody_has_it(
-    world: World, version: int
-) -> None:
+def test_a_repeated_name_is_rejected_even_if_it_is_unknown(world: World, version: int) -> None:
     twice, once = delete(
         world, ("nobody", None), ("nobody", None), ("stranger", None), version=version
     )
@@ -94,7 +92,7 @@ def test_a_name_that_comes_twice_is_refused_even_if_nobody_has_it(
     assert once.error_code is ErrorCode.unknown_topic_or_partition
 
 
-def test_what_came_twice_does_not_stand_in_the_way_of_what_came_once(world: World) -> None:
+def test_a_repeated_name_does_not_conflict_with_the_id(world: World) -> None:
     id_ = orders(world)
     twice, gone = delete(world, ("orders", None), ("orders", None), (None, id_))
     assert (twice.error_message, gone.error_code) == ("Duplicate topic name.", ErrorCode.none)
@@ -104,53 +102,53 @@ def test_what_came_twice_does_not_stand_in_the_way_of_what_came_once(world: Worl
     assert unknown.error_code is ErrorCode.unknown_topic_or_partition
 
 
-def test_what_names_no_topic_rightly_is_refused_each_time(world: World) -> None:
+def test_each_entry_without_exactly_one_of_name_and_id_gets_an_error(world: World) -> None:
     both = ("orders", orders(world))
-    answers = delete(world, (None, None), both, both, (None, None))
-    assert [each.error_code for each in answers] == [ErrorCode.invalid_request] * 4
+    responses = delete(world, (None, None), both, both, (None, None))
+    assert [each.error_code for each in responses] == [ErrorCode.invalid_request] * 4
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1])
-def test_without_time_nothing_is_deleted_or_even_looked_at(world: World, timeout_ms: int) -> None:
-    answers = delete(
+def test_a_timeout_of_zero_deletes_and_validates_nothing(world: World, timeout_ms: int) -> None:
+    responses = delete(
         world, ("orders", None), ("no", None), (None, None), version=6, timeout_ms=timeout_ms
     )
-    assert [each.error_code for each in answers] == [ErrorCode.request_timed_out] * 3
+    assert [each.error_code for each in responses] == [ErrorCode.request_timed_out] * 3
     (twice,) = delete(world, ("no", None), ("no", None), version=5, timeout_ms=timeout_ms)
     assert twice.error_code is ErrorCode.invalid_request
     assert len(world.topics) == 1
 
 
-def test_the_offsets_topic_stays(world: World) -> None:
+def test_the_offsets_topic_cannot_be_deleted(world: World) -> None:
     world.topics.ensure_offsets_topic()
-    (refused,) = delete(world, ("__consumer_offsets", None))
-    assert refused.error_code is ErrorCode.invalid_topic_exception
+    (rejected,) = delete(world, ("__consumer_offsets", None))
+    assert rejected.error_code is ErrorCode.invalid_topic_exception
 
 
-def test_deleting_can_be_disabled() -> None:
+def test_topic_deletion_can_be_disabled() -> None:
     world = World({"delete.topic.enable": "false"})
     world.make("orders")
-    (refused,) = delete(world, ("orders", None))
-    assert refused.error_code is ErrorCode.topic_deletion_disabled
+    (rejected,) = delete(world, ("orders", None))
+    assert rejected.error_code is ErrorCode.topic_deletion_disabled
 
 
-def test_a_deletion_that_is_not_durable_did_not_happen(world: World) -> None:
+def test_a_deletion_that_does_not_become_durable_is_an_error(world: World) -> None:
     world.produce("orders", batch(b"kept"))
     world.files.fail("sync")
-    (refused,) = delete(world, ("orders", None))
-    assert refused.error_code is ErrorCode.kafka_storage_error
+    (rejected,) = delete(world, ("orders", None))
+    assert rejected.error_code is ErrorCode.kafka_storage_error
     assert len(world.fetch("orders").records) == len(batch(b"kept"))
     assert world.restarted().topics.get("orders") is not None
 
 
-def test_until_it_is_durable_the_name_is_taken(world: World) -> None:
+def test_the_name_of_a_deleted_topic_is_free_once_durable(world: World) -> None:
     topic = world.topics.get("orders")
     assert topic is not None
     world.topics.delete(topic)
-    answer = world.ask(
+    response = world.ask(
         "Metadata",
         12,
         topics=(world.part("Metadata", 12, "MetadataRequestTopic", name="orders", topic_id=None),),
         include_topic_authorized_operations=False,
     )
-    assert answer.topics[0].error_code is ErrorCode.leader_not_available
+    assert response.topics[0].error_code is ErrorCode.leader_not_available

@@ -1,4 +1,4 @@
-"""DeleteRecords: the oldest records of a partition go, for good."""
+"""DeleteRecords: new start offsets, which are durable."""
 
 from typing import Any
 
@@ -37,10 +37,10 @@ def delete(
         )
         for topic, index, offset in wanted
     )
-    answer = world.ask(api, version, topics=topics, timeout=milliseconds(1000))
+    response = world.ask(api, version, topics=topics, timeout=milliseconds(1000))
     return {
         (topic.name, each.partition_index): (each.low_watermark, int(each.error_code))
-        for topic in answer.topics
+        for topic in response.topics
         for each in topic.partitions
     }
 
@@ -49,12 +49,12 @@ def listed(world: World, timestamp: int) -> Any:
     part = world.part
     wanted = part("ListOffsets", 4, "ListOffsetsPartition", partition_index=0, timestamp=timestamp)
     topic = part("ListOffsets", 4, "ListOffsetsTopic", name="orders", partitions=(wanted,))
-    answer = world.ask("ListOffsets", 4, replica_id=-1, isolation_level=0, topics=(topic,))
-    return answer.topics[0].partitions[0]
+    response = world.ask("ListOffsets", 4, replica_id=-1, isolation_level=0, topics=(topic,))
+    return response.topics[0].partitions[0]
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_a_partition_begins_where_it_was_cut(world: World, version: int) -> None:
+def test_a_partition_starts_at_the_requested_offset(world: World, version: int) -> None:
     assert delete(world, ("orders", 0, 3), version=version) == {("orders", 0): (3, 0)}
     for each in (world, world.restarted()):
         assert listed(each, -2).offset == 3
@@ -62,16 +62,16 @@ def test_a_partition_begins_where_it_was_cut(world: World, version: int) -> None
         found = each.fetch("orders", 3)
         assert (found.error_code, found.log_start_offset) == (ErrorCode.none, 3)
         assert found.high_watermark == 6
-        assert listed(each, 0).offset == 3, "what was deleted is not found by its time either"
+        assert listed(each, 0).offset == 3, "deleted records are not found by timestamp either"
 
 
-def test_it_never_begins_earlier_again(world: World) -> None:
+def test_the_start_offset_never_decreases(world: World) -> None:
     delete(world, ("orders", 0, 3))
     assert delete(world, ("orders", 0, 1)) == {("orders", 0): (3, 0)}
     assert listed(world, -2).offset == 3
 
 
-def test_minus_one_stands_for_all_that_is_there(world: World) -> None:
+def test_minus_one_deletes_all_records(world: World) -> None:
     assert delete(world, ("orders", 0, -1)) == {("orders", 0): (6, 0)}
     assert delete(world, ("orders", 1, -1)) == {("orders", 1): (0, 0)}
     for each in (world, world.restarted()):
@@ -79,14 +79,14 @@ def test_minus_one_stands_for_all_that_is_there(world: World) -> None:
         assert listed(each, 0).offset == -1
 
 
-def test_offsets_are_not_given_again_after_everything_was_deleted(world: World) -> None:
+def test_offsets_are_not_reused_after_all_records_were_deleted(world: World) -> None:
     delete(world, ("orders", 0, -1))
     again = world.restarted()
     assert again.produce("orders", batch(b"d")).base_offset == 6
     assert again.restarted().fetch("orders", 6).error_code is ErrorCode.none
 
 
-def test_segments_that_hold_nothing_else_are_removed(world: World) -> None:
+def test_segments_with_only_deleted_records_are_removed(world: World) -> None:
     world.make("bills", segment_bytes="1048576")
     for _ in range(4):
         world.produce("bills", batch(b"x" * 600_000))
@@ -101,12 +101,12 @@ def test_segments_that_hold_nothing_else_are_removed(world: World) -> None:
     assert world.produce("bills", batch(b"y")).base_offset == 4
 
 
-def test_the_file_is_kafkas(world: World) -> None:
+def test_start_offsets_are_stored_in_kafkas_checkpoint_format(world: World) -> None:
     delete(world, ("orders", 0, 3))
     assert bytes(world.files.contents[CHECKPOINT]) == b"0\n1\norders 0 3\n"
 
 
-def test_a_new_topic_of_the_same_name_begins_at_its_beginning(world: World) -> None:
+def test_a_recreated_topic_starts_at_offset_0(world: World) -> None:
     delete(world, ("orders", 0, 3))
     topic = world.topics.get("orders")
     assert topic is not None
@@ -130,7 +130,7 @@ def test_a_new_topic_of_the_same_name_begins_at_its_beginning(world: World) -> N
         ("__consumer_offsets", 0, 0, ErrorCode.invalid_topic_exception),
     ],
 )
-def test_what_may_be_deleted(
+def test_invalid_deletions_are_rejected(
     world: World, topic: str, partition: int, offset: int, error: ErrorCode
 ) -> None:
     world.topics.ensure_offsets_topic()
@@ -141,20 +141,20 @@ def test_what_may_be_deleted(
     assert done == {(topic, partition): (low_watermark, error)}
 
 
-def test_another_node_is_to_be_asked_for_what_it_leads(world: World) -> None:
+def test_a_partition_of_another_leader_is_rejected(world: World) -> None:
     topic = world.topics.get("orders")
     assert topic is not None
     topic.partitions[0].lead(2, 1)
     assert delete(world, ("orders", 0, 3)) == {("orders", 0): (-1, 6)}
 
 
-def test_a_partition_that_is_named_twice_counts_as_it_was_named_last(world: World) -> None:
+def test_the_last_entry_of_a_repeated_partition_counts(world: World) -> None:
     assert delete(world, ("orders", 0, 5), ("orders", 0, 2)) == {("orders", 0): (2, 0)}
     assert delete(world, ("orders", 0, 5), ("orders", 0, 9)) == {("orders", 0): (-1, 1)}
     assert listed(world, -2).offset == 2
 
 
-def test_what_cannot_be_written_down_is_not_deleted(world: World) -> None:
+def test_records_are_not_deleted_if_the_start_offset_cannot_be_stored(world: World) -> None:
     world.files.fail("replace")
     assert delete(world, ("orders", 0, 3), ("orders", 1, 0)) == {
         ("orders", 0): (-1, ErrorCode.kafka_storage_error),
@@ -164,7 +164,7 @@ def test_what_cannot_be_written_down_is_not_deleted(world: World) -> None:
         assert listed(each, -2).offset == 0
 
 
-def test_a_segment_that_cannot_be_removed_goes_at_the_next_start(world: World) -> None:
+def test_a_segment_that_cannot_be_removed_is_removed_at_the_next_start(world: World) -> None:
     world.files.fail("remove")
     assert delete(world, ("orders", 0, 6)) == {("orders", 0): (-1, ErrorCode.kafka_storage_error)}
     assert listed(world, -2).offset == 6
@@ -174,7 +174,7 @@ def test_a_segment_that_cannot_be_removed_goes_at_the_next_start(world: World) -
 
 
 @pytest.mark.parametrize("text", [b"", b"1\n0\n", b"0\n2\norders 0 3\n", b"0\n1\norders 0\n"])
-def test_a_file_that_makes_no_sense_is_passed_over(world: World, text: bytes) -> None:
+def test_an_invalid_checkpoint_file_is_ignored(world: World, text: bytes) -> None:
     world.turn()
     world.files.contents[CHECKPOINT] = bytearray(text)
     assert listed(world.restarted(), -2).offset == 0

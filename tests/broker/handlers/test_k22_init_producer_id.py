@@ -1,4 +1,4 @@
-"""InitProducerId: never the same id twice, and none for transactions."""
+"""InitProducerId: unique ids, and none for transactions."""
 
 from typing import Any
 
@@ -18,11 +18,11 @@ def init(world: World, version: int = 5, transactional_id: str | None = None, **
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_each_producer_gets_an_id_of_its_own(version: int) -> None:
+def test_each_producer_gets_a_new_id(version: int) -> None:
     world = World()
-    answers = [init(world, version) for _ in range(3)]
-    assert len({answer.producer_id for answer in answers}) == 3
-    assert {(answer.error_code, answer.producer_epoch) for answer in answers} == {(0, 0)}
+    responses = [init(world, version) for _ in range(3)]
+    assert len({response.producer_id for response in responses}) == 3
+    assert {(response.error_code, response.producer_epoch) for response in responses} == {(0, 0)}
 
 
 def test_ids_are_unique_across_restarts_and_blocks() -> None:
@@ -35,7 +35,7 @@ def test_ids_are_unique_across_restarts_and_blocks() -> None:
     assert len(seen) == 3_003
 
 
-def test_an_id_is_told_when_it_is_durable_that_it_is_taken() -> None:
+def test_an_id_is_returned_once_its_block_is_durable() -> None:
     world = World()
     asked = world.send(
         "InitProducerId", 5, transactional_id=None, transaction_timeout=milliseconds(0)
@@ -45,7 +45,7 @@ def test_an_id_is_told_when_it_is_durable_that_it_is_taken() -> None:
     assert asked.answer.error_code is ErrorCode.none
 
 
-def test_without_durable_ids_clients_are_asked_to_try_again() -> None:
+def test_a_storage_error_is_retriable() -> None:
     world = World()
     world.files.fail("append")
     assert init(world).error_code is ErrorCode.coordinator_load_in_progress
@@ -64,7 +64,7 @@ def test_without_durable_ids_clients_are_asked_to_try_again() -> None:
         ("payments", {}, ErrorCode.transactional_id_authorization_failed),
     ],
 )
-def test_what_is_asked_must_make_sense_and_need_no_transactions(
+def test_invalid_and_transactional_requests_are_rejected(
     transactional_id: str | None, given: dict[str, int], error: ErrorCode
 ) -> None:
     assert init(World(), 5, transactional_id, **given).error_code is error

@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch: where each leader's records end."""
+"""OffsetForLeaderEpoch: where the records of an epoch end."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ UNKNOWN = (-1, -1)
 
 @pytest.fixture
 def world() -> World:
-    """Offsets 0 and 1 are of epoch 0, 2 and 3 of epoch 2, 4 and 5 of epoch 3; now it is epoch 5."""
+    """Offsets 0 and 1 have epoch 0, 2 and 3 epoch 2, 4 and 5 epoch 3; the current epoch is 5."""
     world = World()
     world.make("orders")
     for epoch in (0, 2, 3):
@@ -27,7 +27,7 @@ def lead(world: World, epoch: int, node_id: int = 1) -> None:
     topic.partitions[0].lead(node_id, epoch)
 
 
-def asked(
+def epoch_end(
     world: World,
     epoch: int,
     *,
@@ -51,16 +51,16 @@ def asked(
 
 
 def end(world: World, epoch: int) -> tuple[int, int]:
-    answer = asked(world, epoch)
-    assert answer.error_code is ErrorCode.none
-    return answer.leader_epoch, answer.end_offset
+    response = epoch_end(world, epoch)
+    assert response.error_code is ErrorCode.none
+    return response.leader_epoch, response.end_offset
 
 
 @pytest.mark.parametrize("version", range(2, 5))
-def test_every_version(world: World, version: int) -> None:
-    answer = asked(world, 0, version=version)
-    assert (answer.error_code, answer.partition) == (ErrorCode.none, 0)
-    assert (answer.leader_epoch, answer.end_offset) == (0, 2)
+def test_the_end_of_an_epoch_in_every_version(world: World, version: int) -> None:
+    response = epoch_end(world, 0, version=version)
+    assert (response.error_code, response.partition) == (ErrorCode.none, 0)
+    assert (response.leader_epoch, response.end_offset) == (0, 2)
 
 
 @pytest.mark.parametrize(
@@ -77,25 +77,25 @@ def test_every_version(world: World, version: int) -> None:
         (-2, (-2, 0)),
     ],
 )
-def test_the_records_of_an_epoch_end_where_those_of_the_next_begin(
+def test_an_epoch_ends_where_the_next_one_begins(
     world: World, epoch: int, found: tuple[int, int]
 ) -> None:
     assert end(world, epoch) == found
 
 
-def test_a_partition_without_records_has_the_epoch_of_its_leader() -> None:
+def test_a_partition_without_records_has_its_leaders_epoch() -> None:
     world = World()
     world.make("orders")
     assert (end(world, 0), end(world, 1)) == ((0, 0), UNKNOWN)
 
 
-def test_the_history_outlives_a_restart(world: World) -> None:
+def test_epochs_survive_a_restart(world: World) -> None:
     again = world.restarted()
     lead(again, 5)
     assert [end(again, epoch) for epoch in (0, 2, 3, 5)] == [(0, 2), (2, 4), (3, 6), (5, 6)]
 
 
-def test_epochs_whose_records_were_deleted_end_where_the_partition_begins(world: World) -> None:
+def test_epochs_without_records_end_at_the_start_offset(world: World) -> None:
     part = world.part
     wanted = part("DeleteRecords", 2, "DeleteRecordsPartition", partition_index=0, offset=3)
     topic = part("DeleteRecords", 2, "DeleteRecordsTopic", name="orders", partitions=(wanted,))
@@ -111,31 +111,29 @@ def test_epochs_whose_records_were_deleted_end_where_the_partition_begins(world:
         (6, ErrorCode.unknown_leader_epoch),
     ],
 )
-def test_who_believes_in_another_leader_is_told_so(
-    world: World, current: int, error: ErrorCode
-) -> None:
-    assert asked(world, 0, current=current).error_code is error
+def test_a_wrong_leader_epoch_is_rejected(world: World, current: int, error: ErrorCode) -> None:
+    assert epoch_end(world, 0, current=current).error_code is error
 
 
 @pytest.mark.parametrize("where", [{"topic": "nobody"}, {"partition": 1}])
-def test_what_is_not_there_is_refused(world: World, where: Any) -> None:
-    answer = asked(world, 0, **where)
-    assert answer.error_code is ErrorCode.unknown_topic_or_partition
-    assert (answer.leader_epoch, answer.end_offset) == UNKNOWN
+def test_unknown_partitions_are_rejected(world: World, where: Any) -> None:
+    response = epoch_end(world, 0, **where)
+    assert response.error_code is ErrorCode.unknown_topic_or_partition
+    assert (response.leader_epoch, response.end_offset) == UNKNOWN
 
 
-def test_another_node_is_to_be_asked_for_what_it_leads(world: World) -> None:
+def test_a_partition_of_another_leader_is_rejected(world: World) -> None:
     lead(world, 6, node_id=2)
-    assert asked(world, 0).error_code is ErrorCode.not_leader_or_follower
+    assert epoch_end(world, 0).error_code is ErrorCode.not_leader_or_follower
 
 
-def test_a_log_that_cannot_be_read_is_a_storage_error(world: World) -> None:
+def test_an_unreadable_log_is_a_storage_error(world: World) -> None:
     again = world.restarted()
     again.files.fail("open")
-    assert asked(again, 0).error_code is ErrorCode.kafka_storage_error
+    assert epoch_end(again, 0).error_code is ErrorCode.kafka_storage_error
 
 
-def test_offsets_are_listed_with_the_epoch_they_were_written_in(world: World) -> None:
+def test_listed_offsets_have_the_epoch_they_were_written_in(world: World) -> None:
     part = world.part
     epochs = []
     for timestamp in (-2, -1):
@@ -143,12 +141,12 @@ def test_offsets_are_listed_with_the_epoch_they_were_written_in(world: World) ->
             "ListOffsets", 4, "ListOffsetsPartition", partition_index=0, timestamp=timestamp
         )
         topic = part("ListOffsets", 4, "ListOffsetsTopic", name="orders", partitions=(wanted,))
-        answer = world.ask("ListOffsets", 4, replica_id=-1, isolation_level=0, topics=(topic,))
-        epochs.append(answer.topics[0].partitions[0].leader_epoch)
+        response = world.ask("ListOffsets", 4, replica_id=-1, isolation_level=0, topics=(topic,))
+        epochs.append(response.topics[0].partitions[0].leader_epoch)
     assert epochs == [0, 5]
 
 
-def test_a_consumer_that_read_what_is_not_there_is_sent_back(world: World) -> None:
+def test_a_consumer_beyond_the_end_of_its_epoch_gets_a_diverging_epoch(world: World) -> None:
     diverging = world.fetch("orders", 5, last_fetched_epoch=2).diverging_epoch
     assert (diverging.epoch, diverging.end_offset) == (2, 4)
     assert world.fetch("orders", 5, last_fetched_epoch=3).error_code is ErrorCode.none

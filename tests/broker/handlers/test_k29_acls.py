@@ -1,4 +1,4 @@
-"""DescribeAcls, CreateAcls, DeleteAcls: the answers of a Kafka without an authorizer."""
+"""DescribeAcls, CreateAcls, DeleteAcls: the responses of a Kafka without an authorizer."""
 
 from typing import Any
 
@@ -28,30 +28,30 @@ ACL: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_nobody_can_be_told_who_may_do_what(version: int) -> None:
-    answer = World().ask("DescribeAcls", version, **ANY_ACL)
-    assert (answer.error_code, answer.resources) == (ErrorCode.security_disabled, ())
-    assert answer.error_message == "No Authorizer is configured on the broker"
+def test_describe_acls_fails_without_an_authorizer(version: int) -> None:
+    response = World().ask("DescribeAcls", version, **ANY_ACL)
+    assert (response.error_code, response.resources) == (ErrorCode.security_disabled, ())
+    assert response.error_message == "No Authorizer is configured on the broker"
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("count", [0, 2])
-def test_each_new_rule_is_refused(version: int, count: int) -> None:
+def test_each_new_acl_is_rejected(version: int, count: int) -> None:
     world = World()
     creations = (world.part("CreateAcls", version, "AclCreation", **ACL),) * count
-    answer = world.ask("CreateAcls", version, creations=creations)
-    assert [(each.error_code, each.error_message) for each in answer.results] == [
+    response = world.ask("CreateAcls", version, creations=creations)
+    assert [(each.error_code, each.error_message) for each in response.results] == [
         (ErrorCode.security_disabled, "No Authorizer is configured.")
     ] * count
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("count", [0, 2])
-def test_each_deletion_is_refused(version: int, count: int) -> None:
+def test_each_filter_of_a_deletion_is_rejected(version: int, count: int) -> None:
     world = World()
     filters = (world.part("DeleteAcls", version, "DeleteAclsFilter", **ANY_ACL),) * count
-    answer = world.ask("DeleteAcls", version, filters=filters)
-    assert [(each.error_code, each.matching_acls) for each in answer.filter_results] == [
+    response = world.ask("DeleteAcls", version, filters=filters)
+    assert [(each.error_code, each.matching_acls) for each in response.filter_results] == [
         (ErrorCode.security_disabled, ())
     ] * count
 
@@ -67,7 +67,7 @@ def is_closed(api: str, **fields: Any) -> bool:
     "field", ["resource_type_filter", "pattern_type_filter", "operation", "permission_type"]
 )
 def test_a_filter_with_an_unknown_element_closes_the_connection(field: str, code: int) -> None:
-    """Only with the code of UNKNOWN itself: one that Kafka does not know it takes."""
+    """Only the code of UNKNOWN itself: Kafka accepts codes that it does not know."""
     bad = {**ANY_ACL, field: code}
     assert is_closed("DescribeAcls", **bad) is (code == 0)
     part = World().part
@@ -79,7 +79,7 @@ def test_a_filter_with_an_unknown_element_closes_the_connection(field: str, code
 @pytest.mark.parametrize(
     "field", ["resource_type", "resource_pattern_type", "operation", "permission_type"]
 )
-def test_a_rule_with_an_unknown_element_closes_the_connection(field: str, code: int) -> None:
+def test_an_acl_with_an_unknown_element_closes_the_connection(field: str, code: int) -> None:
     part = World().part
     rules = (ACL, {**ACL, field: code})
     creations = tuple(part("CreateAcls", 2, "AclCreation", **each) for each in rules)

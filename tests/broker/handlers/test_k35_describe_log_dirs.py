@@ -1,4 +1,4 @@
-"""DescribeLogDirs: one data folder, and what is in it."""
+"""DescribeLogDirs: the data folder and its partitions."""
 
 from typing import Any
 
@@ -25,10 +25,10 @@ def log_dir(world: World, *topics: tuple[str, tuple[int, ...]], version: int = 5
         world.part(api, version, "DescribableLogDirTopic", topic=name, partitions=indexes)
         for name, indexes in topics
     )
-    answer = world.ask(api, version, topics=wanted or None)
+    response = world.ask(api, version, topics=wanted or None)
     if version >= 3:
-        assert answer.error_code is ErrorCode.none
-    (only,) = answer.results
+        assert response.error_code is ErrorCode.none
+    (only,) = response.results
     return only
 
 
@@ -40,7 +40,7 @@ def sizes(found: Any) -> dict[str, list[tuple[int, int]]]:
 
 
 @pytest.mark.parametrize("version", range(1, 6))
-def test_null_asks_for_everything(world: World, version: int) -> None:
+def test_null_returns_all_partitions(world: World, version: int) -> None:
     found = log_dir(world, version=version)
     assert (found.error_code, found.log_dir) == (ErrorCode.none, "/data")
     size = len(DATA)
@@ -52,7 +52,7 @@ def test_null_asks_for_everything(world: World, version: int) -> None:
     )
 
 
-def test_a_log_that_nobody_has_opened_yet_has_the_same_size(world: World) -> None:
+def test_a_log_that_is_not_open_has_the_same_size(world: World) -> None:
     again = world.restarted()
     assert sizes(log_dir(again)) == sizes(log_dir(world))
     topic = again.topics.get("orders")
@@ -60,18 +60,18 @@ def test_a_log_that_nobody_has_opened_yet_has_the_same_size(world: World) -> Non
     assert [each.opened_log for each in topic.partitions] == [None] * 3
 
 
-def test_what_is_not_there_is_left_out_and_what_is_named_twice_told_once(world: World) -> None:
+def test_unknown_partitions_are_left_out_and_repeated_ones_returned_once(world: World) -> None:
     found = log_dir(world, ("nobody", (0,)), ("orders", (9, 1, 1)), ("orders", (2,)))
     assert sizes(found) == {"orders": [(1, len(DATA)), (2, 0)]}
     assert sizes(log_dir(world, ("orders", (9,)))) == {}
 
 
-def test_memory_has_no_volume(world: World) -> None:
+def test_data_in_memory_has_no_volume_size(world: World) -> None:
     found = log_dir(world)
     assert (found.total_bytes, found.usable_bytes, found.is_cordoned) == (-1, -1, False)
 
 
-def test_a_disk_that_does_not_answer_is_told_as_such(world: World) -> None:
+def test_an_unreadable_disk_is_a_storage_error(world: World) -> None:
     again = world.restarted()
     again.files.fail("open")
     found = log_dir(again)

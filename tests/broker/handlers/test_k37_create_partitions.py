@@ -1,4 +1,4 @@
-"""CreatePartitions: topics grow, never shrink."""
+"""CreatePartitions: more partitions, never fewer."""
 
 from typing import Any
 
@@ -38,14 +38,14 @@ def grow(
         )
         for name, count, assignments in topics
     )
-    answer = world.ask(
+    response = world.ask(
         "CreatePartitions",
         version,
         topics=wanted,
         timeout=milliseconds(timeout_ms),
         validate_only=validate_only,
     )
-    return answer.results
+    return response.results
 
 
 def count(world: World) -> int:
@@ -55,7 +55,7 @@ def count(world: World) -> int:
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_records_stay_where_they_are(world: World, version: int) -> None:
+def test_records_stay_in_their_partitions(world: World, version: int) -> None:
     world.produce("orders", batch(b"x"), 1)
     (grown,) = grow(world, ("orders", 5, None), version=version)
     assert (grown.error_code, grown.error_message) == (ErrorCode.none, None)
@@ -64,7 +64,7 @@ def test_records_stay_where_they_are(world: World, version: int) -> None:
     assert world.produce("orders", batch(b"x"), 4).error_code is ErrorCode.none
 
 
-def test_validating_makes_nothing(world: World) -> None:
+def test_validate_only_creates_nothing(world: World) -> None:
     grow(world, ("orders", 5, None), validate_only=True)
     assert count(world) == 2
 
@@ -92,13 +92,15 @@ def test_validating_makes_nothing(world: World) -> None:
         ),
     ],
 )
-def test_refusals(world: World, wanted: Any, error: int, message: str | None) -> None:
-    (refused,) = grow(world, wanted)
-    assert (refused.error_code, refused.error_message) == (error, message)
+def test_invalid_requests_are_rejected(
+    world: World, wanted: Any, error: int, message: str | None
+) -> None:
+    (rejected,) = grow(world, wanted)
+    assert (rejected.error_code, rejected.error_message) == (error, message)
     assert count(world) == 2
 
 
-def test_a_topic_named_twice_and_the_offsets_topic_do_not_grow(world: World) -> None:
+def test_a_repeated_topic_and_the_offsets_topic_are_rejected(world: World) -> None:
     world.topics.ensure_offsets_topic()
     (twice,) = grow(world, ("orders", 3, None), ("orders", 4, None))
     assert twice.error_message == "Duplicate topic name."
@@ -108,17 +110,17 @@ def test_a_topic_named_twice_and_the_offsets_topic_do_not_grow(world: World) -> 
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1])
-def test_without_time_nothing_grows(world: World, timeout_ms: int) -> None:
+def test_a_timeout_of_zero_creates_nothing(world: World, timeout_ms: int) -> None:
     wanted: list[Any] = [("orders", 3, None), ("nobody", 3, None), ("nobody", 3, None)]
-    answers = grow(world, *wanted, timeout_ms=timeout_ms)
-    assert [each.error_code for each in answers] == [ErrorCode.request_timed_out] * 3
+    responses = grow(world, *wanted, timeout_ms=timeout_ms)
+    assert [each.error_code for each in responses] == [ErrorCode.request_timed_out] * 3
     (twice,) = grow(world, *wanted[1:], timeout_ms=timeout_ms)
     assert twice.error_code is ErrorCode.invalid_request
     assert count(world) == 2
 
 
-def test_what_cannot_be_written_down_does_not_grow(world: World) -> None:
+def test_partitions_that_do_not_become_durable_are_an_error(world: World) -> None:
     world.files.fail("sync")
-    (refused,) = grow(world, ("orders", 3, None))
-    assert refused.error_code is ErrorCode.kafka_storage_error
+    (rejected,) = grow(world, ("orders", 3, None))
+    assert rejected.error_code is ErrorCode.kafka_storage_error
     assert count(world) == 2

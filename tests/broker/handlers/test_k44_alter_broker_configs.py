@@ -23,7 +23,7 @@ def world() -> World:
     return world_with_orders()
 
 
-def test_a_default_of_topics_is_changed_while_the_broker_runs(world: World) -> None:
+def test_the_default_of_a_topic_key_can_be_changed_dynamically(world: World) -> None:
     topic = world.make("plain")
     incremental(world, BROKER, "", ("message.max.bytes", SET, "300"))
     assert topic.partitions[0].settings.max_message_bytes == 300
@@ -74,14 +74,14 @@ def test_a_default_of_topics_is_changed_while_the_broker_runs(world: World) -> N
         ),
     ],
 )
-def test_broker_keys_that_cannot_be_changed(
+def test_invalid_changes_of_broker_keys_are_rejected(
     world: World, key: str, value: str, message: str
 ) -> None:
-    for answer in (
+    for response in (
         incremental(world, BROKER, "1", (key, SET, value)),
         replace(world, BROKER, "1", (key, value)),
     ):
-        assert (answer.error_code, answer.error_message) == (ErrorCode.invalid_request, message)
+        assert (response.error_code, response.error_message) == (ErrorCode.invalid_request, message)
 
 
 IN_SYNC = "min.insync.replicas"
@@ -132,16 +132,16 @@ IN_SYNC = "min.insync.replicas"
         ),
     ],
 )
-def test_the_broker_says_what_is_wrong_with_its_keys_in_kafkas_order(
+def test_errors_of_broker_keys_come_in_kafkas_order(
     world: World, changes: list[tuple[str, int, str | None]], error: ErrorCode, message: str
 ) -> None:
-    answer = incremental(world, BROKER, "1", *changes)
-    assert (answer.error_code, answer.error_message) == (error, message)
+    response = incremental(world, BROKER, "1", *changes)
+    assert (response.error_code, response.error_message) == (error, message)
     assert world.configs.dynamic == {}
 
 
 @pytest.mark.parametrize("key", ["num.partitions", "listeners", "nope"])
-def test_nothing_comes_of_deleting_a_broker_key_that_was_not_set(world: World, key: str) -> None:
+def test_deleting_a_broker_key_that_is_not_set_changes_nothing(world: World, key: str) -> None:
     for name in ("1", ""):
         assert not incremental(world, BROKER, name, (key, DELETE, None)).error_code
 
@@ -155,39 +155,37 @@ def test_nothing_comes_of_deleting_a_broker_key_that_was_not_set(world: World, k
         "producer.id.expiration.ms",
     ],
 )
-def test_keys_that_are_not_of_topics_are_changed_while_the_broker_runs(
-    world: World, key: str
-) -> None:
+def test_other_broker_keys_can_be_changed_dynamically(world: World, key: str) -> None:
     started = world.configs.broker_number(key)
     assert not incremental(world, BROKER, "", (key, SET, "3000000")).error_code
     assert not incremental(world, BROKER, "1", (key, SET, "2000000")).error_code
     assert world.configs.broker_number(key) == 2_000_000
-    (told,) = describe(world, BROKER, "1", key).configs
-    assert [(s.value, s.source) for s in told.synonyms] == [
+    (result,) = describe(world, BROKER, "1", key).configs
+    assert [(s.value, s.source) for s in result.synonyms] == [
         ("2000000", 2),
         ("3000000", 3),
         (str(started), 5),
     ]
-    assert not told.read_only
+    assert not result.read_only
     incremental(world, BROKER, "1", (key, DELETE, None))
     assert world.configs.broker_number(key) == 3_000_000
 
 
-def test_replicas_in_sync_are_changed_for_every_broker_or_topic_alone(world: World) -> None:
-    for answer in (
+def test_min_insync_replicas_is_changed_for_all_brokers_or_per_topic(world: World) -> None:
+    for response in (
         incremental(world, BROKER, "1", (IN_SYNC, SET, "2")),
         incremental(world, BROKER, "1", (IN_SYNC, DELETE, None)),
         replace(world, BROKER, "1", (IN_SYNC, "2")),
     ):
-        assert (answer.error_code, answer.error_message) == (
+        assert (response.error_code, response.error_message) == (
             ErrorCode.invalid_config,
             "Broker-level min.insync.replicas cannot be altered while ELR is enabled.",
         )
-    for answer in (
+    for response in (
         incremental(world, BROKER, "", (IN_SYNC, DELETE, None)),
         replace(world, BROKER, "", ("log.retention.ms", "5")),
     ):
-        assert (answer.error_code, answer.error_message) == (
+        assert (response.error_code, response.error_message) == (
             ErrorCode.invalid_config,
             "Cluster-level min.insync.replicas cannot be removed while ELR is enabled.",
         )

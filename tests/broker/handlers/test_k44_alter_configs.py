@@ -1,4 +1,4 @@
-"""AlterConfigs and IncrementalAlterConfigs: topics, and which resources can be changed."""
+"""AlterConfigs and IncrementalAlterConfigs of topics, and invalid resources."""
 
 import pytest
 from config_requests import (
@@ -22,9 +22,11 @@ def world() -> World:
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_a_change_takes_effect_and_outlives_the_broker(world: World, version: int) -> None:
-    answer = incremental(world, TOPIC, "orders", ("max.message.bytes", SET, "99"), version=version)
-    assert (answer.error_code, answer.error_message) == (ErrorCode.none, None)
+def test_a_change_takes_effect_and_survives_a_restart(world: World, version: int) -> None:
+    response = incremental(
+        world, TOPIC, "orders", ("max.message.bytes", SET, "99"), version=version
+    )
+    assert (response.error_code, response.error_message) == (ErrorCode.none, None)
     topic = world.topics.get("orders")
     assert topic is not None
     assert topic.partitions[0].settings.max_message_bytes == 99
@@ -39,7 +41,7 @@ def overrides(world: World) -> dict[str, str]:
     return dict(topic.overrides)
 
 
-def test_an_open_log_follows_its_configuration(world: World) -> None:
+def test_a_change_applies_to_an_open_log(world: World) -> None:
     topic = world.topics.get("orders")
     assert topic is not None
     log = topic.partitions[0].log
@@ -47,12 +49,12 @@ def test_an_open_log_follows_its_configuration(world: World) -> None:
     assert log.config.segment_bytes == 2**21
 
 
-def test_deleting_a_key_gives_the_default_back(world: World) -> None:
+def test_deleting_a_key_restores_the_default(world: World) -> None:
     incremental(world, TOPIC, "orders", ("retention.ms", DELETE, None))
     assert overrides(world) == {}
 
 
-def test_lists_grow_and_shrink(world: World) -> None:
+def test_append_and_subtract_change_lists(world: World) -> None:
     incremental(world, TOPIC, "orders", ("cleanup.policy", APPEND, "compact"))
     assert overrides(world)["cleanup.policy"] == "delete,compact"
     incremental(world, TOPIC, "orders", ("cleanup.policy", SUBTRACT, "delete"))
@@ -70,7 +72,7 @@ def test_lists_grow_and_shrink(world: World) -> None:
         (SUBTRACT, "delete", ""),
     ],
 )
-def test_lists_begin_with_the_default_of_their_definition(
+def test_append_and_subtract_begin_with_the_default(
     world: World, operation: int, text: str, after: str
 ) -> None:
     incremental(world, BROKER, "", ("log.cleanup.policy", SET, "compact"))
@@ -80,7 +82,7 @@ def test_lists_begin_with_the_default_of_their_definition(
     assert world.configs.dynamic["1"] == {"log.cleanup.policy": after}
 
 
-def test_validating_changes_nothing(world: World) -> None:
+def test_validate_only_changes_nothing(world: World) -> None:
     incremental(world, TOPIC, "orders", ("retention.ms", SET, "5"), validate_only=True)
     assert overrides(world) == {"retention.ms": "77"}
 
@@ -159,11 +161,11 @@ def test_validating_changes_nothing(world: World) -> None:
         ),
     ],
 )
-def test_changes_that_are_refused_change_nothing(
+def test_a_rejected_change_changes_nothing(
     world: World, changes: list[tuple[str, int, str | None]], error: ErrorCode, message: str
 ) -> None:
-    answer = incremental(world, TOPIC, "orders", *changes)
-    assert (answer.error_code, answer.error_message) == (error, message)
+    response = incremental(world, TOPIC, "orders", *changes)
+    assert (response.error_code, response.error_message) == (error, message)
     assert overrides(world) == {"retention.ms": "77"}
 
 
@@ -194,14 +196,14 @@ def test_changes_that_are_refused_change_nothing(
         (99, "x", ErrorCode.invalid_request, "Unknown resource type 99"),
     ],
 )
-def test_resources_that_cannot_be_changed(
+def test_invalid_resources_are_rejected(
     world: World, kind: int, name: str, error: ErrorCode, message: str
 ) -> None:
-    for answer in (incremental(world, kind, name), replace(world, kind, name)):
-        assert (answer.error_code, answer.error_message) == (error, message)
+    for response in (incremental(world, kind, name), replace(world, kind, name)):
+        assert (response.error_code, response.error_message) == (error, message)
 
 
-def test_keys_are_looked_at_before_whether_their_topic_exists(world: World) -> None:
+def test_keys_are_validated_before_the_topic(world: World) -> None:
     good, strange, bad = (("retention.ms", "1"), ("nope", "1"), ("retention.ms", "x"))
     for change, error in (
         (good, ErrorCode.unknown_topic_or_partition),
@@ -216,20 +218,20 @@ def test_keys_are_looked_at_before_whether_their_topic_exists(world: World) -> N
     )
 
 
-def test_the_broker_is_changed_under_any_text_that_java_reads_as_its_id(world: World) -> None:
+def test_a_broker_id_is_parsed_as_in_java(world: World) -> None:
     assert not incremental(world, BROKER, "01", ("log.retention.ms", SET, "7")).error_code
     assert world.configs.dynamic == {"1": {"log.retention.ms": "7"}}
 
 
-def test_a_resource_may_be_named_once(world: World) -> None:
-    answer = incremental(world, TOPIC, "orders", ("retention.ms", SET, "1"), times=2)
-    assert answer.error_message == "Each resource must appear at most once."
+def test_a_repeated_resource_is_rejected(world: World) -> None:
+    response = incremental(world, TOPIC, "orders", ("retention.ms", SET, "1"), times=2)
+    assert response.error_message == "Each resource must appear at most once."
 
 
-def test_a_change_that_cannot_be_written_down_did_not_happen(world: World) -> None:
+def test_a_change_that_does_not_become_durable_is_reverted(world: World) -> None:
     world.files.fail("sync")
-    answer = incremental(world, TOPIC, "orders", ("retention.ms", SET, "1"))
-    assert answer.error_code is ErrorCode.kafka_storage_error
+    response = incremental(world, TOPIC, "orders", ("retention.ms", SET, "1"))
+    assert response.error_code is ErrorCode.kafka_storage_error
     assert overrides(world) == {"retention.ms": "77"}
 
 
@@ -237,7 +239,7 @@ def test_a_change_that_cannot_be_written_down_did_not_happen(world: World) -> No
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_replacing_takes_back_what_is_not_named(world: World, version: int) -> None:
-    answer = replace(world, TOPIC, "orders", ("segment.ms", "99"), version=version)
-    assert answer.error_code is ErrorCode.none
+def test_replacing_resets_all_other_keys(world: World, version: int) -> None:
+    response = replace(world, TOPIC, "orders", ("segment.ms", "99"), version=version)
+    assert response.error_code is ErrorCode.none
     assert overrides(world) == {"segment.ms": "99"}

@@ -1,4 +1,4 @@
-"""DescribeClientQuotas: nobody has a quota, and what makes no sense is refused."""
+"""DescribeClientQuotas: there are no quotas, and invalid filters are rejected."""
 
 from typing import Any
 
@@ -29,9 +29,13 @@ def quotas(*components: Component, version: int = 1) -> Any:
 @pytest.mark.parametrize(
     "components", [(), (("user", 0, "alice"), ("client-id", 1, None)), (("ip", 2, None),)]
 )
-def test_there_are_none(version: int, components: tuple[Component, ...]) -> None:
-    answer = quotas(*components, version=version)
-    assert (answer.error_code, answer.error_message, answer.entries) == (ErrorCode.none, "", ())
+def test_valid_filters_find_no_quotas(version: int, components: tuple[Component, ...]) -> None:
+    response = quotas(*components, version=version)
+    assert (response.error_code, response.error_message, response.entries) == (
+        ErrorCode.none,
+        "",
+        (),
+    )
 
 
 @pytest.mark.parametrize(
@@ -70,6 +74,8 @@ def test_there_are_none(version: int, components: tuple[Component, ...]) -> None
         ),
     ],
 )
-def test_refusals(components: tuple[Component, ...], error: int, message: str) -> None:
-    answer = quotas(*components)
-    assert (answer.error_code, answer.error_message, answer.entries) == (error, message, None)
+def test_invalid_filters_are_rejected(
+    components: tuple[Component, ...], error: int, message: str
+) -> None:
+    response = quotas(*components)
+    assert (response.error_code, response.error_message, response.entries) == (error, message, None)

@@ -1,11 +1,11 @@
-"""DescribeUserScramCredentials: nobody has a password."""
+"""DescribeUserScramCredentials: there are no users."""
 
 import pytest
 from topic_world import World
 
 
 @pytest.mark.parametrize(
-    ("names", "told"),
+    ("names", "result"),
     [
         (None, []),
         ((), []),
@@ -25,11 +25,13 @@ from topic_world import World
         ),
     ],
 )
-def test_users_are_unknown(names: tuple[str, ...] | None, told: list[tuple[str, int, str]]) -> None:
+def test_users_are_unknown(
+    names: tuple[str, ...] | None, result: list[tuple[str, int, str]]
+) -> None:
     world = World()
     api = "DescribeUserScramCredentials"
     users = None if names is None else tuple(world.part(api, 0, "UserName", name=n) for n in names)
-    answer = world.ask(api, 0, users=users)
-    assert (answer.error_code, answer.error_message) == (0, "")
-    assert [(each.user, each.error_code, each.error_message) for each in answer.results] == told
-    assert all(each.credential_infos == () for each in answer.results)
+    response = world.ask(api, 0, users=users)
+    assert (response.error_code, response.error_message) == (0, "")
+    assert [(each.user, each.error_code, each.error_message) for each in response.results] == result
+    assert all(each.credential_infos == () for each in response.results)

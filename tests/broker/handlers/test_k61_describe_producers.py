@@ -1,4 +1,4 @@
-"""DescribeProducers: who wrote to a partition of late, and what they wrote last."""
+"""DescribeProducers: active producers and their last batches."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ def write(world: World, producer_id: int, sequence: int, *values: bytes, epoch: 
     assert world.produce("orders", batch).error_code == 0
 
 
-def test_each_is_shown_with_its_last_batch(world: World) -> None:
+def test_each_producer_is_returned_with_its_last_batch(world: World) -> None:
     write(world, 7, 0, b"a", b"b")
     write(world, 7, 2, b"c")
     write(world, 9, 0, b"d", epoch=3)
@@ -46,7 +46,7 @@ def test_each_is_shown_with_its_last_batch(world: World) -> None:
     assert (first.coordinator_epoch, first.current_txn_start_offset) == (-1, -1)
 
 
-def test_whoever_was_idle_for_too_long_is_not_shown(world: World) -> None:
+def test_expired_producers_are_not_returned(world: World) -> None:
     write(world, 7, 0, b"a")
     world.pass_time(999)
     write(world, 9, 0, b"b")
@@ -63,15 +63,15 @@ def test_whoever_was_idle_for_too_long_is_not_shown(world: World) -> None:
         ("..", 0, 17, "Topic name is invalid: '..' is not allowed"),
     ],
 )
-def test_refusals(
+def test_invalid_topics_are_rejected(
     world: World, topic: str, partition: int, error: int, message: str | None
 ) -> None:
-    refused = producers(world, topic, partition)
-    assert (refused.partition_index, refused.error_code) == (partition, error)
-    assert (refused.error_message, refused.active_producers) == (message, ())
+    rejected = producers(world, topic, partition)
+    assert (rejected.partition_index, rejected.error_code) == (partition, error)
+    assert (rejected.error_message, rejected.active_producers) == (message, ())
 
 
-def test_a_log_that_cannot_be_read_is_a_storage_error(world: World) -> None:
+def test_an_unreadable_log_is_a_storage_error(world: World) -> None:
     write(world, 7, 0, b"a")
     again = world.restarted()
     again.files.fail("open")

@@ -1,4 +1,4 @@
-"""ListTransactions and DescribeTransactions: there are none, and so it is said."""
+"""ListTransactions and DescribeTransactions: there are no transactions."""
 
 from typing import Any
 
@@ -17,11 +17,11 @@ def listed(version: int, **fields: Any) -> Any:
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_none_is_listed_and_unknown_states_are_told(version: int) -> None:
+def test_no_transaction_is_listed_and_unknown_states_are_reported(version: int) -> None:
     states = ("Ongoing", "Sleeping", "Asleep", "Ongoing", "Sleeping")
-    answer = listed(version, state_filters=states)
-    assert (answer.error_code, answer.transaction_states) == (ErrorCode.none, ())
-    assert answer.unknown_state_filters == ("Sleeping", "Asleep")
+    response = listed(version, state_filters=states)
+    assert (response.error_code, response.transaction_states) == (ErrorCode.none, ())
+    assert response.unknown_state_filters == ("Sleeping", "Asleep")
 
 
 @pytest.mark.parametrize(
@@ -40,9 +40,9 @@ def test_a_pattern_must_be_a_regular_expression(pattern: str, error: int) -> Non
     assert listed(2, transactional_id_pattern=pattern).error_code == error
 
 
-def test_none_is_known_by_its_id() -> None:
-    answer = World().ask("DescribeTransactions", 0, transactional_ids=("pay", "", "pay"))
-    assert [(each.transactional_id, each.error_code) for each in answer.transaction_states] == [
+def test_every_transactional_id_is_unknown() -> None:
+    response = World().ask("DescribeTransactions", 0, transactional_ids=("pay", "", "pay"))
+    assert [(each.transactional_id, each.error_code) for each in response.transaction_states] == [
         ("pay", ErrorCode.transactional_id_not_found),
         ("", ErrorCode.invalid_request),
         ("pay", ErrorCode.transactional_id_not_found),

@@ -31,25 +31,25 @@ def listed(world: World, *types: int) -> Any:
         ((BROKER_LOGGER, CLIENT_METRICS, GROUP), []),
     ],
 )
-def test_what_is_asked_for_is_listed(
+def test_the_requested_types_are_listed(
     world: World, types: tuple[int, ...], found: list[tuple[str, int]]
 ) -> None:
-    answer = listed(world, *types)
-    resources = [(each.resource_name, each.resource_type) for each in answer.config_resources]
-    assert (answer.error_code, resources) == (ErrorCode.none, found)
+    response = listed(world, *types)
+    resources = [(each.resource_name, each.resource_type) for each in response.config_resources]
+    assert (response.error_code, resources) == (ErrorCode.none, found)
 
 
 def test_every_node_that_is_up_is_listed(world: World) -> None:
     world.node.cluster.up.append(SimpleNamespace(node_id=2))
-    answer = listed(world, BROKER)
-    assert [each.resource_name for each in answer.config_resources] == ["1", "2"]
+    response = listed(world, BROKER)
+    assert [each.resource_name for each in response.config_resources] == ["1", "2"]
 
 
-def test_unknown_types_are_refused(world: World) -> None:
-    answer = listed(world, TOPIC, 99)
-    assert (answer.error_code, answer.config_resources) == (ErrorCode.unsupported_version, ())
+def test_unknown_types_are_rejected(world: World) -> None:
+    response = listed(world, TOPIC, 99)
+    assert (response.error_code, response.config_resources) == (ErrorCode.unsupported_version, ())
 
 
-def test_v0_asks_for_client_metrics_alone(world: World) -> None:
-    answer = world.ask("ListConfigResources", 0)
-    assert (answer.error_code, answer.config_resources) == (ErrorCode.none, ())
+def test_v0_requests_client_metrics_only(world: World) -> None:
+    response = world.ask("ListConfigResources", 0)
+    assert (response.error_code, response.config_resources) == (ErrorCode.none, ())

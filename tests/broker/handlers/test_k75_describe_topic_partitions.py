@@ -1,4 +1,4 @@
-"""DescribeTopicPartitions: topics in order of their names, in pages."""
+"""DescribeTopicPartitions: sorted topics in pages."""
 
 from typing import Any
 
@@ -31,38 +31,38 @@ def describe(
     )
 
 
-def page(answer: Any) -> tuple[list[tuple[str, list[int]]], tuple[str, int] | None]:
-    """What is told of which topic, and where the next page begins."""
-    assert all(topic.error_code is ErrorCode.none for topic in answer.topics)
-    told = [(t.name, [p.partition_index for p in t.partitions]) for t in answer.topics]
-    cursor = answer.next_cursor
-    return told, cursor and (cursor.topic_name, cursor.partition_index)
+def page(response: Any) -> tuple[list[tuple[str, list[int]]], tuple[str, int] | None]:
+    """The topics of a page, and where the next one begins."""
+    assert all(topic.error_code is ErrorCode.none for topic in response.topics)
+    result = [(t.name, [p.partition_index for p in t.partitions]) for t in response.topics]
+    cursor = response.next_cursor
+    return result, cursor and (cursor.topic_name, cursor.partition_index)
 
 
-def test_everything_is_told_of_a_partition(world: World) -> None:
+def test_a_partition_is_described_completely(world: World) -> None:
     (topic,) = describe(world, "bills").topics
-    made = world.topics.get("bills")
-    assert made is not None
-    assert (topic.topic_id, topic.is_internal) == (made.id, False)
+    created = world.topics.get("bills")
+    assert created is not None
+    assert (topic.topic_id, topic.is_internal) == (created.id, False)
     assert topic.topic_authorized_operations == 3576
     first = topic.partitions[0]
     assert (first.leader_id, first.leader_epoch, first.replica_nodes) == (1, 0, (1,))
     assert (first.isr_nodes, first.offline_replicas) == ((1,), ())
 
 
-def test_what_is_not_known_of_leaders_to_be_is_empty_and_not_null(world: World) -> None:
+def test_eligible_leader_lists_are_empty_and_not_null(world: World) -> None:
     for partition in describe(world, "bills").topics[0].partitions:
         assert (partition.eligible_leader_replicas, partition.last_known_elr) == ((), ())
 
 
 @pytest.mark.parametrize("names", [(), ("orders", "bills"), ("bills", "orders", "bills")])
-def test_topics_come_in_the_order_of_their_names(world: World, names: tuple[str, ...]) -> None:
-    told = page(describe(world, *names))
-    assert told == ([("bills", [0, 1]), ("orders", [0, 1, 2])], None)
+def test_topics_are_sorted_by_name(world: World, names: tuple[str, ...]) -> None:
+    result = page(describe(world, *names))
+    assert result == ([("bills", [0, 1]), ("orders", [0, 1, 2])], None)
 
 
 @pytest.mark.parametrize(
-    ("limit", "told", "cursor"),
+    ("limit", "result", "cursor"),
     [
         (-1, [("bills", [0])], ("bills", 1)),
         (1, [("bills", [0])], ("bills", 1)),
@@ -71,60 +71,60 @@ def test_topics_come_in_the_order_of_their_names(world: World, names: tuple[str,
         (5, [("bills", [0, 1]), ("orders", [0, 1, 2])], None),
     ],
 )
-def test_a_page_has_no_more_partitions_than_asked_for(
-    world: World, limit: int, told: Any, cursor: Any
+def test_a_page_has_at_most_the_requested_number_of_partitions(
+    world: World, limit: int, result: Any, cursor: Any
 ) -> None:
-    assert page(describe(world, limit=limit)) == (told, cursor)
+    assert page(describe(world, limit=limit)) == (result, cursor)
 
 
-def test_the_pages_put_together_are_the_whole(world: World) -> None:
-    told: list[tuple[str, int]] = []
+def test_the_pages_together_contain_everything(world: World) -> None:
+    result: list[tuple[str, int]] = []
     cursor = None
     for _ in range(5):
         topics, cursor = page(describe(world, "orders", "bills", limit=1, cursor=cursor))
-        told += [(name, index) for name, indexes in topics for index in indexes]
+        result += [(name, index) for name, indexes in topics for index in indexes]
     assert cursor is None
-    assert told == [("bills", 0), ("bills", 1), ("orders", 0), ("orders", 1), ("orders", 2)]
+    assert result == [("bills", 0), ("bills", 1), ("orders", 0), ("orders", 1), ("orders", 2)]
 
 
-def test_the_brokers_limit_holds_for_everyone() -> None:
+def test_the_brokers_limit_applies_to_every_request() -> None:
     world = World({"max.request.partition.size.limit": "2"})
     world.make("orders", 3)
     assert page(describe(world)) == ([("orders", [0, 1])], ("orders", 2))
 
 
-def test_a_cursor_behind_the_last_partition_finds_the_topic_empty(world: World) -> None:
-    told = page(describe(world, cursor=("orders", 9)))
-    assert told == ([("orders", [])], None)
+def test_a_cursor_behind_the_last_partition_returns_an_empty_topic(world: World) -> None:
+    result = page(describe(world, cursor=("orders", 9)))
+    assert result == ([("orders", [])], None)
 
 
 @pytest.mark.parametrize("cursor", [("bills", -1), ("carts", 0), ("zebras", 0)])
-def test_a_cursor_that_leads_nowhere_is_refused(world: World, cursor: tuple[str, int]) -> None:
-    answer = describe(world, "orders", "bills", "orders", cursor=cursor)
-    # In the order of the request, and as often as there: nothing of it was looked at.
-    assert [(each.name, each.error_code) for each in answer.topics] == [
+def test_an_invalid_cursor_is_rejected(world: World, cursor: tuple[str, int]) -> None:
+    response = describe(world, "orders", "bills", "orders", cursor=cursor)
+    # In the order of the request, repeated ones included: the request failed first.
+    assert [(each.name, each.error_code) for each in response.topics] == [
         ("orders", ErrorCode.invalid_request),
         ("bills", ErrorCode.invalid_request),
         ("orders", ErrorCode.invalid_request),
     ]
-    assert {each.topic_authorized_operations for each in answer.topics} == {-(2**31)}
+    assert {each.topic_authorized_operations for each in response.topics} == {-(2**31)}
 
 
-def test_topics_that_are_not_there(world: World) -> None:
+def test_unknown_topics_get_errors(world: World) -> None:
     world.topics.ensure_offsets_topic()
     names = ("nobody", "no such name!", "__consumer_offsets")
-    answer = describe(world, *names, limit=1)
-    assert [(each.name, each.error_code, each.is_internal) for each in answer.topics] == [
+    response = describe(world, *names, limit=1)
+    assert [(each.name, each.error_code, each.is_internal) for each in response.topics] == [
         ("__consumer_offsets", ErrorCode.none, True)
     ]
-    answer = describe(world, "nobody", "no such name!")
-    assert [(each.name, each.error_code) for each in answer.topics] == [
+    response = describe(world, "nobody", "no such name!")
+    assert [(each.name, each.error_code) for each in response.topics] == [
         ("no such name!", ErrorCode.invalid_topic_exception),
         ("nobody", ErrorCode.unknown_topic_or_partition),
     ]
 
 
-def test_a_topic_without_a_name_spoils_the_request_as_in_kafka(world: World) -> None:
-    answer = describe(world, "orders", "")
-    errors = {each.error_code for each in answer.topics}
+def test_a_topic_without_a_name_fails_the_request(world: World) -> None:
+    response = describe(world, "orders", "")
+    errors = {each.error_code for each in response.topics}
     assert errors == {ErrorCode.unknown_server_error}

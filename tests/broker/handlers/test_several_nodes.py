@@ -1,4 +1,4 @@
-"""Leaders on three nodes, as requests see them."""
+"""Requests to three nodes: leaders, followers, elections."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -19,7 +19,7 @@ def elect(world: World, topics: Any, election: int = 0) -> dict[tuple[str, int],
         part("ElectLeaders", 2, "TopicPartitions", topic=topic, partitions=tuple(indexes))
         for topic, indexes in topics
     )
-    answer = world.ask(
+    response = world.ask(
         "ElectLeaders",
         2,
         election_type=election,
@@ -28,7 +28,7 @@ def elect(world: World, topics: Any, election: int = 0) -> dict[tuple[str, int],
     )
     return {
         (topic.topic, each.partition_id): each.error_code
-        for topic in answer.replica_election_results
+        for topic in response.replica_election_results
         for each in topic.partition_result
     }
 
@@ -41,17 +41,17 @@ def partitions(world: World) -> list[Any]:
     return list(metadata(world).topics[0].partitions)
 
 
-def test_metadata_tell_every_node_and_who_leads_what(world: World) -> None:
-    answer = metadata(world)
-    assert [(b.node_id, b.host, b.port) for b in answer.brokers] == [
+def test_metadata_returns_every_node_and_all_leaders(world: World) -> None:
+    response = metadata(world)
+    assert [(b.node_id, b.host, b.port) for b in response.brokers] == [
         (node_id, "node.test", node_id) for node_id in (1, 2, 3)
     ]
-    assert answer.controller_id == 1
-    assert [p.leader_id for p in answer.topics[0].partitions] == [1, 2, 3]
-    assert answer.topics[0].partitions[1].replica_nodes == (2, 3, 1)
+    assert response.controller_id == 1
+    assert [p.leader_id for p in response.topics[0].partitions] == [1, 2, 3]
+    assert response.topics[0].partitions[1].replica_nodes == (2, 3, 1)
 
 
-def test_a_node_that_is_down_is_no_broker_and_out_of_sync(world: World) -> None:
+def test_a_node_that_is_down_is_not_listed_and_out_of_sync(world: World) -> None:
     world.node.cluster.node_stopping(2)
     assert [b.node_id for b in metadata(world).brokers] == [1, 3]
     second = partitions(world)[1]
@@ -63,7 +63,7 @@ def test_a_node_that_is_down_is_no_broker_and_out_of_sync(world: World) -> None:
     assert described.topics[0].partitions[1].offline_replicas == (2,)
 
 
-def test_without_any_node_that_is_up_a_partition_has_no_leader(world: World) -> None:
+def test_a_partition_has_no_leader_while_all_nodes_are_down(world: World) -> None:
     for node_id in (1, 2, 3):
         world.node.cluster.node_stopping(node_id)
     assert {(p.leader_id, p.error_code) for p in partitions(world)} == {
@@ -71,7 +71,7 @@ def test_without_any_node_that_is_up_a_partition_has_no_leader(world: World) -> 
     }
 
 
-def test_while_nobody_leads_its_partition_a_group_has_no_coordinator(world: World) -> None:
+def test_a_group_has_no_coordinator_while_its_partition_has_no_leader(world: World) -> None:
     for node_id in (1, 2, 3):
         world.node.cluster.node_stopping(node_id)
     world.node.coordinators = SimpleNamespace(partition_of=lambda _group: 0)
@@ -82,23 +82,23 @@ def test_while_nobody_leads_its_partition_a_group_has_no_coordinator(world: Worl
         "The coordinator is not available.",
     )
     (found,) = world.ask("FindCoordinator", 4, coordinator_keys=("g",), key_type=0).coordinators
-    # From v4 on Kafka has no words for it.
+    # Since v4 Kafka sends no message.
     assert (found.error_code, found.error_message) == (missing, "")
 
 
-def test_only_the_leader_takes_records(world: World) -> None:
+def test_only_the_leader_accepts_records(world: World) -> None:
     assert world.produce("t", batch(b"a"), 0).error_code is E.none
     assert world.produce("t", batch(b"a"), 1).error_code is E.not_leader_or_follower
 
 
-def test_consumers_may_read_from_a_follower_since_they_can_say_where_they_are(
+def test_consumers_may_read_from_a_follower_since_version_11(
     world: World,
 ) -> None:
     assert world.fetch("t", 0, 1, version=10).error_code is E.not_leader_or_follower
     assert world.fetch("t", 0, 1, version=11).error_code is E.none
 
 
-def test_a_fetch_at_a_follower_waits_there_for_records(world: World) -> None:
+def test_a_long_poll_at_a_follower_waits_for_records(world: World) -> None:
     waiting = world.send_fetch("t", {1: 0}, max_wait_ms=10_000)
     assert not waiting.is_over
     world.node.node_id = 2
@@ -117,49 +117,51 @@ def list_offsets(world: World, partition: int, replica_id: int) -> E:
         timestamp=-1,
     )
     topic = part("ListOffsets", 6, "ListOffsetsTopic", name="t", partitions=(asked,))
-    answer = world.ask("ListOffsets", 6, replica_id=replica_id, isolation_level=0, topics=(topic,))
-    error: E = answer.topics[0].partitions[0].error_code
+    response = world.ask(
+        "ListOffsets", 6, replica_id=replica_id, isolation_level=0, topics=(topic,)
+    )
+    error: E = response.topics[0].partitions[0].error_code
     return error
 
 
-def test_only_the_leader_tells_offsets_but_to_who_looks_for_faults(world: World) -> None:
+def test_only_the_leader_returns_offsets_except_to_the_debugging_replica(world: World) -> None:
     assert list_offsets(world, 0, -1) is E.none
     assert list_offsets(world, 1, -1) is E.not_leader_or_follower
     assert list_offsets(world, 1, -2) is E.none
 
 
-def leaders_told(answer: Any) -> tuple[list[tuple[int, int]], list[tuple[int, str, int]]]:
-    """(leader, epoch) of each partition of an answer, and where these leaders are."""
-    (topic,) = answer.responses
+def current_leaders(response: Any) -> tuple[list[tuple[int, int]], list[tuple[int, str, int]]]:
+    """(leader, epoch) of each partition in a response, and the endpoints of these leaders."""
+    (topic,) = response.responses
     replies = getattr(topic, "partition_responses", None) or topic.partitions
     leaders = [(r.current_leader.leader_id, r.current_leader.leader_epoch) for r in replies]
-    return leaders, [(e.node_id, e.host, e.port) for e in answer.node_endpoints]
+    return leaders, [(e.node_id, e.host, e.port) for e in response.node_endpoints]
 
 
 NOBODY = (-1, -1)
 
 
-def test_who_sends_records_to_the_wrong_node_is_told_the_leader_and_where_it_is(
+def test_a_produce_to_the_wrong_node_returns_leader_and_endpoint(
     world: World,
 ) -> None:
     world.node.cluster.move("t", 1, 3)
     sent = {index: batch(b"a") for index in (0, 1, 2, 9)}
     for version in (10, 12):
         asked = world.send_produce("t", sent, version=version)
-        assert leaders_told(asked.answer) == (
+        assert current_leaders(asked.answer) == (
             [NOBODY, (3, 1), (3, 0), NOBODY],
             [(3, "node.test", 3)],
         )
     topic = world.topics.get("t")
     assert topic is not None
     asked = world.send_produce(topic.id, {1: batch(b"a")}, version=13)
-    assert leaders_told(asked.answer) == ([(3, 1)], [(3, "node.test", 3)])
-    # Before v10 nobody could say it.
+    assert current_leaders(asked.answer) == ([(3, 1)], [(3, "node.test", 3)])
+    # Since v10 (KIP-951).
     older = world.send_produce("t", sent, version=9).answer
     assert not hasattr(older, "node_endpoints")
 
 
-def test_who_believes_in_an_old_leader_epoch_is_told_the_leader_and_where_it_is(
+def test_a_fetch_with_an_old_leader_epoch_returns_leader_and_endpoint(
     world: World,
 ) -> None:
     world.node.cluster.move("t", 0, 2)
@@ -173,15 +175,15 @@ def test_who_believes_in_an_old_leader_epoch_is_told_the_leader_and_where_it_is(
         return asked.answer
 
     for version in (16, 18):
-        assert leaders_told(fetch(version, 0)) == ([(2, 1)], [(2, "node.test", 2)])
-        assert leaders_told(fetch(version, 1)) == ([NOBODY], [])
-        assert leaders_told(fetch(version, 2)) == ([NOBODY], [])
+        assert current_leaders(fetch(version, 0)) == ([(2, 1)], [(2, "node.test", 2)])
+        assert current_leaders(fetch(version, 1)) == ([NOBODY], [])
+        assert current_leaders(fetch(version, 2)) == ([NOBODY], [])
     older = fetch(15, 0).responses[0].partitions[0]
     assert older.error_code is E.fenced_leader_epoch
     assert older.current_leader.leader_id == -1
 
 
-def test_a_client_whose_leader_epoch_is_another_is_told_so_first(world: World) -> None:
+def test_a_wrong_leader_epoch_is_rejected_before_a_wrong_leader(world: World) -> None:
     world.node.cluster.move("t", 0, 2)
     fenced = world.fetch("t", 0, 0, version=10, current_leader_epoch=0)
     assert fenced.error_code is E.fenced_leader_epoch
@@ -191,7 +193,7 @@ def test_a_client_whose_leader_epoch_is_another_is_told_so_first(world: World) -
     assert moved.error_code is E.not_leader_or_follower
 
 
-def test_a_fetch_that_waits_at_a_partition_that_moves_is_sent_away(world: World) -> None:
+def test_a_long_poll_ends_when_its_partition_moves(world: World) -> None:
     older = world.send_fetch("t", {0: 0}, version=10, max_wait_ms=10_000)
     waiting = world.send_fetch("t", {0: 0}, max_wait_ms=10_000, current_leader_epoch=0)
     assert not older.is_over
@@ -209,7 +211,7 @@ def test_batches_carry_the_epoch_of_their_leader(world: World) -> None:
     assert int.from_bytes(records[12:16], "big") == 2
 
 
-def test_preferred_leaders_are_elected_where_they_do_not_lead(world: World) -> None:
+def test_preferred_leaders_are_elected_if_they_do_not_lead(world: World) -> None:
     world.node.cluster.move("t", 1, 1)
     assert elect(world, [("t", [0, 1, 9]), ("nope", [0])]) == {
         ("t", 0): E.election_not_needed,
@@ -220,7 +222,7 @@ def test_preferred_leaders_are_elected_where_they_do_not_lead(world: World) -> N
     assert [p.leader_id for p in partitions(world)] == [1, 2, 3]
 
 
-def test_of_all_partitions_only_those_that_changed_are_told(world: World) -> None:
+def test_an_election_of_all_partitions_returns_only_changed_ones(world: World) -> None:
     world.node.cluster.node_stopping(3)
     world.node.cluster.node_started(3)
     assert elect(world, None) == {("t", 2): E.none}
@@ -234,7 +236,7 @@ def test_a_preferred_leader_that_is_down_cannot_be_elected(world: World) -> None
     assert elect(world, [("t", [2])], election=5) == {("t", 2): E.invalid_request}
 
 
-def test_an_election_of_a_kind_that_nobody_knows_is_refused_unless_it_names_nothing(
+def test_an_unknown_election_type_is_rejected_if_partitions_are_named(
     world: World,
 ) -> None:
     def error(topics: list[tuple[str, list[int]]] | None) -> E:
@@ -242,14 +244,14 @@ def test_an_election_of_a_kind_that_nobody_knows_is_refused_unless_it_names_noth
             world.part("ElectLeaders", 2, "TopicPartitions", topic=topic, partitions=tuple(indexes))
             for topic, indexes in topics or ()
         )
-        answer: E = world.ask(
+        response: E = world.ask(
             "ElectLeaders",
             2,
             election_type=5,
             topic_partitions=None if topics is None else wanted,
             timeout=milliseconds(9),
         ).error_code
-        return answer
+        return response
 
     assert error([("t", [0])]) is E.invalid_request
     assert error([("t", [])]) is E.invalid_request
@@ -257,21 +259,21 @@ def test_an_election_of_a_kind_that_nobody_knows_is_refused_unless_it_names_noth
     assert error([]) is E.none
 
 
-def test_an_election_that_cannot_be_written_down_is_undone(world: World) -> None:
+def test_an_election_that_does_not_become_durable_is_reverted(world: World) -> None:
     world.node.cluster.move("t", 1, 1)
     world.turn()
     waiting = world.send_fetch("t", {1: 0}, max_wait_ms=10_000, current_leader_epoch=1)
     world.files.fail("append")
     assert elect(world, [("t", [1])]) == {("t", 1): E.kafka_storage_error}
     assert waiting.answer.responses[0].partitions[0].error_code is E.fenced_leader_epoch
-    # Epoch 2 was the other node's, if only for a moment.
+    # Epoch 2 was that of the other node, until it was reverted.
     assert [(p.leader_id, p.leader_epoch) for p in partitions(world)] == [(1, 0), (1, 3), (3, 0)]
     assert world.produce("t", batch(b"a"), 1).error_code is E.none
     assert elect(world, [("t", [1])]) == {("t", 1): E.none}
     assert [p.leader_id for p in partitions(world)] == [1, 2, 3]
 
 
-def test_a_node_that_stops_leads_nothing_even_if_that_cannot_be_written_down(
+def test_a_stopped_node_leads_nothing_even_if_storing_that_fails(
     world: World,
 ) -> None:
     world.files.fail("append")

@@ -1,4 +1,4 @@
-"""What administrators make and configure on three nodes."""
+"""Topics and configurations on three nodes."""
 
 import pytest
 from config_requests import BROKER, SET, TOPIC, describe, incremental, replace
@@ -11,30 +11,30 @@ def world() -> World:
     return three_nodes()
 
 
-# --- configurations of one of the nodes
+# --- configurations of a node
 
 
-def test_a_node_changes_its_own_configurations_alone(world: World) -> None:
+def test_each_node_has_its_own_dynamic_configurations(world: World) -> None:
     world.node = world.node.cluster.nodes[2]
     change = ("message.max.bytes", SET, "200")
-    refused = incremental(world, BROKER, "1", change)
-    assert refused.error_code is E.invalid_request
-    assert refused.error_message == "Unexpected broker id, expected 2, but received 1"
-    refused = replace(world, BROKER, "3", change[::2])
-    assert refused.error_message == "Unexpected broker id, expected 2, but received 3"
+    rejected = incremental(world, BROKER, "1", change)
+    assert rejected.error_code is E.invalid_request
+    assert rejected.error_message == "Unexpected broker id, expected 2, but received 1"
+    rejected = replace(world, BROKER, "3", change[::2])
+    assert rejected.error_message == "Unexpected broker id, expected 2, but received 3"
     assert incremental(world, BROKER, "2", change).error_code is E.none
 
-    def told(kind: int, name: str) -> list[tuple[str, int]]:
+    def result(kind: int, name: str) -> list[tuple[str, int]]:
         result = describe(world, kind, name, "message.max.bytes", "max.message.bytes")
         return [(each.value, each.config_source) for each in result.configs]
 
-    assert told(BROKER, "2") == told(TOPIC, "t") == [("200", 2)]
+    assert result(BROKER, "2") == result(TOPIC, "t") == [("200", 2)]
     world.node = world.node.cluster.nodes[3]
-    assert told(BROKER, "3") == told(TOPIC, "t") == [("1048588", 5)]
+    assert result(BROKER, "3") == result(TOPIC, "t") == [("1048588", 5)]
     assert describe(world, BROKER, "2").error_code is E.invalid_request
 
 
-def test_a_nodes_defaults_count_for_the_partitions_that_it_leads(world: World) -> None:
+def test_the_defaults_of_a_node_apply_to_the_partitions_it_leads(world: World) -> None:
     cluster = world.node.cluster
     world.node = cluster.nodes[2]
     incremental(world, BROKER, "2", ("message.max.bytes", SET, "200"))
@@ -52,20 +52,20 @@ def test_a_nodes_defaults_count_for_the_partitions_that_it_leads(world: World) -
     assert largest() == [200, 300, 300]
 
 
-def test_all_partitions_of_an_assignment_have_as_many_replicas(world: World) -> None:
+def test_all_partitions_of_an_assignment_need_equally_many_replicas(world: World) -> None:
     part = world.part
 
-    def made(*replicas: tuple[int, ...]) -> tuple[E, str | None]:
+    def created(*replicas: tuple[int, ...]) -> tuple[E, str | None]:
         assignments = tuple(
             part("CreateTopics", 7, "CreatableReplicaAssignment", partition_index=i, broker_ids=ids)
             for i, ids in enumerate(replicas)
         )
         how = {"num_partitions": -1, "replication_factor": -1, "configs": ()}
         topic = part("CreateTopics", 7, "CreatableTopic", name="u", assignments=assignments, **how)
-        answer = world.ask(
+        response = world.ask(
             "CreateTopics", 7, topics=(topic,), timeout=milliseconds(1000), validate_only=True
         )
-        return answer.topics[0].error_code, answer.topics[0].error_message
+        return response.topics[0].error_code, response.topics[0].error_message
 
     def grown(*replicas: tuple[int, ...]) -> tuple[E, str | None]:
         assignments = tuple(
@@ -81,26 +81,26 @@ def test_all_partitions_of_an_assignment_have_as_many_replicas(world: World) -> 
             count=count,
             assignments=assignments,
         )
-        answer = world.ask(
+        response = world.ask(
             "CreatePartitions", 3, topics=(topic,), timeout=milliseconds(9), validate_only=True
         )
-        return answer.results[0].error_code, answer.results[0].error_message
+        return response.results[0].error_code, response.results[0].error_message
 
-    refused = (
+    rejected = (
         E.invalid_replica_assignment,
         (
             "The manual partition assignment includes a partition with 1 replica(s), but this is "
             "not consistent with previous partitions, which have 2 replica(s)."
         ),
     )
-    for made_or_grown in (made, grown):
+    for made_or_grown in (created, grown):
         assert made_or_grown((1, 2), (3, 1)) == (E.none, None)
-        assert made_or_grown((1, 2), (3,)) == refused
+        assert made_or_grown((1, 2), (3,)) == rejected
         assert "broker 9," in str(made_or_grown((1, 2), (9,))[1])
 
 
-def test_replication_factors_go_up_to_the_number_of_nodes(world: World) -> None:
-    def made(name: str, factor: int) -> E:
+def test_the_replication_factor_is_limited_by_the_number_of_nodes(world: World) -> None:
+    def created(name: str, factor: int) -> E:
         topic = world.part(
             "CreateTopics",
             7,
@@ -111,9 +111,9 @@ def test_replication_factors_go_up_to_the_number_of_nodes(world: World) -> None:
             assignments=(),
             configs=(),
         )
-        answer = world.ask("CreateTopics", 7, topics=(topic,), timeout=milliseconds(1000))
-        error: E = answer.topics[0].error_code
+        response = world.ask("CreateTopics", 7, topics=(topic,), timeout=milliseconds(1000))
+        error: E = response.topics[0].error_code
         return error
 
-    assert made("three", 3) is E.none
-    assert made("four", 4) is E.invalid_replication_factor
+    assert created("three", 3) is E.none
+    assert created("four", 4) is E.invalid_replication_factor

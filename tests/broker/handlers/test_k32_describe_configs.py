@@ -27,29 +27,29 @@ def test_a_topic_has_every_key_of_kafka(world: World, version: int) -> None:
     assert shown(result)["retention.ms"].value == "77"
 
 
-def test_each_value_names_everyone_who_gave_one_the_strongest_first(world: World) -> None:
+def test_synonyms_are_listed_from_highest_to_lowest_precedence(world: World) -> None:
     configs = shown(describe(world, TOPIC, "orders"))
-    told = {
+    result = {
         name: (each.config_source, [(s.name, s.value, s.source) for s in each.synonyms])
         for name, each in configs.items()
     }
-    # The hours are told only where somebody has set log.retention.ms.
-    assert told["retention.ms"] == (1, [("retention.ms", "77", 1)])
-    assert told["max.message.bytes"] == (
+    # log.retention.hours is only listed if log.retention.ms is set.
+    assert result["retention.ms"] == (1, [("retention.ms", "77", 1)])
+    assert result["max.message.bytes"] == (
         4,
         [("message.max.bytes", "5000", 4), ("message.max.bytes", "1048588", 5)],
     )
-    assert told["segment.bytes"] == (5, [("log.segment.bytes", "1073741824", 5)])
-    assert told["segment.ms"] == (5, [])
-    # Kafka's clusters are born with this one set for every broker (KIP-966).
+    assert result["segment.bytes"] == (5, [("log.segment.bytes", "1073741824", 5)])
+    assert result["segment.ms"] == (5, [])
+    # New Kafka clusters have it set for every broker (KIP-966).
     in_sync = "min.insync.replicas"
-    assert told[in_sync] == (3, [(in_sync, "1", 3), (in_sync, "1", 5)])
-    # Of tiers kohort takes no broker keys, but it names them as Kafka does.
+    assert result[in_sync] == (3, [(in_sync, "1", 3), (in_sync, "1", 5)])
+    # kohort has no broker keys of tiered storage, but lists them as Kafka does.
     for key in ("local.retention.ms", "local.retention.bytes"):
-        assert told[key] == (5, [(f"log.{key}", "-2", 5)])
+        assert result[key] == (5, [(f"log.{key}", "-2", 5)])
 
 
-def test_the_replicas_in_sync_that_the_broker_was_started_with_hold_for_every_broker() -> None:
+def test_min_insync_replicas_is_set_for_every_broker_at_the_start() -> None:
     world = World({"min.insync.replicas": "2"})
     world.make("orders")
     (key,) = describe(world, TOPIC, "orders", "min.insync.replicas").configs
@@ -63,19 +63,19 @@ def test_a_broker_key_in_another_unit_is_converted(world: World) -> None:
     incremental(world, BROKER, "", ("log.retention.ms", SET, "600000"))
     hours = "log.retention.hours"
     for kind, name, key in ((TOPIC, "plain", "retention.ms"), (BROKER, "1", "log.retention.ms")):
-        (told,) = describe(world, kind, name, key).configs
-        assert [(each.name, each.value, each.source) for each in told.synonyms] == [
+        (result,) = describe(world, kind, name, key).configs
+        assert [(each.name, each.value, each.source) for each in result.synonyms] == [
             ("log.retention.ms", "600000", 3),
             (hours, "1", 4),
             (hours, "168", 5),
         ]
-    (told,) = describe(world, BROKER, "1", hours).configs
-    assert [each.value for each in told.synonyms] == ["1", "168"]
-    (told,) = describe(world, BROKER, "1", "log.retention.minutes").configs
-    assert (told.value, told.synonyms) == (None, ())
+    (result,) = describe(world, BROKER, "1", hours).configs
+    assert [each.value for each in result.synonyms] == ["1", "168"]
+    (result,) = describe(world, BROKER, "1", "log.retention.minutes").configs
+    assert (result.value, result.synonyms) == (None, ())
 
 
-def test_a_resource_is_described_as_often_as_it_is_named(world: World) -> None:
+def test_a_repeated_resource_is_described_each_time(world: World) -> None:
     resource = world.part(
         "DescribeConfigs",
         4,
@@ -90,7 +90,7 @@ def test_a_resource_is_described_as_often_as_it_is_named(world: World) -> None:
     assert shown(first)["retention.ms"].value == "77"
 
 
-def test_keys_documentation_and_synonyms_only_on_demand(world: World) -> None:
+def test_keys_documentation_and_synonyms_are_returned_on_request(world: World) -> None:
     result = describe(world, TOPIC, "orders", "segment.bytes", "nope", synonyms=False)
     (only,) = result.configs
     assert (only.name, only.synonyms, only.documentation, only.config_type) == (
@@ -103,7 +103,7 @@ def test_keys_documentation_and_synonyms_only_on_demand(world: World) -> None:
     assert documented.configs[0].documentation
 
 
-def test_the_broker_tells_its_own_keys(world: World) -> None:
+def test_the_broker_describes_its_own_keys(world: World) -> None:
     configs = shown(describe(world, BROKER, "1"))
     assert (configs["message.max.bytes"].value, configs["message.max.bytes"].config_source) == (
         "5000",
@@ -153,7 +153,7 @@ def test_the_broker_tells_its_own_keys(world: World) -> None:
         ),
     ],
 )
-def test_what_cannot_be_described(
+def test_invalid_resources_are_rejected(
     world: World, kind: int, name: str, error: ErrorCode, message: str
 ) -> None:
     result = describe(world, kind, name)
@@ -161,12 +161,12 @@ def test_what_cannot_be_described(
 
 
 @pytest.mark.parametrize("name", ["1", "+1", "01"])
-def test_the_broker_is_found_by_any_text_that_java_reads_as_its_id(world: World, name: str) -> None:
+def test_a_broker_id_is_parsed_as_in_java(world: World, name: str) -> None:
     (only,) = describe(world, BROKER, name, "node.id").configs
     assert only.value == "1"
 
 
-def several(world: World, *resources: tuple[int, str]) -> list[tuple[ErrorCode, str, int]]:
+def describe_all(world: World, *resources: tuple[int, str]) -> list[tuple[ErrorCode, str, int]]:
     parts = tuple(
         world.part(
             "DescribeConfigs",
@@ -183,9 +183,9 @@ def several(world: World, *resources: tuple[int, str]) -> list[tuple[ErrorCode, 
     return [(each.error_code, each.error_message, len(each.configs)) for each in results]
 
 
-def test_a_resource_of_another_broker_spoils_no_other(world: World) -> None:
+def test_only_the_resource_of_another_broker_is_rejected(world: World) -> None:
     other = "Unexpected broker id, expected 1 or empty string, but received 2"
-    assert several(world, (TOPIC, "orders"), (BROKER, "2"), (BROKER, "1")) == [
+    assert describe_all(world, (TOPIC, "orders"), (BROKER, "2"), (BROKER, "1")) == [
         (ErrorCode.none, "", 1),
         (ErrorCode.invalid_request, other, 0),
         (ErrorCode.none, "", 1),
@@ -193,36 +193,36 @@ def test_a_resource_of_another_broker_spoils_no_other(world: World) -> None:
 
 
 @pytest.mark.parametrize("kind", [99, 0, 1, 64, -1])
-def test_a_resource_of_a_kind_that_there_is_not_spoils_all(world: World, kind: int) -> None:
+def test_an_unknown_resource_type_fails_the_whole_request(world: World, kind: int) -> None:
     words = (
         "This most likely occurs because of a request being malformed by the client library or "
         "the message was sent to an incompatible broker. See the broker logs for more details."
     )
-    refused = (ErrorCode.invalid_request, words, 0)
-    assert several(world, (TOPIC, "orders"), (kind, "q"), (BROKER, "1")) == [refused] * 3
+    rejected = (ErrorCode.invalid_request, words, 0)
+    assert describe_all(world, (TOPIC, "orders"), (kind, "q"), (BROKER, "1")) == [rejected] * 3
 
 
-def test_types_and_ids_of_the_broker_are_told_as_kafka_tells_them() -> None:
+def test_types_and_node_ids_are_returned_as_by_kafka() -> None:
     world = World({"advertised.listeners": "PLAINTEXT://here:1", "node.id": "1", "log.dir": "/d"})
-    told = {
+    result = {
         name: (each.value, each.config_type, [(s.value, s.source) for s in each.synonyms])
         for name, each in shown(describe(world, BROKER, "1")).items()
     }
     text, whole, items = 2, 3, 7
     protocols = "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT"
-    assert told["listener.security.protocol.map"] == (protocols, text, [(protocols, 5)])
-    assert told["advertised.listeners"] == (
+    assert result["listener.security.protocol.map"] == (protocols, text, [(protocols, 5)])
+    assert result["advertised.listeners"] == (
         "PLAINTEXT://here:1",
         items,
         [("PLAINTEXT://here:1", 4)],
     )
-    assert told["log.dir"] == ("/d", items, [("/d", 4), ("kohort-data", 5)])
-    assert told["log.dirs"] == (None, items, [])
-    assert told["broker.id"] == ("1", whole, [("1", 4), ("-1", 5)])
+    assert result["log.dir"] == ("/d", items, [("/d", 4), ("kohort-data", 5)])
+    assert result["log.dirs"] == (None, items, [])
+    assert result["broker.id"] == ("1", whole, [("1", 4), ("-1", 5)])
 
 
-def test_numbers_are_told_as_java_writes_them(world: World) -> None:
+def test_numbers_are_formatted_as_in_java(world: World) -> None:
     key = "min.cleanable.dirty.ratio"
-    for given, told in (("NaN", "NaN"), ("0.1f", "0.1"), ("1e-5", "1.0E-5"), (" +.5 ", "0.5")):
+    for given, result in (("NaN", "NaN"), ("0.1f", "0.1"), ("1e-5", "1.0E-5"), (" +.5 ", "0.5")):
         assert not incremental(world, TOPIC, "orders", (key, SET, given)).error_code
-        assert shown(describe(world, TOPIC, "orders"))[key].value == told
+        assert shown(describe(world, TOPIC, "orders"))[key].value == result

@@ -1,4 +1,4 @@
-"""Fetch: requests that no consumer sends, and what Kafka 4.3 says to them, field by field."""
+"""Fetch: invalid requests, with the responses of Kafka 4.3, field by field."""
 
 from functools import partial
 from typing import Any
@@ -29,7 +29,7 @@ def errors(world: World, offsets: dict[int, int], **how: Any) -> list[ErrorCode]
 
 @pytest.mark.parametrize("version", range(4, 19))
 @pytest.mark.parametrize("isolation_level", [0, 1])
-def test_aborted_transactions_are_an_empty_list_where_nothing_was_looked_up(
+def test_aborted_transactions_are_an_empty_list_if_nothing_was_read(
     world: World, version: int, isolation_level: int
 ) -> None:
     topic = world.topics.get("orders")
@@ -38,7 +38,7 @@ def test_aborted_transactions_are_an_empty_list_where_nothing_was_looked_up(
     how = {"version": version, "isolation_level": isolation_level}
     assert world.fetch(stranger, **how).aborted_transactions == ()
     assert world.fetch(named, partition=9, **how).aborted_transactions == ()
-    # Where reading failed they are null, whatever was asked for.
+    # If reading failed they are null, whatever was requested.
     out_of_range = world.fetch(named, 99, **how)
     assert out_of_range.error_code is ErrorCode.offset_out_of_range
     assert out_of_range.aborted_transactions is None
@@ -49,14 +49,14 @@ OUT_OF_RANGE = ErrorCode.offset_out_of_range
 UNKNOWN = ErrorCode.unknown_topic_or_partition
 
 
-def test_a_limit_below_0_for_a_partition_fails_where_there_is_what_to_read(world: World) -> None:
+def test_a_negative_partition_limit_fails_if_there_are_records(world: World) -> None:
     for offset, error in ((0, STUMBLED), (1, NONE), (9, OUT_OF_RANGE)):
         assert errors(world, {0: offset}, partition_max_bytes=-5) == [error]
     assert errors(world, {2: 0, 9: 0}, partition_max_bytes=-5) == [NONE, UNKNOWN]
 
 
 @pytest.mark.parametrize(
-    ("offsets", "told"),
+    ("offsets", "result"),
     [
         ({0: 0, 1: 0}, [STUMBLED, NONE]),
         ({0: 1, 1: 0}, [NONE, NONE]),
@@ -64,13 +64,13 @@ def test_a_limit_below_0_for_a_partition_fails_where_there_is_what_to_read(world
         ({9: 0, 1: 0}, [STUMBLED, UNKNOWN]),
     ],
 )
-def test_a_limit_below_0_for_the_answer_spoils_the_first_partition_that_is_there(
-    world: World, offsets: dict[int, int], told: list[ErrorCode]
+def test_a_negative_response_limit_fails_the_first_existing_partition(
+    world: World, offsets: dict[int, int], result: list[ErrorCode]
 ) -> None:
-    assert errors(world, offsets, max_bytes=-1) == told
+    assert errors(world, offsets, max_bytes=-1) == result
 
 
-def test_more_than_the_answer_may_hold_is_not_waited_for(world: World) -> None:
+def test_min_bytes_above_max_bytes_is_not_waited_for(world: World) -> None:
     full = world.send_fetch("orders", {0: 0}, min_bytes=1000, max_bytes=SIZE)
     assert full.is_over
     assert world.send_fetch("orders", {0: 1}, max_bytes=-1).is_over
@@ -79,12 +79,12 @@ def test_more_than_the_answer_may_hold_is_not_waited_for(world: World) -> None:
 @pytest.mark.parametrize("version", [4, 6, 7, 12])
 def test_an_unknown_isolation_level_fails_the_whole_request(world: World, version: int) -> None:
     how = {"version": version, "isolation_level": 7, "session": (99, 0)}
-    answer = world.send_fetch("orders", {0: 0, 9: 0}, **how).answer
-    assert [each.error_code for each in answer.responses[0].partitions] == [STUMBLED, STUMBLED]
-    first = answer.responses[0].partitions[0]
+    response = world.send_fetch("orders", {0: 0, 9: 0}, **how).answer
+    assert [each.error_code for each in response.responses[0].partitions] == [STUMBLED, STUMBLED]
+    first = response.responses[0].partitions[0]
     assert (first.high_watermark, first.aborted_transactions, first.records) == (-1, (), b"")
     if version >= 7:
-        assert (answer.error_code, answer.session_id) == (STUMBLED, 99)
+        assert (response.error_code, response.session_id) == (STUMBLED, 99)
 
 
 @pytest.mark.parametrize("version", range(13, 19))
@@ -93,11 +93,11 @@ def test_since_version_13_a_request_that_failed_names_no_partitions(
 ) -> None:
     topic = world.topics.get("orders")
     assert topic is not None
-    answer = world.send_fetch(topic.id, {0: 0}, version=version, isolation_level=7).answer
-    assert (answer.error_code, answer.responses) == (STUMBLED, ())
+    response = world.send_fetch(topic.id, {0: 0}, version=version, isolation_level=7).answer
+    assert (response.error_code, response.responses) == (STUMBLED, ())
 
 
-def test_an_unknown_isolation_level_does_not_matter_where_nothing_is_read(world: World) -> None:
+def test_an_unknown_isolation_level_is_ignored_if_nothing_is_read(world: World) -> None:
     assert errors(world, {9: 0}, isolation_level=7) == [UNKNOWN]
 
 
@@ -106,9 +106,7 @@ def test_an_unknown_isolation_level_does_not_matter_where_nothing_is_read(world:
     ("replica_id", "error"),
     [(0, 6), (1, 6), (2, 6), (-1, 0), (-2, 0)],
 )
-def test_nobody_follows_this_broker(
-    world: World, version: int, replica_id: int, error: int
-) -> None:
+def test_followers_are_rejected(world: World, version: int, replica_id: int, error: int) -> None:
     topic = world.topics.get("orders")
     assert topic is not None
     part = partial(world.part, "Fetch", version)
@@ -133,8 +131,8 @@ def test_nobody_follows_this_broker(
         topics=(part("FetchTopic", partitions=partitions, **named),),
         **fields,
     )
-    told = [each.error_code for each in asked.answer.responses[0].partitions]
-    assert told == [error, error, UNKNOWN]
+    result = [each.error_code for each in asked.answer.responses[0].partitions]
+    assert result == [error, error, UNKNOWN]
 
 
 @pytest.mark.parametrize("version", [12, 18])
@@ -151,7 +149,7 @@ def test_nobody_follows_this_broker(
         (3, 99, OUT_OF_RANGE, NO_EPOCH),
     ],
 )
-def test_the_epoch_of_the_consumers_last_record(
+def test_the_diverging_epoch_of_the_consumers_last_record(
     world: World,
     version: int,
     last_epoch: int,
@@ -163,12 +161,12 @@ def test_the_epoch_of_the_consumers_last_record(
     assert topic is not None
     named = topic.id if version >= 13 else "orders"
     got = world.fetch(named, offset, version=version, last_fetched_epoch=last_epoch)
-    told = (got.diverging_epoch.epoch, got.diverging_epoch.end_offset)
-    assert (got.error_code, told) == (error, diverging)
+    result = (got.diverging_epoch.epoch, got.diverging_epoch.end_offset)
+    assert (got.error_code, result) == (error, diverging)
     assert len(got.records) == (SIZE if error is NONE and offset == 0 else 0)
 
 
-def test_a_consumer_that_has_read_what_is_not_here_is_told_at_once(world: World) -> None:
+def test_a_diverging_epoch_ends_a_long_poll_at_once(world: World) -> None:
     asked = world.send_fetch("orders", {2: 5}, last_fetched_epoch=0)
     (got,) = asked.answer.responses[0].partitions
     assert (got.diverging_epoch.end_offset, got.high_watermark) == (0, 0)
