@@ -1,4 +1,4 @@
-"""One connection with a transport made of lists, for tests that answer its calls when they like."""
+"""One connection with a fake transport, whose requests tests respond to when they like."""
 
 import asyncio
 import struct
@@ -46,7 +46,7 @@ class Transport:
 
 
 def frame(correlation_id: int) -> bytes:
-    """A Heartbeat v0; nothing looks at its body here."""
+    """A Heartbeat v0 without a body, which is not decoded here."""
     header = struct.pack(">hhih", 12, 0, correlation_id, -1)
     return struct.pack(">i", len(header)) + header
 
@@ -55,15 +55,15 @@ BAD = struct.pack(">i", 1) + b"x"
 
 
 class Peer:
-    """A connection whose handler notes calls; tests answer them when they like."""
+    """A connection whose handler collects the contexts."""
 
     def __init__(self, handle: Callable[[RequestContext, Any], None] | None = None) -> None:
-        self.calls: list[RequestContext] = []
+        self.contexts: list[RequestContext] = []
         route = Route(
             BY_KEY[12],
             0,
             lambda _buffer, _body, _end: None,
-            handle or (lambda call, _node: self.calls.append(call)),
+            handle or (lambda context, _node: self.contexts.append(context)),
             lambda message, correlation_id: self.write(message, correlation_id),
         )
         self.write: Callable[[Any, int], bytes] = lambda _, correlation_id: bytes([correlation_id])
@@ -87,8 +87,8 @@ class Peer:
 
     @property
     def ids(self) -> list[int]:
-        return [call.correlation_id for call in self.calls]
+        return [context.correlation_id for context in self.contexts]
 
     @property
-    def answered(self) -> bytes:
+    def sent(self) -> bytes:
         return b"".join(self.transport.written)

@@ -21,7 +21,7 @@ from kio.serial import entity_writer
 from kio_messages import messages
 from kohort.broker.connection import Connection, Outbox
 from kohort.broker.handlers.k09_offset_fetch import KEPT_RESPONSE_BYTES_MAX
-from kohort.broker.request import PIPELINED_MAX, Routes
+from kohort.broker.request import PIPELINED_MAX, Interceptor, RequestContext, Route, Routes
 from kohort.broker.request_cache import CACHE_BYTES_MAX
 from kohort.offsets.commit_value import decode_commit_value
 from kohort.protocol.apis import BY_KEY
@@ -55,7 +55,9 @@ class Transport:
 class Broker(World):
     """Topics "t" with two partitions and "u" with one; "u" comes and goes."""
 
-    def __init__(self, *, caches_requests: bool = True) -> None:
+    def __init__(
+        self, *, caches_requests: bool = True, interceptor: Interceptor | None = None
+    ) -> None:
         super().__init__(durability="os")
         self.make("t", 2)
         self.transport = Transport()
@@ -69,6 +71,7 @@ class Broker(World):
             opened=lambda _: None,
             closed=lambda _: None,
             caches_requests=caches_requests,
+            interceptor=interceptor,
         )
         self.connection.connection_made(self.transport)  # type: ignore[arg-type]
 
@@ -307,3 +310,42 @@ async def test_small_commits_are_not_rejected_because_of_pipelined_ones(
     assert sum(counts) == 8
     assert partition.log.end_offset == 9
     assert all(header.size <= 1000 for header, _ in partition.log.batches())
+
+
+class Recorder:
+    """An interceptor that records how many requests each context stands for."""
+
+    def __init__(self, *, decoded: bool) -> None:
+        self.decoded = decoded
+        self.counts: list[int] = []
+
+    def needs_decoded(self, route: Route) -> bool:
+        assert route.api.key == 8
+        return self.decoded
+
+    def handle(self, context: RequestContext, node: Any) -> None:
+        self.counts.append(len(context.correlation_ids))
+        context.route.handle(context, node)
+
+
+@pytest.mark.parametrize(("decoded", "counts"), [(True, [1, 1, 1, 1]), (False, [1, 3])])
+async def test_an_interceptor_chooses_whether_requests_are_decoded_one_by_one(
+    decoded: bool, counts: list[int]
+) -> None:
+    recorder = Recorder(decoded=decoded)
+    broker = Broker(interceptor=recorder)
+    broker.receive([commit_of(offset, offset) for offset in range(4)])
+    broker.turn()
+    assert recorder.counts == counts
+    stored = [table for _, _, table in broker.stored if table and table["g"]]
+    assert [decode_commit_value(record.value).offset for record in stored[0]["g"]] == [3]
+
+
+async def test_an_interceptor_may_need_decoded_requests_only_at_times() -> None:
+    recorder = Recorder(decoded=False)
+    broker = Broker(interceptor=recorder)
+    for decoded in (False, True, False):
+        recorder.decoded = decoded
+        broker.receive([commit_of(offset, offset) for offset in range(3)])
+        broker.turn()
+    assert recorder.counts == [1, 2, 1, 1, 1, 3]
