@@ -1,6 +1,6 @@
-"""The flags of kafka-consumer-groups, and which of them go together (ConsumerGroupCommandOptions).
+"""The flags of kafka-consumer-groups, and which go together (ConsumerGroupCommandOptions).
 
-Imported for every `kohort --help`: nothing heavy here.
+Imported for every `kohort --help`: nothing slow.
 """
 
 import argparse
@@ -8,8 +8,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from ..output import FORMATS
 from .errors import CommandError, UsageError
-from .output import FORMATS
 
 ACTIONS: Final = ("list", "describe", "delete", "reset-offsets", "delete-offsets")
 # In the order in which Kafka compares them.
@@ -49,52 +49,52 @@ NOT_EXECUTED: Final = (
 HELP: Final = """\
 List, describe and delete consumer groups, and reset their offsets, in any Kafka cluster.
 
-Flags, tables, messages and exit codes are those of kafka-consumer-groups of Kafka 4.3: a failure
-that the cluster tells of ends with 0 there, and here. With --format json or csv it ends with 1."""
+Flags, tables, messages and exit codes are those of kafka-consumer-groups of Kafka 4.3: the exit
+code is 0 even if the cluster returns an error. With --format json or csv it is 1 then."""
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--bootstrap-server", metavar="H:P", help="the broker, or several with commas between")
-    add("--command-config", metavar="FILE", help="a client's properties file, with Java's keys")
+    add("--bootstrap-server", metavar="H:P", help="one or more brokers, separated by commas")
+    add("--command-config", metavar="FILE", help="a properties file for Java clients")
     add(
         "--timeout",
         metavar="MS",
         default="30000",
-        help="how long to wait for the cluster (default: 30000)",
+        help="timeout of requests (default: 30000)",
     )
-    add("--format", choices=FORMATS, default="table", help="(default: table, which is Kafka's)")
+    add("--format", choices=FORMATS, default="table", help="(default: table, as Kafka's tool)")
     action = parser.add_argument_group("actions, one of").add_argument
-    action("--list", action="store_true", help="the groups' names")
+    action("--list", action="store_true", help="the names of all groups")
     action("--describe", action="store_true", help="offsets and lag, members or state")
-    action("--delete", action="store_true", help="groups without members")
-    action("--reset-offsets", action="store_true", help="of groups without members")
-    action("--delete-offsets", action="store_true", help="of one group, for --topic")
+    action("--delete", action="store_true", help="delete groups without members")
+    action("--reset-offsets", action="store_true", help="reset offsets of groups without members")
+    action("--delete-offsets", action="store_true", help="delete offsets of one group, for --topic")
     which = parser.add_argument_group("which").add_argument
-    which("--group", metavar="G", action="append", default=[], help="as often as you like")
+    which("--group", metavar="G", action="append", default=[], help="repeatable")
     which("--all-groups", action="store_true")
     which(
         "--topic",
         metavar="T[:0,1]",
         action="append",
         default=[],
-        help="all its partitions, or these; as often as you like",
+        help="all partitions, or these; repeatable",
     )
-    which("--all-topics", action="store_true", help="all that the group has committed")
+    which("--all-topics", action="store_true", help="all topics with committed offsets")
     which(
         "--state",
         nargs="?",
         const="",
         metavar="S,S",
-        help="with --list: the state of each, or those in these states; with --describe: the "
-        "group's coordinator and state",
+        help="with --list: print states, or only groups in these states; with --describe: print "
+        "coordinator and state",
     )
     which(
         "--type",
         nargs="?",
         const="",
         metavar="T,T",
-        help="with --list: the type of each, or those of these types",
+        help="with --list: print types, or only groups of these types",
     )
     which("--offsets", action="store_true", help="with --describe (default)")
     which("--members", action="store_true", help="with --describe")
@@ -106,30 +106,33 @@ def _add_reset_flags(parser: argparse.ArgumentParser) -> None:
     reset = parser.add_argument_group("reset offsets to, one of").add_argument
     reset("--to-earliest", action="store_true")
     reset("--to-latest", action="store_true")
-    reset("--to-current", action="store_true", help="what is committed, else the latest")
+    reset("--to-current", action="store_true", help="committed offsets, else the latest")
     reset("--to-offset", metavar="N")
-    reset("--shift-by", metavar="N", help="forwards, or backwards when negative")
-    reset("--to-datetime", metavar="YYYY-MM-DDThh:mm:ss.sss", help="UTC unless a zone follows")
+    reset("--shift-by", metavar="N", help="forward, or backward if negative")
+    reset(
+        "--to-datetime", metavar="YYYY-MM-DDThh:mm:ss.sss", help="UTC by default; a zone may follow"
+    )
     reset("--by-duration", metavar="PnDTnHnMnS", help="this long ago")
-    reset("--from-file", metavar="FILE", help="what --export printed")
+    reset("--from-file", metavar="FILE", help="output of --export")
     how = parser.add_argument_group("reset offsets how").add_argument
-    how("--dry-run", action="store_true", help="only show the new offsets (default)")
+    how("--dry-run", action="store_true", help="only print the new offsets (default)")
     how("--execute", action="store_true", help="commit them")
-    how("--export", action="store_true", help="show them as CSV, for --from-file")
+    how("--export", action="store_true", help="print them as CSV, for --from-file")
 
 
 def check(args: argparse.Namespace) -> None:
-    """Raises UsageError in Kafka's words, in the order in which Kafka's tool looks."""
+    """Raises UsageError with Kafka's message; the checks are in the order of Kafka's tool."""
     if not args.bootstrap_server:
         raise UsageError('Missing required argument "[bootstrap-server]"')
-    lost = [
+    unavailable = [
         flag
         for flag, actions in ONLY_WITH.items()
         if _has(args, flag) and not any(_has(args, action) for action in actions)
     ]
-    if lost:
+    if unavailable:
         raise UsageError(
-            f"Option(s) [{', '.join(lost)}] are unavailable given other options on the command line"
+            f"Option(s) [{', '.join(unavailable)}] are unavailable given other options on the "
+            "command line"
         )
     if args.describe:
         _check_groups(args, "describe")
@@ -185,32 +188,32 @@ def _check_execution(args: argparse.Namespace) -> None:
     if not args.dry_run and not args.execute:
         print(NOT_EXECUTED, file=sys.stderr)
     if args.export and args.format != "table":
-        raise UsageError("--export is a format of its own: leave --format out")
+        raise UsageError("--export cannot be used with --format")
 
 
 def states(text: str | None) -> list[str]:
-    """`stable,empty` -> Kafka's names, none for no filter; raises UsageError."""
+    """`stable,empty` -> Kafka's names; raises UsageError."""
     return _names(text, STATES, "state")
 
 
 def types(text: str | None) -> list[str]:
-    """`classic,consumer` -> Kafka's names, none for no filter; raises UsageError."""
+    """`classic,consumer` -> Kafka's names; raises UsageError."""
     return _names(text, TYPES, "types")
 
 
-def _names(text: str | None, known: Sequence[str], what: str) -> list[str]:
+def _names(text: str | None, known: Sequence[str], kind: str) -> list[str]:
     if not text:
         return []
     by_lower = {name.lower(): name for name in known}
-    given = [name.strip().lower() for name in text.split(",")]
-    if not by_lower.keys() >= set(given):
-        valid = "states" if what == "state" else what
-        raise UsageError(f"Invalid {what} list '{text}'. Valid {valid} are: {', '.join(known)}")
-    return [by_lower[name] for name in given]
+    names = [name.strip().lower() for name in text.split(",")]
+    if not by_lower.keys() >= set(names):
+        valid = "states" if kind == "state" else kind
+        raise UsageError(f"Invalid {kind} list '{text}'. Valid {valid} are: {', '.join(known)}")
+    return [by_lower[name] for name in names]
 
 
-def number(text: str, flag: str) -> int:
-    """A whole number; raises CommandError, as Kafka reads it only when it needs it."""
+def integer(text: str, flag: str) -> int:
+    """Raises CommandError: Kafka parses the value only when it is needed."""
     try:
         return int(text)
     except ValueError as error:

@@ -1,7 +1,6 @@
-"""A cluster's groups and logs, read and changed through kafka-python's admin client.
+"""Groups and logs of a cluster, through kafka-python's admin client.
 
-Nothing is decided here: requests go out, what comes back is told in the words of rows.py, and
-errors in those of errors.py. Works with every broker that speaks Kafka's protocol.
+Works with every broker that speaks Kafka's protocol.
 """
 
 import contextlib
@@ -10,32 +9,133 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any, Final, TypeVar
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeVar
 
 from kafka import KafkaAdminClient, TopicPartition
 from kafka import errors as kafka_errors
 from kafka.admin import GroupState, GroupType
+from kafka.protocol.api_message import ApiMessage
 from kafka.structs import OffsetAndMetadata
 
-from . import describing
-from .describing import PASSING, refused
-from .errors import GROUP_ID_NOT_FOUND, CommandError, Refusal, RefusedError
-from .rows import Committed, Group, ListedRow, Partition
+from ...broker.config.sources import ConfigError, from_file
+from ...testing.described import describe_error
+from .errors import GROUP_ID_NOT_FOUND, BrokerError, CommandError, RequestFailed, broker_error
 
 T = TypeVar("T")
 
-# Timestamps of ListOffsets that are none.
+# Special timestamps of ListOffsets.
 EARLIEST: Final = -2
 LATEST: Final = -1
 
-# Before what passes is asked again (retry.backoff.ms of the clients).
-RETRY_SECONDS: Final = 0.1
+RETRY_SECONDS: Final = 0.1  # retry.backoff.ms of the clients
+RETRIABLE: Final = (
+    kafka_errors.CoordinatorLoadInProgressError,
+    kafka_errors.CoordinatorNotAvailableError,
+    kafka_errors.NotCoordinatorError,
+    kafka_errors.KafkaConnectionError,
+    kafka_errors.NodeNotReadyError,
+)
+
+
+class Partition(NamedTuple):
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class Committed(NamedTuple):
+    offset: int
+    leader_epoch: int | None
+
+
+class Member(NamedTuple):
+    consumer_id: str
+    group_instance_id: str | None
+    host: str
+    client_id: str
+    partitions: tuple[Partition, ...]
+    # In groups of the consumer protocol (KIP-848):
+    epoch: int | None = None
+    target: tuple[Partition, ...] = ()
+    """The target assignment."""
+    upgraded: bool | None = None
+    """Whether the member uses the consumer protocol itself; None if the broker does not say."""
+
+
+class Group(NamedTuple):
+    group: str
+    state: str
+    protocol: str
+    """The assignor, `range`; empty if there is none."""
+    members: tuple[Member, ...]
+    # In groups of the consumer protocol:
+    epoch: int | None = None
+    assignment_epoch: int | None = None
+
+
+# --- --command-config
+
+ARGUMENTS: Final[Mapping[str, str]] = {
+    "client.id": "client_id",
+    "security.protocol": "security_protocol",
+    "sasl.mechanism": "sasl_mechanism",
+    "sasl.kerberos.service.name": "sasl_kerberos_service_name",
+    "ssl.truststore.location": "ssl_cafile",
+    "ssl.keystore.location": "ssl_certfile",
+    "ssl.key.password": "ssl_password",
+}
+JAAS_OPTION: Final = re.compile(r'(\w+)\s*=\s*"((?:[^"\\]|\\.)*)"')
+
+
+def client_arguments(path: Path) -> dict[str, Any]:
+    """Arguments of KafkaAdminClient from a properties file; raises CommandError."""
+    if not path.exists():
+        raise CommandError(f"java.nio.file.NoSuchFileException: {path}")
+    try:
+        properties = {key: text for key, text, _ in from_file(path)}
+    except ConfigError as error:
+        raise CommandError(str(error)) from error
+    return arguments_from(properties)
+
+
+def arguments_from(properties: Mapping[str, str]) -> dict[str, Any]:
+    """Raises CommandError for security settings that are not supported.
+
+    Other keys are ignored, as Java's clients ignore unknown keys.
+    """
+    arguments: dict[str, Any] = {}
+    for key, text in properties.items():
+        if key in ARGUMENTS:
+            arguments[ARGUMENTS[key]] = text
+        elif key == "sasl.jaas.config":
+            options = dict(JAAS_OPTION.findall(text))
+            if "username" in options:
+                arguments["sasl_plain_username"] = options["username"]
+                arguments["sasl_plain_password"] = options.get("password", "")
+        elif key == "ssl.endpoint.identification.algorithm":
+            arguments["ssl_check_hostname"] = text.strip() != ""
+        elif key in ("ssl.truststore.type", "ssl.keystore.type"):
+            if text.upper() != "PEM":
+                raise CommandError(f"unsupported {key}={text}: expected PEM")
+        elif key.startswith(("sasl.", "ssl.")):
+            raise CommandError(f"{key} is not supported")
+    for store in ("truststore", "keystore"):
+        if f"ssl.{store}.location" in properties and f"ssl.{store}.type" not in properties:
+            # Java's default is JKS, which only Java reads.
+            raise CommandError(f"ssl.{store}.location needs ssl.{store}.type=PEM")
+    return arguments
+
+
+# --- the cluster
 
 
 @contextlib.contextmanager
 def connected(bootstrap: str, timeout_ms: int, arguments: Mapping[str, Any]) -> "Iterator[Cluster]":
-    """The cluster behind HOST:PORT[,HOST:PORT]; raises CommandError."""
-    # kafka-python logs each attempt that fails; what came of them is told once, by an error.
+    """A connection to the cluster at HOST:PORT[,HOST:PORT]; raises CommandError."""
+    # kafka-python logs every failed attempt; the command reports the final error.
     logging.getLogger("kafka").setLevel(logging.CRITICAL + 1)
     if not all(re.fullmatch(r".*:\d+", address) for address in bootstrap.split(",")):
         raise CommandError(f"Invalid url in bootstrap.servers: {bootstrap}")
@@ -48,39 +148,41 @@ def connected(bootstrap: str, timeout_ms: int, arguments: Mapping[str, Any]) -> 
             **arguments,
         )
     except (kafka_errors.KafkaTimeoutError, kafka_errors.KafkaConnectionError) as error:
-        raise _nobody(bootstrap, timeout_ms) from error
+        raise _timed_out(bootstrap, timeout_ms) from error
     except (kafka_errors.KafkaError, ValueError, OSError) as error:
         raise CommandError(str(error)) from error
     with contextlib.closing(admin):
         yield Cluster(admin, bootstrap, timeout_ms)
 
 
-def _nobody(bootstrap: str, timeout_ms: int) -> CommandError:
+def _timed_out(bootstrap: str, timeout_ms: int) -> CommandError:
     return CommandError(
         "org.apache.kafka.common.errors.TimeoutException: "
-        f"No broker of {bootstrap} answered within {timeout_ms} ms."
+        f"No broker of {bootstrap} responded within {timeout_ms} ms."
     )
 
 
 class Cluster:
-    """All methods raise RefusedError when a broker refuses the whole, CommandError when none
-    answers."""
+    """All methods raise RequestFailed for an error of a broker, CommandError if none responds."""
 
     def __init__(self, admin: Any, bootstrap: str, timeout_ms: int) -> None:
         self._admin = admin
         self._bootstrap = bootstrap
         self._timeout_ms = timeout_ms
 
-    def list_groups(self, states: Iterable[str], types: Iterable[str]) -> list[ListedRow]:
-        """Consumer groups in these states and of these types, all where none are given."""
-        listed = self._ask(
+    def list_groups(
+        self, states: Iterable[str], types: Iterable[str]
+    ) -> list[tuple[str, str, str]]:
+        """(group, type, state) of consumer groups in these states and of these types; empty
+        filters select all."""
+        listed = self._retry(
             lambda: self._admin.list_groups(
                 states_filter=[GroupState(state) for state in states],
                 types_filter=[GroupType(type_.lower()) for type_ in types],
             )
         )
         return sorted(
-            ListedRow(
+            (
                 group["group_id"],
                 group.get("group_type", "unknown").capitalize(),
                 group.get("group_state") or "Unknown",
@@ -91,54 +193,54 @@ class Cluster:
             and group.get("group_type", "classic") in ("classic", "consumer")
         )
 
-    def describe(self, groups: Iterable[str]) -> dict[str, Group | Refusal]:
-        """Groups of the classic protocol and of KIP-848's."""
+    def describe(self, groups: Iterable[str]) -> dict[str, Group | BrokerError]:
+        """Groups of the classic and of the consumer protocol."""
         names = list(dict.fromkeys(groups))
         if not names:
             return {}
-        described = self._ask(
+        described = self._retry(
             lambda: {
-                name: describing.classic(told)
-                for name, told in self._admin.describe_groups(names).items()
+                name: classic_group(group)
+                for name, group in self._admin.describe_groups(names).items()
             }
         )
         for name, found in described.items():
-            if isinstance(found, Refusal) and found.code == GROUP_ID_NOT_FOUND:
-                described[name] = self._ask(partial(self._consumer_group, name)) or found
+            if isinstance(found, BrokerError) and found.code == GROUP_ID_NOT_FOUND:
+                described[name] = self._retry(partial(self._describe_consumer, name)) or found
         return described
 
-    def _consumer_group(self, group: str) -> Group | Refusal | None:
-        """None where there is no such KIP-848 group."""
+    def _describe_consumer(self, group: str) -> Group | BrokerError | None:
+        """None if there is no such group of the consumer protocol."""
         node_id = self._coordinator_id(group)
         manager = self._admin._manager
-        message: Any = describing.ConsumerGroupDescribeRequest
+        message: Any = ConsumerGroupDescribeRequest
         request = message(group_ids=[group], include_authorized_operations=False)
         try:
-            # kafka-python has no public way to send a message that it does not know.
-            answer = manager.run(partial(manager.send, request, node_id=node_id))
+            # kafka-python has no public method to send a message that it does not know.
+            response = manager.run(partial(manager.send, request, node_id=node_id))
         except kafka_errors.IncompatibleBrokerVersion:
             return None
-        return describing.consumer(answer.to_dict()["groups"][0])
+        return consumer_group(response.to_dict()["groups"][0])
 
     def coordinator(self, group: str) -> tuple[str, int, int]:
         """Host, port and node id."""
-        return self._ask(partial(self._coordinator, group))
+        return self._retry(partial(self._coordinator, group))
 
     def _coordinator(self, group: str) -> tuple[str, int, int]:
         node_id = self._coordinator_id(group)
         for broker in self._admin.describe_cluster()["brokers"]:
             if broker["broker_id"] == node_id:
                 return broker["host"], broker["port"], node_id
-        raise kafka_errors.CoordinatorNotAvailableError  # it went between the two answers
+        raise kafka_errors.CoordinatorNotAvailableError  # it left between the two responses
 
     def _coordinator_id(self, group: str) -> int:
-        # kafka-python has no public way to ask FindCoordinator.
+        # kafka-python has no public method for FindCoordinator.
         node_id: int = self._admin._manager.run(self._admin._find_coordinator_id, group)
         return node_id
 
     def committed(self, group: str) -> dict[Partition, Committed]:
-        """Nothing where the group is unknown."""
-        offsets = self._ask(lambda: self._admin.list_group_offsets({group: None}))[group]
+        """Empty for an unknown group."""
+        offsets = self._retry(lambda: self._admin.list_group_offsets({group: None}))[group]
         return {
             Partition(*at): Committed(
                 found.offset, None if (found.leader_epoch or 0) < 0 else found.leader_epoch
@@ -147,95 +249,189 @@ class Cluster:
             if found.offset >= 0
         }
 
-    def leaders(self, topics: Iterable[str]) -> tuple[dict[Partition, int], dict[str, Refusal]]:
-        """The leader of each partition of the topics, -1 for none; the topics without partitions
-        and why."""
+    def leaders(self, topics: Iterable[str]) -> tuple[dict[Partition, int], dict[str, BrokerError]]:
+        """The leader of each partition, -1 for none; and the errors of topics."""
         names = sorted(set(topics))
-        told = self._ask(lambda: self._admin.describe_topics(names)) if names else []
-        unknown = {
-            topic["name"]: refused(topic["error_code"]) for topic in told if topic["error_code"]
+        described = self._retry(lambda: self._admin.describe_topics(names)) if names else []
+        errors = {
+            topic["name"]: error_of(topic["error_code"])
+            for topic in described
+            if topic["error_code"]
         }
         leaders = {
             Partition(topic["name"], partition["partition_index"]): partition["leader_id"]
-            for topic in told
+            for topic in described
             for partition in topic["partitions"]
         }
-        return dict(sorted(leaders.items())), unknown
+        return dict(sorted(leaders.items())), errors
 
-    def starts(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+    def start_offsets(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
         return self._offsets(partitions, EARLIEST)
 
-    def ends(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+    def end_offsets(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
         return self._offsets(partitions, LATEST)
 
-    def since(
+    def offsets_for_time(
         self, partitions: Iterable[Partition], timestamp_ms: int
     ) -> dict[Partition, int | None]:
-        """The first offset with this timestamp or a later one; None where there is none."""
+        """The first offset with this timestamp or a later one; None if there is none."""
         found = self._offsets(partitions, timestamp_ms)
         return {at: None if offset < 0 else offset for at, offset in found.items()}
 
     def _offsets(self, partitions: Iterable[Partition], timestamp: int) -> dict[Partition, int]:
-        asked = {TopicPartition(*at): timestamp for at in partitions}
-        found = self._ask(lambda: self._admin.list_partition_offsets(dict(asked))) if asked else {}
-        return {Partition(*at): found[at].offset for at in asked}
+        query = {TopicPartition(*at): timestamp for at in partitions}
+        if not query:
+            return {}
+        found = self._retry(lambda: self._admin.list_partition_offsets(dict(query)))
+        return {Partition(*at): found[at].offset for at in query}
 
-    def alter(self, group: str, offsets: Mapping[Partition, int]) -> None:
-        """Commit the offsets for a group without members; raises RefusedError for any refused."""
-        asked = {
+    def commit(self, group: str, offsets: Mapping[Partition, int]) -> None:
+        """Commit offsets for a group without members; raises RequestFailed if any fails."""
+        commits = {
             TopicPartition(*at): OffsetAndMetadata(offset, "", -1) for at, offset in offsets.items()
         }
-        self._ask(partial(self._alter, group, asked))
+        self._retry(partial(self._commit, group, commits))
 
-    def _alter(self, group: str, asked: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        for error in self._admin.alter_group_offsets(group, asked).values():
+    def _commit(self, group: str, commits: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        for error in self._admin.alter_group_offsets(group, commits).values():
             if error is not kafka_errors.NoError:
                 raise error
 
-    def delete_groups(self, groups: Iterable[str]) -> dict[str, Refusal | None]:
-        left = list(dict.fromkeys(groups))
-        results: dict[str, Refusal | None] = {}
+    def delete_groups(self, groups: Iterable[str]) -> dict[str, BrokerError | None]:
+        remaining = list(dict.fromkeys(groups))
+        results: dict[str, BrokerError | None] = {}
 
         def delete() -> None:
-            for name, said in self._admin.delete_groups(list(left)).items():
-                error = kafka_errors.NoError if said == "OK" else getattr(kafka_errors, said)
-                if not issubclass(error, PASSING):
-                    results[name] = None if said == "OK" else refused(error.errno)
-                    left.remove(name)
-            if left:
-                # Those that are gone must not be asked for again.
+            for name, status in self._admin.delete_groups(list(remaining)).items():
+                error = kafka_errors.NoError if status == "OK" else getattr(kafka_errors, status)
+                if not issubclass(error, RETRIABLE):
+                    results[name] = None if status == "OK" else error_of(error.errno)
+                    remaining.remove(name)
+            if remaining:
+                # A retry must leave out the groups that were deleted.
                 raise kafka_errors.NotCoordinatorError
 
-        if left:
-            self._ask(delete)
+        if remaining:
+            self._retry(delete)
         return results
 
     def delete_offsets(
         self, group: str, partitions: Iterable[Partition]
-    ) -> dict[Partition, Refusal | None]:
-        """Raises RefusedError where the group is refused."""
-        asked = [TopicPartition(*at) for at in partitions]
-        results = self._ask(lambda: self._admin.delete_group_offsets(group, asked))
+    ) -> dict[Partition, BrokerError | None]:
+        """Raises RequestFailed for an error of the group."""
+        deleted = [TopicPartition(*at) for at in partitions]
+        results = self._retry(lambda: self._admin.delete_group_offsets(group, deleted))
         return {
-            Partition(*at): None if error is kafka_errors.NoError else refused(error.errno)
+            Partition(*at): None if error is kafka_errors.NoError else error_of(error.errno)
             for at, error in results.items()
         }
 
-    def _ask(self, request: Callable[[], T]) -> T:
-        """The answer, waiting for what passes; raises CommandError."""
+    def _retry(self, request: Callable[[], T]) -> T:
+        """Send a request until it succeeds or fails for good, up to the timeout."""
         deadline = time.monotonic() + self._timeout_ms / 1000
         while True:
             try:
                 return request()
-            except PASSING as error:
+            except RETRIABLE as error:
                 if time.monotonic() > deadline:
-                    raise _nobody(self._bootstrap, self._timeout_ms) from error
-                # kafka-python remembers who coordinates, and has no public way to forget it.
+                    raise _timed_out(self._bootstrap, self._timeout_ms) from error
+                # kafka-python caches coordinators, and has no public method to forget them.
                 self._admin._manager.cluster._coordinators.clear()
             except kafka_errors.BrokerResponseError as error:
-                raise RefusedError(refused(error.errno or -1)) from error
+                raise RequestFailed(error_of(error.errno or -1)) from error
             except kafka_errors.KafkaTimeoutError as error:
-                raise _nobody(self._bootstrap, self._timeout_ms) from error
+                raise _timed_out(self._bootstrap, self._timeout_ms) from error
             except kafka_errors.KafkaError as error:
                 raise CommandError(str(error)) from error
             time.sleep(RETRY_SECONDS)
+
+
+# --- group descriptions
+
+
+# The only message that kafka-python 3 lacks; it reads our schemas like its own.
+class ConsumerGroupDescribeRequest(ApiMessage, load_json=__package__):
+    pass
+
+
+class ConsumerGroupDescribeResponse(ApiMessage, load_json=__package__):
+    pass
+
+
+def classic_group(description: Mapping[str, Any]) -> Group | BrokerError:
+    """From kafka-python's describe_groups; raises retriable errors."""
+    error = describe_error(description["error"])
+    if error is not None:
+        return _error_or_retry(error.code, error.message)
+    members = tuple(_classic_member(member) for member in description["members"])
+    return Group(
+        description["group_id"], description["group_state"], description["protocol_data"], members
+    )
+
+
+def _classic_member(description: Mapping[str, Any]) -> Member:
+    # Empty bytes if the group has no assignment.
+    topics = (description["member_assignment"] or {}).get("assigned_partitions", ())
+    return Member(
+        description["member_id"],
+        description.get("group_instance_id"),
+        description["client_host"],
+        description["client_id"],
+        tuple(Partition(topic["topic"], n) for topic in topics for n in topic["partitions"]),
+    )
+
+
+def consumer_group(description: Mapping[str, Any]) -> Group | BrokerError | None:
+    """From a ConsumerGroupDescribe response; None if there is no such group; raises retriable
+    errors."""
+    if description["error_code"] == GROUP_ID_NOT_FOUND:
+        return None
+    if description["error_code"]:
+        return _error_or_retry(description["error_code"], description["error_message"])
+    return Group(
+        description["group_id"],
+        description["group_state"],
+        description["assignor_name"],
+        tuple(_consumer_member(member) for member in description["members"]),
+        description["group_epoch"],
+        description["assignment_epoch"],
+    )
+
+
+def _consumer_member(description: Mapping[str, Any]) -> Member:
+    def partitions(assignment: Mapping[str, Any]) -> tuple[Partition, ...]:
+        topics = assignment["topic_partitions"]
+        return tuple(
+            Partition(topic["topic_name"], n) for topic in topics for n in topic["partitions"]
+        )
+
+    # Since version 1: 0 classic protocol, 1 consumer protocol, -1 unknown.
+    member_type = description.get("member_type", -1)
+    return Member(
+        description["member_id"],
+        description["instance_id"],
+        description["client_host"],
+        description["client_id"],
+        partitions(description["assignment"]),
+        description["member_epoch"],
+        partitions(description["target_assignment"]),
+        None if member_type < 0 else member_type == 1,
+    )
+
+
+def _error_or_retry(code: int, message: str | None) -> BrokerError:
+    error = _error_type(code)
+    if issubclass(error, RETRIABLE):
+        raise error(message)
+    # The broker's own message may contain the group and its type.
+    return error_of(code)._replace(message=message) if message else error_of(code)
+
+
+def error_of(code: int) -> BrokerError:
+    error = _error_type(code)
+    return broker_error(code, error.message or "UNKNOWN", error.description or "")
+
+
+def _error_type(code: int) -> Any:
+    by_code: Any = kafka_errors.for_code
+    return by_code(code)

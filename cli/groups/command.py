@@ -1,34 +1,40 @@
-"""The five actions: from the flags over the cluster to the answer (ConsumerGroupCommand)."""
+"""The actions of ConsumerGroupCommand: from the flags through the cluster to the output."""
 
 import argparse
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
-from . import arguments, client, plans, resetting, tables
-from .cluster import Cluster, connected
-from .errors import CommandError, Refusal, RefusedError, UsageError
-from .output import Output
-from .rows import (
+from . import arguments, reset_offsets, tables
+from .cluster import Cluster, Group, Partition, client_arguments, connected
+from .errors import BrokerError, CommandError, RequestFailed, UsageError
+from .tables import (
     DeletedGroupRow,
     DeletedOffsetRow,
-    Group,
     ListedRow,
     MemberRow,
     OffsetRow,
-    Partition,
+    Output,
     StateRow,
     member_rows,
     offset_rows,
     state_row,
 )
 
-REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
-# What a DeleteOffsets answer says of the group, and what it says of some partitions.
-GROUP_REFUSALS = {"INVALID_GROUP_ID", "GROUP_ID_NOT_FOUND", "GROUP_AUTHORIZATION_FAILED"}
-GROUP_REFUSALS |= {"NON_EMPTY_GROUP"}
-PARTITION_REFUSALS = {"GROUP_SUBSCRIBED_TO_TOPIC", "TOPIC_AUTHORIZATION_FAILED"}
-PARTITION_REFUSALS |= {"UNKNOWN_TOPIC_OR_PARTITION"}
+REBALANCING: Final = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
+# Errors of a DeleteOffsets response, for the group and for single partitions.
+GROUP_ERRORS: Final = {
+    "INVALID_GROUP_ID",
+    "GROUP_ID_NOT_FOUND",
+    "GROUP_AUTHORIZATION_FAILED",
+    "NON_EMPTY_GROUP",
+}
+PARTITION_ERRORS: Final = {
+    "GROUP_SUBSCRIBED_TO_TOPIC",
+    "TOPIC_AUTHORIZATION_FAILED",
+    "UNKNOWN_TOPIC_OR_PARTITION",
+}
 
 
 def run(args: argparse.Namespace) -> int:
@@ -36,10 +42,10 @@ def run(args: argparse.Namespace) -> int:
     output = Output(args.format)
     try:
         arguments.check(args)
-        action = next(do for flag, do in ACTIONS.items() if getattr(args, flag))
-        properties = client.arguments(Path(args.command_config)) if args.command_config else {}
-        timeout_ms = arguments.number(args.timeout, "timeout")
-        with connected(args.bootstrap_server, timeout_ms, properties) as cluster:
+        action = next(action for flag, action in ACTIONS.items() if getattr(args, flag))
+        config = client_arguments(Path(args.command_config)) if args.command_config else {}
+        timeout_ms = arguments.integer(args.timeout, "timeout")
+        with connected(args.bootstrap_server, timeout_ms, config) as cluster:
             action(args, cluster, output)
         output.end()
     except UsageError as error:
@@ -52,52 +58,51 @@ def run(args: argparse.Namespace) -> int:
 
 def list_groups(args: argparse.Namespace, cluster: Cluster, output: Output) -> None:
     output.begin(ListedRow)
-    rows = cluster.list_groups(arguments.states(args.state), arguments.types(args.type))
+    listed = cluster.list_groups(arguments.states(args.state), arguments.types(args.type))
+    rows = [ListedRow(*each) for each in listed]
     with_type, with_state = args.type is not None, args.state is not None
-    output.show(rows, tables.listed(rows, with_type, with_state))
+    output.show(rows, tables.list_table(rows, with_type=with_type, with_state=with_state))
 
 
 def describe(args: argparse.Namespace, cluster: Cluster, output: Output) -> None:
-    """Group by group, sorted; an unknown one fails all."""
+    """Sorted by group; an unknown group fails the whole command."""
     output.begin(MemberRow if args.members else OffsetRow if args.state is None else StateRow)
     groups = []
-    for _, described in sorted(cluster.describe(chosen(args, cluster)).items()):
-        if isinstance(described, Refusal):
-            raise RefusedError(described)
+    for _, described in sorted(cluster.describe(_selected(args, cluster)).items()):
+        if isinstance(described, BrokerError):
+            raise RequestFailed(described)
         groups.append(described)
     for group in groups:
         if args.members:
             members = member_rows(group)
-            _say_state(group, output)
-            output.show(members, tables.members(members, args.verbose))
+            _print_state(group, output)
+            output.show(members, tables.member_table(members, verbose=args.verbose))
         elif args.state is not None:
-            if _say_state(group, output):
+            if _print_state(group, output):
                 state = state_row(group, *cluster.coordinator(group.group))
-                output.show([state], tables.state(state, args.verbose))
+                output.show([state], tables.state_table(state, verbose=args.verbose))
         else:
             offsets = _offsets(group, cluster)
-            if _say_state(group, output) and offsets:
-                output.show(offsets, tables.offsets(offsets, args.verbose))
+            if _print_state(group, output) and offsets:
+                output.show(offsets, tables.offset_table(offsets, verbose=args.verbose))
 
 
 def _offsets(group: Group, cluster: Cluster) -> list[OffsetRow]:
     committed = cluster.committed(group.group)
-    shown = {*committed, *(at for member in group.members for at in member.partitions)}
-    leaders, _ = cluster.leaders(at.topic for at in shown)
-    return offset_rows(
-        group, committed, cluster.ends(at for at in shown if leaders.get(at, -1) >= 0)
-    )
+    partitions = {*committed, *(at for member in group.members for at in member.partitions)}
+    leaders, _ = cluster.leaders(at.topic for at in partitions)
+    end_offsets = cluster.end_offsets(at for at in partitions if leaders.get(at, -1) >= 0)
+    return offset_rows(group, committed, end_offsets)
 
 
-def chosen(args: argparse.Namespace, cluster: Cluster) -> list[str]:
-    """The groups of the flags."""
+def _selected(args: argparse.Namespace, cluster: Cluster) -> list[str]:
     if args.all_groups:
-        return [row.group for row in cluster.list_groups([], [])]
+        return [group for group, _, _ in cluster.list_groups([], [])]
     return list(dict.fromkeys(args.group))
 
 
-def _say_state(group: Group, output: Output) -> bool:
-    """Say what a reader of the group's table should know; whether there is such a group."""
+def _print_state(group: Group, output: Output) -> bool:
+    """Print Kafka's remark about the group's state; whether the group exists."""
     if group.state == "Dead":
         output.error(f"Consumer group '{group.group}' does not exist.")
     elif group.state == "Empty":
@@ -109,19 +114,19 @@ def _say_state(group: Group, output: Output) -> bool:
 
 def delete(args: argparse.Namespace, cluster: Cluster, output: Output) -> None:
     output.begin(DeletedGroupRow)
-    results = sorted(cluster.delete_groups(chosen(args, cluster)).items())
-    deleted = ", ".join(f"'{group}'" for group, refused in results if refused is None)
-    failed = [(group, refused) for group, refused in results if refused is not None]
-    rows = [DeletedGroupRow(group, refused and str(refused)) for group, refused in results]
+    results = sorted(cluster.delete_groups(_selected(args, cluster)).items())
+    deleted = ", ".join(f"'{group}'" for group, error in results if error is None)
+    failed = [(group, error) for group, error in results if error is not None]
+    rows = [DeletedGroupRow(group, error and str(error)) for group, error in results]
     if not failed:
         done = f"Deletion of requested consumer groups ({deleted}) was successful.\n"
         output.show(rows, done)
         return
     output.error("Deletion of some consumer groups failed:")
-    said = [f"* Group '{group}' could not be deleted due to: {why}\n" for group, why in failed]
+    lines = [f"* Group '{group}' could not be deleted due to: {error}\n" for group, error in failed]
     if deleted:
-        said.append(f"\nThese consumer groups were deleted successfully: {deleted}\n")
-    output.show(rows, "".join(said))
+        lines.append(f"\nThese consumer groups were deleted successfully: {deleted}\n")
+    output.show(rows, "".join(lines))
 
 
 def delete_offsets(args: argparse.Namespace, cluster: Cluster, output: Output) -> None:
@@ -129,42 +134,42 @@ def delete_offsets(args: argparse.Namespace, cluster: Cluster, output: Output) -
     if len(args.group) > 1:
         raise CommandError("Found multiple arguments for option group, but you asked for only one")
     (group,) = args.group
-    whole = [topic for topic in args.topic if ":" not in topic]
-    asked = [at for topic in args.topic if ":" in topic for at in plans.partitions_of(topic)]
-    leaders, unknown = cluster.leaders(whole)
-    asked += leaders
-    results: dict[Partition, Refusal | None] = {}
-    first: Refusal | None = None
+    with_partitions = [topic for topic in args.topic if ":" in topic]
+    partitions = [at for topic in with_partitions for at in reset_offsets.partitions_of(topic)]
+    leaders, unknown = cluster.leaders(topic for topic in args.topic if ":" not in topic)
+    partitions += leaders
+    results: dict[Partition, BrokerError | None] = {}
+    first: BrokerError | None = None
     try:
-        results = cluster.delete_offsets(group, asked)
-        first = next((refused for refused in results.values() if refused is not None), None)
-    except RefusedError as error:
-        first = error.refusal
-        results = dict.fromkeys(asked, first)
-    rows = [DeletedOffsetRow(*at, refused and str(refused)) for at, refused in results.items()]
-    rows += [DeletedOffsetRow(topic, None, str(refused)) for topic, refused in unknown.items()]
+        results = cluster.delete_offsets(group, partitions)
+        first = next((error for error in results.values() if error is not None), None)
+    except RequestFailed as failed:
+        first = failed.error
+        results = dict.fromkeys(partitions, first)
+    rows = [DeletedOffsetRow(*at, error and str(error)) for at, error in results.items()]
+    rows += [DeletedOffsetRow(topic, None, str(error)) for topic, error in unknown.items()]
     # Kafka's order, which puts partition 10 before 2.
     rows.sort(key=lambda row: f"{row.topic}{-1 if row.partition is None else row.partition}")
-    said = ""
+    text = ""
     if first is None:
-        said = f"Request succeeded for deleting offsets from group {group}.\n"
-    elif first.name in GROUP_REFUSALS:
+        text = f"Request succeeded for deleting offsets from group {group}.\n"
+    elif first.name in GROUP_ERRORS:
         output.error(first.message)
-    elif first.name in PARTITION_REFUSALS:
+    elif first.name in PARTITION_ERRORS:
         output.error("Encountered some partition-level error, see the follow-up details.")
     else:
         output.error(f"Encountered some unknown error: {first.name}")
-    output.show(rows, said + tables.deleted_offsets(rows))
+    output.show(rows, text + tables.deleted_offsets_table(rows))
 
 
-def reset_offsets(args: argparse.Namespace, cluster: Cluster, output: Output) -> None:
-    resetting.reset(chosen(args, cluster), args, cluster, output)
+def reset(args: argparse.Namespace, cluster: Cluster, output: Output) -> None:
+    reset_offsets.reset(_selected(args, cluster), args, cluster, output)
 
 
-ACTIONS: dict[str, Callable[[argparse.Namespace, Cluster, Output], None]] = {
+ACTIONS: Final[dict[str, Callable[[argparse.Namespace, Cluster, Output], None]]] = {
     "list": list_groups,
     "describe": describe,
     "delete": delete,
-    "reset_offsets": reset_offsets,
+    "reset_offsets": reset,
     "delete_offsets": delete_offsets,
 }

@@ -1,4 +1,4 @@
-"""A broker with groups of every kind; a test that changes one makes its own."""
+"""A broker with groups of every kind; tests that change a group create their own."""
 
 import socket
 from collections.abc import Callable, Iterator
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer
-from confluent_kafka import TopicPartition as Place
+from confluent_kafka import TopicPartition as ConfluentPartition
 from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 from kafka.admin import NewTopic
 from kafka.structs import OffsetAndMetadata
@@ -23,13 +23,13 @@ Commit = Callable[[str, dict[tuple[str, int], int]], None]
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
-            # kafka-python leaves a socket to the collector when it is closed while it connects.
+            # kafka-python does not close its socket when it is closed while it connects.
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))
 
 
 @pytest.fixture(scope="session")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """HOST:PORT of a broker with `orders` (3 partitions of 10 records), `bills` (1 of 5)."""
+    """HOST:PORT of a broker with `orders` (3 partitions of 10 records) and `bills` (1 of 5)."""
     folder = tmp_path_factory.mktemp("groups")
     without_delay = ("-o", "group.initial.rebalance.delay.ms=0")
     with serving(folder, "--port", "0", "--durability", "none", *without_delay) as broker:
@@ -47,7 +47,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def commit(address: str) -> Iterator[Commit]:
-    """`commit("g", {("orders", 0): 4})`: a group without members has committed this."""
+    """`commit("g", {("orders", 0): 4})` commits for a group without members."""
     admin = KafkaAdminClient(bootstrap_servers=address)
 
     def commit(group: str, offsets: dict[tuple[str, int], int]) -> None:
@@ -62,7 +62,7 @@ def commit(address: str) -> Iterator[Commit]:
 
 @pytest.fixture(scope="session")
 def live(address: str) -> Iterator[str]:
-    """A group of a static member, for `orders`, and one who has committed, for `bills`."""
+    """A group with a static member of `orders`, and a member of `bills` that has committed."""
     group = "live"
     options = {"bootstrap.servers": address, "group.id": group, "enable.auto.commit": False}
     static = Consumer({**options, "client.id": "two", "group.instance.id": "fixed"})
@@ -76,7 +76,7 @@ def live(address: str) -> Iterator[str]:
             break
     else:
         raise AssertionError("the members did not get their partitions")
-    dynamic.commit(offsets=[Place("bills", 0, 2)], asynchronous=False)
+    dynamic.commit(offsets=[ConfluentPartition("bills", 0, 2)], asynchronous=False)
     yield group
     static.close()
     dynamic.close()
@@ -95,7 +95,7 @@ def groups(address: str, capsys: pytest.CaptureFixture[str]) -> Kohort:
 
 @pytest.fixture
 def unused_address() -> Iterator[str]:
-    """Where nothing listens: the port is taken, and refuses."""
+    """An address that refuses connections: the port is bound, but nothing listens."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield f"127.0.0.1:{taken.getsockname()[1]}"

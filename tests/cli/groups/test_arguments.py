@@ -1,4 +1,4 @@
-"""Flags that do not go together: Kafka's words, exit code 1, and no cluster is asked."""
+"""Flags that do not go together: Kafka's messages, exit code 1, no request."""
 
 import re
 import shlex
@@ -14,7 +14,7 @@ RESET = ["--reset-offsets", "--group", "g", "--dry-run"]
 
 
 @pytest.mark.parametrize(
-    ("flags", "said"),
+    ("flags", "message"),
     [
         (["--describe"], "Option [describe] takes one of these options: [group], [all-groups]"),
         (["--delete"], "Option [delete] takes one of these options: [group], [all-groups]"),
@@ -44,7 +44,7 @@ RESET = ["--reset-offsets", "--group", "g", "--dry-run"]
         ),
         (
             [*RESET, "--all-topics", "--to-latest", "--export", "--format", "csv"],
-            "--export is a format of its own: leave --format out",
+            "--export cannot be used with --format",
         ),
         (["--list", "--group", "g"], 'Option "[group]" can\'t be used with option "[list]"'),
         (["--list", "--topic", "t"], 'Option "[topic]" can\'t be used with option "[list]"'),
@@ -59,26 +59,26 @@ RESET = ["--reset-offsets", "--group", "g", "--dry-run"]
         ([], f"Command must include exactly one action: {ACTIONS}"),
     ],
 )
-def test_what_does_not_go_together_is_told_in_kafkas_words(
-    flags: list[str], said: str, capsys: pytest.CaptureFixture[str]
+def test_flags_that_do_not_go_together_are_rejected_with_kafkas_message(
+    flags: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["groups", *SERVER, *flags]) == 1
-    assert tuple(capsys.readouterr()) == ("", f"{said}\nsee `kohort groups --help`\n")
+    assert tuple(capsys.readouterr()) == ("", f"{message}\nsee `kohort groups --help`\n")
 
 
-def test_a_cluster_has_to_be_given(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_bootstrap_server_is_required(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["groups", "--list"]) == 1
     assert capsys.readouterr().err.startswith('Missing required argument "[bootstrap-server]"\n')
 
 
-def test_a_flag_that_is_none_ends_with_1(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_flag_ends_with_1(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         main(["groups", *SERVER, "--nonsense"])
     assert caught.value.code == 1
     assert "--nonsense" in capsys.readouterr().err
 
 
-def test_the_commands_of_the_page_have_flags_that_go_together() -> None:
+def test_the_commands_in_the_docs_have_valid_flags() -> None:
     page = (Path(__file__).parents[3] / "docs" / "groups.md").read_text()
     commands = re.findall(r"^\$ kohort (groups .*)$", page, re.MULTILINE)
     assert commands

@@ -1,4 +1,4 @@
-"""The same flags to Kafka's own tool and to `kohort groups`, on one broker: the same output."""
+"""Kafka's own tool and `kohort groups` print the same for the same flags."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +18,7 @@ RESET = f"--reset-offsets --dry-run --group {IDLE}"
 def both(
     groups: Kohort, kafka_tool: Callable[..., str], address: str
 ) -> Callable[..., tuple[str, str]]:
-    """`both("--list")` -> what Kafka's tool prints, what ours prints; each ended with 0."""
+    """`both("--list")` -> the outputs of Kafka's tool and of ours; both exit with 0."""
 
     def run(*args: str | Path) -> tuple[str, str]:
         code, ours, _ = groups(*args)
@@ -69,7 +69,7 @@ def test_the_output_is_that_of_kafkas_tool(
         "--delete --group live --group nobody",
     ],
 )
-def test_lines_that_kafkas_tool_prints_in_the_order_of_a_hash_table_are_the_same(
+def test_lines_that_kafkas_tool_prints_in_hash_order_are_the_same(
     both: Callable[..., tuple[str, str]], flags: str
 ) -> None:
     kafkas, ours = both(*flags.split())

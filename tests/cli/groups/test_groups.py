@@ -1,4 +1,4 @@
-"""`kohort groups` against a broker: what it prints, changes and refuses."""
+"""`kohort groups` against a broker: output, changes and errors."""
 
 import csv
 import io
@@ -17,20 +17,20 @@ EXCEPTION = "org.apache.kafka.common.errors."
 
 @pytest.fixture
 def group(commit: Commit) -> str:
-    """A group without members that has committed 4 and 10 of `orders`, 1 of `bills`."""
+    """A group without members that has committed offsets of `orders` and `bills`."""
     name = f"group-{uuid4()}"
     commit(name, {("orders", 0): 4, ("orders", 2): 10, ("bills", 0): 1})
     return name
 
 
 def committed(groups: Kohort, group: str) -> dict[tuple[str, int], int]:
-    """What the group has committed, by its description."""
+    """The committed offsets, from --describe."""
     _, out, _ = groups("--describe", "--group", group, "--format", "json")
     return {(row["topic"], row["partition"]): row["current_offset"] for row in json.loads(out)}
 
 
 def new_offsets(out: str) -> list[list[str]]:
-    """Topic, partition and new offset of each line of a reset's table."""
+    """Topic, partition and new offset of each line of the reset table."""
     return [line.split()[1:] for line in out.splitlines()[2:]]
 
 
@@ -72,21 +72,21 @@ def test_members_are_described_with_their_partitions(groups: Kohort, live: str) 
     ]
 
 
-def test_the_state_tells_the_coordinators_address(groups: Kohort, live: str, address: str) -> None:
+def test_the_state_contains_the_coordinators_address(
+    groups: Kohort, live: str, address: str
+) -> None:
     _, out, _ = groups("--describe", "--group", live, "--state")
     assert out.splitlines()[2].split() == [live, address, "(1)", "range", "Stable", "2"]
 
 
-def test_an_unknown_group_fails_the_description_with_kafkas_words(
-    groups: Kohort, group: str
-) -> None:
+def test_an_unknown_group_fails_describe_with_kafkas_message(groups: Kohort, group: str) -> None:
     for more in ([], ["--members"], ["--state"]):
         code, out, err = groups("--describe", "--group", group, "--group", "nobody", *more)
-        said = f"{EXCEPTION}GroupIdNotFoundException: Group nobody not found."
-        assert (code, out, err) == (0, f"{FAILED}{said}\n", "")
+        message = f"{EXCEPTION}GroupIdNotFoundException: Group nobody not found."
+        assert (code, out, err) == (0, f"{FAILED}{message}\n", "")
 
 
-def test_csv_and_json_have_all_columns_and_end_with_1_on_failure(
+def test_csv_and_json_have_all_columns_and_exit_with_1_on_failure(
     groups: Kohort, group: str
 ) -> None:
     _, out, _ = groups("--describe", "--group", group, "--format", "csv")
@@ -116,7 +116,7 @@ def test_csv_and_json_have_all_columns_and_end_with_1_on_failure(
         (["--topic", "orders:0", "--by-duration", "P1D"], "orders 0 0"),
     ],
 )
-def test_a_reset_shows_the_new_offsets_and_keeps_the_old_ones(
+def test_a_dry_run_prints_the_new_offsets_and_changes_nothing(
     groups: Kohort, group: str, flags: list[str], expected: str
 ) -> None:
     before = committed(groups, group)
@@ -127,20 +127,22 @@ def test_a_reset_shows_the_new_offsets_and_keeps_the_old_ones(
     assert committed(groups, group) == before
 
 
-def test_an_executed_reset_is_committed(groups: Kohort, group: str) -> None:
+def test_a_reset_with_execute_is_committed(groups: Kohort, group: str) -> None:
     reset = ("--reset-offsets", "--group", group, "--all-topics", "--to-earliest", "--execute")
     code, _, err = groups(*reset)
     assert (code, err) == (0, "")
     assert set(committed(groups, group).values()) == {0}
 
 
-def test_a_reset_makes_a_group_that_is_not_there_yet(groups: Kohort) -> None:
+def test_a_reset_creates_a_group_that_does_not_exist(groups: Kohort) -> None:
     name = f"new-{uuid4()}"
     groups("--reset-offsets", "--group", name, "--topic", "bills", "--to-latest", "--execute")
     assert committed(groups, name) == {("bills", 0): 5}
 
 
-def test_what_a_reset_exports_another_takes(groups: Kohort, group: str, tmp_path: Path) -> None:
+def test_an_exported_plan_can_be_used_by_another_reset(
+    groups: Kohort, group: str, tmp_path: Path
+) -> None:
     reset = ("--reset-offsets", "--group", group)
     _, plan, _ = groups(*reset, "--all-topics", "--to-current", "--dry-run", "--export")
     assert plan == "bills,0,1\norders,0,4\norders,2,10\n\n"
@@ -151,7 +153,7 @@ def test_what_a_reset_exports_another_takes(groups: Kohort, group: str, tmp_path
     assert committed(groups, group) == {("orders", 0): 4, ("orders", 2): 10, ("bills", 0): 1}
 
 
-def test_a_moment_after_the_last_record_falls_back_to_the_end(groups: Kohort, group: str) -> None:
+def test_a_time_after_the_last_record_falls_back_to_the_end(groups: Kohort, group: str) -> None:
     later = ("--to-datetime", "2999-01-01T00:00:00.000")
     _, out, _ = groups("--reset-offsets", "--group", group, "--topic", "bills", *later, "--dry-run")
     assert out == (
@@ -175,7 +177,7 @@ def test_a_group_with_members_is_not_reset(groups: Kohort, live: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "said"),
+    ("flags", "message"),
     [
         (["--topic", "nix", "--to-latest"], "This server does not host this topic-partition."),
         (["--topic", "bills:7", "--to-latest"], 'The partitions "bills-7" do not exist'),
@@ -184,16 +186,14 @@ def test_a_group_with_members_is_not_reset(groups: Kohort, live: str) -> None:
         (["--topic", "bills", "--by-duration", "1H"], "Text cannot be parsed to a Duration"),
     ],
 )
-def test_a_reset_that_cannot_be_says_why(
-    groups: Kohort, group: str, flags: list[str], said: str
+def test_a_reset_that_fails_prints_the_reason(
+    groups: Kohort, group: str, flags: list[str], message: str
 ) -> None:
     result = groups("--reset-offsets", "--group", group, *flags, "--dry-run")
-    assert result == (0, f"{FAILED}{said}\n", "")
+    assert result == (0, f"{FAILED}{message}\n", "")
 
 
-def test_groups_are_deleted_but_for_those_with_members(
-    groups: Kohort, group: str, live: str
-) -> None:
+def test_groups_with_members_are_not_deleted(groups: Kohort, group: str, live: str) -> None:
     _, out, _ = groups("--delete", "--group", group, "--group", live, "--group", "nobody")
     assert out == (
         "\nError: Deletion of some consumer groups failed:\n"
@@ -208,45 +208,45 @@ def test_groups_are_deleted_but_for_those_with_members(
     assert live in out.splitlines()
 
 
-def test_a_deletion_that_succeeds_says_so(groups: Kohort, group: str) -> None:
-    said = f"Deletion of requested consumer groups ('{group}') was successful.\n"
-    assert groups("--delete", "--group", group) == (0, said, "")
+def test_a_successful_deletion_is_reported(groups: Kohort, group: str) -> None:
+    message = f"Deletion of requested consumer groups ('{group}') was successful.\n"
+    assert groups("--delete", "--group", group) == (0, message, "")
 
 
 def test_offsets_are_deleted_partition_by_partition(groups: Kohort, group: str) -> None:
     topics = ("--topic", "orders:2,8", "--topic", "nix")
     code, out, err = groups("--delete-offsets", "--group", group, *topics)
-    why = f"Error: {EXCEPTION}UnknownTopicOrPartitionException: "
-    why += "This server does not host this topic-partition."
+    error = f"Error: {EXCEPTION}UnknownTopicOrPartitionException: "
+    error += "This server does not host this topic-partition."
     assert (code, err) == (0, "")
     assert out == (
         "\nError: Encountered some partition-level error, see the follow-up details.\n"
         "\n"
         "TOPIC           PARTITION  STATUS         \n"
-        f"nix             -          {why}\n"
+        f"nix             -          {error}\n"
         "orders          2          Successful     \n"
-        f"orders          8          {why}\n"
+        f"orders          8          {error}\n"
     )
     assert committed(groups, group) == {("orders", 0): 4, ("bills", 0): 1}
 
 
-def test_offsets_of_a_topic_that_members_read_stay(groups: Kohort, live: str) -> None:
+def test_offsets_of_a_subscribed_topic_are_not_deleted(groups: Kohort, live: str) -> None:
     code, out, _ = groups("--delete-offsets", "--group", live, "--topic", "bills")
     assert code == 0
     assert "GroupSubscribedToTopicException" in out
     assert committed(groups, live)["bills", 0] == 2
 
 
-def test_offsets_of_an_unknown_group_are_refused(groups: Kohort) -> None:
+def test_deleting_offsets_of_an_unknown_group_fails(groups: Kohort) -> None:
     _, out, _ = groups("--delete-offsets", "--group", "nobody", "--topic", "bills")
     assert out.startswith("\nError: The group id does not exist.\n\nTOPIC ")
 
 
-def test_an_address_where_no_broker_is_fails_at_the_timeout(
+def test_an_unreachable_broker_fails_at_the_timeout(
     capsys: pytest.CaptureFixture[str], unused_address: str
 ) -> None:
     flags = ["groups", "--bootstrap-server", unused_address, "--list", "--timeout", "300"]
     assert main(flags) == 0
-    said = f"No broker of {unused_address} answered within 300 ms."
-    assert capsys.readouterr().out == f"{FAILED}{EXCEPTION}TimeoutException: {said}\n"
+    message = f"No broker of {unused_address} responded within 300 ms."
+    assert capsys.readouterr().out == f"{FAILED}{EXCEPTION}TimeoutException: {message}\n"
     assert main([*flags, "--format", "csv"]) == 1

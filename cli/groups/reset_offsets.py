@@ -1,0 +1,305 @@
+"""--reset-offsets: a plan of new offsets, which --execute commits."""
+
+import argparse
+import csv
+import io
+import re
+import time
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from .arguments import SCENARIOS, integer
+from .cluster import Cluster, Committed, Partition
+from .errors import GROUP_ID_NOT_FOUND, BrokerError, CommandError, RequestFailed, UsageError
+from .tables import Output, ResetRow, reset_table
+
+Offsets: TypeAlias = dict[Partition, int]
+
+
+def reset(
+    groups: Iterable[str], args: argparse.Namespace, cluster: Cluster, output: Output
+) -> None:
+    """Plan for each group, commit with --execute, print. Groups with members are skipped."""
+    output.begin(ResetRow)
+    plan: dict[str, Offsets] = {}
+    for group, described in sorted(cluster.describe(groups).items()):
+        plan[group] = {}
+        if isinstance(described, BrokerError):
+            # A group without commits does not exist yet.
+            if described.code != GROUP_ID_NOT_FOUND:
+                raise RequestFailed(described)
+        elif described.state not in ("Empty", "Dead"):
+            output.error(
+                f"Assignments can only be reset if the group '{group}' is inactive, but the "
+                f"current state is {described.state}."
+            )
+            continue
+        plan[group] = dict(sorted(_new_offsets(group, args, cluster, output).items()))
+        if args.execute and plan[group]:
+            try:
+                cluster.commit(group, plan[group])
+            except RequestFailed as failed:
+                raise CommandError(failed.error.message) from failed
+    rows = [
+        ResetRow(group, *at, offset)
+        for group, offsets in plan.items()
+        for at, offset in offsets.items()
+    ]
+    if args.export:
+        # Kafka prints one blank line after it.
+        table = export_plan(plan, with_group=len(args.group) != 1) + "\n"
+    else:
+        table = reset_table(rows, plan)
+    output.show(rows, table)
+
+
+def _new_offsets(group: str, args: argparse.Namespace, cluster: Cluster, output: Output) -> Offsets:
+    partitions = _selected_partitions(group, args, cluster)
+    if args.to_earliest:
+        return cluster.start_offsets(partitions)
+    if args.to_latest:
+        return cluster.end_offsets(partitions)
+    if args.to_current:
+        end_offsets = cluster.end_offsets(partitions)
+        return current_offsets(partitions, cluster.committed(group), end_offsets)
+    if args.to_datetime is not None:
+        return _offsets_at(partitions, parse_datetime(args.to_datetime), cluster, output)
+    if args.by_duration is not None:
+        timestamp_ms = int(time.time() * 1000) - parse_duration(args.by_duration)
+        return _offsets_at(partitions, timestamp_ms, cluster, output)
+    if args.to_offset is not None:
+        requested = dict.fromkeys(partitions, integer(args.to_offset, "to-offset"))
+    elif args.shift_by is not None:
+        by = integer(args.shift_by, "shift-by")
+        requested = shifted_offsets(partitions, cluster.committed(group), by)
+    elif args.from_file is not None:
+        requested = _from_file(group, args, output)
+        _check_partitions(requested, cluster)
+    else:
+        scenarios = ", ".join(f"[{scenario}]" for scenario in SCENARIOS)
+        raise UsageError(
+            f"Option '[reset-offsets]' requires one of the following scenarios: [{scenarios}]"
+        )
+    start_offsets = cluster.start_offsets(requested)
+    offsets, warnings = clamp_offsets(requested, start_offsets, cluster.end_offsets(requested))
+    for warning in warnings:
+        output.notice(f"WARN {warning}")
+    return offsets
+
+
+def _offsets_at(
+    partitions: list[Partition], timestamp_ms: int, cluster: Cluster, output: Output
+) -> Offsets:
+    found = cluster.offsets_for_time(partitions, timestamp_ms)
+    offsets, without = offsets_or_end(found, cluster.end_offsets(partitions))
+    for topic, partition in without:
+        output.warning(
+            f"\nWarn: Partition {partition} from topic {topic} is empty. "
+            "Falling back to latest known offset."
+        )
+    return offsets
+
+
+def _selected_partitions(group: str, args: argparse.Namespace, cluster: Cluster) -> list[Partition]:
+    """The partitions of --all-topics or --topic, checked."""
+    if args.all_topics:
+        partitions = list(cluster.committed(group))
+    elif args.topic:
+        named = [at for topic in args.topic if ":" in topic for at in partitions_of(topic)]
+        leaders, unknown = cluster.leaders(topic for topic in args.topic if ":" not in topic)
+        for error in unknown.values():
+            raise CommandError(error.message)
+        partitions = list(dict.fromkeys([*named, *leaders]))
+    elif args.from_file is not None:
+        return []
+    else:
+        raise UsageError("One of the reset scopes should be defined: --all-topics, --topic.")
+    _check_partitions(partitions, cluster)
+    return partitions
+
+
+def _check_partitions(partitions: Iterable[Partition], cluster: Cluster) -> None:
+    """Raises CommandError for partitions that do not exist or have no leader."""
+    leaders, _ = cluster.leaders(at.topic for at in partitions)
+    missing = [str(at) for at in partitions if at not in leaders]
+    if missing:
+        raise CommandError(f'The partitions "{",".join(missing)}" do not exist')
+    leaderless = [str(at) for at in partitions if leaders[at] < 0]
+    if leaderless:
+        raise CommandError(f'The partitions "{",".join(leaderless)}" have no leader')
+
+
+def _from_file(group: str, args: argparse.Namespace, output: Output) -> Offsets:
+    try:
+        text = Path(args.from_file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandError(f"java.io.IOException: Unable to read file {args.from_file}") from error
+    plan = import_plan(text, args.group)
+    if group not in plan:
+        output.error(f"No reset plan for group {group} found")
+    return plan.get(group, {})
+
+
+# --- new offsets
+
+
+def partitions_of(topic_argument: str) -> list[Partition]:
+    """The partitions of `orders:0,2`; raises UsageError."""
+    topic, _, numbers = topic_argument.partition(":")
+    if not topic or not numbers or ":" in numbers:
+        raise UsageError(
+            f"Invalid topic arg '{topic_argument}', expected topic name and partitions"
+        )
+    for number in numbers.split(","):
+        if not (number.isascii() and number.isdecimal()):
+            raise UsageError(
+                f"Invalid partition '{number}' specified in topic arg '{topic_argument}''"
+            )
+    return [Partition(topic, int(number)) for number in numbers.split(",")]
+
+
+def clamp_offsets(
+    requested: Mapping[Partition, int],
+    start_offsets: Mapping[Partition, int],
+    end_offsets: Mapping[Partition, int],
+) -> tuple[Offsets, list[str]]:
+    """The offsets, limited to the range of each log, and a warning for each changed one."""
+    new: Offsets = {}
+    warnings: list[str] = []
+    for at, offset in requested.items():
+        new[at] = min(max(offset, start_offsets[at]), end_offsets[at])
+        if new[at] != offset:
+            which = "higher than latest" if offset > new[at] else "lower than earliest"
+            warnings.append(
+                f"New offset ({offset}) is {which} offset for topic partition {at}. "
+                f"Value will be set to {new[at]}."
+            )
+    return new, warnings
+
+
+def shifted_offsets(
+    partitions: Iterable[Partition], committed: Mapping[Partition, Committed], by: int
+) -> Offsets:
+    """The committed offsets plus `by`; raises UsageError if there is none."""
+    new: Offsets = {}
+    for at in partitions:
+        if at not in committed:
+            raise UsageError(
+                f"Cannot shift offset for partition {at} since there is no current committed offset"
+            )
+        new[at] = committed[at].offset + by
+    return new
+
+
+def current_offsets(
+    partitions: Iterable[Partition],
+    committed: Mapping[Partition, Committed],
+    end_offsets: Mapping[Partition, int],
+) -> Offsets:
+    """The committed offsets, or the end of the log."""
+    return {at: committed[at].offset if at in committed else end_offsets[at] for at in partitions}
+
+
+def offsets_or_end(
+    found: Mapping[Partition, int | None], end_offsets: Mapping[Partition, int]
+) -> tuple[Offsets, list[Partition]]:
+    """The offsets found for a time, or the end of the log; and the partitions without one."""
+    new = {at: end_offsets[at] if offset is None else offset for at, offset in found.items()}
+    return new, [at for at, offset in found.items() if offset is None]
+
+
+# --- plans as CSV
+
+
+def export_plan(plan: Mapping[str, Offsets], *, with_group: bool) -> str:
+    """Lines of `group,topic,partition,offset`, or without the group."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    for group, offsets in plan.items():
+        for at, offset in offsets.items():
+            writer.writerow(([group] if with_group else []) + [at.topic, at.partition, offset])
+    return text.getvalue()
+
+
+def import_plan(text: str, groups: list[str]) -> dict[str, Offsets]:
+    """An exported plan; lines without a group are for the only one. Raises CommandError.
+
+    Kafka replaces missing fields by partition 0 and offset 0; here such a line is an error.
+    """
+    plan: dict[str, Offsets] = {}
+    for number, fields in enumerate(csv.reader(io.StringIO(text)), 1):
+        if not fields:
+            continue
+        complete = [groups[0], *fields] if len(fields) == 3 and len(groups) == 1 else fields
+        if len(complete) != 4 or not all(field.isdecimal() for field in complete[2:]):
+            columns = "topic,partition,offset"
+            if len(groups) != 1:
+                columns = f"group,{columns}"
+            raise CommandError(
+                f"invalid line {number} of the plan: '{','.join(fields)}', expected {columns}"
+            )
+        group, topic, partition, offset = complete
+        plan.setdefault(group, {})[Partition(topic, int(partition))] = int(offset)
+    return plan
+
+
+# --- times
+
+# SimpleDateFormat "yyyy-MM-dd'T'HH:mm:ss.SSSX": milliseconds are required (Utils.getDateTime).
+DATETIME: Final = re.compile(
+    r"(\d+)-(\d+)-(\d+)T(\d+):(\d+):(\d+)\.(\d{1,3})(Z|[+-]\d\d(?::?\d\d)?)", re.ASCII
+)
+# java.time.Duration.parse.
+DURATION: Final = re.compile(
+    r"([+-]?)P(?:([+-]?\d+)D)?"
+    r"(?:T(?=[+-]?\d)(?:([+-]?\d+)H)?(?:([+-]?\d+)M)?(?:([+-]?\d+)(?:[.,](\d{0,9}))?S)?)?",
+    re.ASCII | re.IGNORECASE,
+)
+
+
+def parse_datetime(text: str) -> int:
+    """Milliseconds since 1970 of `2026-11-21T14:00:00.000`, UTC unless a zone follows.
+
+    Raises CommandError.
+    """
+    _, t, time_of_day = text.partition("T")
+    if not t or not time_of_day:
+        raise CommandError(
+            "java.text.ParseException: Error parsing timestamp. It does not contain a 'T' "
+            "according to ISO8601 format"
+        )
+    zoned = text if any(sign in time_of_day for sign in "+-Z") else f"{text}Z"
+    invalid = CommandError(f'java.text.ParseException: Unparseable date: "{zoned}"')
+    match = DATETIME.fullmatch(zoned)
+    if match is None:
+        raise invalid
+    year, month, day, hour, minute, second, ms = map(int, match.groups()[:7])
+    try:
+        parsed = datetime(year, month, day, hour, minute, second, tzinfo=_zone(match[8]))
+    except ValueError as error:
+        raise invalid from error
+    return (parsed - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1) + ms
+
+
+def _zone(text: str) -> timezone:
+    if text == "Z":
+        return UTC
+    hours, minutes = int(text[1:3]), int(text[3:].lstrip(":") or 0)
+    offset = timedelta(hours=hours, minutes=minutes)
+    return timezone(-offset if text[0] == "-" else offset)
+
+
+def parse_duration(text: str) -> int:
+    """Milliseconds of `PT1H30M` or `P1DT2.5S`; raises CommandError."""
+    match = DURATION.fullmatch(text)
+    if match is None or not any(match.groups()[1:5]):
+        raise CommandError("Text cannot be parsed to a Duration")
+    sign, days, hours, minutes, seconds, fraction = match.groups()
+    milliseconds = int((fraction or "")[:3].ljust(3, "0"))
+    if (seconds or "").startswith("-"):
+        milliseconds = -milliseconds
+    whole_minutes = (int(days or 0) * 24 + int(hours or 0)) * 60 + int(minutes or 0)
+    total = (whole_minutes * 60 + int(seconds or 0)) * 1000 + milliseconds
+    return -total if sign == "-" else total
