@@ -1,10 +1,8 @@
 """What is committed, in Kafka's __consumer_offsets bytes, and the table in front of it.
 
 records.py        the records as plain data. Start here.
-record_codec.py   their keys and values as bytes;  commit_value.py: the value of a commit;
-                  group_metadata.py: the value of a group's generation
-fields.py         the strings and numbers that values are made of
-record_schemas.py all kinds of records that Kafka has, field by field, for who looks at a log
+record_schemas.py the keys and values of all record types, declared field by field
+record_codec.py   records as bytes;  commit_value.py: the value of a commit
 partitioner.py    which offsets partition a group belongs to
 table.py          the committed offsets in memory;  spill.py: those that are not
 snapshot.py       what a log adds up to, beside it, so that a start need not read it all

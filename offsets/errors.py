@@ -1,17 +1,13 @@
-"""What can be wrong with a record of __consumer_offsets: its bytes, or what is to become bytes."""
+"""Errors in records of __consumer_offsets."""
 
 
-class RecordError(ValueError):
-    """Base: catch this to catch both."""
-
-
-class UndecodableRecord(RecordError):
-    """The bytes of a key or value of a type we know do not follow its layout.
+class UndecodableRecord(ValueError):
+    """The bytes of a key or value do not follow the schema of their record type.
 
     Kafka fails the load of the whole partition on such a record (CoordinatorLoaderImpl), and so do
-    we: to skip it could bring back an offset that was overwritten.
+    we: skipping it could bring back an offset that was overwritten.
     """
 
 
-class UnencodableRecord(RecordError):
-    """A field does not fit its layout: a string above 32,767 bytes, a number out of range."""
+class UnencodableRecord(ValueError):
+    """A field does not fit its type: a string above 32,767 bytes, a number out of range."""

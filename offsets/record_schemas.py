@@ -1,25 +1,311 @@
-"""Every kind of record that Kafka 4.3 knows in __consumer_offsets, field by field, under the names
-of its schemas (upstream: group-coordinator/src/main/resources/common/message). For those who look
-at a log: what the broker itself keeps is read by records.py.
+"""The keys and values of all records in __consumer_offsets, by record type.
+
+Declared once, in the notation of Kafka's message JSON and with its names (upstream:
+group-coordinator/src/main/resources/common/message), as of Kafka 4.3. The broker's decoders and
+encoders (record_codec.py, commit_value.py) and those of the tools that read a log are generated
+from it.
 """
 
-from base64 import urlsafe_b64encode
-from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple, TypeAlias
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, Final, NamedTuple
 
+from ..protocol.decoder import Decoder, compile_decoder
 from ..protocol.primitives import INT16
-from .commit_value import value_version
+from ..protocol.schema import FieldSpec as F
+from ..protocol.schema import MessageSpec
 from .errors import UndecodableRecord
-from .fields import FieldReader
+from .records import GroupMetadata, MemberMetadata, OffsetAndMetadata
 
-__all__ = ["KINDS", "Entry", "read_assignment", "read_entry", "read_subscription"]
-
-Read: TypeAlias = Callable[[FieldReader], Any]
-Fields: TypeAlias = Callable[[FieldReader], dict[str, Any]]
+__all__ = ["RECORD_SPECS", "DictRecord", "RecordSpec", "decode_as_dicts", "value_version"]
 
 
-class Entry(NamedTuple):
-    """A record's content. Bytes in it stay bytes; a topic's id is written as Kafka prints it."""
+class RecordSpec(NamedTuple):
+    name: str
+    key: MessageSpec
+    value: MessageSpec
+
+
+def _record(
+    name: str,
+    key: tuple[F, ...],
+    *value: F,
+    versions: str = "0",
+    flexible: str = "0+",
+    message_class: type | None = None,
+) -> RecordSpec:
+    return RecordSpec(
+        name,
+        MessageSpec(f"{name}Key", "0", key),
+        MessageSpec(f"{name}Value", versions, value, flexible, message_class),
+    )
+
+
+# --- keys
+
+_OF_PARTITION = F("group", "string", "0"), F("topic", "string", "0"), F("partition", "int32", "0")
+_OF_CLASSIC_GROUP = (F("group", "string", "0"),)
+_OF_GROUP = (F("groupId", "string", "0"),)
+_OF_MEMBER = F("groupId", "string", "0"), F("memberId", "string", "0")
+_OF_REGEX = F("groupId", "string", "0"), F("regularExpression", "string", "0")
+
+# --- offsets and classic groups
+
+_OFFSET_COMMIT = (
+    F("offset", "int64", "0+"),
+    F("leaderEpoch", "int32", "3+", default=-1),
+    F("metadata", "string", "0+"),
+    F("commitTimestamp", "int64", "0+", attribute="commit_timestamp_ms"),
+    F("expireTimestamp", "int64", "1", default=-1, attribute="expire_timestamp_ms"),
+    F("topicId", "uuid", "4+", tagged="4+", tag=0, default=None),
+)
+_CLASSIC_MEMBER = (
+    F("memberId", "string", "0+"),
+    F("groupInstanceId", "string", "3+", nullable="3+", default=None),
+    F("clientId", "string", "0+"),
+    F("clientHost", "string", "0+"),
+    F("rebalanceTimeout", "int32", "1+", default=-1, attribute="rebalance_timeout_ms"),
+    F("sessionTimeout", "int32", "0+", attribute="session_timeout_ms"),
+    F("subscription", "bytes", "0+"),
+    F("assignment", "bytes", "0+"),
+)
+_CLASSIC_GROUP = (
+    F("protocolType", "string", "0+"),
+    F("generation", "int32", "0+"),
+    F("protocol", "string", "0+", nullable="0+", attribute="protocol_name"),
+    F("leader", "string", "0+", nullable="0+"),
+    F("currentStateTimestamp", "int64", "2+", default=-1, attribute="state_timestamp_ms"),
+    F("members", "[]Member", "0+", fields=_CLASSIC_MEMBER, message_class=MemberMetadata),
+)
+
+# --- consumer groups (KIP-848), share groups (KIP-932) and streams groups (KIP-1071)
+
+_GROUP_EPOCH = F("epoch", "int32", "0+")
+_CLIENT = (
+    F("rackId", "string", "0+", nullable="0+"),
+    F("clientId", "string", "0+"),
+    F("clientHost", "string", "0+"),
+)
+_INSTANCE_ID = F("instanceId", "string", "0+", nullable="0+")
+_TOPIC_NAMES = F("subscribedTopicNames", "[]string", "0+")
+_TOPIC_ID = F("topicId", "uuid", "0+")
+_TOPIC = (_TOPIC_ID, F("topicName", "string", "0+"))
+_PARTITIONS = F("partitions", "[]int32", "0+")
+_ASSIGNMENT_EPOCHS = F(
+    "assignmentEpochs", "[]int32", "0+", nullable="0+", tagged="0+", tag=0, default=None
+)
+_TARGET_ASSIGNMENT = (
+    F("assignmentEpoch", "int32", "0+"),
+    F("assignmentTimestamp", "int64", "0+", tagged="0+", tag=0, default=0),
+)
+_TOPIC_PARTITIONS = F("topicPartitions", "[]TopicPartition", "0+", fields=(_TOPIC_ID, _PARTITIONS))
+_MEMBER_EPOCHS = (
+    F("memberEpoch", "int32", "0+"),
+    F("previousMemberEpoch", "int32", "0+"),
+    F("state", "int8", "0+"),
+)
+_PARTITION_METADATA = F(
+    "topics",
+    "[]TopicMetadata",
+    "0+",
+    fields=(
+        *_TOPIC,
+        F("numPartitions", "int32", "0+"),
+        F(
+            "partitionMetadata",
+            "[]PartitionMetadata",
+            "0+",
+            fields=(F("partition", "int32", "0+"), F("racks", "[]string", "0+")),
+        ),
+    ),
+)
+_CLASSIC_MEMBER_METADATA = F(
+    "classicMemberMetadata",
+    "ClassicMemberMetadata",
+    "0+",
+    nullable="0+",
+    tagged="0+",
+    tag=0,
+    default=None,
+    fields=(
+        F("sessionTimeoutMs", "int32", "0+"),
+        F(
+            "supportedProtocols",
+            "[]ClassicProtocol",
+            "0+",
+            fields=(F("name", "string", "0+"), F("metadata", "bytes", "0+")),
+        ),
+    ),
+)
+_KEY_AND_VALUE = F("key", "string", "0+"), F("value", "string", "0+")
+_TOPIC_INFO = (
+    F("name", "string", "0+"),
+    F("partitions", "int32", "0+"),
+    F("replicationFactor", "int16", "0+"),
+    F("topicConfigs", "[]TopicConfig", "0+", fields=_KEY_AND_VALUE),
+)
+_COPARTITION_GROUP = (
+    F("sourceTopics", "[]int16", "0+"),
+    F("sourceTopicRegex", "[]int16", "0+"),
+    F("repartitionSourceTopics", "[]int16", "0+"),
+)
+_SUBTOPOLOGY = (
+    F("subtopologyId", "string", "0+"),
+    F("sourceTopics", "[]string", "0+"),
+    F("sourceTopicRegex", "[]string", "0+"),
+    F("stateChangelogTopics", "[]TopicInfo", "0+", fields=_TOPIC_INFO),
+    F("repartitionSinkTopics", "[]string", "0+"),
+    F("repartitionSourceTopics", "[]TopicInfo", "0+", fields=_TOPIC_INFO),
+    F("copartitionGroups", "[]CopartitionGroup", "0+", fields=_COPARTITION_GROUP),
+)
+
+
+def _topics(name: str, *fields: F) -> F:
+    return F(name, "[]TopicPartitions", "0+", fields=fields)
+
+
+def _tasks(suffix: str, *fields: F) -> tuple[F, ...]:
+    """Active, standby and warm-up tasks."""
+    task = (F("subtopologyId", "string", "0+"), _PARTITIONS, *fields)
+    roles = "activeTasks", "standbyTasks", "warmupTasks"
+    return tuple(F(f"{role}{suffix}", "[]TaskIds", "0+", fields=task) for role in roles)
+
+
+RECORD_SPECS: Final[Mapping[int, RecordSpec]] = {
+    # Kafka 4.3 has only v0 of its value; brokers before 0.9 wrote it in the versions of type 1.
+    0: _record(
+        "LegacyOffsetCommit",
+        _OF_PARTITION,
+        *_OFFSET_COMMIT,
+        versions="0-4",
+        flexible="4+",
+        message_class=OffsetAndMetadata,
+    ),
+    1: _record(
+        "OffsetCommit",
+        _OF_PARTITION,
+        *_OFFSET_COMMIT,
+        versions="0-4",
+        flexible="4+",
+        message_class=OffsetAndMetadata,
+    ),
+    2: _record(
+        "GroupMetadata",
+        _OF_CLASSIC_GROUP,
+        *_CLASSIC_GROUP,
+        versions="0-4",
+        flexible="4+",
+        message_class=GroupMetadata,
+    ),
+    3: _record(
+        "ConsumerGroupMetadata",
+        _OF_GROUP,
+        _GROUP_EPOCH,
+        F("metadataHash", "int64", "0+", tagged="0+", tag=0, default=0),
+    ),
+    4: _record("ConsumerGroupPartitionMetadata", _OF_GROUP, _PARTITION_METADATA),
+    5: _record(
+        "ConsumerGroupMemberMetadata",
+        _OF_MEMBER,
+        _INSTANCE_ID,
+        *_CLIENT,
+        _TOPIC_NAMES,
+        F("subscribedTopicRegex", "string", "0+", nullable="0+"),
+        F("rebalanceTimeoutMs", "int32", "0+", default=-1),
+        F("serverAssignor", "string", "0+", nullable="0+"),
+        _CLASSIC_MEMBER_METADATA,
+    ),
+    6: _record("ConsumerGroupTargetAssignmentMetadata", _OF_GROUP, *_TARGET_ASSIGNMENT),
+    7: _record("ConsumerGroupTargetAssignmentMember", _OF_MEMBER, _TOPIC_PARTITIONS),
+    8: _record(
+        "ConsumerGroupCurrentMemberAssignment",
+        _OF_MEMBER,
+        *_MEMBER_EPOCHS,
+        _topics("assignedPartitions", _TOPIC_ID, _PARTITIONS, _ASSIGNMENT_EPOCHS),
+        _topics("partitionsPendingRevocation", _TOPIC_ID, _PARTITIONS, _ASSIGNMENT_EPOCHS),
+    ),
+    # Of previews of share groups, before Kafka 4.1.
+    9: _record("ShareGroupPartitionMetadata", _OF_GROUP, _PARTITION_METADATA),
+    10: _record("ShareGroupMemberMetadata", _OF_MEMBER, *_CLIENT, _TOPIC_NAMES),
+    11: _record("ShareGroupMetadata", _OF_GROUP, _GROUP_EPOCH, F("metadataHash", "int64", "0+")),
+    12: _record("ShareGroupTargetAssignmentMetadata", _OF_GROUP, *_TARGET_ASSIGNMENT),
+    13: _record("ShareGroupTargetAssignmentMember", _OF_MEMBER, _TOPIC_PARTITIONS),
+    14: _record(
+        "ShareGroupCurrentMemberAssignment",
+        _OF_MEMBER,
+        *_MEMBER_EPOCHS,
+        _topics("assignedPartitions", _TOPIC_ID, _PARTITIONS),
+    ),
+    15: _record(
+        "ShareGroupStatePartitionMetadata",
+        _OF_GROUP,
+        _topics("initializingTopics", *_TOPIC, _PARTITIONS),
+        _topics("initializedTopics", *_TOPIC, _PARTITIONS),
+        _topics("deletingTopics", *_TOPIC),
+    ),
+    16: _record(
+        "ConsumerGroupRegularExpression",
+        _OF_REGEX,
+        F("topics", "[]string", "0+"),
+        F("version", "int64", "0+"),
+        F("timestamp", "int64", "0+"),
+    ),
+    17: _record(
+        "StreamsGroupMetadata",
+        _OF_GROUP,
+        _GROUP_EPOCH,
+        F("metadataHash", "int64", "0+"),
+        F("validatedTopologyEpoch", "int32", "0+", tagged="0+", tag=0, default=-1),
+        F(
+            "lastAssignmentConfigs",
+            "[]LastAssignmentConfig",
+            "0+",
+            nullable="0+",
+            tagged="0+",
+            tag=1,
+            default=None,
+            fields=_KEY_AND_VALUE,
+        ),
+    ),
+    19: _record(
+        "StreamsGroupMemberMetadata",
+        _OF_MEMBER,
+        _INSTANCE_ID,
+        *_CLIENT,
+        F("rebalanceTimeoutMs", "int32", "0+", default=-1),
+        F("topologyEpoch", "int32", "0+"),
+        F("processId", "string", "0+"),
+        F(
+            "userEndpoint",
+            "Endpoint",
+            "0+",
+            nullable="0+",
+            default=None,
+            fields=(F("host", "string", "0+"), F("port", "uint16", "0+")),
+        ),
+        F("clientTags", "[]KeyValue", "0+", fields=_KEY_AND_VALUE),
+    ),
+    20: _record("StreamsGroupTargetAssignmentMetadata", _OF_GROUP, *_TARGET_ASSIGNMENT),
+    21: _record("StreamsGroupTargetAssignmentMember", _OF_MEMBER, *_tasks("")),
+    22: _record(
+        "StreamsGroupCurrentMemberAssignment",
+        _OF_MEMBER,
+        *_MEMBER_EPOCHS,
+        *_tasks("", _ASSIGNMENT_EPOCHS),
+        *_tasks("PendingRevocation", _ASSIGNMENT_EPOCHS),
+    ),
+    23: _record(
+        "StreamsGroupTopology",
+        _OF_GROUP,
+        _GROUP_EPOCH,
+        F("subtopologies", "[]Subtopology", "0+", fields=_SUBTOPOLOGY),
+    ),
+}
+
+
+class DictRecord(NamedTuple):
+    """A record with its fields by Kafka's names. Bytes are bytes; UUIDs are as Kafka prints them;
+    tagged fields that are absent are left out."""
 
     kind: str
     key: Mapping[str, Any]
@@ -27,304 +313,38 @@ class Entry(NamedTuple):
     value: Mapping[str, Any] | None
 
 
-class Kind(NamedTuple):
-    """`values`: how its value is read, by version."""
+def decode_as_dicts(key: bytes | None, value: bytes | None) -> DictRecord | None:
+    """Decode a record of any type; None for a type that is not declared.
 
-    name: str
-    key: Fields
-    values: tuple[Fields, ...]
-    flexible_since: int = 0
-
-
-def read_entry(key: bytes | None, value: bytes | None) -> Entry | None:
-    """What a record says; None for a kind that is not in KINDS. Raises UndecodableRecord."""
-    if key is None or len(key) < 2:
-        raise UndecodableRecord("a record without a key" if key is None else "key: no record type")
-    kind = KINDS.get(INT16.unpack_from(key)[0])
-    if kind is None:
+    Raises UndecodableRecord.
+    """
+    if key is None or len(key) < INT16.size:
+        problem = "record without a key" if key is None else "key without a record type"
+        raise UndecodableRecord(problem)
+    record_type = INT16.unpack_from(key)[0]
+    spec = RECORD_SPECS.get(record_type)
+    if spec is None:
         return None
-    key_fields = kind.key(FieldReader(f"{kind.name}Key", key, 2, flexible=False))
+    key_fields = _dict_decoder(spec.key, 0)(key, INT16.size, len(key))
     if value is None:
-        return Entry(kind.name, key_fields, None, None)
-    what = f"{kind.name}Value"
-    version = value_version(what, value, len(kind.values) - 1)
-    flexible = version >= kind.flexible_since
-    fields = FieldReader(f"{what} v{version}", value, 2, flexible=flexible)
-    return Entry(kind.name, key_fields, version, kind.values[version](fields))
+        return DictRecord(spec.name, key_fields, None, None)
+    version = value_version(spec.value, value)
+    value_fields = _dict_decoder(spec.value, version)(value, INT16.size, len(value))
+    return DictRecord(spec.name, key_fields, version, value_fields)
 
 
-def read_subscription(blob: bytes) -> dict[str, Any]:
-    """What a member of the consumer protocol wants. Raises UndecodableRecord."""
-    return _of_protocol("ConsumerProtocolSubscription", blob, _SUBSCRIPTIONS)
+def value_version(spec: MessageSpec, value: bytes) -> int:
+    """Return the version at the beginning of a value. Raises UndecodableRecord."""
+    if len(value) < INT16.size:
+        raise UndecodableRecord(f"{spec.name}: {len(value)} bytes have no version")
+    version: int = INT16.unpack_from(value)[0]
+    if not 0 <= version <= spec.max_version:
+        raise UndecodableRecord(
+            f"{spec.name}: version {version} is not one of 0 to {spec.max_version}"
+        )
+    return version
 
 
-def read_assignment(blob: bytes) -> dict[str, Any]:
-    """What a member of the consumer protocol was given. Raises UndecodableRecord."""
-    return _of_protocol("ConsumerProtocolAssignment", blob, _ASSIGNMENTS)
-
-
-def _of_protocol(what: str, blob: bytes, versions: tuple[Fields, ...]) -> dict[str, Any]:
-    # A version above the last is read as the last: ConsumerProtocol.deserializeVersion.
-    version = min(value_version(what, blob, 32_767), len(versions) - 1)
-    return versions[version](FieldReader(f"{what} v{version}", blob, 2, flexible=False))
-
-
-def _fields(*fields: tuple[str, Read], tags: tuple[tuple[str, Read], ...] = ()) -> Fields:
-    """Fields in the order of the bytes; tagged ones have their place in `tags` as number."""
-
-    def read(reader: FieldReader) -> dict[str, Any]:
-        found = {name: of(reader) for name, of in fields}
-        for number, tagged in reader.tags():
-            if number < len(tags):
-                name, of = tags[number]
-                found[name] = of(tagged)
-        return found
-
-    return read
-
-
-def _array(of: Read) -> Read:
-    return lambda reader: [of(reader) for _ in range(reader.count())]
-
-
-def _nullable_array(of: Read) -> Read:
-    def read(reader: FieldReader) -> list[Any] | None:
-        count = reader.nullable_count()
-        return None if count is None else [of(reader) for _ in range(count)]
-
-    return read
-
-
-def _nullable(of: Fields) -> Read:
-    # Null is -1, but 0 in a tagged field (upstream: MessageDataGenerator); else 1 comes first.
-    return lambda reader: of(reader) if reader.int8() == 1 else None
-
-
-def _uuid(reader: FieldReader) -> str:
-    return urlsafe_b64encode(reader.uuid()).decode().rstrip("=")
-
-
-_INT8, _INT16, _UINT16 = FieldReader.int8, FieldReader.int16, FieldReader.uint16
-_INT32, _INT64 = FieldReader.int32, FieldReader.int64
-_TEXT, _NULLABLE_TEXT = FieldReader.string, FieldReader.nullable_string
-_BYTES, _NULLABLE_BYTES = FieldReader.data, FieldReader.nullable_data
-
-# --- keys
-
-_OF_PARTITION = _fields(("group", _TEXT), ("topic", _TEXT), ("partition", _INT32))
-_OF_CLASSIC_GROUP = _fields(("group", _TEXT))
-_OF_GROUP = _fields(("groupId", _TEXT))
-_OF_MEMBER = _fields(("groupId", _TEXT), ("memberId", _TEXT))
-_OF_REGEX = _fields(("groupId", _TEXT), ("regularExpression", _TEXT))
-
-# --- classic groups and offsets
-
-
-def _commits() -> tuple[Fields, ...]:
-    offset, metadata, at = ("offset", _INT64), ("metadata", _TEXT), ("commitTimestamp", _INT64)
-    epoch = ("leaderEpoch", _INT32)
-    plain = _fields(offset, metadata, at)
-    return (
-        plain,
-        _fields(offset, metadata, at, ("expireTimestamp", _INT64)),
-        plain,
-        _fields(offset, epoch, metadata, at),
-        _fields(offset, epoch, metadata, at, tags=(("topicId", _uuid),)),
-    )
-
-
-def _generation(version: int) -> Fields:
-    member: list[tuple[str, Read]] = [("memberId", _TEXT)]
-    member += [("groupInstanceId", _NULLABLE_TEXT)] * (version >= 3)
-    member += [("clientId", _TEXT), ("clientHost", _TEXT)]
-    member += [("rebalanceTimeout", _INT32)] * (version >= 1)
-    member += [("sessionTimeout", _INT32), ("subscription", _BYTES), ("assignment", _BYTES)]
-    group: list[tuple[str, Read]] = [("protocolType", _TEXT), ("generation", _INT32)]
-    group += [("protocol", _NULLABLE_TEXT), ("leader", _NULLABLE_TEXT)]
-    group += [("currentStateTimestamp", _INT64)] * (version >= 2)
-    return _fields(*group, ("members", _array(_fields(*member))))
-
-
-_OWNED = _array(_fields(("topic", _TEXT), ("partitions", _array(_INT32))))
-_WANTED: tuple[tuple[str, Read], ...] = (
-    ("topics", _array(_TEXT)),
-    ("userData", _NULLABLE_BYTES),
-    ("ownedPartitions", _OWNED),
-    ("generationId", _INT32),
-    ("rackId", _NULLABLE_TEXT),
-)
-_SUBSCRIPTIONS = tuple(_fields(*_WANTED[:count]) for count in (2, 3, 4, 5))
-_ASSIGNMENTS = (_fields(("assignedPartitions", _OWNED), ("userData", _NULLABLE_BYTES)),)
-
-# --- consumer groups (KIP-848), share groups (KIP-932), streams groups (KIP-1071)
-
-_WHO: tuple[tuple[str, Read], ...] = (
-    ("rackId", _NULLABLE_TEXT),
-    ("clientId", _TEXT),
-    ("clientHost", _TEXT),
-)
-_EPOCHS = (("assignmentEpochs", _nullable_array(_INT32)),)
-_TOPIC_PARTITIONS = _array(_fields(("topicId", _uuid), ("partitions", _array(_INT32))))
-_SINCE_EPOCHS = _array(_fields(("topicId", _uuid), ("partitions", _array(_INT32)), tags=_EPOCHS))
-_KEY_VALUE = _fields(("key", _TEXT), ("value", _TEXT))
-_KEY_VALUES = _array(_KEY_VALUE)
-_CLASSIC_MEMBER = _fields(
-    ("sessionTimeoutMs", _INT32),
-    ("supportedProtocols", _array(_fields(("name", _TEXT), ("metadata", _BYTES)))),
-)
-_CONSUMER_MEMBER = _fields(
-    ("instanceId", _NULLABLE_TEXT),
-    *_WHO,
-    ("subscribedTopicNames", _array(_TEXT)),
-    ("subscribedTopicRegex", _NULLABLE_TEXT),
-    ("rebalanceTimeoutMs", _INT32),
-    ("serverAssignor", _NULLABLE_TEXT),
-    tags=(("classicMemberMetadata", _nullable(_CLASSIC_MEMBER)),),
-)
-_PARTITION_RACKS = _array(_fields(("partition", _INT32), ("racks", _array(_TEXT))))
-_PARTITION_METADATA = _fields(
-    (
-        "topics",
-        _array(
-            _fields(
-                ("topicId", _uuid),
-                ("topicName", _TEXT),
-                ("numPartitions", _INT32),
-                ("partitionMetadata", _PARTITION_RACKS),
-            )
-        ),
-    )
-)
-_TARGET = _fields(("assignmentEpoch", _INT32), tags=(("assignmentTimestamp", _INT64),))
-_TARGET_OF_MEMBER = _fields(("topicPartitions", _TOPIC_PARTITIONS))
-_CURRENT: tuple[tuple[str, Read], ...] = (
-    ("memberEpoch", _INT32),
-    ("previousMemberEpoch", _INT32),
-    ("state", _INT8),
-)
-_SHARED_TOPIC: tuple[tuple[str, Read], ...] = (("topicId", _uuid), ("topicName", _TEXT))
-_SHARED_TOPICS = _array(_fields(*_SHARED_TOPIC, ("partitions", _array(_INT32))))
-_STREAMS_MEMBER = _fields(
-    ("instanceId", _NULLABLE_TEXT),
-    *_WHO,
-    ("rebalanceTimeoutMs", _INT32),
-    ("topologyEpoch", _INT32),
-    ("processId", _TEXT),
-    ("userEndpoint", _nullable(_fields(("host", _TEXT), ("port", _UINT16)))),
-    ("clientTags", _KEY_VALUES),
-)
-_TASK: tuple[tuple[str, Read], ...] = (
-    ("subtopologyId", _TEXT),
-    ("partitions", _array(_INT32)),
-)
-_TASKS = _array(_fields(*_TASK))
-_TASKS_SINCE = _array(_fields(*_TASK, tags=_EPOCHS))
-_TASK_ROLES = ("activeTasks", "standbyTasks", "warmupTasks")
-_TOPIC_INFOS = _array(
-    _fields(
-        ("name", _TEXT),
-        ("partitions", _INT32),
-        ("replicationFactor", _INT16),
-        ("topicConfigs", _KEY_VALUES),
-    )
-)
-_COPARTITIONS = ("sourceTopics", "sourceTopicRegex", "repartitionSourceTopics")
-_SUBTOPOLOGY = _fields(
-    ("subtopologyId", _TEXT),
-    ("sourceTopics", _array(_TEXT)),
-    ("sourceTopicRegex", _array(_TEXT)),
-    ("stateChangelogTopics", _TOPIC_INFOS),
-    ("repartitionSinkTopics", _array(_TEXT)),
-    ("repartitionSourceTopics", _TOPIC_INFOS),
-    ("copartitionGroups", _array(_fields(*((name, _array(_INT16)) for name in _COPARTITIONS)))),
-)
-
-
-def _one(name: str, key: Fields, *fields: tuple[str, Read]) -> Kind:
-    return Kind(name, key, (_fields(*fields),))
-
-
-KINDS: Final[Mapping[int, Kind]] = {
-    # Kafka 4.3 knows only v0 of it; what brokers before 0.9 wrote had the same versions as 1.
-    0: Kind("LegacyOffsetCommit", _OF_PARTITION, _commits(), 4),
-    1: Kind("OffsetCommit", _OF_PARTITION, _commits(), 4),
-    2: Kind("GroupMetadata", _OF_CLASSIC_GROUP, tuple(map(_generation, range(5))), 4),
-    3: Kind(
-        "ConsumerGroupMetadata",
-        _OF_GROUP,
-        (_fields(("epoch", _INT32), tags=(("metadataHash", _INT64),)),),
-    ),
-    4: Kind("ConsumerGroupPartitionMetadata", _OF_GROUP, (_PARTITION_METADATA,)),
-    5: Kind("ConsumerGroupMemberMetadata", _OF_MEMBER, (_CONSUMER_MEMBER,)),
-    6: Kind("ConsumerGroupTargetAssignmentMetadata", _OF_GROUP, (_TARGET,)),
-    7: Kind("ConsumerGroupTargetAssignmentMember", _OF_MEMBER, (_TARGET_OF_MEMBER,)),
-    8: _one(
-        "ConsumerGroupCurrentMemberAssignment",
-        _OF_MEMBER,
-        *_CURRENT,
-        ("assignedPartitions", _SINCE_EPOCHS),
-        ("partitionsPendingRevocation", _SINCE_EPOCHS),
-    ),
-    # Only of previews of share groups, before Kafka 4.1.
-    9: Kind("ShareGroupPartitionMetadata", _OF_GROUP, (_PARTITION_METADATA,)),
-    10: _one(
-        "ShareGroupMemberMetadata", _OF_MEMBER, *_WHO, ("subscribedTopicNames", _array(_TEXT))
-    ),
-    11: _one("ShareGroupMetadata", _OF_GROUP, ("epoch", _INT32), ("metadataHash", _INT64)),
-    12: Kind("ShareGroupTargetAssignmentMetadata", _OF_GROUP, (_TARGET,)),
-    13: Kind("ShareGroupTargetAssignmentMember", _OF_MEMBER, (_TARGET_OF_MEMBER,)),
-    14: _one(
-        "ShareGroupCurrentMemberAssignment",
-        _OF_MEMBER,
-        *_CURRENT,
-        ("assignedPartitions", _TOPIC_PARTITIONS),
-    ),
-    15: _one(
-        "ShareGroupStatePartitionMetadata",
-        _OF_GROUP,
-        ("initializingTopics", _SHARED_TOPICS),
-        ("initializedTopics", _SHARED_TOPICS),
-        ("deletingTopics", _array(_fields(*_SHARED_TOPIC))),
-    ),
-    16: _one(
-        "ConsumerGroupRegularExpression",
-        _OF_REGEX,
-        ("topics", _array(_TEXT)),
-        ("version", _INT64),
-        ("timestamp", _INT64),
-    ),
-    17: Kind(
-        "StreamsGroupMetadata",
-        _OF_GROUP,
-        (
-            _fields(
-                ("epoch", _INT32),
-                ("metadataHash", _INT64),
-                tags=(
-                    ("validatedTopologyEpoch", _INT32),
-                    ("lastAssignmentConfigs", _nullable_array(_KEY_VALUE)),
-                ),
-            ),
-        ),
-    ),
-    19: Kind("StreamsGroupMemberMetadata", _OF_MEMBER, (_STREAMS_MEMBER,)),
-    20: Kind("StreamsGroupTargetAssignmentMetadata", _OF_GROUP, (_TARGET,)),
-    21: _one(
-        "StreamsGroupTargetAssignmentMember",
-        _OF_MEMBER,
-        *((role, _TASKS) for role in _TASK_ROLES),
-    ),
-    22: _one(
-        "StreamsGroupCurrentMemberAssignment",
-        _OF_MEMBER,
-        *_CURRENT,
-        *((role, _TASKS_SINCE) for role in _TASK_ROLES),
-        *((f"{role}PendingRevocation", _TASKS_SINCE) for role in _TASK_ROLES),
-    ),
-    23: _one(
-        "StreamsGroupTopology",
-        _OF_GROUP,
-        ("epoch", _INT32),
-        ("subtopologies", _array(_SUBTOPOLOGY)),
-    ),
-}
+@cache
+def _dict_decoder(spec: MessageSpec, version: int) -> Decoder:
+    return compile_decoder(spec.schema(version), UndecodableRecord, strict=True, as_dict=True)

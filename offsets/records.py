@@ -6,7 +6,7 @@ keeps those very bytes in memory.
 """
 
 from enum import StrEnum
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 
 class GroupType(StrEnum):
@@ -55,6 +55,9 @@ class OffsetTombstone(NamedTuple):
 
 # Classic groups
 
+NO_TIMEOUT_MS: Final = -1
+"""The rebalance timeout in values of version 0; the session timeout is used instead."""
+
 
 class MemberMetadata(NamedTuple):
     """A member of a stored generation. `subscription` is that of the selected protocol."""
@@ -63,7 +66,7 @@ class MemberMetadata(NamedTuple):
     group_instance_id: str | None
     client_id: str
     client_host: str
-    rebalance_timeout_ms: int  # -1 in values of version 0; the session timeout is used instead
+    rebalance_timeout_ms: int  # NO_TIMEOUT_MS in values of version 0
     session_timeout_ms: int
     subscription: bytes
     assignment: bytes

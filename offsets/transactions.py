@@ -1,7 +1,7 @@
-"""Offsets that transactions commit, while a log is read: pending until the producer's marker comes.
+"""Offsets committed in transactions, when a log is loaded: pending until the producer's marker.
 
-Here no transaction begins, so all there is to say of them lies in a log of Kafka's. One that is
-still open at its end stays so: only a marker of its coordinator's, or a tombstone, could end it.
+No transaction begins here, so all of them were written by Kafka. One that is still open at the end
+of the log stays open: only a marker from its transaction coordinator, or a tombstone, could end it.
 Upstream: CoordinatorLoaderImpl, OffsetMetadataManager.replay and replayEndTransactionMarker.
 """
 
@@ -23,58 +23,61 @@ from .records import (
 
 __all__ = ["Transactions"]
 
-# A control record's key: an int16 version and its type (upstream: ControlRecordType).
-_CONTROL = Struct(">hh")
+# The key of a control record: int16 version, int16 type (upstream: ControlRecordType).
+_CONTROL_KEY = Struct(">hh")
 _ABORT, _COMMIT = 0, 1
 
-
-Where: TypeAlias = tuple[str, str, int]
+OffsetKey: TypeAlias = tuple[str, str, int]
+"""Group id, topic, partition."""
 
 
 class Transactions:
-    """The transactions of one log; its batches come in their order."""
+    """The transactions of one log. Its batches are decoded in their order."""
 
     __slots__ = ("_open",)
 
     def __init__(self) -> None:
         # Producer id -> partition -> (offset of the record, the record; None once a newer commit
-        # counts whatever comes of the transaction).
-        self._open: dict[int, dict[Where, tuple[int, OffsetCommitRecord | None]]] = {}
+        # has replaced it, however the transaction ends).
+        self._open: dict[int, dict[OffsetKey, tuple[int, OffsetCommitRecord | None]]] = {}
 
     def __bool__(self) -> bool:
-        """Whether any is open."""
+        """Whether any transaction is open."""
         return bool(self._open)
 
     def read(self, header: BatchHeader, batch: bytes) -> list[ReplayedRecord]:
-        """What a batch of any kind says. Raises UndecodableRecord, InvalidRecord."""
+        """Return the records of a batch of any kind that now count, and changes of pending ones.
+
+        Raises UndecodableRecord, InvalidRecord.
+        """
         if header.is_control:
             return [
                 each
                 for record in records_of(batch)
                 for each in self._end(header.producer_id, record.key or b"")
             ]
-        # Upstream looks at the producer, not at the batch's transactional flag.
+        # Upstream looks at the producer id, not at the transactional flag of the batch.
         producer_id = header.producer_id if header.producer_id >= 0 else None
         return [
             each
             for record in records_of(batch)
-            for each in self._read(
+            for each in self._replay(
                 producer_id, record.offset, decode_record(record.key, record.value)
             )
         ]
 
-    def _read(
+    def _replay(
         self, producer_id: int | None, offset: int, record: OffsetsRecord
     ) -> Iterator[ReplayedRecord]:
         if isinstance(record, OffsetCommitRecord):
-            where = record[:3]
+            key = record[:3]
             if producer_id is not None:
-                self._open.setdefault(producer_id, {})[where] = (offset, record)
-                yield PendingTransactionalOffset(*where)
+                self._open.setdefault(producer_id, {})[key] = (offset, record)
+                yield PendingTransactionalOffset(*key)
                 return
-            self._overtake(where, offset)
+            self._replace_pending(key, offset)
         elif isinstance(record, OffsetTombstone):
-            # Whoever wrote it: with the committed offset all that is pending goes.
+            # It deletes the pending offsets of all producers too.
             for producer, pending in list(self._open.items()):
                 pending.pop(record, None)
                 if not pending:
@@ -82,20 +85,20 @@ class Transactions:
         yield record
 
     def _end(self, producer_id: int, key: bytes) -> Iterator[ReplayedRecord]:
-        if len(key) < _CONTROL.size:
+        if len(key) < _CONTROL_KEY.size:
             return
-        _, kind = _CONTROL.unpack_from(key)
-        if kind not in (_ABORT, _COMMIT):
+        _, control_type = _CONTROL_KEY.unpack_from(key)
+        if control_type not in (_ABORT, _COMMIT):
             return
-        for where, (offset, record) in self._open.pop(producer_id, {}).items():
-            if kind == _COMMIT and record is not None:
-                self._overtake(where, offset)
+        for offset_key, (offset, record) in self._open.pop(producer_id, {}).items():
+            if control_type == _COMMIT and record is not None:
+                self._replace_pending(offset_key, offset)
                 yield record
-            if not any(where in pending for pending in self._open.values()):
-                yield TransactionalOffsetEnd(*where)
+            if not any(offset_key in pending for pending in self._open.values()):
+                yield TransactionalOffsetEnd(*offset_key)
 
-    def _overtake(self, where: Where, offset: int) -> None:
-        """Older commits of the partition do not count any more, but are still to be settled."""
+    def _replace_pending(self, key: OffsetKey, offset: int) -> None:
+        """Older pending commits of the partition no longer count, but stay pending."""
         for pending in self._open.values():
-            if where in pending and pending[where][0] < offset:
-                pending[where] = (offset, None)
+            if key in pending and pending[key][0] < offset:
+                pending[key] = (offset, None)

@@ -125,9 +125,12 @@ class _DecoderSource:
         """Return an expression for the decoded structure."""
         code, message_class = self._code, schema.message_class
         if self._as_dict:
-            values = {each.name: code.name("v") for each in schema.all_fields}
-            self._fields(schema, values)
-            return f"{{{', '.join(f'{name!r}: {value}' for name, value in values.items())}}}"
+            values = {each.name: code.name("v") for each in schema.fields}
+            tagged = self._fields(schema, values)
+            items = [f"{name!r}: {value}" for name, value in values.items()]
+            if tagged is not None:
+                items.append(f"**{tagged}")
+            return f"{{{', '.join(items)}}}"
         assert message_class is not None, f"{schema.title} has no message class"
         if issubclass(message_class, tuple):
             values = {each.name: code.name("v") for each in schema.all_fields}
@@ -149,22 +152,23 @@ class _DecoderSource:
         # Half the time of the constructor that NamedTuple generates.
         return f"new({self._code.constant('class', message_class)}, ({', '.join(arguments)},))"
 
-    def _fields(self, schema: Schema, targets: Mapping[str, str]) -> None:
-        """`targets`: what the value of each field is assigned to."""
+    def _fields(self, schema: Schema, targets: Mapping[str, str]) -> str | None:
+        """`targets`: what the value of each field is assigned to. Return the name of a dict with
+        the tagged fields, if messages are dicts: it has only those that are there."""
         for field in schema.fields:
             self._field(field, targets[field.name], is_flexible=schema.is_flexible)
-        if schema.is_flexible:
-            self._tagged_fields(schema, targets)
+        tagged = self._tagged_fields(schema, targets) if schema.is_flexible else None
         self._flush()
+        return tagged
 
-    def _tagged_fields(self, schema: Schema, targets: Mapping[str, str]) -> None:
+    def _tagged_fields(self, schema: Schema, targets: Mapping[str, str]) -> str | None:
         code, count = self._code, self._code.name("t")
         self._run.append(_Fixed("B", count, self._code.note))
         self._flush(back=1)
         if not schema.tagged_fields:
             code.line(f"if {count}: p = skip_tagged_fields(buffer, p, end)")
             code.line("else: p += 1")
-            return
+            return None
         readers = {
             field.tag: (
                 field.name,
@@ -173,8 +177,12 @@ class _DecoderSource:
             for field in schema.tagged_fields
         }
         tags, values = code.constant("readers", readers), code.name("tagged")
+        read = f"{values}, p = read_tagged_fields(buffer, p, end, {tags})"
+        if self._as_dict:
+            code.line(read)
+            return values
         with code.block(f"if {count}:"):
-            code.line(f"{values}, p = read_tagged_fields(buffer, p, end, {tags})")
+            code.line(read)
             for field in schema.tagged_fields:
                 default = code.constant("default", field.default)
                 code.line(f"{targets[field.name]} = {values}.get({field.name!r}, {default})")
@@ -182,6 +190,7 @@ class _DecoderSource:
             code.line("p += 1")
             for field in schema.tagged_fields:
                 code.line(f"{targets[field.name]} = {code.constant('default', field.default)}")
+        return None
 
     def _field(self, field: Field, target: str, *, is_flexible: bool) -> None:
         path = self._code.note
@@ -526,7 +535,7 @@ def _timestamp(milliseconds: int) -> datetime.datetime | None:
 
 @cache
 def _error_codes() -> dict[int, Any]:
-    # Imported here: the logs are read without kio, which takes 0.2 s to import.
+    # Imported here, so that logs are read without kio.
     from kio.schema.errors import ErrorCode
 
     return {code.value: code for code in ErrorCode}

@@ -9,7 +9,6 @@ the callers add what was being read. Upstream: ByteUtils, Readable, Writable.
 import codecs
 import re
 from base64 import urlsafe_b64encode
-from collections.abc import Iterator
 from struct import Struct
 from typing import Final
 
@@ -156,25 +155,22 @@ def uuid_text(encoded: bytes) -> str:
 
 
 class Reader:
-    """Reads fields one after the other; every method raises ValueError.
+    """Reads the fields of a small structure one after the other; every method raises ValueError.
 
-    `flexible`: strings, bytes and arrays have compact lengths.
+    `flexible`: strings have compact lengths.
     """
 
-    __slots__ = ("_buffer", "_end", "_flexible", "position")
+    __slots__ = ("_buffer", "_flexible", "position")
 
-    def __init__(
-        self, buffer: bytes, position: int = 0, end: int | None = None, *, flexible: bool
-    ) -> None:
+    def __init__(self, buffer: bytes, position: int = 0, *, flexible: bool) -> None:
         self._buffer = buffer
-        self._end = len(buffer) if end is None else end
         self._flexible = flexible
         self.position = position
 
     def take(self, size: int) -> bytes:
         start, end = self.position, self.position + size
-        if end > self._end:
-            raise ValueError(f"it ends at byte {self._end}, short of {end}")
+        if end > len(self._buffer):
+            raise ValueError(f"it ends at byte {len(self._buffer)}, short of {end}")
         self.position = end
         return self._buffer[start:end]
 
@@ -185,9 +181,6 @@ class Reader:
     def int16(self) -> int:
         number: int = INT16.unpack(self.take(2))[0]
         return number
-
-    def uint16(self) -> int:
-        return int.from_bytes(self.take(2), "big")
 
     def int32(self) -> int:
         number: int = INT32.unpack(self.take(4))[0]
@@ -201,19 +194,18 @@ class Reader:
         return self.take(16)
 
     def unsigned_varint(self) -> int:
-        value, position = read_unsigned_varint(self._buffer, self.position)
-        if position > self._end:
-            raise ValueError("a varint exceeds its buffer")
-        self.position = position
+        value, self.position = read_unsigned_varint(self._buffer, self.position)
         return value
 
     def nullable_string(self) -> str | None:
         size = self.unsigned_varint() - 1 if self._flexible else self.int16()
+        if size < 0:
+            return None
         if size > STRING_BYTES_MAX:
             raise ValueError(f"a string of {size} bytes exceeds {STRING_BYTES_MAX}")
-        encoded = self._sized(size)
+        encoded = self.take(size)
         try:
-            return None if encoded is None else encoded.decode()
+            return encoded.decode()
         except UnicodeDecodeError as error:
             raise ValueError("a string is not UTF-8") from error
 
@@ -222,44 +214,3 @@ class Reader:
         if text is None:
             raise ValueError("a string is null, which its schema does not allow")
         return text
-
-    def nullable_data(self) -> bytes | None:
-        return self._sized(self._length())
-
-    def data(self) -> bytes:
-        data = self.nullable_data()
-        if data is None:
-            raise ValueError("bytes are null, which their schema does not allow")
-        return data
-
-    def nullable_array_length(self) -> int | None:
-        """None for a null array."""
-        count = self._length()
-        if count < -1:
-            raise ValueError(f"an array has {count} items")
-        return None if count == -1 else count
-
-    def array_length(self) -> int:
-        count = self.nullable_array_length()
-        if count is None:
-            raise ValueError("an array is null, which its schema does not allow")
-        return count
-
-    def tagged_fields(self) -> "Iterator[tuple[int, Reader]]":
-        """The tag and the content of each; none unless flexible."""
-        for _ in range(self.unsigned_varint() if self._flexible else 0):
-            tag = self.unsigned_varint()
-            yield tag, Reader(self.take(self.unsigned_varint()), flexible=True)
-
-    def skip_tagged_fields(self) -> None:
-        """Nothing unless flexible."""
-        if self._flexible:
-            self.position = skip_tagged_fields(self._buffer, self.position, self._end)
-
-    def _length(self) -> int:
-        return self.unsigned_varint() - 1 if self._flexible else self.int32()
-
-    def _sized(self, size: int) -> bytes | None:
-        if size < -1:
-            raise ValueError(f"a length of {size}")
-        return None if size == -1 else self.take(size)

@@ -8,6 +8,7 @@ declared here in the notation of Kafka's message JSON, once for all versions: ve
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Final
 
 FIXED: Final[Mapping[str, str]] = {
@@ -97,7 +98,7 @@ class FieldSpec:
     attribute: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class MessageSpec:
     """A declared message with all its versions."""
 
@@ -170,6 +171,7 @@ def _includes(versions: str, version: int) -> bool:
     return lowest <= version <= highest
 
 
+@cache
 def _range(versions: str) -> tuple[int, int]:
     if versions.endswith("+"):
         return int(versions[:-1]), 32_767

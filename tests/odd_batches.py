@@ -17,7 +17,7 @@ from kohort.log.batch import (
     read_header,
 )
 from kohort.log.codecs import compress
-from kohort.offsets.group_metadata import encode_group_value
+from kohort.offsets.record_codec import encode_group_value
 from kohort.offsets.records import GroupMetadata, MemberMetadata
 from kohort.protocol.consumer_protocol import (
     Assignment,

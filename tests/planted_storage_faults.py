@@ -144,13 +144,13 @@ STORAGE_FAULTS = (
     Fault(
         "Kafka: offsets of aborted transactions count",
         "offsets/transactions.py",
-        "if kind == _COMMIT and record is not None:",
+        "if control_type == _COMMIT and record is not None:",
         "if record is not None:",
     ),
     Fault(
         "Kafka: overtaken commits of transactions come back",
         "offsets/transactions.py",
-        "pending[where] = (offset, None)",
-        "pending[where] = (offset, pending[where][1])",
+        "pending[key] = (offset, None)",
+        "pending[key] = (offset, pending[key][1])",
     ),
 )

@@ -16,7 +16,9 @@ from ...log.batch import CODECS
 from ...log.records import Record, records
 from ...log.recovery import ValidBatch
 from ...offsets.errors import UndecodableRecord
-from ...offsets.record_schemas import read_assignment, read_entry, read_subscription
+from ...offsets.record_schemas import decode_as_dicts
+from ...protocol.consumer_protocol import ASSIGNMENT, SUBSCRIPTION, decode_as_dict
+from ...protocol.errors import DecodeError
 from ...topics.records import UnreadableRecord
 from ...topics.records import decode as decode_registry
 from .partition_logs import PartitionLog
@@ -158,7 +160,7 @@ def _control(record: Record) -> Content:
 
 
 def _offsets_record(record: Record) -> Content:
-    entry = read_entry(record.key, record.value)
+    entry = decode_as_dicts(record.key, record.value)
     if entry is None:
         return Content(UNKNOWN, _hex(record.key), None, _hex(record.value))
     value = entry.value
@@ -170,9 +172,9 @@ def _offsets_record(record: Record) -> Content:
 def _consumer(member: Mapping[str, Any]) -> Mapping[str, Any]:
     """With subscription and assignment decoded, if they can be: to a broker they are opaque."""
     decoded = dict(member)
-    for name, read in (("subscription", read_subscription), ("assignment", read_assignment)):
-        with suppress(UndecodableRecord):
-            decoded[name] = read(member[name])
+    for name, spec in (("subscription", SUBSCRIPTION), ("assignment", ASSIGNMENT)):
+        with suppress(DecodeError):
+            decoded[name] = decode_as_dict(spec, member[name])
     return decoded
 
 

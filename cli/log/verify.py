@@ -16,7 +16,7 @@ from ...log.records import records
 from ...log.recovery import Corruption, ValidBatch
 from ...offsets.errors import UndecodableRecord
 from ...offsets.record_codec import decode_record
-from ...offsets.record_schemas import read_entry
+from ...offsets.record_schemas import decode_as_dicts
 from ...offsets.records import OtherGroupRecord
 from ...topics.records import UnreadableRecord
 from ...topics.records import decode as decode_registry
@@ -208,7 +208,7 @@ def _check_records(
 def _check_offsets_record(key: bytes | None, value: bytes | None) -> None:
     """Decode it as a broker does on loading; records of other group types with Kafka's schemas."""
     if isinstance(decode_record(key, value), OtherGroupRecord):
-        read_entry(key, value)
+        decode_as_dicts(key, value)
 
 
 def _corruption(

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 from ...offsets.errors import UndecodableRecord
-from ...offsets.record_schemas import Entry, read_entry
+from ...offsets.record_schemas import DictRecord, decode_as_dicts
 
 __all__ = ["RECORD_TYPES", "ConsumerGroup", "consumer_group"]
 
@@ -64,21 +64,21 @@ def _state(epoch: int | None, target_epoch: int | None, members: list[dict[str, 
     return "Stable"
 
 
-def _read(records: Iterable[tuple[bytes, bytes | None]]) -> Iterator[Entry]:
+def _read(records: Iterable[tuple[bytes, bytes | None]]) -> Iterator[DictRecord]:
     """Those that are there. A key tells of its member, even where its value cannot be read."""
     for key, value in records:
         if value is None:
             continue
         try:
-            entry = read_entry(key, value)
+            entry = decode_as_dicts(key, value)
         except UndecodableRecord:
             entry = _without_value(key)
         if entry is not None:
             yield entry
 
 
-def _without_value(key: bytes) -> Entry | None:
+def _without_value(key: bytes) -> DictRecord | None:
     try:
-        return read_entry(key, None)
+        return decode_as_dicts(key, None)
     except UndecodableRecord:
         return None

@@ -13,10 +13,9 @@ from ...log.errors import InvalidRecord
 from ...log.records import Record, records
 from ...offsets.commit_value import decode_commit_value
 from ...offsets.errors import UndecodableRecord
-from ...offsets.group_metadata import NO_TIMEOUT_MS
 from ...offsets.record_codec import decode_record
-from ...offsets.record_schemas import read_assignment, read_subscription
 from ...offsets.records import (
+    NO_TIMEOUT_MS,
     GroupMetadata,
     GroupMetadataRecord,
     GroupTombstone,
@@ -24,6 +23,8 @@ from ...offsets.records import (
     OffsetCommitRecord,
     OffsetTombstone,
 )
+from ...protocol.consumer_protocol import ASSIGNMENT, SUBSCRIPTION, decode_as_dict
+from ...protocol.errors import DecodeError
 from ...protocol.primitives import INT16
 
 __all__ = ["TIMESTAMP_MS_MAX", "Row", "content_of", "micros", "rows_of"]
@@ -154,8 +155,8 @@ def _member(member: MemberMetadata, protocol_type: str) -> Row:
 @lru_cache(BLOBS_REMEMBERED)
 def _subscription(blob: bytes) -> dict[str, Any] | None:
     try:
-        return read_subscription(blob)
-    except UndecodableRecord:
+        return decode_as_dict(SUBSCRIPTION, blob)
+    except DecodeError:
         return None
 
 
@@ -164,8 +165,8 @@ def _assigned(blob: bytes) -> list[Row] | None:
     if not blob:
         return []  # what a leader leaves out has nothing
     try:
-        return _partitions(read_assignment(blob)["assignedPartitions"])
-    except UndecodableRecord:
+        return _partitions(decode_as_dict(ASSIGNMENT, blob)["assignedPartitions"])
+    except DecodeError:
         return None
 
 

@@ -1,6 +1,6 @@
-"""What transactions come to while a log is read, compared with what upstream's replay says.
+"""Transactional commits when a log is loaded, compared with a model of upstream's replay.
 
-Method: a log is a list of steps; `visible` reads it batch by batch as the store does.
+A log is a list of steps, and is read batch by batch as the store does.
 """
 
 from collections.abc import Iterable
@@ -29,8 +29,8 @@ NOW_MS = 1_700_000_000_000
 
 
 class Step(NamedTuple):
-    """`producer` -1: none. `marker`: its transaction ends so; else a commit of `partition`, or a
-    tombstone."""
+    """`producer`: -1 for none. With a `marker` its transaction ends, else it is a commit of
+    `partition`, or a tombstone."""
 
     producer: int
     partition: int = 0
@@ -56,7 +56,7 @@ def batch_of(offset: int, step: Step) -> bytes:
 
 
 def read(steps: Iterable[Step]) -> tuple[dict[int, int], set[int]]:
-    """(partition -> offset of the commit that counts, partitions that are not stable)."""
+    """Return (partition -> offset of the commit that counts, partitions with pending commits)."""
     return read_batches(batch_of(offset, step) for offset, step in enumerate(steps))
 
 
@@ -65,8 +65,8 @@ def read_batches(batches: Iterable[bytes]) -> tuple[dict[int, int], set[int]]:
     committed: dict[int, int] = {}
     unstable: set[int] = set()
     for batch in batches:
-        for said in transactions.read(check(batch, 0, len(batch)), batch):
-            match said:
+        for record in transactions.read(check(batch, 0, len(batch)), batch):
+            match record:
                 case OffsetCommitRecord(_, _, partition, value):
                     committed[partition] = int.from_bytes(value[2:10], "big")
                 case OffsetTombstone(_, _, partition):
@@ -80,8 +80,8 @@ def read_batches(batches: Iterable[bytes]) -> tuple[dict[int, int], set[int]]:
     return committed, unstable
 
 
-def kafkas(steps: Iterable[Step]) -> tuple[dict[int, int], set[int]]:
-    """The same by OffsetMetadataManager's own rules, with every record's offset kept."""
+def replayed_by_upstream(steps: Iterable[Step]) -> tuple[dict[int, int], set[int]]:
+    """The same by the rules of OffsetMetadataManager."""
     committed: dict[int, int] = {}
     pending: dict[int, dict[int, int]] = {}
     for offset, (producer, partition, marker, is_tombstone) in enumerate(steps):
@@ -92,39 +92,39 @@ def kafkas(steps: Iterable[Step]) -> tuple[dict[int, int], set[int]]:
                     committed[each] = at
         elif is_tombstone:
             committed.pop(partition, None)
-            for theirs in pending.values():
-                theirs.pop(partition, None)
+            for offsets in pending.values():
+                offsets.pop(partition, None)
         elif producer < 0:
             committed[partition] = offset
         else:
             pending.setdefault(producer, {})[partition] = offset
-    return committed, {each for theirs in pending.values() for each in theirs}
+    return committed, {each for offsets in pending.values() for each in offsets}
 
 
-def test_a_commit_counts_when_its_transaction_has_ended_well() -> None:
+def test_commit_counts_once_its_transaction_is_committed() -> None:
     assert read([Step(7)]) == ({}, {0})
     assert read([Step(7), Step(7, marker=COMMIT)]) == ({0: 0}, set())
     assert read([Step(7), Step(7, marker=ABORT)]) == ({}, set())
 
 
-def test_a_marker_does_not_bring_back_what_was_overtaken() -> None:
+def test_marker_does_not_restore_a_replaced_commit() -> None:
     assert read([Step(7), Step(-1), Step(7, marker=COMMIT)]) == ({0: 1}, set())
     assert read([Step(-1), Step(7), Step(7, marker=COMMIT)]) == ({0: 1}, set())
     both = [Step(7), Step(8), Step(8, marker=COMMIT), Step(7, marker=COMMIT)]
     assert read(both) == ({0: 1}, set())
 
 
-def test_a_tombstone_takes_what_is_pending_with_it() -> None:
+def test_tombstone_deletes_pending_commits() -> None:
     steps = [Step(7), Step(-1), Step(-1, is_tombstone=True)]
     assert read(steps) == ({}, set())
     assert read([*steps, Step(7, marker=COMMIT)]) == ({}, set())
 
 
-def test_markers_of_other_kinds_and_of_nobody_are_passed_over() -> None:
+def test_markers_of_other_types_and_producers_are_ignored() -> None:
     assert read([Step(7), Step(7, marker=2), Step(9, marker=COMMIT)]) == ({}, {0})
 
 
-def test_a_control_batch_that_compaction_has_emptied_says_nothing() -> None:
+def test_empty_control_batch_left_by_compaction_is_ignored() -> None:
     empty = build([], producer_id=7, attributes=TRANSACTIONAL | CONTROL, last_offset_delta=0)
     assert Transactions().read(check(empty, 0, len(empty)), empty) == []
 
@@ -142,14 +142,14 @@ STEPS = (
 
 
 @given(st.lists(STEPS, max_size=25))
-def test_any_log_comes_to_what_upstreams_replay_makes_of_it(steps: list[Step]) -> None:
-    assert read(steps) == kafkas(steps)
+def test_any_log_is_replayed_as_by_upstream(steps: list[Step]) -> None:
+    assert read(steps) == replayed_by_upstream(steps)
 
 
 @given(st.lists(STEPS, min_size=1, max_size=25), st.integers(1, 3))
-def test_compaction_changes_nothing_of_that(steps: list[Step], times: int) -> None:
-    """Method: segments of some three batches; all but the newest are compacted, again and again,
-    up to the first open transaction, with tombstones that have had their time."""
+def test_compaction_does_not_change_the_result(steps: list[Step], times: int) -> None:
+    """Segments of about three batches; all but the newest are compacted, several times, up to the
+    first open transaction, with expired tombstones."""
     folder = Path("/data/__consumer_offsets-0")
     files = MemoryFiles()
     files.make_folder(folder.parent)
@@ -158,4 +158,4 @@ def test_compaction_changes_nothing_of_that(steps: list[Step], times: int) -> No
         log.append(batch_of(offset, step))
     for number in range(times):
         compact(log, terms=TERMS._replace(now_ms=NOW_MS + 10 * number, delete_retention_ms=1))
-    assert read_batches(batch for _, batch in log.batches()) == kafkas(steps)
+    assert read_batches(batch for _, batch in log.batches()) == replayed_by_upstream(steps)

@@ -131,12 +131,12 @@ def test_a_kind_that_is_not_known_is_kept_as_it_came() -> None:
     ("key", "value", "why"),
     [
         (None, b"v", "without a key"),
-        (KEY[:-1], b"\0\3", "int32 partition"),
+        (KEY[:-1], b"\0\3", "short of"),
         (KEY, b"\0\x09", "version 9"),
-        (KEY, b"\0\3\0", "ends at byte"),
+        (KEY, b"\0\3\0", "ends early"),
         (offset_key("orders", "clicks", 3).replace(b"clicks", b"click\xff"), None, "UTF-8"),
         (KEY, offset_value(3, 1, "abcd", NOW_MS).replace(b"abcd", b"ab\xc3("), "UTF-8"),
-        (b"\0\2\0\1g", b"\0\3", "ends at byte"),
+        (b"\0\2\0\1g", b"\0\3", "ends early"),
     ],
 )
 def test_a_record_that_cannot_be_read_is_a_row_that_says_why(

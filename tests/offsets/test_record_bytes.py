@@ -1,4 +1,4 @@
-"""Keys and values byte for byte as Kafka's schemas lay them out."""
+"""Keys and values, byte for byte as Kafka's schemas define them."""
 
 import pytest
 from kohort.offsets.commit_value import decode_commit_value, encode_commit_value
@@ -79,7 +79,7 @@ GOLDEN: list[tuple[OffsetsRecord, bytes, bytes | None]] = [
 
 
 @pytest.mark.parametrize(("record", "key", "value"), GOLDEN)
-def test_a_record_is_written_and_read_in_kafkas_bytes(
+def test_records_are_encoded_and_decoded_as_in_kafka(
     record: OffsetsRecord, key: bytes, value: bytes | None
 ) -> None:
     assert encode_record(record) == (key, value)
@@ -88,17 +88,17 @@ def test_a_record_is_written_and_read_in_kafkas_bytes(
     assert type(decoded) is type(record)
 
 
-def test_a_commit_is_written_as_version_3() -> None:
+def test_commit_is_encoded_in_version_3() -> None:
     assert encode_commit_value(42, 7, "m", NOW_MS) == VALUE_V3
     assert decode_commit_value(VALUE_V3) == OffsetAndMetadata(42, 7, "m", NOW_MS, None)
 
 
-def test_a_commit_with_an_expiry_time_is_written_as_version_1_and_loses_its_leader_epoch() -> None:
+def test_commit_with_an_expiry_time_is_encoded_in_version_1() -> None:
     assert encode_commit_value(42, 7, "m", NOW_MS, NOW_MS + 600_000) == VALUE_V1
     assert decode_commit_value(VALUE_V1) == OffsetAndMetadata(42, -1, "m", NOW_MS, NOW_MS + 600_000)
 
 
-def test_a_commit_without_metadata_is_written_with_an_empty_string() -> None:
+def test_commit_without_metadata_is_encoded_with_an_empty_string() -> None:
     bare = bytes.fromhex("0003 000000000000002a 00000007 0000 0000018bcfe56800")
     assert encode_commit_value(42, 7, None, NOW_MS) == bare
     assert encode_commit_value(42, 7, "", NOW_MS) == bare
@@ -113,20 +113,20 @@ def test_a_commit_without_metadata_is_written_with_an_empty_string() -> None:
         ("0004 000000000000002a 00000007 01 0000018bcfe56800 00", (42, 7, "", NOW_MS, None)),
     ],
 )
-def test_values_of_like_length_are_told_apart_by_their_version(
+def test_values_of_the_same_length_are_decoded_by_their_version(
     value: str, committed: tuple[int, int, str, int, None]
 ) -> None:
     assert decode_commit_value(bytes.fromhex(value)) == committed
 
 
-def test_a_value_that_only_has_the_length_of_a_usual_one_is_refused() -> None:
-    # Its metadata would be one byte long, and then the timestamp is cut short.
+def test_value_with_only_the_length_of_a_usual_one_is_an_error() -> None:
+    # Its metadata would be one byte long, and then a byte of the timestamp is missing.
     cut = bytes.fromhex("0003 000000000000002a 00000007 0001 0000018bcfe56800")
-    with pytest.raises(UndecodableRecord, match="OffsetCommitValue v3: it ends at byte 24"):
+    with pytest.raises(UndecodableRecord, match="OffsetCommitValue v3: commitTimestamp ends early"):
         decode_record(OFFSET_KEY, cut)
 
 
-def test_the_key_of_record_type_0_is_read_as_type_1() -> None:
+def test_key_of_record_type_0_is_decoded_as_type_1() -> None:
     legacy_key = b"\x00\x00" + OFFSET_KEY[2:]
     assert decode_record(legacy_key, VALUE_V3) == OffsetCommitRecord("g", "t", 3, VALUE_V3)
     assert decode_record(legacy_key, None) == OffsetTombstone("g", "t", 3)

@@ -1,4 +1,4 @@
-"""What a real Kafka wrote into __consumer_offsets is read as Kafka itself reads it.
+"""Records that a real Kafka wrote to __consumer_offsets are decoded as Kafka decodes them.
 
 vectors/kafka.json has the batches and what Kafka's own decoder printed for them;
 record_vectors.py recorded both.
@@ -127,7 +127,7 @@ def test_a_group_is_in_the_partition_where_we_would_look(
     assert partition_for(data.get("group") or data["groupId"], 50) == partition
 
 
-def test_the_recording_has_something_of_every_kind() -> None:
+def test_recording_has_every_type_of_record() -> None:
     kinds = Counter(type(decode_record(key, value)) for _, key, value, _ in RECORDS)
     kinds_wanted = {
         OffsetCommitRecord,

@@ -1,0 +1,335 @@
+"""Encoding and decoding of records: round trips, malformed bytes, the fast path of commits."""
+
+from types import SimpleNamespace
+from uuid import UUID
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from kohort.offsets import record_codec
+from kohort.offsets.commit_value import decode_commit_value, encode_commit_value, offset_commit
+from kohort.offsets.errors import UndecodableRecord, UnencodableRecord
+from kohort.offsets.record_codec import decode_record, encode_record, encode_records
+from kohort.offsets.record_schemas import RECORD_SPECS
+from kohort.offsets.records import (
+    GroupMetadata,
+    GroupMetadataRecord,
+    GroupTombstone,
+    MemberMetadata,
+    OffsetAndMetadata,
+    OffsetCommitRecord,
+    OffsetsRecord,
+    OffsetTombstone,
+    OtherGroupRecord,
+    UnknownRecord,
+)
+from kohort.protocol.decoder import compile_decoder
+from kohort.protocol.encoder import compile_body_encoder
+
+int32s = st.integers(-(1 << 31), (1 << 31) - 1)
+int64s = st.integers(-(1 << 63), (1 << 63) - 1)
+texts = st.text(max_size=120)
+topics = st.sampled_from(["t", "orders", "orders-1", "grüppe", ""]) | texts
+values = st.builds(encode_commit_value, int64s, int32s, texts, int64s, st.none() | int64s)
+members = st.builds(
+    MemberMetadata, texts, st.none() | texts, texts, texts, int32s, int32s, st.binary(), st.binary()
+)
+groups = st.builds(
+    GroupMetadata,
+    texts,
+    int32s,
+    st.none() | texts,
+    st.none() | texts,
+    int64s,
+    st.lists(members, max_size=3).map(tuple),
+)
+other_keys = st.builds(
+    lambda record_type, rest: record_type.to_bytes(2, "big", signed=True) + rest,
+    st.integers(-(1 << 15), (1 << 15) - 1).filter(lambda record_type: record_type not in (0, 1, 2)),
+    st.binary(max_size=60),
+)
+records: st.SearchStrategy[OffsetsRecord] = st.one_of(
+    st.builds(OffsetCommitRecord, texts, topics, int32s, values, st.just(())),
+    st.builds(OffsetTombstone, texts, topics, int32s),
+    st.builds(GroupMetadataRecord, texts, groups),
+    st.builds(GroupTombstone, texts),
+    st.builds(decode_record, other_keys, st.none() | st.binary(max_size=60)),
+)
+
+VALUE = encode_commit_value(1, 2, "m", 3)
+
+
+@given(records)
+def test_record_round_trip(record: OffsetsRecord) -> None:
+    decoded = decode_record(*encode_record(record))
+    assert decoded == record
+    assert type(decoded) is type(record)
+
+
+@given(int64s, int32s, texts, int64s)
+def test_commit_value_round_trip(
+    offset: int, leader_epoch: int, metadata: str, timestamp_ms: int
+) -> None:
+    value = encode_commit_value(offset, leader_epoch, metadata, timestamp_ms)
+    assert decode_commit_value(value) == (offset, leader_epoch, metadata, timestamp_ms, None)
+
+
+@given(texts, st.lists(st.tuples(topics, int32s), min_size=1), st.lists(int64s, min_size=1))
+def test_pipelined_commits_are_encoded_like_single_ones(
+    group_id: str, partitions: list[tuple[str, int]], offsets: list[int]
+) -> None:
+    *earlier, last = (encode_commit_value(offset, 7, "m", 3) for offset in offsets)
+    pipelined = [offset_commit(group_id, *each, offsets, 7, "m", 3) for each in partitions]
+    expected = [OffsetCommitRecord(group_id, *each, last, tuple(earlier)) for each in partitions]
+    assert pipelined == expected
+    assert encode_records(pipelined) == [
+        encode_record(OffsetCommitRecord(group_id, *each, value))
+        for value in (*earlier, last)
+        for each in partitions
+    ]
+
+
+@pytest.mark.parametrize("record_type", range(3, 25))
+def test_records_of_other_groups_are_kept_as_they_are(record_type: int) -> None:
+    key = record_type.to_bytes(2, "big") + b"\x00\x01g\x00\x01m"
+    for value in (b"\x00\x00\x01\x02\x00", None):
+        record = decode_record(key, value)
+        assert isinstance(record, OtherGroupRecord)
+        assert record[1:] == ("g", record_type, key, value)
+        assert encode_record(record) == (key, value)
+    assert decode_record(key[:2], b"")[1:] == ("", record_type, key[:2], b"")
+
+
+@pytest.mark.parametrize("record_type", [-1, 25, 99])
+def test_records_of_unknown_types_are_kept_as_they_are(record_type: int) -> None:
+    key = record_type.to_bytes(2, "big", signed=True) + b"any"
+    for value in (b"other", None):
+        assert decode_record(key, value) == UnknownRecord(record_type, key, value)
+        assert encode_record(UnknownRecord(record_type, key, value)) == (key, value)
+    assert decode_record(key[:2], b"") == UnknownRecord(record_type, key[:2], b"")
+
+
+@given(st.binary(max_size=80), st.none() | st.binary(max_size=80))
+@example(b"\x00\x01\xff\xfc\x00\x00\x00\x01", None)
+@example(b"\x00\x01\xff\xff\x00\x00\x00\x01\x00\x00\x00\x01", None)
+@example(b"\x00\x02\x00\x01g", b"\x00\x04" + b"\xff" * 60)
+@example(b"\x00\x02\x00\x01g", b"\x00\x03\x00\x00\x00\x00\x00\x00\xff\xff\xff\xff" + b"\x7f" * 12)
+def test_any_bytes_are_decoded_or_an_error(key: bytes, value: bytes | None) -> None:
+    try:
+        record = decode_record(key, value)
+    except UndecodableRecord:
+        return
+    if isinstance(record, OffsetCommitRecord):
+        decode_commit_value(record.value)
+
+
+@given(
+    st.sampled_from([0, 1, 2]),
+    st.binary(max_size=40),
+    st.integers(-1, 5),
+    st.none() | st.binary(max_size=80),
+)
+def test_any_bytes_of_known_types_are_decoded_or_an_error(
+    record_type: int, key: bytes, version: int, value: bytes | None
+) -> None:
+    head = version.to_bytes(2, "big", signed=True)
+    for whole_key in (
+        record_type.to_bytes(2, "big") + key,
+        record_type.to_bytes(2, "big") + b"\x00\x01g",
+    ):
+        try:
+            decode_record(whole_key, None if value is None else head + value)
+        except UndecodableRecord:
+            continue
+
+
+@given(
+    records.filter(lambda record: not isinstance(record, OtherGroupRecord | UnknownRecord)),
+    st.data(),
+)
+def test_key_of_another_length_is_an_error(record: OffsetsRecord, data: st.DataObject) -> None:
+    key, value = encode_record(record)
+    end = data.draw(st.integers(0, len(key) - 1))
+    with pytest.raises(UndecodableRecord):
+        decode_record(key[:end], value)
+    with pytest.raises(UndecodableRecord):
+        decode_record(key + b"\x00", value)
+
+
+@given(groups, st.data())
+def test_group_cut_anywhere_is_an_error(group: GroupMetadata, data: st.DataObject) -> None:
+    key, value = encode_record(GroupMetadataRecord("g", group))
+    assert value is not None
+    with pytest.raises(UndecodableRecord):
+        decode_record(key, value[: data.draw(st.integers(0, len(value) - 1))])
+
+
+@given(values, st.data())
+def test_commit_cut_anywhere_is_an_error(value: bytes, data: st.DataObject) -> None:
+    key, _ = encode_record(OffsetTombstone("g", "t", 0))
+    cut = value[: data.draw(st.integers(0, len(value) - 1))]
+    with pytest.raises(UndecodableRecord):
+        decode_record(key, cut)
+
+
+OFFSET_KEY = b"\x00\x01\x00\x01g\x00\x01t\x00\x00\x00\x01"
+GROUP_KEY = b"\x00\x02\x00\x01g"
+# Version 0: the protocol type is "", the generation 0, protocol and leader are null.
+GROUP_V0 = b"\x00\x00" + bytes(6) + b"\xff" * 4
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        (None, None, "record without a key"),
+        (b"", None, "no bytes"),
+        (b"\x00\x01", VALUE, "ends early"),
+        (b"\x00\x02", None, "ends early"),
+        (b"\x00\x02\x00\x01\xff", None, "GroupMetadataKey 00020001ff: a string is not UTF-8"),
+        (b"\x00\x01\x00\x01\xff\x00\x01t\x00\x00\x00\x01", None, "OffsetCommitKey .* not UTF-8"),
+        (OFFSET_KEY, b"\x00", "OffsetCommitValue: 1 bytes have no version"),
+        (OFFSET_KEY, b"\x00\x05" + VALUE[2:], "version 5 is not one of 0 to 4"),
+        (OFFSET_KEY, b"\xff\xff" + VALUE[2:], "version -1"),
+        (GROUP_KEY, b"\x00\x03\xff\xff" + bytes(30), "GroupMetadataValue v3: protocolType is null"),
+        (GROUP_KEY, b"\x00\x03\xff\xfe" + bytes(30), "protocolType is null"),
+        (GROUP_KEY, b"\x00\x03\x00\x01\xff" + bytes(30), "protocolType is not UTF-8"),
+        (GROUP_KEY, b"\x00\x04" + b"\xff" * 30, "a varint is longer than 5 bytes"),
+        (GROUP_KEY, b"\x00\x04\x81\x80\x02" + bytes(30), "protocolType has 32768 bytes"),
+        (GROUP_KEY, GROUP_V0 + b"\xff" * 4, "members is null"),
+        (GROUP_KEY, GROUP_V0 + b"\x7f" * 4 + bytes(60), "members claims 2139062143 items"),
+        (
+            GROUP_KEY,
+            GROUP_V0 + b"\x00\x00\x00\x01" + bytes(10) + b"\xff" * 8,
+            "members.subscription is null",
+        ),
+    ],
+)
+def test_undecodable_record_is_described(
+    key: bytes | None, value: bytes | None, message: str
+) -> None:
+    with pytest.raises(UndecodableRecord, match=message):
+        decode_record(key, value)
+
+
+LONG = "x" * 32_768
+LONE_SURROGATE = "\ud800"
+
+
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        (OffsetCommitRecord(LONG, "t", 0, VALUE), "group id cannot be encoded: .* 32768 bytes"),
+        (OffsetTombstone("g", LONG, 0), "topic cannot be encoded: .* 32768 bytes"),
+        (OffsetTombstone(LONE_SURROGATE, "t", 0), "group id .* surrogates not allowed"),
+        (OffsetTombstone("g", LONE_SURROGATE, 0), "topic .* surrogates not allowed"),
+        (OffsetTombstone("g", "t", 1 << 31), "partition 2147483648 is out of range"),
+        (GroupTombstone(LONG), "group id cannot be encoded: .* 32768 bytes"),
+        (
+            GroupMetadataRecord("g", GroupMetadata("", 1 << 31, None, None, 0, ())),
+            "GroupMetadataValue v3 cannot be encoded: generation is 2147483648, not of the type",
+        ),
+        (
+            GroupMetadataRecord("g", GroupMetadata("", 0, LONG, None, 0, ())),
+            "protocol_name has 32768 bytes",
+        ),
+    ],
+)
+def test_unencodable_record_is_described(record: OffsetsRecord, message: str) -> None:
+    with pytest.raises(UnencodableRecord, match=message):
+        encode_record(record)
+
+
+def test_strings_of_the_maximum_length_are_encoded() -> None:
+    record = OffsetTombstone("x" * 32_767, "ü" * 16_383, 0)
+    assert decode_record(*encode_record(record)) == record
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            (1 << 63, 0, "", 0),
+            "OffsetCommitValue v3 cannot be encoded: offset is 92233720368547",
+        ),
+        ((0, 1 << 31, "m", 0), "leader_epoch is 2147483648"),
+        ((0, 0, "", 0, 1 << 63), "OffsetCommitValue v1 .* expire_timestamp_ms is"),
+        ((0, 0, LONG, 0), "metadata has 32768 bytes"),
+    ],
+)
+def test_unencodable_commit_is_described(
+    arguments: tuple[int, int, str, int], message: str
+) -> None:
+    with pytest.raises(UnencodableRecord, match=message):
+        encode_commit_value(*arguments)
+
+
+def test_unencodable_pipelined_offset_is_an_error() -> None:
+    with pytest.raises(UnencodableRecord, match="pipelined offset is out of range"):
+        offset_commit("g", "t", 0, (1 << 63, 1), 0, "", 0)
+
+
+def test_encoding_something_else_is_a_type_error() -> None:
+    with pytest.raises(TypeError):
+        encode_record("orders")  # type: ignore[arg-type]
+
+
+def test_cache_of_topics_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record_codec, "_TOPICS_MAX", 8)
+    for cache in ("_encoded_topics", "_decoded_topics"):  # without the topics of other tests
+        monkeypatch.setattr(record_codec, cache, {})
+    for number in range(100):
+        record = OffsetTombstone("g", f"topic-{number}", number)
+        assert decode_record(*encode_record(record)) == record
+        assert len(record_codec._encoded_topics) <= 8
+        assert len(record_codec._decoded_topics) <= 8
+
+
+# --- the fast path of commits beside the generated decoders and encoders
+
+
+@given(
+    st.integers(0, 4),
+    int64s,
+    int32s,
+    st.just("") | texts,
+    int64s,
+    st.just(-1) | int64s,
+    st.none() | st.uuids(),
+    st.binary(max_size=3),
+)
+def test_fast_path_decodes_commits_like_the_schema(
+    version: int,
+    offset: int,
+    leader_epoch: int,
+    metadata: str,
+    commit_ms: int,
+    expire_ms: int,
+    topic_id: UUID | None,
+    trailing: bytes,
+) -> None:
+    schema = RECORD_SPECS[1].value.schema(version)
+    message = SimpleNamespace(
+        offset=offset,
+        leader_epoch=leader_epoch,
+        metadata=metadata,
+        commit_timestamp_ms=commit_ms,
+        expire_timestamp_ms=expire_ms,
+        topic_id=topic_id,
+    )
+    body = compile_body_encoder(schema, UnencodableRecord)(message) + trailing
+    committed = decode_commit_value(version.to_bytes(2, "big") + body)
+    expected = compile_decoder(schema, UndecodableRecord)(body, 0, len(body))
+    if expected.expire_timestamp_ms == -1:
+        expected = expected._replace(expire_timestamp_ms=None)
+    assert committed == expected
+
+
+@given(int64s, int32s, st.none() | texts, int64s, st.none() | int64s)
+def test_fast_path_encodes_commits_like_the_schema(
+    offset: int, leader_epoch: int, metadata: str | None, commit_ms: int, expire_ms: int | None
+) -> None:
+    version = 3 if expire_ms is None else 1
+    encode = compile_body_encoder(RECORD_SPECS[1].value.schema(version), UnencodableRecord)
+    expected = encode(OffsetAndMetadata(offset, leader_epoch, metadata or "", commit_ms, expire_ms))
+    value = encode_commit_value(offset, leader_epoch, metadata, commit_ms, expire_ms)
+    assert value == version.to_bytes(2, "big") + expected
