@@ -41,6 +41,20 @@ from .timers import Clock, SystemClock, Timers
 # sync then takes two thirds of the time.
 PREALLOCATED_BYTES: Final = 64 * 1024
 
+
+def group_config(config: BrokerConfig, *, has_listener: bool = False) -> GroupConfig:
+    """Return the settings of the coordinators; commits are only reported to a listener."""
+    return GroupConfig(
+        group_initial_rebalance_delay_ms=config.int("group.initial.rebalance.delay.ms"),
+        group_max_size=config.int("group.max.size"),
+        group_max_session_timeout_ms=config.int("group.max.session.timeout.ms"),
+        group_min_session_timeout_ms=config.int("group.min.session.timeout.ms"),
+        offset_metadata_max_bytes=config.int("offset.metadata.max.bytes"),
+        offsets_retention_ms=config.int("offsets.retention.minutes") * 60_000,
+        reports_commits=has_listener and config.str("kohort.events") == "all",
+    )
+
+
 NodeListener = Callable[[int, GroupEvent], None]
 """listener(node_id, event): called when an event is decided; it must be fast and not raise."""
 
@@ -107,9 +121,11 @@ class BrokerParts:
             self._events = self._event_log(cluster_id)
         cluster = Cluster(cluster_id, topics, self.scheduler)
         view = self._view(topics)
+        has_listener = self._events is not None or self._node_listener is not None
+        groups = group_config(config, has_listener=has_listener)
         for node_id in self._addresses:
             own_config = config if node_id == config.node_id else config.of_node(node_id)
-            coordinators = self._runtime(node_id, topics, timers, cluster)
+            coordinators = self._runtime(node_id, topics, timers, cluster, groups)
             closing.callback(coordinators.close)
             cluster.nodes[node_id] = Node(
                 node_id=node_id,
@@ -117,6 +133,7 @@ class BrokerParts:
                 address=self._advertised(node_id),
                 config=own_config,
                 configs=topics.configs.at(node_id, own_config),
+                group_config=groups,
                 clock=self._clock,
                 timers=timers,
                 client_timers=client_timers,
@@ -163,7 +180,12 @@ class BrokerParts:
         return advertised.host, advertised.port + place if advertised.port else port
 
     def _runtime(
-        self, node_id: int, topics: Topics, timers: Timers, cluster: Cluster
+        self,
+        node_id: int,
+        topics: Topics,
+        timers: Timers,
+        cluster: Cluster,
+        config: GroupConfig,
     ) -> CoordinatorRuntime:
         def partition(index: int) -> Partition:
             found = topics.ensure_offsets_topic().partition(index)
@@ -178,7 +200,6 @@ class BrokerParts:
                 partition(index).waiters,
             )
 
-        config = self._group_config()
         offsets_topic = topics.get(OFFSETS_TOPIC)
         runtime = CoordinatorRuntime(
             store=OffsetsStore(
@@ -205,32 +226,12 @@ class BrokerParts:
         runtime.on_cleaned_up = cluster.check_cleaned_up
         return runtime
 
-    def _group_config(self) -> GroupConfig:
-        return GroupConfig(
-            offsets_retention_ms=self._config.int("offsets.retention.minutes") * 60_000,
-            **{
-                key: self._config.int(key.replace("_", "."))
-                for key in (
-                    "group_initial_rebalance_delay_ms",
-                    "group_max_size",
-                    "offset_metadata_max_bytes",
-                )
-            },
-        )
-
     def _new_coordinator(
         self, config: GroupConfig, partition: int
     ) -> tuple[Coordinator, OffsetsTable]:
         path = self._storage.folder / f"{OFFSETS_TOPIC}-{partition}" / SPILL
         offsets = self._cache.new_table(partial(create_empty, path, self._storage.files))
-        has_listener = self._events is not None or self._node_listener is not None
-        coordinator = Coordinator(
-            config,
-            lambda: str(uuid.uuid4()),
-            CoordinatorCodec(),
-            offsets,
-            reports_commits=has_listener and self._config.str("kohort.events") == "all",
-        )
+        coordinator = Coordinator(config, lambda: str(uuid.uuid4()), CoordinatorCodec(), offsets)
         return coordinator, offsets
 
     def _publisher(self, node_id: int, partition: int) -> EventPublisher:

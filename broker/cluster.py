@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+from ..coordinator.decision import GroupConfig
 from ..log.group_commit import GroupCommit
 from ..topics.configs import Configs
 from ..topics.names import OFFSETS_TOPIC
@@ -42,6 +43,8 @@ class Node:
     config: BrokerConfig
     configs: Configs
     """The configuration with its dynamic changes."""
+    group_config: GroupConfig
+    """The settings of groups: plain attributes, for the requests that come most often."""
     clock: Clock
     timers: Timers
     client_timers: Timers

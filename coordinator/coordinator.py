@@ -96,8 +96,7 @@ _TOO_LARGE: Final = append_error(ErrorCode.message_too_large)
 class Coordinator:
     """
     `new_member_id` returns the random part of a member id (upstream: a UUID). `offsets` are the
-    committed offsets, empty at first. An event for each accepted commit is returned only if
-    `reports_commits`.
+    committed offsets, empty at first.
     """
 
     __slots__ = ("_partition", "_reports_commits")
@@ -108,11 +107,9 @@ class Coordinator:
         new_member_id: Callable[[], str],
         codec: Codec,
         offsets: CommittedOffsets,
-        *,
-        reports_commits: bool = False,
     ) -> None:
         self._partition = PartitionState(config, new_member_id, codec, offsets)
-        self._reports_commits = reports_commits
+        self._reports_commits = config.reports_commits
 
     # --- decisions
 

@@ -34,13 +34,18 @@ from .outcome import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupConfig:
-    """Group settings with Kafka's names and defaults (upstream: GroupCoordinatorConfig)."""
+    """Kafka's group settings (upstream: GroupCoordinatorConfig); broker/config/keys.py has their
+    defaults."""
 
-    group_initial_rebalance_delay_ms: int = 3_000
-    group_max_size: int = 2_147_483_647
+    group_initial_rebalance_delay_ms: int
+    group_max_size: int
+    group_max_session_timeout_ms: int
+    group_min_session_timeout_ms: int
     # Compared with the length of a Java string, in UTF-16 units, in spite of its name.
-    offset_metadata_max_bytes: int = 4_096
-    offsets_retention_ms: int = 7 * 24 * 60 * 60_000  # offsets.retention.minutes
+    offset_metadata_max_bytes: int
+    offsets_retention_ms: int  # offsets.retention.minutes
+    # Whether each accepted commit is an event (kohort.events=all).
+    reports_commits: bool
     # A constant upstream (CLASSIC_GROUP_NEW_MEMBER_JOIN_TIMEOUT_MS): the deadline of a member that
     # cannot send heartbeats yet, because it does not know its id before its first join returns.
     new_member_join_timeout_ms: int = 300_000

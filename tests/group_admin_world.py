@@ -2,23 +2,25 @@
 
 from typing import Any
 
+from kohort.broker.build import group_config
+from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.context import CoordinatorCodec, CoordinatorContext
 from kohort.broker.event_log import EventPublisher
 from kohort.broker.offset_cleanup import DeletedTopics
 from kohort.broker.runtime import CoordinatorRuntime
 from kohort.coordinator.coordinator import Coordinator
-from kohort.coordinator.decision import GroupConfig
 from kohort.offsets.store import OffsetsStore
 from kohort.offsets.table import OffsetsCache, OffsetsTable
 from topic_world import World as TopicWorld
 from topic_world import milliseconds
 
 PARTITIONS = 5
+GROUP_CONFIG = group_config(BrokerConfig({"group.initial.rebalance.delay.ms": "0"}))
 
 
 def _new_coordinator(_partition: int) -> tuple[Coordinator, OffsetsTable]:
-    offsets, config = OffsetsTable(), GroupConfig(group_initial_rebalance_delay_ms=0)
-    return Coordinator(config, lambda: "id", CoordinatorCodec(), offsets), offsets
+    offsets = OffsetsTable()
+    return Coordinator(GROUP_CONFIG, lambda: "id", CoordinatorCodec(), offsets), offsets
 
 
 class World(TopicWorld):

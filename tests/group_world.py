@@ -2,8 +2,11 @@
 replaying the log gives its durable state, and what it counts and watches is what it has."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+from kohort.broker.build import group_config
+from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.context import CoordinatorCodec
 from kohort.coordinator.classic.group import Group, restore
 from kohort.coordinator.classic.states import State
@@ -21,7 +24,6 @@ from kohort.coordinator.commands import (
 )
 from kohort.coordinator.coordinator import Coordinator
 from kohort.coordinator.deadlines import DeadlineKey
-from kohort.coordinator.decision import GroupConfig
 from kohort.coordinator.offsets import ReadGroup, Sweep
 from kohort.coordinator.outcome import EventType, GroupEvent, LogLine, Outcome, Reply
 from kohort.offsets.records import OffsetsRecord
@@ -43,7 +45,8 @@ def durable_state(coordinator: Coordinator) -> dict[str, Any]:
 
 class World:
     def __init__(self, *, check_interval_ms: int = 600_000, **config: int) -> None:
-        self.config = GroupConfig(**config)
+        defaults = group_config(BrokerConfig())
+        self.config = replace(defaults, **{"reports_commits": True, **config})
         self.check_interval_ms = check_interval_ms
         self.now = 1_000_000
         self.log: list[OffsetsRecord] = []
@@ -58,9 +61,7 @@ class World:
         self.is_checking = True
 
     def new_coordinator(self) -> Coordinator:
-        return Coordinator(
-            self.config, self._new_id, CoordinatorCodec(), OffsetsTable(), reports_commits=True
-        )
+        return Coordinator(self.config, self._new_id, CoordinatorCodec(), OffsetsTable())
 
     def _new_id(self) -> str:
         self._ids += 1

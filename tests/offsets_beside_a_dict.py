@@ -16,9 +16,10 @@ from committed_dict import PARTITIONS, Asked, Committed, State, matching
 from compacting import TERMS, Compaction
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 from kohort.broker import loader, snapshots
+from kohort.broker.build import group_config
+from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.runtime import RETRY_FAILED_MS
 from kohort.coordinator.commands import DeleteGroup, OffsetFetch
-from kohort.coordinator.decision import GroupConfig
 from kohort.log import group_commit
 from kohort.log.group_commit import Durability
 from kohort.log.log import LogConfig
@@ -29,7 +30,7 @@ from offset_commits import offset_commit
 from runtime_world import World
 
 GROUPS = ("g0", "g1", "g2")  # so few that they meet all the time
-RETENTION_MS = GroupConfig().offsets_retention_ms
+RETENTION_MS = group_config(BrokerConfig()).offsets_retention_ms
 SWEEP_MS = 600_000  # as in runtime_world
 LOST_FOR_NOW = {ErrorCode.not_coordinator, ErrorCode.coordinator_load_in_progress}
 OPERATIONS = ("append", "truncate", "sync", "sync_folder", "create", "open", "rename", "remove")

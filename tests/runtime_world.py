@@ -4,6 +4,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from kohort.broker.build import group_config
+from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.context import CoordinatorCodec, CoordinatorContext
 from kohort.broker.event_log import EventPublisher
 from kohort.broker.offset_cleanup import DeletedTopics
@@ -11,7 +13,6 @@ from kohort.broker.runtime import CoordinatorRuntime
 from kohort.broker.scheduler import Scheduler
 from kohort.coordinator.commands import OffsetFetch
 from kohort.coordinator.coordinator import Coordinator
-from kohort.coordinator.decision import GroupConfig
 from kohort.log.cache_files import SPILL, create_empty
 from kohort.log.group_commit import Durability, GroupCommit
 from kohort.log.log import Log, LogConfig
@@ -142,7 +143,7 @@ class World:
 
     def new_coordinator(self, _partition: int) -> tuple[Coordinator, OffsetsTable]:
         offsets = self.cache.new_table(lambda: create_empty(FOLDER / SPILL, self.files))
-        config = GroupConfig(group_initial_rebalance_delay_ms=0)
+        config = group_config(BrokerConfig({"group.initial.rebalance.delay.ms": "0"}))
         return Coordinator(config, self.new_id, CoordinatorCodec(), offsets), offsets
 
     def new_id(self) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from kio.serial import entity_reader
+from kohort.broker.build import group_config
 from kohort.broker.cluster import Cluster
 from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.fetch_sessions import FetchSessionCache
@@ -122,6 +123,7 @@ class World:
             address=("broker.test", 9092),
             config=self.config,
             configs=self.configs,
+            group_config=group_config(self.config),
             clock=SimpleNamespace(now_ms=lambda: self.now_ms),
             timers=SimpleNamespace(call_at=self._call_at),
             client_timers=SimpleNamespace(call_at=self._call_at, now_ms=lambda: self.now_ms),

@@ -55,7 +55,7 @@ def handle(context: RequestContext, node: Node) -> None:
     request = context.request
     commit = Commit(request, context.version, node)
     # If each accepted commit is an event, each request must be a command of its own.
-    if node.config.str("kohort.events") != "all":
+    if not node.group_config.reports_commits:
         context.prepared = commit
     offsets = [(each.committed_offset,) for topic in request.topics for each in topic.partitions]
     commit.submit(context, node, offsets)

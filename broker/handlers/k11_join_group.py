@@ -34,9 +34,8 @@ def handle(context: RequestContext, node: Node) -> None:
     command: JoinGroup | None = context.prepared
     if command is None:
         command = _command(context)
-        config = node.config
-        min_ms = config.int("group.min.session.timeout.ms")
-        max_ms = config.int("group.max.session.timeout.ms")
+        config = node.group_config
+        min_ms, max_ms = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
         if command.group_id and not min_ms <= command.session_timeout_ms <= max_ms:
             # Whether or not this node coordinates the group (GroupCoordinatorService.joinGroup).
             _respond(context, join_error(ErrorCode.invalid_session_timeout, command.member_id))

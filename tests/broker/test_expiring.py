@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from kohort.broker.broker import Broker
+from kohort.broker.build import group_config
 from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.loader import EAGER_RECORDS
 from kohort.coordinator.commands import OffsetFetch
-from kohort.coordinator.decision import GroupConfig
 from kohort.coordinator.offsets import SLICE_TOMBSTONES
 from kohort.log.records import records
 from kohort.offsets.record_codec import decode_record
@@ -20,7 +20,7 @@ from offset_commits import offset_commit
 from runtime_world import World
 
 INTERVAL_MS = 600_000  # as in runtime_world
-RETENTION_MS = GroupConfig().offsets_retention_ms
+RETENTION_MS = group_config(BrokerConfig()).offsets_retention_ms
 
 
 def written(world: World) -> list[Any]:

@@ -1,5 +1,7 @@
 """Every round has its cause and Kafka's words for it, every exit its cause."""
 
+from dataclasses import replace
+
 import pytest
 from group_world import World
 from kohort.coordinator.classic.states import State
@@ -208,7 +210,7 @@ def test_a_static_member_that_comes_back_while_others_sync_is_the_cause_of_a_rou
 def test_a_group_that_was_loaded_too_large_says_so() -> None:
     w = World(group_initial_rebalance_delay_ms=0)
     w.stable(None, None)
-    w.config = type(w.config)(group_initial_rebalance_delay_ms=0, group_max_size=1)
+    w.config = replace(w.config, group_max_size=1)
     w.restart()
     assert w.causes()[-1] == Cause.GROUP_FULL
     unloaded, loaded = w.told(T.GROUP_UNLOADED)[0], w.told(T.GROUP_LOADED)[0]

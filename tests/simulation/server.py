@@ -145,6 +145,7 @@ class Life:
             address=("simulated", node_id),
             config=CONFIG,
             configs=self.topics.configs,
+            group_config=world.setting.config,
             clock=world.schedule,
             timers=self,  # type: ignore[arg-type]
             client_timers=self,  # type: ignore[arg-type]

@@ -1,10 +1,12 @@
 """What one seed draws before anything happens. What happens then, each actor draws for itself, from
 a source of chance of its own: so that a story goes on much the same without one of its actors."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Literal
 
+from kohort.broker.build import group_config
+from kohort.broker.config.broker_config import BrokerConfig
 from kohort.coordinator.decision import GroupConfig
 
 Durability = Literal["fsync", "os"]
@@ -95,7 +97,8 @@ def draw(seed: int) -> Setting:
     ]
     return Setting(
         durability=chance.choice(["fsync", "fsync", "fsync", "os"]),
-        config=GroupConfig(
+        config=replace(
+            group_config(BrokerConfig()),
             group_initial_rebalance_delay_ms=chance.choice([0, 0, 500, 3_000]),
             group_max_size=chance.choice([2_147_483_647, 2_147_483_647, 5]),
             offsets_retention_ms=retention_ms,

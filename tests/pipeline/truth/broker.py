@@ -11,6 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from kohort.broker.build import group_config
 from kohort.broker.cluster import Cluster, Node
 from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.context import CoordinatorCodec, CoordinatorContext
@@ -65,7 +66,7 @@ class TruthBroker:
         check_interval_ms: int = 600_000,
     ) -> None:
         self._schedule, self._chance, self._hear = schedule, chance, hear
-        self._config = config or GroupConfig()
+        self._config = config or group_config(CONFIG)
         self._check_interval_ms = check_interval_ms
         self._timers = Turns(schedule)
         self._scheduler = Scheduler(partial(schedule.after, 0), self._no_threads, slice_seconds=0)
@@ -159,6 +160,7 @@ class TruthBroker:
             address=("truth", node_id),
             config=CONFIG,
             configs=self.topics.configs,
+            group_config=self._config,
             clock=self._schedule,
             timers=timers,
             client_timers=timers,
