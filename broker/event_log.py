@@ -1,9 +1,8 @@
-"""The event log: what the coordinators tell, as JSON lines in `<data>/events/`, one file after
-another. docs/events.md lists the types and the columns.
+"""Events of the coordinators: log lines, and the event log, JSON lines in `<data>/events/`.
 
-It is a witness, not a store: nothing waits for it, nothing is synced, and a disk that fails costs
-its lines and nothing else. A file is named after the number of its first line (`seq`), as Kafka
-names its logs after their first offset.
+docs/events.md describes event types and columns. The event log is not durable: no request waits for
+it, nothing is synced, and a failing disk loses lines but nothing else. A file is named after the
+number of its first line (`seq`), as Kafka names segments after their first offset.
 """
 
 import json
@@ -19,20 +18,19 @@ from typing import Final, TypeAlias
 from ..coordinator.outcome import Event, GroupEvent, LogLine
 from ..log.files import File, Files
 
-_log = logging.getLogger("kohort.events")
+_log: Final = logging.getLogger("kohort.events")
+_groups_log: Final = logging.getLogger("kohort.groups")
 
 FOLDER: Final = "events"
-# A size that editors and one Spark task still take whole.
+# Small enough for editors and for a single Spark task.
 FILE_BYTES_MAX: Final = 64 * 1024 * 1024
-# Where the last whole line is looked for; a line has some 400 bytes, and what clients say in it.
+# How much of a file is searched for its last complete line. A line has some 400 bytes, plus texts
+# from clients.
 TAIL_BYTES_MAX: Final = 1024 * 1024
 
 _NAME: Final = re.compile(r"\d{20}\.jsonl")
 _SEQ: Final = re.compile(rb'^\{"cluster":"[^"]*","ts":"[^"]*","seq":(\d{1,20}),', re.MULTILINE)
 _json: Final = json.JSONEncoder(separators=(",", ":")).encode
-
-
-_groups_log: Final = logging.getLogger("kohort.groups")
 
 Listener: TypeAlias = Callable[[GroupEvent], None]
 """Called for each event when it is decided; it must be fast and must not raise."""
@@ -59,8 +57,11 @@ class EventPublisher:
 
 
 class EventLog:
-    """`now_ms` stamps events, `call_soon` calls back after this turn of the loop. When there are
-    more than `files_max` files (0: never) the oldest go. Never raises."""
+    """Buffers events and writes them once per iteration of the event loop (`call_soon`).
+
+    `now_ms` is the clock for `ts`. Of more than `files_max` files (0: no limit) the oldest are
+    removed. Never raises: events that cannot be written are lost.
+    """
 
     def __init__(
         self,
@@ -82,39 +83,40 @@ class EventLog:
         self._files_max = files_max
         self._file: File | None = None
         self._next_seq = 0
-        self._gathered: list[tuple[int, int, GroupEvent]] = []
+        self._buffer: list[tuple[int, int, GroupEvent]] = []
         self._lost = 0
 
     def listener(self, node_id: int) -> Listener:
-        """What the coordinators of this node tell to."""
+        """The listener for the coordinators of one node."""
 
         def listen(event: GroupEvent) -> None:
-            if not self._gathered:
+            if not self._buffer:
                 self._call_soon(self.flush)
-            self._gathered.append((self._now_ms(), node_id, event))
+            self._buffer.append((self._now_ms(), node_id, event))
 
         return listen
 
     def flush(self) -> None:
-        """Write what was told since the last time."""
-        gathered, self._gathered = self._gathered, []
-        if not gathered:
+        """Write the buffered events."""
+        buffer, self._buffer = self._buffer, []
+        if not buffer:
             return
         try:
-            file = self._file or self._reopened()
+            file = self._file or self._reopen()
             first = self._next_seq
             data = b"".join(
-                line_of(self._cluster_id, seq, *told) for seq, told in enumerate(gathered, first)
+                encode_line(self._cluster_id, seq, *entry)
+                for seq, entry in enumerate(buffer, first)
             )
             if file.size and file.size + len(data) > self._file_bytes_max:
-                file = self._rolled(file)
+                file = self._roll(file)
             file.append(data)
         except OSError as error:
-            self._lose(len(gathered), error)
+            self._lose(len(buffer), error)
             return
-        self._next_seq += len(gathered)
+        self._next_seq += len(buffer)
         if self._lost:
-            _log.warning("Events are written again; %d are missing.", self._lost)
+            _log.warning("The event log is written again; %d events were lost", self._lost)
             self._lost = 0
 
     def close(self) -> None:
@@ -126,75 +128,72 @@ class EventLog:
     def _lose(self, count: int, error: OSError) -> None:
         if not self._lost:
             _log.warning(
-                "Events cannot be written to %s and are lost until they can: %s",
-                self._folder,
-                error,
+                "Failed to write the event log in %s, losing events: %s", self._folder, error
             )
         self._lost += count
-        # A number for each, so that a reader of the rest sees the gap.
+        # Their numbers are skipped, so that readers see the gap.
         self._next_seq += count
         file, self._file = self._file, None
         if file is not None:
             _close(file)
 
-    def _rolled(self, file: File) -> File:
+    def _roll(self, file: File) -> File:
         self._file = None
         _close(file)
-        self._file = self._opened(self._next_seq)
+        self._file = self._open(self._next_seq)
         return self._file
 
-    def _opened(self, first_seq: int) -> File:
+    def _open(self, first_seq: int) -> File:
+        """Open or create a file, and remove the oldest ones."""
         file = self._files.open(self._folder / f"{first_seq:020}.jsonl", create=True)
         if self._files_max:
-            self._remove_all_but(self._files_max)
+            try:
+                for name in self._names()[: -self._files_max]:
+                    self._files.remove(self._folder / name)
+            except OSError as error:
+                _log.warning("Failed to remove old files of the event log: %s", error)
         return file
 
-    def _remove_all_but(self, newest: int) -> None:
-        try:
-            for name in self._names()[:-newest]:
-                self._files.remove(self._folder / name)
-        except OSError as error:
-            _log.warning("Old files of events cannot be removed: %s", error)
-
     def _names(self) -> list[str]:
-        """The files of events, the oldest first."""
+        """The files, oldest first."""
         return sorted(name for name in self._files.list(self._folder) if _NAME.fullmatch(name))
 
-    def _reopened(self) -> File:
-        """The newest file without a line that was cut off: by a crash, or by a failed write."""
+    def _reopen(self) -> File:
+        """Open the newest file, and cut off a last line that a crash or a failed write left
+        incomplete."""
         self._files.make_folder(self._folder)
         names = self._names()
         if not names:
-            self._file = self._opened(self._next_seq)
+            self._file = self._open(self._next_seq)
             return self._file
         first_seq = int(names[-1].partition(".")[0])
-        file = self._file = self._opened(first_seq)
+        file = self._file = self._open(first_seq)
         start = max(0, file.size - TAIL_BYTES_MAX)
         tail = file.read(start, TAIL_BYTES_MAX)
-        seen = _SEQ.findall(tail)
-        # What cannot be read counts as a line for each byte: numbers may be left out, not repeated.
-        follows = int(seen[-1]) + 1 if seen else first_seq + file.size
-        self._next_seq = max(self._next_seq, follows)
+        numbers = _SEQ.findall(tail)
+        # Numbers may be skipped, but never repeated: without a readable line, one for each byte.
+        next_seq = int(numbers[-1]) + 1 if numbers else first_seq + file.size
+        self._next_seq = max(self._next_seq, next_seq)
         end = tail.rfind(b"\n") + 1
         if end or not start:
             file.truncate(start + end)
             return file
-        return self._rolled(file)
+        return self._roll(file)
 
 
-def line_of(cluster_id: str, seq: int, ms: int, node_id: int, event: GroupEvent) -> bytes:
-    """One line with the columns of docs/events.md; in ASCII, so that nobody guesses an encoding.
+def encode_line(cluster_id: str, seq: int, ms: int, node_id: int, event: GroupEvent) -> bytes:
+    """Encode one line with the columns of docs/events.md, in ASCII.
 
-    Put together by hand: a group of a thousand members tells a thousand at a time, and json.dumps
-    takes ten times as long.
+    Not by json.dumps, which takes ten times as long: a rebalance of a thousand members has
+    thousands of events.
     """
-    what, group_id, member_id, instance_id, client_id, client_host, client_software = event[:7]
+    type_, group_id, member_id, instance_id, client_id, client_host, client_software = event[:7]
     generation, state_from, state_to, error, reason, duration_ms, cause, detail = event[7:]
     if cause is not None:
         detail = {**detail, "cause": cause.name}
     return (
         f'{{"cluster":{_text(cluster_id)},"ts":"{_time(ms)}","seq":{seq},"node":{node_id},'
-        f'"type":"{what.value}","group":{_text(group_id)},'
+        f'"type":"{type_.value}","group":{_text(group_id)},'
         f'"member_id":{_text(member_id)},"instance_id":{_text(instance_id)},'
         f'"client_id":{_text(client_id)},"client_host":{_text(client_host)},'
         f'"client_software":{_text(client_software)},'
@@ -222,4 +221,4 @@ def _close(file: File) -> None:
     try:
         file.close()
     except OSError as error:
-        _log.warning("A file of events cannot be closed: %s", error)
+        _log.warning("Failed to close a file of the event log: %s", error)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any, Literal
 
-from ..broker.event_log import line_of
+from ..broker.event_log import encode_line
 from ..testing.asked import Asked
 from ..testing.choreography import Hold
 from ..testing.fake_members.puppet import Puppet
@@ -96,7 +96,9 @@ def of_request(asked: Asked) -> Json:
 
 def of_event(cluster_id: str, number: int, heard: Heard) -> Json:
     """With the columns of the event log (docs/events.md)."""
-    line: Json = json.loads(line_of(cluster_id, number, heard.at_ms, heard.node_id, heard.event))
+    line: Json = json.loads(
+        encode_line(cluster_id, number, heard.at_ms, heard.node_id, heard.event)
+    )
     return line
 
 

@@ -1,4 +1,4 @@
-"""What a broker writes down while a client lives with it, over a real socket."""
+"""The event log of a broker with a client on a real socket, and docs/events.md."""
 
 import asyncio
 import json
@@ -27,39 +27,39 @@ GROUP = "orders"
 
 
 class Client:
-    """One member of a group of its own."""
+    """The only member of a group."""
 
     def __init__(self, port: int) -> None:
         self._port = port
-        self._asked = 0
+        self._requests = 0
         self.member_id = ""
 
     async def __aenter__(self) -> "Client":
         self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self._port)
         software = {"client_software_name": "test-client", "client_software_version": "1.0"}
-        await self.ask(api_versions, "ApiVersions", **software)
+        await self.request(api_versions, "ApiVersions", **software)
         topic = create_topics.request.CreatableTopic(
             name="t", num_partitions=1, replication_factor=1, assignments=(), configs=()
         )
-        await self.ask(create_topics, "CreateTopics", topics=(topic,))
+        await self.request(create_topics, "CreateTopics", topics=(topic,))
         return self
 
     async def __aexit__(self, *_: object) -> None:
         self._writer.close()
         await self._writer.wait_closed()
 
-    async def ask(self, api: Any, name: str, **fields: Any) -> Any:
+    async def request(self, api: Any, name: str, **fields: Any) -> Any:
         request = getattr(api.request, f"{name}Request")(**fields)
         response = getattr(api.response, f"{name}Response")
-        self._asked += 1
-        self._writer.write(framed(request, correlation_id=self._asked, client_id="checkout"))
+        self._requests += 1
+        self._writer.write(framed(request, correlation_id=self._requests, client_id="checkout"))
         size = int.from_bytes(await self._reader.readexactly(4), "big")
         return answer_in(await self._reader.readexactly(size), response)[1]
 
     async def join(self, reason: str) -> Any:
         protocol = join_group.request.JoinGroupRequestProtocol(name="range", metadata=b"")
         timeout = i32Timedelta.parse(timedelta(seconds=30))
-        joined = await self.ask(
+        joined = await self.request(
             join_group,
             "JoinGroup",
             group_id=GROUP,
@@ -74,15 +74,15 @@ class Client:
         self.member_id = joined.member_id
         return joined
 
-    async def live(self) -> None:
-        """Join, sync, commit, commit for a generation that is not, and leave."""
+    async def run(self) -> None:
+        """Join, sync, commit, commit for an unknown generation, and leave."""
         await self.join("starting")
         joined = await self.join("need to re-join with the given member-id")
         me = {"group_id": GROUP, "member_id": self.member_id}
         mine = sync_group.request.SyncGroupRequestAssignment(
             member_id=self.member_id, assignment=b""
         )
-        await self.ask(
+        await self.request(
             sync_group,
             "SyncGroup",
             generation_id=joined.generation_id,
@@ -96,7 +96,7 @@ class Client:
         )
         topic = offset_commit.request.OffsetCommitRequestTopic(name="t", partitions=(entry,))
         for generation in (joined.generation_id, 99):
-            await self.ask(
+            await self.request(
                 offset_commit,
                 "OffsetCommit",
                 generation_id_or_member_epoch=generation,
@@ -106,13 +106,13 @@ class Client:
         leaving = leave_group.request.MemberIdentity(
             member_id=self.member_id, group_instance_id=None, reason="the consumer is being closed"
         )
-        await self.ask(leave_group, "LeaveGroup", group_id=GROUP, members=(leaving,))
+        await self.request(leave_group, "LeaveGroup", group_id=GROUP, members=(leaving,))
 
 
-async def lived(
+async def events_of_a_member(
     folder: Path | None, events: str | None = None, durability: Durability = "os"
 ) -> list[dict[str, Any]]:
-    """The lines that a broker has written of one client's life, when it has stopped."""
+    """The lines that a broker writes for one client until it is stopped."""
     settings = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "1"}
     if events is not None:
         settings["kohort.events"] = events
@@ -120,14 +120,14 @@ async def lived(
     await broker.start("127.0.0.1", 0)
     try:
         async with Client(broker.port) as client:
-            await client.live()
+            await client.run()
     finally:
         await broker.stop()
     files = sorted((folder / "events").glob("*.jsonl")) if folder else []
     return [json.loads(line) for path in files for line in path.read_text().splitlines()]
 
 
-STORY = (
+TYPES = (
     "group_created",
     "join_received",
     "join_received",
@@ -147,9 +147,9 @@ STORY = (
 )
 
 
-async def test_the_life_of_a_member_can_be_read_in_the_event_log(tmp_path: Path) -> None:
-    lines = await lived(tmp_path)
-    assert [line["type"] for line in lines] == list(STORY)
+async def test_the_event_log_contains_the_life_of_a_member(tmp_path: Path) -> None:
+    lines = await events_of_a_member(tmp_path)
+    assert [line["type"] for line in lines] == list(TYPES)
     assert [line["seq"] for line in lines] == list(range(len(lines)))
     left = next(line for line in lines if line["type"] == "leave_received")
     assert left["reason"] == "the consumer is being closed"
@@ -157,39 +157,39 @@ async def test_the_life_of_a_member_can_be_read_in_the_event_log(tmp_path: Path)
     assert left["client_software"] == "test-client/1.0"
 
 
-async def test_accepted_commits_are_among_the_events_only_where_all_are_wanted(
+async def test_accepted_commits_are_events_only_with_all(
     tmp_path: Path,
 ) -> None:
-    lines = await lived(tmp_path, "all")
+    lines = await events_of_a_member(tmp_path, "all")
     (commit,) = (line for line in lines if line["type"] == "commit_accepted")
     assert (commit["generation"], commit["detail"]) == (1, {"t-0": "42"})
 
 
-async def test_numbers_go_on_after_a_restart(tmp_path: Path) -> None:
-    before = await lived(tmp_path)
-    lines = await lived(tmp_path)
+async def test_sequence_numbers_continue_after_a_restart(tmp_path: Path) -> None:
+    before = await events_of_a_member(tmp_path)
+    lines = await events_of_a_member(tmp_path)
     assert len(lines) > len(before)
     assert [line["seq"] for line in lines] == list(range(len(lines)))
     loaded = lines[len(before)]
     assert (loaded["type"], loaded["group"]) == ("group_loaded", GROUP)
 
 
-async def test_events_that_are_off_leave_no_folder(tmp_path: Path) -> None:
-    assert await lived(tmp_path, "off") == []
+async def test_without_events_there_is_no_folder(tmp_path: Path) -> None:
+    assert await events_of_a_member(tmp_path, "off") == []
     assert not (tmp_path / "events").exists()
 
 
 @pytest.mark.parametrize("named", [True, False])
-async def test_a_broker_that_keeps_nothing_keeps_no_events(tmp_path: Path, named: bool) -> None:
-    assert await lived(tmp_path if named else None, durability="none") == []
+async def test_a_broker_in_memory_writes_no_events(tmp_path: Path, named: bool) -> None:
+    assert await events_of_a_member(tmp_path if named else None, durability="none") == []
     assert list(tmp_path.iterdir()) == []
 
 
 # --- the docs
 
 
-def plain(line: dict[str, Any]) -> dict[str, Any]:
-    """Without what differs each time."""
+def normalized(line: dict[str, Any]) -> dict[str, Any]:
+    """Without what differs between runs."""
     text = json.dumps(line | {"cluster": "", "ts": "", "duration_ms": line["duration_ms"] and 0})
     shown: dict[str, Any] = json.loads(
         re.sub(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "", text)
@@ -197,11 +197,11 @@ def plain(line: dict[str, Any]) -> dict[str, Any]:
     return shown
 
 
-async def test_the_lines_that_the_docs_show_are_those_that_are_written(tmp_path: Path) -> None:
+async def test_the_lines_in_the_docs_are_those_that_are_written(tmp_path: Path) -> None:
     (block,) = re.findall(r"```json\n(.*?)```", DOCS, re.DOTALL)
-    shown = [plain(json.loads(line)) for line in block.splitlines()]
+    shown = [normalized(json.loads(line)) for line in block.splitlines()]
     assert len(shown) > 5
-    written = [plain(line) for line in await lived(tmp_path)]
+    written = [normalized(line) for line in await events_of_a_member(tmp_path)]
     assert [line for line in shown if line not in written] == []
 
 
@@ -211,8 +211,8 @@ def rows(heading: str) -> list[str]:
     return re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
 
 
-async def test_the_docs_list_every_column_every_type_and_every_cause(tmp_path: Path) -> None:
-    line = (await lived(tmp_path))[0]
+async def test_the_docs_list_every_column_type_and_cause(tmp_path: Path) -> None:
+    line = (await events_of_a_member(tmp_path))[0]
     assert rows("Columns") == list(line)
     assert sorted(rows("Types")) == sorted(EventType)
     assert rows("Causes") == [cause.name for cause in Cause]

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from broker_thread import BrokerThread
 from confluent_kafka import Consumer, TopicPartition
-from kohort.broker.event_log import line_of
+from kohort.broker.event_log import encode_line
 from kohort.coordinator.outcome import EventType, GroupEvent
 from kohort.offsets.causes import Cause
 from kohort.pipeline.source import events
@@ -22,7 +22,7 @@ SECOND = f"{4:020}.jsonl"
 
 
 def line(seq: int, **about: object) -> bytes:
-    return line_of(
+    return encode_line(
         "c-1", seq, NOW_MS + seq, 1, GroupEvent(EventType.GROUP_CREATED, "orders", **about)
     )
 
