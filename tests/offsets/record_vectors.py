@@ -1,10 +1,10 @@
-"""Records vectors/kafka.json anew from a real Kafka on this machine whose data folder can be read.
+"""Records vectors/kafka.json again from a real Kafka on this machine with a readable data folder.
 
     python tests/offsets/record_vectors.py HOST:PORT DATA_FOLDER FOLDER_WITH_KAFKAS_JARS
 
-It makes groups of every kind that leaves records in __consumer_offsets, copies the batches that
-speak of them, and lets Kafka's own DumpLogSegments say what they mean. The names are its own, so
-that nothing of the machine gets into the file but times and random member ids.
+It creates groups of every kind that has records in __consumer_offsets, copies their batches, and
+has them decoded by Kafka's own DumpLogSegments. All names are made up here, so that nothing of the
+machine gets into the file but times and random member ids.
 """
 
 import json
@@ -64,7 +64,7 @@ def make_groups(address: str) -> None:
 
 
 def live(address: str, group_id: str, topics: list[str], **more: Any) -> None:
-    """One member that joins, reads all, commits and leaves."""
+    """A member joins, consumes everything, commits and leaves."""
     member = consumer(address, group_id, **more)
     member.subscribe(topics)
     seen = 0

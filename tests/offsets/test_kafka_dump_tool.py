@@ -1,4 +1,4 @@
-"""Kafka's own dump tool reads the offsets log that we write, and says what we meant."""
+"""Kafka's own dump tool decodes the offsets log that we write."""
 
 import json
 import re
@@ -107,7 +107,7 @@ def parsed(text: str) -> Any:
 
 
 @pytest.mark.java
-def test_kafkas_dump_tool_reads_our_offsets_log(
+def test_kafkas_dump_tool_decodes_our_offsets_log(
     tmp_path: Path, kafka_tool: Callable[..., str]
 ) -> None:
     log = Log.open(tmp_path / "__consumer_offsets-0", DiskFiles())
@@ -132,7 +132,7 @@ def test_kafkas_dump_tool_reads_our_offsets_log(
     for _, payload in found:
         if isinstance(payload, dict):
             for member in payload["data"].get("members", ()):
-                # Decoded as the consumer protocol, which says that the bytes are whole.
+                # Printed decoded, so the bytes are valid.
                 assert member.pop("subscription")["topics"] == ["t"]
                 assert member.pop("assignment")["assignedPartitions"] == [
                     {"topic": "t", "partitions": [0, 1]}

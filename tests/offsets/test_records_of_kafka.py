@@ -1,7 +1,7 @@
 """Records that a real Kafka wrote to __consumer_offsets are decoded as Kafka decodes them.
 
-vectors/kafka.json has the batches and what Kafka's own decoder printed for them;
-record_vectors.py recorded both.
+vectors/kafka.json has the batches and the output of Kafka's own decoder; record_vectors.py
+recorded both.
 """
 
 import json
@@ -31,13 +31,13 @@ BATCHES = json.loads((Path(__file__).parent / "vectors" / "kafka.json").read_tex
 
 
 def data_records() -> list[tuple[int, bytes | None, bytes | None, dict[str, Any]]]:
-    """(offsets partition, key, value, how Kafka reads it) of all but the transaction markers."""
+    """(offsets partition, key, value, as Kafka decodes it) of all but the transaction markers."""
     found = []
     for vector in BATCHES:
         batch = bytes.fromhex(vector["batch"])
         if not check(batch, 0, len(batch)).is_control:
-            for record, said in zip(records(batch), vector["kafka_reads"], strict=True):
-                found.append((vector["partition"], record.key, record.value, said))
+            for record, by_kafka in zip(records(batch), vector["kafka_reads"], strict=True):
+                found.append((vector["partition"], record.key, record.value, by_kafka))
     return found
 
 
@@ -90,7 +90,7 @@ def member_as_kafka_prints(member: MemberMetadata) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("_", "key", "value", "kafka_reads"), RECORDS)
-def test_a_record_is_read_as_kafka_reads_it(
+def test_record_is_decoded_as_by_kafka(
     _: int, key: bytes, value: bytes | None, kafka_reads: dict[str, Any]
 ) -> None:
     ours = as_kafka_prints(decode_record(key, value))
@@ -101,26 +101,26 @@ def test_a_record_is_read_as_kafka_reads_it(
     if ours["data"] == DELETED:
         assert kafka_reads["payload"] == DELETED
         return
-    kafkas = dict(kafka_reads["payload"]["data"])
-    # We go by the topic's name in the key; version 1 has no leader epoch, the others no expiry.
-    kafkas.pop("topicId", None)
+    expected = dict(kafka_reads["payload"]["data"])
+    # The topic id is ignored; version 1 has no leader epoch, the others have no expiry time.
+    expected.pop("topicId", None)
     if ours["type"] == "1":
-        kafkas = {"leaderEpoch": -1, "expireTimestamp": None} | kafkas
-    for member in kafkas.get("members", ()):
-        # Printed as what the consumer protocol says; compared as bytes in the next test.
+        expected = {"leaderEpoch": -1, "expireTimestamp": None} | expected
+    for member in expected.get("members", ()):
+        # Printed decoded; compared as bytes in the next test.
         del member["subscription"], member["assignment"]
-    assert ours["data"] == kafkas
+    assert ours["data"] == expected
 
 
 @pytest.mark.parametrize(("_", "key", "value", "kafka_reads"), RECORDS)
-def test_a_record_is_written_back_in_the_same_bytes(
+def test_decoded_record_is_encoded_to_the_same_bytes(
     _: int, key: bytes, value: bytes | None, kafka_reads: dict[str, Any]
 ) -> None:
     assert encode_record(decode_record(key, value)) == (key, value)
 
 
 @pytest.mark.parametrize(("partition", "key", "_", "kafka_reads"), RECORDS)
-def test_a_group_is_in_the_partition_where_we_would_look(
+def test_groups_are_in_the_partition_that_we_compute(
     partition: int, key: bytes, _: bytes | None, kafka_reads: dict[str, Any]
 ) -> None:
     data = kafka_reads["key"]["data"]
@@ -128,15 +128,15 @@ def test_a_group_is_in_the_partition_where_we_would_look(
 
 
 def test_recording_has_every_type_of_record() -> None:
-    kinds = Counter(type(decode_record(key, value)) for _, key, value, _ in RECORDS)
-    kinds_wanted = {
+    types = Counter(type(decode_record(key, value)) for _, key, value, _ in RECORDS)
+    expected = {
         OffsetCommitRecord,
         OffsetTombstone,
         GroupMetadataRecord,
         GroupTombstone,
         OtherGroupRecord,
     }
-    assert set(kinds) == kinds_wanted
+    assert set(types) == expected
     versions = {value[:2].hex() for _, key, value, _ in RECORDS if key[:2] == b"\0\1" and value}
     assert versions == {"0001", "0004"}
     markers = [vector for vector in BATCHES if vector["kafka_reads"] == [None]]

@@ -1,6 +1,6 @@
-"""A client that does everything right, on one connection, and notices whatever goes wrong.
+"""A client that sends only valid requests on one connection, and fails at the first error.
 
-Real clients reconnect and try again without a word; this one does neither.
+Real clients reconnect and retry; this one does neither.
 """
 
 import socket
@@ -24,23 +24,23 @@ from kio.static.primitive import i32Timedelta
 from kohort.log.batch import NewRecord, build
 from kohort.log.records import records
 
-ANSWER_SECONDS = 30
-TOPIC = "the-good-ones-topic"
-GROUP = "the-good-ones-group"
+TIMEOUT_SECONDS = 30
+TOPIC = "valid-client-topic"
+GROUP = "valid-client-group"
 
 
-class GoodClient:
-    """A member of a group of one that produces, fetches, commits, looks up, and stays a member."""
+class ValidClient:
+    """The only member of its group: produces, fetches, commits, fetches the offset, heartbeats."""
 
     def __init__(self, address: tuple[str, int]) -> None:
-        self._socket = socket.create_connection(address, ANSWER_SECONDS)
+        self._socket = socket.create_connection(address, TIMEOUT_SECONDS)
         self._stream = self._socket.makefile("rb")
-        self._asked = 0
+        self._requests = 0
         self._member_id = ""
         self._generation = -1
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="good client")
-        self.turns = 0
+        self._thread = threading.Thread(target=self._run, name="valid client")
+        self.iterations = 0
         self.failure: BaseException | None = None
 
     def start(self) -> None:
@@ -54,35 +54,35 @@ class GoodClient:
 
     def _run(self) -> None:
         try:
-            self._settle()
+            self._join_group()
             while not self._stopping.is_set():
-                self._turn()
-        except BaseException as error:  # told by the test, in its own thread
+                self._iterate()
+        except BaseException as error:  # checked by the test, in its own thread
             self.failure = error
 
-    def _ask(self, request: Any, response_type: Any) -> Any:
-        self._asked += 1
-        self._socket.sendall(framed(request, correlation_id=self._asked, client_id="good"))
+    def _request(self, request: Any, response_type: Any) -> Any:
+        self._requests += 1
+        self._socket.sendall(framed(request, correlation_id=self._requests, client_id="valid"))
         frame = self._exactly(int.from_bytes(self._exactly(4), "big"))
-        correlation_id, answer = answer_in(frame, response_type)
-        assert correlation_id == self._asked
-        return answer
+        correlation_id, response = answer_in(frame, response_type)
+        assert correlation_id == self._requests
+        return response
 
     def _exactly(self, size: int) -> bytes:
         data = self._stream.read(size)
-        assert len(data) == size, "the broker closed the good client's connection"
+        assert len(data) == size, "the broker closed the connection of the valid client"
         return data
 
-    def _settle(self) -> None:
+    def _join_group(self) -> None:
         topic = create_topics.request.CreatableTopic(
             name=TOPIC, num_partitions=1, replication_factor=1, assignments=(), configs=()
         )
-        made = self._ask(
+        made = self._request(
             create_topics.request.CreateTopicsRequest(topics=(topic,)),
             create_topics.response.CreateTopicsResponse,
         )
         assert made.topics[0].error_code is ErrorCode.none
-        found = self._ask(
+        found = self._request(
             find_coordinator.request.FindCoordinatorRequest(key=GROUP),
             find_coordinator.response.FindCoordinatorResponse,
         )
@@ -97,7 +97,7 @@ class GoodClient:
         assignment = sync_group.request.SyncGroupRequestAssignment(
             member_id=self._member_id, assignment=b"all of it"
         )
-        synced = self._ask(
+        synced = self._request(
             sync_group.request.SyncGroupRequest(
                 group_id=GROUP,
                 generation_id=self._generation,
@@ -113,11 +113,11 @@ class GoodClient:
 
     def _join(self) -> Any:
         protocol = join_group.request.JoinGroupRequestProtocol(name="range", metadata=b"any")
-        return self._ask(
+        return self._request(
             join_group.request.JoinGroupRequest(
                 group_id=GROUP,
-                session_timeout=i32Timedelta.parse(timedelta(seconds=ANSWER_SECONDS)),
-                rebalance_timeout=i32Timedelta.parse(timedelta(seconds=ANSWER_SECONDS)),
+                session_timeout=i32Timedelta.parse(timedelta(seconds=TIMEOUT_SECONDS)),
+                rebalance_timeout=i32Timedelta.parse(timedelta(seconds=TIMEOUT_SECONDS)),
                 member_id=self._member_id,
                 group_instance_id=None,
                 protocol_type="consumer",
@@ -126,21 +126,21 @@ class GoodClient:
             join_group.response.JoinGroupResponse,
         )
 
-    def _turn(self) -> None:
-        """One record in and out again, its offset committed and looked up, and a heartbeat."""
-        value = b"turn %d" % self.turns
-        assert self._produce(value) == self.turns
-        assert self._fetch(self.turns) == value
-        self._commit(self.turns + 1)
-        assert self._committed() == self.turns + 1
-        alive = self._ask(
+    def _iterate(self) -> None:
+        """Produce and fetch a record, commit and fetch its offset, and send a heartbeat."""
+        value = b"record %d" % self.iterations
+        assert self._produce(value) == self.iterations
+        assert self._fetch(self.iterations) == value
+        self._commit(self.iterations + 1)
+        assert self._committed() == self.iterations + 1
+        heartbeat_response = self._request(
             heartbeat.request.HeartbeatRequest(
                 group_id=GROUP, generation_id=self._generation, member_id=self._member_id
             ),
             heartbeat.response.HeartbeatResponse,
         )
-        assert alive.error_code is ErrorCode.none
-        self.turns += 1
+        assert heartbeat_response.error_code is ErrorCode.none
+        self.iterations += 1
 
     def _produce(self, value: bytes) -> int:
         batch = build([NewRecord(None, value, int(time.time() * 1000))], base_offset=0)
@@ -149,13 +149,13 @@ class GoodClient:
         request = produce.request.ProduceRequest(
             transactional_id=None,
             acks=-1,
-            timeout=i32Timedelta.parse(timedelta(seconds=ANSWER_SECONDS)),
+            timeout=i32Timedelta.parse(timedelta(seconds=TIMEOUT_SECONDS)),
             topic_data=(topic,),
         )
-        answer = self._ask(request, produce.response.ProduceResponse)
-        placed = answer.responses[0].partition_responses[0]
-        assert placed.error_code is ErrorCode.none
-        return int(placed.base_offset)
+        response = self._request(request, produce.response.ProduceResponse)
+        partition = response.responses[0].partition_responses[0]
+        assert partition.error_code is ErrorCode.none
+        return int(partition.base_offset)
 
     def _fetch(self, offset: int) -> bytes | None:
         partition = fetch.request.FetchPartition(
@@ -167,8 +167,8 @@ class GoodClient:
             topics=(fetch.request.FetchTopic(topic=TOPIC, partitions=(partition,)),),
             forgotten_topics_data=(),
         )
-        answer = self._ask(request, fetch.response.FetchResponse)
-        fetched = answer.responses[0].partitions[0]
+        response = self._request(request, fetch.response.FetchResponse)
+        fetched = response.responses[0].partitions[0]
         assert fetched.error_code is ErrorCode.none
         return next(records(fetched.records, 0)).value
 
@@ -183,11 +183,11 @@ class GoodClient:
             member_id=self._member_id,
             topics=(topic,),
         )
-        answer = self._ask(request, offset_commit.response.OffsetCommitResponse)
-        assert answer.topics[0].partitions[0].error_code is ErrorCode.none
+        response = self._request(request, offset_commit.response.OffsetCommitResponse)
+        assert response.topics[0].partitions[0].error_code is ErrorCode.none
 
     def _committed(self) -> int:
         topic = offset_fetch.request.OffsetFetchRequestTopic(name=TOPIC, partition_indexes=(0,))
         request = offset_fetch.request.OffsetFetchRequest(group_id=GROUP, topics=(topic,))
-        answer = self._ask(request, offset_fetch.response.OffsetFetchResponse)
-        return int(answer.topics[0].partitions[0].committed_offset)
+        response = self._request(request, offset_fetch.response.OffsetFetchResponse)
+        return int(response.topics[0].partitions[0].committed_offset)

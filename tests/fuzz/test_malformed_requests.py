@@ -1,10 +1,10 @@
-"""Ten thousand frames that nobody should send, to a live broker, beside a good client."""
+"""Ten thousand malformed frames to a live broker, while a valid client goes on."""
 
 import os
 import resource
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from struct import pack
@@ -12,18 +12,17 @@ from struct import pack
 import pytest
 from processes import PATIENCE_SECONDS, Served, serving
 
-from .frames import Junk, junk
-from .good_client import GoodClient
+from .malformed import Malformed, malformed_requests
+from .valid_client import ValidClient
 
 FRAMES = 10_000
 SEED = 20_110_111
-# By then the schemas of all versions are loaded and the allocator has its arenas.
+# After these the schemas of all versions are loaded and the allocator has its arenas.
 WARM_UP_FRAMES = 3_000
-# The frames after it carry 29 MB, and each has a connection of its own: a broker that kept every
-# ninth byte, or 450 bytes for each frame, would grow by more than this. What is left over is an
-# allocator's noise (up to 0.7 MiB seen).
+# The frames after them have 29 MB, and each has its own connection: leaking every ninth byte, or
+# 450 bytes for each frame, exceeds this. The allocator's noise is up to 0.7 MiB.
 GROWTH_BYTES_MAX = 3 << 20
-AT_ONCE = 8
+CONNECTIONS = 8
 
 
 @pytest.fixture
@@ -37,8 +36,8 @@ def broker(tmp_path: Path) -> Iterator[Served]:
 
 
 @pytest.fixture
-def good_client(broker: Served) -> Iterator[GoodClient]:
-    client = GoodClient((broker.host, broker.port))
+def valid_client(broker: Served) -> Iterator[ValidClient]:
+    client = ValidClient((broker.host, broker.port))
     client.start()
     yield client
     client.stop()
@@ -53,8 +52,8 @@ def resident_bytes(broker: Served) -> int:
 needs_proc = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
 
 
-def send(broker: Served, pieces: list[Junk]) -> None:
-    """Each on a connection of its own, all open at once; returns when the broker has ended them."""
+def send(broker: Served, pieces: list[Malformed]) -> None:
+    """Each on its own connection, all open at the same time, until the broker has closed them."""
     sockets = [socket.create_connection((broker.host, broker.port)) for _ in pieces]
     try:
         for connection, piece in zip(sockets, pieces, strict=True):
@@ -68,60 +67,60 @@ def send(broker: Served, pieces: list[Junk]) -> None:
             connection.close()
 
 
-def drain(connection: socket.socket, piece: Junk) -> None:
+def drain(connection: socket.socket, piece: Malformed) -> None:
     try:
         while connection.recv(1 << 16):
             pass
     except ConnectionResetError:
-        pass  # it was closed before it had read all: as good an end as any
+        pass  # closed before everything was read, which is allowed
     except TimeoutError:
-        pytest.fail(f"{piece.what} was neither answered nor its connection closed")
+        pytest.fail(f"{piece.description}: no response, and the connection stays open")
 
 
-def until(done: Callable[[], bool], what: str) -> None:
-    end = time.monotonic() + PATIENCE_SECONDS
-    while not done():
-        assert time.monotonic() < end, f"not within {PATIENCE_SECONDS} s: {what}"
+def wait_for_iterations(client: ValidClient, count: int) -> None:
+    """Wait until the client has gone on, or failed, which the fixture reports."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while client.iterations < count and client.failure is None:
+        assert time.monotonic() < deadline, f"timed out after {PATIENCE_SECONDS} s"
         time.sleep(0.01)
 
 
 @pytest.mark.slow
 @needs_proc
-def test_junk_ends_only_the_connection_that_it_came_by(
-    broker: Served, good_client: GoodClient
+def test_malformed_requests_close_only_their_own_connection(
+    broker: Served, valid_client: ValidClient
 ) -> None:
-    chance = Random(SEED)
-    pieces = list(junk(FRAMES, chance))
-    for first in range(0, WARM_UP_FRAMES, AT_ONCE):
-        send(broker, pieces[first : first + AT_ONCE])
-    before, turns = resident_bytes(broker), good_client.turns
-    for first in range(WARM_UP_FRAMES, FRAMES, AT_ONCE):
-        send(broker, pieces[first : first + AT_ONCE])
+    pieces = list(malformed_requests(FRAMES, Random(SEED)))
+    for first in range(0, WARM_UP_FRAMES, CONNECTIONS):
+        send(broker, pieces[first : first + CONNECTIONS])
+    before, iterations = resident_bytes(broker), valid_client.iterations
+    for first in range(WARM_UP_FRAMES, FRAMES, CONNECTIONS):
+        send(broker, pieces[first : first + CONNECTIONS])
     growth = resident_bytes(broker) - before
     assert growth < GROWTH_BYTES_MAX, f"{growth:,} bytes over {FRAMES - WARM_UP_FRAMES} frames"
-    until(lambda: good_client.turns > turns or good_client.failure is not None, "a good turn")
+    wait_for_iterations(valid_client, iterations + 1)
 
 
 @needs_proc
-def test_frames_that_claim_to_be_large_take_only_what_has_come(
-    broker: Served, good_client: GoodClient
+def test_incomplete_large_frames_take_only_the_memory_of_their_bytes(
+    broker: Served, valid_client: ValidClient
 ) -> None:
-    """Fifty half frames of 100 MiB would be 5 GB, if the broker believed what they say."""
-    until(lambda: good_client.turns > 0 or good_client.failure is not None, "a good turn")
+    """Fifty frames of 100 MiB would be 5 GB if the broker allocated the announced sizes."""
+    wait_for_iterations(valid_client, 1)
     before = resident_bytes(broker)
     sockets = [socket.create_connection((broker.host, broker.port)) for _ in range(50)]
     for connection in sockets:
         connection.sendall(pack(">ihhi", 100 << 20, 8, 7, 1) + os.urandom(1_000))
-    turns = good_client.turns
-    until(lambda: good_client.turns > turns + 5 or good_client.failure is not None, "good turns")
+    iterations = valid_client.iterations
+    wait_for_iterations(valid_client, iterations + 6)
     growth = resident_bytes(broker) - before
     for connection in sockets:
         connection.close()
-    # 50 connections with a buffer of 64 KiB each for what the system hands over at once, twice.
+    # 50 connections with two receive buffers of 64 KiB each.
     assert growth < 50 * 2 * 64 * 1024, f"{growth:,} bytes"
 
 
-def test_a_frame_byte_by_byte_is_answered_like_any_other(broker: Served) -> None:
+def test_frame_sent_byte_by_byte_gets_a_response(broker: Served) -> None:
     frame = pack(">hhih", 18, 0, 4711, -1)
     with socket.create_connection((broker.host, broker.port), PATIENCE_SECONDS) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
