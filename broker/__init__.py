@@ -3,16 +3,16 @@
 config/             broker configuration: keys, parsing, listeners
 handlers/           one file per API key: from a request to a command, from a result to a response
 connection.py       one client: frames in, responses in order;  server.py: the listening socket
-request.py          one request and its response;  routes.py: who decodes, handles and encodes it
-request_cache.py    requests that repeat, recognized by their bytes
-request_log.py      a log line per request, for --log-level debug
+request.py          routes (what decodes, handles and encodes an API version) and request contexts
+request_cache.py    repeated requests, recognised by their bytes
+request_log.py      log lines per request and response, for --log-level debug
 runtime.py          commands to the coordinators of a node: decide, append, apply, flush, reply
 context.py          what the runtime keeps per offsets partition;  loader.py: loading one
 snapshots.py        when snapshots are written;  offset_cleanup.py: offsets of deleted topics
 gather.py           one result made of several
 scheduler.py        cooperative tasks;  timers.py: the clock and deadlines;  sync_pool.py: threads
 maintenance.py      compaction and retention
-event_log.py        the coordinators' events, as log lines and as files
+event_log.py        events of the coordinators, as log lines and as JSON lines in files
 fetch_sessions.py   fetch sessions (KIP-227)
 cluster.py          the nodes of one process;  broker.py: start and stop;  build.py: the parts
 meta_properties.py  the cluster id of a data folder

@@ -328,7 +328,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _resume(self) -> None:
         """Handle the backlog, unless sending the responses before it shows that the client is gone:
-        a join would then add a member that nobody speaks for."""
+        a join would then add a member without a client."""
         self.send()
         self._will_resume = False
         transport = self._transport

@@ -176,10 +176,9 @@ class RequestContext:
     """A request with its place in the order of its connection's responses; or several pipelined
     ones that differ only in correlation id and varying numbers.
 
-    A handler that could do with less than the whole request the next time sets `prepared` to what
-    it derived from it. An equal request then comes with that in `prepared`, with the values of the
-    varying fields in `numbers`, and with the first request's message in `request`. A handler must
-    not rely on it: the request cache may be off.
+    A handler may set `prepared` to what it derived from the request, such as the command. If the
+    request cache recognises an equal one later, its context has the same `prepared`, the values of
+    the varying fields in `numbers`, and in `request` the message of the first one.
 
     `response` is the whole frame, of several requests all their frames; empty if the client gets
     no response, None until it is known.

@@ -6,7 +6,7 @@ and its numbers: the correlation id, and the handler's VARYING_FIELD. Lengths an
 constant bytes, so frames that agree in these are the same request with other numbers, and only the
 numbers need to be read. Pipelined frames of the same request are returned together.
 
-The cache costs nothing but speed when it is off (`kohort.request.cache=false`).
+Switching it off (`kohort.request.cache=false`) changes nothing but speed.
 """
 
 from collections.abc import Sequence
@@ -26,14 +26,14 @@ ENTRY_BYTES: Final = 1024
 
 
 class CachedRequest(NamedTuple):
-    """What is known of a request: the arguments of its RequestContext."""
+    """A repeated request: the arguments of its RequestContext."""
 
     route: Route
     client_id: str | None
     request: Any
     """The first message of its kind, with the numbers of that time."""
     prepared: Any
-    """What the handler derived from it."""
+    """The `prepared` of its context."""
 
 
 class RequestCache:

@@ -1,4 +1,4 @@
-"""What several handlers share."""
+"""Helpers shared by several handlers: leaders and brokers, merged and failed responses."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
