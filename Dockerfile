@@ -1,5 +1,5 @@
-# kohort as an image, in three targets: `broker` (the default), `pipeline`, which has Spark and a Java
-# to run it, and `demo`, whose producer and consumers are ordinary kafka-python programs.
+# Three targets: `broker` (the default), `pipeline` with Spark and Java, and `demo` with a producer
+# and consumers in plain kafka-python.
 FROM python:3.13-slim AS wheel
 WORKDIR /src
 COPY . .
@@ -31,7 +31,7 @@ RUN pip install --no-cache-dir "$(ls /wheels/*.whl)[control,speed]" \
     && useradd --system --create-home kohort \
     && install --directory --owner kohort /data
 USER kohort
-# Inside a container every interface is the container's own; compose publishes it to this machine.
+# All interfaces of the container; compose publishes the port on this machine only.
 ENV KAFKA_LISTENERS=PLAINTEXT://0.0.0.0:9092 \
     KAFKA_ADVERTISED_LISTENERS=PLAINTEXT://localhost:9092 \
     KAFKA_LOG_DIRS=/data

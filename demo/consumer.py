@@ -1,7 +1,7 @@
-"""Counts the words of a topic's lines as a member of a group. An ordinary kafka-python program.
+"""Count the words of a topic's lines, as a member of a consumer group. Plain kafka-python.
 
-It says what it does in JSON lines: what it was assigned, what it counted, what it committed. A line
-is counted before its offset is committed, so a restart may count it again, but never loses it.
+Prints JSON lines: assignments, counted lines, commits. A line is counted before its offset is
+committed: after a restart it may be counted again, but is never lost.
 """
 
 import argparse
@@ -19,8 +19,8 @@ from kafka.errors import KafkaError, RetriableError
 WORD = re.compile(r"[a-z']+")
 
 
-def say(event: str, **facts: Any) -> None:
-    print(json.dumps({"event": event, **facts}), flush=True)
+def emit(event: str, **fields: Any) -> None:
+    print(json.dumps({"event": event, **fields}), flush=True)
 
 
 class Assignments(ConsumerRebalanceListener):
@@ -28,7 +28,7 @@ class Assignments(ConsumerRebalanceListener):
         pass
 
     def on_partitions_assigned(self, assigned: set[Any]) -> None:
-        say("assigned", partitions=sorted(partition.partition for partition in assigned))
+        emit("assigned", partitions=sorted(partition.partition for partition in assigned))
 
 
 def main() -> int:
@@ -39,7 +39,7 @@ def main() -> int:
     args = parser.parse_args()
     stopping: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: stopping.append(number))
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for who started us
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by run.py
     consumer = KafkaConsumer(
         bootstrap_servers=args.bootstrap_servers,
         group_id=args.group,
@@ -49,47 +49,46 @@ def main() -> int:
         reconnect_backoff_max_ms=200,
         metadata_max_age_ms=1000,
     )
-    # kafka-python 3.0 can stay in a rebalance for good when metadata that come late have asked for
-    # it: the leader's assignment takes the reason back, and a join that outlived the poll it began
-    # in is then never finished. So we join once the topic is there, and our polls are long.
+    # kafka-python 3.0 may never finish a rebalance that was triggered by late metadata: the
+    # leader's assignment clears the trigger, and a join that outlives its poll is not resumed. So
+    # join when the topic exists, and poll for a long time.
     while not (consumer.partitions_for_topic(args.topic) or stopping):
         time.sleep(0.1)
     consumer.subscribe([args.topic], listener=Assignments())
     while not stopping:
-        batches = polled(consumer)
+        batches = poll(consumer)
         ends: dict[TopicPartition, int] = {}
         for partition, records in batches.items():
             for record in records:
                 words = Counter(WORD.findall(record.value.decode().lower()))
                 line = int(record.key)
-                say("counted", partition=partition.partition, line=line, words=words)
+                emit("counted", partition=partition.partition, line=line, words=words)
             ends[partition] = records[-1].offset + 1
         if ends:
             commit(consumer, ends)
-    consumer.close()  # leaves the group, so that the others need not wait for a timeout
-    say("left")
+    consumer.close()  # sends LeaveGroup: the others need not wait for the session timeout
+    emit("left")
     return 0
 
 
-def polled(consumer: KafkaConsumer) -> dict[TopicPartition, Any]:
-    """What has come. kafka-python waits a second or two for a broker that is away, and then raises
-    what it goes on after."""
+def poll(consumer: KafkaConsumer) -> dict[TopicPartition, Any]:
+    """Without a broker, kafka-python raises a retriable error after a second or two."""
     try:
         return consumer.poll(timeout_ms=1000, max_records=50)
     except RetriableError as error:
-        say("poll failed", why=type(error).__name__)
+        emit("poll failed", error=type(error).__name__)
         return {}
 
 
 def commit(consumer: KafkaConsumer, ends: dict[TopicPartition, int]) -> None:
-    """Commit what was counted. If the group has moved on, who owns the partition counts again."""
+    """Commit counted lines. After a rebalance, the new owner counts them again."""
     offsets = {partition: OffsetAndMetadata(end, "", -1) for partition, end in ends.items()}
     try:
         consumer.commit(offsets)
     except KafkaError as error:
-        say("commit refused", why=type(error).__name__)
+        emit("commit failed", error=type(error).__name__)
     else:
-        say("committed", offsets={partition.partition: end for partition, end in ends.items()})
+        emit("committed", offsets={partition.partition: end for partition, end in ends.items()})
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Sends the lines of a text to a topic, each under its number. An ordinary kafka-python program.
+"""Send the lines of a text to a topic, with their numbers as keys. Plain kafka-python.
 
-Each line is sent again until it is acknowledged, and stored once (idempotent producer).
+Each line is retried until it is acknowledged, and stored once (idempotent producer).
 """
 
 import argparse

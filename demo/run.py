@@ -1,7 +1,7 @@
-"""The main job, to be watched: a group of three counts words, and neither a member that leaves nor
-a broker that is killed makes it lose a line. Exit code 1 if one is missing.
+"""A group of three consumers counts words, while a member leaves and the broker is killed.
 
-text.txt: 2,000 lines made of sentences written for this demo; they are in the public domain (CC0).
+No line is lost; exit code 1 otherwise. text.txt has 2,000 lines of sentences written for this demo,
+in the public domain (CC0).
 """
 
 import contextlib
@@ -27,39 +27,37 @@ from why import say_why
 
 HERE = Path(__file__).parent
 TOPIC, GROUP, PARTITIONS = "lines", "word-count", 6
-PATIENCE_SECONDS = 30  # for one wait; the whole takes some 10 s, more on a busy machine
-LOG_LINES_SHOWN = 20
+TIMEOUT_SECONDS = 30  # of one step; the demo takes about 10 s, more on a busy machine
+LOG_LINES_MAX = 20
 WORD = re.compile(r"[a-z']+")
 console = Console(highlight=False)
 
 
 class Failed(Exception):
-    """The demo cannot go on; the message says what was missing."""
+    """The demo cannot continue."""
 
 
 class Demo:
-    """What has happened so far. Child processes tell it in JSON lines, one event each."""
+    """The processes and their events, which they print as JSON lines."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.lines = (HERE / "text.txt").read_text(encoding="utf-8").splitlines()
-        self.begun = time.monotonic()
+        self.started_at = time.monotonic()
         self.events: queue.Queue[tuple[str, dict[str, Any]]] = queue.Queue()
         self.children: dict[str, subprocess.Popen[str]] = {}
         self.bootstrap = "127.0.0.1:0"
-        self.words: dict[int, Counter[str]] = {}  # line -> its words, as a consumer counted them
+        self.words: dict[int, Counter[str]] = {}  # by line number
         self.per_partition: dict[int, set[int]] = {number: set() for number in range(PARTITIONS)}
         self.counted_again = 0
-        self.acknowledged: dict[int, int] = {}  # partition -> the highest commit that succeeded
+        self.acknowledged: dict[int, int] = {}  # by partition, the highest commit
         self.owned: dict[str, list[int]] = {}
-        self.formed: list[dict[str, list[int]]] = []  # who owned what, each time a group was formed
+        self.assignments: list[dict[str, list[int]]] = []  # of each stable group
         self.sent: dict[str, int] = {}
         self.steps: list[tuple[str, float]] = []
 
-    # What the story needs
-
     def start_broker(self) -> None:
-        """A `kohort serve` on our data folder, on the port it had before if there was one."""
+        """`kohort serve`, after a restart with the same data folder and port."""
         command = [sys.executable, "-m", "kohort", "serve", "--port", self.bootstrap.split(":")[1]]
         command += ["--data-dir", str(self.folder / "data"), "--log-level", "warning"]
         command += ["-o", "group.initial.rebalance.delay.ms=0"]
@@ -69,18 +67,18 @@ class Demo:
         if " listening on " not in line:
             raise Failed("the broker did not start")
         self.bootstrap = line.split(" listening on ")[1].split()[0]
-        self.say(line.strip().replace(str(self.folder), "…"))
+        self.print(line.strip().replace(str(self.folder), "…"))
 
     def start(self, name: str, script: str) -> None:
-        """One of the two programs beside this file; its events arrive under this name."""
+        """Start consumer.py or producer.py; its events have this name."""
         command = [sys.executable, str(HERE / script), "--bootstrap-servers", self.bootstrap]
         child = self.child(name, command)
 
-        def listen() -> None:
+        def read_events() -> None:
             for line in child.stdout or ():
                 self.events.put((name, json.loads(line)))
 
-        threading.Thread(target=listen, daemon=True).start()
+        threading.Thread(target=read_events, daemon=True).start()
 
     def child(self, name: str, command: list[str]) -> subprocess.Popen[str]:
         with self.log_of(name).open("a") as log:
@@ -95,30 +93,30 @@ class Demo:
         return KafkaAdminClient(bootstrap_servers=self.bootstrap, reconnect_backoff_max_ms=200)
 
     def committed(self) -> dict[int, int]:
-        """What the broker says is committed, by partition."""
+        """The committed offsets, by partition, from the broker."""
         with contextlib.closing(self.admin()) as admin:
             offsets = admin.list_group_offsets(GROUP)[GROUP]
         return {partition.partition: entry.offset for partition, entry in offsets.items()}
 
-    def until(self, done: Callable[[], bool], what: str) -> None:
-        """Take events until `done()`; a wait without end becomes a failure that says for what."""
-        give_up = time.monotonic() + PATIENCE_SECONDS
+    def wait_until(self, done: Callable[[], bool], what: str) -> None:
+        """Handle events until `done()`; raises Failed after the timeout."""
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         while not done():
             try:
-                self.take(*self.events.get(timeout=0.5))
+                self.handle(*self.events.get(timeout=0.5))
             except queue.Empty:
                 codes = {name: child.poll() for name, child in self.children.items()}
-                if broken := [name for name, code in codes.items() if code]:
-                    raise Failed(f"{', '.join(broken)} ended before {what}") from None
-            if time.monotonic() > give_up:
-                raise Failed(f"waited {PATIENCE_SECONDS} s in vain for {what}")
+                if failed := [name for name, code in codes.items() if code]:
+                    raise Failed(f"{', '.join(failed)} ended while waiting for {what}") from None
+            if time.monotonic() > deadline:
+                raise Failed(f"timed out after {TIMEOUT_SECONDS} s waiting for {what}")
 
-    def formed_by(self, members: int, what: str) -> None:
-        """Take events until so many members share the partitions."""
-        self.until(lambda: self.shared_by(members), what)
-        self.formed.append(dict(self.owned))
+    def wait_for_group(self, members: int) -> None:
+        """Until the partitions are assigned to this number of members."""
+        self.wait_until(lambda: self.is_assigned_to(members), f"a group of {members} members")
+        self.assignments.append(dict(self.owned))
 
-    def take(self, name: str, event: dict[str, Any]) -> None:
+    def handle(self, name: str, event: dict[str, Any]) -> None:
         match event:
             case {"event": "counted", "partition": partition, "line": line, "words": words}:
                 self.counted_again += line in self.words
@@ -134,24 +132,26 @@ class Demo:
             case {"event": "sent"}:
                 self.sent = event
 
-    def shared_by(self, members: int) -> bool:
-        """Whether so many members own each partition exactly once, and none of them is idle."""
-        owned = sorted(partition for mine in self.owned.values() for partition in mine)
-        members_at_work = sum(bool(mine) for mine in self.owned.values())
-        return members_at_work == len(self.owned) == members and owned == list(range(PARTITIONS))
+    def is_assigned_to(self, members: int) -> bool:
+        """Whether each partition has one owner, and each of the members owns one."""
+        owned = sorted(partition for share in self.owned.values() for partition in share)
+        active = sum(bool(share) for share in self.owned.values())
+        return active == len(self.owned) == members and owned == list(range(PARTITIONS))
 
-    def say(self, text: str) -> None:
-        console.print(f"[dim]{time.monotonic() - self.begun:5.1f} s[/]  {text}", soft_wrap=True)
+    def print(self, text: str) -> None:
+        console.print(
+            f"[dim]{time.monotonic() - self.started_at:5.1f} s[/]  {text}", soft_wrap=True
+        )
 
     @contextlib.contextmanager
     def step(self, name: str) -> Iterator[None]:
-        begun = time.monotonic()
+        started_at = time.monotonic()
         yield
-        self.steps.append((name, time.monotonic() - begun))
+        self.steps.append((name, time.monotonic() - started_at))
 
 
-def tell(demo: Demo) -> None:
-    """The story, from the first start to the last line; returns when all is counted."""
+def run_group(demo: Demo) -> None:
+    """Start everything, let one member leave, and return when half of the lines are counted."""
     total = len(demo.lines)
     with demo.step("broker starts"):
         demo.start_broker()
@@ -160,35 +160,35 @@ def tell(demo: Demo) -> None:
         contextlib.closing(demo.admin()) as admin,
     ):
         admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])
-    with demo.step("three consumers form a group"):
+    with demo.step("three consumers join a group"):
         for name in ("ada", "ben", "cleo"):
             demo.start(name, "consumer.py")
-        demo.formed_by(3, "the group of three")
-    demo.say(f"the group is formed: {shares(demo)}")
+        demo.wait_for_group(3)
+    demo.print(f"the group is stable: {shares(demo)}")
     demo.start("producer", "producer.py")
-    demo.until(lambda: len(demo.words) > total * 0.25, "a quarter of the lines")
+    demo.wait_until(lambda: len(demo.words) > total * 0.25, "a quarter of the lines")
 
-    with demo.step("cleo leaves, two share her work"):
+    with demo.step("cleo leaves, the others take over"):
         demo.children["cleo"].send_signal(signal.SIGTERM)
-        demo.formed_by(2, "the group of two")
-    demo.say(f"cleo has left: {shares(demo)}")
-    demo.until(lambda: len(demo.words) > total * 0.5, "half of the lines")
+        demo.wait_for_group(2)
+    demo.print(f"cleo has left: {shares(demo)}")
+    demo.wait_until(lambda: len(demo.words) > total * 0.5, "half of the lines")
 
 
 def kill_and_restart(demo: Demo) -> tuple[dict[int, int], dict[int, int]]:
-    """What was acknowledged when the broker was killed, what is committed after its restart."""
-    with demo.step("broker killed, restarted, clients go on"):
+    """The acknowledged commits before the kill, and the committed offsets after the restart."""
+    with demo.step("broker is killed and restarted, clients continue"):
         broker = demo.children["broker"]
         broker.kill()
         broker.wait()
         while not demo.events.empty():
-            demo.take(*demo.events.get())
+            demo.handle(*demo.events.get())
         before, counted = dict(demo.acknowledged), len(demo.words)
-        demo.say(f"[red]SIGKILL[/]: the broker is dead, with {counted} lines counted")
+        demo.print(f"[red]SIGKILL[/] for the broker, after {counted} counted lines")
         demo.start_broker()
         after = demo.committed()
-        demo.until(lambda: len(demo.words) > counted, "a line after the restart")
-    demo.say(f"the group goes on: {shares(demo)}")
+        demo.wait_until(lambda: len(demo.words) > counted, "a line after the restart")
+    demo.print(f"the group continues: {shares(demo)}")
     return before, after
 
 
@@ -196,10 +196,12 @@ def shares(demo: Demo) -> str:
     return ", ".join(f"{name} has {demo.owned[name]}" for name in sorted(demo.owned))
 
 
-def show(demo: Demo, before: dict[int, int], after: dict[int, int], end: dict[int, int]) -> bool:
+def print_results(
+    demo: Demo, before: dict[int, int], after: dict[int, int], end: dict[int, int]
+) -> bool:
     """Print the tables; whether nothing was lost."""
-    table = Table(title="What was committed, and what was counted")
-    for heading in ("partition", "before the kill", "after it", "at the end", "lines counted"):
+    table = Table(title="Committed offsets and counted lines")
+    for heading in ("partition", "before the kill", "after it", "at the end", "counted lines"):
         table.add_column(heading, justify="right")
     for partition in range(PARTITIONS):
         numbers = [offsets.get(partition, 0) for offsets in (before, after, end)]
@@ -210,7 +212,7 @@ def show(demo: Demo, before: dict[int, int], after: dict[int, int], end: dict[in
     table.add_row("all", *map(str, sums), str(len(demo.words)), style="bold")
     console.print(table)
 
-    times = Table(title="How long it took")
+    times = Table(title="Duration of the steps")
     times.add_column("step")
     times.add_column("seconds", justify="right")
     for name, seconds in demo.steps:
@@ -219,54 +221,56 @@ def show(demo: Demo, before: dict[int, int], after: dict[int, int], end: dict[in
     counted = sum(demo.words.values(), Counter())
     common = ", ".join(f"{word} {times}" for word, times in counted.most_common(5))
     console.print(f"Most frequent words: {common}.")
-    return verdict(demo, before, after, end)
+    return check_results(demo, before, after, end)
 
 
 def words_of(lines: list[str]) -> Counter[str]:
     return Counter(WORD.findall("\n".join(lines).lower()))
 
 
-def verdict(demo: Demo, before: dict[int, int], after: dict[int, int], end: dict[int, int]) -> bool:
-    """Hold what the group counted against the text itself."""
+def check_results(
+    demo: Demo, before: dict[int, int], after: dict[int, int], end: dict[int, int]
+) -> bool:
+    """Compare the counts with the text."""
     total = len(demo.lines)
-    sizes = [{len(mine) for mine in owned.values()} for owned in demo.formed]
+    sizes = [{len(share) for share in owned.values()} for owned in demo.assignments]
     checks = {
-        "each member had its share: two partitions of three members, three of two": (
+        "members had equal shares: two partitions each of three, three each of two": (
             sizes == [{PARTITIONS // 3}, {PARTITIONS // 2}]
         ),
         f"all {total} lines were acknowledged to the producer": (
             demo.sent.get("acknowledged") == total
         ),
         f"all {total} lines were counted": set(demo.words) == set(range(total)),
-        "the words counted are those of the text": (
+        "the counted words are those of the text": (
             sum(demo.words.values(), Counter()) == words_of(demo.lines)
         ),
         "every line was stored once": sum(end.values()) == total,
         "no acknowledged commit was lost by the kill": all(
             after.get(partition, 0) >= offset for partition, offset in before.items()
         ),
-        "each partition is committed to its end": all(
+        "each partition is committed up to its end": all(
             end.get(partition, 0) == len(lines) for partition, lines in demo.per_partition.items()
         ),
     }
-    for check, held in checks.items():
-        console.print(f"[green]yes[/]  {check}" if held else f"[red]NO [/]  {check}")
+    for check, passed in checks.items():
+        console.print(f"[green]yes[/]  {check}" if passed else f"[red]NO [/]  {check}")
     if demo.counted_again:
         console.print(
-            f"{demo.counted_again} lines were counted again by who took over, as at-least-once "
-            "processing does; they are in the sums once."
+            f"{demo.counted_again} lines were counted again by the new owners (at-least-once "
+            "processing); the sums contain them once."
         )
     return all(checks.values())
 
 
-def show_logs(demo: Demo) -> None:
-    """What the broker and the clients said last; their files go with the folder."""
+def print_logs(demo: Demo) -> None:
+    """The last log lines of all processes; the files are deleted with the folder."""
     for name in demo.children:
         lines = demo.log_of(name).read_text(errors="replace").splitlines()
         console.print(
-            f"[bold]{name}[/], its last words:" if lines else f"[bold]{name}[/] is silent."
+            f"[bold]{name}[/], last log lines:" if lines else f"[bold]{name}[/] logged nothing."
         )
-        for line in lines[-LOG_LINES_SHOWN:]:
+        for line in lines[-LOG_LINES_MAX:]:
             console.print(f"    {line}", markup=False, soft_wrap=True)
 
 
@@ -274,17 +278,19 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="kohort-demo-", ignore_cleanup_errors=True) as folder:
         demo = Demo(Path(folder))
         try:
-            tell(demo)
+            run_group(demo)
             before, after = kill_and_restart(demo)
             with demo.step("the rest of the lines"):
                 done = len(demo.lines)
-                demo.until(lambda: len(demo.words) == done and bool(demo.sent), "the last lines")
-                demo.until(lambda: sum(demo.acknowledged.values()) >= done, "the last commits")
-            held = show(demo, before, after, demo.committed())
-            return 0 if say_why(console, demo.folder, GROUP) and held else 1
+                demo.wait_until(
+                    lambda: len(demo.words) == done and bool(demo.sent), "the last lines"
+                )
+                demo.wait_until(lambda: sum(demo.acknowledged.values()) >= done, "the last commits")
+            passed = print_results(demo, before, after, demo.committed())
+            return 0 if say_why(console, demo.folder, GROUP) and passed else 1
         except Failed as failure:
-            console.print(f"[red]FAILED[/]: {failure}; {shares(demo) or 'nobody has anything'}")
-            show_logs(demo)
+            console.print(f"[red]FAILED[/]: {failure}; {shares(demo) or 'nothing is assigned'}")
+            print_logs(demo)
             return 1
         finally:
             for child in demo.children.values():

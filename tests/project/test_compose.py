@@ -1,6 +1,6 @@
-"""docker-compose.yml without a container engine: schema, names, and its commands run as processes.
+"""docker-compose.yml without a container engine: schema, names, and its commands as processes.
 
-What this cannot show is that the images build; it holds the Dockerfile's names against the tree.
+The images are not built; only the names in the Dockerfile are checked.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ def test_it_follows_the_compose_specification() -> None:
     assert done.returncode == 0, done.stdout
 
 
-def test_every_service_and_volume_that_is_named_exists() -> None:
+def test_referenced_services_and_volumes_exist() -> None:
     volumes = set(COMPOSE["volumes"])
     for service in SERVICES.values():
         assert set(service.get("depends_on", {})) <= set(SERVICES)
@@ -43,27 +43,27 @@ def test_every_service_and_volume_that_is_named_exists() -> None:
         assert mode == "none" or mode.removeprefix("service:") in SERVICES
 
 
-def test_images_carry_a_tag_and_are_built_from_targets_that_exist() -> None:
+def test_images_have_a_tag_and_targets_exist() -> None:
     targets = set(re.findall(r"^FROM \S+ AS (\w+)$", DOCKERFILE, re.MULTILINE))
     for service in SERVICES.values():
         assert service["build"]["target"] in targets
         assert re.fullmatch(r"[\w-]+:[\w.]+", service["image"])
     for base in re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE):
-        assert re.fullmatch(r"[\w/-]+:[\w.-]+", base), f"{base} carries no tag"
+        assert re.fullmatch(r"[\w/-]+:[\w.-]+", base), f"{base} has no tag"
 
 
-def test_what_the_dockerfile_copies_is_there_and_is_let_through() -> None:
-    let_through = {
+def test_files_that_the_dockerfile_copies_exist_and_are_not_ignored() -> None:
+    included = {
         line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line[:1] == "!"
     }
-    assert all((ROOT / name).exists() for name in let_through)
+    assert all((ROOT / name).exists() for name in included)
     packages = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"build"}
-    assert packages <= let_through
+    assert packages <= included
     copied = re.findall(r"^COPY (?!--from)(\S+)", DOCKERFILE, re.MULTILINE)
-    assert all(name == "." or name in let_through for name in copied)
+    assert all(name == "." or name in included for name in copied)
 
 
-def test_its_settings_are_keys_of_ours_and_its_commands_parse() -> None:
+def test_settings_are_known_keys_and_commands_are_valid() -> None:
     image = dict(re.findall(r"(KAFKA_\w+)=(\S+)", DOCKERFILE))
     for environment in (image, BROKER["environment"]):
         config = BrokerConfig.load(env=environment)
@@ -79,30 +79,30 @@ def test_its_settings_are_keys_of_ours_and_its_commands_parse() -> None:
         assert (ROOT / "demo" / script).exists()
 
 
-def test_the_images_have_the_extras_that_their_commands_ask_for() -> None:
+def test_the_images_have_the_extras_that_their_commands_need() -> None:
     targets = re.split(r"^FROM \S+ AS ", DOCKERFILE, flags=re.MULTILINE)[1:]
     extras = {
         target.split()[0]: set(found[1].split(","))
         for target in targets
         if (found := re.search(r"\.whl\)\[([\w,]+)\]", target))
     }
-    # `--control-port` is no less for whoever has no Python than `serve` is.
+    # --control-port is for tests in other languages, which use the image.
     assert extras == {"broker": {"control", "speed"}, "pipeline": {"pipeline"}}
 
 
-def test_the_port_that_is_published_is_the_one_that_clients_are_told() -> None:
+def test_the_published_port_is_the_advertised_one() -> None:
     (published,) = BROKER["ports"]
     address, outside, inside = published.split(":")
     config = BrokerConfig.load(env=BROKER["environment"])
-    assert address == "127.0.0.1", "a broker without passwords is for this machine only"
+    assert address == "127.0.0.1", "a broker without authentication is for this machine only"
     assert config.listener.port == int(inside)
     assert config.advertised_listener[1:] == ("localhost", int(outside))
-    assert outside == inside, "clients in the broker's own network use the same address"
+    assert outside == inside, "clients in the broker's network use the same address"
 
 
 @contextlib.contextmanager
 def started(command: list[str], folder: Path, env: dict[str, str]) -> Iterator[Any]:
-    """A service's command as a process, with this Python in the place of the image's."""
+    """A service's command as a process of this Python."""
     program, *arguments = command
     module = ["-m", "kohort"] if program == "kohort" else []
     with (folder / "stderr").open("a") as errors:
@@ -121,17 +121,17 @@ def started(command: list[str], folder: Path, env: dict[str, str]) -> Iterator[A
         process.communicate()
 
 
-def here(text: str, folder: Path, port: int) -> str:
-    """A value of the file with this machine's folder, address and port in it."""
+def localized(text: str, folder: Path, port: int) -> str:
+    """A value of the file with the folder, address and port of this test."""
     text = re.sub(r"^/data$", str(folder / "data"), text)
     return text.replace("0.0.0.0", "127.0.0.1").replace(":9092", f":{port}")
 
 
 @pytest.mark.clients
 def test_its_services_work_together_as_processes(tmp_path: Path) -> None:
-    """Goal: the file as a whole counts every line. Method: the services' own commands and
-    environment, with a free port and a temporary folder for the published port and the volume."""
-    environment = {key: here(text, tmp_path, 0) for key, text in BROKER["environment"].items()}
+    """All lines are counted by the services' commands and environment, with a free port and a
+    temporary folder instead of the published port and the volume."""
+    environment = {key: localized(text, tmp_path, 0) for key, text in BROKER["environment"].items()}
     with contextlib.ExitStack() as running:
         command = ["kohort", *BROKER["command"]]
         broker = running.enter_context(started(command, tmp_path, environment))
@@ -140,7 +140,7 @@ def test_its_services_work_together_as_processes(tmp_path: Path) -> None:
         port = int(first_line[3])
 
         def start(command: list[str], *more: str) -> Any:
-            words = [here(word, tmp_path, port) for word in command]
+            words = [localized(word, tmp_path, port) for word in command]
             return running.enter_context(started([*words, *more], tmp_path, {}))
 
         health = start(BROKER["healthcheck"]["test"][1:])
@@ -154,21 +154,21 @@ def test_its_services_work_together_as_processes(tmp_path: Path) -> None:
 
 
 def counted_lines(consumers: list[Any], enough: int) -> set[int]:
-    """What the consumers say they have counted, read from all until it is enough."""
+    """The numbers of counted lines, from all consumers."""
     import queue
     import threading
 
-    said: queue.Queue[str] = queue.Queue()
+    printed: queue.Queue[str] = queue.Queue()
     for consumer in consumers:
-        listen = threading.Thread(
-            target=lambda out: [said.put(line) for line in out],
+        reader = threading.Thread(
+            target=lambda out: [printed.put(line) for line in out],
             daemon=True,
             args=(consumer.stdout,),
         )
-        listen.start()
+        reader.start()
     lines: set[int] = set()
     while len(lines) < enough:
-        event = json.loads(said.get(timeout=PATIENCE_SECONDS))
+        event = json.loads(printed.get(timeout=PATIENCE_SECONDS))
         if event["event"] == "counted":
             lines.add(event["line"])
     return lines
