@@ -1,7 +1,7 @@
-"""`python -m benchmarks`: kohort beside a bare echo, a bare disk and kfake, in one run.
+"""Compare kohort with an echo server, the disk, kfake and Kafka in one run.
 
-Absolute figures of a shared machine mean little from one hour to the next; the ratios between
-what was measured side by side do. So every row of the table has its yardsticks beside it.
+Absolute figures of a shared machine vary from hour to hour; the ratios between figures of one run
+are comparable. So every row of the tables contains its baselines.
 """
 
 import argparse
@@ -17,30 +17,29 @@ from pathlib import Path
 from . import (
     assignors,
     compaction,
-    disk,
     harness,
     loads,
     machine,
     memory,
     pipeline,
+    recovery,
     starts,
     table,
     transfers,
-    wake,
 )
 from .clients import LoadClient, build_load
 from .servers import build_kfake
 
 RESULTS = Path(__file__).parent / "results"
 PARTS = {
-    "disk": disk.measure,
+    "disk": machine.measure_disk,
     "starts": starts.measure,
     "loads": loads.measure,
     "transfers": transfers.measure,
     "memory": memory.measure,
     "assignors": assignors.measure,
     "harness": harness.measure,
-    "wake": wake.measure,
+    "recovery": recovery.measure,
     "compaction": compaction.measure,
     "pipeline": pipeline.measure,
 }
@@ -48,46 +47,59 @@ PARTS = {
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}")
-    parser.add_argument("--seconds", type=float, default=1.5, help="of each load (default 1.5)")
-    parser.add_argument("--rounds", type=int, default=3, help="the best of so many (default 3)")
     parser.add_argument(
-        "--scale", type=float, default=1, help="sizes are multiplied with it (default 1)"
+        "parts",
+        nargs="*",
+        metavar="PART",
+        help=f"what to measure: {', '.join(PARTS)} (default: all)",
     )
-    parser.add_argument("--json", type=Path, help="where to write (default benchmarks/results/)")
-    parser.add_argument("--python-client", action="store_true", help="do without Go")
-    given = parser.parse_args()
-    unknown = set(given.parts) - PARTS.keys()
+    parser.add_argument(
+        "--seconds", type=float, default=1.5, help="duration of each load (default 1.5)"
+    )
+    parser.add_argument(
+        "--rounds", type=int, default=3, help="repetitions of each measurement (default 3)"
+    )
+    parser.add_argument("--scale", type=float, default=1, help="factor for all sizes (default 1)")
+    parser.add_argument(
+        "--json", type=Path, help="output file (default: a new one in benchmarks/results/)"
+    )
+    parser.add_argument(
+        "--python-client",
+        action="store_true",
+        help="use the Python load client even if Go is installed",
+    )
+    options = parser.parse_args()
+    unknown = set(options.parts) - PARTS.keys()
     if unknown:
-        parser.error(f"there is no part {', '.join(sorted(unknown))}")
-    return given
+        parser.error(f"unknown part {', '.join(sorted(unknown))}; parts are {', '.join(PARTS)}")
+    return options
 
 
 def main() -> None:
-    given = arguments()
-    # Whoever ends us ends the servers too.
+    options = arguments()
+    # SystemExit unwinds the context managers, which stop the servers.
     signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
-    # Every connection of a thousand members is a file, here and in the servers started here.
+    # A thousand members are a thousand sockets, in this process and in each server it starts.
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 8_192)), hard))
     with tempfile.TemporaryDirectory(prefix="kohort-bench-") as name:
         folder = Path(name)
-        client: LoadClient = build_load(folder, without_go=given.python_client)
+        client: LoadClient = build_load(folder, without_go=options.python_client)
         kfake = build_kfake(folder)
         setting = machine.Setting(
             folder=folder,
             client=client,
             kfake=kfake,
-            seconds=given.seconds,
-            rounds=given.rounds,
-            scale=given.scale,
+            seconds=options.seconds,
+            rounds=options.rounds,
+            scale=options.scale,
         )
         table.heading(setting)
-        results: dict[str, object] = {"machine": machine.told(setting)}
-        for part in given.parts or PARTS:
+        results: dict[str, object] = {"machine": machine.describe(setting)}
+        for part in options.parts or PARTS:
             results[part] = PARTS[part](setting)
             table.show(part, results)
-    path = given.json
+    path = options.json
     if path is None:
         RESULTS.mkdir(exist_ok=True)
         now = datetime.datetime.now(datetime.UTC)

@@ -1,4 +1,4 @@
-"""The other end of the socket: our Go program where Go is installed, else Python processes."""
+"""The load client: the Go program in load/ if Go is installed, else load_python.py."""
 
 import json
 import subprocess
@@ -9,7 +9,7 @@ from typing import Any
 
 from .servers import HERE, Server, go_build
 
-# What the Python client knows; it is slower than the servers, so its figures are of itself.
+# The modes of the Python client. It is slower than the servers and limits the figures.
 PYTHON_MODES = ("apiversions", "commit", "fetch")
 
 
@@ -19,11 +19,11 @@ class LoadClient:
     command: tuple[str, ...]
     modes: tuple[str, ...] | None = None
 
-    def can(self, mode: str) -> bool:
+    def supports(self, mode: str) -> bool:
         return self.modes is None or mode in self.modes
 
     def run(self, server: Server, mode: str, **options: object) -> dict[str, Any]:
-        """One load, told by the client; raises SystemExit when a single request went wrong."""
+        """Run one load and return its figures; raise SystemExit if any request failed."""
         command = [*self.command, "-addr", server.address, "-mode", mode]
         if server.echoes:
             command.append("-echo")
@@ -32,10 +32,10 @@ class LoadClient:
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             raise SystemExit(f"{mode} against {server.name} failed:\n{done.stderr.strip()}")
-        told: dict[str, Any] = json.loads(done.stdout)
-        if told["errors"]:
-            raise SystemExit(f"{server.name} refused {told['errors']} requests of {mode}")
-        return told
+        figures: dict[str, Any] = json.loads(done.stdout)
+        if figures["errors"]:
+            raise SystemExit(f"{figures['errors']} {mode} requests to {server.name} failed")
+        return figures
 
 
 def build_load(folder: Path, *, without_go: bool) -> LoadClient:

@@ -1,4 +1,4 @@
-"""`python echo.py asyncio|uvloop`: sends back what it gets, which no Python server can outdo."""
+"""`python echo.py asyncio|uvloop`: an echo server, the upper bound for any server in Python."""
 
 import asyncio
 import signal

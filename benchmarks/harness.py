@@ -1,7 +1,6 @@
-"""What the harness costs a test: pytest's start, a broker in its process, a view as new.
+"""The cost of kohort.testing for a test: import of the plugin; start, reset and stop of a broker.
 
-All of it is measured in processes of its own, and each beside the least that could do the same:
-the import of pytest, a bare asyncio server that starts or closes and listens again.
+The baselines are the import of pytest, and an asyncio server that starts, or closes and restarts.
 """
 
 import json
@@ -15,14 +14,14 @@ TIMES = 20
 
 IMPORT = """
 import json, time
-began = time.perf_counter()
+started = time.perf_counter()
 import pytest
 loaded = time.perf_counter()
 import kohort.testing.plugin
-print(json.dumps([(time.perf_counter() - loaded) * 1e3, (loaded - began) * 1e3]))
+print(json.dumps([(time.perf_counter() - loaded) * 1e3, (loaded - started) * 1e3]))
 """
 
-# Topics with records, and groups with commits: what a larger test leaves.
+# The state after a larger test: topics with records, and groups with commits.
 BROKERS = """
 import asyncio, json, sys, time
 from kafka import KafkaAdminClient, TopicPartition
@@ -35,13 +34,13 @@ def fill(kafka):
         kafka.topic(f"topic-{number}", partitions=3).produce([b"x" * 100] * 100)
     with KafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers) as admin:
         for number in range(10):
-            place = TopicPartition(f"topic-{number}", 0)
-            admin.alter_group_offsets(f"group-{number}", {place: OffsetAndMetadata(1, "", -1)})
+            partition = TopicPartition(f"topic-{number}", 0)
+            admin.alter_group_offsets(f"group-{number}", {partition: OffsetAndMetadata(1, "", -1)})
 
-def ms(what):
-    began = time.perf_counter()
-    what()
-    return (time.perf_counter() - began) * 1e3
+def ms(function):
+    started = time.perf_counter()
+    function()
+    return (time.perf_counter() - started) * 1e3
 
 async def listen():
     return await asyncio.start_server(lambda _reader, _writer: None, "127.0.0.1", 0)
@@ -51,41 +50,42 @@ async def relisten(server):
     await server.wait_closed()
     return await listen()
 
-def measured(loop):
+def measure(loop):
     kafka = Kafka(loop=loop)
     start = ms(kafka.start)
     fill(kafka)
     reset, stop = ms(kafka.reset), ms(kafka.stop)
     servers = []
-    bare = ms(lambda: servers.append(loop.run(listen())))
-    again = ms(lambda: servers.append(loop.run(relisten(servers.pop()))))
+    server_start = ms(lambda: servers.append(loop.run(listen())))
+    server_restart = ms(lambda: servers.append(loop.run(relisten(servers.pop()))))
     servers[0].close()
-    return start, reset, stop, bare, again
+    return start, reset, stop, server_start, server_restart
 
 with LoopThread() as loop:
-    measured(loop)
-    print(json.dumps([measured(loop) for _ in range(int(sys.argv[1]))]))
+    measure(loop)
+    print(json.dumps([measure(loop) for _ in range(int(sys.argv[1]))]))
 """
 
 
 def measure(setting: Setting) -> dict[str, dict[str, float]]:
-    """Milliseconds, medians: `kohort`, and `beside` what it is to be compared with."""
+    """Median milliseconds of kohort and of the baseline."""
     rounds = setting.rounds
-    imports = [_told(IMPORT) for _ in range(2 * rounds + 1)]
-    times = [row for _ in range(rounds) for row in _told(BROKERS, str(setting.scaled(TIMES)))]
+    imports = [_run(IMPORT) for _ in range(2 * rounds + 1)]
+    times = [row for _ in range(rounds) for row in _run(BROKERS, str(setting.scaled(TIMES)))]
     plugin, pytest = map(statistics.median, zip(*imports, strict=True))
-    start, reset, stop, bare, again = map(statistics.median, zip(*times, strict=True))
+    medians = map(statistics.median, zip(*times, strict=True))
+    start, reset, stop, server_start, server_restart = medians
     return {
-        "import of the plugin; of pytest": {"kohort": plugin, "beside": pytest},
-        "start of a broker; of a bare server": {"kohort": start, "beside": bare},
-        "reset of a broker; a bare server anew": {"kohort": reset, "beside": again},
-        "end of a broker": {"kohort": stop},
+        "import of the plugin (pytest)": {"kohort": plugin, "baseline": pytest},
+        "start of a broker (asyncio server)": {"kohort": start, "baseline": server_start},
+        "reset of a broker (server restart)": {"kohort": reset, "baseline": server_restart},
+        "stop of a broker": {"kohort": stop},
     }
 
 
-def _told(code: str, *args: str) -> list[list[float]]:
+def _run(code: str, *args: str) -> list[list[float]]:
     done = subprocess.run(
         [sys.executable, "-c", code, *args], capture_output=True, text=True, check=True
     )
-    told: list[list[float]] = json.loads(done.stdout)
-    return told
+    rows: list[list[float]] = json.loads(done.stdout)
+    return rows

@@ -1,6 +1,6 @@
 """The load client for machines without Go: the same flags and the same line of JSON.
 
-It sends bursts of ready-made frames from several processes; it cannot outrun the servers.
+It sends bursts of prepared frames from several processes and is slower than the servers.
 """
 
 import argparse
@@ -16,8 +16,8 @@ from itertools import cycle, islice, repeat
 from struct import pack, pack_into
 
 CORRELATION_AT = 8
-OK_CODES_AT_END = {"commit": -2, "fetch": -4}
-"""Where an answer with one partition has its error code, counted from the end."""
+ERROR_CODE_AT = {"commit": -2, "fetch": -4}
+"""Position of the error code from the end of a response with one partition."""
 
 
 def string(value: str) -> bytes:
@@ -47,13 +47,13 @@ def create_topic(topic: str, partitions: int = 1) -> bytes:
 
 @dataclass
 class Burst:
-    """One connection: a burst of requests goes out when the answers to the last are in."""
+    """A connection that sends its next burst after all responses to the last one."""
 
     socket: socket.socket
     requests: Iterator[bytes]
     depth: int
     received: bytearray = field(default_factory=bytearray)
-    left: int = 0
+    pending: int = 0
     sent_at: float = 0.0
     number: int = 0
 
@@ -63,24 +63,24 @@ class Burst:
             self.number += 1
             burst += request
             pack_into(">i", burst, len(burst) - len(request) + CORRELATION_AT, self.number)
-        self.left, self.sent_at = self.depth, time.perf_counter()
+        self.pending, self.sent_at = self.depth, time.perf_counter()
         self.socket.sendall(burst)
 
-    def take(self) -> list[bytes]:
-        """The answers that are complete, without their sizes; raises EOFError."""
+    def receive(self) -> list[bytes]:
+        """Complete responses without their sizes; raises EOFError."""
         data = self.socket.recv(1 << 16)
         if not data:
             raise EOFError("the server closed the connection")
         self.received += data
-        answers = []
+        responses = []
         while len(self.received) >= 4:
             end = 4 + int.from_bytes(self.received[:4], "big")
             if len(self.received) < end:
                 break
-            answers.append(bytes(self.received[4:end]))
+            responses.append(bytes(self.received[4:end]))
             del self.received[:end]
-        self.left -= len(answers)
-        return answers
+        self.pending -= len(responses)
+        return responses
 
 
 def connect(address: str) -> socket.socket:
@@ -88,55 +88,55 @@ def connect(address: str) -> socket.socket:
     return socket.create_connection((host, int(port)), 30)
 
 
-def ask(address: str, request: bytes) -> bytes:
+def call(address: str, request: bytes) -> bytes:
     with connect(address) as connection:
         burst = Burst(connection, repeat(request), 1)
         burst.send()
-        while not (answers := burst.take()):
+        while not (responses := burst.receive()):
             pass
-        return answers[0]
+        return responses[0]
 
 
-def code(mode: str, answer: bytes) -> int:
-    at = OK_CODES_AT_END.get(mode)
+def error_code(mode: str, response: bytes) -> int:
+    at = ERROR_CODE_AT.get(mode)
     if at is None:
-        return int.from_bytes(answer[4:6], "big")
-    return int.from_bytes(answer[len(answer) + at :][:2], "big")
+        return int.from_bytes(response[4:6], "big")
+    return int.from_bytes(response[len(response) + at :][:2], "big")
 
 
-def warm_up(given: argparse.Namespace) -> None:
-    if given.echo or given.mode == "apiversions":
+def warm_up(options: argparse.Namespace) -> None:
+    if options.echo or options.mode == "apiversions":
         return
-    ask(given.addr, create_topic(given.topic))
-    for n in range(given.conns * given.spread):
-        group = f"{given.group}-{n}"
-        ask(given.addr, frame(10, 0, string(group)))
+    call(options.addr, create_topic(options.topic))
+    for n in range(options.conns * options.spread):
+        group = f"{options.group}-{n}"
+        call(options.addr, frame(10, 0, string(group)))
         end = time.monotonic() + 20
-        while code("commit", ask(given.addr, prepared("commit", group, given.topic))):
+        while error_code("commit", call(options.addr, prepared("commit", group, options.topic))):
             if time.monotonic() > end:
-                raise SystemExit("no commit was accepted in 20 s")
+                raise SystemExit(f"no commit in group {group} succeeded within 20 s")
             time.sleep(0.02)
 
 
-def drive(given: argparse.Namespace, numbers: range) -> tuple[int, int, list[float]]:
-    """Requests, errors and burst times in ms of these connections."""
+def run_connections(options: argparse.Namespace, numbers: range) -> tuple[int, int, list[float]]:
+    """Run these connections; return requests, errors and burst times in ms."""
     selector = selectors.DefaultSelector()
     total = errors = 0
     times: list[float] = []
-    end = time.perf_counter() + given.seconds
+    end = time.perf_counter() + options.seconds
     for n in numbers:
-        groups = (f"{given.group}-{n + k * given.conns}" for k in range(given.spread))
-        requests = cycle([prepared(given.mode, group, given.topic) for group in groups])
-        burst = Burst(connect(given.addr), requests, given.depth)
+        groups = (f"{options.group}-{n + k * options.conns}" for k in range(options.spread))
+        requests = cycle([prepared(options.mode, group, options.topic) for group in groups])
+        burst = Burst(connect(options.addr), requests, options.depth)
         selector.register(burst.socket, selectors.EVENT_READ, burst)
         burst.send()
     while selector.get_map():
         for key, _ in selector.select():
             burst = key.data
-            for answer in burst.take():
+            for response in burst.receive():
                 total += 1
-                errors += not given.echo and code(given.mode, answer) != 0
-            if burst.left:
+                errors += not options.echo and error_code(options.mode, response) != 0
+            if burst.pending:
                 continue
             times.append((time.perf_counter() - burst.sent_at) * 1e3)
             if time.perf_counter() < end:
@@ -163,23 +163,23 @@ def arguments() -> argparse.Namespace:
 
 
 def main() -> None:
-    given = arguments()
-    warm_up(given)
-    workers = min(given.conns, os.cpu_count() or 1)
-    shares = [range(n, given.conns, workers) for n in range(workers)]
+    options = arguments()
+    warm_up(options)
+    workers = min(options.conns, os.cpu_count() or 1)
+    shares = [range(n, options.conns, workers) for n in range(workers)]
     with multiprocessing.Pool(workers) as pool:
-        parts = pool.starmap(drive, [(given, share) for share in shares])
+        parts = pool.starmap(run_connections, [(options, share) for share in shares])
     times = sorted(value for part in parts for value in part[2])
     total = sum(part[0] for part in parts)
     print(
         json.dumps(
             {
-                "mode": given.mode,
-                "conns": given.conns,
-                "depth": given.depth,
+                "mode": options.mode,
+                "conns": options.conns,
+                "depth": options.depth,
                 "requests": total,
                 "errors": sum(part[1] for part in parts),
-                "requests_s": total / given.seconds,
+                "requests_s": total / options.seconds,
                 "p50_ms": times[len(times) // 2],
                 "p99_ms": times[int(len(times) * 0.99)],
                 "max_ms": times[-1],

@@ -1,4 +1,4 @@
-"""Requests per second, and how long they take, for all servers in turn: they share the hour."""
+"""Throughput and latency of requests; all servers run and are measured in turn."""
 
 from contextlib import ExitStack
 from typing import Any
@@ -10,12 +10,12 @@ from .machine import Setting
 SHAPES = ((50, 20), (50, 1), (1, 1))
 MODES = ("commit", "fetch", "apiversions")
 MEMBERS = (100, 1_000)
-# An offset fetch rests on memory and a rebalance hardly on the disk: one durability tells enough.
+# OffsetFetch and rebalances hardly depend on the durability, so one is enough.
 COMMITS_ONLY = ("kohort fsync", "kohort none", "kfake fsync")
 
 
 def all_servers(setting: Setting, stack: ExitStack) -> list[servers.Server]:
-    """Started once and idle while another is measured."""
+    """Start all servers; each is idle while another one is measured."""
     folder = setting.folder
     contexts = [
         servers.kohort("fsync", folder),
@@ -41,9 +41,9 @@ def measure(setting: Setting) -> dict[str, Any]:
         running = all_servers(setting, stack)
         for mode in MODES:
             for conns, depth in SHAPES:
-                concerned = [s for s in running if mode == "commit" or s.name not in COMMITS_ONLY]
-                results[f"{mode} {conns}×{depth}"] = best(setting, concerned, mode, conns, depth)
-        if setting.client.can("rebalance"):
+                measured = [s for s in running if mode == "commit" or s.name not in COMMITS_ONLY]
+                results[f"{mode} {conns}×{depth}"] = best(setting, measured, mode, conns, depth)
+        if setting.client.supports("rebalance"):
             for members in MEMBERS:
                 members = max(2, setting.scaled(members))
                 results[f"rebalance {members}"] = rebalances(setting, running, members)
@@ -53,17 +53,17 @@ def measure(setting: Setting) -> dict[str, Any]:
 def best(
     setting: Setting, running: list[servers.Server], mode: str, conns: int, depth: int
 ) -> dict[str, dict[str, float]]:
-    """Of each server its round with the most requests; all servers once, then all again."""
+    """For each server the round with the most requests; a round measures all servers."""
     found: dict[str, dict[str, float]] = {}
     for _ in range(setting.rounds):
         for server in running:
-            told = setting.client.run(
+            figures = setting.client.run(
                 server, mode, conns=conns, depth=depth, seconds=setting.seconds
             )
-            kept = found.get(server.name)
-            if kept is None or told["requests_s"] > kept["requests_s"]:
+            before = found.get(server.name)
+            if before is None or figures["requests_s"] > before["requests_s"]:
                 found[server.name] = {
-                    key: told[key] for key in ("requests_s", "p50_ms", "p99_ms", "max_ms")
+                    key: figures[key] for key in ("requests_s", "p50_ms", "p99_ms", "max_ms")
                 }
     return found
 
@@ -75,6 +75,8 @@ def rebalances(
     for server in running:
         if server.echoes or server.name in COMMITS_ONLY:
             continue
-        told = setting.client.run(server, "rebalance", conns=members, group=f"rebalance-{members}")
-        found[server.name] = {key: told[key] for key in ("p50_ms", "min_ms", "max_ms")}
+        figures = setting.client.run(
+            server, "rebalance", conns=members, group=f"rebalance-{members}"
+        )
+        found[server.name] = {key: figures[key] for key in ("p50_ms", "min_ms", "max_ms")}
     return found

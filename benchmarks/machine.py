@@ -1,9 +1,11 @@
-"""What all measurements share, and what machine they were made on."""
+"""The settings of a run, the description of the machine, and the speed of its disk."""
 
 import os
 import platform
+import statistics
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -12,23 +14,27 @@ from kohort import is_compiled
 
 from .clients import LoadClient
 
+# The approximate size of a batch with one committed offset.
+APPEND_BYTES = 180
+APPENDS = 2_000
+
 
 @dataclass(frozen=True)
 class Setting:
     folder: Path
-    """For data and built programs; removed at the end."""
+    """For data and compiled programs; removed at the end."""
     client: LoadClient
     kfake: Path | None
     seconds: float
     rounds: int
     scale: float
-    """What all sizes are multiplied with: groups, records, megabytes."""
+    """The factor for all sizes: groups, records, megabytes."""
 
     def scaled(self, size: int) -> int:
         return max(1, round(size * self.scale))
 
 
-def told(setting: Setting) -> dict[str, object]:
+def describe(setting: Setting) -> dict[str, object]:
     return {
         "cores": os.cpu_count(),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
@@ -45,7 +51,7 @@ def told(setting: Setting) -> dict[str, object]:
 
 
 def _load_average() -> str:
-    """How many processes wanted a core in the last minutes: whether others were at work."""
+    """The load before the run: figures from a busy machine are not comparable."""
     return " ".join(f"{value:.1f}" for value in os.getloadavg())
 
 
@@ -57,10 +63,39 @@ def _version(package: str) -> str | None:
 
 
 def _commit() -> str:
-    told = subprocess.run(
+    done = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"],
         cwd=Path(__file__).parent,
         capture_output=True,
         text=True,
     )
-    return told.stdout.strip()
+    return done.stdout.strip()
+
+
+# --- disk
+
+
+def measure_disk(setting: Setting) -> dict[str, float]:
+    """Milliseconds to append the batch of a commit and call fdatasync."""
+    times = append_and_sync_ms(setting.folder)
+    return {
+        "p50_ms": statistics.median(times),
+        "p99_ms": statistics.quantiles(times, n=100)[98],
+    }
+
+
+def append_and_sync_ms(folder: Path) -> list[float]:
+    path = folder / "appended"
+    file = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+    data = bytes(APPEND_BYTES)
+    times = []
+    try:
+        for _ in range(APPENDS):
+            started = time.perf_counter()
+            os.write(file, data)
+            os.fdatasync(file)
+            times.append((time.perf_counter() - started) * 1e3)
+    finally:
+        os.close(file)
+        path.unlink()
+    return times

@@ -1,17 +1,19 @@
-"""Resident memory: idle, and with a million offsets committed by a hundred thousand groups; ours
-also with no more than so many of them in memory."""
+"""Resident memory: idle, and with a million offsets of a hundred thousand groups.
+
+kohort is also measured with --cache-offsets.
+"""
 
 import time
 from contextlib import AbstractContextManager
 from typing import Any
 
-from . import filling, servers
-from .filling import PARTITIONS, TOPIC
+from . import fill, servers
+from .fill import PARTITIONS, TOPIC
 from .machine import Setting
 
 GROUPS = 100_000
 CACHED_OFFSETS = 100_000
-# Allocators give back, and Go's collector runs, some time after the work.
+# Allocators return memory, and Go collects garbage, some time after the load.
 SETTLING_SECONDS = 1.0
 
 
@@ -30,22 +32,22 @@ def measure(setting: Setting) -> dict[str, Any]:
     if setting.kfake is not None:
         contexts.append(servers.kfake(setting.kfake, setting.folder))
     if servers.can_start_kafka():
-        contexts.append(servers.fresh_kafka(setting.folder))
+        contexts.append(servers.new_kafka(setting.folder))
     results = {}
     for context in contexts:
         with context as server:
-            results[server.name] = of(setting, server)
+            results[server.name] = measure_server(setting, server)
     return results
 
 
-def of(setting: Setting, server: servers.Server) -> dict[str, float | None]:
+def measure_server(setting: Setting, server: servers.Server) -> dict[str, float | None]:
     client = setting.client
-    filling.warm_up(server, client)
+    fill.warm_up(server, client)
     idle = servers.resident_mib(server)
-    if not client.can("groups"):
+    if not client.supports("groups"):
         return {"idle_mib": idle}
     groups = setting.scaled(GROUPS)
-    told = client.run(
+    figures = client.run(
         server, "groups", conns=50, depth=20, groups=groups, partitions=PARTITIONS, topic=TOPIC
     )
     time.sleep(SETTLING_SECONDS)
@@ -57,6 +59,6 @@ def of(setting: Setting, server: servers.Server) -> dict[str, float | None]:
         "full_mib": full,
         "above_idle_mib": above,
         "bytes_per_offset": None if above is None else above * 2**20 / (groups * PARTITIONS),
-        "commits_s": told["requests_s"],
-        "offsets_s": told["requests_s"] * PARTITIONS,
+        "commits_s": figures["requests_s"],
+        "offsets_s": figures["requests_s"] * PARTITIONS,
     }

@@ -1,8 +1,8 @@
-"""Offsets logs of any size, as a busy cluster leaves them, made by numpy at a million records/s.
+"""Generate offsets logs of any size like those of a busy cluster, a million records/s with numpy.
 
-`python -m benchmarks.offset_logs FOLDER RECORDS` makes one. Every group has one topic and commits
-its partitions round by round, a batch for as many as `per_batch` says, and begins with the record
-of a generation whose two members share them.
+`python -m benchmarks.offset_logs FOLDER RECORDS` generates one. Every group starts with a
+GroupMetadata record with two members; then it commits the partitions of one topic repeatedly, in
+batches of `per_batch` records.
 """
 
 import sys
@@ -31,9 +31,9 @@ from kohort.protocol.consumer_protocol import (
 )
 
 START_MS = 1_750_000_000_000
-# What a value says before it is patched; no other bytes of a template look like them.
+# Placeholders in a template, replaced in each batch; no other bytes of a template equal them.
 OFFSET, COMMIT_MS = 0x1F2E3D4C5B6A7988, 0x2A3B4C5D6E7F8091
-# As many at once: some 30 MB of batches of six records.
+# About 30 MB of batches with six records.
 BATCHES_AT_ONCE = 50_000
 
 
@@ -48,67 +48,68 @@ def write_offsets_log(
     interval_ms: int = 5_000,
     segment_bytes: int = 100 * 1024 * 1024,
 ) -> int:
-    """How many records were written: about `records` commits, and one generation for each group.
+    """Write about `records` commits and one generation per group; return the number of records.
 
-    `partitions` of the offsets topic; `interval_ms` between two commits of a partition; values of
-    version 4 are what Kafka 4.3 writes, of version 3 what older ones do, and kohort."""
+    partitions: of the offsets topic.
+    interval_ms: between two commits of a partition.
+    value_version: 4 as Kafka 4.3 writes, 3 as older versions and kohort."""
     names = [f"group-{number:06d}" for number in range(groups)]
-    chunks = -(-12 // per_batch)  # a topic has twelve partitions, or as many as fill a batch
+    chunks = -(-12 // per_batch)  # at least twelve partitions, a multiple of per_batch
     written = 0
     for number in range(partitions):
-        here = [name for name in names if partition_for(name, partitions) == number]
-        if not here:
+        of_partition = [name for name in names if partition_for(name, partitions) == number]
+        if not of_partition:
             continue
         log = _Writer(folder / f"__consumer_offsets-{number}", segment_bytes)
-        for name in here:
+        for name in of_partition:
             log.write(_generation(name, chunks * per_batch, log.end_offset))
         templates = [
             _template(name, range(chunk * per_batch, (chunk + 1) * per_batch), value_version)
             for chunk in range(chunks)
-            for name in here
+            for name in of_partition
         ]
-        batches = max(1, round(records * len(here) / groups / per_batch))
+        batches = max(1, round(records * len(of_partition) / groups / per_batch))
         for rows in _rows(templates, batches, interval_ms, log.end_offset, per_batch):
             log.write_all(rows, per_batch)
         log.close()
-        written += len(here) + batches * per_batch
+        written += len(of_partition) + batches * per_batch
     return written
 
 
-def _template(group: str, of_topic: range, value_version: int) -> bytes:
+def _template(group: str, numbers: range, value_version: int) -> bytes:
     value = value_version.to_bytes(2, "big") + OFFSET.to_bytes(8, "big")
     value += (7).to_bytes(4, "big")
     value += b"\x01" if value_version == 4 else b"\0\0"
     value += COMMIT_MS.to_bytes(8, "big") + (b"\0" if value_version == 4 else b"")
-    commits = [OffsetCommitRecord(group, _topic_of(group), number, value) for number in of_topic]
+    commits = [OffsetCommitRecord(group, _topic_of(group), number, value) for number in numbers]
     return build([NewRecord(*encode_record(commit), START_MS) for commit in commits])
 
 
 def _rows(
     templates: list[bytes], batches: int, interval_ms: int, base_offset: int, per_batch: int
 ) -> Iterator[Any]:
-    """Batches as rows of bytes, all of one size, without their checksums."""
-    made = np.frombuffer(b"".join(templates), np.uint8).reshape(len(templates), -1)
-    offsets_at = _places(templates[0], OFFSET)
-    times_at = _places(templates[0], COMMIT_MS)
+    """Batches without checksums as rows of bytes, all of the same size."""
+    source = np.frombuffer(b"".join(templates), np.uint8).reshape(len(templates), -1)
+    offsets_at = _positions(templates[0], OFFSET)
+    times_at = _positions(templates[0], COMMIT_MS)
     for first in range(0, batches, BATCHES_AT_ONCE):
         number = np.arange(first, min(batches, first + BATCHES_AT_ONCE))
         rounds, template = np.divmod(number, len(templates))
-        rows = made[template]
+        rows = source[template]
         now_ms = START_MS + rounds * interval_ms + template * interval_ms // len(templates)
         _patch(rows, 0, base_offset + number * per_batch)
         for at in (27, 35, *times_at):  # base and max timestamp of the header
             _patch(rows, at, now_ms)
-        for place, at in enumerate(offsets_at):
-            _patch(rows, at, 1_000 + rounds * (100 + (template + place) % 50))
+        for index, at in enumerate(offsets_at):
+            _patch(rows, at, 1_000 + rounds * (100 + (template + index) % 50))
         yield rows
 
 
-def _places(template: bytes, number: int) -> list[int]:
-    wanted = number.to_bytes(8, "big")
-    found = [template.find(wanted)]
+def _positions(template: bytes, number: int) -> list[int]:
+    placeholder = number.to_bytes(8, "big")
+    found = [template.find(placeholder)]
     while found[-1] >= 0:
-        found.append(template.find(wanted, found[-1] + 8))
+        found.append(template.find(placeholder, found[-1] + 8))
     return found[:-1]
 
 
@@ -145,7 +146,7 @@ def _topic_of(group: str) -> str:
 
 
 class _Writer:
-    """Segments of a partition, rolled as Kafka rolls them. No durability, no index."""
+    """Writes the segments of a partition, rolled by size as in Kafka; no fsync, no index."""
 
     def __init__(self, folder: Path, segment_bytes: int) -> None:
         folder.mkdir(parents=True)
@@ -156,14 +157,14 @@ class _Writer:
 
     def _roll(self) -> None:
         self._file = (self._folder / segment_name(self.end_offset)).open("wb")
-        self._room = self._segment_bytes
+        self._remaining = self._segment_bytes
 
     def write(self, batch: bytes, records: int = 1) -> None:
-        if len(batch) > self._room:
+        if len(batch) > self._remaining:
             self.close()
             self._roll()
         self._file.write(batch)
-        self._room -= len(batch)
+        self._remaining -= len(batch)
         self.end_offset += records
 
     def write_all(self, rows: Any, per_batch: int) -> None:
@@ -173,11 +174,11 @@ class _Writer:
         rows[:, 17:21] = np.array(crcs, ">u4").view(np.uint8).reshape(-1, 4)
         first = 0
         while first < len(rows):
-            fit = self._room // size
+            fit = self._remaining // size
             if fit:
                 self._file.write(whole[first * size : (first + fit) * size])
                 written = min(fit, len(rows) - first)
-                self._room -= written * size
+                self._remaining -= written * size
                 self.end_offset += written * per_batch
                 first += fit
             else:

@@ -1,4 +1,4 @@
-"""The servers that are measured: each a process of its own on a free port of 127.0.0.1."""
+"""The measured servers: each a separate process on a free port of 127.0.0.1."""
 
 import contextlib
 import importlib.util
@@ -18,17 +18,17 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 STOP_SECONDS_MAX = 10
-# Kafka takes its time to leave a hundred thousand groups.
+# Kafka needs long to stop with a hundred thousand groups.
 STOP_KAFKA_SECONDS_MAX = 60
 ADDRESS = re.compile(r"(?:listening on|ready) (\S+:\d+)")
-# A command that starts a fresh Kafka on {port} and {port}+1 with its data in {folder}, prints
-# `ready HOST:PORT`, and ends it on SIGTERM.
+# A command that starts Kafka on {port} and {port}+1 with its data in {folder}, prints
+# `ready HOST:PORT`, and stops it on SIGTERM.
 KAFKA_START = "KOHORT_BENCH_KAFKA_START"
 
-# Kafka's images set this for tests too: a group of a benchmark need not wait for latecomers.
+# As in Kafka's images for tests: rebalances of a new group start without a delay.
 KOHORT_OPTIONS = ("group.initial.rebalance.delay.ms=0",)
 
-# kohort takes uvloop where it is installed; this hides it, to see what asyncio alone gives.
+# kohort uses uvloop if it is installed; this hides it, to measure plain asyncio.
 WITHOUT_UVLOOP = (
     "import sys; sys.modules['uvloop'] = None; "
     "from kohort.cli.main import main; sys.exit(main(sys.argv[1:]))"
@@ -40,8 +40,8 @@ class Server:
     name: str
     address: str
     pid: int
-    started_after: float
-    """Seconds from the start of the process to the line that says it listens."""
+    startup_s: float
+    """Seconds from the start of the process to the line with its address."""
     echoes: bool = False
 
 
@@ -52,31 +52,32 @@ def running(
     *,
     echoes: bool = False,
     stop_seconds_max: float = STOP_SECONDS_MAX,
-    told: Path | None = None,
+    stderr: Path | None = None,
 ) -> Iterator[Server]:
-    """The server that prints `… listening on HOST:PORT`, until the block ends. `told`: a file for
-    what it says on standard error."""
-    with tempfile.TemporaryFile() if told is None else told.open("wb+") as errors:
-        began = time.perf_counter()
+    """Run a server that prints `… listening on HOST:PORT` until the block ends.
+
+    stderr: a file for its standard error."""
+    with tempfile.TemporaryFile() if stderr is None else stderr.open("wb+") as errors:
+        started = time.perf_counter()
         process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=errors, text=True, start_new_session=True
         )
         assert process.stdout is not None
         try:
-            said = ""
-            # A Kafka may have something to say before.
-            while (found := ADDRESS.search(said)) is None:
+            output = ""
+            # Kafka prints other lines first.
+            while (found := ADDRESS.search(output)) is None:
                 line = process.stdout.readline()
-                said += line
+                output += line
                 if not line:
                     errors.seek(0)
-                    raise SystemExit(f"{name} did not start:\n{said}{errors.read().decode()}")
-            yield Server(name, found[1], process.pid, time.perf_counter() - began, echoes)
+                    raise SystemExit(f"{name} did not start:\n{output}{errors.read().decode()}")
+            yield Server(name, found[1], process.pid, time.perf_counter() - started, echoes)
         finally:
             process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(stop_seconds_max)
-            # With all that it has started: a script that starts a JVM leaves it alone.
+            # And its children: a script may leave a JVM running.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
@@ -90,9 +91,9 @@ def kohort_command(
     program: Sequence[str] = ("-m", "kohort"),
     options: Sequence[str] = (),
 ) -> list[str]:
-    """`options`: settings, each key=value."""
+    """options: settings, each key=value."""
     command = [sys.executable, *program, "serve", "--port", "0", "--host", "127.0.0.1"]
-    # A benchmark of 100,000 groups shall not measure their log lines.
+    # Without this a benchmark of 100,000 groups measures their log lines.
     command += ["--durability", durability, "--data-dir", str(data_dir), "--log-level", "warning"]
     for option in (*KOHORT_OPTIONS, *options):
         command += ["-o", option]
@@ -127,7 +128,7 @@ def echo(loop: str) -> Iterator[Server]:
 def kfake(
     program: Path, folder: Path, *, disk: bool = False, sync: bool = False
 ) -> Iterator[Server]:
-    """franz-go's fake cluster: in memory, with files, or with files that it syncs."""
+    """franz-go's fake cluster: in memory, with files, or with fsync."""
     name = "kfake fsync" if sync else "kfake os" if disk else "kfake"
     with data_dir(folder) as data:
         command = [str(program)]
@@ -140,9 +141,9 @@ def kfake(
 
 
 def real_kafka() -> Server | None:
-    """A cluster that runs already: KOHORT_BENCH_KAFKA=HOST:PORT."""
+    """The running cluster at KOHORT_BENCH_KAFKA=HOST:PORT."""
     address = os.environ.get("KOHORT_BENCH_KAFKA")
-    return None if address is None else Server("Kafka", address, pid=0, started_after=0)
+    return None if address is None else Server("Kafka", address, pid=0, startup_s=0)
 
 
 def can_start_kafka() -> bool:
@@ -151,7 +152,7 @@ def can_start_kafka() -> bool:
 
 @contextlib.contextmanager
 def kafka(folder: Path) -> Iterator[Server]:
-    """A Kafka of ours whose data is in `folder`, where it may have been before."""
+    """Start Kafka with the data in `folder`, possibly of an earlier start."""
     command = shlex.split(os.environ[KAFKA_START])
     values = {"port": free_port(), "folder": folder}
     command = [argument.format(**values) for argument in command]
@@ -160,19 +161,20 @@ def kafka(folder: Path) -> Iterator[Server]:
 
 
 @contextlib.contextmanager
-def fresh_kafka(folder: Path) -> Iterator[Server]:
+def new_kafka(folder: Path) -> Iterator[Server]:
     with data_dir(folder) as data, kafka(data) as server:
         yield server
 
 
 def free_port() -> int:
-    """One that is free with the next. Not of those that the system gives to clients, which might
-    take it until the server listens."""
+    """A port that is free together with the next one.
+
+    It is below the ephemeral ports, which a client could take before the server listens."""
     for port in range(20_000, 30_000, 2):
         with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
             socket.create_server(("127.0.0.1", port + 1)).close()
             return port
-    raise SystemExit("there is no free port from 20,000 to 30,000")
+    raise SystemExit("no free port between 20000 and 30000")
 
 
 @contextlib.contextmanager
@@ -189,10 +191,10 @@ def has_uvloop() -> bool:
 
 
 def build_kfake(folder: Path) -> Path | None:
-    """The program: KOHORT_BENCH_KFAKE, or built from benchmarks/kfake where Go is installed."""
-    given = os.environ.get("KOHORT_BENCH_KFAKE")
-    if given:
-        return Path(given)
+    """The program of KOHORT_BENCH_KFAKE, or built from benchmarks/kfake if Go is installed."""
+    program = os.environ.get("KOHORT_BENCH_KFAKE")
+    if program:
+        return Path(program)
     return go_build(HERE / "kfake", folder / "kfake")
 
 
@@ -207,14 +209,13 @@ def go_build(module: Path, program: Path) -> Path | None:
         text=True,
     )
     if built.returncode:
-        print(f"Go could not build {module.name}, which is left out:\n{built.stderr.strip()}")
+        print(f"{module.name} is skipped, as its build failed:\n{built.stderr.strip()}")
         return None
     return program
 
 
 def resident_mib(server: Server) -> float | None:
-    """Resident memory now of the process and all that it has started; None where the system has no
-    /proc."""
+    """Current resident memory of the process and its children; None without /proc."""
     if not Path(f"/proc/{server.pid}/status").exists():
         return None
     return sum(_resident_kib(pid) for pid in _with_children(server.pid)) / 1024
@@ -222,8 +223,8 @@ def resident_mib(server: Server) -> float | None:
 
 def _with_children(pid: int) -> Iterator[int]:
     yield pid
-    for told in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in told.read_text().split():
+    for file in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in file.read_text().split():
             yield from _with_children(int(child))
 
 

@@ -1,4 +1,4 @@
-"""How long until a client is answered: by a new process, by a broker inside a running one."""
+"""Time until the first response: of a new process, and of a broker inside a running process."""
 
 import json
 import socket
@@ -17,7 +17,7 @@ API_VERSIONS_V0 = pack(">ihhih", 10, 18, 0, 1, -1)
 
 IN_PROCESS = """
 import asyncio, json, socket, struct, time
-began = time.perf_counter()
+started = time.perf_counter()
 from kohort.broker.broker import Broker
 from kohort.broker.config.broker_config import BrokerConfig
 imported = time.perf_counter()
@@ -28,56 +28,56 @@ async def main():
     reader, writer = await asyncio.open_connection(broker.host, broker.port)
     writer.write(struct.pack(">ihhih", 10, 18, 0, 1, -1))
     await reader.readexactly(8)
-    answered = time.perf_counter()
+    responded = time.perf_counter()
     writer.close()
     await broker.stop()
-    times = {"import_ms": imported - began, "start_ms": answered - imported}
+    times = {"import_ms": imported - started, "start_ms": responded - imported}
     print(json.dumps({name: seconds * 1e3 for name, seconds in times.items()}))
 
 asyncio.run(main())
 """
 
 
-def first_answer_ms(start: Callable[[], AbstractContextManager[servers.Server]]) -> float:
-    """From the start of the process to the first ApiVersions answer."""
-    began = time.perf_counter()
+def first_response_ms(start: Callable[[], AbstractContextManager[servers.Server]]) -> float:
+    """From the start of the process to the first ApiVersions response."""
+    started = time.perf_counter()
     with start() as server:
         host, port = server.address.rsplit(":", 1)
         with socket.create_connection((host, int(port)), 10) as connection:
             connection.sendall(API_VERSIONS_V0)
             assert len(connection.recv(8)) == 8
-            return (time.perf_counter() - began) * 1e3
+            return (time.perf_counter() - started) * 1e3
 
 
 def in_process() -> dict[str, float]:
-    told = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-c", IN_PROCESS], capture_output=True, text=True, check=True
     )
-    measured: dict[str, float] = json.loads(told.stdout)
-    return measured
+    times: dict[str, float] = json.loads(done.stdout)
+    return times
 
 
 def measure(setting: Setting) -> dict[str, float]:
     rounds = 2 * setting.rounds + 1
 
     def median(start: Callable[[], AbstractContextManager[servers.Server]]) -> float:
-        return statistics.median(first_answer_ms(start) for _ in range(rounds))
+        return statistics.median(first_response_ms(start) for _ in range(rounds))
 
     folder, kfake = setting.folder, setting.kfake
-    inside = [in_process() for _ in range(rounds)]
+    in_process_times = [in_process() for _ in range(rounds)]
     results = {
         "kohort serve": median(lambda: servers.kohort("fsync", folder)),
-        "bare Python": statistics.median(bare_python_ms() for _ in range(rounds)),
+        "Python without imports": statistics.median(python_ms() for _ in range(rounds)),
         "asyncio echo": median(lambda: servers.echo("asyncio")),
-        "in-process, import": statistics.median(each["import_ms"] for each in inside),
-        "in-process, start": statistics.median(each["start_ms"] for each in inside),
+        "in-process, import": statistics.median(each["import_ms"] for each in in_process_times),
+        "in-process, start": statistics.median(each["start_ms"] for each in in_process_times),
     }
     if kfake is not None:
         results["kfake"] = median(lambda: servers.kfake(kfake, folder))
     return results
 
 
-def bare_python_ms() -> float:
-    began = time.perf_counter()
+def python_ms() -> float:
+    started = time.perf_counter()
     subprocess.run([sys.executable, "-c", "pass"], check=True)
-    return (time.perf_counter() - began) * 1e3
+    return (time.perf_counter() - started) * 1e3

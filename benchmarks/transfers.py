@@ -1,5 +1,8 @@
-"""Records in and out: megabytes per second of large batches, produced and then fetched; by Kafka's
-ProducerPerformance and ConsumerPerformance where they are, else by our own client."""
+"""Throughput of records: megabytes per second of large batches, produced and then fetched.
+
+The clients are Kafka's ProducerPerformance and ConsumerPerformance if configured, else the load
+client.
+"""
 
 import os
 import re
@@ -9,27 +12,27 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from . import servers
-from .load_python import ask, create_topic
+from .load_python import call, create_topic
 from .machine import Setting
 
 PARTITIONS = 4
 IN_FLIGHT = 5
 MEGABYTES = 300
-# Kafka's tools need some time to be warm themselves.
+# Kafka's tools need a warm-up, so they send more.
 TOOL_RECORDS = 600_000
 RECORD_BYTES = 1_000
 BATCH_BYTES = 100_000
-# A command that runs the class of Kafka's distribution which it is given, with its arguments.
+# A command that runs a class of Kafka's distribution: COMMAND CLASS ARGUMENTS.
 KAFKA_TOOL = "KOHORT_BENCH_KAFKA_TOOL"
 PRODUCED = re.compile(r"^\d+ records sent, .*?\(([\d.]+) MB/sec\)", re.MULTILINE)
 
 
 def measure(setting: Setting) -> dict[str, Any]:
     tool = shlex.split(os.environ.get(KAFKA_TOOL, ""))
-    if not tool and not setting.client.can("produce"):
+    if not tool and not setting.client.supports("produce"):
         return {}
     results: dict[str, Any] = {
-        "by": "Kafka's tools" if tool else "our client",
+        "by": "Kafka's tools" if tool else "the load client",
         "produce": {},
         "consume": {},
     }
@@ -38,27 +41,27 @@ def measure(setting: Setting) -> dict[str, Any]:
             for round_number in range(setting.rounds):
                 topic = f"transfer-{round_number}"
                 if tool:
-                    told = by_tools(setting, tool, server, topic)
+                    rates = by_tools(setting, tool, server, topic)
                 else:
-                    told = by_client(setting, server, topic)
-                for mode, rate in told.items():
+                    rates = by_client(setting, server, topic)
+                for mode, rate in rates.items():
                     results[mode][server.name] = max(results[mode].get(server.name, 0.0), rate)
     return results
 
 
 def contexts(setting: Setting) -> list[AbstractContextManager[servers.Server]]:
-    made: list[AbstractContextManager[servers.Server]] = [
+    compared: list[AbstractContextManager[servers.Server]] = [
         servers.kohort("fsync", setting.folder),
         servers.kohort("none", setting.folder),
     ]
     if setting.kfake is not None:
-        made.append(servers.kfake(setting.kfake, setting.folder))
+        compared.append(servers.kfake(setting.kfake, setting.folder))
     running = servers.real_kafka()
     if servers.can_start_kafka():
-        made.append(servers.fresh_kafka(setting.folder))
+        compared.append(servers.new_kafka(setting.folder))
     elif running is not None:
-        made.append(nullcontext(running))
-    return made
+        compared.append(nullcontext(running))
+    return compared
 
 
 def by_client(setting: Setting, server: servers.Server, topic: str) -> dict[str, float]:
@@ -78,22 +81,26 @@ def by_client(setting: Setting, server: servers.Server, topic: str) -> dict[str,
 def by_tools(
     setting: Setting, tool: list[str], server: servers.Server, topic: str
 ) -> dict[str, float]:
-    topic = f"kohort-bench-{topic}-{os.getpid()}"  # a Kafka that runs already may have seen others
-    ask(server.address, create_topic(topic, PARTITIONS))
+    topic = f"kohort-bench-{topic}-{os.getpid()}"  # unique in a running cluster
+    call(server.address, create_topic(topic, PARTITIONS))
     records = setting.scaled(TOOL_RECORDS)
     size = ("--num-records", str(records), "--record-size", str(RECORD_BYTES))
     properties = (f"bootstrap.servers={server.address}", "acks=1", f"batch.size={BATCH_BYTES}")
-    how = ("--topic", topic, *size, "--throughput", "-1", "--producer-props", *properties)
-    produced = run([*tool, "org.apache.kafka.tools.ProducerPerformance", *how])
-    how = ("--bootstrap-server", server.address, "--topic", topic, "--messages", str(records))
-    consumed = run([*tool, "org.apache.kafka.tools.ConsumerPerformance", "--hide-header", *how])
+    arguments = ("--topic", topic, *size, "--throughput", "-1", "--producer-props", *properties)
+    produced = run([*tool, "org.apache.kafka.tools.ProducerPerformance", *arguments])
+    arguments = ("--bootstrap-server", server.address, "--topic", topic, "--messages", str(records))
+    consumed = run(
+        [*tool, "org.apache.kafka.tools.ConsumerPerformance", "--hide-header", *arguments]
+    )
     # start, end, MB, MB/s, records, records/s, rebalance ms, fetch ms, fetch MB/s, fetch records/s
-    told = [line.split(", ") for line in consumed.splitlines() if line.count(", ") == 9]
+    rows = [line.split(", ") for line in consumed.splitlines() if line.count(", ") == 9]
     rates = PRODUCED.findall(produced)
-    if not rates or len(told) != 1 or int(told[0][4]) < records:
-        raise SystemExit(f"Kafka's tools against {server.name} said:\n{produced}\n{consumed}")
-    # The last line is of all.
-    return {"produce": float(rates[-1]), "consume": float(told[0][8])}
+    if not rates or len(rows) != 1 or int(rows[0][4]) < records:
+        raise SystemExit(
+            f"unexpected output of Kafka's tools for {server.name}:\n{produced}\n{consumed}"
+        )
+    # The last line contains the totals.
+    return {"produce": float(rates[-1]), "consume": float(rows[0][8])}
 
 
 def run(command: list[str]) -> str:

@@ -1,6 +1,6 @@
-// kfake runs franz-go's fake Kafka cluster, which the benchmarks set beside kohort: `kfake [FOLDER [sync]]`.
+// kfake runs franz-go's fake Kafka cluster for comparison with kohort: `kfake [FOLDER [sync]]`.
 //
-// It prints its address when it listens, and ends on SIGTERM or SIGINT.
+// It prints its address when it listens, and stops on SIGTERM or SIGINT.
 package main
 
 import (
@@ -30,7 +30,7 @@ func main() {
 	}
 	defer cluster.Close()
 	fmt.Println("listening on", cluster.ListenAddrs()[0])
-	ended := make(chan os.Signal, 1)
-	signal.Notify(ended, os.Interrupt, syscall.SIGTERM)
-	<-ended
+	stopped := make(chan os.Signal, 1)
+	signal.Notify(stopped, os.Interrupt, syscall.SIGTERM)
+	<-stopped
 }

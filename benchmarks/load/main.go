@@ -1,9 +1,9 @@
-// load is the other end of the benchmarks: it sends Kafka frames as fast as a server answers them.
+// load is the load client of the benchmarks: it sends Kafka requests as fast as a server responds.
 //
 //	load -addr HOST:PORT -mode commit|fetch|heartbeat|apiversions|groups|rebalance|produce|consume
 //
-// It prints one line of JSON. With -echo the server is one that sends back what it gets: the same
-// frames go out, and what comes back is counted but not read as answers.
+// It prints one line of JSON. With -echo the server is an echo server: the requests are the same,
+// and the received frames are counted but not decoded.
 package main
 
 import (
@@ -16,24 +16,24 @@ import (
 )
 
 var (
-	addr       = flag.String("addr", "127.0.0.1:9092", "the server")
-	mode       = flag.String("mode", "commit", "what to send")
-	echo       = flag.Bool("echo", false, "the server echoes; its answers are not Kafka's")
-	conns      = flag.Int("conns", 50, "connections; in mode rebalance: members")
-	depth      = flag.Int("depth", 20, "requests that a connection sends before it reads the answers")
-	seconds    = flag.Float64("seconds", 3, "how long to load")
+	addr       = flag.String("addr", "127.0.0.1:9092", "address of the server")
+	mode       = flag.String("mode", "commit", "kind of load")
+	echo       = flag.Bool("echo", false, "the server is an echo server: do not decode responses")
+	conns      = flag.Int("conns", 50, "connections; mode rebalance: members")
+	depth      = flag.Int("depth", 20, "requests that a connection sends before it reads the responses")
+	seconds    = flag.Float64("seconds", 3, "duration of the load")
 	partitions = flag.Int("partitions", 1, "partitions per commit and offset fetch")
-	topic      = flag.String("topic", "bench", "topic; created where it is missing")
-	group      = flag.String("group", "bench", "group, or what the groups' names begin with")
-	groups     = flag.Int("groups", 100_000, "mode groups: commit once for each of so many groups")
-	spread     = flag.Int("spread", 1, "modes commit and fetch: groups that each connection takes in turn")
-	rounds     = flag.Int("rounds", 7, "mode rebalance: rounds")
-	record     = flag.Int("record", 1_000, "mode produce: bytes of a record's value")
-	batch      = flag.Int("batch", 100_000, "mode produce: bytes of a batch")
-	megabytes  = flag.Int("megabytes", 300, "mode produce: how much to send")
+	topic      = flag.String("topic", "bench", "topic; created if missing")
+	group      = flag.String("group", "bench", "group, or prefix of the group names")
+	groups     = flag.Int("groups", 100_000, "mode groups: groups that commit once each")
+	spread     = flag.Int("spread", 1, "modes commit and fetch: groups per connection, used in turn")
+	rounds     = flag.Int("rounds", 7, "mode rebalance: rebalances")
+	record     = flag.Int("record", 1_000, "mode produce: bytes per record value")
+	batch      = flag.Int("batch", 100_000, "mode produce: bytes per batch")
+	megabytes  = flag.Int("megabytes", 300, "mode produce: megabytes to send")
 )
 
-// A mistake in a benchmark must not look like a figure.
+// fail ends the program: a failed benchmark prints no figures.
 func fail(format string, values ...any) {
 	fmt.Fprintf(os.Stderr, "load: "+format+"\n", values...)
 	os.Exit(1)
@@ -49,7 +49,7 @@ func report(values map[string]any) {
 
 func milliseconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e6 }
 
-// quantile of sorted values.
+// quantile returns a quantile of sorted values.
 func quantile(sorted []float64, share float64) float64 {
 	if len(sorted) == 0 {
 		return 0
@@ -73,6 +73,6 @@ func main() {
 	case "consume":
 		consume()
 	default:
-		fail("there is no mode %q", *mode)
+		fail("unknown mode %q; see -help", *mode)
 	}
 }

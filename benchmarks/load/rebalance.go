@@ -13,15 +13,15 @@ const (
 	memberIDRequired    = 79
 )
 
-// The size of a subscription with a topic or two and a sticky assignor's user data.
+// The size of a subscription to one or two topics with the user data of a sticky assignor.
 const subscriptionBytes = 200
 
 type member struct {
 	*connection
 	id         string
 	generation int32
-	leads      bool
-	settled    bool
+	isLeader   bool
+	stable     bool
 	others     []string
 }
 
@@ -40,13 +40,13 @@ func (m *member) join(subscription []byte) int16 {
 		a.string()
 		a.blob()
 	}
-	m.leads = code == 0 && leader == m.id
+	m.isLeader = code == 0 && leader == m.id
 	return code
 }
 
 func (m *member) sync(assignment []byte) int16 {
 	f := request(apiSyncGroup, 3).string(*group).int32(m.generation).string(m.id).null()
-	if m.leads {
+	if m.isLeader {
 		f.int32(int32(len(m.others)))
 		for _, id := range m.others {
 			f.string(id).blob(assignment)
@@ -65,8 +65,8 @@ func (m *member) heartbeat() int16 {
 	return a.int16()
 }
 
-// settle joins and syncs until the member is in a generation with an assignment.
-func (m *member) settle(subscription, assignment []byte) {
+// joinAndSync repeats until the member has the assignment of a generation.
+func (m *member) joinAndSync(subscription, assignment []byte) {
 	for {
 		code := m.join(subscription)
 		if code == 0 {
@@ -79,13 +79,13 @@ func (m *member) settle(subscription, assignment []byte) {
 		case unknownMemberID:
 			m.id = ""
 		default:
-			fail("a member was refused with error %d", code)
+			fail("a member received error %d", code)
 		}
 	}
 }
 
-// rebalance times whole rounds of one group: from the moment when all members but the leader rejoin
-// until every member has its assignment. The leader has rejoined before, which opens the round.
+// rebalance measures rebalances of one group: from when all members except the leader rejoin until
+// every member has its assignment. The leader rejoins earlier, which starts the rebalance.
 func rebalance() {
 	blob := func(size int) []byte {
 		f := (&frame{}).int16(0).int32(1).string(*topic)
@@ -104,7 +104,7 @@ func rebalance() {
 				continue
 			}
 			done.Add(1)
-			go func(m *member) { defer done.Done(); m.settle(subscription, assignment) }(m)
+			go func(m *member) { defer done.Done(); m.joinAndSync(subscription, assignment) }(m)
 		}
 		done.Wait()
 		return time.Since(start)
@@ -114,12 +114,12 @@ func rebalance() {
 	var times []float64
 	for round := 0; round < *rounds; round++ {
 		leader, other := leaderAndOther(members)
-		settled := make(chan struct{})
-		go func() { leader.settle(subscription, assignment); close(settled) }()
-		waitUntil("the round opens", func() bool { return other.heartbeat() == rebalanceInProgress })
+		leaderDone := make(chan struct{})
+		go func() { leader.joinAndSync(subscription, assignment); close(leaderDone) }()
+		waitUntil("the rebalance started", func() bool { return other.heartbeat() == rebalanceInProgress })
 		start := time.Now()
 		all(leader)
-		<-settled
+		<-leaderDone
 		times = append(times, milliseconds(time.Since(start)))
 	}
 	for _, m := range members {
@@ -136,7 +136,7 @@ func rebalance() {
 
 func leaderAndOther(members []*member) (leader, other *member) {
 	for _, m := range members {
-		if m.leads {
+		if m.isLeader {
 			leader = m
 		} else {
 			other = m
@@ -148,20 +148,20 @@ func leaderAndOther(members []*member) (leader, other *member) {
 	return leader, other
 }
 
-// form brings all members into one generation. Without an initial delay the first to come may form
-// a generation of their own, and must then hear by their heartbeats that others are waiting.
+// form joins all members into one generation. Without an initial delay the first members may form a
+// generation without the others; their heartbeats then return REBALANCE_IN_PROGRESS.
 func form(members []*member, subscription, assignment []byte) time.Duration {
 	var mutex sync.Mutex
-	settled := map[*member]int32{}
+	generations := map[*member]int32{}
 	formed := func() bool {
 		mutex.Lock()
 		defer mutex.Unlock()
-		for _, generation := range settled {
-			if generation != settled[members[0]] {
+		for _, generation := range generations {
+			if generation != generations[members[0]] {
 				return false
 			}
 		}
-		return len(settled) == len(members)
+		return len(generations) == len(members)
 	}
 	start := time.Now()
 	var done sync.WaitGroup
@@ -170,14 +170,14 @@ func form(members []*member, subscription, assignment []byte) time.Duration {
 		go func(m *member) {
 			defer done.Done()
 			for !formed() {
-				if m.settled && m.heartbeat() == 0 {
+				if m.stable && m.heartbeat() == 0 {
 					time.Sleep(time.Millisecond)
 					continue
 				}
-				m.settle(subscription, assignment)
-				m.settled = true
+				m.joinAndSync(subscription, assignment)
+				m.stable = true
 				mutex.Lock()
-				settled[m] = m.generation
+				generations[m] = m.generation
 				mutex.Unlock()
 			}
 		}(m)

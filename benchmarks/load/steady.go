@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// prepared is a request that is sent again and again; a commit's offset grows each time.
+// prepared is a request that is sent repeatedly; the offset of a commit increases each time.
 type prepared struct {
 	bytes    []byte
-	offsetAt int // 0: nothing but the correlation id changes
+	offsetAt int // 0: only the correlation id changes
 }
 
 func prepare(group string) prepared {
@@ -29,7 +29,7 @@ func prepare(group string) prepared {
 			f.int32(int32(p))
 		}
 		return prepared{f.done(), 0}
-	case "heartbeat": // of a group that is not there: the cheapest decision that a coordinator has
+	case "heartbeat": // of an unknown group: the cheapest request for a coordinator
 		return prepared{request(apiHeartbeat, 3).string(group).int32(1).string("nobody").null().done(), 0}
 	}
 	return prepared{request(apiVersions, 0).done(), 0}
@@ -45,8 +45,8 @@ func (p prepared) put(out []byte, number int) []byte {
 	return out
 }
 
-// refused says whether an answer is not the one that the mode is about.
-func refused(a *answer) bool {
+// failed reports whether a response has an unexpected error code.
+func failed(a *response) bool {
 	if *echo {
 		return false
 	}
@@ -75,31 +75,31 @@ func refused(a *answer) bool {
 
 func groupOf(c int) string { return fmt.Sprintf("%s-%d", *group, c) }
 
-// warmUp makes the topic, lets each group commit once (so that there is something to fetch), and
-// with it the server its offsets topic, which real Kafka does at the first look-up.
+// warmUp creates the topic and one commit per group, for fetches. The first FindCoordinator request
+// also makes Kafka create its offsets topic.
 func warmUp() {
 	if *echo || *mode == "apiversions" {
 		return
 	}
-	makeTopic(max(*partitions, 1))
+	createTopic(max(*partitions, 1))
 	c := connect()
 	defer c.close()
-	kept := *mode
+	previous := *mode
 	*mode = "commit"
 	for n := 0; n < *conns**spread; n++ {
 		c.call(request(apiFindCoord, 0).string(groupOf(n)))
-		waitUntil("commits are accepted", func() bool {
+		waitUntil("a commit succeeded", func() bool {
 			c.send(prepare(groupOf(n)).bytes)
-			return !refused(c.read())
+			return !failed(c.read())
 		})
 	}
-	*mode = kept
+	*mode = previous
 }
 
-func waitUntil(what string, done func() bool) {
+func waitUntil(condition string, done func() bool) {
 	for end := time.Now().Add(20 * time.Second); !done(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
-			fail("20 s passed before %s", what)
+			fail("timed out after 20 s waiting until %s", condition)
 		}
 	}
 }
@@ -121,24 +121,24 @@ func steady() {
 			defer all.Done()
 			c := connect()
 			defer c.close()
-			turns := make([]prepared, *spread)
-			for k := range turns {
-				turns[k] = prepare(groupOf(n + k**conns))
+			requests := make([]prepared, *spread)
+			for k := range requests {
+				requests[k] = prepare(groupOf(n + k**conns))
 			}
-			out := make([]byte, 0, *depth*len(turns[0].bytes))
+			out := make([]byte, 0, *depth*len(requests[0].bytes))
 			var mine []float64
-			count, wrong := 0, 0
+			count, failures := 0, 0
 			<-ready
 			for start := time.Now(); start.Before(stop); start = time.Now() {
 				out = out[:0]
 				for k := 0; k < *depth; k++ {
 					count++
-					out = turns[count%*spread].put(out, count)
+					out = requests[count%*spread].put(out, count)
 				}
 				c.send(out)
 				for k := 0; k < *depth; k++ {
-					if refused(c.read()) {
-						wrong++
+					if failed(c.read()) {
+						failures++
 					}
 				}
 				mine = append(mine, milliseconds(time.Since(start)))
@@ -147,7 +147,7 @@ func steady() {
 			defer mutex.Unlock()
 			latencies = append(latencies, mine...)
 			total += count
-			errors += wrong
+			errors += failures
 		}(n)
 	}
 	start := time.Now()
@@ -163,9 +163,9 @@ func steady() {
 	})
 }
 
-// manyGroups commits once for each of many groups: a full cache, and the memory that it takes.
+// manyGroups commits once for each of many groups, which fills the cache of offsets.
 func manyGroups() {
-	makeTopic(*partitions)
+	createTopic(*partitions)
 	*mode = "groups"
 	var all sync.WaitGroup
 	var mutex sync.Mutex
@@ -178,12 +178,12 @@ func manyGroups() {
 			c := connect()
 			defer c.close()
 			var out []byte
-			sent, wrong := 0, 0
+			sent, failures := 0, 0
 			flush := func() {
 				c.send(out)
 				for ; sent > 0; sent-- {
-					if refused(c.read()) {
-						wrong++
+					if failed(c.read()) {
+						failures++
 					}
 				}
 				out = out[:0]
@@ -196,7 +196,7 @@ func manyGroups() {
 			}
 			flush()
 			mutex.Lock()
-			errors += wrong
+			errors += failures
 			mutex.Unlock()
 		}(n)
 	}

@@ -10,7 +10,7 @@ import (
 
 const topicAlreadyExists = 36
 
-func makeTopic(partitions int) {
+func createTopic(partitions int) {
 	c := connect()
 	defer c.close()
 	f := request(apiCreateTopics, 2).int32(1).string(*topic).int32(int32(partitions)).int16(1)
@@ -19,11 +19,11 @@ func makeTopic(partitions int) {
 	a.skip(4)
 	a.string()
 	if code := a.int16(); code != 0 && code != topicAlreadyExists {
-		fail("topic %s was refused with error %d", *topic, code)
+		fail("creating topic %s failed with error %d", *topic, code)
 	}
 }
 
-// recordBatch is a batch of RecordBatch v2, without compression, from no producer id.
+// recordBatch returns an uncompressed RecordBatch v2 without a producer id.
 func recordBatch(now time.Time) []byte {
 	value := bytes.Repeat([]byte{'v'}, *record)
 	count := max(1, *batch/(*record+16))
@@ -55,7 +55,7 @@ func produceFrame(partition int, batch []byte) []byte {
 }
 
 func produce() {
-	makeTopic(*conns)
+	createTopic(*conns)
 	batch := recordBatch(time.Now())
 	each := *megabytes * 1_000_000 / len(batch) / *conns
 	var all sync.WaitGroup
@@ -67,15 +67,15 @@ func produce() {
 			c := connect()
 			defer c.close()
 			f := produceFrame(n, batch)
-			waitUntil("produce is accepted", func() bool { c.send(f); return produced(c.read()) == 0 })
+			waitUntil("a produce request succeeded", func() bool { c.send(f); return produceError(c.read()) == 0 })
 			inFlight := 0
 			for sent := 1; sent < each || inFlight > 0; {
 				for ; inFlight < *depth && sent < each; inFlight++ {
 					c.send(f)
 					sent++
 				}
-				if code := produced(c.read()); code != 0 {
-					fail("produce was refused with error %d", code)
+				if code := produceError(c.read()); code != 0 {
+					fail("produce failed with error %d", code)
 				}
 				inFlight--
 			}
@@ -85,7 +85,7 @@ func produce() {
 	reportTransfer(each*len(batch)**conns, time.Since(start))
 }
 
-func produced(a *answer) int16 {
+func produceError(a *response) int16 {
 	a.skip(4)
 	a.string()
 	a.skip(8)
@@ -99,7 +99,7 @@ func reportTransfer(size int, took time.Duration) {
 	})
 }
 
-// consume reads each partition from its beginning to its end, one connection a partition.
+// consume reads each partition from beginning to end with one connection per partition.
 func consume() {
 	var all sync.WaitGroup
 	var mutex sync.Mutex
@@ -133,7 +133,7 @@ func endOffset(c *connection, partition int) int64 {
 	a.string()
 	a.skip(8)
 	if code := a.int16(); code != 0 {
-		fail("the end of partition %d was refused with error %d", partition, code)
+		fail("the end offset of partition %d failed with error %d", partition, code)
 	}
 	a.skip(8)
 	return a.int64()
@@ -146,16 +146,16 @@ func fetch(c *connection, partition int, offset int64) []byte {
 	a.string()
 	a.skip(8)
 	if code := a.int16(); code != 0 {
-		fail("fetch of partition %d at %d was refused with error %d", partition, offset, code)
+		fail("fetch of partition %d at offset %d failed with error %d", partition, offset, code)
 	}
 	a.skip(16)
 	if aborted := a.int32(); aborted > 0 {
-		fail("%d aborted transactions where there are none", aborted)
+		fail("fetch returned %d aborted transactions, expected none", aborted)
 	}
 	return a.blob()
 }
 
-// nextOffset follows the last whole batch; a fetch may end in the middle of one.
+// nextOffset returns the offset after the last complete batch; a fetch may truncate the last batch.
 func nextOffset(records []byte, offset int64) int64 {
 	for at := 0; at+61 <= len(records); {
 		length := int(binary.BigEndian.Uint32(records[at+8:]))

@@ -21,10 +21,10 @@ const (
 	apiCreateTopics = 19
 )
 
-// Where a frame of ours has its correlation id: behind size, API key and version.
+// The position of the correlation id in a request, after size, API key and version.
 const correlationAt = 8
 
-// frame writes one request; strings and arrays in the layout of the versions before the flexible ones.
+// frame encodes one request of a version before the flexible ones.
 type frame struct{ bytes []byte }
 
 func request(key, version int16) *frame {
@@ -58,32 +58,32 @@ func (f *frame) blob(v []byte) *frame {
 	return f
 }
 
-// done writes the size in front and gives the whole frame.
+// done fills in the size and returns the frame.
 func (f *frame) done() []byte {
 	binary.BigEndian.PutUint32(f.bytes, uint32(len(f.bytes)-4))
 	return f.bytes
 }
 
-// answer reads a response; it begins with the correlation id.
-type answer struct {
+// response decodes a response; it starts with the correlation id.
+type response struct {
 	bytes []byte
 	at    int
 }
 
-func (a *answer) skip(n int) { a.at += n }
-func (a *answer) int16() int16 {
+func (a *response) skip(n int) { a.at += n }
+func (a *response) int16() int16 {
 	a.at += 2
 	return int16(binary.BigEndian.Uint16(a.bytes[a.at-2:]))
 }
-func (a *answer) int32() int32 {
+func (a *response) int32() int32 {
 	a.at += 4
 	return int32(binary.BigEndian.Uint32(a.bytes[a.at-4:]))
 }
-func (a *answer) int64() int64 {
+func (a *response) int64() int64 {
 	a.at += 8
 	return int64(binary.BigEndian.Uint64(a.bytes[a.at-8:]))
 }
-func (a *answer) string() string {
+func (a *response) string() string {
 	n := int(a.int16())
 	if n < 0 {
 		return ""
@@ -91,7 +91,7 @@ func (a *answer) string() string {
 	a.at += n
 	return string(a.bytes[a.at-n : a.at])
 }
-func (a *answer) blob() []byte {
+func (a *response) blob() []byte {
 	n := int(a.int32())
 	if n < 0 {
 		return nil
@@ -100,7 +100,7 @@ func (a *answer) blob() []byte {
 	return a.bytes[a.at-n : a.at]
 }
 
-// connection sends frames and reads frames; whatever fails on it ends the program.
+// connection sends and receives frames; any failure ends the program.
 type connection struct {
 	socket net.Conn
 	reader *bufio.Reader
@@ -123,8 +123,8 @@ func (c *connection) send(bytes []byte) {
 	}
 }
 
-// read gives the next frame without its size; good until the next call.
-func (c *connection) read() *answer {
+// read returns the next frame without its size, valid until the next call.
+func (c *connection) read() *response {
 	var size [4]byte
 	if _, err := io.ReadFull(c.reader, size[:]); err != nil {
 		fail("read: %v", err)
@@ -137,10 +137,10 @@ func (c *connection) read() *answer {
 	if _, err := io.ReadFull(c.reader, c.buffer); err != nil {
 		fail("read: %v", err)
 	}
-	return &answer{bytes: c.buffer, at: 4}
+	return &response{bytes: c.buffer, at: 4}
 }
 
-func (c *connection) call(f *frame) *answer {
+func (c *connection) call(f *frame) *response {
 	c.send(f.done())
 	return c.read()
 }

@@ -1,4 +1,4 @@
-"""Committed offsets by the million, written into the logs of a data folder as a broker would."""
+"""Write millions of committed offsets into the logs of a data directory."""
 
 import shutil
 import time
@@ -19,40 +19,41 @@ from .clients import LoadClient
 OFFSETS_PARTITIONS = 50
 TOPIC = "many"
 PARTITIONS = 10
-# What a round of a busy broker gathers for one log.
+# The records that a busy broker writes to a log in one flush.
 BATCH_RECORDS = 100
 # offsets.topic.segment.bytes
 SEGMENT_BYTES = 100 * 1024 * 1024
 
 
 def group_names(groups: int, prefix: str) -> list[str]:
-    """As the load client names them."""
+    """The group names that the load client uses."""
     return [f"{prefix}-{number}" for number in range(groups)]
 
 
 def prepare(data: Path, client: LoadClient) -> None:
-    """Makes a data folder in which everything is but the commits."""
+    """Create a data directory with all topics and no commits of the benchmark."""
     with servers.running("kohort", servers.kohort_command("os", data)) as server:
         warm_up(server, client)
 
 
 def warm_up(server: servers.Server, client: LoadClient) -> None:
-    """Until commits are taken by every partition: so many groups are in all of them."""
+    """Commit in 500 groups, which covers every partition of the offsets topic."""
     options = {"partitions": PARTITIONS} if client.modes is None else {}
     client.run(server, "commit", conns=50, depth=1, spread=10, seconds=0.1, topic=TOPIC, **options)
 
 
 def fill(data: Path, groups: list[str], commits: int, segment_bytes: int = SEGMENT_BYTES) -> int:
-    """In the place of what was committed: of each group so many commits, each of PARTITIONS
-    partitions. Returns the number of records."""
-    of_partition: list[list[str]] = [[] for _ in range(OFFSETS_PARTITIONS)]
+    """Replace the offsets log: `commits` commits by each group, each of PARTITIONS partitions.
+
+    Return the number of records."""
+    by_partition: list[list[str]] = [[] for _ in range(OFFSETS_PARTITIONS)]
     for group in groups:
-        of_partition[partition_for(group, OFFSETS_PARTITIONS)].append(group)
-    for partition, its_groups in enumerate(of_partition):
+        by_partition[partition_for(group, OFFSETS_PARTITIONS)].append(group)
+    for partition, groups_of_partition in enumerate(by_partition):
         folder = data / f"__consumer_offsets-{partition}"
         shutil.rmtree(folder, ignore_errors=True)
         log = Log.open(folder, DiskFiles(), LogConfig(segment_bytes=segment_bytes))
-        for batch in batches(log, keys_of(its_groups), commits):
+        for batch in batches(log, keys_of(groups_of_partition), commits):
             log.append(batch)
         log.sync()
         log.close()
@@ -68,17 +69,16 @@ def keys_of(groups: list[str]) -> list[bytes]:
 
 
 def batches(log: Log, keys: list[bytes], commits: int) -> Iterator[bytes]:
-    """To be appended to the log, each before the next is asked for: every key is committed, then
-    every key again."""
+    """Batches with one record per key, `commits` times; append each before requesting the next."""
     now_ms = int(time.time() * 1000)
     for commit in range(commits):
         value = encode_commit_value(commit, -1, "", now_ms)
-        for begin in range(0, len(keys), BATCH_RECORDS):
+        for start in range(0, len(keys), BATCH_RECORDS):
             batch = BatchBuilder()
-            for key in keys[begin : begin + BATCH_RECORDS]:
+            for key in keys[start : start + BATCH_RECORDS]:
                 batch.add(key, value, now_ms)
             yield batch.finish(log.end_offset)
 
 
-def size_of(folder: Path, pattern: str = "*.log") -> int:
+def size_bytes(folder: Path, pattern: str = "*.log") -> int:
     return sum(path.stat().st_size for path in folder.rglob(pattern))
