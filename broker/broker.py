@@ -13,7 +13,7 @@ from ..log.group_commit import Durability
 from ..log.memory_files import ChunkedFiles
 from ..protocol.apis import PROFILES
 from ..topics.names import OFFSETS_TOPIC
-from ..topics.registry_check import check_registry
+from ..topics.registry_log import check_registry
 from .build import BrokerParts, NodeListener, Storage
 from .cluster import Cluster, Node
 from .config.broker_config import BrokerConfig

@@ -21,10 +21,8 @@ from ..offsets.store import OffsetsStore
 from ..offsets.table import OffsetsCache, OffsetsTable
 from ..topics.configs import Configs
 from ..topics.names import OFFSETS_TOPIC
-from ..topics.nodes import Nodes
-from ..topics.partition import Partition
-from ..topics.registry import Topics
-from ..topics.view import TopicsView
+from ..topics.registry import Topics, TopicsView
+from ..topics.topic import Nodes, Partition
 from .cluster import Cluster, Node
 from .config.broker_config import BrokerConfig, ConfigError
 from .config.listeners import reachable
@@ -159,7 +157,7 @@ class BrokerParts:
             nodes=Nodes(list(self._addresses)),
             new_id=uuid.uuid4,
             now_ms=self._clock.now_ms,
-            in_turn=self.scheduler.call,
+            call_soon=self.scheduler.call,
         )
 
     def _view(self, topics: Topics) -> TopicsView:
@@ -197,7 +195,7 @@ class BrokerParts:
                 index,
                 *self._new_coordinator(config, index),
                 self._publisher(node_id, index),
-                partition(index).waiters,
+                partition(index).delayed_fetches,
             )
 
         offsets_topic = topics.get(OFFSETS_TOPIC)

@@ -14,11 +14,8 @@ from ..coordinator.decision import GroupConfig
 from ..log.group_commit import GroupCommit
 from ..topics.configs import Configs
 from ..topics.names import OFFSETS_TOPIC
-from ..topics.nodes import NO_LEADER
-from ..topics.partition import Partition
-from ..topics.registry import Topics
-from ..topics.topic import Topic
-from ..topics.view import TopicsView
+from ..topics.registry import Topics, TopicsView
+from ..topics.topic import NO_LEADER, Partition, Topic
 from .config.broker_config import BrokerConfig
 from .fetch_sessions import FetchSessionCache
 from .offset_cleanup import DeletedTopics
@@ -67,9 +64,9 @@ class Cluster:
         self._topics = topics
         self._scheduler = scheduler
         self.nodes: dict[int, Node] = {}
-        topics.on_moved = self._moved
-        topics.is_kept = lambda name: name in self.deleted_topics
-        self.deleted_topics = DeletedTopics(topics.deleted)
+        topics.on_leader_change = self._moved
+        topics.has_leftovers = lambda name: name in self.deleted_topics
+        self.deleted_topics = DeletedTopics(topics.deleted_names)
         # Deletions whose offsets are still being cleaned up: the number of deleted topics up to
         # and including this one, and the callback.
         self._cleaning_up: deque[tuple[int, Callable[[], None]]] = deque()
@@ -114,7 +111,7 @@ class Cluster:
         nodes = self._topics.nodes
         nodes.up.discard(node_id)
         led = [each for each in self._partitions() if each[1].leader_id == node_id]
-        self._elect((each, nodes.elected(each[1].index)) for each in led)
+        self._elect((each, nodes.elect(each[1].index)) for each in led)
 
     def node_started(self, node_id: int) -> None:
         """Let a node lead the partitions without a leader. The others stay where they are until a
@@ -130,7 +127,7 @@ class Cluster:
 
     def _elect(self, leaders: Iterable[tuple[TopicAndPartition, int]]) -> None:
         for (topic, partition), node_id in leaders:
-            self._topics.elect(topic, partition, node_id)
+            self._topics.elect_leader(topic, partition, node_id)
 
     def _moved(self, topic: Topic, partition: Partition, old_leader_id: int) -> None:
         """Move the groups of an offsets partition with it; also back, if the election could not be
@@ -187,4 +184,4 @@ class Cluster:
             self._cleaning_up.popleft()
             cleaned_up()
         # A partition that cannot be loaded may keep offsets of these names for longer.
-        self._topics.let_go(self.deleted_topics.release(partitions))
+        self._topics.release_names(self.deleted_topics.release(partitions))

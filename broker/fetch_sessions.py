@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, TypeAlias
 from uuid import UUID
 
-from ..protocol.errors import ErrorCode
-from ..topics.errors import Refused
-from ..topics.fetch import Found
+from ..protocol.errors import ApiError, ErrorCode
+from ..topics.fetch import PartitionData
 
 NO_SESSION: Final = 0
 # Epochs of a full request, with and without a new session (upstream: FetchMetadata).
@@ -54,7 +53,7 @@ class CachedPartition:
     def key(self) -> PartitionKey:
         return self.topic, self.request.partition
 
-    def update_response(self, found: Found) -> None:
+    def update_response(self, found: PartitionData) -> None:
         self.high_watermark = found.high_watermark
         self.start_offset = found.start_offset
 
@@ -108,7 +107,7 @@ class FetchSession:
         for key in forgotten:
             partitions.pop(key, None)
 
-    def update_response(self, partition: CachedPartition, found: Found) -> bool:
+    def update_response(self, partition: CachedPartition, found: PartitionData) -> bool:
         """Whether the response must contain this partition (upstream:
         CachedPartition.maybeUpdateResponseData). One with records is read last the next time, so
         that all partitions are served."""
@@ -164,14 +163,14 @@ class FetchSessionCache:
         now_ms: int,
     ) -> FetchSession | None:
         """The session of an incremental request, updated by it; None if no partition is left, and
-        the session closed. Raises Refused."""
+        the session closed. Raises ApiError."""
         session = self._sessions.get(session_id)
         if session is None:
-            raise Refused(ErrorCode.fetch_session_id_not_found)
+            raise ApiError(ErrorCode.fetch_session_id_not_found)
         if session.epoch != epoch:
-            raise Refused(ErrorCode.invalid_fetch_session_epoch)
+            raise ApiError(ErrorCode.invalid_fetch_session_epoch)
         if session.by_id != by_id:
-            raise Refused(ErrorCode.fetch_session_topic_id_error)
+            raise ApiError(ErrorCode.fetch_session_topic_id_error)
         before = len(session.partitions)
         session.update(requested, forgotten)
         after = len(session.partitions)
@@ -181,7 +180,7 @@ class FetchSessionCache:
             if not after:
                 return None
             # As if it had been evicted: the client continues with full requests.
-            raise Refused(ErrorCode.fetch_session_id_not_found)
+            raise ApiError(ErrorCode.fetch_session_id_not_found)
         session.epoch = _next(epoch)
         session.used_ms = now_ms
         self._sessions[session_id] = self._sessions.pop(session_id)
@@ -190,7 +189,7 @@ class FetchSessionCache:
     def create(
         self,
         partitions: Sequence[CachedPartition],
-        results: Iterable[Found],
+        results: Iterable[PartitionData],
         *,
         by_id: bool,
         is_privileged: bool,

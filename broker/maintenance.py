@@ -14,7 +14,7 @@ from ..log.errors import CleaningStopped, LogError
 from ..log.log import Log
 from ..log.segment_swap import remove_files
 from ..log.tasks import CooperativeTask
-from ..topics.partition import Partition
+from ..topics.topic import Partition
 from .cluster import Node
 from .scheduler import SLICE_SECONDS, ScheduledTask, Scheduler
 from .timers import Timer

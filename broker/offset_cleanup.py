@@ -9,7 +9,7 @@ name from being used; it serves nobody.
 
 from collections.abc import Iterable
 
-from ..topics.partition import Partition
+from ..topics.topic import Partition
 
 
 class DeletedTopics:

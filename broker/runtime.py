@@ -241,7 +241,7 @@ class CoordinatorRuntime:
             self._flush_failed(context, coordinator, replies, error)
             return
         self._deliver(replies)
-        context.fetches.wake_all()
+        context.fetches.complete_all()
         if context.state is ACTIVE:
             self._snapshots.check(context)
 

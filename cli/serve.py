@@ -22,8 +22,7 @@ from .. import __version__
 from ..broker.config.broker_config import BrokerConfig, ConfigError
 from ..broker.config.listeners import Listener
 from ..log.errors import FolderInUse, LogError
-from ..topics.records import UnreadableRecord
-from ..topics.registry_check import DamagedRegistry
+from ..topics.registry_log import CorruptRegistry, UndecodableRegistryRecord
 from .errors import UserError
 
 if TYPE_CHECKING:
@@ -163,12 +162,12 @@ async def serve(config: BrokerConfig) -> None:
         await broker.start(listener.host, listener.port)
     except (ConfigError, FolderInUse) as error:
         raise UserError(str(error)) from error
-    except DamagedRegistry as error:
+    except CorruptRegistry as error:
         raise UserError(
             f"the data in {data_dir} cannot be read ({error}): "
             f"`kohort log repair {data_dir}` keeps the valid part; or choose another --data-dir."
         ) from error
-    except (LogError, UnreadableRecord) as error:
+    except (LogError, UndecodableRegistryRecord) as error:
         raise UserError(
             f"the data in {data_dir} cannot be read ({error}): "
             "choose another --data-dir, or move that folder away."

@@ -41,6 +41,14 @@ class OffsetOutOfRange(LogError):
         self.end_offset = end_offset
 
 
+class InvalidProducerEpoch(LogError):
+    """A batch of a producer that another one with a higher epoch has replaced."""
+
+
+class OutOfOrderSequence(LogError):
+    """A batch is not the next one of its idempotent producer."""
+
+
 class CleaningStopped(LogError):
     """The log was closed, truncated or deleted during its compaction, which can be repeated
     later. Upstream: LogCleaningAbortedException."""

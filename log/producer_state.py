@@ -1,28 +1,175 @@
-"""What producers wrote to a log and how their transactions ended.
+"""What producers wrote to a partition: sequence numbers of idempotent ones, ends of transactions.
 
 Kafka keeps it in files (.snapshot, .txnindex). Here it is read from the log when it is needed,
-which only a log with such producers requires. Upstream: ProducerStateManager,
-CleanedTransactionMetadata.
+which only a log with such producers requires.
+Upstream: ProducerStateManager, TransactionIndex, CleanedTransactionMetadata.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from struct import Struct
 from typing import Final, NamedTuple
 
 from .batch import BatchHeader
+from .errors import InvalidProducerEpoch, OutOfOrderSequence
+from .files import Files
 from .log import Log
 from .records import records
 from .tasks import CooperativeTask
+
+_log = logging.getLogger("kohort.log")
+
+# --- idempotent producers (KIP-98, KIP-679)
+
+# A client has at most five batches in flight.
+BATCHES_REMEMBERED: Final = 5
+SEQUENCE_MAX: Final = 2**31 - 1
+NO_EPOCH: Final = -1
+
+
+class BatchMetadata(NamedTuple):
+    """A batch in the log, as its producer would send it again."""
+
+    first_sequence: int
+    last_sequence: int
+    base_offset: int
+    max_timestamp: int
+
+
+class _ProducerState:
+    __slots__ = ("batches", "epoch", "last_append_ms")
+
+    def __init__(self, epoch: int) -> None:
+        self.epoch = epoch
+        self.batches: deque[BatchMetadata] = deque(maxlen=BATCHES_REMEMBERED)
+        self.last_append_ms = 0
+
+
+class ProducerStates:
+    """The idempotent producers of a partition. Only `update` changes it, for new batches and when a
+    log is read."""
+
+    __slots__ = ("_expiration_ms", "_producers")
+
+    def __init__(self, expiration_ms: Callable[[], int]) -> None:
+        self._expiration_ms = expiration_ms
+        # Ordered by the last batch, so that the idle ones come first.
+        self._producers: dict[int, _ProducerState] = {}
+
+    def __len__(self) -> int:
+        return len(self._producers)
+
+    def active(self, now_ms: int) -> Iterator[tuple[int, int, BatchMetadata]]:
+        """(producer id, epoch, last batch) of each producer that has not expired."""
+        expiration_ms = self._expiration_ms()
+        for producer_id, producer in self._producers.items():
+            if now_ms - producer.last_append_ms < expiration_ms:
+                yield producer_id, producer.epoch, producer.batches[-1]
+
+    def find_duplicate(self, header: BatchHeader) -> BatchMetadata | None:
+        """The batch in the log that `header` repeats, among the last five of its producer."""
+        producer = self._producers.get(header.producer_id)
+        if producer is None or producer.epoch != header.producer_epoch:
+            return None
+        for batch in producer.batches:
+            if (
+                batch.first_sequence == header.base_sequence
+                and batch.last_sequence == header.last_sequence
+            ):
+                return batch
+        return None
+
+    def check_sequence(self, header: BatchHeader, partition: str) -> None:
+        """Raises InvalidProducerEpoch; OutOfOrderSequence when `header` is not the next batch."""
+        producer = self._producers.get(header.producer_id)
+        if producer is None or producer.epoch == NO_EPOCH:
+            # The producer is new or has expired, or its records were deleted.
+            return
+        epoch, sequence = header.producer_epoch, header.base_sequence
+        if epoch < producer.epoch:
+            raise InvalidProducerEpoch(
+                f"Epoch of producer {header.producer_id} in {partition} is {epoch}, "
+                f"which is smaller than the last seen epoch {producer.epoch}"
+            )
+        last = producer.batches[-1].last_sequence if epoch == producer.epoch else SEQUENCE_MAX
+        expected = 0 if last == SEQUENCE_MAX else last + 1
+        if sequence != expected:
+            raise OutOfOrderSequence(
+                f"Out of order sequence number for producer {header.producer_id} in {partition}: "
+                f"{sequence} (incoming seq. number), {expected} (expected)"
+            )
+
+    def update(self, header: BatchHeader, base_offset: int, now_ms: int) -> None:
+        """The batch with this header is in the log at `base_offset`."""
+        producers = self._producers
+        producer = producers.pop(header.producer_id, None)
+        if producer is None:
+            self._remove_expired(now_ms)
+        if producer is None or producer.epoch != header.producer_epoch:
+            producer = _ProducerState(header.producer_epoch)
+        producer.last_append_ms = now_ms
+        producer.batches.append(
+            BatchMetadata(
+                header.base_sequence, header.last_sequence, base_offset, header.max_timestamp
+            )
+        )
+        producers[header.producer_id] = producer
+
+    def _remove_expired(self, now_ms: int) -> None:
+        # Kafka uses a timer. Doing it for each new producer bounds the memory just as well.
+        expiration_ms = self._expiration_ms()
+        while self._producers:
+            producer_id, oldest = next(iter(self._producers.items()))
+            if now_ms - oldest.last_append_ms < expiration_ms:
+                return
+            del self._producers[producer_id]
+
+
+# --- transactions
 
 ABORT: Final = 0
 COMMIT: Final = 1
 
 _MARKER = Struct(">hh")  # version, type
+_TXNINDEX_ENTRY = Struct(">hqqqq")
 _STEP_BYTES = 256 * 1024
 # Reading a header costs as much as so many bytes of records.
 _HEADER_COST_BYTES = 4 * 1024
+
+
+class AbortedTransaction(NamedTuple):
+    """`first_offset` is that of its first record, `last_offset` that of its marker."""
+
+    first_offset: int
+    producer_id: int
+    last_offset: int
+
+
+def read_transaction_indexes(folder: Path, files: Files) -> tuple[AbortedTransaction, ...]:
+    """The aborted transactions in a partition that Kafka wrote, by first offset. Clients that read
+    committed records only skip the records of these.
+
+    Kafka lists them in a file `.txnindex` beside each segment: an int16 version (0) and four int64,
+    the producer id, its first and its last offset, and the last stable offset. kohort has no
+    transactions, so it adds none. What follows an unreadable entry is ignored. Raises OSError.
+    """
+    found: list[AbortedTransaction] = []
+    for name in files.list(folder):
+        if not name.endswith(".txnindex"):
+            continue
+        data = files.read_bytes(folder / name)
+        for at in range(0, len(data), _TXNINDEX_ENTRY.size):
+            entry = data[at : at + _TXNINDEX_ENTRY.size]
+            if len(entry) < _TXNINDEX_ENTRY.size or entry[:2] != b"\0\0":
+                _log.warning("%s is unreadable from byte %d on", folder / name, at)
+                break
+            _, producer_id, first_offset, last_offset, _ = _TXNINDEX_ENTRY.unpack(entry)
+            found.append(AbortedTransaction(first_offset, producer_id, last_offset))
+    return tuple(sorted(found))
 
 
 class LastBatch(NamedTuple):
@@ -32,14 +179,6 @@ class LastBatch(NamedTuple):
     data_offset: int | None
     epoch: int
     timestamp: int
-
-
-class AbortedTransaction(NamedTuple):
-    """`first_offset` is that of its first record, `last_offset` that of its marker."""
-
-    first_offset: int
-    producer_id: int
-    last_offset: int
 
 
 class ProducerHistory(NamedTuple):
@@ -68,7 +207,7 @@ def marker_type(batch: bytes) -> int | None:
 
 
 def read_producer_history(log: Log) -> CooperativeTask[ProducerHistory]:
-    """Raises OSError, LogError."""
+    """What compaction needs to know of the producers. Raises OSError, LogError."""
     aborted: list[AbortedTransaction] = []
     open_since: dict[int, int] = {}
     last: dict[int, LastBatch] = {}

@@ -34,7 +34,7 @@ class StoredPartition(Protocol):
     def log(self) -> Log:
         """The log, opened and recovered at first use. Raises OSError, LogError."""
 
-    def reopened(self, end_offset: int | None = None) -> Log:
+    def reopen(self, end_offset: int | None = None) -> Log:
         """Open the log again from disk, truncated to `end_offset` if that is given."""
 
 
@@ -82,7 +82,7 @@ class OffsetsStore:
             failed.recover()
             return failed
         # Nothing is synced with this durability: the page cache is the truth.
-        log = self._partition(partition).reopened(failed.end_offset)
+        log = self._partition(partition).reopen(failed.end_offset)
         if log.end_offset < failed.end_offset:
             raise LogError(
                 f"{log.folder} ends at offset {log.end_offset}, but offsets up to "
@@ -165,6 +165,6 @@ class OffsetsStore:
         """
         if isinstance(error, CorruptBatch):
             run_synchronously(remove_cache_files(log.folder, self._files))
-            self._partition(partition).reopened()
+            self._partition(partition).reopen()
         elif self.has_snapshot(log):
             self._files.remove(log.folder / OFFSETS_SNAPSHOT)

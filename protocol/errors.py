@@ -25,6 +25,7 @@ What Kafka 4.3 does, observed with raw frames:
 from kio.schema.errors import ErrorCode
 
 __all__ = (
+    "ApiError",
     "DecodeError",
     "EncodeError",
     "ErrorCode",
@@ -35,6 +36,16 @@ __all__ = (
     "UnknownApi",
     "UnsupportedVersion",
 )
+
+
+class ApiError(Exception):
+    """A request, or one topic or partition of it, is rejected with `error`; `message` is for
+    responses that have a field for it. Upstream: ApiException."""
+
+    def __init__(self, error: ErrorCode, message: str | None = None) -> None:
+        super().__init__(f"{error.name}: {message}")
+        self.error = error
+        self.message = message
 
 
 class ProtocolError(Exception):

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..log.batch import NewRecord, build
 from ..log.records import records
-from ..protocol.errors import ErrorCode
+from ..protocol.errors import ApiError, ErrorCode
 from ..topics.admin import NewTopic, check_new_topic, plan_topic
-from ..topics.errors import Refused
-from ..topics.partition import Partition
-from ..topics.produce import Terms, append
+from ..topics.produce import AppendError, ProduceContext, append
+from ..topics.topic import Partition
 from ..topics.topic import Topic as Found
 from .loop_thread import PATIENCE_SECONDS
 from .waiting import BarrierTimeout
@@ -73,7 +72,7 @@ class Topic:
         wanted = new_records(values, headers, timestamp_ms)
         try:
             return self._kafka.ask(lambda _broker: self._append(wanted, partition))
-        except Refused as error:
+        except ApiError as error:
             if error.error is ErrorCode.kafka_storage_error:
                 raise  # What was asked for is right.
             raise refusal(self.name, error) from error
@@ -108,7 +107,7 @@ class Topic:
 
         try:
             self._kafka.change(make)
-        except Refused as error:
+        except ApiError as error:
             raise refusal(self.name, error) from error
 
     def add_partitions(self, total: int) -> None:
@@ -122,7 +121,7 @@ class Topic:
                     f"topic {self.name} has {len(found.partitions)} partitions already: it cannot "
                     f"grow to {total}"
                 )
-            topics.grow(found, total)
+            topics.add_partitions(found, total)
 
         self._kafka.change(grow)
 
@@ -177,14 +176,14 @@ class Topic:
         now_ms = node.clock.now_ms()
         at_ms = now_ms if wanted.timestamp_ms is None else wanted.timestamp_ms
         record = NewRecord(wanted.key, wanted.value, at_ms, wanted.headers)
-        terms = Terms(
+        terms = ProduceContext(
             now_ms=now_ms,
             zstd_allowed=True,
             transactional_id=None,
             producer_expiration_ms=partial(node.configs.broker_number, "producer.id.expiration.ms"),
         )
         done = append(partition, build([record]), terms)
-        partition.waiters.arrived(done.size)
+        partition.delayed_fetches.on_append(done.size)
         return done.base_offset
 
     def _read(self, partition: int | None) -> Iterable[StoredRecord]:
@@ -261,9 +260,10 @@ def check_config(topic: str, there: Mapping[str, str], wanted: Mapping[str, str]
             raise ValueError(f"topic {topic} was made with {has}, not {key}={value}")
 
 
-def refusal(topic: str, error: Refused) -> ValueError:
+def refusal(topic: str, error: ApiError) -> ValueError:
     """What the broker's answer would say."""
+    record_errors = error.record_errors if isinstance(error, AppendError) else ()
     # What is wrong with the record says more than that one of them is wrong.
-    said = next((each.batch_index_error_message for each in error.record_errors), error.message)
+    said = next((each.batch_index_error_message for each in record_errors), error.message)
     why = "" if said is None else f": {said}"
     return ValueError(f"topic {topic}: {error.error.name.upper()}{why}")

@@ -73,9 +73,9 @@ def newest(log: Log) -> dict[str | None, tuple[int, str | None]]:
 class Compaction:
     """Runs over one log, a few steps at a time, one after the other, as the broker has them."""
 
-    def __init__(self, terms: CleanerConfig, *, hides_undurable: bool) -> None:
+    def __init__(self, terms: CleanerConfig, *, durable_reads_only: bool) -> None:
         self._terms = terms
-        self._hides_undurable = hides_undurable
+        self._durable_reads_only = durable_reads_only
         self._cleaned_offset = 0
         self._work: CooperativeTask[CleaningResult] | None = None
 
@@ -99,7 +99,7 @@ class Compaction:
     def _new(self, log: Log, now_ms: int) -> CooperativeTask[CleaningResult] | None:
         if log.failed is not None or log.is_being_iterated or len(log.segments) < 2:
             return None
-        durable = log.synced_offset if self._hides_undurable else log.end_offset
+        durable = log.synced_offset if self._durable_reads_only else log.end_offset
         end_offset = min(durable, log.segments[-1].base_offset)
         first_dirty = max(self._cleaned_offset, log.start_offset)
         if first_dirty >= end_offset:

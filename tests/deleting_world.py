@@ -11,9 +11,8 @@ from kohort.broker.cluster import Cluster
 from kohort.broker.config.broker_config import BrokerConfig
 from kohort.testing.faulty_files import FaultyFiles
 from kohort.topics.configs import Configs
-from kohort.topics.nodes import Nodes
 from kohort.topics.registry import Topics
-from kohort.topics.topic import Topic
+from kohort.topics.topic import Nodes, Topic
 from offset_commits import offset_commit
 from runtime_world import World
 
@@ -35,11 +34,11 @@ class Life(World):
             nodes=Nodes([1]),
             new_id=uuid4,
             now_ms=self.clock.now_ms,
-            in_turn=self.scheduler.call,
+            call_soon=self.scheduler.call,
         )
         cluster = Cluster("a cluster", self.topics, self.scheduler)
         # The runtime was made before there were topics.
-        for name in self.topics.deleted:
+        for name in self.topics.deleted_names:
             self.deleted_topics.add(name)
         cluster.deleted_topics = self.deleted_topics
         node: Any = SimpleNamespace(coordinators=self.runtime, timers=self.timers)

@@ -41,7 +41,7 @@ class World(TopicWorld):
                 index,
                 *_new_coordinator(index),
                 EventPublisher(""),
-                self._partition(index).waiters,
+                self._partition(index).delayed_fetches,
             ),
             new_coordinator=_new_coordinator,
             leads=lambda _partition: True,

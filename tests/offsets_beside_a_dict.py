@@ -77,7 +77,7 @@ class OffsetsBesideADict(RuleBasedStateMachine):
         self.sure: State = {}
         self.asked: list[Asked] = []
         self.doubtful: list[Asked] = []
-        self.compaction = Compaction(terms, hides_undurable=durability == "fsync")
+        self.compaction = Compaction(terms, durable_reads_only=durability == "fsync")
         self.is_faulty = False
         self.start()
 

@@ -160,8 +160,8 @@ FAULTS = (
     Fault(
         "leaders forgotten at a restart",
         "topics/registry.py",
-        "        topic.lead(partition, leader_id, epoch)\n",
-        "        topic.lead(partition, self.nodes.elected(partition.index), epoch)\n",
+        "        topic.set_leader(partition, leader_id, epoch)\n",
+        "        topic.set_leader(partition, self.nodes.elect(partition.index), epoch)\n",
     ),
     Fault(
         "offsets expire that are still read",
@@ -204,8 +204,8 @@ FAULTS = (
     Fault(
         "Kafka: leader epochs begin anew",
         "topics/kafka_import.py",
-        "records.append(LeaderElected(name, id_, index, NO_LEADER, epoch))",
-        "records.append(LeaderElected(name, id_, index, NO_LEADER, 0))",
+        "imported.append(LeaderRecord(name, id_, index, NO_LEADER, epoch))",
+        "imported.append(LeaderRecord(name, id_, index, NO_LEADER, 0))",
     ),
     Fault(
         "Kafka: it trusts its own files after us",

@@ -72,8 +72,8 @@ STORAGE_FAULTS = (
     Fault(
         "what a failing disk was not to keep read back under durability os",
         "offsets/store.py",
-        ".reopened(failed.end_offset)",
-        ".reopened()",
+        ".reopen(failed.end_offset)",
+        ".reopen()",
     ),
     Fault(
         "snapshot tells of more than the log has",

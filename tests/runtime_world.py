@@ -84,7 +84,7 @@ class OnePartition:
             self._log = Log.open(FOLDER, self._files, self._config)
         return self._log
 
-    def reopened(self, end_offset: int | None = None) -> Log:
+    def reopen(self, end_offset: int | None = None) -> Log:
         if self._log is not None:
             self._log.close()
         self._log = None
@@ -116,7 +116,7 @@ class World:
         self.group_commit = GroupCommit(
             durability=durability, call_soon=self.due.append, sync_all=self.sync_all
         )
-        self.waiters = DelayedFetches()
+        self.delayed_fetches = DelayedFetches()
         self.deleted_topics = DeletedTopics()
         self.runtime = CoordinatorRuntime(
             store=OffsetsStore(
@@ -127,7 +127,7 @@ class World:
             timers=self.timers,  # type: ignore[arg-type]
             scheduler=self.scheduler,
             new_context=lambda partition: CoordinatorContext(
-                partition, *self.new_coordinator(partition), self.publisher, self.waiters
+                partition, *self.new_coordinator(partition), self.publisher, self.delayed_fetches
             ),
             new_coordinator=self.new_coordinator,
             leads=lambda _partition: True,

@@ -24,10 +24,8 @@ from kohort.protocol.apis import APIS, Api
 from kohort.protocol.messages import request_module, response_module
 from kohort.testing.faulty_files import FaultyFiles
 from kohort.topics.configs import Configs
-from kohort.topics.nodes import Nodes
-from kohort.topics.registry import Topics
-from kohort.topics.topic import Topic
-from kohort.topics.view import TopicsView
+from kohort.topics.registry import Topics, TopicsView
+from kohort.topics.topic import Nodes, Topic
 from runtime_world import HandTimer, run_now
 from syncing import sync_each
 
@@ -114,7 +112,7 @@ class World:
             nodes=Nodes([1]),
             new_id=self._new_id,
             now_ms=lambda: self.now_ms,
-            in_turn=self.scheduler.call,
+            call_soon=self.scheduler.call,
         )
         cluster = SimpleNamespace(id="kqTQaMhSSk2QIGlhVrdiyw", controller_id=1)
         self.node: Any = SimpleNamespace(

@@ -1,21 +1,18 @@
-"""What exists: the registry of topics, their partitions on the log, idempotent producers' state.
+"""Topics: the registry, partitions on the log, produce and fetch, configuration.
 
-registry.py       which topics there are; its log is the truth;  records.py: what it stores
-nodes.py          who is up, and who is to lead what
-topic.py          one topic;  partition.py: its log, its producers, who waits for it
-produce.py        a batch on its way in;  producers.py: is it the next one, or here already?
-fetch.py          batches on their way out;  delayed_fetch.py: long polls
-transaction_index.py what those who read committed records only are to pass over
-journal.py        what the registry is written in, compacted
-removal.py        the end of a deleted topic: its folders
-kafka_import.py   a data folder of Kafka's becomes ours
-kafka_metadata.py: what its controller knew
-offsets_topic.py  how the offsets topic is made;  view.py: what clients may read
-registry_check.py may the registry be opened?
-admin.py          making, growing and deleting topics;  alter.py: changing configurations
-names.py          which names are allowed;  errors.py: how topics say no
+registry.py        which topics exist; the view that clients have
+registry_log.py    the registry's records and its log
+topic.py           a topic, its partitions, the nodes that lead them
+names.py           valid and reserved topic names
+produce.py         validating and appending a producer's batch
+fetch.py           reading batches for consumers
+delayed_fetch.py   fetches that wait for more bytes
+topic_deletion.py  removing the folders of deleted topics
+admin.py           validation of CreateTopics, CreatePartitions, DeleteTopics
+alter_configs.py   AlterConfigs and IncrementalAlterConfigs
+kafka_import.py    importing a data folder that Kafka wrote
 
-config_def.py     what a key is: type, bounds, Kafka's sentences. The broker's keys are such too
-config_keys.py    every topic key, and the broker's keys that give it a default: data, no behaviour
-configs.py        what a topic's configuration comes to: overrides, broker's values, defaults
+config_def.py      typed keys: parsing and validation, for the broker's keys too
+config_keys.py     every topic key with type, default and limits, and its broker synonyms: data
+configs.py         the effective configuration: overrides, broker's values, defaults
 """

@@ -1,7 +1,7 @@
-"""Typed configuration keys: what a text means, which values are allowed, what is said when not.
+"""Typed configuration keys: parsing, validation, and the messages for invalid values.
 
-One `ConfigKey` per key, gathered in a `ConfigDef`. Topics and the broker use the same machinery,
-and the texts are those that Kafka's own `ConfigDef` puts into INVALID_CONFIG answers.
+A `ConfigDef` is a set of `ConfigKey`s. Topics and the broker both use it; the messages are those of
+Kafka's ConfigDef in INVALID_CONFIG responses.
 """
 
 import math
@@ -33,17 +33,17 @@ __all__ = [
 ]
 
 Value = bool | int | float | str | tuple[str, ...] | None
-"""A parsed value. Lists are tuples; None is a key without value (`log.retention.ms`)."""
+"""A parsed value. Lists are tuples; None: the key has no value (`log.retention.ms`)."""
 
 Validator = Callable[[str, Value], None]
-"""Called with a key's name and a parsed value; raises InvalidConfigValue when it is not allowed."""
+"""Called with a key's name and a parsed value; raises InvalidConfigValue."""
 
 INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1
 
 
 class ConfigType(IntEnum):
-    """The numbers that DescribeConfigs writes (KIP-569)."""
+    """In the numbers of DescribeConfigs (KIP-569)."""
 
     BOOLEAN = 1
     STRING = 2
@@ -57,7 +57,7 @@ class ConfigType(IntEnum):
 
 
 class ConfigSource(IntEnum):
-    """Who gave a value, in the numbers that DescribeConfigs writes (KIP-226)."""
+    """Where a value is set, in the numbers of DescribeConfigs (KIP-226)."""
 
     DYNAMIC_TOPIC = 1
     DYNAMIC_BROKER = 2
@@ -67,14 +67,14 @@ class ConfigSource(IntEnum):
 
 
 class InvalidConfigValue(ValueError):
-    """A text that its key does not take; the message is the whole sentence Kafka gives."""
+    """A value that its key does not accept, with Kafka's message."""
 
     @classmethod
-    def of(cls, name: str, value: Value, complaint: str) -> "InvalidConfigValue":
-        """Kafka's usual sentence around what is wrong with this value of this key."""
-        # Java prints a list in brackets; everything else as it is configured.
+    def of(cls, name: str, value: Value, reason: str) -> "InvalidConfigValue":
+        """Kafka's usual message, with the reason."""
+        # Java prints a list in brackets.
         shown = f"[{', '.join(value)}]" if isinstance(value, tuple) else text_of(value)
-        return cls(f"Invalid value {shown} for configuration {name}: {complaint}")
+        return cls(f"Invalid value {shown} for configuration {name}: {reason}")
 
 
 BOUNDS: Final[Mapping[ConfigType, tuple[int, int]]] = {
@@ -82,19 +82,19 @@ BOUNDS: Final[Mapping[ConfigType, tuple[int, int]]] = {
     ConfigType.INT: (-INT_MAX - 1, INT_MAX),
     ConfigType.LONG: (-LONG_MAX - 1, LONG_MAX),
 }
-# Nineteen digits hold every 64-bit number; more are refused before they are computed.
+# Every 64-bit number has at most nineteen digits; longer texts are rejected before they are parsed.
 INTEGER: Final = re.compile(r"([+-]?)0*(\d{1,19})")
-# As Double.parseDouble has them, but for its hexadecimal ones.
+# As Double.parseDouble accepts them, without hexadecimal ones.
 DECIMAL: Final = re.compile(
     r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?)"
 )
-# What String.trim takes away; a no-break space stays.
+# What String.trim removes; a no-break space stays.
 BLANK: Final = "".join(map(chr, range(ord(" ") + 1)))
 COMMA: Final = re.compile(r"\s*,\s*", re.ASCII)
 
 
 def text_of(value: Value) -> str | None:
-    """A value as a configuration file would say it, and as Java writes it."""
+    """A value as in a configuration file, formatted like Java."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -105,7 +105,7 @@ def text_of(value: Value) -> str | None:
 
 
 def _decimal_text(value: float) -> str:
-    """Double.toString: with an exponent below 0.001 and from ten million on."""
+    """Double.toString: with an exponent below 0.001 and from ten million."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -117,7 +117,7 @@ def _decimal_text(value: float) -> str:
 
 
 def integer_of(text: str, kind: ConfigType = ConfigType.INT) -> int | None:
-    """As Integer.parseInt and Long.parseLong: digits of any script; None where they throw."""
+    """Integer.parseInt and Long.parseLong, digits of any script included; None where they throw."""
     low, high = BOUNDS[kind]
     match = INTEGER.fullmatch(text)
     value = int("".join(match.groups())) if match else None
@@ -126,11 +126,8 @@ def integer_of(text: str, kind: ConfigType = ConfigType.INT) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class ConfigKey:
-    """One key: its type, its default and which values it takes.
-
-    `nullable` keys may be without a value. `read_only` ones are fixed while a broker runs. `idle`
-    says of a key that is taken, checked and told, why nothing depends on it.
-    """
+    """`nullable`: the key may have no value. `read_only`: it cannot change while a broker runs.
+    `idle`: why a key that is accepted, validated and described has no effect."""
 
     name: str
     type: ConfigType
@@ -142,47 +139,42 @@ class ConfigKey:
     idle: str = ""
 
     def parse(self, text: str) -> Value:
-        """The value that `text` means; raises InvalidConfigValue with Kafka's sentence."""
+        """Raises InvalidConfigValue with Kafka's message."""
         value = self._typed(text, text.strip(BLANK))
         self.check(value)
         return value
 
     def check(self, value: Value) -> None:
-        """Raises InvalidConfigValue when a value of the right type is not allowed here."""
+        """Validate a value of the right type. Raises InvalidConfigValue."""
         if value is None:
             if not self.nullable:
                 raise InvalidConfigValue.of(self.name, value, "Value must be non-null")
         elif self.validator is not None:
             self.validator(self.name, value)
 
-    def text(self, value: Value) -> str | None:
-        """A value of this key as a configuration file would say it."""
-        return text_of(value)
-
     def _typed(self, text: str, trimmed: str) -> Value:
         if self.type is ConfigType.BOOLEAN:
             if trimmed.lower() not in ("true", "false"):
-                raise self._mistyped(text, "Expected value to be either true or false")
+                raise InvalidConfigValue.of(
+                    self.name, text, "Expected value to be either true or false"
+                )
             return trimmed.lower() == "true"
         if self.type is ConfigType.LIST:
             return tuple(COMMA.split(trimmed)) if trimmed else ()
         number = f"Not a number of type {self.type.name}"
         if self.type is ConfigType.DOUBLE:
             if not DECIMAL.fullmatch(trimmed):
-                raise self._mistyped(text, number)
+                raise InvalidConfigValue.of(self.name, text, number)
             return float(trimmed.rstrip("fFdD"))
         if self.type in BOUNDS:
             if (integer := integer_of(trimmed, self.type)) is None:
-                raise self._mistyped(text, number)
+                raise InvalidConfigValue.of(self.name, text, number)
             return integer
         return trimmed
 
-    def _mistyped(self, text: str, complaint: str) -> InvalidConfigValue:
-        return InvalidConfigValue.of(self.name, text, complaint)
-
 
 class ConfigDef(Mapping[str, ConfigKey]):
-    """The keys that belong together, by name, in the order they were declared."""
+    """Keys by name, in the order of declaration."""
 
     def __init__(self, keys: Iterable[ConfigKey]) -> None:
         self._keys: dict[str, ConfigKey] = {}
@@ -200,13 +192,9 @@ class ConfigDef(Mapping[str, ConfigKey]):
     def __len__(self) -> int:
         return len(self._keys)
 
-    def defaults(self) -> dict[str, Value]:
-        """Every key with its default."""
-        return {name: key.default for name, key in self._keys.items()}
-
 
 def at_least(low: float) -> Validator:
-    """Numbers from `low` on."""
+    """A minimum."""
 
     def check(name: str, value: Value) -> None:
         assert isinstance(value, int | float)
@@ -217,7 +205,7 @@ def at_least(low: float) -> Validator:
 
 
 def between(low: float, high: float) -> Validator:
-    """Numbers from `low` to `high`, both allowed."""
+    """A range, limits included."""
 
     def check(name: str, value: Value) -> None:
         assert isinstance(value, int | float)
@@ -230,18 +218,18 @@ def between(low: float, high: float) -> Validator:
 
 
 def one_of(*allowed: str) -> Validator:
-    """One of these strings."""
+    """Only these strings."""
 
     def check(name: str, value: Value) -> None:
         if value not in allowed:
-            complaint = f"String must be one of: {', '.join(allowed)}"
-            raise InvalidConfigValue.of(name, value, complaint)
+            reason = f"String must be one of: {', '.join(allowed)}"
+            raise InvalidConfigValue.of(name, value, reason)
 
     return check
 
 
 def some_of(*allowed: str) -> Validator:
-    """A list with no other items than these."""
+    """A list with only these items."""
     check_item = one_of(*allowed)
 
     def check(name: str, value: Value) -> None:
@@ -254,13 +242,13 @@ def some_of(*allowed: str) -> Validator:
 
 
 def no_empty_items(name: str, value: Value) -> None:
-    """Lists of any items but empty ones."""
+    """A list without empty items."""
     if isinstance(value, tuple) and "" in value:
         raise InvalidConfigValue(f"Configuration '{name}' values must not be empty.")
 
 
 def not_empty(name: str, value: Value) -> None:
-    """Strings with at least one character, lists with at least one item, none of them empty."""
+    """A non-empty string, or a non-empty list without empty items."""
     no_empty_items(name, value)
     if value in ("", ()):
         raise InvalidConfigValue.of(name, value, "String must be non-empty")

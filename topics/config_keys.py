@@ -1,4 +1,4 @@
-"""Every topic key of Kafka 4.3: type, default, bounds, the broker's synonyms. Data only."""
+"""Every topic key of Kafka 4.3: type, default, limits, and the broker's synonyms. Data only."""
 
 import re
 from typing import Final
@@ -26,19 +26,19 @@ MIB: Final = 1024 * 1024
 
 def gzip_level(name: str, value: Value) -> None:
     if value != -1 and value not in range(1, 10):
-        complaint = "Value must be between 1 and 9 or equal to -1"
-        raise InvalidConfigValue.of(name, value, complaint)
+        reason = "Value must be between 1 and 9 or equal to -1"
+        raise InvalidConfigValue.of(name, value, reason)
 
 
 def _throttled_replicas(name: str, value: Value) -> None:
     assert isinstance(value, tuple)
-    # Here, and here alone, items may be empty (upstream: ThrottledReplicaListValidator).
+    # Only here may items be empty (upstream: ThrottledReplicaListValidator).
     if "".join(value) != "*" and not all(re.fullmatch("([0-9]+:[0-9]+)?", i) for i in value):
-        complaint = (
+        reason = (
             f"{name} must be the literal '*' or a list of replicas in the following format: "
             "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
         )
-        raise InvalidConfigValue.of(name, value, complaint)
+        raise InvalidConfigValue.of(name, value, reason)
 
 
 def _bool(name: str, default: bool, doc: str) -> ConfigKey:
@@ -61,89 +61,89 @@ def _list(name: str, default: tuple[str, ...], check: Validator, doc: str) -> Co
     return ConfigKey(name, ConfigType.LIST, default, check, doc)
 
 
-# In the order of upstream's LogConfig: of several bad values, the first one here is told.
-# What belongs to many brokers or to tiers is taken and told, without effect on one broker.
+_NO_TIERS: Final = "Accepted without effect: there is no tiered storage."
+_ONE_REPLICA: Final = "Accepted without effect: all nodes share one copy of the data."
+_NOT_RECOMPRESSED: Final = "Accepted without effect: batches are stored as they were sent."
+
+# In the order of upstream's LogConfig: of several invalid values, the first one is reported.
 TOPIC_KEYS: Final = ConfigDef(
     (
-        _int("segment.bytes", 1024 * MIB, at_least(MIB), "Size at which a log file is closed."),
-        _long("segment.ms", 168 * HOUR_MS, at_least(1), "Age at which a log file is closed."),
-        _long("segment.jitter.ms", 0, at_least(0), "How much that age is spread."),
-        _int("segment.index.bytes", 10 * MIB, at_least(4), "Largest index of a log file."),
+        _int("segment.bytes", 1024 * MIB, at_least(MIB), "Size at which a segment is rolled."),
+        _long("segment.ms", 168 * HOUR_MS, at_least(1), "Age at which a segment is rolled."),
+        _long("segment.jitter.ms", 0, at_least(0), "Maximum random reduction of that age."),
+        _int("segment.index.bytes", 10 * MIB, at_least(4), "Maximum size of an index."),
         _long("flush.messages", LONG_MAX, at_least(1), "Records after which the log is synced."),
         _long("flush.ms", LONG_MAX, at_least(0), "Time after which the log is synced."),
-        _long("retention.bytes", -1, None, "Size from which the oldest records go; -1 is none."),
-        _long("retention.ms", 168 * HOUR_MS, at_least(-1), "Age at which records go; -1 is never."),
-        _int("max.message.bytes", 1_048_588, at_least(0), "Largest record batch that is taken."),
+        _long("retention.bytes", -1, None, "Log size above which segments expire; -1: none."),
+        _long(
+            "retention.ms", 168 * HOUR_MS, at_least(-1), "Age at which segments expire; -1: never."
+        ),
+        _int("max.message.bytes", 1_048_588, at_least(0), "Maximum size of a record batch."),
         _int("index.interval.bytes", 4096, at_least(0), "Bytes of log between two index entries."),
-        _long("delete.retention.ms", 24 * HOUR_MS, at_least(0), "How long tombstones stay."),
-        _long("min.compaction.lag.ms", 0, at_least(0), "Younger records are not compacted."),
-        _long("max.compaction.lag.ms", LONG_MAX, at_least(1), "Older records must be compacted."),
-        _long("file.delete.delay.ms", MINUTE_MS, at_least(0), "How long removed files stay."),
+        _long("delete.retention.ms", 24 * HOUR_MS, at_least(0), "How long tombstones are kept."),
+        _long("min.compaction.lag.ms", 0, at_least(0), "Minimum age of records to be compacted."),
+        _long(
+            "max.compaction.lag.ms",
+            LONG_MAX,
+            at_least(1),
+            "Age at which records must be compacted.",
+        ),
+        _long("file.delete.delay.ms", MINUTE_MS, at_least(0), "How long removed files are kept."),
         ConfigKey(
             "min.cleanable.dirty.ratio",
             ConfigType.DOUBLE,
             0.5,
             between(0, 1),
-            "Share of superseded bytes from which compaction pays.",
+            "Share of uncompacted bytes above which a log is compacted.",
         ),
         _list(
             "cleanup.policy",
             ("delete",),
             some_of("compact", "delete"),
-            "What becomes of old records: deleted, compacted by key, or both.",
+            "What happens to old records: they expire, are compacted by key, or both.",
         ),
-        _bool("unclean.leader.election.enable", False, "Taken; there is one replica."),
-        _int("min.insync.replicas", 1, at_least(1), "Taken; one replica is all there is."),
+        _bool("unclean.leader.election.enable", False, _ONE_REPLICA),
+        _int("min.insync.replicas", 1, at_least(1), _ONE_REPLICA),
         _text(
             "compression.type",
             "producer",
             one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
-            "Codec of stored batches. Taken, but batches always stay as their producer made them.",
+            f"Codec of stored batches. {_NOT_RECOMPRESSED}",
         ),
-        _int("compression.gzip.level", -1, gzip_level, "Taken; batches are not recompressed."),
-        _int("compression.lz4.level", 9, between(1, 17), "Taken; batches are not recompressed."),
-        _int("compression.zstd.level", 3, between(-131_072, 22), "Taken; as for gzip and lz4."),
-        _bool("preallocate", False, "A new log file gets its full size at once."),
+        _int("compression.gzip.level", -1, gzip_level, _NOT_RECOMPRESSED),
+        _int("compression.lz4.level", 9, between(1, 17), _NOT_RECOMPRESSED),
+        _int("compression.zstd.level", 3, between(-131_072, 22), _NOT_RECOMPRESSED),
+        _bool("preallocate", False, "Whether a new segment is allocated with its maximum size."),
         _text(
             "message.timestamp.type",
             "CreateTime",
             one_of("CreateTime", "LogAppendTime"),
-            "Whose clock stamps a record: the producer's or the broker's.",
+            "Whether records have the producer's or the broker's timestamp.",
         ),
         _long(
             "message.timestamp.before.max.ms",
             LONG_MAX,
             at_least(0),
-            "How far a producer's timestamp may lie behind the broker's clock.",
+            "How far a producer's timestamp may be behind the broker's clock.",
         ),
         _long(
             "message.timestamp.after.max.ms",
             HOUR_MS,
             at_least(0),
-            "How far a producer's timestamp may lie ahead of the broker's clock.",
+            "How far a producer's timestamp may be ahead of the broker's clock.",
         ),
-        _list(
-            "leader.replication.throttled.replicas",
-            (),
-            _throttled_replicas,
-            "Taken; there is one replica.",
-        ),
-        _list(
-            "follower.replication.throttled.replicas",
-            (),
-            _throttled_replicas,
-            "Taken; there is one replica.",
-        ),
-        _bool("remote.storage.enable", False, "Must stay false: there are no tiers."),
-        _long("local.retention.ms", -2, at_least(-2), "Taken; there are no tiers."),
-        _long("local.retention.bytes", -2, at_least(-2), "Taken; there are no tiers."),
-        _bool("remote.log.copy.disable", False, "Taken; there are no tiers."),
-        _bool("remote.log.delete.on.disable", False, "Taken; there are no tiers."),
+        _list("leader.replication.throttled.replicas", (), _throttled_replicas, _ONE_REPLICA),
+        _list("follower.replication.throttled.replicas", (), _throttled_replicas, _ONE_REPLICA),
+        _bool("remote.storage.enable", False, "Must be false: there is no tiered storage."),
+        _long("local.retention.ms", -2, at_least(-2), _NO_TIERS),
+        _long("local.retention.bytes", -2, at_least(-2), _NO_TIERS),
+        _bool("remote.log.copy.disable", False, _NO_TIERS),
+        _bool("remote.log.delete.on.disable", False, _NO_TIERS),
     )
 )
 
-# The broker's keys that give a topic key its default, the strongest first, each with the factor
-# that makes its unit the topic key's (upstream: ServerTopicConfigSynonyms).
+# The broker keys that define the default of a topic key, in order of precedence, each with the
+# factor that converts it to the topic key's unit (upstream: ServerTopicConfigSynonyms).
 BROKER_SYNONYMS: Final[dict[str, tuple[tuple[str, int], ...]]] = {
     "cleanup.policy": (("log.cleanup.policy", 1),),
     "compression.gzip.level": (("compression.gzip.level", 1),),

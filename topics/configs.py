@@ -1,4 +1,4 @@
-"""What a topic's configuration comes to: its own overrides, the broker's values, the defaults."""
+"""The effective configuration of a topic: its overrides, the broker's values, the defaults."""
 
 from collections.abc import Iterable, Mapping
 from itertools import dropwhile
@@ -10,18 +10,23 @@ from .config_keys import BROKER_SYNONYMS, TOPIC_KEYS
 __all__ = [
     "EVERY_BROKER",
     "MIN_INSYNC_REPLICAS",
-    "BrokerSettings",
+    "ConfigDescription",
+    "ConfigSynonym",
     "Configs",
-    "Described",
-    "Synonym",
+    "StaticBrokerConfig",
     "TopicSettings",
-    "checked",
-    "described",
+    "describe_topic_config",
+    "offsets_topic",
+    "validate_overrides",
 ]
 
+# Resource names of dynamic broker values: "" is every broker (KIP-226).
+EVERY_BROKER: Final = ""
+MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
 
-class BrokerSettings(Protocol):
-    """The broker's own keys, as it was started (broker/config/broker_config.py)."""
+
+class StaticBrokerConfig(Protocol):
+    """The broker's keys as it was started (broker/config/broker_config.py)."""
 
     config_def: ConfigDef
 
@@ -32,8 +37,9 @@ class BrokerSettings(Protocol):
     def source(self, key: str, /) -> ConfigSource: ...
 
 
-class Synonym(NamedTuple):
-    """One place that gives a value to a key; DescribeConfigs lists them strongest first."""
+class ConfigSynonym(NamedTuple):
+    """A source of a key's value; DescribeConfigs lists them in order of precedence. `factor`:
+    converts the value to the unit of the topic's key."""
 
     name: str
     value: Value
@@ -42,14 +48,14 @@ class Synonym(NamedTuple):
 
     @property
     def in_topic_unit(self) -> Value:
-        """The value in the unit of the topic's key; -1, never, is -1 in every unit."""
+        """-1, unlimited, is -1 in every unit."""
         if self.factor == 1 or not isinstance(self.value, int):
             return self.value
         return self.value * self.factor if self.value >= 0 else -1
 
 
 class TopicSettings(NamedTuple):
-    """What the way of a record looks at, read once per topic and change of its configuration."""
+    """The configs that producing, fetching and maintenance need, parsed once per change."""
 
     max_message_bytes: int
     log_append_time: bool
@@ -71,100 +77,96 @@ class TopicSettings(NamedTuple):
     min_cleanable_dirty_ratio: float
 
 
-# Resource names of the broker's dynamic values: "" is every broker (KIP-226).
-EVERY_BROKER: Final = ""
-MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
-
-
 class Configs:
-    """Resolves topic and broker keys. `dynamic` (resource name -> key -> text) is written by the
-    registry alone; the resource is a node id or EVERY_BROKER."""
+    """Resolves topic and broker keys. Only the registry changes `dynamic`: resource name (a node id
+    or EVERY_BROKER) -> key -> text."""
 
-    def __init__(self, broker: BrokerSettings, node_id: int) -> None:
+    def __init__(self, broker: StaticBrokerConfig, node_id: int) -> None:
         self.broker = broker
         self.node_id = node_id
         self.dynamic: dict[str, dict[str, str]] = {}
 
-    def at(self, node_id: int, broker: BrokerSettings | None = None) -> "Configs":
-        """The same as another node sees them, which may have been started in another way."""
+    def at(self, node_id: int, broker: StaticBrokerConfig | None = None) -> "Configs":
+        """The configs of another node, which may have been started with another config."""
         if node_id == self.node_id:
             return self
-        seen = Configs(broker or self.broker, node_id)
-        seen.dynamic = self.dynamic
-        return seen
+        other = Configs(broker or self.broker, node_id)
+        other.dynamic = self.dynamic
+        return other
 
     def dynamic_texts(self, name: str) -> list[tuple[str, ConfigSource]]:
-        """The broker key's values that were set while a broker ran, the strongest first."""
-        places = (
+        """The dynamic values of a broker key, in order of precedence."""
+        sources = (
             (self.dynamic.get(str(self.node_id), {}), ConfigSource.DYNAMIC_BROKER),
             (self.every_broker, ConfigSource.DYNAMIC_DEFAULT_BROKER),
         )
-        return [(texts[name], source) for texts, source in places if name in texts]
+        return [(texts[name], source) for texts, source in sources if name in texts]
 
     @property
     def every_broker(self) -> dict[str, str]:
-        """The dynamic values of every broker. Since 4.1 Kafka's clusters are born with one: the
-        controller writes down its min.insync.replicas (KIP-966)."""
-        given = self.dynamic.get(EVERY_BROKER, {})
+        """The dynamic values of every broker. Since 4.1 a new Kafka cluster has one: the controller
+        stores its min.insync.replicas (KIP-966)."""
+        stored = self.dynamic.get(EVERY_BROKER, {})
         in_sync = text_of(self.broker[MIN_INSYNC_REPLICAS])
-        return given if in_sync is None else {MIN_INSYNC_REPLICAS: in_sync, **given}
+        return stored if in_sync is None else {MIN_INSYNC_REPLICAS: in_sync, **stored}
 
     def broker_number(self, name: str) -> int:
-        """The value of broker key `name` that is in force."""
-        value = self._places(((name, 1),))[0].value
+        """The effective value of a broker key."""
+        value = self._sources(((name, 1),))[0].value
         assert isinstance(value, int)
         return value
 
-    def broker_synonyms(self, name: str) -> list[Synonym]:
-        """Every place that gives broker key `name` a value, the strongest first."""
-        together = (names for names in BROKER_SYNONYMS.values() if (name, 1) in names)
-        return _from(name, self._places(next(together, ((name, 1),))))
+    def broker_synonyms(self, name: str) -> list[ConfigSynonym]:
+        """Every source of a broker key's value, in order of precedence."""
+        related = (names for names in BROKER_SYNONYMS.values() if (name, 1) in names)
+        return _listed(name, self._sources(next(related, ((name, 1),))))
 
-    def synonyms(self, key: str, overrides: Mapping[str, str]) -> list[Synonym]:
-        """Every place that gives topic key `key` a value, the strongest first."""
+    def synonyms(self, key: str, overrides: Mapping[str, str]) -> list[ConfigSynonym]:
+        """Every source of a topic key's value, in order of precedence."""
         names = BROKER_SYNONYMS.get(key, ())
-        places = self._places(names)
+        sources = self._sources(names)
         if names and names[0][0] not in self.broker:
-            # A broker's key that is not taken here (log.local.retention.ms) has the topic's.
-            places = [Synonym(names[0][0], TOPIC_KEYS[key].default, ConfigSource.DEFAULT)]
-        told = _from(names[0][0], places) if names else []
-        return self._overridden(key, overrides) + told
+            # A broker key that kohort does not have (log.local.retention.ms) has the topic's value.
+            sources = [ConfigSynonym(names[0][0], TOPIC_KEYS[key].default, ConfigSource.DEFAULT)]
+        listed = _listed(names[0][0], sources) if names else []
+        return self._override(key, overrides) + listed
 
     def value(self, key: str, overrides: Mapping[str, str]) -> Value:
-        """The value of topic key `key` that is in force."""
-        places = self._overridden(key, overrides) + self._places(BROKER_SYNONYMS.get(key, ()))
-        for synonym in places:
+        """The effective value of a topic key."""
+        sources = self._override(key, overrides) + self._sources(BROKER_SYNONYMS.get(key, ()))
+        for synonym in sources:
             if synonym.value is not None:
                 return synonym.in_topic_unit
         return TOPIC_KEYS[key].default
 
-    def _overridden(self, key: str, overrides: Mapping[str, str]) -> list[Synonym]:
+    def _override(self, key: str, overrides: Mapping[str, str]) -> list[ConfigSynonym]:
         if key not in overrides:
             return []
-        return [Synonym(key, TOPIC_KEYS[key].parse(overrides[key]), ConfigSource.DYNAMIC_TOPIC)]
+        value = TOPIC_KEYS[key].parse(overrides[key])
+        return [ConfigSynonym(key, value, ConfigSource.DYNAMIC_TOPIC)]
 
-    def _places(self, names: Iterable[tuple[str, int]]) -> list[Synonym]:
-        """Every place that gives one of these broker keys a value, the strongest first."""
+    def _sources(self, names: Iterable[tuple[str, int]]) -> list[ConfigSynonym]:
+        """Every source of a value for these broker keys, in order of precedence."""
         keys = [(self.broker.config_def[n], factor) for n, factor in names if n in self.broker]
         dynamic = [
-            Synonym(key.name, key.parse(text), source, factor)
+            ConfigSynonym(key.name, key.parse(text), source, factor)
             for key, factor in keys
             for text, source in self.dynamic_texts(key.name)
         ]
         static = [
-            Synonym(key.name, self.broker[key.name], ConfigSource.STATIC_BROKER, factor)
+            ConfigSynonym(key.name, self.broker[key.name], ConfigSource.STATIC_BROKER, factor)
             for key, factor in keys
             if self.broker.source(key.name) is not ConfigSource.DEFAULT
         ]
         defaults = [
-            Synonym(key.name, key.default, ConfigSource.DEFAULT, factor)
+            ConfigSynonym(key.name, key.default, ConfigSource.DEFAULT, factor)
             for key, factor in keys
             if key.default is not None
         ]
         return dynamic + static + defaults
 
     def settings(self, overrides: Mapping[str, str]) -> TopicSettings:
-        """All that the way of a record looks at, for a topic with these overrides."""
+        """The settings of a topic with these overrides."""
 
         def number(key: str) -> int:
             value = self.value(key, overrides)
@@ -197,18 +199,18 @@ class Configs:
         )
 
 
-def checked(configs: Configs, overrides: Mapping[str, str | None]) -> dict[str, str]:
-    """The overrides of a topic if all are allowed; raises InvalidConfigValue in Kafka's words."""
-    good = {name: text for name, text in overrides.items() if text is not None}
-    if nulls := [name for name in overrides if name not in good]:
+def validate_overrides(configs: Configs, overrides: Mapping[str, str | None]) -> dict[str, str]:
+    """The overrides of a topic if all are valid. Raises InvalidConfigValue with Kafka's message."""
+    valid = {name: text for name, text in overrides.items() if text is not None}
+    if nulls := [name for name in overrides if name not in valid]:
         raise InvalidConfigValue(f"Null value not supported for topic configs: {','.join(nulls)}")
-    if strangers := [name for name in good if name not in TOPIC_KEYS]:
-        raise InvalidConfigValue(f"Unknown topic config name: {strangers[0]}")
+    if unknown := [name for name in valid if name not in TOPIC_KEYS]:
+        raise InvalidConfigValue(f"Unknown topic config name: {unknown[0]}")
     for key in TOPIC_KEYS.values():
-        if key.name in good:
-            key.parse(good[key.name])
-    low = configs.value("min.compaction.lag.ms", good)
-    high = configs.value("max.compaction.lag.ms", good)
+        if key.name in valid:
+            key.parse(valid[key.name])
+    low = configs.value("min.compaction.lag.ms", valid)
+    high = configs.value("max.compaction.lag.ms", valid)
     assert isinstance(low, int)
     assert isinstance(high, int)
     if low > high:
@@ -216,32 +218,51 @@ def checked(configs: Configs, overrides: Mapping[str, str | None]) -> dict[str, 
             f"conflict topic config setting min.compaction.lag.ms ({low})"
             f" > max.compaction.lag.ms ({high})"
         )
-    if configs.value("remote.storage.enable", good):
+    if configs.value("remote.storage.enable", valid):
         raise InvalidConfigValue(
             "Tiered Storage functionality is disabled in the broker. "
             "Topic cannot be configured with remote log storage."
         )
-    return good
+    return valid
 
 
-def _from(name: str, places: Iterable[Synonym]) -> list[Synonym]:
-    """What is told of them: what goes before the first that has this very name is left out, so
-    log.retention.hours is told where log.retention.ms is set, and there alone (upstream:
-    ConfigHelper.configSynonyms)."""
-    return list(dropwhile(lambda place: place.name != name, places))
+def _listed(name: str, sources: Iterable[ConfigSynonym]) -> list[ConfigSynonym]:
+    """Without those before the first that has exactly this name: log.retention.hours is listed only
+    if log.retention.ms is set (upstream: ConfigHelper.configSynonyms)."""
+    return list(dropwhile(lambda source: source.name != name, sources))
 
 
-class Described(NamedTuple):
-    """A topic key as clients are told it."""
+class ConfigDescription(NamedTuple):
+    """A topic key in a response."""
 
     name: str
     text: str | None
     source: ConfigSource
-    synonyms: list[Synonym]
+    synonyms: list[ConfigSynonym]
 
 
-def described(configs: Configs, key: str, overrides: Mapping[str, str]) -> Described:
-    """What topic key `key` comes to for a topic with these overrides, and who said so."""
+def describe_topic_config(
+    configs: Configs, key: str, overrides: Mapping[str, str]
+) -> ConfigDescription:
+    """The effective value of a topic key, and its sources."""
     synonyms = configs.synonyms(key, overrides)
     source = synonyms[0].source if synonyms else ConfigSource.DEFAULT
-    return Described(key, text_of(configs.value(key, overrides)), source, synonyms)
+    return ConfigDescription(key, text_of(configs.value(key, overrides)), source, synonyms)
+
+
+# The minimum of a topic's segment.bytes; offsets.topic.segment.bytes may be lower.
+_SEGMENT_BYTES_MIN: Final = 1024 * 1024
+
+
+def offsets_topic(broker: StaticBrokerConfig) -> tuple[int, dict[str, str]]:
+    """(number of partitions, overrides) of the offsets topic (upstream:
+    GroupCoordinatorService.groupMetadataTopicConfigs)."""
+    partitions = broker["offsets.topic.num.partitions"]
+    segment_bytes = broker["offsets.topic.segment.bytes"]
+    assert isinstance(partitions, int)
+    assert isinstance(segment_bytes, int)
+    return partitions, {
+        "cleanup.policy": "compact",
+        "compression.type": "producer",
+        "segment.bytes": str(max(segment_bytes, _SEGMENT_BYTES_MIN)),
+    }

@@ -1,68 +1,70 @@
-"""Long polls: who waits for bytes, and when there are enough. No clock and no I/O in here.
+"""Delayed fetches: those that wait for more bytes. No clock and no I/O.
 
-Counted, not looked up: each append tells the partition's waiters its size, and a poll that has
-enough is woken at once (upstream: DelayedFetch, which asks every log again).
+Bytes are counted, not looked up: each append reports its size to the partition's delayed fetches,
+and one that has enough is completed at once. (Kafka's DelayedFetch reads the logs again.)
 """
 
 from collections.abc import Callable
 
-__all__ = ["DelayedFetches", "LongPoll"]
+__all__ = ["DelayedFetch", "DelayedFetches"]
 
 
-class LongPoll:
-    """A fetch that wants `missing_bytes` more. `wake` is called once; a cancelled poll never."""
+class DelayedFetch:
+    """A fetch that waits for `missing_bytes` more. `on_complete` is called once; never if it is
+    cancelled."""
 
-    __slots__ = ("_at", "_wake", "missing_bytes")
+    __slots__ = ("_on_complete", "_watched", "missing_bytes")
 
-    def __init__(self, missing_bytes: int, wake: Callable[[], None]) -> None:
+    def __init__(self, missing_bytes: int, on_complete: Callable[[], None]) -> None:
         self.missing_bytes = missing_bytes
-        self._wake: Callable[[], None] | None = wake
-        self._at: list[DelayedFetches] = []
+        self._on_complete: Callable[[], None] | None = on_complete
+        self._watched: list[DelayedFetches] = []
 
     @property
-    def is_over(self) -> bool:
-        return self._wake is None
+    def is_completed(self) -> bool:
+        """Completed or cancelled."""
+        return self._on_complete is None
 
-    def wait_at(self, waiters: "DelayedFetches", room: int) -> None:
-        """Count what arrives there, up to `room` bytes: more would not fit into the answer."""
-        self._at.append(waiters)
-        waiters._rooms[self] = room
+    def watch(self, partition: "DelayedFetches", bytes_max: int) -> None:
+        """Count what is appended to the partition, up to `bytes_max`: the response has no room for
+        more."""
+        self._watched.append(partition)
+        partition._room[self] = bytes_max
 
-    def wake(self) -> None:
-        wake = self._wake
+    def complete(self) -> None:
+        on_complete = self._on_complete
         self.cancel()
-        if wake is not None:
-            wake()
+        if on_complete is not None:
+            on_complete()
 
     def cancel(self) -> None:
-        """Nobody waits any more: the client is gone."""
-        self._wake = None
-        for waiters in self._at:
-            waiters._rooms.pop(self, None)
-        self._at.clear()
+        self._on_complete = None
+        for partition in self._watched:
+            partition._room.pop(self, None)
+        self._watched.clear()
 
 
 class DelayedFetches:
-    """The long polls at one partition, each with the bytes it can still take from there."""
+    """The delayed fetches of a partition, each with the bytes that it can still take from it."""
 
-    __slots__ = ("_rooms",)
+    __slots__ = ("_room",)
 
     def __init__(self) -> None:
-        self._rooms: dict[LongPoll, int] = {}
+        self._room: dict[DelayedFetch, int] = {}
 
     def __len__(self) -> int:
-        return len(self._rooms)
+        return len(self._room)
 
-    def arrived(self, size: int) -> None:
-        """`size` bytes more can be read: wakes every poll that has enough now."""
-        for poll, room in list(self._rooms.items()):
+    def on_append(self, size: int) -> None:
+        """`size` more bytes can be read: complete the fetches that have enough now."""
+        for fetch, room in list(self._room.items()):
             counted = min(size, room)
-            self._rooms[poll] = room - counted
-            poll.missing_bytes -= counted
-            if poll.missing_bytes <= 0:
-                poll.wake()
+            self._room[fetch] = room - counted
+            fetch.missing_bytes -= counted
+            if fetch.missing_bytes <= 0:
+                fetch.complete()
 
-    def wake_all(self) -> None:
-        """The partition is not what it was (deleted, failed): everyone must look again."""
-        for poll in list(self._rooms):
-            poll.wake()
+    def complete_all(self) -> None:
+        """The partition was deleted, has failed, or has another leader."""
+        for fetch in list(self._room):
+            fetch.complete()

@@ -1,7 +1,7 @@
-"""Reading stored batches for consumers: whole, as they lie in the log, up to byte limits.
+"""Reading stored batches for consumers, whole and as they lie in the log, up to limits of bytes.
 
-Upstream: ReplicaManager.readFromLog. The limits are soft in one point: the first batch that is
-found is given whole, however large, so that a consumer always gets on (KIP-74).
+The first batch found is returned whatever its size, so that a consumer always makes progress
+(KIP-74). Upstream: ReplicaManager.readFromLog.
 """
 
 from collections.abc import Sequence
@@ -11,35 +11,44 @@ from ..log.batch import split
 from ..log.errors import LogError, OffsetOutOfRange
 from ..log.producer_state import AbortedTransaction
 from ..protocol.errors import ErrorCode
-from .partition import UNKNOWN_EPOCH, Partition
+from .topic import UNKNOWN_EPOCH, Partition
 
-__all__ = ["NO_EPOCH", "Diverging", "Found", "Wanted", "available", "check_leader", "read_all"]
+__all__ = [
+    "NO_EPOCH",
+    "Diverging",
+    "PartitionData",
+    "PartitionRequest",
+    "available_bytes",
+    "check_leader",
+    "read_partitions",
+]
 
 NO_EPOCH: Final = -1
 _NONE = ErrorCode.none
 
 
-class Wanted(NamedTuple):
-    """What a consumer wants of one partition; `error` where that was decided before reading."""
+class PartitionRequest(NamedTuple):
+    """What a consumer requests of a partition. `error`: found before reading. `last_epoch`: of the
+    last record that the consumer has; NO_EPOCH if it does not specify it."""
 
-    number: int
+    partition_index: int
     partition: Partition | None
     offset: int
     bytes_max: int
     error: ErrorCode = _NONE
     last_epoch: int = NO_EPOCH
-    """Of the last record that the consumer has; -1 where it does not say."""
 
 
 class Diverging(NamedTuple):
-    """Where the log of the consumer's last epoch ends: it has read what is not here (KIP-595)."""
+    """Where the consumer's last epoch ends in this log: it has read records that are not here
+    (KIP-595)."""
 
     epoch: int
     end_offset: int
 
 
-class Found(NamedTuple):
-    number: int
+class PartitionData(NamedTuple):
+    partition_index: int
     error: ErrorCode
     high_watermark: int = -1
     start_offset: int = -1
@@ -51,8 +60,8 @@ class Found(NamedTuple):
 def check_leader(
     partition: Partition, node_id: int, epoch: int, *, must_lead: bool = True
 ) -> ErrorCode:
-    """Whether this node leads the partition, if it must, and in the epoch that the client believes
-    in; -1 believes nothing (KIP-320). Upstream: Partition.getLocalLog."""
+    """Whether this node leads the partition, if it must, in the leader epoch that the client knows;
+    NO_EPOCH matches all (KIP-320). Upstream: Partition.getLocalLog."""
     current = partition.leader_epoch
     if epoch not in (NO_EPOCH, current):
         return ErrorCode.unknown_leader_epoch if epoch > current else ErrorCode.fenced_leader_epoch
@@ -61,35 +70,37 @@ def check_leader(
     return _NONE
 
 
-def read_all(wanted: Sequence[Wanted], bytes_max: int) -> tuple[list[Found], int]:
-    """What is there now for each of `wanted`, in order, and how many bytes that is in all."""
-    found = []
+def read_partitions(
+    requests: Sequence[PartitionRequest], bytes_max: int
+) -> tuple[list[PartitionData], int]:
+    """The data of each partition, in order, and the number of bytes in all."""
+    data = []
     total = 0
     bytes_left = bytes_max
-    for each in wanted:
-        one = _read(each, bytes_left, first=not total)
+    for request in requests:
+        one = _read(request, bytes_left, first=not total)
         total += len(one.records)
-        if each.partition is not None:
-            # A limit below 0 spoils the first partition alone, as in Kafka.
+        if request.partition is not None:
+            # A negative limit fails only the first partition, as in Kafka.
             bytes_left = max(bytes_left - len(one.records), 0)
-        found.append(one)
-    return found, total
+        data.append(one)
+    return data, total
 
 
-def available(wanted: Wanted, found: Found) -> int:
-    """How many bytes a poll may count on: where more follows than the limit lets through, all that
-    the limit allows, though whole batches are fewer (upstream: DelayedFetch)."""
-    size = len(found.records)
+def available_bytes(request: PartitionRequest, data: PartitionData) -> int:
+    """The bytes that count towards fetch.min.bytes. If more follow than the limit allows, that is
+    the limit itself, though whole batches are fewer (upstream: DelayedFetch)."""
+    size = len(data.records)
     if not size:
         return 0
-    *_, (_, last) = split(found.records)
-    return size if last.next_offset >= found.high_watermark else max(size, wanted.bytes_max)
+    *_, (_, last) = split(data.records)
+    return size if last.next_offset >= data.high_watermark else max(size, request.bytes_max)
 
 
-def _read(wanted: Wanted, bytes_left: int, *, first: bool) -> Found:
-    number, partition, offset, bytes_max, error, last_epoch = wanted
+def _read(request: PartitionRequest, bytes_left: int, *, first: bool) -> PartitionData:
+    index, partition, offset, bytes_max, error, last_epoch = request
     if partition is None or error is not _NONE:
-        return Found(number, error)
+        return PartitionData(index, error)
     limit = min(bytes_max, bytes_left)
     try:
         high_watermark = partition.high_watermark
@@ -98,19 +109,19 @@ def _read(wanted: Wanted, bytes_left: int, *, first: bool) -> Found:
             # Upstream: Partition.readRecords.
             end = Diverging(*partition.end_of_epoch(last_epoch))
             if end.end_offset == UNKNOWN_EPOCH:
-                return Found(number, ErrorCode.offset_out_of_range)
+                return PartitionData(index, ErrorCode.offset_out_of_range)
             if end.epoch < last_epoch or end.end_offset < offset:
-                return Found(number, _NONE, high_watermark, start_offset, diverging=end)
+                return PartitionData(index, _NONE, high_watermark, start_offset, diverging=end)
         if not start_offset <= offset <= high_watermark:
-            return Found(number, ErrorCode.offset_out_of_range)
+            return PartitionData(index, ErrorCode.offset_out_of_range)
         if offset < high_watermark and limit < 0:
-            return Found(number, ErrorCode.unknown_server_error)
+            return PartitionData(index, ErrorCode.unknown_server_error)
         if offset == high_watermark or (limit <= 0 and not first):
-            return Found(number, _NONE, high_watermark, start_offset)
+            return PartitionData(index, _NONE, high_watermark, start_offset)
         records = partition.read(offset, max(limit, 0), minimum_one=first)
         aborted = partition.aborted_since(offset)
     except OffsetOutOfRange:
-        return Found(number, ErrorCode.offset_out_of_range)
+        return PartitionData(index, ErrorCode.offset_out_of_range)
     except (OSError, LogError):
-        return Found(number, ErrorCode.kafka_storage_error)
-    return Found(number, _NONE, high_watermark, start_offset, records, aborted=aborted)
+        return PartitionData(index, ErrorCode.kafka_storage_error)
+    return PartitionData(index, _NONE, high_watermark, start_offset, records, aborted=aborted)

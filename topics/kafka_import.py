@@ -1,84 +1,108 @@
-"""A data folder that Kafka wrote, taken over: its topics become the registry's, with their ids.
+"""Importing a data folder that Kafka wrote: its topics become the registry's, with their ids.
 
-Done once, when the registry is still empty; from then on the registry alone says what there is.
-Nothing is removed but what would mislead a Kafka that is started here later: the word that it was
-shut down cleanly, and up to where it need not look again. Then it checks every log, and makes
-indexes and producer snapshots that fit what is written from now on. Where these are found again, a
-Kafka has been here meanwhile, and what stands beside the logs (log/cache_files.py) may mislead us.
+This happens once, while the registry is empty; after that the registry alone defines the topics.
+Nothing is removed except what would mislead a Kafka that is started here later: the marker of a
+clean shutdown and the recovery points. Without them it checks every log, and rebuilds indexes and
+producer snapshots. If they exist again, a Kafka has used the folder meanwhile, and the cache files
+beside the logs (log/cache_files.py) may be outdated.
+
+Kafka's controller stores its topics in the log `__cluster_metadata-0`:
+
+    value   frame version uvarint 1, record type uvarint, version uvarint, fields
+    type    2 topic: name, id            3 partition: index int32, topic id, ...
+            4 configuration: resource type int8 (2 topic), resource, key, nullable value
+            9 topic removed: id          15 producer ids: broker int32, its epoch int64, next int64
+
+Fields are flexible (compact strings); those after the ones named here are ignored. A snapshot
+(`OFFSET-EPOCH.checkpoint`) contains batches like the log's; the log continues where it ends.
+Upstream: metadata/src/main/resources/common/metadata, MetadataRecordSerde, Snapshots.
 """
 
 import logging
 import re
 import uuid
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from ..log.batch import BatchBuilder
+from ..log.batch import BatchBuilder, check, split
 from ..log.cache_files import remove_cache_files
 from ..log.checkpoint import read_last_leader_epoch, read_topic_id
-from ..log.errors import InvalidRecord, LogError
+from ..log.errors import LogError
 from ..log.files import Files
 from ..log.log import Log
+from ..log.records import records
 from ..log.tasks import run_synchronously
+from ..protocol.primitives import Reader
 from .config_def import InvalidConfigValue
-from .configs import Configs, checked
-from .kafka_metadata import FOLDER as METADATA_FOLDER
-from .kafka_metadata import KafkaMetadata, KafkaTopic, metadata_in
-from .names import OFFSETS_TOPIC, REGISTRY_TOPIC, invalid_name
-from .nodes import NO_LEADER
-from .offsets_topic import offsets_topic
-from .records import LeaderElected, ProducerIdsReserved, RegistryRecord, TopicStored, encode
+from .configs import Configs, offsets_topic, validate_overrides
+from .names import OFFSETS_TOPIC, REGISTRY_TOPIC, topic_name_error
+from .registry_log import LeaderRecord, ProducerIdsRecord, RegistryRecord, TopicRecord, encode
+from .topic import NO_LEADER
 
-__all__ = ["take_over"]
+__all__ = ["KafkaMetadata", "KafkaTopic", "import_kafka_folder", "read_metadata"]
 
 _log = logging.getLogger("kohort.topics")
 
+METADATA_FOLDER: Final = "__cluster_metadata-0"
 _PARTITION: Final = re.compile(r"(.+)-(\d+)", re.ASCII)
-# Of coordinators that there are none of here.
-_NOT_SERVED: Final = frozenset({"__transaction_state", "__share_group_state"})
-_MISLEADING: Final = (".kafka_cleanshutdown", "recovery-point-offset-checkpoint")
-_KEPT_FOR_EVER: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
-# Where nobody tells which producer ids Kafka gave away: it gives them from 0 on, a thousand at a
-# time, and never comes here.
+# Of coordinators that do not exist here.
+_UNSUPPORTED_TOPICS: Final = frozenset({"__transaction_state", "__share_group_state"})
+_MISLEADING_FILES: Final = (".kafka_cleanshutdown", "recovery-point-offset-checkpoint")
+_UNLIMITED_RETENTION: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
+# When it is unknown which producer ids Kafka has allocated: it allocates them from 0 on, a thousand
+# at a time, and never gets this far.
 PRODUCER_IDS_UNKNOWN: Final = 1 << 40
 
+# --- the import
 
-def take_over(
-    journal: Log,
+
+def import_kafka_folder(
+    registry_log: Log,
     folder: Path,
     files: Files,
     configs: Configs,
     new_id: Callable[[], uuid.UUID],
     now_ms: int,
 ) -> None:
-    """Before the registry is read: writes into its `journal`, if nothing ever was, the topics
-    whose partitions lie in the folder. What cannot be taken over is told in the log.
+    """Write the topics whose partitions are in the folder to the registry's log, if it is empty.
+    Called before the registry is read. What cannot be imported is logged.
 
     Raises OSError, LogError.
     """
-    misleading = [name for name in _MISLEADING if files.exists(folder / name)]
-    is_new = not journal.end_offset
-    found = _partitions(folder, files) if is_new or misleading else {}
+    misleading = [name for name in _MISLEADING_FILES if files.exists(folder / name)]
+    is_new = not registry_log.end_offset
+    found = _list_partitions(folder, files) if is_new or misleading else {}
     for name, indexes in found.items():
         for index in indexes:
-            # Whoever was here since may have compacted the log.
+            # Kafka may have compacted the log.
             run_synchronously(remove_cache_files(folder / f"{name}-{index}", files))
     for name in misleading:
         files.remove(folder / name)
     if misleading:
         files.sync_folder(folder)
     if found and is_new:
-        records = _records(found, folder, files, configs, new_id)
+        imported = _records(found, folder, files, configs, new_id)
         # One batch: all of them or none.
         batch = BatchBuilder()
-        for record in records:
+        for record in imported:
             key, value = encode(record)
             batch.add(key, value, now_ms)
-        journal.append(batch.finish(0))
-        journal.sync()
-        topics = sum(isinstance(record, TopicStored) for record in records)
-        _log.warning("%s has no registry of kohort's: %d topics are taken over", folder, topics)
+        registry_log.append(batch.finish(0))
+        registry_log.sync()
+        topics = sum(isinstance(record, TopicRecord) for record in imported)
+        _log.warning("%s has no kohort registry: imported %d topics", folder, topics)
+
+
+def _list_partitions(folder: Path, files: Files) -> dict[str, list[int]]:
+    """Topic -> partitions, according to the folders. The offsets topic comes first."""
+    found: dict[str, list[int]] = {}
+    for name in files.list(folder):
+        match = _PARTITION.fullmatch(name)
+        if match and name != METADATA_FOLDER and match[1] != REGISTRY_TOPIC:
+            found.setdefault(match[1], []).append(int(match[2]))
+    return dict(sorted(found.items(), key=lambda each: each[0] != OFFSETS_TOPIC))
 
 
 def _records(
@@ -88,100 +112,197 @@ def _records(
     configs: Configs,
     new_id: Callable[[], uuid.UUID],
 ) -> list[RegistryRecord]:
-    metadata = _metadata(folder, files)
-    records: list[RegistryRecord] = []
+    metadata = _try_read_metadata(folder, files)
+    imported: list[RegistryRecord] = []
     for name, indexes in found.items():
-        if name in _NOT_SERVED or invalid_name(name):
-            _left(name, "no topic of this name is served here")
+        if name in _UNSUPPORTED_TOPICS or topic_name_error(name):
+            _log_skipped(name, "the broker does not support a topic of this name")
             continue
         known = None if metadata is None else metadata.topics.get(name)
         if metadata is not None and known is None:
-            _left(name, "Kafka's metadata do not know the topic")
+            _log_skipped(name, "Kafka's metadata do not contain the topic")
             continue
         id_ = _topic_id(name, indexes, known, folder, files) or new_id()
         count = max([*(index + 1 for index in indexes), known.partitions if known else 0])
         if count > len(indexes):
-            _log.warning(
-                "%d of %d partitions of %s are not here", count - len(indexes), count, name
-            )
-        records.append(TopicStored(name, id_, count, _overrides(name, known, configs)))
+            missing = count - len(indexes)
+            _log.warning("%d of %d partitions of %s are missing", missing, count, name)
+        imported.append(TopicRecord(name, id_, count, _overrides(name, known, configs)))
         for index in sorted(indexes):
-            # Its epoch is not Kafka's any more: clients take none that is lower than they know.
+            # Clients reject epochs that are lower than the ones they know from Kafka.
             epoch = _last_epoch(folder / f"{name}-{index}", files)
-            records.append(LeaderElected(name, id_, index, NO_LEADER, epoch))
+            imported.append(LeaderRecord(name, id_, index, NO_LEADER, epoch))
     producer_ids_end = metadata.producer_ids_end if metadata else PRODUCER_IDS_UNKNOWN
-    records.append(ProducerIdsReserved(producer_ids_end))
-    return records
+    imported.append(ProducerIdsRecord(producer_ids_end))
+    return imported
 
 
-def _partitions(folder: Path, files: Files) -> dict[str, list[int]]:
-    """Topic -> partitions, by the folders there are. The offsets topic comes first."""
-    found: dict[str, list[int]] = {}
-    for name in files.list(folder):
-        match = _PARTITION.fullmatch(name)
-        if match and name != METADATA_FOLDER and match[1] != REGISTRY_TOPIC:
-            found.setdefault(match[1], []).append(int(match[2]))
-    return dict(sorted(found.items(), key=lambda each: each[0] != OFFSETS_TOPIC))
-
-
-def _metadata(folder: Path, files: Files) -> KafkaMetadata | None:
-    metadata, why = None, f"there is no {METADATA_FOLDER}"
+def _try_read_metadata(folder: Path, files: Files) -> "KafkaMetadata | None":
+    metadata, reason = None, f"there is no {METADATA_FOLDER}"
     try:
-        metadata = metadata_in(folder, files)
-    except (LogError, InvalidRecord) as error:
-        why = str(error)
+        metadata = read_metadata(folder, files)
+    except LogError as error:
+        reason = str(error)
     if metadata is None:
         _log.warning(
-            "The configurations of topics are not taken over, their records are kept for ever: %s",
-            why,
+            "Topic configurations are not imported, and records are retained forever: %s", reason
         )
-    elif metadata.others:
-        _log.warning("Kafka's %s are not taken over", ", ".join(sorted(metadata.others)))
+    elif metadata.skipped:
+        _log.warning("Kafka's %s are not imported", ", ".join(sorted(metadata.skipped)))
     return metadata
 
 
-def _left(topic: str, why: str) -> None:
-    _log.warning("%s is not taken over, its folders stay as they are: %s", topic, why)
+def _log_skipped(topic: str, reason: str) -> None:
+    _log.warning("%s is not imported, its folders stay as they are: %s", topic, reason)
 
 
 def _topic_id(
-    name: str, indexes: list[int], known: KafkaTopic | None, folder: Path, files: Files
+    name: str, indexes: list[int], known: "KafkaTopic | None", folder: Path, files: Files
 ) -> uuid.UUID | None:
-    """Told by the metadata and by each partition; None where nobody does."""
-    told = [read_topic_id(folder / f"{name}-{index}", files) for index in indexes]
+    """According to the metadata and each partition; None if no file has it."""
+    found = {read_topic_id(folder / f"{name}-{index}", files) for index in indexes}
     if known is not None:
-        told.append(known.id)
-    ids = {each for each in told if each is not None}
-    if len(ids) > 1:
-        raise LogError(f"the folders {name}-… belong to several topics: {sorted(map(str, ids))}")
-    return ids.pop() if ids else None
+        found.add(known.id)
+    found.discard(None)
+    if len(found) > 1:
+        ids = sorted(map(str, found))
+        raise LogError(f"the folders {name}-… belong to several topics: {ids}")
+    return found.pop() if found else None
 
 
-def _overrides(name: str, known: KafkaTopic | None, configs: Configs) -> dict[str, str]:
+def _overrides(name: str, known: "KafkaTopic | None", configs: Configs) -> dict[str, str]:
     if known is not None:
-        return _allowed(name, known.configs, configs)
-    # Nobody knows for how long its records were to be kept.
-    return offsets_topic(configs.broker)[1] if name == OFFSETS_TOPIC else dict(_KEPT_FOR_EVER)
+        return _valid_overrides(name, known.configs, configs)
+    # The retention of its records is unknown.
+    if name == OFFSETS_TOPIC:
+        return offsets_topic(configs.broker)[1]
+    return dict(_UNLIMITED_RETENTION)
 
 
-def _allowed(topic: str, overrides: Mapping[str, str], configs: Configs) -> dict[str, str]:
-    allowed: dict[str, str] = {}
+def _valid_overrides(topic: str, overrides: Mapping[str, str], configs: Configs) -> dict[str, str]:
+    valid: dict[str, str] = {}
     for key, text in overrides.items():
         try:
-            allowed = checked(configs, {**allowed, key: text})
+            valid = validate_overrides(configs, {**valid, key: text})
         except InvalidConfigValue as error:
-            _log.warning("%s=%s of %s is not taken over: %s", key, text, topic, error)
-    return allowed
+            _log.warning("%s=%s of %s is not imported: %s", key, text, topic, error)
+    return valid
 
 
 def _last_epoch(folder: Path, files: Files) -> int:
-    """Of the leaders that the partition has had. Kafka notes it when one begins, in lines of
-    `epoch start`; where that is missing, by what was written."""
+    """The last leader epoch of a partition: Kafka notes it when it begins. Without that file, the
+    last epoch in which something was written."""
     epoch = read_last_leader_epoch(folder, files)
     if epoch is not None:
         return epoch
     log = Log.open(folder, files, read_only=True)
     try:
         return max(log.leader_epochs())[0]
+    finally:
+        log.close()
+
+
+# --- the metadata of Kafka's controller
+
+_SNAPSHOT: Final = re.compile(r"\d{20}-\d{10}\.checkpoint", re.ASCII)
+_TOPIC, _PARTITION_RECORD, _CONFIG, _REMOVED, _PRODUCER_IDS = 2, 3, 4, 9, 15
+_RESOURCE_TOPIC = 2
+_SKIPPED = {10: "delegation tokens", 11: "SCRAM users", 14: "quotas", 18: "ACLs"}
+_SKIPPED_CONFIGS = "configurations of brokers, groups or client metrics"
+# Kafka's controller stores it for every broker (KIP-966), and so does kohort.
+_CLUSTER_CONFIG = "min.insync.replicas"
+
+
+class KafkaTopic:
+    __slots__ = ("configs", "id", "name", "partitions")
+
+    def __init__(self, name: str, id_: uuid.UUID) -> None:
+        self.name = name
+        self.id = id_
+        self.partitions = 0
+        self.configs: dict[str, str] = {}
+
+
+class KafkaMetadata:
+    """`topics`: by name; `producer_ids_end`: ids below it may have been allocated; `skipped`: what
+    else the metadata contain, for the log."""
+
+    def __init__(self) -> None:
+        self.topics: dict[str, KafkaTopic] = {}
+        self.producer_ids_end = 0
+        self.skipped: set[str] = set()
+        self._by_id: dict[uuid.UUID, KafkaTopic] = {}
+        self._configs: defaultdict[str, dict[str, str]] = defaultdict(dict)
+
+    def apply(self, value: bytes) -> None:
+        """Raises ValueError or KeyError for an undecodable record."""
+        fields = Reader(value, flexible=True)
+        fields.unsigned_varint()
+        kind, _ = fields.unsigned_varint(), fields.unsigned_varint()
+        if kind == _TOPIC:
+            name, id_ = fields.string(), uuid.UUID(bytes=fields.uuid())
+            self.topics[name] = self._by_id[id_] = topic = KafkaTopic(name, id_)
+            topic.configs = self._configs[name]
+        elif kind == _PARTITION_RECORD:
+            index = fields.int32()
+            topic = self._by_id[uuid.UUID(bytes=fields.uuid())]
+            topic.partitions = max(topic.partitions, index + 1)
+        elif kind == _CONFIG:
+            is_topic = fields.int8() == _RESOURCE_TOPIC
+            name, key, text = fields.string(), fields.string(), fields.nullable_string()
+            if is_topic:
+                self._configure(name, key, text)
+            elif key != _CLUSTER_CONFIG:
+                self.skipped.add(_SKIPPED_CONFIGS)
+        elif kind == _REMOVED:
+            name = self._by_id.pop(uuid.UUID(bytes=fields.uuid())).name
+            del self.topics[name]
+            self._configs.pop(name, None)
+        elif kind == _PRODUCER_IDS:
+            fields.int32()
+            fields.int64()
+            self.producer_ids_end = fields.int64()
+        elif kind in _SKIPPED:
+            self.skipped.add(_SKIPPED[kind])
+
+    def _configure(self, topic: str, key: str, value: str | None) -> None:
+        if value is None:
+            self._configs[topic].pop(key, None)
+        else:
+            self._configs[topic][key] = value
+
+
+def read_metadata(data_folder: Path, files: Files) -> KafkaMetadata | None:
+    """The metadata in a data folder; None if it has none. Raises OSError, LogError."""
+    folder = data_folder / METADATA_FOLDER
+    if not files.exists(folder):
+        return None
+    metadata = KafkaMetadata()
+    for batch in _batches(folder, files):
+        for record in records(batch):
+            try:
+                metadata.apply(record.value or b"")
+            except (KeyError, ValueError) as error:
+                raise LogError(f"{folder}: record {record.offset} is undecodable") from error
+    return metadata
+
+
+def _batches(folder: Path, files: Files) -> Iterator[bytes]:
+    """The batches with records, from the newest snapshot on."""
+    names = [name for name in files.list(folder) if _SNAPSHOT.fullmatch(name)]
+    start_offset = 0
+    if names:
+        start_offset = int(names[-1][:20])
+        buffer = files.read_bytes(folder / names[-1])
+        for position, header in split(buffer):
+            batch = buffer[position : position + header.size]
+            if not check(batch, 0, len(batch)).is_control:
+                yield batch
+    log = Log.open(folder, files, read_only=True)
+    try:
+        # A snapshot ends where a batch does (upstream: KafkaRaftLog.createNewSnapshot).
+        for header, batch in log.batches(max(start_offset, log.start_offset)):
+            if not header.is_control:
+                yield batch
     finally:
         log.close()

@@ -1,8 +1,9 @@
-"""A producer's batch on its way into a partition: looked at, refused or appended, never opened.
+"""Appending a producer's batch to a partition: validated, stored as it came, never decompressed
+unless the topic's configuration requires it.
 
-The checks are those of the header and the checksum (upstream: ProduceRequest.validateRecords,
-UnifiedLog.analyzeAndValidateRecords, LogValidator). Records are decoded only where a topic's
-configuration asks for it: keys of compacted topics, and which records have a wrong timestamp.
+The header and the checksum are validated; records are decoded only for keys of compacted topics
+and to find the records with invalid timestamps.
+Upstream: ProduceRequest.validateRecords, UnifiedLog.analyzeAndValidateRecords, LogValidator.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,6 +11,7 @@ from typing import Final, NamedTuple
 
 from ..log.batch import (
     HEADER_BYTES,
+    NO_TIMESTAMP,
     BatchHeader,
     check_crc,
     check_produced,
@@ -17,21 +19,26 @@ from ..log.batch import (
     with_append_time,
     with_base_offset,
 )
-from ..log.errors import CorruptBatch, InvalidRecord, LogError
+from ..log.errors import (
+    CorruptBatch,
+    InvalidProducerEpoch,
+    InvalidRecord,
+    LogError,
+    OutOfOrderSequence,
+)
 from ..log.records import Record, records
-from ..protocol.errors import ErrorCode
+from ..protocol.errors import ApiError, ErrorCode
 from .configs import TopicSettings
-from .errors import RecordError, Refused
-from .partition import Partition
+from .topic import Partition
 
-__all__ = ["Appended", "Terms", "append"]
+__all__ = ["AppendError", "AppendResult", "ProduceContext", "RecordError", "append"]
 
-NO_TIMESTAMP: Final = -1
-# What Kafka reads of a batch before it knows the size: fewer bytes than this at the end of what
-# was sent are no batch, and are dropped (upstream: ByteBufferLogInputStream).
+# Kafka reads this much of a batch before it knows the size: fewer bytes at the end of the data are
+# ignored (upstream: ByteBufferLogInputStream).
 SIZE_AND_MAGIC_BYTES: Final = 17
-# Refusals that do not tell where the log starts (upstream: ReplicaManager.appendRecordsToLeader).
-WITHOUT_START: Final = (
+MAGIC_AT: Final = 16
+# Errors whose responses have no log start offset (upstream: ReplicaManager.appendRecordsToLeader).
+WITHOUT_START_OFFSET: Final = (
     ErrorCode.message_too_large,
     ErrorCode.corrupt_message,
     ErrorCode.transactional_id_authorization_failed,
@@ -41,72 +48,99 @@ ZSTD: Final = 4
 CODEC_MAX: Final = 4
 
 
-class Terms(NamedTuple):
-    """What a request says about all its batches, and what the broker adds."""
+class RecordError(NamedTuple):
+    """What is wrong with one record of a batch (KIP-467)."""
+
+    batch_index: int
+    batch_index_error_message: str
+
+
+class AppendError(ApiError):
+    """A batch was rejected."""
+
+    log_start_offset = -1
+
+    def __init__(
+        self, error: ErrorCode, message: str | None, record_errors: Sequence[RecordError] = ()
+    ) -> None:
+        super().__init__(error, message)
+        self.record_errors = tuple(record_errors)
+
+
+class ProduceContext(NamedTuple):
+    """What all batches of a request share. `zstd_allowed`: from Produce v7 on, every consumer of
+    the batch can be expected to support zstd (KIP-110)."""
 
     now_ms: int
     zstd_allowed: bool
-    """KIP-110: from Produce v7 on every consumer of the batch can be expected to read zstd."""
     transactional_id: str | None
     producer_expiration_ms: Callable[[], int]
 
 
-class Appended(NamedTuple):
+class AppendResult(NamedTuple):
+    """`append_time_ms`: -1 if records keep their producer's time. `size`: bytes that were appended;
+    0 for a duplicate."""
+
     base_offset: int
     append_time_ms: int
-    """-1 where records keep their producer's time."""
     size: int
-    """Bytes that readers have more now; 0 for a batch that was here already."""
 
 
-def append(partition: Partition, data: bytes | None, terms: Terms) -> Appended:
-    """Appends the one batch in `data`, stored as it came. Raises Refused."""
-    batch, header = _sole_batch(data or b"")
+def append(partition: Partition, data: bytes | None, context: ProduceContext) -> AppendResult:
+    """Append the one batch in `data`. Raises AppendError."""
+    batch, header = _read_batch(data or b"")
     try:
-        # First: of a partition whose log cannot be opened nothing else is told, as in Kafka.
+        # First: if the log cannot be opened, that is the error, as in Kafka.
         start_offset = partition.start_offset
         try:
-            _check_batch(partition, batch, header, partition.settings, terms)
-            return _append(partition, batch, header, terms)
-        except Refused as refused:
-            if refused.error not in WITHOUT_START:
-                refused.log_start_offset = start_offset
+            _validate(partition, batch, header, partition.settings, context)
+            return _append(partition, batch, header, context)
+        except AppendError as error:
+            if error.error not in WITHOUT_START_OFFSET:
+                error.log_start_offset = start_offset
             raise
     except (OSError, LogError) as error:
         log = partition.opened_log
         if log is not None and log.failed is not None:
-            partition.close()  # the next use opens what the disk really holds
-        raise Refused(ErrorCode.kafka_storage_error, str(error)) from error
+            partition.close()  # the next use recovers it
+        raise AppendError(ErrorCode.kafka_storage_error, str(error)) from error
 
 
-def _append(partition: Partition, batch: bytes, header: BatchHeader, terms: Terms) -> Appended:
+def _append(
+    partition: Partition, batch: bytes, header: BatchHeader, context: ProduceContext
+) -> AppendResult:
     log = partition.log
     producers = None
     if header.producer_id >= 0:
-        producers = partition.producers(terms.producer_expiration_ms, terms.now_ms)
-        if (seen := producers.duplicate_of(header)) is not None:
-            return Appended(seen.base_offset, seen.max_timestamp, 0)
-        producers.check(header, partition.name)
+        producers = partition.producers(context.producer_expiration_ms, context.now_ms)
+        if (duplicate := producers.find_duplicate(header)) is not None:
+            return AppendResult(duplicate.base_offset, duplicate.max_timestamp, 0)
+        try:
+            producers.check_sequence(header, partition.name)
+        except InvalidProducerEpoch as error:
+            raise AppendError(ErrorCode.invalid_producer_epoch, str(error)) from error
+        except OutOfOrderSequence as error:
+            raise AppendError(ErrorCode.out_of_order_sequence_number, str(error)) from error
     append_time_ms = NO_TIMESTAMP
     if partition.settings.log_append_time:
-        append_time_ms = terms.now_ms
+        append_time_ms = context.now_ms
         batch = with_append_time(batch, append_time_ms)
         header = header._replace(max_timestamp=append_time_ms)
     base_offset = log.append(with_base_offset(batch, log.end_offset, partition.leader_epoch))
     if producers is not None:
-        producers.note(header, base_offset, terms.now_ms)
+        producers.update(header, base_offset, context.now_ms)
     partition.unflushed_records += header.count
-    return Appended(base_offset, append_time_ms, len(batch))
+    return AppendResult(base_offset, append_time_ms, len(batch))
 
 
-def _sole_batch(data: bytes) -> tuple[bytes, BatchHeader]:
-    """The batch that is all of `data`: one per partition and request since Produce v3."""
+def _read_batch(data: bytes) -> tuple[bytes, BatchHeader]:
+    """The batch that fills `data`: one per partition and request since Produce v3."""
     size = len(data)
-    if size >= SIZE_AND_MAGIC_BYTES and data[16] != 2:
-        if data[16] > 2:
-            complaint = f"Invalid magic found in record: {data[16]}"
-            raise Refused(ErrorCode.corrupt_message, complaint)
-        raise Refused(
+    if size >= SIZE_AND_MAGIC_BYTES and data[MAGIC_AT] != 2:
+        if data[MAGIC_AT] > 2:
+            message = f"Invalid magic found in record: {data[MAGIC_AT]}"
+            raise AppendError(ErrorCode.corrupt_message, message)
+        raise AppendError(
             ErrorCode.invalid_record, "Produce requests take record batches with magic 2 only"
         )
     if size >= HEADER_BYTES:
@@ -115,21 +149,21 @@ def _sole_batch(data: bytes) -> tuple[bytes, BatchHeader]:
             return data, header
         if HEADER_BYTES <= header.size <= size < header.size + SIZE_AND_MAGIC_BYTES:
             return data[: header.size], header
-    raise Refused(
+    raise AppendError(
         ErrorCode.invalid_record,
         "Produce requests must have exactly one record batch per partition",
     )
 
 
-def _check_batch(
+def _validate(
     partition: Partition,
     batch: bytes,
     header: BatchHeader,
     settings: TopicSettings,
-    terms: Terms,
+    context: ProduceContext,
 ) -> None:
     if len(batch) > settings.max_message_bytes:
-        raise Refused(
+        raise AppendError(
             ErrorCode.message_too_large,
             f"The record batch size in the append to {partition.name} is {len(batch)} bytes "
             f"which exceeds the maximum configured value of {settings.max_message_bytes}.",
@@ -137,90 +171,92 @@ def _check_batch(
     try:
         check_crc(batch, 0, len(batch))
     except CorruptBatch as error:
-        raise Refused(ErrorCode.corrupt_message, str(error)) from error
+        raise AppendError(ErrorCode.corrupt_message, str(error)) from error
     if header.is_transactional:
-        _refuse_transaction(terms)
-    _check_header(partition, header, terms)
-    _check_records(partition, batch, header, settings, terms.now_ms)
+        raise _transaction_error(context)
+    _validate_header(partition, header, context)
+    _validate_records(partition, batch, header, settings, context.now_ms)
 
 
-def _check_header(partition: Partition, header: BatchHeader, terms: Terms) -> None:
+def _validate_header(partition: Partition, header: BatchHeader, context: ProduceContext) -> None:
     try:
         check_produced(header)
     except InvalidRecord as error:
-        raise Refused(ErrorCode.invalid_record, str(error)) from error
+        raise AppendError(ErrorCode.invalid_record, str(error)) from error
     if header.base_offset != 0:
-        raise Refused(
+        raise AppendError(
             ErrorCode.invalid_record,
             f"The baseOffset of the record batch in the append to {partition.name} "
             f"should be 0, but it is {header.base_offset}",
         )
     if header.codec > CODEC_MAX:
-        # Kafka stumbles (UNKNOWN_SERVER_ERROR), which clients take for worth a retry.
-        complaint = f"Unknown compression type id: {header.codec}"
-        raise Refused(ErrorCode.invalid_record, complaint)
-    if header.codec == ZSTD and not terms.zstd_allowed:
-        raise Refused(
+        # Kafka fails with UNKNOWN_SERVER_ERROR, which clients retry.
+        message = f"Unknown compression type id: {header.codec}"
+        raise AppendError(ErrorCode.invalid_record, message)
+    if header.codec == ZSTD and not context.zstd_allowed:
+        raise AppendError(
             ErrorCode.unsupported_compression_type,
             "Produce requests before version 7 must not use zstd",
         )
 
 
-def _refuse_transaction(terms: Terms) -> None:
-    """There are no transactions here, so none is open: what Kafka says to a stranger."""
-    if terms.transactional_id is None:
-        raise Refused(
+def _transaction_error(context: ProduceContext) -> AppendError:
+    """There are no transactions here, so none is open: Kafka's response in that case."""
+    if context.transactional_id is None:
+        return AppendError(
             ErrorCode.transactional_id_authorization_failed,
             "A transactional batch came in a request without a transactional id.",
         )
-    raise Refused(
+    return AppendError(
         ErrorCode.invalid_producer_id_mapping,
-        "The transactional id has no producer here: this broker has no transactions.",
+        "The transactional id has no producer id: this broker does not support transactions.",
     )
 
 
-def _check_records(
+def _validate_records(
     partition: Partition, batch: bytes, header: BatchHeader, settings: TopicSettings, now_ms: int
 ) -> None:
-    """Of each record its key, and if that is well its timestamp; all are told of at once (upstream:
-    LogValidator.validateRecord, processRecordErrors)."""
+    """Validate the key of each record, then its timestamp. All errors are reported together
+    (upstream: LogValidator.validateRecord, processRecordErrors)."""
     low = now_ms - settings.timestamp_before_max_ms
     high = now_ms + settings.timestamp_after_max_ms
-    is_own_time = settings.log_append_time
-    # With the default bounds batches end here. That no record is too old is seen only by looking
-    # at each: the header has the first timestamp, not the lowest.
-    is_doubtful = header.timestamp_type if is_own_time else header.max_timestamp > high or low > 0
-    if not is_doubtful and not settings.compacted:
+    is_append_time = settings.log_append_time
+    # With the default limits batches are not decoded. A record that is too old can be found only
+    # by decoding: the header has the first timestamp, not the lowest.
+    may_be_invalid = (
+        header.timestamp_type if is_append_time else header.max_timestamp > high or low > 0
+    )
+    if not may_be_invalid and not settings.compacted:
         return
-    keyless, mistimed = list[RecordError](), list[RecordError]()
-    for index, record in enumerate(_decoded(batch)):
+    without_key, bad_timestamp = list[RecordError](), list[RecordError]()
+    for index, record in enumerate(_decode_records(batch)):
         if settings.compacted and record.key is None:
-            complaint = (
+            message = (
                 "Compacted topic cannot accept message without key in topic partition "
                 f"{partition.name}"
             )
-            keyless.append(RecordError(index, complaint))
-        elif is_own_time:
+            without_key.append(RecordError(index, message))
+        elif is_append_time:
             if header.timestamp_type:
-                complaint = "Producer should not set timestamp type to LogAppendTime."
-                mistimed.append(RecordError(index, complaint))
+                message = "Producer should not set timestamp type to LogAppendTime."
+                bad_timestamp.append(RecordError(index, message))
         elif record.timestamp != NO_TIMESTAMP and not low <= record.timestamp <= high:
-            complaint = (
+            message = (
                 f"Timestamp {record.timestamp} of message with offset {index} is out of range. "
                 f"The timestamp should be within [{low}, {high}]"
             )
-            mistimed.append(RecordError(index, complaint))
-    if mistimed:
-        raise Refused(
+            bad_timestamp.append(RecordError(index, message))
+    if bad_timestamp:
+        raise AppendError(
             ErrorCode.invalid_timestamp,
             "One or more records have been rejected due to invalid timestamp",
-            sorted(keyless + mistimed),
+            sorted(without_key + bad_timestamp),
         )
-    if keyless:
-        raise Refused(ErrorCode.invalid_record, _counted(keyless), keyless)
+    if without_key:
+        raise AppendError(ErrorCode.invalid_record, _summary(without_key), without_key)
 
 
-def _counted(errors: Sequence[RecordError]) -> str:
+def _summary(errors: Sequence[RecordError]) -> str:
     shown = ", ".join(
         f"RecordError(batchIndex={index}, message='{text}')" for index, text in errors[:3]
     )
@@ -230,8 +266,8 @@ def _counted(errors: Sequence[RecordError]) -> str:
     )
 
 
-def _decoded(batch: bytes) -> list[Record]:
+def _decode_records(batch: bytes) -> list[Record]:
     try:
         return list(records(batch))
     except InvalidRecord as error:
-        raise Refused(ErrorCode.invalid_record, str(error)) from error
+        raise AppendError(ErrorCode.invalid_record, str(error)) from error

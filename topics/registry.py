@@ -1,9 +1,9 @@
-"""Which topics exist. What the registry knows is what its log says: `_apply` is the only writer,
-live and when the log is read.
+"""Which topics exist, and what clients see of them.
 
-A change is decided, gathered for the log and applied in one breath; `on_durable` tells when it is
-durable. Until then a deleted topic's folders stay, so that nothing is lost if the write fails. Its
-name is free again once nothing is left of it.
+The registry's log is the only truth: `_apply` is the only writer of the state, for new records and
+when the log is read. A change is appended to the log and applied without waiting in between;
+`on_durable` calls back when it is durable. Until then the folders of a deleted topic stay, so that
+nothing is lost if the write fails. Its name is free again once nothing is left of the topic.
 """
 
 import logging
@@ -16,41 +16,42 @@ from ..log.checkpoint import PartitionCheckpoints
 from ..log.errors import LogError
 from ..log.files import Files
 from ..log.group_commit import GroupCommit, OnDurable
-from .configs import Configs
-from .journal import compacted, mended, newest, opened
-from .kafka_import import take_over
+from ..protocol.errors import ApiError, ErrorCode
+from .configs import Configs, offsets_topic
+from .kafka_import import import_kafka_folder
 from .names import OFFSETS_TOPIC, REGISTRY_TOPIC, collision_key
-from .nodes import NO_LEADER, Nodes
-from .offsets_topic import offsets_topic
-from .partition import Partition
-from .records import (
-    BrokerConfigsStored,
-    LeaderElected,
-    ProducerIdsReserved,
+from .registry_log import (
+    BrokerConfigRecord,
+    LeaderRecord,
+    ProducerIdsRecord,
     RegistryRecord,
-    TopicDeleted,
-    TopicGone,
-    TopicStored,
-    UnreadableRecord,
+    TopicDeletedRecord,
+    TopicPurgedRecord,
+    TopicRecord,
+    UndecodableRegistryRecord,
+    compact_registry,
     encode,
-    stored_in,
+    latest_records,
+    open_registry,
+    read_registry,
+    recover_registry,
 )
-from .removal import Removal
-from .topic import Topic
+from .topic import NO_LEADER, Nodes, Partition, Topic
+from .topic_deletion import FolderDeletion
 
-__all__ = ["Topics"]
+__all__ = ["Topics", "TopicsView"]
 
 _log = logging.getLogger("kohort.topics")
 
-# As Kafka's ProducerIdsBlock: one durable record per thousand ids; a restart skips the rest.
-PRODUCER_IDS_RESERVED: Final = 1000
+# As Kafka's ProducerIdsBlock: one record per thousand ids; a restart skips the rest.
+PRODUCER_IDS_PER_RECORD: Final = 1000
 
 
 class Topics:
-    """Every topic, in the order they were made.
+    """The registry: every topic, in the order of creation.
 
-    `folder`: the data folder. `new_id` gives topic ids; `in_turn` calls back in another turn of the
-    loop. Opening raises OSError, LogError, UnreadableRecord.
+    `folder`: the data folder. `new_id` generates topic ids; `call_soon` calls back from the event
+    loop. Opening raises OSError, LogError, UndecodableRegistryRecord.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class Topics:
         nodes: Nodes,
         new_id: Callable[[], uuid.UUID],
         now_ms: Callable[[], int],
-        in_turn: Callable[[Callable[[], None]], object],
+        call_soon: Callable[[Callable[[], None]], object],
     ) -> None:
         self.configs = configs
         self.nodes = nodes
@@ -75,33 +76,34 @@ class Topics:
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[uuid.UUID, Topic] = {}
         self._by_collision_key: dict[str, str] = {}
-        # Deleted, and the record of it is not durable yet; after that, until nothing is left.
-        self._leaving, self._removing = dict[str, Topic](), dict[str, Topic]()
-        self.deleted: set[str] = set()
-        """The names that topics have had and none has any more, as long as something may be left of
-        such a topic."""
+        # `_deleting`: until the record of the deletion is durable; `_removing`: until nothing is
+        # left of the topic.
+        self._deleting, self._removing = dict[str, Topic](), dict[str, Topic]()
+        self.deleted_names: set[str] = set()
+        """Names of deleted topics, as long as something may be left of them; names of existing
+        topics are not included."""
         self._next_producer_id = self._producer_ids_end = 0
-        self._watched: object = None
+        self._last_failure: object = None
         self.checkpoints = PartitionCheckpoints(folder, files)
-        self._removal = Removal(
-            folder, files, group_commit, self.checkpoints, self.deleted, in_turn
+        self._folders = FolderDeletion(
+            folder, files, group_commit, self.checkpoints, self.deleted_names, call_soon
         )
-        # Told of a topic's name when its deletion is durable; calls back when the name can be had
-        # again, for all that others have kept for it is gone.
-        self.on_deleted: Callable[[str, Callable[[], None]], None] = lambda _name, gone: gone()
-        # Whether others may still have kept something for a deleted topic of that name.
-        self.is_kept: Callable[[str], bool] = lambda _name: False
-        # Told of a partition that another node leads now, and of the node that led it before.
-        self.on_moved: Callable[[Topic, Partition, int], None] = lambda *_: None
-        # Another one after each change: what was found out about topics holds as long as it does.
+        # Called with a topic's name when its deletion is durable. Calls back when everything that
+        # others have stored for the topic is gone, so that its folders can be removed.
+        self.on_deleted: Callable[[str, Callable[[], None]], None] = lambda _name, done: done()
+        # Whether others may still have stored something for a deleted topic of that name.
+        self.has_leftovers: Callable[[str], bool] = lambda _name: False
+        # Called with a partition that has a new leader, and the previous leader.
+        self.on_leader_change: Callable[[Topic, Partition, int], None] = lambda *_: None
+        # Incremented by each change, so that what was derived from the topics can be cached.
         self.version = 0
-        self._journal = opened(folder / f"{REGISTRY_TOPIC}-0", files)
-        take_over(self._journal, folder, files, configs, self.fresh_id, now_ms())
-        self._journal, stored = compacted(self._journal, now_ms())
+        self._registry_log = open_registry(folder / f"{REGISTRY_TOPIC}-0", files)
+        import_kafka_folder(self._registry_log, folder, files, configs, self.new_topic_id, now_ms())
+        self._registry_log, stored = compact_registry(self._registry_log, now_ms())
         self._replay(stored)
-        self._removal.clear_all(self.deleted)
+        self._folders.clear_all(self.deleted_names)
 
-    # --- looking
+    # --- queries
 
     def __iter__(self) -> Iterator[Topic]:
         return iter(self._by_name.values())
@@ -119,147 +121,157 @@ class Topics:
         topic = self._by_name.get(name)
         return None if topic is None else topic.partition(index)
 
-    def is_leaving(self, name: str) -> bool:
-        """Whether a topic of this name is being deleted right now, and its name not free yet."""
-        return name in self._leaving or name in self._removing
+    def is_being_deleted(self, name: str) -> bool:
+        """Whether the deletion of a topic of this name is in progress, and its name not free."""
+        return name in self._deleting or name in self._removing
 
-    def colliding(self, name: str) -> str | None:
-        """The other topic whose name differs from `name` in '.' and '_' alone."""
+    def colliding_topic(self, name: str) -> str | None:
+        """The other topic whose name differs from `name` only in '.' and '_'."""
         return self._by_collision_key.get(collision_key(name))
 
     def on_durable(self, callback: OnDurable) -> None:
-        """Tell when everything decided so far is durable; at once if it is, or cannot be."""
-        if (error := self._journal.failed) is not None:
+        """Call back when every change so far is durable, or has failed; at once if it is."""
+        if (error := self._registry_log.failed) is not None:
             callback(error)
         else:
-            self._group_commit.on_durable(self._journal, callback)
+            self._group_commit.on_durable(self._registry_log, callback)
 
     def disk_space(self) -> tuple[int, int]:
-        """Bytes of the volume that the data is on, and how many are left; -1: unknown."""
+        """Total and usable bytes of the data folder's volume; -1 when unknown."""
         return self._files.disk_space(self.folder)
 
-    # --- changing: what clients may do is decided in admin.py
+    # --- changes; requests of clients are validated in admin.py
 
     def ensure_offsets_topic(self) -> Topic:
-        """The offsets topic, made if it is not there yet; `on_durable` tells when it is durable."""
+        """The offsets topic, created if necessary; see `on_durable`."""
         topic = self._by_name.get(OFFSETS_TOPIC)
         if topic is None:
             topic = self.create(OFFSETS_TOPIC, *offsets_topic(self.configs.broker))
         return topic
 
     def create(self, name: str, partitions: int, overrides: Mapping[str, str]) -> Topic:
-        """Raises OSError when folders of that name cannot be removed, or set aside."""
-        self._make_room(name, range(partitions))
-        self._change(TopicStored(name, self.fresh_id(), partitions, overrides))
+        """Raises OSError when existing folders of that name cannot be removed or renamed."""
+        self._clear_folders(name, range(partitions))
+        self._change(TopicRecord(name, self.new_topic_id(), partitions, overrides))
         self._store_leaders(topic := self._by_name[name], 0)
         return topic
 
-    def grow(self, topic: Topic, partitions: int) -> None:
-        """Raises OSError as `create` does."""
-        self._make_room(topic.name, range(len(topic.partitions), partitions))
+    def add_partitions(self, topic: Topic, partitions: int) -> None:
+        """Up to this number. Raises OSError as `create` does."""
         count = len(topic.partitions)
-        self._change(TopicStored(topic.name, topic.id, partitions, topic.overrides))
+        self._clear_folders(topic.name, range(count, partitions))
+        self._change(TopicRecord(topic.name, topic.id, partitions, topic.overrides))
         self._store_leaders(topic, count)
 
     def _store_leaders(self, topic: Topic, first: int) -> None:
-        """Where the preferred one is down: it may be up when the log is read."""
+        """Where the preferred leader is down: it may be up when the log is read."""
         for each in topic.partitions[first:]:
             if each.leader_id != self.nodes.replicas(each.index)[0]:
-                self._change(LeaderElected(topic.name, topic.id, each.index, each.leader_id, 0))
+                self._change(LeaderRecord(topic.name, topic.id, each.index, each.leader_id, 0))
 
-    def _make_room(self, name: str, indexes: range) -> None:
+    def _clear_folders(self, name: str, indexes: range) -> None:
         for index in indexes:
-            self._removal.clear(f"{name}-{index}")
+            self._folders.clear(f"{name}-{index}")
 
     def configure(self, topic: Topic, overrides: Mapping[str, str]) -> None:
-        self._change(TopicStored(topic.name, topic.id, len(topic.partitions), overrides))
+        self._change(TopicRecord(topic.name, topic.id, len(topic.partitions), overrides))
 
     def configure_broker(self, resource: str, configs: Mapping[str, str]) -> None:
         """`resource`: a node id, or "" for every broker."""
-        self._change(BrokerConfigsStored(resource, configs))
+        self._change(BrokerConfigRecord(resource, configs))
 
-    def delete(self, topic: Topic, gone: OnDurable = lambda _error: None) -> None:
-        """`gone` is told when nothing is left of the topic, or why it is still there."""
-        self._leaving[topic.name] = topic
-        self._change(TopicDeleted(topic.name))
+    def delete(self, topic: Topic, on_removed: OnDurable = lambda _error: None) -> None:
+        """`on_removed` is called when nothing is left of the topic, or with the error."""
+        self._deleting[topic.name] = topic
+        self._change(TopicDeletedRecord(topic.name))
         self._group_commit.on_durable(
-            self._journal, lambda error: self._deleted(topic, gone, error)
+            self._registry_log, lambda error: self._on_deletion_durable(topic, on_removed, error)
         )
 
-    def let_go(self, names: Iterable[str]) -> None:
-        """Forgets the names of those deleted topics of which nothing is left, here or elsewhere."""
+    def release_names(self, names: Iterable[str]) -> None:
+        """Forget the names of deleted topics of which nothing is left, here or elsewhere."""
         for name in names:
-            is_left = self.is_leaving(name) or name in self._removal.left or self.is_kept(name)
-            if name in self.deleted and not is_left:
-                self._change(TopicGone(name))
+            is_used = (
+                self.is_being_deleted(name)
+                or name in self._folders.failed
+                or self.has_leftovers(name)
+            )
+            if name in self.deleted_names and not is_used:
+                self._change(TopicPurgedRecord(name))
 
-    def elect(self, topic: Topic, partition: Partition, leader_id: int) -> None:
-        """Let another node lead the partition (NO_LEADER: none)."""
+    def elect_leader(self, topic: Topic, partition: Partition, leader_id: int) -> None:
+        """Make another node the leader (NO_LEADER: none)."""
         before_id, epoch = partition.leader_id, partition.leader_epoch + 1
-        self._change(LeaderElected(topic.name, topic.id, partition.index, leader_id, epoch))
-        self._moved(topic, partition, before_id)
+        self._change(LeaderRecord(topic.name, topic.id, partition.index, leader_id, epoch))
+        self._on_leader_changed(topic, partition, before_id)
 
-    def _moved(self, topic: Topic, partition: Partition, before_id: int) -> None:
-        # Who waits for its records at the node that led it has to ask the other one.
-        partition.waiters.wake_all()
-        self.on_moved(topic, partition, before_id)
+    def _on_leader_changed(self, topic: Topic, partition: Partition, before_id: int) -> None:
+        # Clients that wait for records at the previous leader must turn to the new one.
+        partition.delayed_fetches.complete_all()
+        self.on_leader_change(topic, partition, before_id)
 
-    def take_producer_id(self) -> int:
-        """An id that was never given before; to be told when it is durable."""
+    def allocate_producer_id(self) -> int:
+        """A new id; the client gets it when it is durable."""
         producer_id = self._next_producer_id
         if producer_id >= self._producer_ids_end:
-            self._change(ProducerIdsReserved(producer_id + PRODUCER_IDS_RESERVED))
+            self._change(ProducerIdsRecord(producer_id + PRODUCER_IDS_PER_RECORD))
         self._next_producer_id = producer_id + 1
         return producer_id
 
+    def new_topic_id(self) -> uuid.UUID:
+        # Kafka uses no ids whose text begins with "-", like an option (Uuid.randomUuid).
+        while (id_ := self._new_id()) in self._by_id or id_.bytes[0] >> 2 == 62:
+            continue
+        return id_
+
     def close(self) -> None:
-        """Closes every open log without syncing."""
-        for topic in (*self, *self._leaving.values(), *self._removing.values()):
+        """Close every open log without syncing."""
+        for topic in (*self, *self._deleting.values(), *self._removing.values()):
             for partition in topic.partitions:
                 partition.close()
-        self._journal.close()
+        self._registry_log.close()
 
-    # --- the journal
+    # --- records
 
     def _change(self, record: RegistryRecord) -> None:
-        self._group_commit.append(self._journal, (encode(record),), self._now_ms())
+        self._group_commit.append(self._registry_log, (encode(record),), self._now_ms())
         self._apply(record)
-        # Before anyone else who waits for this: a failed write is undone when they are told.
-        self._group_commit.on_durable(self._journal, self._undo_if_failed)
+        # The first callback: a failed write is undone before others learn of it.
+        self._group_commit.on_durable(self._registry_log, self._undo_if_failed)
 
     def _apply(self, record: RegistryRecord) -> None:
         self.version += 1
         match record:
-            case TopicStored():
-                self._apply_stored(record)
-            case TopicDeleted(name):
-                self._forget(name)
-                self.deleted.add(name)
-            case TopicGone(name):
-                self.deleted.discard(name)
-            case LeaderElected():
-                self._apply_elected(record)
-            case BrokerConfigsStored(resource, configs):
+            case TopicRecord():
+                self._apply_topic(record)
+            case TopicDeletedRecord(name):
+                self._remove_topic(name)
+                self.deleted_names.add(name)
+            case TopicPurgedRecord(name):
+                self.deleted_names.discard(name)
+            case LeaderRecord():
+                self._apply_leader(record)
+            case BrokerConfigRecord(resource, configs):
                 self.configs.dynamic[resource] = dict(configs)
                 for topic in self:
                     topic.configure(topic.overrides)
-            case ProducerIdsReserved(end):
+            case ProducerIdsRecord(end):
                 self._producer_ids_end = end
 
-    def _apply_stored(self, record: TopicStored) -> None:
+    def _apply_topic(self, record: TopicRecord) -> None:
         topic = self._by_name.get(record.name)
         if topic is not None and topic.id != record.id:
-            self._forget(record.name)
+            self._remove_topic(record.name)
             topic = None
         if topic is None:
             topic = Topic(record.name, record.id, self.configs)
             self._by_name[topic.name] = self._by_id[topic.id] = topic
-            self.deleted.discard(topic.name)
+            self.deleted_names.discard(topic.name)
             self._by_collision_key[collision_key(topic.name)] = topic.name
         topic.configure(record.configs)
-        hides_undurable = topic.is_internal and self._group_commit.durability == "fsync"
+        durable_reads_only = topic.is_internal and self._group_commit.durability == "fsync"
         for index in range(len(topic.partitions), record.partitions):
-            name, leader_id = f"{topic.name}-{index}", self.nodes.elected(index)
+            name, leader_id = f"{topic.name}-{index}", self.nodes.elect(index)
             partition = Partition(
                 name,
                 index,
@@ -268,50 +280,47 @@ class Topics:
                 topic.settings_at(leader_id),
                 self.checkpoints,
                 leader_id=leader_id,
-                hides_undurable=hides_undurable,
+                durable_reads_only=durable_reads_only,
                 write_ahead=self._group_commit.write_ahead if topic.is_internal else None,
             )
             topic.partitions.append(partition)
 
-    def _apply_elected(self, record: LeaderElected) -> None:
+    def _apply_leader(self, record: LeaderRecord) -> None:
         topic = self._by_id.get(record.topic_id)
         partition = None if topic is None else topic.partition(record.partition)
         if topic is None or partition is None:
-            return  # of a topic that was deleted since
+            return  # the topic was deleted since
         leader_id, epoch = record.leader_id, record.epoch
         if leader_id not in self.nodes.up:
-            # There may be other nodes now than when this was written.
-            leader_id = self.nodes.elected(partition.index)
+            # The process may have had other nodes when this was written.
+            leader_id = self.nodes.elect(partition.index)
             epoch += leader_id != record.leader_id
-        topic.lead(partition, leader_id, epoch)
+        topic.set_leader(partition, leader_id, epoch)
 
-    def _forget(self, name: str) -> None:
+    def _remove_topic(self, name: str) -> None:
         self.version += 1
         topic = self._by_name.pop(name, None)
         if topic is None:
             return
         del self._by_id[topic.id], self._by_collision_key[collision_key(name)]
         for partition in topic.partitions:
-            partition.waiters.wake_all()
+            partition.delayed_fetches.complete_all()
 
-    def _deleted(self, topic: Topic, gone: OnDurable, error: OSError | None) -> None:
-        def over() -> None:
+    def _on_deletion_durable(
+        self, topic: Topic, on_removed: OnDurable, error: OSError | None
+    ) -> None:
+        def removed() -> None:
             del self._removing[topic.name]
-            self.let_go((topic.name,))
-            gone(None)
+            self.release_names((topic.name,))
+            on_removed(None)
 
         if error is None:
-            self._removing[topic.name] = self._leaving.pop(topic.name)
-            self.on_deleted(topic.name, lambda: self._removal.remove(iter(topic.partitions), over))
+            self._removing[topic.name] = self._deleting.pop(topic.name)
+            self.on_deleted(
+                topic.name, lambda: self._folders.remove(iter(topic.partitions), removed)
+            )
         else:
-            gone(error)  # it is back, or will be once the log can be read
-
-    def fresh_id(self) -> uuid.UUID:
-        """One that no topic has."""
-        # Kafka gives no ids whose text begins with "-", like a flag's (Uuid.randomUuid).
-        while (id_ := self._new_id()) in self._by_id or id_.bytes[0] >> 2 == 62:
-            continue
-        return id_
+            on_removed(error)  # the topic exists again, or will once the log can be read
 
     # --- reading and undoing
 
@@ -321,34 +330,95 @@ class Topics:
         self._next_producer_id = self._producer_ids_end
 
     def _undo_if_failed(self, error: OSError | None) -> None:
-        """After a failed write: back to what the log says. The callers of `on_durable`
-        receive the error."""
-        if error is None or self._watched is error:
+        """After a failed write, return to the state in the log. The callers of `on_durable` get the
+        error."""
+        if error is None or self._last_failure is error:
             return
-        self._watched = error  # one failed round tells every change that was in it
+        self._last_failure = error  # one flush reports its failure for each change
         _log.error("The registry of topics could not be written: %s", error)
-        before = [*self, *self._leaving.values()]
-        self._group_commit.fail_pending(self._journal, error)
+        before = [*self, *self._deleting.values()]
+        self._group_commit.fail_pending(self._registry_log, error)
         leaders = {each: each.leader_id for topic in before for each in topic.partitions}
         try:
-            self._journal = mended(self._journal, self._group_commit.durability)
-            stored = newest(stored_in(self._journal))
-        except (OSError, LogError, UnreadableRecord) as still:
-            _log.error("The registry's log cannot be recovered: %s", still)
-            self._journal.failed = error  # so that the next change fails too, and tries again
+            durability = self._group_commit.durability
+            self._registry_log = recover_registry(self._registry_log, durability)
+            stored = latest_records(read_registry(self._registry_log))
+        except (OSError, LogError, UndecodableRegistryRecord) as second:
+            _log.error("The registry's log cannot be recovered: %s", second)
+            self._registry_log.failed = error  # the next change fails too, and tries again
             return
         for topic in before:
-            self._forget(topic.name)
-        self.deleted.clear()
+            self._remove_topic(topic.name)
+        self.deleted_names.clear()
         self.configs.dynamic.clear()
         self._replay(stored)
         for topic in before:
-            # Others hold partitions and their open logs; two logs on one file would be its end.
+            # Others hold partitions and their open logs; no file may be used by two logs.
             restored = self._by_id.get(topic.id)
-            for partition in restored.take_over(topic.partitions) if restored else topic.partitions:
+            for partition in restored.adopt(topic.partitions) if restored else topic.partitions:
                 partition.close()
-        self._leaving.clear()
+        self._deleting.clear()
         for topic in self:
             for partition in topic.partitions:
                 if (before_id := leaders.get(partition, NO_LEADER)) != partition.leader_id:
-                    self._moved(topic, partition, before_id)
+                    self._on_leader_changed(topic, partition, before_id)
+
+
+class TopicsView:
+    """What clients can read: the topics of the registry, and the mirror.
+
+    The mirror is the offsets topic under a second name, which is not internal: for readers that
+    ignore internal topics, such as Spark's Kafka connector. It has the same logs. The registry does
+    not contain it, so it cannot be written, changed or deleted. `mirror_name` "": no mirror.
+    """
+
+    __slots__ = ("_mirror", "_mirror_name", "_topics")
+
+    def __init__(self, topics: Topics, mirror_name: str = "") -> None:
+        self._topics = topics
+        self._mirror_name = mirror_name
+        self._mirror: Topic | None = None
+
+    @property
+    def mirror(self) -> Topic | None:
+        """None too while there is no offsets topic."""
+        offsets_topic = self._topics.get(OFFSETS_TOPIC) if self._mirror_name else None
+        if offsets_topic is None:
+            return None
+        # When the registry is read again it has a new object for the offsets topic.
+        if self._mirror is None or self._mirror.partitions is not offsets_topic.partitions:
+            # The same id after each start: to consumers another id is another topic.
+            id_ = uuid.uuid5(offsets_topic.id, self._mirror_name)
+            self._mirror = Topic(self._mirror_name, id_, self._topics.configs)
+            self._mirror.partitions = offsets_topic.partitions
+        self._mirror.overrides = offsets_topic.overrides
+        return self._mirror
+
+    def __iter__(self) -> Iterator[Topic]:
+        yield from self._topics
+        if (mirror := self.mirror) is not None:
+            yield mirror
+
+    def get(self, name: str) -> Topic | None:
+        topic = self._topics.get(name)
+        if topic is None and self._mirror_name and name == self._mirror_name:
+            return self.mirror
+        return topic
+
+    def by_id(self, id_: uuid.UUID | None) -> Topic | None:
+        topic = self._topics.by_id(id_)
+        if topic is None and (mirror := self.mirror) is not None and mirror.id == id_:
+            return mirror
+        return topic
+
+    def partition(self, name: str, index: int) -> Partition | None:
+        topic = self.get(name)
+        return None if topic is None else topic.partition(index)
+
+    def check_new_topic(self, name: str) -> None:
+        """Raises ApiError: the mirror is created with the offsets topic."""
+        if self._mirror_name and name == self._mirror_name:
+            raise ApiError(
+                ErrorCode.invalid_topic_exception,
+                f"Topic '{name}' is the second name of {OFFSETS_TOPIC}.",
+            )

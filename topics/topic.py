@@ -1,17 +1,259 @@
-"""One topic: its id, its partitions, its configuration."""
+"""A topic and its partitions: the log of each, its producers, its delayed fetches, its leader.
+
+All nodes of the process share one data folder, so each has every partition: a partition's replicas
+are all the nodes, and any that is up can lead it. (In Kafka every replica is a copy.)
+"""
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
 
+from ..log.checkpoint import PartitionCheckpoints
+from ..log.files import Files
+from ..log.log import Log, LogConfig, WriteAheadSource
+from ..log.producer_state import AbortedTransaction, ProducerStates, read_transaction_indexes
+from ..log.segment import segment_bytes_in
 from .configs import Configs, TopicSettings
+from .delayed_fetch import DelayedFetches
 from .names import is_internal
-from .partition import Partition
 
-__all__ = ["Topic"]
+__all__ = ["NO_LEADER", "UNKNOWN_EPOCH", "Nodes", "Partition", "Topic"]
+
+NO_LEADER: Final = -1
+UNKNOWN_EPOCH: Final = -1
+
+
+class Nodes:
+    """The nodes of this process, all of them up at first. `ids`: in the order of their ports."""
+
+    def __init__(self, ids: Sequence[int]) -> None:
+        self.ids = tuple(ids)
+        self.up = set(self.ids)
+
+    def replicas(self, index: int) -> tuple[int, ...]:
+        """Of the partition with this index, the preferred leader first, as Kafka assigns them."""
+        first = index % len(self.ids)
+        return self.ids[first:] + self.ids[:first]
+
+    def in_sync(self, index: int) -> tuple[int, ...]:
+        """The replicas that are up."""
+        return tuple(id_ for id_ in self.replicas(index) if id_ in self.up)
+
+    def offline(self, index: int) -> tuple[int, ...]:
+        return tuple(id_ for id_ in self.replicas(index) if id_ not in self.up)
+
+    def elect(self, index: int) -> int:
+        """The first replica that is up; NO_LEADER if none is."""
+        return next(iter(self.in_sync(index)), NO_LEADER)
+
+
+class Partition:
+    """The log is opened when it is first used: a broker may have many unused partitions.
+
+    `durable_reads_only`: readers see only what survives a power loss. Whatever touches the log may
+    raise OSError or LogError.
+    """
+
+    __slots__ = (
+        "_aborted",
+        "_checkpoints",
+        "_durable_reads_only",
+        "_files",
+        "_folder",
+        "_log",
+        "_producers",
+        "_settings",
+        "_truncate_to",
+        "_write_ahead",
+        "delayed_fetches",
+        "flush_is_scheduled",
+        "index",
+        "leader_epoch",
+        "leader_id",
+        "name",
+        "unflushed_records",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        index: int,
+        folder: Path,
+        files: Files,
+        settings: TopicSettings,
+        checkpoints: PartitionCheckpoints,
+        *,
+        leader_id: int,
+        durable_reads_only: bool,
+        write_ahead: WriteAheadSource | None,
+    ) -> None:
+        self.name = name
+        """As in Kafka's messages and folders: `orders-0`."""
+        self.index = index
+        self.leader_id = leader_id
+        """The leading node; NO_LEADER while none is up."""
+        self.leader_epoch = 0
+        """Incremented with each change of the leader."""
+        self.delayed_fetches = DelayedFetches()
+        self.unflushed_records = 0
+        self.flush_is_scheduled = False
+        """Whether a timer is set for flush.ms."""
+        self._folder = folder
+        self._files = files
+        self._settings = settings
+        self._checkpoints = checkpoints
+        self._durable_reads_only = durable_reads_only
+        self._write_ahead = write_ahead
+        self._log: Log | None = None
+        self._truncate_to: int | None = None
+        self._producers: ProducerStates | None = None
+        self._aborted: tuple[AbortedTransaction, ...] | None = None
+
+    def set_leader(self, leader_id: int, epoch: int) -> None:
+        self.leader_id, self.leader_epoch = leader_id, epoch
+        if self._log is not None:
+            self._log.config = self._log_config()
+
+    @property
+    def settings(self) -> TopicSettings:
+        return self._settings
+
+    @settings.setter
+    def settings(self, settings: TopicSettings) -> None:
+        self._settings = settings
+        if self._log is not None:
+            self._log.config = self._log_config()
+
+    @property
+    def log(self) -> Log:
+        if self._log is None:
+            self._log = Log.open(
+                self._folder,
+                self._files,
+                self._log_config(),
+                start_offset=self._checkpoints.start_offsets.get(self.name),
+                truncate_to=self._truncate_to,
+                write_ahead=self._write_ahead,
+            )
+            self._truncate_to = None
+            newest, _ = self._log.leader_epochs()[-1]
+            if newest > self.leader_epoch:
+                # A crash lost the record of the election, or another broker wrote the log. An epoch
+                # must not be used twice.
+                self.set_leader(self.leader_id, newest + 1)
+        return self._log
+
+    def reopen(self, end_offset: int | None = None) -> Log:
+        """Open the log again from its files. The caller makes sure that nothing uses the old one.
+
+        The requests that appended from `end_offset` on have failed: it is truncated there. If that
+        fails now, the next opening does it: nothing may read it, and compaction must not see it.
+        """
+        if end_offset is not None:
+            self._truncate_to = end_offset
+        self.close()
+        return self.log
+
+    @property
+    def opened_log(self) -> Log | None:
+        """The log, if it is open."""
+        return self._log
+
+    @property
+    def size(self) -> int:
+        """Bytes of its log, which is not opened for that."""
+        if self._log is not None:
+            return self._log.size
+        return segment_bytes_in(self._folder, self._files)
+
+    @property
+    def start_offset(self) -> int:
+        return self.log.start_offset
+
+    @property
+    def high_watermark(self) -> int:
+        """Where readers stop: at the end, or at the durable end if `durable_reads_only`."""
+        return self.log.synced_offset if self._durable_reads_only else self.log.end_offset
+
+    def read(self, offset: int, max_bytes: int, *, minimum_one: bool) -> bytes:
+        """Whole stored batches up to the high watermark. Raises OffsetOutOfRange too."""
+        if self._durable_reads_only:
+            up_to = self.log.synced_offset
+            return self.log.read(offset, max_bytes, minimum_one=minimum_one, up_to=up_to)
+        return self.log.read(offset, max_bytes, minimum_one=minimum_one)
+
+    def aborted_since(self, offset: int) -> tuple[AbortedTransaction, ...]:
+        """The transactions that were aborted at this offset or later. Raises OSError."""
+        if self._aborted is None:
+            self._aborted = read_transaction_indexes(self._folder, self._files)
+        if not self._aborted:
+            return ()  # nearly always, and called by each fetch
+        return tuple(each for each in self._aborted if each.last_offset >= offset)
+
+    def end_of_epoch(self, epoch: int) -> tuple[int, int]:
+        """(the last leader epoch up to `epoch`, its end offset); both UNKNOWN_EPOCH if unknown.
+
+        An epoch before all others ends where the first of these begins. Upstream:
+        LeaderEpochFileCache.endOffsetFor.
+        """
+        epochs = self.log.leader_epochs()
+        if epoch == epochs[-1][0]:
+            return epoch, self.log.end_offset
+        later = next((offset for each, offset in epochs if each > epoch), None)
+        if epoch == UNKNOWN_EPOCH or later is None:
+            return UNKNOWN_EPOCH, UNKNOWN_EPOCH
+        return max((each for each, _ in epochs if each <= epoch), default=epoch), later
+
+    def epoch_at(self, offset: int) -> int:
+        """The leader epoch of the record at `offset`; UNKNOWN_EPOCH below all others."""
+        epochs = self.log.leader_epochs()
+        return max((epoch for epoch, begin in epochs if begin <= offset), default=UNKNOWN_EPOCH)
+
+    def producers(self, expiration_ms: Callable[[], int], now_ms: int) -> ProducerStates:
+        """The state of its idempotent producers, read from the log at the first use."""
+        if self._producers is None:
+            producers = ProducerStates(expiration_ms)
+            for header, _ in self.log.batches():
+                if header.producer_id >= 0 and header.base_sequence >= 0:
+                    producers.update(header, header.base_offset, now_ms)
+            self._producers = producers
+        return self._producers
+
+    def close(self) -> None:
+        """Close the files; the next use opens them again."""
+        if self._log is not None:
+            self._log.close()
+        self._log = None
+        self._producers = None
+
+    def delete(self) -> None:
+        """Remove the log with its folder."""
+        # A log that is not open need not be recovered first.
+        log = self._log or Log(self._folder, self._files, LogConfig(), read_only=True)
+        self._log = self._producers = None
+        log.delete()
+        self._checkpoints.remove(self.name)
+
+    def _log_config(self) -> LogConfig:
+        settings = self._settings
+        segment_ms = settings.segment_ms
+        if settings.compacted:
+            # Only closed segments are compacted (upstream: LogConfig.maxSegmentMs).
+            segment_ms = min(segment_ms, settings.max_compaction_lag_ms)
+        # Ordinary topics are not synced, as in Kafka, and need no sync at opening either.
+        return LogConfig(
+            segment_bytes=settings.segment_bytes,
+            segment_ms=segment_ms,
+            index_interval_bytes=settings.index_interval_bytes,
+            max_message_bytes=settings.max_message_bytes,
+            leader_epoch=self.leader_epoch,
+            sync_at_open=self._durable_reads_only,
+        )
 
 
 class Topic:
-    """Changed by the registry alone. `overrides` are the keys that were set for this topic."""
+    """Only the registry changes it. `overrides`: the keys that are set for this topic."""
 
     __slots__ = ("_configs", "_settings", "id", "is_internal", "name", "overrides", "partitions")
 
@@ -28,7 +270,7 @@ class Topic:
         return self.partitions[index] if 0 <= index < len(self.partitions) else None
 
     def settings_at(self, node_id: int) -> TopicSettings:
-        """Those of partitions that this node leads: its own defaults count for them."""
+        """For the partitions that this node leads: nodes may have different defaults."""
         settings = self._settings.get(node_id)
         if settings is None:
             settings = self._configs.at(node_id).settings(self.overrides)
@@ -36,26 +278,25 @@ class Topic:
         return settings
 
     def configure(self, overrides: Mapping[str, str]) -> None:
-        """Take these overrides, and what nodes have for defaults by now."""
+        """Set the overrides, and take the current defaults of the nodes."""
         self.overrides = overrides
         self._settings.clear()
         for partition in self.partitions:
             partition.settings = self.settings_at(partition.leader_id)
 
-    def lead(self, partition: Partition, leader_id: int, epoch: int) -> None:
-        """Let this node lead one of the partitions."""
-        partition.lead(leader_id, epoch)
+    def set_leader(self, partition: Partition, leader_id: int, epoch: int) -> None:
+        partition.set_leader(leader_id, epoch)
         partition.settings = self.settings_at(leader_id)
 
-    def take_over(self, partitions: list[Partition]) -> list[Partition]:
-        """Go on with the partitions of the same topic before its registry was read again, and so
-        with their open logs; returns those that this topic has not."""
+    def adopt(self, partitions: list[Partition]) -> list[Partition]:
+        """The registry was read again: keep the partitions that the topic had, with their open
+        logs. Returns those that it no longer has."""
         kept = partitions[: len(self.partitions)]
         for partition, stored in zip(kept, self.partitions, strict=False):
             leader_id, epoch = partition.leader_id, partition.leader_epoch
             if leader_id != stored.leader_id:
-                # An epoch that was seen does not come again with another leader.
+                # An epoch that clients have seen must not have another leader.
                 leader_id, epoch = stored.leader_id, max(epoch + 1, stored.leader_epoch)
-            self.lead(partition, leader_id, epoch)
+            self.set_leader(partition, leader_id, epoch)
         self.partitions[: len(kept)] = kept
         return partitions[len(kept) :]

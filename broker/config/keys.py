@@ -25,7 +25,7 @@ from ...topics.config_def import (
     one_of,
 )
 from ...topics.config_keys import BROKER_SYNONYMS, TOPIC_KEYS
-from ...topics.names import topic_name
+from ...topics.names import validate_topic_name
 
 __all__ = ["BROKER_KEYS", "IGNORED_PREFIXES", "Durability"]
 
@@ -125,7 +125,7 @@ KOHORT: Final = (
         "",
         "A second, read-only name of `__consumer_offsets` that is not internal, for readers that "
         "skip internal topics, such as Spark's Kafka connector.",
-        topic_name,
+        validate_topic_name,
     ),
     _int(
         "kohort.nodes",

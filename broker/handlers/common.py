@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 from ...protocol.errors import ErrorCode
-from ...topics.partition import Partition
+from ...topics.topic import Partition
 from ..cluster import Node
 
 ERROR_MESSAGES: Final = {

@@ -12,12 +12,10 @@ from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from ...protocol.errors import ErrorCode
+from ...protocol.errors import ApiError, ErrorCode
 from ...topics.config_def import LONG_MAX
-from ...topics.errors import RecordError, Refused
-from ...topics.partition import Partition
-from ...topics.produce import Appended, Terms, append
-from ...topics.topic import Topic
+from ...topics.produce import AppendError, AppendResult, ProduceContext, RecordError, append
+from ...topics.topic import Partition, Topic
 from ..cluster import Node
 from ..gather import Gather
 from ..request import NO_THROTTLE, RequestContext
@@ -70,7 +68,7 @@ class _Produce:
         request = context.request
         self.node = node
         self.acks = request.acks
-        self.terms = Terms(
+        self.terms = ProduceContext(
             now_ms=node.clock.now_ms(),
             zstd_allowed=context.version >= 7,
             transactional_id=request.transactional_id,
@@ -91,7 +89,7 @@ class _Produce:
                 error = ErrorCode.not_leader_or_follower
                 return MovedResponse(index, error, current_leader=leader)
             done = append(partition, requested.records, self.terms)
-        except Refused as rejection:
+        except AppendError as rejection:
             return PartitionResponse(
                 index,
                 rejection.error,
@@ -99,6 +97,8 @@ class _Produce:
                 record_errors=rejection.record_errors,
                 error_message=rejection.message,
             )
+        except ApiError as rejection:
+            return PartitionResponse(index, rejection.error, error_message=rejection.message)
         if done.size:
             self.appended.append((partition, done.size))
             self._plan_sync(partition)
@@ -108,17 +108,17 @@ class _Produce:
         )
 
     def _partition(self, topic: Topic | None, unknown: ErrorCode, index: int) -> Partition:
-        """Raises Refused for what cannot be written."""
+        """Raises ApiError for what cannot be written."""
         if topic is None:
-            raise Refused(unknown)
+            raise ApiError(unknown)
         partition = topic.partition(index)
         if partition is None:
-            raise Refused(ErrorCode.unknown_topic_or_partition)
+            raise ApiError(ErrorCode.unknown_topic_or_partition)
         if self.acks not in VALID_ACKS:
-            raise Refused(ErrorCode.invalid_required_acks)
+            raise ApiError(ErrorCode.invalid_required_acks)
         if topic.is_internal or topic is self.node.view.mirror:
             message = f"{topic.name} is written by the broker itself."
-            raise Refused(ErrorCode.invalid_topic_exception, message)
+            raise ApiError(ErrorCode.invalid_topic_exception, message)
         return partition
 
     def _plan_sync(self, partition: Partition) -> None:
@@ -128,8 +128,8 @@ class _Produce:
         if partition.unflushed_records >= settings.flush_messages:
             partition.unflushed_records = 0
             self.to_sync.append(partition)
-        elif settings.flush_ms < LONG_MAX and not partition.sync_is_due:
-            partition.sync_is_due = True
+        elif settings.flush_ms < LONG_MAX and not partition.flush_is_scheduled:
+            partition.flush_is_scheduled = True
             deadline_ms = self.terms.now_ms + settings.flush_ms
             self.node.timers.call_at(deadline_ms, partial(_sync_at_deadline, self.node, partition))
 
@@ -150,7 +150,7 @@ def handle(context: RequestContext, node: Node) -> None:
         topics.append(TopicResponse(name, topic_id, partitions))
     # Only now, so that a fetch that waits for several of the partitions finds them all.
     for partition, size in produce.appended:
-        partition.waiters.arrived(size)
+        partition.delayed_fetches.on_append(size)
     response = ProduceResponse(topics, node_endpoints(node, produce.leaders))
     if produce.acks == NO_ACKS:
         if errors := _errors(response):
@@ -180,7 +180,7 @@ def _distinct(context: RequestContext) -> dict[Any, Iterable[Any]]:
     return {key: partitions.values() for key, partitions in topics.items()}
 
 
-def _append_time(done: Appended) -> datetime | None:
+def _append_time(done: AppendResult) -> datetime | None:
     if done.append_time_ms < 0:
         return None
     return EPOCH + timedelta(milliseconds=done.append_time_ms)
@@ -188,7 +188,7 @@ def _append_time(done: Appended) -> datetime | None:
 
 def _sync_at_deadline(node: Node, partition: Partition) -> None:
     """flush.ms has passed."""
-    partition.sync_is_due = False
+    partition.flush_is_scheduled = False
     if partition.opened_log is not None and partition.unflushed_records:
         partition.unflushed_records = 0
         node.group_commit.sync(

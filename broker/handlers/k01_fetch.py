@@ -11,13 +11,19 @@ from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
 from ...log.producer_state import AbortedTransaction
-from ...protocol.errors import ErrorCode
+from ...protocol.errors import ApiError, ErrorCode
 from ...protocol.messages import response_buffers_encoder
-from ...topics.delayed_fetch import LongPoll
-from ...topics.errors import Refused
-from ...topics.fetch import NO_EPOCH, Diverging, Found, Wanted, available, check_leader, read_all
-from ...topics.partition import Partition
-from ...topics.topic import Topic
+from ...topics.delayed_fetch import DelayedFetch
+from ...topics.fetch import (
+    NO_EPOCH,
+    Diverging,
+    PartitionData,
+    PartitionRequest,
+    available_bytes,
+    check_leader,
+    read_partitions,
+)
+from ...topics.topic import Partition, Topic
 from ..cluster import Node
 from ..fetch_sessions import (
     FINAL_EPOCH,
@@ -44,7 +50,7 @@ UNKNOWN_PARTITION = ErrorCode.unknown_topic_or_partition
 # Module globals are faster than looking up a member of the enum for every partition.
 NONE = ErrorCode.none
 
-_Result: TypeAlias = tuple[CachedPartition, Wanted, Found]
+_Result: TypeAlias = tuple[CachedPartition, PartitionRequest, PartitionData]
 
 
 class PartitionResponse(NamedTuple):
@@ -88,7 +94,7 @@ class FetchResponse(NamedTuple):
 def handle(context: RequestContext, node: Node) -> None:
     try:
         fetch = _Fetch(context, node)
-    except Refused as rejection:
+    except ApiError as rejection:
         context.respond(FetchResponse(rejection.error, []))
         return
     fetch.begin()
@@ -96,7 +102,7 @@ def handle(context: RequestContext, node: Node) -> None:
 
 class _Fetch:
     """One request until its response: its partitions, its session, its long poll. Raises
-    Refused."""
+    ApiError."""
 
     __slots__ = (
         "bytes_max",
@@ -117,7 +123,7 @@ class _Fetch:
         request = context.request
         self.bytes_max = min(request.max_bytes, node.config.int("fetch.max.bytes"))
         self.deadline_ms = node.client_timers.now_ms() + milliseconds(request.max_wait)
-        self.poll: LongPoll | None = None
+        self.poll: DelayedFetch | None = None
         self.timer: Timer | None = None
         # How many of the partitions existed when the long poll began. The errors of the others may
         # wait for it.
@@ -148,19 +154,19 @@ class _Fetch:
         # Looked up each time: a topic may be deleted while a fetch waits for it.
         self._attempt(self._look_up())
 
-    def _look_up(self) -> list[Wanted]:
+    def _look_up(self) -> list[PartitionRequest]:
         return _look_up(self.context, self.node, self.partitions)
 
-    def _attempt(self, wanted: list[Wanted]) -> None:
+    def _attempt(self, wanted: list[PartitionRequest]) -> None:
         """Respond if there is enough or time is up; else wait for more."""
-        found, size = read_all(wanted, self.bytes_max)
+        found, size = read_partitions(wanted, self.bytes_max)
         # A response cannot be larger than bytes_max.
         bytes_min = min(self.context.request.min_bytes, self.bytes_max)
         if size >= bytes_min or self.node.client_timers.now_ms() >= self.deadline_ms:
             self._finish(wanted, found)
             return
         known = [each for each in zip(wanted, found, strict=True) if each[0].partition is not None]
-        sizes = [available(one, got) for one, got in known]
+        sizes = [available_bytes(one, got) for one, got in known]
         missing_bytes = bytes_min - sum(sizes)
         was_deleted = len(known) < self.known
         failed = any(got.error is not NONE or got.diverging for _, got in known)
@@ -168,10 +174,10 @@ class _Fetch:
             self._finish(wanted, found)
             return
         self.known = len(known)
-        self.poll = LongPoll(missing_bytes, self.attempt)
+        self.poll = DelayedFetch(missing_bytes, self.attempt)
         for (one, _), size in zip(known, sizes, strict=True):
             assert one.partition is not None
-            self.poll.wait_at(one.partition.waiters, max(one.bytes_max - size, 1))
+            self.poll.watch(one.partition.delayed_fetches, max(one.bytes_max - size, 1))
         if self.timer is None:
             self.timer = self.node.client_timers.call_at(self.deadline_ms, self._on_deadline)
             self.context.mute_channel()
@@ -190,7 +196,7 @@ class _Fetch:
         if self.timer is not None:
             self.timer.cancel()
 
-    def _finish(self, wanted: list[Wanted], found: list[Found]) -> None:
+    def _finish(self, wanted: list[PartitionRequest], found: list[PartitionData]) -> None:
         self._cancel()
         context, session = self.context, self.session
         if session is not None and session.epoch != self.epoch:
@@ -262,7 +268,7 @@ def _resume_session(
     context: RequestContext, node: Node, requested: CachedPartitions
 ) -> FetchSession | None:
     """The session of an incremental request, updated by it; a full one closes it. Raises
-    Refused."""
+    ApiError."""
     if context.version < 7:
         return None
     request, sessions = context.request, node.fetch_sessions
@@ -280,7 +286,10 @@ def _resume_session(
 
 
 def _new_session(
-    context: RequestContext, node: Node, partitions: list[CachedPartition], found: list[Found]
+    context: RequestContext,
+    node: Node,
+    partitions: list[CachedPartition],
+    found: list[PartitionData],
 ) -> int:
     """The id of a session for a full request that asks for one."""
     if context.version < 7 or context.request.session_epoch != INITIAL_EPOCH:
@@ -299,7 +308,7 @@ def _new_session(
 
 def _look_up(
     context: RequestContext, node: Node, partitions: Iterable[CachedPartition]
-) -> list[Wanted]:
+) -> list[PartitionRequest]:
     """The partitions as they are now, or the errors that they get."""
     look_up = node.view.by_id if is_by_id(context) else node.view.get
     replica_id = _replica_id(context)
@@ -329,7 +338,9 @@ def _look_up(
                     error = ErrorCode.not_leader_or_follower
         last_epoch = getattr(request, "last_fetched_epoch", NO_EPOCH)
         offset, bytes_max = request.fetch_offset, request.partition_max_bytes
-        wanted.append(Wanted(request.partition, partition, offset, bytes_max, error, last_epoch))
+        wanted.append(
+            PartitionRequest(request.partition, partition, offset, bytes_max, error, last_epoch)
+        )
     return wanted
 
 
@@ -348,7 +359,7 @@ def _without_topic(
     return successor, ErrorCode.inconsistent_topic_id
 
 
-def _missing_rank(wanted: Wanted) -> int:
+def _missing_rank(wanted: PartitionRequest) -> int:
     if wanted.partition is not None:
         return 0
     return 1 if wanted.error is ErrorCode.unknown_topic_id else 2
@@ -382,15 +393,17 @@ def _topic_responses(context: RequestContext, results: Iterable[_Result]) -> lis
     return topics
 
 
-def _partition_response(context: RequestContext, wanted: Wanted, found: Found) -> PartitionResponse:
+def _partition_response(
+    context: RequestContext, wanted: PartitionRequest, found: PartitionData
+) -> PartitionResponse:
     if wanted.partition is None:
-        return PartitionResponse(found.number, found.error)
+        return PartitionResponse(found.partition_index, found.error)
     committed_only = context.request.isolation_level == READ_COMMITTED
     was_read = found.error is NONE and found.diverging is None
     # No transaction begins here, so that everything readable is stable; only the log of a Kafka
     # broker can have aborted ones. Null: not requested, or not read (upstream: FetchPartitionData).
     response = PartitionResponse(
-        partition_index=found.number,
+        partition_index=found.partition_index,
         error_code=found.error,
         high_watermark=found.high_watermark,
         last_stable_offset=found.high_watermark,

@@ -10,10 +10,9 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from ...log.errors import LogError
-from ...protocol.errors import ErrorCode
-from ...topics.errors import Refused
+from ...protocol.errors import ApiError, ErrorCode
 from ...topics.fetch import check_leader
-from ...topics.partition import Partition
+from ...topics.topic import Partition
 from ..cluster import Node
 from ..request import NO_THROTTLE, RequestContext
 
@@ -66,13 +65,13 @@ def handle(context: RequestContext, node: Node) -> None:
             index = each.partition_index
             try:
                 if counts[topic.name, index] > 1:
-                    raise Refused(ErrorCode.invalid_request)
+                    raise ApiError(ErrorCode.invalid_request)
                 if not _is_supported(each.timestamp, context.version):
-                    raise Refused(ErrorCode.unsupported_version)
+                    raise ApiError(ErrorCode.unsupported_version)
                 partition = _partition(node, topic.name, each, must_lead)
                 timestamp, offset = _offset(partition, each.timestamp)
                 epoch = partition.epoch_at(offset)
-            except Refused as rejection:
+            except ApiError as rejection:
                 partitions.append(PartitionResponse(index, rejection.error))
             except (OSError, LogError):
                 partitions.append(PartitionResponse(index, ErrorCode.kafka_storage_error))
@@ -86,11 +85,11 @@ def handle(context: RequestContext, node: Node) -> None:
 def _partition(node: Node, topic: str, requested: Any, must_lead: bool) -> Partition:
     partition = node.view.partition(topic, requested.partition_index)
     if partition is None:
-        raise Refused(ErrorCode.unknown_topic_or_partition)
+        raise ApiError(ErrorCode.unknown_topic_or_partition)
     epoch = getattr(requested, "current_leader_epoch", -1)
     error = check_leader(partition, node.node_id, epoch, must_lead=must_lead)
     if error is not ErrorCode.none:
-        raise Refused(error)
+        raise ApiError(error)
     return partition
 
 

@@ -11,13 +11,10 @@ from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from ...protocol.errors import ErrorCode
+from ...protocol.errors import ApiError, ErrorCode
 from ...topics.admin import check_new_topic, default_partitions
-from ...topics.errors import Refused
-from ...topics.names import OFFSETS_TOPIC, invalid_name
-from ...topics.nodes import NO_LEADER
-from ...topics.partition import Partition
-from ...topics.topic import Topic
+from ...topics.names import OFFSETS_TOPIC, topic_name_error
+from ...topics.topic import NO_LEADER, Partition, Topic
 from ..cluster import Node
 from ..request import NO_THROTTLE, RequestContext
 from .common import (
@@ -130,7 +127,7 @@ def _find(context: RequestContext, node: Node, requested: Any) -> TopicResponse:
     if topic is None:
         try:
             topic = _create(context, node, requested.name)
-        except Refused as rejection:
+        except ApiError as rejection:
             operations = _operations(context)
             return TopicResponse(
                 rejection.error, requested.name, topic_authorized_operations=operations
@@ -144,22 +141,22 @@ def _create(context: RequestContext, node: Node, name: str) -> Topic:
     Kafka responds UNKNOWN_TOPIC_OR_PARTITION first and creates the topic afterwards. Responding
     with the topic at once saves every client one retry.
     """
-    if message := invalid_name(name):
-        raise Refused(ErrorCode.invalid_topic_exception, message)
+    if message := topic_name_error(name):
+        raise ApiError(ErrorCode.invalid_topic_exception, message)
     # Before v4 a client could not disallow it.
     allowed = getattr(context.request, "allow_auto_topic_creation", True)
     if not (allowed and node.config.bool("auto.create.topics.enable")):
-        raise Refused(ErrorCode.unknown_topic_or_partition)
+        raise ApiError(ErrorCode.unknown_topic_or_partition)
     if name == OFFSETS_TOPIC:
         return node.topics.ensure_offsets_topic()
-    if node.topics.is_leaving(name):
-        raise Refused(ErrorCode.leader_not_available, "its deletion is in progress")
+    if node.topics.is_being_deleted(name):
+        raise ApiError(ErrorCode.leader_not_available, "its deletion is in progress")
     node.view.check_new_topic(name)
     check_new_topic(node.topics, name)
     try:
         return node.topics.create(name, default_partitions(node.topics), {})
     except OSError as error:
-        raise Refused(ErrorCode.leader_not_available, str(error)) from error
+        raise ApiError(ErrorCode.leader_not_available, str(error)) from error
 
 
 def _response(context: RequestContext, node: Node, topic: Topic) -> TopicResponse:

@@ -11,11 +11,10 @@ from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from ...protocol.errors import ErrorCode
-from ...topics.admin import NewTopic, PlannedTopic, check_partitions_in_request, plan_topic
+from ...protocol.errors import ApiError, ErrorCode
+from ...topics.admin import NewTopic, PlannedTopic, check_partition_count, plan_topic
 from ...topics.config_keys import TOPIC_KEYS
-from ...topics.configs import Configs, described
-from ...topics.errors import Refused
+from ...topics.configs import Configs, describe_topic_config
 from ..cluster import Node
 from ..request import NO_THROTTLE, RequestContext, milliseconds
 from .common import or_storage_error
@@ -57,13 +56,13 @@ def handle(context: RequestContext, node: Node) -> None:
     for topic in {each.name: each for each in request.topics}.values():
         try:
             if counts[topic.name] > 1:
-                raise Refused(ErrorCode.invalid_request, "Duplicate topic name.")
+                raise ApiError(ErrorCode.invalid_request, "Duplicate topic name.")
             node.view.check_new_topic(topic.name)
             planned = plan_topic(node.topics, _new_topic(topic))
-            check_partitions_in_request(partitions + planned.partitions)
+            check_partition_count(partitions + planned.partitions)
             responses.append(_create(node, topic.name, planned, request.validate_only))
             partitions += planned.partitions
-        except Refused as rejection:
+        except ApiError as rejection:
             responses.append(TopicResponse(topic.name, rejection.error, rejection.message))
     node.topics.on_durable(partial(_respond, context, responses))
 
@@ -81,12 +80,12 @@ def _new_topic(requested: Any) -> NewTopic:
 
 def _create(node: Node, name: str, planned: PlannedTopic, validate_only: bool) -> TopicResponse:
     if validate_only:
-        topic_id = node.topics.fresh_id()  # of no topic, as from Kafka
+        topic_id = node.topics.new_topic_id()  # of no topic, as from Kafka
     else:
         try:
             topic_id = node.topics.create(name, planned.partitions, planned.overrides).id
         except OSError as error:
-            raise Refused(ErrorCode.kafka_storage_error, str(error)) from error
+            raise ApiError(ErrorCode.kafka_storage_error, str(error)) from error
     return TopicResponse(
         name,
         topic_id=topic_id,
@@ -98,7 +97,7 @@ def _create(node: Node, name: str, planned: PlannedTopic, validate_only: bool) -
 
 def _configs(configs: Configs, planned: PlannedTopic) -> list[ConfigResponse]:
     overrides = planned.overrides
-    shown = [described(configs, key, overrides) for key in sorted(TOPIC_KEYS)]
+    shown = [describe_topic_config(configs, key, overrides) for key in sorted(TOPIC_KEYS)]
     # An override is returned as the client wrote it.
     return [ConfigResponse(key, overrides.get(key, text), source) for key, text, source, _ in shown]
 

@@ -11,9 +11,8 @@ from functools import partial
 from typing import NamedTuple
 from uuid import UUID
 
-from ...protocol.errors import ErrorCode
+from ...protocol.errors import ApiError, ErrorCode
 from ...topics.admin import check_not_internal
-from ...topics.errors import Refused
 from ...topics.topic import Topic
 from ..cluster import Node
 from ..gather import Gather
@@ -65,14 +64,14 @@ def handle(context: RequestContext, node: Node) -> None:
                 continue  # the response of the name covers it
             if each.id is None and counts[_Requested(None, topic.id)] == 1:
                 each = _Requested(topic.name, topic.id)
-                raise Refused(
+                raise ApiError(
                     ErrorCode.invalid_request,
                     "The provided topic name maps to an ID that was already supplied.",
                 )
             if not node.config.bool("delete.topic.enable"):
-                raise Refused(ErrorCode.topic_deletion_disabled, "delete.topic.enable is false.")
+                raise ApiError(ErrorCode.topic_deletion_disabled, "delete.topic.enable is false.")
             check_not_internal(topic.name)
-        except Refused as rejection:
+        except ApiError as rejection:
             response = TopicResponse(each.name, each.id, rejection.error, rejection.message)
             responses += [response] * copies
         else:
@@ -97,23 +96,23 @@ def _topic(node: Node, requested: _Requested, count: int) -> Topic:
     name, topic_id = requested
     if name is not None and topic_id is not None:
         message = "You may not specify both topic name and topic id."
-        raise Refused(ErrorCode.invalid_request, message)
+        raise ApiError(ErrorCode.invalid_request, message)
     if requested.is_valid and count > 1:
-        raise Refused(
+        raise ApiError(
             ErrorCode.invalid_request, f"Duplicate topic {'name' if topic_id is None else 'id'}."
         )
     if topic_id is not None:
         topic = node.topics.by_id(topic_id)
         if topic is None:
             message = "This server does not host this topic ID."
-            raise Refused(ErrorCode.unknown_topic_id, message)
+            raise ApiError(ErrorCode.unknown_topic_id, message)
         return topic
     if name is None:
-        raise Refused(ErrorCode.invalid_request, "Neither topic name nor id were specified.")
+        raise ApiError(ErrorCode.invalid_request, "Neither topic name nor id were specified.")
     topic = node.topics.get(name)
     if topic is None:
         message = "This server does not host this topic-partition."
-        raise Refused(ErrorCode.unknown_topic_or_partition, message)
+        raise ApiError(ErrorCode.unknown_topic_or_partition, message)
     return topic
 
 

@@ -7,11 +7,10 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from ...log.errors import LogError
-from ...protocol.errors import ErrorCode
+from ...protocol.errors import ApiError, ErrorCode
 from ...topics.admin import check_not_internal
-from ...topics.errors import Refused
 from ...topics.fetch import NO_EPOCH, check_leader
-from ...topics.partition import Partition
+from ...topics.topic import Partition
 from ..cluster import Node
 from ..request import NO_THROTTLE, RequestContext
 
@@ -47,7 +46,7 @@ def handle(context: RequestContext, node: Node) -> None:
             try:
                 deletions[place] = _validate(node, topic.name, index, each.offset)
                 responses[place] = PartitionResponse(index)
-            except Refused as rejection:
+            except ApiError as rejection:
                 responses[place] = PartitionResponse(index, error_code=rejection.error)
     for place, response in zip(deletions, _delete(node, list(deletions.values())), strict=True):
         responses[place] = response
@@ -62,20 +61,20 @@ def _validate(node: Node, topic: str, index: int, offset: int) -> tuple[Partitio
     Partition.deleteRecordsOnLeader."""
     partition = node.topics.partition(topic, index)
     if partition is None:
-        raise Refused(ErrorCode.unknown_topic_or_partition)
+        raise ApiError(ErrorCode.unknown_topic_or_partition)
     check_not_internal(topic)
     if (error := check_leader(partition, node.node_id, NO_EPOCH)) is not ErrorCode.none:
-        raise Refused(error)
+        raise ApiError(error)
     if partition.settings.compacted and not partition.settings.deletes:
-        raise Refused(ErrorCode.policy_violation)
+        raise ApiError(ErrorCode.policy_violation)
     try:
         high_watermark = partition.high_watermark
     except (OSError, LogError) as storage_error:
-        raise Refused(ErrorCode.kafka_storage_error) from storage_error
+        raise ApiError(ErrorCode.kafka_storage_error) from storage_error
     if offset == HIGH_WATERMARK:
         offset = high_watermark
     if not 0 <= offset <= high_watermark:
-        raise Refused(ErrorCode.offset_out_of_range)
+        raise ApiError(ErrorCode.offset_out_of_range)
     return partition, offset
 
 

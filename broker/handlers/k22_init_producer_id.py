@@ -30,7 +30,7 @@ def handle(context: RequestContext, node: Node) -> None:
         context.respond(InitProducerIdResponse(error))
         return
     # An idempotent producer gets a new id each time, whatever it had before.
-    producer_id = node.topics.take_producer_id()
+    producer_id = node.topics.allocate_producer_id()
     node.topics.on_durable(partial(_respond, context, producer_id))
 
 

@@ -8,18 +8,17 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
-from ...protocol.errors import ErrorCode
-from ...topics.alter import ELSEWHERE, Resource, not_kept
+from ...protocol.errors import ApiError, ErrorCode
+from ...topics.alter_configs import UNSUPPORTED_RESOURCES, ResourceType, unsupported_resource
 from ...topics.config_def import ConfigDef, ConfigSource, integer_of, text_of
 from ...topics.config_keys import TOPIC_KEYS
-from ...topics.configs import EVERY_BROKER, Synonym
-from ...topics.errors import Refused
-from ...topics.names import invalid_name
+from ...topics.configs import EVERY_BROKER, ConfigSynonym
+from ...topics.names import topic_name_error
 from ..cluster import Node
 from ..request import NO_THROTTLE, RequestContext
 from .common import ERROR_MESSAGES
 
-RESOURCE_TYPES: Final = {*Resource, *ELSEWHERE}
+RESOURCE_TYPES: Final = {*ResourceType, *UNSUPPORTED_RESOURCES}
 
 
 class SynonymResponse(NamedTuple):
@@ -62,9 +61,9 @@ def handle(context: RequestContext, node: Node) -> None:
         try:
             if not are_valid:
                 error = ErrorCode.invalid_request
-                raise Refused(error, ERROR_MESSAGES[error])
+                raise ApiError(error, ERROR_MESSAGES[error])
             responses.append(ResourceResponse(*key, _describe(context, node, resource)))
-        except Refused as rejection:
+        except ApiError as rejection:
             message = rejection.message or ""
             responses.append(ResourceResponse(*key, (), rejection.error, message))
     context.respond(DescribeConfigsResponse(responses))
@@ -72,18 +71,18 @@ def handle(context: RequestContext, node: Node) -> None:
 
 def _describe(context: RequestContext, node: Node, resource: Any) -> list[ConfigResponse]:
     name = resource.resource_name
-    if resource.resource_type == Resource.TOPIC:
+    if resource.resource_type == ResourceType.TOPIC:
         return _describe_topic(context, node, resource)
-    if resource.resource_type != Resource.BROKER:
-        raise not_kept(resource.resource_type)
+    if resource.resource_type != ResourceType.BROKER:
+        raise unsupported_resource(resource.resource_type)
     if name == EVERY_BROKER:
         return _describe_every_broker(context, node, resource)
     broker_id = integer_of(name)
     if broker_id is None:
         message = f"Broker id must be an integer, but it is: {name}"
-        raise Refused(ErrorCode.invalid_request, message)
+        raise ApiError(ErrorCode.invalid_request, message)
     if broker_id != node.node_id:
-        raise Refused(
+        raise ApiError(
             ErrorCode.invalid_request,
             f"Unexpected broker id, expected {node.node_id} or empty string, but received {name}",
         )
@@ -98,11 +97,11 @@ def _describe(context: RequestContext, node: Node, resource: Any) -> list[Config
 
 def _describe_topic(context: RequestContext, node: Node, resource: Any) -> list[ConfigResponse]:
     name = resource.resource_name
-    if message := invalid_name(name):
-        raise Refused(ErrorCode.invalid_topic_exception, message)
+    if message := topic_name_error(name):
+        raise ApiError(ErrorCode.invalid_topic_exception, message)
     topic = node.view.get(name)
     if topic is None:
-        raise Refused(ErrorCode.unknown_topic_or_partition)
+        raise ApiError(ErrorCode.unknown_topic_or_partition)
     responses = []
     for key in _requested(resource, TOPIC_KEYS):
         value = text_of(node.configs.value(key, topic.overrides))
@@ -119,7 +118,7 @@ def _describe_every_broker(
     values = node.configs.every_broker
     source = ConfigSource.DYNAMIC_DEFAULT_BROKER
     return [
-        _response(context, keys, key, values[key], [Synonym(key, values[key], source)])
+        _response(context, keys, key, values[key], [ConfigSynonym(key, values[key], source)])
         for key in _requested(resource, keys)
         if key in values
     ]
@@ -136,7 +135,7 @@ def _response(
     keys: ConfigDef,
     name: str,
     value: str | None,
-    synonyms: list[Synonym],
+    synonyms: list[ConfigSynonym],
 ) -> ConfigResponse:
     request = context.request
     key = keys[name]

@@ -6,9 +6,8 @@ from datetime import timedelta
 from functools import partial
 from typing import NamedTuple
 
-from ...protocol.errors import ErrorCode
-from ...topics.alter import Change, Operation, check_distinct, replace
-from ...topics.errors import Refused
+from ...protocol.errors import ApiError, ErrorCode
+from ...topics.alter_configs import ConfigChange, Operation, check_distinct, legacy_alter_configs
 from ..cluster import Node
 from ..request import NO_THROTTLE, RequestContext
 from .common import or_storage_error
@@ -28,11 +27,13 @@ class AlterConfigsResponse(NamedTuple):
 
 def handle(context: RequestContext, node: Node) -> None:
     request = context.request
-    change = partial(replace, node.topics, node.node_id, validate_only=request.validate_only)
+    change = partial(
+        legacy_alter_configs, node.topics, node.node_id, validate_only=request.validate_only
+    )
     changes = []
     for each in request.resources:
         resource = (each.resource_type, each.resource_name)
-        values = [Change(c.name, Operation.SET, c.value) for c in each.configs]
+        values = [ConfigChange(c.name, Operation.SET, c.value) for c in each.configs]
         changes.append((resource, partial(change, resource, values)))
     change_each(context, node, changes)
 
@@ -42,7 +43,7 @@ def change_each(
     node: Node,
     changes: Iterable[tuple[tuple[int, str], Callable[[], None]]],
 ) -> None:
-    """Change each (type, name) resource by its function, which raises Refused; respond when all
+    """Change each (type, name) resource by its function, which raises ApiError; respond when all
     changes are durable. IncrementalAlterConfigs does the same."""
     changes = list(changes)
     counts = Counter(resource for resource, _ in changes)
@@ -51,7 +52,7 @@ def change_each(
         try:
             check_distinct(resource, counts)
             change()
-        except Refused as rejection:
+        except ApiError as rejection:
             responses.append(ResourceResponse(*resource, rejection.error, rejection.message))
         else:
             responses.append(ResourceResponse(*resource))

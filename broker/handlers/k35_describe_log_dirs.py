@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
-from ...topics.partition import Partition
+from ...topics.topic import Partition
 from ..cluster import Node
 from ..request import NO_THROTTLE, RequestContext
 

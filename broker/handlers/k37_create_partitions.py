@@ -5,9 +5,8 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, NamedTuple
 
-from ...protocol.errors import ErrorCode
-from ...topics.admin import check_growth
-from ...topics.errors import Refused
+from ...protocol.errors import ApiError, ErrorCode
+from ...topics.admin import check_new_partitions
 from ..cluster import Node
 from ..request import NO_THROTTLE, RequestContext, milliseconds
 from .common import or_storage_error
@@ -36,9 +35,9 @@ def handle(context: RequestContext, node: Node) -> None:
     for topic in {each.name: each for each in request.topics}.values():
         try:
             if counts[topic.name] > 1:
-                raise Refused(ErrorCode.invalid_request, "Duplicate topic name.")
+                raise ApiError(ErrorCode.invalid_request, "Duplicate topic name.")
             _create_partitions(node, topic, request.validate_only)
-        except Refused as rejection:
+        except ApiError as rejection:
             responses.append(TopicResponse(topic.name, rejection.error, rejection.message))
         else:
             responses.append(TopicResponse(topic.name))
@@ -48,15 +47,15 @@ def handle(context: RequestContext, node: Node) -> None:
 def _create_partitions(node: Node, requested: Any, validate_only: bool) -> None:
     topic = node.topics.get(requested.name)
     if topic is None:
-        raise Refused(ErrorCode.unknown_topic_or_partition)
+        raise ApiError(ErrorCode.unknown_topic_or_partition)
     assignments = requested.assignments
     broker_ids = None if assignments is None else [each.broker_ids for each in assignments]
-    check_growth(topic, requested.count, broker_ids, node.topics.nodes)
+    check_new_partitions(topic, requested.count, broker_ids, node.topics.nodes)
     if not validate_only:
         try:
-            node.topics.grow(topic, requested.count)
+            node.topics.add_partitions(topic, requested.count)
         except OSError as error:
-            raise Refused(ErrorCode.kafka_storage_error, str(error)) from error
+            raise ApiError(ErrorCode.kafka_storage_error, str(error)) from error
 
 
 def _respond(

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from ...protocol.errors import ErrorCode
-from ...topics.nodes import NO_LEADER
+from ...topics.topic import NO_LEADER
 from ..cluster import Node
 from ..request import NO_THROTTLE, RequestContext
 from .common import or_storage_error

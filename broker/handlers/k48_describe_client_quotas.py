@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
 
-from ...protocol.errors import ErrorCode
-from ...topics.errors import Refused
+from ...protocol.errors import ApiError, ErrorCode
 from ..cluster import Node
 from ..request import NO_THROTTLE, RequestContext
 
@@ -27,7 +26,7 @@ class DescribeClientQuotasResponse(NamedTuple):
 def handle(context: RequestContext, node: Node) -> None:  # noqa: ARG001
     try:
         _validate(context.request.components)
-    except Refused as rejection:
+    except ApiError as rejection:
         response = DescribeClientQuotasResponse(rejection.error, rejection.message, None)
         context.respond(response)
     else:
@@ -39,20 +38,20 @@ def _validate(components: Sequence[Any]) -> None:
     for each in components:
         entity_type = each.entity_type
         if not entity_type:
-            raise Refused(ErrorCode.invalid_request, "Invalid empty entity type.")
+            raise ApiError(ErrorCode.invalid_request, "Invalid empty entity type.")
         if entity_type in types:
-            raise Refused(
+            raise ApiError(
                 ErrorCode.invalid_request,
                 f"Entity type {entity_type} cannot appear more than once in the filter.",
             )
         if entity_type not in (USER, CLIENT_ID, IP):
             message = f"Unsupported entity type {entity_type}"
-            raise Refused(ErrorCode.unsupported_version, message)
+            raise ApiError(ErrorCode.unsupported_version, message)
         if message := _mismatch(each.match_type, each.match):
-            raise Refused(ErrorCode.invalid_request, message)
+            raise ApiError(ErrorCode.invalid_request, message)
         types.add(entity_type)
     if IP in types and len(types) > 1:
-        raise Refused(
+        raise ApiError(
             ErrorCode.invalid_request,
             "Invalid entity filter component combination. IP filter component should not be used "
             "with user or clientId filter component.",

@@ -6,9 +6,8 @@ from functools import partial
 from typing import NamedTuple
 
 from ...log.errors import LogError
-from ...protocol.errors import ErrorCode
-from ...topics.errors import Refused
-from ...topics.names import invalid_name
+from ...protocol.errors import ApiError, ErrorCode
+from ...topics.names import topic_name_error
 from ..cluster import Node
 from ..request import NO_THROTTLE, RequestContext
 
@@ -49,7 +48,7 @@ def handle(context: RequestContext, node: Node) -> None:
         for index in topic.partition_indexes:
             try:
                 producers = _producers(node, topic.name, index)
-            except Refused as rejection:
+            except ApiError as rejection:
                 partitions.append(PartitionResponse(index, rejection.error, rejection.message))
             except (OSError, LogError) as error:
                 storage_error = ErrorCode.kafka_storage_error
@@ -61,15 +60,15 @@ def handle(context: RequestContext, node: Node) -> None:
 
 
 def _producers(node: Node, name: str, index: int) -> list[ProducerResponse]:
-    if message := invalid_name(name):
-        raise Refused(ErrorCode.invalid_topic_exception, message)
+    if message := topic_name_error(name):
+        raise ApiError(ErrorCode.invalid_topic_exception, message)
     topic = node.topics.get(name)
     if topic is None:
         message = "This server does not host this topic-partition."
-        raise Refused(ErrorCode.unknown_topic_or_partition, message)
+        raise ApiError(ErrorCode.unknown_topic_or_partition, message)
     partition = topic.partition(index)
     if partition is None:
-        raise Refused(ErrorCode.unknown_topic_or_partition)
+        raise ApiError(ErrorCode.unknown_topic_or_partition)
     now_ms = node.clock.now_ms()
     expiration_ms = partial(node.configs.broker_number, "producer.id.expiration.ms")
     return [

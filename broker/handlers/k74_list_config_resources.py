@@ -7,12 +7,12 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
-from ...topics.alter import Resource
+from ...topics.alter_configs import ResourceType
 from ..cluster import Node
 from ..request import NO_THROTTLE, RequestContext
 
 BROKER_LOGGER, CLIENT_METRICS, GROUP = 8, 16, 32
-RESOURCE_TYPES = (Resource.TOPIC, Resource.BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
+RESOURCE_TYPES = (ResourceType.TOPIC, ResourceType.BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
 
 
 class ResourceResponse(NamedTuple):
@@ -33,8 +33,10 @@ def handle(context: RequestContext, node: Node) -> None:
         context.respond(ListConfigResourcesResponse(ErrorCode.unsupported_version, []))
         return
     found = []
-    if Resource.BROKER in requested:
-        found += [ResourceResponse(str(each.node_id), Resource.BROKER) for each in node.cluster.up]
-    if Resource.TOPIC in requested:
-        found += [ResourceResponse(topic.name, Resource.TOPIC) for topic in node.topics]
+    if ResourceType.BROKER in requested:
+        found += [
+            ResourceResponse(str(each.node_id), ResourceType.BROKER) for each in node.cluster.up
+        ]
+    if ResourceType.TOPIC in requested:
+        found += [ResourceResponse(topic.name, ResourceType.TOPIC) for topic in node.topics]
     context.respond(ListConfigResourcesResponse(ErrorCode.none, found))

@@ -9,9 +9,8 @@ from datetime import timedelta
 from typing import NamedTuple
 from uuid import UUID
 
-from ...protocol.errors import ErrorCode
-from ...topics.errors import Refused
-from ...topics.names import invalid_name, is_internal
+from ...protocol.errors import ApiError, ErrorCode
+from ...topics.names import is_internal, topic_name_error
 from ..cluster import Node
 from ..request import NO_THROTTLE, RequestContext
 from .common import NOT_REQUESTED, TOPIC_OPERATIONS
@@ -50,7 +49,7 @@ class DescribeTopicPartitionsResponse(NamedTuple):
 def handle(context: RequestContext, node: Node) -> None:
     try:
         context.respond(_page(context, node, _names(context, node)))
-    except Refused as rejection:
+    except ApiError as rejection:
         topics = [
             TopicResponse(rejection.error, topic.name, topic_authorized_operations=NOT_REQUESTED)
             for topic in context.request.topics
@@ -66,12 +65,12 @@ def _names(context: RequestContext, node: Node) -> list[str]:
     first = "" if cursor is None else cursor.topic_name
     names = sorted({name for name in requested if name >= first})
     if cursor is not None and request.topics and first not in names:
-        raise Refused(ErrorCode.invalid_request)
+        raise ApiError(ErrorCode.invalid_request)
     if cursor is not None and cursor.partition_index < 0:
-        raise Refused(ErrorCode.invalid_request)
+        raise ApiError(ErrorCode.invalid_request)
     if "" in names:
         # Kafka's authorizer throws for a resource without a name.
-        raise Refused(ErrorCode.unknown_server_error)
+        raise ApiError(ErrorCode.unknown_server_error)
     return names
 
 
@@ -105,6 +104,6 @@ def _page(
 
 def _error(name: str) -> ErrorCode:
     """Why there is no topic of this name."""
-    if invalid_name(name) is None:
+    if topic_name_error(name) is None:
         return ErrorCode.unknown_topic_or_partition
     return ErrorCode.invalid_topic_exception

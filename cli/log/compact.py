@@ -21,14 +21,14 @@ from ...log.recovery import ValidBatch, scan_segment
 from ...log.tasks import run_synchronously
 from ...topics.configs import Configs, TopicSettings
 from ...topics.names import OFFSETS_TOPIC, REGISTRY_TOPIC
-from ...topics.records import (
-    BrokerConfigsStored,
-    TopicDeleted,
-    TopicStored,
-    UnreadableRecord,
-    stored_in,
+from ...topics.registry_log import (
+    BrokerConfigRecord,
+    TopicDeletedRecord,
+    TopicRecord,
+    UndecodableRegistryRecord,
+    check_registry,
+    read_registry,
 )
-from ...topics.registry_check import check_registry
 from .. import output
 from ..errors import UserError
 from .partition_logs import PartitionLog, find_logs
@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
 def _compact_all(path: Path, logs: list[PartitionLog], folder: Path, files: Files) -> int:
     try:
         settings = topic_settings(folder, files)
-    except (LogError, UnreadableRecord) as error:
+    except (LogError, UndecodableRegistryRecord) as error:
         raise UserError(f"the topic registry in {folder} cannot be read: {error}.") from error
     compacted = [log for log in logs if log.topic in settings and settings[log.topic].compacted]
     if not compacted:
@@ -106,13 +106,13 @@ def topic_settings(folder: Path, files: Files) -> Mapping[str, TopicSettings]:
         # Behind corrupt bytes a topic's policy may have changed from compact to delete.
         check_registry(folder, files)
         log = Log.open(registry, files, read_only=True)
-        for record in stored_in(log):
+        for record in read_registry(log):
             match record:
-                case TopicStored(name):
+                case TopicRecord(name):
                     overrides[name] = record.configs
-                case TopicDeleted(name):
+                case TopicDeletedRecord(name):
                     overrides.pop(name, None)
-                case BrokerConfigsStored(resource, values):
+                case BrokerConfigRecord(resource, values):
                     configs.dynamic[resource] = dict(values)
         log.close()
     return {name: configs.settings(values) for name, values in overrides.items()}

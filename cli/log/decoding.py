@@ -19,8 +19,8 @@ from ...offsets.errors import UndecodableRecord
 from ...offsets.record_schemas import decode_as_dicts
 from ...protocol.consumer_protocol import ASSIGNMENT, SUBSCRIPTION, decode_as_dict
 from ...protocol.errors import DecodeError
-from ...topics.records import UnreadableRecord
-from ...topics.records import decode as decode_registry
+from ...topics.registry_log import UndecodableRegistryRecord
+from ...topics.registry_log import decode as decode_registry
 from .partition_logs import PartitionLog
 
 __all__ = [
@@ -133,7 +133,7 @@ def decode_content(log: PartitionLog, record: Record, *, is_control: bool) -> Co
             return _offsets_record(record)
         if log.is_registry:
             return _registry_record(record)
-    except (UndecodableRecord, UnreadableRecord, struct_error) as error:
+    except (UndecodableRecord, UndecodableRegistryRecord, struct_error) as error:
         return Content(UNDECODABLE, _hex(record.key), None, _hex(record.value), str(error))
     return Content(ORDINARY, _text_or_hex(record.key), None, _text_or_hex(record.value))
 

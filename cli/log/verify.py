@@ -18,8 +18,8 @@ from ...offsets.errors import UndecodableRecord
 from ...offsets.record_codec import decode_record
 from ...offsets.record_schemas import decode_as_dicts
 from ...offsets.records import OtherGroupRecord
-from ...topics.records import UnreadableRecord
-from ...topics.records import decode as decode_registry
+from ...topics.registry_log import UndecodableRegistryRecord
+from ...topics.registry_log import decode as decode_registry
 from ..errors import UserError
 from ..output import progress
 from .decoding import describe_key
@@ -194,7 +194,7 @@ def _check_records(
             f"its records from offset {offset} on cannot be read.",
             "it was written like this; a client that fetches it fails there.",
         )
-    except (UndecodableRecord, UnreadableRecord) as error:
+    except (UndecodableRecord, UndecodableRegistryRecord) as error:
         yield Problem(
             path,
             batch.position,

@@ -282,7 +282,7 @@ async def test_who_leads_a_topic_that_was_made_while_a_node_was_down_survives_a_
     async with Three(tmp_path / "data", "fsync") as three:
         await three.broker.stop_node(2)
         made = three.topics.create("orders", 2, {})
-        three.topics.grow(made, 5)
+        three.topics.add_partitions(made, 5)
         leaders = [each.leader_id for each in made.partitions]
         assert 2 not in leaders
     async with Three(tmp_path / "data", "fsync") as three:

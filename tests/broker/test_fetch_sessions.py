@@ -16,9 +16,8 @@ from kohort.broker.fetch_sessions import (
     FetchSession,
     FetchSessionCache,
 )
-from kohort.protocol.errors import ErrorCode
-from kohort.topics.errors import Refused
-from kohort.topics.fetch import Diverging, Found
+from kohort.protocol.errors import ApiError, ErrorCode
+from kohort.topics.fetch import Diverging, PartitionData
 
 SLOTS = 8
 
@@ -29,8 +28,10 @@ def partitions_of(*indexes: int, topic: str = "t", offset: int = 0) -> CachedPar
     return {(topic, part.partition): CachedPartition(topic, part) for part in parts}
 
 
-def found(index: int, high_watermark: int = 0, start_offset: int = 0, **more: Any) -> Found:
-    return Found(index, more.pop("error", ErrorCode.none), high_watermark, start_offset, **more)
+def found(index: int, high_watermark: int = 0, start_offset: int = 0, **more: Any) -> PartitionData:
+    return PartitionData(
+        index, more.pop("error", ErrorCode.none), high_watermark, start_offset, **more
+    )
 
 
 class Sessions:
@@ -79,7 +80,7 @@ def sessions() -> Sessions:
 
 def error_of(sessions: Sessions, *args: Any, **kwargs: Any) -> ErrorCode:
     """The error that `sessions.resume` raises."""
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(ApiError) as caught:
         sessions.resume(*args, **kwargs)
     return caught.value.error
 
@@ -170,7 +171,7 @@ def test_a_session_created_empty_is_closed_unless_it_gets_a_partition(sessions: 
     ],
 )
 def test_a_response_contains_what_differs_from_the_last_one(
-    sessions: Sessions, result: Found, expected: bool
+    sessions: Sessions, result: PartitionData, expected: bool
 ) -> None:
     session = sessions.use(sessions.create())
     partition = session.partitions["t", 0]

@@ -14,9 +14,9 @@ def test_of_topics_of_which_nothing_is_left_no_name_is_kept() -> None:
         life.turn()
         life.delete(lambda _error: None)
         life.turn()
-    assert (life.topics.deleted, life.deleted_topics._names) == (set(), [])
+    assert (life.topics.deleted_names, life.deleted_topics._names) == (set(), [])
     assert len(life.deleted_topics) == 20
-    assert Life(life.files).topics.deleted == set()
+    assert Life(life.files).topics.deleted_names == set()
 
 
 def test_a_name_is_kept_while_a_partition_that_cannot_be_read_may_have_its_offsets() -> None:
@@ -28,7 +28,7 @@ def test_a_name_is_kept_while_a_partition_that_cannot_be_read_may_have_its_offse
     life.delete(lambda _error: None)
     life.turn()
     assert life.shard.state is CoordinatorState.FAILED
-    assert "t" in life.topics.deleted
+    assert "t" in life.topics.deleted_names
     life.files.heal()
     check_is_forgotten_by_the_next(life)
 
@@ -41,19 +41,19 @@ def test_a_name_is_kept_while_nobody_has_read_a_partition_that_may_have_its_offs
     life = Life(life.files)
     life.delete(lambda _error: None)
     life.turn()
-    assert "t" in life.topics.deleted
+    assert "t" in life.topics.deleted_names
     check_is_forgotten_by_the_next(life)
 
 
 def check_is_forgotten_by_the_next(life: Life) -> None:
     life = Life(life.files)
-    assert life.topics.deleted == {"t"}
+    assert life.topics.deleted_names == {"t"}
     life.runtime.load([0])
     life.turn()
-    assert life.topics.deleted == set()
+    assert life.topics.deleted_names == set()
     life.make()
     assert life.fetched() == -1
-    assert Life(life.files).topics.deleted == set()
+    assert Life(life.files).topics.deleted_names == set()
 
 
 def test_a_name_is_kept_while_its_folder_cannot_be_removed() -> None:
@@ -62,10 +62,10 @@ def test_a_name_is_kept_while_its_folder_cannot_be_removed() -> None:
     life.files.fail("rename")
     life.delete(lambda _error: None)
     life.turn()
-    assert life.topics.deleted == {"t"}
+    assert life.topics.deleted_names == {"t"}
     life = Life(life.files)
     assert not life.files.exists(DATA / "t-0")
     life.make("u")
     life.delete(lambda _error: None, "u")
     life.turn()
-    assert life.topics.deleted == set()
+    assert life.topics.deleted_names == set()

@@ -15,7 +15,7 @@ from kohort.offsets.records import OffsetTombstone
 from kohort.offsets.table import OffsetsTable
 from kohort.protocol.errors import ErrorCode
 from kohort.testing.faulty_files import Crashed, FaultyFiles
-from kohort.topics.removal import SLICE_PARTITIONS
+from kohort.topics.topic_deletion import SLICE_PARTITIONS
 from offset_commits import offset_commit
 from runtime_world import World
 from topic_world import batch
@@ -67,7 +67,7 @@ def test_a_name_is_not_free_while_its_offsets_are_being_forgotten() -> None:
     gone: list[OSError | None] = []
     life.delete(gone.append)
     left = []
-    while life.topics.is_leaving("t"):
+    while life.topics.is_being_deleted("t"):
         assert not gone
         life.step()
         left.append(len(life.shard.offsets))
@@ -104,7 +104,7 @@ def test_partitions_are_removed_a_few_in_a_turn() -> None:
     gone: list[OSError | None] = []
     life.delete(gone.append)
     removed = 0
-    while life.topics.is_leaving("t"):
+    while life.topics.is_being_deleted("t"):
         life.step()
         now_removed = [each[0] for each in life.files.operations].count("remove_folder")
         assert now_removed - removed <= SLICE_PARTITIONS

@@ -294,8 +294,8 @@ def test_a_damaged_registry_and_its_topics_are_left_alone(tmp_path: Path) -> Non
     done = kohort("serve", "--port", "0", "--data-dir", "data", cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr.startswith(
-        "kohort serve: the data in data cannot be read (the registry of topics is damaged, and the "
-        f"topics behind that would be forgotten: __kohort_topics-0/{log.name}: checksum "
+        "kohort serve: the data in data cannot be read (the registry of topics is corrupt, and the "
+        f"topics behind the corruption would be lost: __kohort_topics-0/{log.name}: checksum "
     )
     assert "`kohort log repair data` keeps the valid part" in done.stderr
     assert done.stderr.count("\n") == 1
@@ -334,7 +334,7 @@ def test_a_registry_of_a_later_version_is_reported_and_left_alone(tmp_path: Path
     log.write_bytes(stored := batch.finish(0))
     done = kohort("serve", "--port", "0", "--data-dir", "data", cwd=tmp_path)
     assert done.returncode == 2
-    assert done.stderr.startswith("kohort serve: the data in data cannot be read (the registry's ")
+    assert done.stderr.startswith("kohort serve: the data in data cannot be read (registry record ")
     assert done.stderr.count("\n") == 1
     assert log.read_bytes() == stored
 

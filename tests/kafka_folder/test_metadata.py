@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from kohort.log.files import DiskFiles
-from kohort.topics.kafka_metadata import KafkaMetadata, metadata_in
+from kohort.topics.kafka_import import KafkaMetadata, read_metadata
 
 from .asking import ask, said_of_groups
 from .test_takeover import serving
@@ -24,7 +24,7 @@ def told(metadata: KafkaMetadata | None) -> Any:
 
 def test_the_snapshot_says_what_the_log_before_it_says(data: Path) -> None:
     folder = data / "__cluster_metadata-0"
-    with_snapshot = told(metadata_in(data, DiskFiles()))
+    with_snapshot = told(read_metadata(data, DiskFiles()))
     topics, producer_ids_end = with_snapshot
     assert set(topics) == {
         "__consumer_offsets",
@@ -40,7 +40,7 @@ def test_the_snapshot_says_what_the_log_before_it_says(data: Path) -> None:
     assert len(snapshots) > 1
     for snapshot in snapshots[::-1]:
         snapshot.unlink()
-        assert told(metadata_in(data, DiskFiles())) == with_snapshot
+        assert told(read_metadata(data, DiskFiles())) == with_snapshot
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_the_snapshot_says_what_the_log_before_it_says(data: Path) -> None:
 def test_what_else_there_was_is_told_of(record: bytes, others: set[str]) -> None:
     metadata = KafkaMetadata()
     metadata.apply(record)
-    assert metadata.others == others
+    assert metadata.skipped == others
 
 
 def test_topics_that_were_deleted_are_not_there_nor_their_configurations() -> None:
@@ -72,7 +72,7 @@ def test_topics_that_were_deleted_are_not_there_nor_their_configurations() -> No
 
 
 def test_a_folder_without_metadata_has_none(tmp_path: Path) -> None:
-    assert metadata_in(tmp_path, DiskFiles()) is None
+    assert read_metadata(tmp_path, DiskFiles()) is None
 
 
 @pytest.mark.parametrize("damage", ["the snapshot", "its records"])
@@ -87,4 +87,4 @@ def test_metadata_that_cannot_be_read_cost_only_the_configurations(
         topics = ask(address, "Metadata", 12, {"topics": None})["topics"]
     assert plain == said["committed"]["plain"]
     assert {topic["name"] for topic in topics} >= {"orders", "prices"}
-    assert "The configurations of topics are not taken over" in caplog.text
+    assert "Topic configurations are not imported" in caplog.text

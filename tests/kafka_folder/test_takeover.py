@@ -211,8 +211,8 @@ def test_folders_of_partitions_alone_are_taken_over_without_configurations(
         assert configs_of(address, "orders") == {"retention.ms": "-1", "retention.bytes": "-1"}
         assert configs_of(address, "__consumer_offsets")["cleanup.policy"] == "compact"
     assert {"orders", "prices"} <= {topic["name"] for topic in topics}
-    assert "The configurations of topics are not taken over" in caplog.text
-    assert "__transaction_state is not taken over" in caplog.text
+    assert "Topic configurations are not imported" in caplog.text
+    assert "__transaction_state is not imported" in caplog.text
 
 
 def test_a_copy_of_a_running_kafka_has_a_torn_tail_and_full_indexes(

@@ -10,10 +10,9 @@ from kohort.broker.config.broker_config import BrokerConfig
 from kohort.log.log import Log
 from kohort.testing.faulty_files import Crashed, FaultyFiles
 from kohort.topics.configs import Configs
-from kohort.topics.kafka_import import take_over
-from kohort.topics.kafka_metadata import KafkaMetadata
+from kohort.topics.kafka_import import KafkaMetadata, import_kafka_folder
 from kohort.topics.names import REGISTRY_TOPIC
-from kohort.topics.records import RegistryRecord, stored_in
+from kohort.topics.registry_log import RegistryRecord, read_registry
 
 FOLDER = Path("/data")
 NOW_MS = 1_700_000_000_000
@@ -40,8 +39,8 @@ def start(files: FaultyFiles) -> list[RegistryRecord]:
     """What the registry says after the start of a broker."""
     journal = Log.open(FOLDER / f"{REGISTRY_TOPIC}-0", files)
     configs = Configs(BrokerConfig({}), 1)
-    take_over(journal, FOLDER, files, configs, uuid.uuid4, NOW_MS)
-    return list(stored_in(journal))
+    import_kafka_folder(journal, FOLDER, files, configs, uuid.uuid4, NOW_MS)
+    return list(read_registry(journal))
 
 
 def test_a_takeover_that_is_cut_short_is_done_by_the_next_start(data: Path) -> None:

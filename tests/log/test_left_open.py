@@ -14,7 +14,7 @@ from kohort.offsets.records import OffsetCommitRecord
 from kohort.offsets.snapshot import SnapshotWriter
 from kohort.offsets.table import OffsetsTable
 from kohort.topics.configs import Configs
-from kohort.topics.partition import Partition
+from kohort.topics.topic import Partition
 from open_files import Refusing, open_below
 
 
@@ -47,11 +47,11 @@ def test_a_log_that_cannot_be_cut(folder: Path) -> None:
         settings,
         PartitionCheckpoints(folder, files),
         leader_id=1,
-        hides_undurable=False,
+        durable_reads_only=False,
         write_ahead=None,
     )
     with pytest.raises(OSError, match="refused"):
-        partition.reopened(0)
+        partition.reopen(0)
     assert open_below(folder) == []
 
 

@@ -15,8 +15,8 @@ from kohort.log.batch import CONTROL, TRANSACTIONAL, BatchHeader, NewRecord, bui
 from kohort.log.cleaner import OffsetMap
 from kohort.log.log import Log, LogConfig
 from kohort.log.memory_files import MemoryFiles
+from kohort.log.producer_state import ProducerStates
 from kohort.log.records import records
-from kohort.topics.producers import Producers
 
 from .test_cleaner import FOLDER, opened
 
@@ -96,10 +96,10 @@ def test_a_producer_goes_on_after_its_last_records_were_superseded() -> None:
     roll(log)
     compact(log)
     assert [(h.base_offset, h.count) for h in headers(log)] == [(4, 0), (6, 2)]
-    producers = Producers(lambda: DAY_MS)
-    producers.note(headers(log)[0], 4, NOW_MS)
+    producers = ProducerStates(lambda: DAY_MS)
+    producers.update(headers(log)[0], 4, NOW_MS)
     next_batch = headers(log)[0]._replace(base_sequence=6, count=1, last_offset_delta=0)
-    producers.check(next_batch, "orders-0")
+    producers.check_sequence(next_batch, "orders-0")
     assert headers(log)[0].last_sequence == 5
 
 

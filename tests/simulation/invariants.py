@@ -47,9 +47,8 @@ from simulation.retention import Retention
 from simulation.violation import Violation
 
 if TYPE_CHECKING:
-    from kohort.topics.partition import Partition
     from kohort.topics.registry import Topics
-    from kohort.topics.topic import Topic
+    from kohort.topics.topic import Partition, Topic
     from simulation.network import Request
     from simulation.server import Life
     from simulation.world import World
@@ -292,8 +291,8 @@ class Invariants:
             for partition, committed in partitions.items()
         }
         topics = life.topics
-        for key in found if topics._journal.failed is None else ():
-            if topics.get(key[1]) is None and not topics.is_leaving(key[1]):
+        for key in found if topics._registry_log.failed is None else ():
+            if topics.get(key[1]) is None and not topics.is_being_deleted(key[1]):
                 raise Violation(f"I9: {key} is loaded, and its topic was deleted")
         self.commits.loaded(self._groups_of(shard.partition), found)
         for group_id, generation in list(self._assigned.items()):

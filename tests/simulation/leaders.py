@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 from simulation.violation import Violation
 
 if TYPE_CHECKING:
-    from kohort.topics.partition import Partition
     from kohort.topics.registry import Topics
-    from kohort.topics.topic import Topic
+    from kohort.topics.topic import Partition, Topic
     from simulation.server import Life
 
 Standing = tuple[int, int]  # epoch, leader

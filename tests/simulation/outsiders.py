@@ -160,7 +160,7 @@ class Owner(Outsider):
 
     def act(self) -> None:
         life = self.world.life
-        if life is None or life.topics.is_leaving(FLEETING):
+        if life is None or life.topics.is_being_deleted(FLEETING):
             return
         topic = life.topics.get(FLEETING)
         if topic is None:

@@ -28,13 +28,10 @@ from kohort.offsets.causes import Cause
 from kohort.offsets.records import GroupTombstone, OffsetTombstone
 from kohort.offsets.store import OffsetsStore
 from kohort.offsets.table import OffsetsCache, OffsetsTable
-from kohort.topics.configs import BrokerSettings, Configs, TopicSettings
+from kohort.topics.configs import Configs, StaticBrokerConfig, TopicSettings
 from kohort.topics.names import OFFSETS_TOPIC
-from kohort.topics.nodes import Nodes
-from kohort.topics.partition import Partition
-from kohort.topics.registry import Topics
-from kohort.topics.topic import Topic
-from kohort.topics.view import TopicsView
+from kohort.topics.registry import Topics, TopicsView
+from kohort.topics.topic import Nodes, Partition, Topic
 
 if TYPE_CHECKING:
     from simulation.world import World
@@ -51,7 +48,7 @@ class SmallSegments(Configs):
         super().__init__(CONFIG, 1)
         self._settings = SETTINGS._replace(segment_bytes=segment_bytes)
 
-    def at(self, _node_id: int, _broker: BrokerSettings | None = None) -> SmallSegments:
+    def at(self, _node_id: int, _broker: StaticBrokerConfig | None = None) -> SmallSegments:
         return self
 
     def settings(self, _overrides: Mapping[str, str]) -> TopicSettings:
@@ -121,7 +118,7 @@ class Life:
             nodes=Nodes(range(1, setting.nodes + 1)),
             new_id=lambda: uuid.UUID(int=int(world.new_id())),
             now_ms=world.schedule.now_ms,
-            in_turn=self.scheduler.call,
+            call_soon=self.scheduler.call,
         )
         self.cluster = Cluster("simulated", self.topics, self.scheduler)
         for node_id in self.topics.nodes.ids:
@@ -180,8 +177,8 @@ class Life:
         contexts = self.cluster.nodes[node_id].coordinators.contexts
         watcher: Any = ExpirationWatcher(self, lambda: contexts[index])
         coordinator, offsets = self._new_coordinator(index)
-        waiters = self.partition(index).waiters
-        return CoordinatorContext(index, coordinator, offsets, watcher, waiters)
+        delayed_fetches = self.partition(index).delayed_fetches
+        return CoordinatorContext(index, coordinator, offsets, watcher, delayed_fetches)
 
     # --- looking
 

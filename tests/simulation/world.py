@@ -18,7 +18,7 @@ from kohort.log.errors import LogError
 from kohort.offsets.partitioner import partition_for
 from kohort.testing.faulty_files import Crashed, FaultyFiles
 from kohort.topics.names import OFFSETS_TOPIC
-from kohort.topics.nodes import NO_LEADER
+from kohort.topics.topic import NO_LEADER
 from simulation.invariants import Invariants
 from simulation.network import Link, Request
 from simulation.outsiders import OUTSIDERS
@@ -217,7 +217,7 @@ class World:
         """Why the groups are not at rest; None when they are."""
         assert self.life is not None
         topics = self.life.topics
-        if topics.is_leaving(FLEETING) and topics._journal.failed is None:
+        if topics.is_being_deleted(FLEETING) and topics._registry_log.failed is None:
             return f"{FLEETING} is still being deleted"
         for group_id in self.group_ids:
             shard = self.life.shard_of(group_id)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, Producer
+from kohort.protocol.errors import ApiError
 from kohort.testing import Kafka, UnusedFault
-from kohort.topics.errors import Refused
 
 pytestmark = pytest.mark.clients
 
@@ -162,7 +162,7 @@ def test_a_topic_that_is_deleted_leaves_nothing_in_memory(durability: Any) -> No
 def test_a_fault_outlives_the_power(kafka: Kafka) -> None:
     fault = kafka.disk.fail("append", topic="orders")
     kafka.disk.power_cut()
-    with pytest.raises(Refused, match="Input/output error"):
+    with pytest.raises(ApiError, match="Input/output error"):
         kafka.topic("orders", partitions=1).produce(["a"])
     assert fault.met == 1
 
@@ -186,7 +186,7 @@ def test_a_fault_of_the_disk_that_is_never_met_fails_the_test(kafka: Kafka) -> N
     kafka.disk.fail("remove", topic="orders", partition=1)
     kafka.disk.fail("append", topic="orders")
     kafka.topic("orders", partitions=1)
-    with pytest.raises(Refused, match="Input/output error"):
+    with pytest.raises(ApiError, match="Input/output error"):
         kafka.topic("orders").produce(["a"])
     kafka.disk.heal()
     with pytest.raises(UnusedFault) as raised:

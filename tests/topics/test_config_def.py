@@ -183,10 +183,9 @@ def test_only_some_keys_may_be_without_value() -> None:
         ConfigKey("k", ConfigType.LONG, 1).check(None)
 
 
-def test_a_definition_keeps_the_order_and_knows_its_defaults() -> None:
+def test_a_definition_keeps_the_order_of_its_keys() -> None:
     keys = ConfigDef([ConfigKey("b", ConfigType.INT, 1), ConfigKey("a", ConfigType.INT, 2)])
     assert list(keys) == ["b", "a"]
-    assert keys.defaults() == {"b": 1, "a": 2}
     assert len(keys) == 2
 
 

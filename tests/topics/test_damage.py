@@ -4,8 +4,7 @@ import uuid
 
 import pytest
 from kohort.log.batch import BatchBuilder
-from kohort.topics.records import TopicStored, encode
-from kohort.topics.registry_check import DamagedRegistry, check_registry
+from kohort.topics.registry_log import CorruptRegistry, TopicRecord, check_registry, encode
 from topic_world import FOLDER, World
 
 REGISTRY = FOLDER / "__kohort_topics-0"
@@ -14,7 +13,7 @@ FIRST = REGISTRY / f"{0:020}.log"
 
 def batch_of(number: int) -> bytes:
     batch = BatchBuilder()
-    batch.add(*encode(TopicStored(f"topic-{number}", uuid.UUID(int=number), 1, {})), 7)
+    batch.add(*encode(TopicRecord(f"topic-{number}", uuid.UUID(int=number), 1, {})), 7)
     return batch.finish(number)
 
 
@@ -62,17 +61,17 @@ def test_any_other_byte_that_is_wrong_keeps_it_closed() -> None:
     # Neither the base offset of the first batch nor a leader epoch is under a checksum.
     unseen = {*range(8), *range(12, 16), *(len(BATCHES[0]) + at for at in range(12, 16))}
     for at in set(range(LAST)) - unseen:
-        with pytest.raises(DamagedRegistry, match="registry of topics is damaged"):
+        with pytest.raises(CorruptRegistry, match="registry of topics is corrupt"):
             check((0, flipped(STORED, at)))
 
 
 def test_garbage_behind_a_batch_that_is_wrong_keeps_it_closed() -> None:
-    with pytest.raises(DamagedRegistry):
+    with pytest.raises(CorruptRegistry):
         check((0, flipped(STORED, len(STORED) - 1) + b"garbage"))
 
 
 def test_a_tail_has_no_segment_behind_it() -> None:
     check((0, STORED[:LAST]), (2, BATCHES[2]))
     check((0, STORED[:LAST]), (2, BATCHES[2][:-1]))
-    with pytest.raises(DamagedRegistry):
+    with pytest.raises(CorruptRegistry):
         check((0, STORED[: LAST - 1]), (2, BATCHES[2]))

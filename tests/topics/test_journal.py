@@ -8,19 +8,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kohort.testing.faulty_files import Crashed, FaultyFiles
-from kohort.topics.journal import RECORDS_MIN, newest
-from kohort.topics.records import (
-    BrokerConfigsStored,
-    LeaderElected,
-    ProducerIdsReserved,
-    RegistryRecord,
-    TopicDeleted,
-    TopicGone,
-    TopicStored,
-    stored_in,
-)
 from kohort.topics.registry import Topics
-from kohort.topics.registry_check import DamagedRegistry, check_registry
+from kohort.topics.registry_log import (
+    COMPACTION_RECORDS_MIN,
+    BrokerConfigRecord,
+    CorruptRegistry,
+    LeaderRecord,
+    ProducerIdsRecord,
+    RegistryRecord,
+    TopicDeletedRecord,
+    TopicPurgedRecord,
+    TopicRecord,
+    check_registry,
+    latest_records,
+    read_registry,
+)
 from topic_world import FOLDER, World, batch
 
 JOURNAL = FOLDER / "__kohort_topics-0"
@@ -40,9 +42,9 @@ def known(topics: Topics) -> Mapping[str, Any]:
         ],
         "ids": {topic.id for topic in topics} == set(topics._by_id),
         "near names": dict(topics._by_collision_key),
-        "deleted": set(topics.deleted),
+        "deleted": set(topics.deleted_names),
         "configs": dict(topics.configs.dynamic),
-        "producer ids": topics.take_producer_id(),
+        "producer ids": topics.allocate_producer_id(),
     }
 
 
@@ -53,12 +55,12 @@ COUNTS = st.integers(1, 3)
 CONFIGS = st.sampled_from([{}, {"retention.ms": "1"}, {"cleanup.policy": "compact"}])
 BROKER_CONFIGS = st.sampled_from([{}, {"log.retention.ms": "1"}, {"message.max.bytes": "9"}])
 RECORDS = st.one_of(
-    st.builds(TopicStored, NAMES, IDS, COUNTS, CONFIGS),
-    st.builds(TopicDeleted, NAMES),
-    st.builds(TopicGone, NAMES),
-    st.builds(LeaderElected, NAMES, IDS, st.integers(0, 3), NODES, st.integers(0, 5)),
-    st.builds(BrokerConfigsStored, st.sampled_from(["", "1", "2"]), BROKER_CONFIGS),
-    st.builds(ProducerIdsReserved, st.integers(1, 9).map(lambda number: number * 1000)),
+    st.builds(TopicRecord, NAMES, IDS, COUNTS, CONFIGS),
+    st.builds(TopicDeletedRecord, NAMES),
+    st.builds(TopicPurgedRecord, NAMES),
+    st.builds(LeaderRecord, NAMES, IDS, st.integers(0, 3), NODES, st.integers(0, 5)),
+    st.builds(BrokerConfigRecord, st.sampled_from(["", "1", "2"]), BROKER_CONFIGS),
+    st.builds(ProducerIdsRecord, st.integers(1, 9).map(lambda number: number * 1000)),
 )
 
 
@@ -70,16 +72,16 @@ def of_one_name(stored: Iterable[RegistryRecord]) -> list[RegistryRecord]:
     told: list[RegistryRecord] = []
     for record in stored:
         match record:
-            case TopicStored(name, id_):
+            case TopicRecord(name, id_):
                 if id_ in over or names.setdefault(id_, name) != name:
                     continue
                 if (before := alive.get(name)) not in (None, id_):
                     over.add(before)  # type: ignore[arg-type]
                 alive[name] = id_
-            case LeaderElected(name, id_):
+            case LeaderRecord(name, id_):
                 if names.get(id_, name) != name:
                     continue
-            case TopicDeleted(name):
+            case TopicDeletedRecord(name):
                 if (before := alive.pop(name, None)) is not None:
                     over.add(before)
         told.append(record)
@@ -90,10 +92,10 @@ def of_one_name(stored: Iterable[RegistryRecord]) -> list[RegistryRecord]:
 def test_what_still_counts_says_the_same_as_all_of_it(stored: list[RegistryRecord]) -> None:
     all_, counting = World(), World()
     all_.topics._replay(stored)
-    short = newest(stored)
+    short = latest_records(stored)
     counting.topics._replay(short)
     assert known(counting.topics) == known(all_.topics)
-    assert newest(short) == short
+    assert latest_records(short) == short
 
 
 def bytes_of_journal(world: World) -> int:
@@ -108,15 +110,15 @@ def churned(world: World) -> None:
     first = world.make("first", 2, retention_ms="1")
     left = world.make("left")
     topics.configure_broker("", {"log.retention.ms": "9"})
-    topics.take_producer_id()
-    for number in range(RECORDS_MIN // 3):
+    topics.allocate_producer_id()
+    for number in range(COMPACTION_RECORDS_MIN // 3):
         topics.delete(topics.create(f"churn-{number}", 1, {}))
         if number % 50 == 0:
             world.turn()
-    topics.grow(first, 3)
-    topics.elect(first, first.partitions[1], 1)
+    topics.add_partitions(first, 3)
+    topics.elect_leader(first, first.partitions[1], 1)
     world.make("last")
-    topics.is_kept = lambda name: name == "left"
+    topics.has_leftovers = lambda name: name == "left"
     topics.delete(left)
     world.turn()
 
@@ -145,18 +147,18 @@ def test_damage_to_one_that_was_written_anew_is_told_and_not_taken_for_a_torn_en
     churned(world)
     world = world.restarted()
     world.files.contents[JOURNAL / f"{0:020}.log"][80] ^= 1
-    with pytest.raises(DamagedRegistry):
+    with pytest.raises(CorruptRegistry):
         check_registry(FOLDER, world.files)
 
 
 def end_of(world: World) -> int:
-    return world.topics._journal.end_offset
+    return world.topics._registry_log.end_offset
 
 
 def test_a_registry_of_which_nothing_is_left_is_still_one() -> None:
     """Else the next start would take the folders that lie there for Kafka's."""
     world = World()
-    for number in range(RECORDS_MIN // 2):
+    for number in range(COMPACTION_RECORDS_MIN // 2):
         world.topics.delete(world.topics.create(f"churn-{number}", 1, {}))
     world.turn()
     world = world.restarted()
@@ -168,7 +170,7 @@ def test_a_registry_of_which_nothing_is_left_is_still_one() -> None:
 
 def test_a_registry_of_what_is_there_stays_as_it_is() -> None:
     world = World()
-    for number in range(RECORDS_MIN):
+    for number in range(COMPACTION_RECORDS_MIN):
         world.topics.create(f"kept-{number}", 1, {})
     world.turn()
     before = bytes(world.files.contents[JOURNAL / f"{0:020}.log"])
@@ -217,4 +219,4 @@ def test_a_disk_that_fails_in_the_middle_of_it_costs_nothing_but_time(
         world = World(files=disk)
     assert known(world.topics) == expected
     disk.heal()
-    assert len([*stored_in(world.restarted().topics._journal)]) < RECORDS_MIN
+    assert len([*read_registry(world.restarted().topics._registry_log)]) < COMPACTION_RECORDS_MIN

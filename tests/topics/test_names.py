@@ -1,12 +1,12 @@
 """Which names a topic may have."""
 
 import pytest
-from kohort.topics.names import collision_key, invalid_name, is_internal
+from kohort.topics.names import collision_key, is_internal, topic_name_error
 
 
 @pytest.mark.parametrize("name", ["a", "A-b_c.9", "x" * 249, "...", "__x"])
 def test_good_names(name: str) -> None:
-    assert invalid_name(name) is None
+    assert topic_name_error(name) is None
 
 
 @pytest.mark.parametrize(
@@ -16,16 +16,16 @@ def test_good_names(name: str) -> None:
         (".", "'.' is not allowed"),
         ("..", "'..' is not allowed"),
         ("x" * 250, f"the length of '{'x' * 250}' is longer than the max allowed length 249"),
-        ("__kohort_topics", "'__kohort_topics' is kept by the broker itself"),
+        ("__kohort_topics", "'__kohort_topics' is reserved by the broker"),
     ],
 )
 def test_bad_names(name: str, complaint: str) -> None:
-    assert invalid_name(name) == f"Topic name is invalid: {complaint}"
+    assert topic_name_error(name) == f"Topic name is invalid: {complaint}"
 
 
 @pytest.mark.parametrize("name", ["a b", "ü", "a/b", "a\n", "a,b", "../x"])
 def test_only_some_letters_are_legal(name: str) -> None:
-    assert "contains one or more characters other than" in (invalid_name(name) or "")
+    assert "contains one or more characters other than" in (topic_name_error(name) or "")
 
 
 def test_dots_and_underscores_collide() -> None:

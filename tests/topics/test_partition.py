@@ -15,7 +15,7 @@ def test_what_was_refused_is_cut_off_by_whoever_opens_the_log_first() -> None:
     append(partition.log, [1])  # and refused, say
     world.files.fail("open")
     with pytest.raises((OSError, LogError)):
-        partition.reopened(end_offset)
+        partition.reopen(end_offset)
     world.files.heal()
     assert partition.log.end_offset == end_offset  # of a Fetch, say
-    assert partition.reopened().end_offset == end_offset
+    assert partition.reopen().end_offset == end_offset

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 from kohort.log.batch import NewRecord, build, read_header
-from kohort.topics.errors import Refused
-from kohort.topics.producers import Producers
+from kohort.log.errors import InvalidProducerEpoch, OutOfOrderSequence
+from kohort.log.producer_state import ProducerStates
 from topic_world import NOW_MS, World
 
 DAY_MS = 86_400_000
@@ -110,43 +110,43 @@ def test_what_could_not_be_written_is_not_remembered(world: World) -> None:
 
 
 def test_idle_producers_are_forgotten_when_others_come() -> None:
-    producers = Producers(lambda: DAY_MS)
+    producers = ProducerStates(lambda: DAY_MS)
     for number in range(100):
         header = read_header(sent(0, producer=number))
-        producers.note(header, number, NOW_MS + number)
-    producers.note(read_header(sent(1, producer=0)), 100, NOW_MS + 100)
-    producers.note(read_header(sent(0, producer=555)), 101, NOW_MS + DAY_MS + 50)
+        producers.update(header, number, NOW_MS + number)
+    producers.update(read_header(sent(1, producer=0)), 100, NOW_MS + 100)
+    producers.update(read_header(sent(0, producer=555)), 101, NOW_MS + DAY_MS + 50)
     assert len(producers) == 51
-    producers.check(read_header(sent(2, producer=0)), "orders-0")
-    with pytest.raises(Refused):
-        producers.check(read_header(sent(9, producer=0)), "orders-0")
+    producers.check_sequence(read_header(sent(2, producer=0)), "orders-0")
+    with pytest.raises(OutOfOrderSequence):
+        producers.check_sequence(read_header(sent(9, producer=0)), "orders-0")
 
 
 def test_how_long_idle_producers_are_known_may_change() -> None:
     days = [1]
-    producers = Producers(lambda: days[0] * DAY_MS)
-    producers.note(read_header(sent(0, producer=1)), 0, NOW_MS)
+    producers = ProducerStates(lambda: days[0] * DAY_MS)
+    producers.update(read_header(sent(0, producer=1)), 0, NOW_MS)
     days[0] = 3
     assert len(list(producers.active(NOW_MS + 2 * DAY_MS))) == 1
-    producers.note(read_header(sent(0, producer=2)), 1, NOW_MS + 2 * DAY_MS)
+    producers.update(read_header(sent(0, producer=2)), 1, NOW_MS + 2 * DAY_MS)
     assert len(producers) == 2
 
 
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 6), st.integers(1, 3)), max_size=40))
 def test_no_record_is_stored_twice_or_out_of_order(story: list[tuple[int, int, int]]) -> None:
     """Whatever a producer sends, what is stored of one epoch is a run without gap or repeat."""
-    producers = Producers(lambda: DAY_MS)
+    producers = ProducerStates(lambda: DAY_MS)
     stored: dict[int, list[int]] = {0: [], 1: []}
     offset = 0
     for epoch, sequence, count in story:
         header = read_header(sent(sequence, count, epoch=epoch))
-        if producers.duplicate_of(header) is not None:
+        if producers.find_duplicate(header) is not None:
             continue
         try:
-            producers.check(header, "orders-0")
-        except Refused:
+            producers.check_sequence(header, "orders-0")
+        except (InvalidProducerEpoch, OutOfOrderSequence):
             continue
-        producers.note(header, offset, NOW_MS)
+        producers.update(header, offset, NOW_MS)
         offset += count
         stored[epoch] += range(sequence, sequence + count)
     for sequences in filter(None, stored.values()):

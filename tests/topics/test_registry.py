@@ -7,10 +7,8 @@ from pathlib import Path
 import pytest
 from kohort.log.files import DiskFiles, delete_folder
 from kohort.testing.faulty_files import Crashed, FaultyFiles
-from kohort.topics.records import (
-    UnreadableRecord,
-)
 from kohort.topics.registry import Topics
+from kohort.topics.registry_log import UndecodableRegistryRecord
 from topic_world import FOLDER, World, batch
 
 Known = Mapping[str, tuple[uuid.UUID, int, dict[str, str]]]
@@ -22,10 +20,10 @@ def known(topics: Topics) -> Known:
 
 def test_a_log_with_such_a_record_is_not_opened() -> None:
     world = World()
-    log = world.topics._journal
+    log = world.topics._registry_log
     world.group_commit.append(log, [(b"junk", b"junk")], world.now_ms)
     world.turn()
-    with pytest.raises(UnreadableRecord, match=r"b'junk' cannot be read \(offset 0\)"):
+    with pytest.raises(UndecodableRegistryRecord, match=r"b'junk' is undecodable \(offset 0\)"):
         world.restarted()
 
 
@@ -35,7 +33,7 @@ def test_a_log_with_such_a_record_is_not_opened() -> None:
 def test_what_is_known_is_what_the_log_says() -> None:
     world = World()
     orders, gone = world.make("orders", 2), world.make("gone")
-    world.topics.grow(orders, 5)
+    world.topics.add_partitions(orders, 5)
     world.topics.configure(orders, {"retention.ms": "7"})
     world.topics.configure_broker("", {"log.retention.ms": "9"})
     world.topics.delete(gone)
@@ -49,14 +47,14 @@ def test_a_topic_is_found_by_name_id_and_near_name() -> None:
     world = World()
     topic = world.make("a.b")
     assert world.topics.get("a.b") is world.topics.by_id(topic.id) is topic
-    assert world.topics.colliding("a_b") == "a.b"
+    assert world.topics.colliding_topic("a_b") == "a.b"
     assert world.topics.by_id(None) is None
     assert world.topics.partition("a.b", 0) is topic.partitions[0]
     for index in (-1, 1):
         assert world.topics.partition("a.b", index) is None
     world.topics.delete(topic)
     assert world.topics.get("a.b") is world.topics.by_id(topic.id) is None
-    assert world.topics.colliding("a_b") is None
+    assert world.topics.colliding_topic("a_b") is None
 
 
 def test_ids_that_look_like_flags_are_not_given() -> None:
@@ -99,7 +97,7 @@ def test_a_failed_write_is_undone_and_the_next_one_succeeds(
     world.files.fail(operation)
     orders = world.topics.get("orders")
     assert orders is not None
-    world.topics.grow(orders, 9)
+    world.topics.add_partitions(orders, 9)
     world.topics.configure(orders, {})
     world.topics.configure_broker("1", {"message.max.bytes": "5"})
     world.topics.create("more", 1, {})
@@ -161,7 +159,7 @@ def test_an_epoch_that_a_crash_took_back_is_not_given_again() -> None:
     world.make("orders")
     partition = world.topics.partition("orders", 0)
     assert partition is not None
-    partition.lead(1, 5)  # and the record of it is lost
+    partition.set_leader(1, 5)  # and the record of it is lost
     world.produce("orders", batch(b"written"))
     partition = world.restarted().topics.partition("orders", 0)
     assert partition is not None
@@ -178,7 +176,7 @@ def test_partitions_and_their_open_logs_outlive_a_failed_change() -> None:
     assert orders is not None
     before = [(partition, partition.opened_log) for partition in orders.partitions]
     world.files.fail("append")
-    world.topics.grow(orders, 3)
+    world.topics.add_partitions(orders, 3)
     world.turn()
     after = world.topics.get("orders")
     assert after is not None
@@ -213,7 +211,7 @@ def test_a_grown_topic_takes_no_folder_that_was_there_before() -> None:
     world = World()
     orders = world.make("orders")
     world.files.make_folder(FOLDER / "orders-1")
-    world.topics.grow(orders, 2)
+    world.topics.add_partitions(orders, 2)
     assert world.files.exists(FOLDER / f"orders-1.{0:032x}-stray")
 
 
@@ -222,7 +220,7 @@ def test_nothing_is_removed_by_a_registry_that_has_lost_its_end(is_kept: bool) -
     """The last thing it knows of the topic is that it was deleted, or that nothing was left of it;
     there was another one since."""
     world = World()
-    world.topics.is_kept = lambda _name: is_kept
+    world.topics.has_leftovers = lambda _name: is_kept
     world.topics.delete(world.make("orders"))
     world.turn()
     world.make("orders")
@@ -253,7 +251,7 @@ def story(world: World, told: list[str]) -> None:
     orders = topics.create("orders", 2, {})
     settle("orders")
     world.produce("orders", batch(b"x"))
-    topics.grow(orders, 3)
+    topics.add_partitions(orders, 3)
     settle("grown")
     topics.create("more", 1, {"retention.ms": "1"})
     settle("more")

@@ -5,15 +5,15 @@ import uuid
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kohort.topics.records import (
-    BrokerConfigsStored,
-    LeaderElected,
-    ProducerIdsReserved,
+from kohort.topics.registry_log import (
+    BrokerConfigRecord,
+    LeaderRecord,
+    ProducerIdsRecord,
     RegistryRecord,
-    TopicDeleted,
-    TopicGone,
-    TopicStored,
-    UnreadableRecord,
+    TopicDeletedRecord,
+    TopicPurgedRecord,
+    TopicRecord,
+    UndecodableRegistryRecord,
     decode,
     encode,
 )
@@ -24,14 +24,12 @@ CONFIGS = st.dictionaries(TEXTS, TEXTS, max_size=3)
 
 @given(
     st.one_of(
-        st.builds(TopicStored, TEXTS, st.uuids(), st.integers(0, 10**5), CONFIGS),
-        st.builds(TopicDeleted, TEXTS),
-        st.builds(TopicGone, TEXTS),
-        st.builds(
-            LeaderElected, TEXTS, st.uuids(), st.integers(0, 9), st.integers(), st.integers()
-        ),
-        st.builds(BrokerConfigsStored, TEXTS, CONFIGS),
-        st.builds(ProducerIdsReserved, st.integers(0, 2**62)),
+        st.builds(TopicRecord, TEXTS, st.uuids(), st.integers(0, 10**5), CONFIGS),
+        st.builds(TopicDeletedRecord, TEXTS),
+        st.builds(TopicPurgedRecord, TEXTS),
+        st.builds(LeaderRecord, TEXTS, st.uuids(), st.integers(0, 9), st.integers(), st.integers()),
+        st.builds(BrokerConfigRecord, TEXTS, CONFIGS),
+        st.builds(ProducerIdsRecord, st.integers(0, 2**62)),
     )
 )
 def test_records_are_read_as_they_were_written(record: RegistryRecord) -> None:
@@ -39,7 +37,7 @@ def test_records_are_read_as_they_were_written(record: RegistryRecord) -> None:
 
 
 def test_a_person_can_read_them() -> None:
-    record = TopicStored("orders", uuid.UUID(int=1), 3, {"retention.ms": "5"})
+    record = TopicRecord("orders", uuid.UUID(int=1), 3, {"retention.ms": "5"})
     assert encode(record) == (
         b'{"topic":"orders"}',
         (
@@ -47,8 +45,8 @@ def test_a_person_can_read_them() -> None:
             b'"partitions":3}'
         ),
     )
-    assert encode(TopicDeleted("orders")) == (b'{"topic":"orders"}', None)
-    assert encode(TopicGone("orders")) == (b'{"topic":"orders"}', b'{"gone":true}')
+    assert encode(TopicDeletedRecord("orders")) == (b'{"topic":"orders"}', None)
+    assert encode(TopicPurgedRecord("orders")) == (b'{"topic":"orders"}', b'{"gone":true}')
 
 
 @pytest.mark.parametrize(
@@ -65,5 +63,5 @@ def test_a_person_can_read_them() -> None:
     ],
 )
 def test_what_cannot_be_read_is_said_with_its_key(key: bytes | None, value: bytes | None) -> None:
-    with pytest.raises(UnreadableRecord, match="the registry's record"):
+    with pytest.raises(UndecodableRegistryRecord, match="registry record"):
         decode(key, value)

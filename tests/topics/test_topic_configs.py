@@ -4,7 +4,7 @@ import pytest
 from kohort.broker.config.broker_config import BrokerConfig
 from kohort.topics.config_def import InvalidConfigValue, text_of
 from kohort.topics.config_keys import BROKER_SYNONYMS, TOPIC_KEYS
-from kohort.topics.configs import Configs, checked
+from kohort.topics.configs import Configs, validate_overrides
 
 # Name, default, type (KIP-569's numbers) and the broker's key, as DescribeConfigs of Kafka 4.3
 # gave them. A key without broker key had no synonym there.
@@ -145,14 +145,14 @@ def test_the_brokers_keys_give_defaults_in_the_topics_unit(
 )
 def test_rules_are_told_in_kafkas_words(overrides: dict[str, str | None], message: str) -> None:
     with pytest.raises(InvalidConfigValue) as refused:
-        checked(configs(), overrides)
+        validate_overrides(configs(), overrides)
     assert str(refused.value) == message
 
 
 @pytest.mark.parametrize("text", ["", "*", ",*", "1:1,", ",", "1:1,,2:2", "1:1,1:1"])
 def test_lists_of_throttled_replicas_may_have_empty_items(text: str) -> None:
     overrides: dict[str, str | None] = {"leader.replication.throttled.replicas": text}
-    assert checked(configs(), overrides) == overrides
+    assert validate_overrides(configs(), overrides) == overrides
 
 
 def test_good_overrides_are_kept_as_they_were_said() -> None:
@@ -161,4 +161,4 @@ def test_good_overrides_are_kept_as_they_were_said() -> None:
         "follower.replication.throttled.replicas": "0:1,1:0",
         "retention.ms": " 100 ",
     }
-    assert checked(configs(), said) == said
+    assert validate_overrides(configs(), said) == said

@@ -224,9 +224,9 @@ def test_a_disconnected_client_leaves_no_long_poll_behind(world: World) -> None:
     world.send_fetch("orders", {0: 0})
     partition = world.topics.partition("orders", 0)
     assert partition is not None
-    assert len(partition.waiters) == 1
+    assert len(partition.delayed_fetches) == 1
     world.last_call.disconnected()
-    assert len(partition.waiters) == 0
+    assert len(partition.delayed_fetches) == 0
     assert [timer for timer in world.timers if timer.callback] == []
 
 
@@ -235,8 +235,8 @@ def test_records_of_the_offsets_topic_are_readable_once_durable(world: World) ->
     world.group_commit.append(partition.log, [(b"key", b"value")], world.now_ms)
     asked = world.send_fetch("__consumer_offsets", {3: 0})
     partition.log.append(batch(b"not synced"))
-    partition.waiters.wake_all()
+    partition.delayed_fetches.complete_all()
     assert not asked.is_over
     partition.log.sync()
-    partition.waiters.wake_all()
+    partition.delayed_fetches.complete_all()
     assert asked.is_over

@@ -136,7 +136,7 @@ REFUSED: dict[str, tuple[dict[str, Any], ErrorCode, str]] = {
     "the broker's own topic": (
         {"name": "__consumer_offsets"},
         ErrorCode.invalid_topic_exception,
-        "Topic '__consumer_offsets' is kept by the broker itself.",
+        "Topic '__consumer_offsets' is reserved by the broker.",
     ),
     "no partitions": (
         {"num_partitions": 0},

@@ -136,13 +136,13 @@ def test_the_broker_describes_its_own_keys(world: World) -> None:
             8,
             "1",
             ErrorCode.invalid_request,
-            "This broker keeps no configurations of broker loggers (resource type 8).",
+            "This broker does not support configurations of broker loggers (resource type 8).",
         ),
         (
             32,
             "group",
             ErrorCode.invalid_request,
-            "This broker keeps no configurations of groups (resource type 32).",
+            "This broker does not support configurations of groups (resource type 32).",
         ),
         (BROKER, "--1", ErrorCode.invalid_request, "Broker id must be an integer, but it is: --1"),
         (

@@ -190,7 +190,7 @@ def test_a_rejected_change_changes_nothing(
             16,
             "x",
             ErrorCode.invalid_request,
-            "This broker keeps no configurations of client metrics (resource type 16).",
+            "This broker does not support configurations of client metrics (resource type 16).",
         ),
         (BROKER, "--1", ErrorCode.invalid_request, "Node id must be an integer, but it is: --1"),
         (99, "x", ErrorCode.invalid_request, "Unknown resource type 99"),

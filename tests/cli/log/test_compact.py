@@ -15,7 +15,7 @@ from kohort.log.batch import NewRecord, build
 from kohort.log.files import DiskFiles
 from kohort.log.log import Log, LogConfig
 from kohort.log.records import records
-from kohort.topics.records import TopicStored, encode
+from kohort.topics.registry_log import TopicRecord, encode
 
 from .conftest import batch_of, commit, corrupt, write_log
 
@@ -32,7 +32,7 @@ def write_three_keys(folder: Path, count: int = 300) -> Log:
 
 def write_registry(data: Path, name: str, **overrides: str) -> None:
     configs = {key.replace("_", "."): value for key, value in overrides.items()}
-    record = NewRecord(*encode(TopicStored(name, uuid.UUID(int=7), 1, configs)), 0)
+    record = NewRecord(*encode(TopicRecord(name, uuid.UUID(int=7), 1, configs)), 0)
     write_log(data / "__kohort_topics-0", [lambda at: build([record], base_offset=at)])
 
 
@@ -169,7 +169,7 @@ def test_nothing_is_compacted_if_the_registry_is_corrupt_in_the_middle(
     segment = data / "__kohort_topics-0" / f"{0:020d}.log"
     corrupt(segment, segment.stat().st_size // 2)
     assert main(["log", "compact", str(data)]) == 2
-    assert "the registry of topics is damaged" in capsys.readouterr().err
+    assert "the registry of topics is corrupt" in capsys.readouterr().err
     for name in ("__consumer_offsets-0", "orders-0"):
         assert len(list(Log.open(data / name, DiskFiles()).batches())) == 30
 

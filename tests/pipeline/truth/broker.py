@@ -32,9 +32,8 @@ from kohort.offsets.store import OffsetsStore
 from kohort.offsets.table import OffsetsCache, OffsetsTable
 from kohort.topics.configs import Configs
 from kohort.topics.names import OFFSETS_TOPIC
-from kohort.topics.nodes import Nodes
-from kohort.topics.registry import Topics
-from kohort.topics.view import TopicsView
+from kohort.topics.registry import Topics, TopicsView
+from kohort.topics.topic import Nodes
 from simulation.schedule import Schedule
 
 CONFIG = BrokerConfig({})
@@ -84,7 +83,7 @@ class TruthBroker:
             nodes=Nodes(range(1, nodes + 1)),
             new_id=self._new_id,
             now_ms=schedule.now_ms,
-            in_turn=self._scheduler.call,
+            call_soon=self._scheduler.call,
         )
         self._events = EventLog(
             folder,
@@ -183,7 +182,7 @@ class TruthBroker:
                     index,
                     *self._new_coordinator(index),
                     EventPublisher("", [self._events.listener(node_id), self._hear]),
-                    partition(index).waiters,
+                    partition(index).delayed_fetches,
                 ),
                 new_coordinator=self._new_coordinator,
                 leads=lambda index: partition(index).leader_id == node_id,

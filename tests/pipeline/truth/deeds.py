@@ -156,7 +156,9 @@ class GroupScript:
     async def grow(self) -> None:
         topic = self.world.broker.topics.get(self.chance.choice(self.topics))
         assert topic is not None
-        self.world.broker.topics.grow(topic, len(topic.partitions) + self.chance.randint(1, 3))
+        self.world.broker.topics.add_partitions(
+            topic, len(topic.partitions) + self.chance.randint(1, 3)
+        )
         await self.world.tasks.sleep(self.setting.metadata_ms + 10_000)
 
     async def enforce(self) -> None:

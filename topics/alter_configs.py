@@ -1,0 +1,260 @@
+"""AlterConfigs and IncrementalAlterConfigs, for topics and for the broker.
+
+Upstream: ConfigurationControlManager, DynamicBrokerConfig. Each function raises ApiError.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from ..protocol.errors import ApiError, ErrorCode
+from .config_def import ConfigDef, ConfigType, InvalidConfigValue, integer_of, text_of
+from .config_keys import TOPIC_KEYS
+from .configs import EVERY_BROKER, MIN_INSYNC_REPLICAS, validate_overrides
+from .names import topic_name_error
+from .registry import Topics
+
+__all__ = [
+    "UNSUPPORTED_RESOURCES",
+    "ConfigChange",
+    "Operation",
+    "ResourceType",
+    "check_distinct",
+    "incremental_alter_configs",
+    "legacy_alter_configs",
+    "unsupported_resource",
+]
+
+
+class ResourceType(IntEnum):
+    """What a configuration belongs to, in the numbers of the protocol."""
+
+    TOPIC = 2
+    BROKER = 4
+
+
+# Types that Kafka supports and kohort does not.
+UNSUPPORTED_RESOURCES: Final = {8: "broker loggers", 16: "client metrics", 32: "groups"}
+
+
+class Operation(IntEnum):
+    """KIP-339."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class ConfigChange(NamedTuple):
+    key: str
+    operation: int
+    text: str | None
+
+
+# Kafka can change it while it runs; kohort's listeners are fixed.
+_LISTENER_MAP: Final = "listener.security.protocol.map"
+
+
+def check_distinct(resource: tuple[int, str], counts: Mapping[tuple[int, str], int]) -> None:
+    """Whether the request contains the resource once."""
+    if counts[resource] > 1:
+        raise ApiError(ErrorCode.invalid_request, "Each resource must appear at most once.")
+
+
+def unsupported_resource(kind: int) -> ApiError:
+    """The error for a resource that is neither a topic nor a broker."""
+    known = UNSUPPORTED_RESOURCES.get(kind)
+    if known is None:
+        return ApiError(ErrorCode.invalid_request, f"Unknown resource type {kind}")
+    message = f"This broker does not support configurations of {known} (resource type {kind})."
+    return ApiError(ErrorCode.invalid_request, message)
+
+
+def incremental_alter_configs(
+    topics: Topics,
+    node_id: int,
+    resource: tuple[int, str],
+    changes: Iterable[ConfigChange],
+    *,
+    validate_only: bool,
+) -> None:
+    """Change some keys of the resource. `node_id`: of the node that received the request; each
+    changes only its own configuration."""
+    changes = list(changes)
+    _check_changes(changes)
+    kind, name = resource
+    if kind == ResourceType.TOPIC:
+        _check_topic_name(name)
+        _check_operations(changes, "Unknown operation {} for config {}")
+        topic = topics.get(name)
+        overrides = _changed(TOPIC_KEYS, topic.overrides if topic else {}, changes)
+        _configure_topic(topics, name, overrides, validate_only)
+    else:
+        target = _broker_resource(node_id, resource)
+        _check_operations(changes, "Unknown operations type {}")
+        configs = topics.configs
+        before = configs.dynamic.get(target, {}) if target else configs.every_broker
+        overrides = _changed(configs.broker.config_def, before, changes)
+        names = [each.key for each in changes]
+        _configure_broker(topics, target, overrides, names, validate_only)
+
+
+def legacy_alter_configs(
+    topics: Topics,
+    node_id: int,
+    resource: tuple[int, str],
+    changes: Iterable[ConfigChange],
+    *,
+    validate_only: bool,
+) -> None:
+    """Set these keys of the resource and reset all others. `node_id` as above."""
+    changes = list(changes)
+    _check_changes(changes)
+    kind, name = resource
+    overrides = {each.key: each.text or "" for each in changes}
+    if kind == ResourceType.TOPIC:
+        _check_topic_name(name)
+        _configure_topic(topics, name, overrides, validate_only)
+    else:
+        target = _broker_resource(node_id, resource)
+        _configure_broker(topics, target, overrides, list(overrides), validate_only)
+
+
+def _configure_topic(
+    topics: Topics, name: str, overrides: Mapping[str, str], validate_only: bool
+) -> None:
+    try:
+        valid = validate_overrides(topics.configs, overrides)
+    except InvalidConfigValue as error:
+        raise ApiError(ErrorCode.invalid_config, str(error)) from error
+    topic = topics.get(name)
+    if topic is None:
+        message = f"The topic '{name}' does not exist."
+        raise ApiError(ErrorCode.unknown_topic_or_partition, message)
+    if not validate_only and valid != topic.overrides:
+        topics.configure(topic, valid)
+
+
+def _configure_broker(
+    topics: Topics,
+    resource: str,
+    overrides: Mapping[str, str],
+    changed: list[str],
+    validate_only: bool,
+) -> None:
+    """`changed`: the keys in the request. Upstream validates the values in the broker first, and
+    then min.insync.replicas in the controller."""
+    keys = topics.configs.broker.config_def
+    _check_dynamic(keys, [key for key in changed if key in overrides])
+    try:
+        for key, text in overrides.items():
+            keys[key].parse(text)
+    except InvalidConfigValue as error:
+        raise ApiError(ErrorCode.invalid_request, str(error)) from error
+    # KIP-966: it must be the same for all brokers.
+    if resource != EVERY_BROKER and MIN_INSYNC_REPLICAS in changed:
+        message = f"Broker-level {MIN_INSYNC_REPLICAS} cannot be altered while ELR is enabled."
+        raise ApiError(ErrorCode.invalid_config, message)
+    if resource == EVERY_BROKER and MIN_INSYNC_REPLICAS not in overrides:
+        message = f"Cluster-level {MIN_INSYNC_REPLICAS} cannot be removed while ELR is enabled."
+        raise ApiError(ErrorCode.invalid_config, message)
+    if not validate_only:
+        topics.configure_broker(resource, overrides)
+
+
+def _check_changes(changes: list[ConfigChange]) -> None:
+    if any(count > 1 for count in Counter(each.key for each in changes).values()):
+        raise ApiError(ErrorCode.invalid_request, "Error due to duplicate config keys")
+    if nulls := [c.key for c in changes if c.text is None and c.operation != Operation.DELETE]:
+        message = f"Null value not supported for : {', '.join(nulls)}"
+        raise ApiError(ErrorCode.invalid_request, message)
+
+
+def _check_operations(changes: Iterable[ConfigChange], message: str) -> None:
+    for key, operation, _ in changes:
+        if operation not in tuple(Operation):
+            raise ApiError(ErrorCode.invalid_request, message.format(operation, key))
+
+
+def _changed(
+    keys: ConfigDef, before: Mapping[str, str], changes: Iterable[ConfigChange]
+) -> dict[str, str]:
+    after = dict(before)
+    for key, operation, text in changes:
+        if operation == Operation.DELETE:
+            after.pop(key, None)
+        elif operation == Operation.SET:
+            after[key] = text or ""
+        else:
+            after[key] = _changed_list(keys, before, ConfigChange(key, operation, text))
+    return after
+
+
+def _changed_list(keys: ConfigDef, before: Mapping[str, str], change: ConfigChange) -> str:
+    key = keys.get(change.key)
+    operation = Operation(change.operation)
+    if key is None or key.type is not ConfigType.LIST:
+        raise ApiError(ErrorCode.invalid_config, _not_a_list(keys, change.key, operation))
+    # A key without a dynamic value begins with its default, not with the broker's static value.
+    current = before.get(key.name, text_of(key.default)) or ""
+    items = dict.fromkeys(filter(None, current.split(",")))
+    for item in _split(change.text or ""):
+        if operation is Operation.APPEND:
+            items[item] = None
+        else:
+            items.pop(item, None)
+    return ",".join(items)
+
+
+def _not_a_list(keys: ConfigDef, name: str, operation: Operation) -> str:
+    """In Kafka topics are validated by the controller and brokers by the broker, with different
+    messages."""
+    if keys is TOPIC_KEYS:
+        return f"Can't {operation.name} to key {name} because its type is not LIST."
+    if name not in keys:
+        return f"Unknown config name: {name}"
+    return f"Config value {operation.name.lower()} is not allowed for config key: {name}"
+
+
+def _split(text: str) -> list[str]:
+    """Java's String.split: without the empty items at the end; an empty string has one item."""
+    if not text:
+        return [""]
+    items = text.rstrip(",")
+    return items.split(",") if items else []
+
+
+def _check_topic_name(name: str) -> None:
+    if not name:
+        raise ApiError(ErrorCode.invalid_request, "Default topic resources are not allowed.")
+    if message := topic_name_error(name):
+        raise ApiError(ErrorCode.invalid_topic_exception, message)
+
+
+def _broker_resource(node_id: int, resource: tuple[int, str]) -> str:
+    """The name under which the broker's dynamic values are stored."""
+    kind, name = resource
+    if kind != ResourceType.BROKER:
+        raise unsupported_resource(kind)
+    if name == EVERY_BROKER:
+        return name
+    number = integer_of(name)
+    if number == node_id:
+        return str(node_id)
+    if number is None:
+        message = f"Node id must be an integer, but it is: {name}"
+    else:
+        message = f"Unexpected broker id, expected {node_id}, but received {name}"
+    raise ApiError(ErrorCode.invalid_request, message)
+
+
+def _check_dynamic(keys: ConfigDef, names: Iterable[str]) -> None:
+    names = list(names)
+    if unknown := [name for name in names if name not in keys]:
+        raise ApiError(ErrorCode.invalid_request, f"Unknown broker config name: {unknown[0]}")
+    fixed = [name for name in names if keys[name].read_only or name == _LISTENER_MAP]
+    if fixed:
+        message = f"Cannot update these configs dynamically: [{', '.join(fixed)}]"
+        raise ApiError(ErrorCode.invalid_request, message)

@@ -1,0 +1,325 @@
+"""The registry's log: its records, opening, compaction, and the check for corruption.
+
+Records are JSON, so that a person can read the log. The key says what a record is about; only the
+newest record of a key counts. Upstream: the log of the KRaft controller.
+"""
+
+import json
+import logging
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from ..log.batch import HEADER_BYTES, MAGIC, BatchBuilder, check, check_extent
+from ..log.errors import LogError, UnsupportedMagic
+from ..log.files import File, Files
+from ..log.group_commit import Durability
+from ..log.log import Log, LogConfig
+from ..log.records import records
+from ..log.segment import Segment, base_offset_of
+from ..log.segment_swap import write_swap
+from .names import REGISTRY_TOPIC
+
+__all__ = [
+    "BrokerConfigRecord",
+    "CorruptRegistry",
+    "LeaderRecord",
+    "ProducerIdsRecord",
+    "RegistryRecord",
+    "TopicDeletedRecord",
+    "TopicPurgedRecord",
+    "TopicRecord",
+    "UndecodableRegistryRecord",
+    "check_registry",
+    "compact_registry",
+    "decode",
+    "encode",
+    "latest_records",
+    "open_registry",
+    "read_registry",
+    "recover_registry",
+]
+
+_log = logging.getLogger("kohort.topics")
+
+# --- records
+
+
+class TopicRecord(NamedTuple):
+    """The topic exists, with this many partitions and these overrides."""
+
+    name: str
+    id: uuid.UUID
+    partitions: int
+    configs: Mapping[str, str]
+
+
+class TopicDeletedRecord(NamedTuple):
+    name: str
+
+
+class TopicPurgedRecord(NamedTuple):
+    """Nothing is left of a deleted topic, neither folders nor committed offsets: its name can be
+    forgotten."""
+
+    name: str
+
+
+class LeaderRecord(NamedTuple):
+    """The leader of a partition since `epoch`. The id distinguishes topics of the same name."""
+
+    topic: str
+    topic_id: uuid.UUID
+    partition: int
+    leader_id: int
+    epoch: int
+
+
+class BrokerConfigRecord(NamedTuple):
+    """Dynamic values of broker keys; `resource` is a node id or "" for every broker."""
+
+    resource: str
+    configs: Mapping[str, str]
+
+
+class ProducerIdsRecord(NamedTuple):
+    """Producer ids below `end` may have been allocated."""
+
+    end: int
+
+
+RegistryRecord = (
+    TopicRecord
+    | TopicDeletedRecord
+    | TopicPurgedRecord
+    | LeaderRecord
+    | BrokerConfigRecord
+    | ProducerIdsRecord
+)
+
+
+class UndecodableRegistryRecord(Exception):
+    """A record that this version cannot read; the message contains its key."""
+
+
+def encode(record: RegistryRecord) -> tuple[bytes, bytes | None]:
+    """(key, value); a value of None is a tombstone."""
+    match record:
+        case TopicRecord(name, id_, partitions, configs):
+            value = {"id": str(id_), "partitions": partitions, "configs": dict(configs)}
+            return _json({"topic": name}), _json(value)
+        case TopicDeletedRecord(name):
+            return _json({"topic": name}), None
+        case TopicPurgedRecord(name):
+            return _json({"topic": name}), _json({"gone": True})
+        case LeaderRecord(name, id_, partition, leader_id, epoch):
+            value = {"id": str(id_), "leader": leader_id, "epoch": epoch}
+            return _json({"leader": f"{name}-{partition}"}), _json(value)
+        case BrokerConfigRecord(resource, configs):
+            return _json({"broker": resource}), _json({"configs": dict(configs)})
+        case ProducerIdsRecord(end):
+            return _json({"producer_ids": "reserved"}), _json({"end": end})
+
+
+def _json(content: Mapping[str, Any]) -> bytes:
+    return json.dumps(content, separators=(",", ":"), sort_keys=True).encode()
+
+
+def decode(key: bytes | None, value: bytes | None) -> RegistryRecord:
+    """Raises UndecodableRegistryRecord."""
+    try:
+        ((kind, name),) = json.loads(key or b"").items()
+        if kind == "topic" and value is None:
+            return TopicDeletedRecord(name)
+        content = json.loads(value or b"")
+        if kind == "topic" and "gone" in content:
+            return TopicPurgedRecord(name)
+        if kind == "topic":
+            id_ = uuid.UUID(content["id"])
+            return TopicRecord(name, id_, int(content["partitions"]), content["configs"])
+        if kind == "leader":
+            topic, _, partition = name.rpartition("-")
+            id_, leader_id = uuid.UUID(content["id"]), int(content["leader"])
+            return LeaderRecord(topic, id_, int(partition), leader_id, int(content["epoch"]))
+        if kind == "broker":
+            return BrokerConfigRecord(name, content["configs"])
+        if kind == "producer_ids":
+            return ProducerIdsRecord(int(content["end"]))
+    except (ValueError, KeyError, AttributeError, TypeError) as error:
+        raise UndecodableRegistryRecord(f"registry record {key!r} is undecodable") from error
+    raise UndecodableRegistryRecord(f"registry record {key!r} is of an unknown kind")
+
+
+def read_registry(log: Log) -> Iterator[RegistryRecord]:
+    """All records from the start. Raises UndecodableRegistryRecord, OSError, LogError."""
+    for header, batch in log.batches():
+        if header.is_control:
+            continue
+        for stored in records(batch):
+            try:
+                yield decode(stored.key, stored.value)
+            except UndecodableRegistryRecord as error:
+                raise UndecodableRegistryRecord(f"{error} (offset {stored.offset})") from error
+
+
+# --- opening and compaction
+
+# A log with fewer records is read in 20 ms, and not compacted.
+COMPACTION_RECORDS_MIN: Final = 1_000
+
+
+def open_registry(folder: Path, files: Files, truncate_to: int | None = None) -> Log:
+    config = LogConfig(segment_bytes=64 * 1024 * 1024)
+    return Log.open(folder, files, config, truncate_to=truncate_to)
+
+
+def recover_registry(log: Log, durability: Durability) -> Log:
+    """The log after a failed write, without what failed. Raises OSError, LogError."""
+    if durability == "fsync":
+        log.recover()
+    elif log.failed is not None:
+        # Nothing is ever synced, so the system's state is all there is, except for failed bytes
+        # that could not be truncated.
+        end_offset = log.end_offset
+        log.close()
+        log = open_registry(log.folder, log.files, end_offset)
+    return log
+
+
+def compact_registry(log: Log, now_ms: int) -> tuple[Log, list[RegistryRecord]]:
+    """The log, rewritten if most of its records are obsolete, and the records that count.
+
+    A registry is read completely at each start, and would otherwise contain every topic that ever
+    existed. It is rewritten at a start, before anything uses it, by swapping in a new segment: a
+    crash leaves the old log or the new one. Raises OSError, LogError, UndecodableRegistryRecord.
+    """
+    stored = list(read_registry(log))
+    latest = latest_records(stored)
+    if len(stored) < COMPACTION_RECORDS_MIN or len(stored) < 2 * len(latest):
+        return log, latest
+    folder, files = log.folder, log.files
+    # Never empty: a registry without records means that the folder is new.
+    kept = latest or [ProducerIdsRecord(0)]
+    # The end of the log stays, so the new segment replaces all others.
+    first_offset = log.end_offset - len(kept)
+    base_offset = log.segments[0].base_offset
+    log.close()
+    try:
+        batches = [_batch(each, first_offset + n, now_ms) for n, each in enumerate(kept)]
+        write_swap(folder, files, base_offset, b"".join(batches))
+    except OSError as error:
+        _log.warning("The registry of topics cannot be compacted: %s", error)
+    return open_registry(folder, files), latest
+
+
+def _batch(record: RegistryRecord, offset: int, now_ms: int) -> bytes:
+    """A batch with one record: a corrupt batch at the end of a registry is regarded as torn, and
+    truncated, so it should not contain more."""
+    batch = BatchBuilder()
+    batch.add(*encode(record), now_ms)
+    return batch.finish(offset)
+
+
+def latest_records(stored: Iterable[RegistryRecord]) -> list[RegistryRecord]:
+    """The records that count, in an order with the same result: topics in the order of their
+    creation, leaders after their topic."""
+    found: dict[tuple[Any, ...], RegistryRecord] = {}
+    for record in stored:
+        key = _key(record)
+        before = found.get(key)
+        match record:
+            case TopicRecord(_, id_, partitions):
+                if isinstance(before, TopicRecord) and before.id == id_:
+                    record = record._replace(partitions=max(partitions, before.partitions))
+                else:
+                    found.pop(key, None)  # another topic, created later
+            case TopicPurgedRecord() if isinstance(before, TopicDeletedRecord):
+                del found[key]
+                continue
+            case LeaderRecord() if not _topic_exists(record, found):
+                continue
+        if not isinstance(record, TopicPurgedRecord):
+            found[key] = record
+    return [
+        each
+        for each in found.values()
+        if not isinstance(each, LeaderRecord) or _topic_exists(each, found)
+    ]
+
+
+def _key(record: RegistryRecord) -> tuple[Any, ...]:
+    match record:
+        case TopicRecord(name) | TopicDeletedRecord(name) | TopicPurgedRecord(name):
+            return TopicRecord, name
+        case LeaderRecord():
+            return LeaderRecord, record.topic_id, record.partition
+        case BrokerConfigRecord(resource):
+            return BrokerConfigRecord, resource
+        case ProducerIdsRecord():
+            return (ProducerIdsRecord,)
+
+
+def _topic_exists(leader: LeaderRecord, found: dict[tuple[Any, ...], RegistryRecord]) -> bool:
+    topic = found.get((TopicRecord, leader.topic))
+    return (
+        isinstance(topic, TopicRecord)
+        and topic.id == leader.topic_id
+        and leader.partition < topic.partitions
+    )
+
+
+# --- corruption
+
+_MAGIC_AT: Final = 16
+
+
+class CorruptRegistry(LogError):
+    """Part of the registry is corrupt, and valid records follow."""
+
+
+def check_registry(folder: Path, files: Files) -> None:
+    """Raises CorruptRegistry if the registry of a data folder is corrupt anywhere but at its end;
+    OSError. Changes nothing.
+
+    Opening such a log would truncate it at the corruption, and lose the topics behind it. A tail
+    that a crash has torn is different: its requests were never acknowledged.
+    """
+    registry = folder / f"{REGISTRY_TOPIC}-0"
+    names = [name for name in files.list(registry) if base_offset_of(name) is not None]
+    for name in names:
+        segment = Segment(registry, files, int(name[:20]), 4096, read_only=True)
+        try:
+            corrupt = segment.scan(check_crcs=True)
+            if corrupt is None or isinstance(corrupt, UnsupportedMagic):
+                continue  # the latter is reported when the log is opened
+            if name != names[-1] or not _is_torn_tail(segment.open(), segment.size):
+                raise CorruptRegistry(
+                    "the registry of topics is corrupt, and the topics behind the corruption "
+                    f"would be lost: {registry.name}/{name}: {corrupt}"
+                )
+        finally:
+            segment.close()
+
+
+def _is_torn_tail(file: File, position: int) -> bool:
+    """Whether the corrupt batch at `position` is the last that was written."""
+    rest = file.read(position, file.size - position)
+    if _is_valid(rest, 0):
+        return False  # only its offsets are wrong
+    try:
+        # It is whole but has wrong bytes. Zeros that follow were preallocated.
+        return not rest[check_extent(rest, 0, len(rest)) :].strip(b"\0")
+    except LogError:
+        # Its length is unknown.
+        positions = range(1, len(rest) - HEADER_BYTES + 1)
+        return not any(rest[at + _MAGIC_AT] == MAGIC and _is_valid(rest, at) for at in positions)
+
+
+def _is_valid(buffer: bytes, position: int) -> bool:
+    """Whether a valid batch begins there."""
+    try:
+        check(buffer, position, len(buffer))
+    except LogError:
+        return False
+    return True
