@@ -23,7 +23,7 @@ from ..offsets.records import (
 )
 from ..protocol.errors import ErrorCode
 from .admin import decide_delete_group, decide_describe, decide_list
-from .classic.group import Group, restore
+from .classic.group import Group, RebalanceReason, restore
 from .classic.join import decide_join
 from .classic.members import decide_heartbeat, decide_leave, session_expired
 from .classic.rebalance import (
@@ -75,7 +75,7 @@ from .offsets import (
     expire_offsets,
 )
 from .other_groups import OtherGroup, OtherGroups
-from .outcome import NOTHING, EventType, Outcome, RebalanceReason, reply
+from .outcome import NOTHING, WARNING, EventType, Outcome, reply
 
 _DECIDE: Final[Mapping[type, Callable[[PartitionState, Any, int, int], Outcome]]] = {
     JoinGroup: decide_join,
@@ -292,7 +292,7 @@ class Coordinator:
                     "commit offsets"
                 )
                 prepare_rebalance(decision, group, RebalanceReason(Cause.GROUP_FULL, reason))
-        decision.add(self._partition.other_groups.load_log())
+        _log_other_groups(decision, self._partition.other_groups)
         return decision.outcome()
 
     def fail_waiting(self) -> Outcome:
@@ -349,6 +349,22 @@ class Coordinator:
     @property
     def deadlines(self) -> Mapping[DeadlineKey, int]:
         return self._partition.deadlines.pending
+
+
+def _log_other_groups(decision: Decision, other_groups: OtherGroups) -> None:
+    for type_ in sorted(other_groups.unknown_types):
+        decision.log(
+            "Ignoring records of unknown type %d; they stay in the log.", type_, level=WARNING
+        )
+    for group_id, group in other_groups.groups.items():
+        decision.log("Loaded %s group %s without members.", group.type.value, group_id)
+    for offset in other_groups.pending_offsets:
+        decision.log(
+            "Group %s has an open transaction: its offset of %s-%d is not stable until it is "
+            "deleted.",
+            *offset,
+            level=WARNING,
+        )
 
 
 def _undo(decision: Decision, group: Group) -> None:

@@ -13,8 +13,6 @@ While a transaction has committed an offset and has not ended, that offset is no
 offset of the group expires. Upstream: GroupMetadataManager.classicGroupJoin, OffsetMetadataManager.
 """
 
-from collections.abc import Iterator
-
 from ..offsets.records import (
     GroupType,
     OffsetTombstone,
@@ -23,7 +21,6 @@ from ..offsets.records import (
     TransactionalOffsetEnd,
     UnknownRecord,
 )
-from .outcome import INFO, WARNING, LogLine
 
 # Upstream's CoordinatorRecordType: the records that stand for a group itself. Their tombstones
 # come last.
@@ -66,12 +63,12 @@ class OtherGroups:
     """The groups by id, and the offsets that open transactions have committed: (group, topic,
     partition)."""
 
-    __slots__ = ("_unknown_types", "groups", "pending_offsets")
+    __slots__ = ("groups", "pending_offsets", "unknown_types")
 
     def __init__(self) -> None:
         self.groups: dict[str, OtherGroup] = {}
         self.pending_offsets: dict[tuple[str, str, int], None] = {}
-        self._unknown_types: set[int] = set()
+        self.unknown_types: set[int] = set()
 
     def __contains__(self, group_id: str) -> bool:
         return group_id in self.groups
@@ -86,7 +83,7 @@ class OtherGroups:
             del self.groups[record.group_id]
 
     def apply_unknown(self, record: UnknownRecord) -> None:
-        self._unknown_types.add(record.record_type)
+        self.unknown_types.add(record.record_type)
 
     def apply_pending(self, record: PendingTransactionalOffset) -> None:
         self.pending_offsets[record.group_id, record.topic, record.partition] = None
@@ -104,21 +101,3 @@ class OtherGroups:
         if group is not None and group.type is GroupType.SHARE:
             return False
         return all(pending_id != group_id for pending_id, _, _ in self.pending_offsets)
-
-    def load_log(self) -> Iterator[LogLine]:
-        """Return log lines about what was found while the log was read."""
-        for type_ in sorted(self._unknown_types):
-            yield LogLine(
-                WARNING,
-                "Ignoring records of unknown type %d; they stay in the log.",
-                (type_,),
-            )
-        for group_id, group in self.groups.items():
-            yield LogLine(INFO, "Loaded %s group %s without members.", (group.type.value, group_id))
-        for group_id, topic, partition in self.pending_offsets:
-            yield LogLine(
-                WARNING,
-                "Group %s has an open transaction: its offset of %s-%d is not stable until it is "
-                "deleted.",
-                (group_id, topic, partition),
-            )

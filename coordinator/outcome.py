@@ -48,14 +48,6 @@ class EventType(StrEnum):
     GROUP_UNLOADED = "group_unloaded"
 
 
-class RebalanceReason(NamedTuple):
-    """Why a rebalance started."""
-
-    cause: Cause
-    text: str  # Kafka's sentence, with the client's own reason (KIP-800) in it
-    member_ids: tuple[str, ...] = ()  # the members that triggered it
-
-
 class GroupEvent(NamedTuple):
     """Something that happened to a group. Fields that do not apply are None."""
 

@@ -10,9 +10,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
+from ..coordinator.classic.group import RebalanceReason
 from ..coordinator.commands import LeaveGroup, LeaveResult, LeavingMember
 from ..coordinator.coordinator import Coordinator
-from ..coordinator.outcome import Outcome, RebalanceReason
+from ..coordinator.outcome import Outcome
 from ..offsets.causes import Cause
 from ..protocol.errors import ErrorCode
 from .asked import Asked

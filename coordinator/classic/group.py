@@ -5,16 +5,24 @@ state: the current rebalance and the requests that wait for it. Between rebalanc
 Upstream: ClassicGroup, ClassicGroupMember.
 """
 
-from typing import Final
+from typing import Final, NamedTuple
 
+from ...offsets.causes import Cause
 from ...offsets.records import GroupMetadata, MemberMetadata
 from ...protocol.errors import ErrorCode
 from ..commands import JoinGroup
 from ..deadlines import DeadlineKey
-from ..outcome import RebalanceReason
 from .states import COMPLETING, DEAD, EMPTY, STABLE, VALID_TRANSITIONS, State
 
 CONSUMER: Final = "consumer"  # the protocol type whose subscriptions a broker can read
+
+
+class RebalanceReason(NamedTuple):
+    """Why a rebalance started."""
+
+    cause: Cause
+    text: str  # Kafka's sentence, with the client's own reason (KIP-800) in it
+    member_ids: tuple[str, ...] = ()  # the members that triggered it
 
 
 class Member:

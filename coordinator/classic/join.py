@@ -11,8 +11,8 @@ from ...protocol.errors import ErrorCode
 from ..commands import JoinGroup, JoinResult, join_error, sync_error
 from ..deadlines import DeadlineKey
 from ..decision import Codec, Decision, PartitionState, fenced
-from ..outcome import EventType, Outcome, RebalanceReason
-from .group import CONSUMER, Group, Member
+from ..outcome import EventType, Outcome
+from .group import CONSUMER, Group, Member, RebalanceReason
 from .rebalance import all_members, complete_if_joined, current_generation, prepare_rebalance
 from .states import COMPLETING, EMPTY, PREPARING, STABLE
 

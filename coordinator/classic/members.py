@@ -17,8 +17,8 @@ from ..commands import (
 )
 from ..deadlines import DeadlineKey
 from ..decision import Decision, PartitionState, fenced, group_event
-from ..outcome import EventType, Outcome, RebalanceReason, reply
-from .group import Group
+from ..outcome import EventType, Outcome, reply
+from .group import Group, RebalanceReason
 from .rebalance import (
     complete_after_expiration,
     complete_if_joined,

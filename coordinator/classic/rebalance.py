@@ -24,12 +24,11 @@ from ..outcome import (
     WARNING,
     EventType,
     Outcome,
-    RebalanceReason,
     java_list,
     make,
     reply,
 )
-from .group import Group, Member
+from .group import Group, Member, RebalanceReason
 from .states import COMPLETING, EMPTY, PREPARING, STABLE
 
 _NONE: Final = ErrorCode.none
