@@ -30,9 +30,6 @@ Numbers: TypeAlias = Sequence[int]
 # event loop.
 PIPELINED_MAX: Final = 32
 
-NO_THROTTLE: Final = timedelta(0)
-"""The throttle time of every response: kohort has no quotas."""
-
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
 

@@ -2,7 +2,7 @@
 
 An encoder reads attributes from any object: a kio message of this or of another version, or a tuple
 of our own. Attributes that the version does not have are ignored; for those that the object lacks
-the schema's default is written, if there is one.
+the schema's default is written, if there is one. A missing throttle time is 0.
 
 Adjacent fields of fixed size, lengths included, are a run and packed by one struct; a run goes on
 from the frame's size over the response header into the body. Everything packed is appended to a
@@ -35,6 +35,8 @@ NAMES_MAX: Final = 4096
 
 NAME_LENGTH_MAX: Final = 249
 """Kafka's longest topic name. With NAMES_MAX it limits each of the two caches to 1 MB."""
+
+THROTTLE_TIME: Final = "throttle_time"
 
 # Arrays of these are packed by one struct.
 _NUMBERS: Final = frozenset(
@@ -165,9 +167,12 @@ class _EncoderSource:
             self._run.append(("x", ""))  # no tagged fields
 
     def _load(self, field: Field, message: str) -> str:
-        if field.required:
+        if field.attribute == THROTTLE_TIME:
+            default = "NO_THROTTLE"
+        elif field.required:
             return f"{message}.{field.attribute}"
-        default = self._code.constant("default", field.default)
+        else:
+            default = self._code.constant("default", field.default)
         return f"getattr({message}, {field.attribute!r}, {default})"
 
     def _field(self, field: Field, value: str, *, is_flexible: bool) -> None:
@@ -372,6 +377,7 @@ def _pack_many(letter: str, values: Any) -> bytes:
 
 _SCOPE: Final = {
     "ERRORS": (AttributeError, OverflowError, StructError, TypeError, ValueError),
+    "NO_THROTTLE": datetime.timedelta(0),
     "NULL_UUID": bytes(16),
     "compact_name": _compact_name,
     "compact_names_get": _compact_names.get,
@@ -403,7 +409,7 @@ def _problems(schema: Schema, message: Any, path: str) -> Iterator[tuple[str, st
         here = f"{path}.{field.attribute}" if path else field.attribute
         value: Any = getattr(message, field.attribute, _MISSING)
         if value is _MISSING:
-            if field.required:
+            if field.required and field.attribute != THROTTLE_TIME:
                 yield here, f"is missing ({type(message).__name__} has no such attribute)"
         elif value is None:
             if not field.nullable and field.type != "uuid":

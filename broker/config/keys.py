@@ -156,9 +156,7 @@ NETWORK: Final = (
         not_empty,
     ),
     _list(
-        "advertised.listeners",
-        None,
-        "The address that clients receive; default: the listener's.",
+        "advertised.listeners", None, "The address that clients receive; default: the listener's."
     ),
     _text(
         "listener.security.protocol.map",
@@ -207,9 +205,7 @@ STORAGE: Final = (
     _list("log.dirs", None, "The data folder: exactly one, also `--data-dir`."),
     _topic_default("log.segment.bytes"),
     _topic_default("log.roll.ms", default=None, nullable=True, validator=_required_from(1)),
-    _int(
-        "log.roll.hours", 168, "The same in hours, used if `log.roll.ms` is not set.", at_least(1)
-    ),
+    _int("log.roll.hours", 168, "The same in hours, if `log.roll.ms` is not set.", at_least(1)),
     _topic_default(
         "log.roll.jitter.ms",
         default=None,
@@ -220,7 +216,7 @@ STORAGE: Final = (
     _int(
         "log.roll.jitter.hours",
         0,
-        "The same in hours, used if `log.roll.jitter.ms` is not set.",
+        "The same in hours, if `log.roll.jitter.ms` is not set.",
         at_least(0),
         idle=NO_JITTER,
     ),
@@ -230,8 +226,7 @@ STORAGE: Final = (
     ),
     _topic_default("log.index.interval.bytes"),
     _topic_default(
-        "log.index.size.max.bytes",
-        idle="the index is in memory, as large as its segment needs",
+        "log.index.size.max.bytes", idle="the index is in memory, as large as its segment needs"
     ),
     _topic_default("log.flush.interval.messages"),
     _topic_default("log.flush.interval.ms", default=None, nullable=True, validator=None),
@@ -251,17 +246,9 @@ STORAGE: Final = (
         ),
     ),
     _int(
-        "log.retention.minutes",
-        None,
-        "The same in minutes, used if `log.retention.ms` is not set.",
-        ANY,
+        "log.retention.minutes", None, "The same in minutes, if `log.retention.ms` is not set.", ANY
     ),
-    _int(
-        "log.retention.hours",
-        168,
-        "The same in hours, used if neither of the two above is set.",
-        ANY,
-    ),
+    _int("log.retention.hours", 168, "The same in hours, if neither of the two above is set.", ANY),
     _topic_default("log.retention.bytes"),
     _long(
         "log.retention.check.interval.ms",
@@ -284,7 +271,7 @@ STORAGE: Final = (
     _long(
         "log.cleaner.dedupe.buffer.size",
         134217728,
-        "Memory for the keys of one compaction; the next one continues where it ends.",
+        "Memory for the keys of one compaction.",
         _required(lambda value: value > 1024 * 1024, "at least 1MB per cleaner thread."),
         dynamic=True,
     ),
@@ -313,7 +300,7 @@ TOPICS: Final = (
     _int(
         "max.incremental.fetch.session.cache.slots",
         1000,
-        "Fetch sessions (KIP-227) per node, rounded down to a multiple of eight.",
+        "Fetch sessions (KIP-227) per node, a multiple of eight.",
         at_least(0),
     ),
     _int(
@@ -335,7 +322,7 @@ GROUPS: Final = (
     _int(
         "group.initial.rebalance.delay.ms",
         3000,
-        "How long the first rebalance of an empty group waits for more members.",
+        "How long an empty group waits for more members.",
         at_least(0),
     ),
     _int("group.min.session.timeout.ms", 6000, "Shortest session timeout.", at_least(1)),
@@ -367,7 +354,7 @@ GROUPS: Final = (
     _long(
         "offsets.retention.check.interval.ms",
         600000,
-        "Time between two searches of a partition for expired offsets.",
+        "Time between two searches for expired offsets.",
         at_least(1),
     ),
     _int(
@@ -388,65 +375,19 @@ GROUPS: Final = (
 
 BROKER_KEYS: Final = ConfigDef((*KOHORT, *NETWORK, *IDENTITY, *STORAGE, *TOPICS, *GROUPS))
 
-IGNORED_PREFIXES: Final = (
-    "alter.",
-    "authorizer.",
-    "auto.leader.rebalance",
-    "background.",
-    "broker.heartbeat.",
-    "broker.session.",
-    "client.quota.",
-    "config.providers",
-    "connection.failed.",
-    "connections.max.reauth",
-    "controlled.shutdown.",
-    "controller.",
-    "create.topic.policy",
-    "delegation.token.",
-    "delete.records.",
-    "early.start.",
-    "fetch.purgatory.",
-    "follower.fetch.",
-    "group.consumer.",
-    "group.coordinator.",
-    "group.share.",
-    "group.streams.",
-    "initial.broker.",
-    "inter.broker.",
-    "kafka.metrics.",
-    "leader.imbalance.",
-    "listener.name.",
-    "log.cleaner.",
-    "log.dir.failure.",
-    "log.flush.offset.",
-    "log.flush.start.",
-    "log.local.",
-    "max.connection",
-    "metadata.",
-    "metric.",
-    "metrics.",
-    "num.io.",
-    "num.network.",
-    "num.recovery.",
-    "num.replica.",
-    "principal.",
-    "process.roles",
-    "producer.purgatory.",
-    "queued.max.",
-    "quota.",
-    "remote.",
-    "replica.",
-    "replication.",
-    "request.timeout.ms",
-    "sasl.",
-    "security.",
-    "share.",
-    "socket.",
-    "ssl.",
-    "telemetry.",
-    "transaction.",
-    "transactional.",
-    "zookeeper.",
+IGNORED_PREFIXES: Final = tuple(
+    """
+    alter. authorizer. auto.leader.rebalance background. broker.heartbeat. broker.session.
+    client.quota. config.providers connection.failed. connections.max.reauth
+    controlled.shutdown. controller. create.topic.policy delegation.token. delete.records.
+    early.start. fetch.purgatory. follower.fetch. group.consumer. group.coordinator.
+    group.share. group.streams. initial.broker. inter.broker. kafka.metrics. leader.imbalance.
+    listener.name. log.cleaner. log.dir.failure. log.flush.offset. log.flush.start. log.local.
+    max.connection metadata. metric. metrics. num.io. num.network. num.recovery. num.replica.
+    principal. process.roles producer.purgatory. queued.max. quota. remote. replica.
+    replication. request.timeout.ms sasl. security. share. socket. ssl. telemetry. transaction.
+    transactional. zookeeper.
+    """.split()  # noqa: SIM905
 )
 """Keys of parts of Kafka that kohort does not have: replication, controllers, TLS, SASL, quotas,
 transactions, KIP-848, share and streams groups, tiered storage. A server.properties may have them.

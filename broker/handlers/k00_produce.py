@@ -18,7 +18,7 @@ from ...topics.produce import AppendError, AppendResult, ProduceContext, RecordE
 from ...topics.topic import Partition, Topic
 from ..cluster import Node
 from ..gather import Gather
-from ..request import NO_THROTTLE, RequestContext
+from ..request import RequestContext
 from .common import BrokerResponse, CurrentLeader, current_leader, node_endpoints
 
 NO_ACKS = 0
@@ -55,7 +55,6 @@ class TopicResponse(NamedTuple):
 class ProduceResponse(NamedTuple):
     responses: list[TopicResponse]
     node_endpoints: list[BrokerResponse]
-    throttle_time: timedelta = NO_THROTTLE
 
 
 class _Produce:

@@ -6,7 +6,6 @@ node_endpoints (KIP-951).
 """
 
 from collections.abc import Iterable, Sequence
-from datetime import timedelta
 from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
@@ -34,7 +33,7 @@ from ..fetch_sessions import (
     FetchSession,
     PartitionKey,
 )
-from ..request import NO_THROTTLE, RequestContext, milliseconds
+from ..request import RequestContext, milliseconds
 from ..timers import Timer
 from .common import BrokerResponse, CurrentLeader, current_leader, node_endpoints
 
@@ -88,7 +87,6 @@ class FetchResponse(NamedTuple):
     responses: list[TopicResponse]
     session_id: int = NO_SESSION
     node_endpoints: Sequence[BrokerResponse] = ()
-    throttle_time: timedelta = NO_THROTTLE
 
 
 def handle(context: RequestContext, node: Node) -> None:

@@ -6,7 +6,6 @@ timeout · v11 earliest pending upload (KIP-1023).
 """
 
 from collections import Counter
-from datetime import timedelta
 from typing import Any, NamedTuple
 
 from ...log.errors import LogError
@@ -14,7 +13,7 @@ from ...protocol.errors import ApiError, ErrorCode
 from ...topics.fetch import check_leader
 from ...topics.topic import Partition
 from ..cluster import Node
-from ..request import NO_THROTTLE, RequestContext
+from ..request import RequestContext
 
 LATEST = -1
 EARLIEST = -2
@@ -51,7 +50,6 @@ class TopicResponse(NamedTuple):
 
 class ListOffsetsResponse(NamedTuple):
     topics: list[TopicResponse]
-    throttle_time: timedelta = NO_THROTTLE
 
 
 def handle(context: RequestContext, node: Node) -> None:

@@ -6,7 +6,6 @@ v9 flexible · v10 topic ids (v12 requests by them) · v11 no cluster operations
 """
 
 from collections.abc import Iterable, Sequence
-from datetime import timedelta
 from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -16,7 +15,7 @@ from ...topics.admin import check_new_topic, default_partitions
 from ...topics.names import OFFSETS_TOPIC, topic_name_error
 from ...topics.topic import NO_LEADER, Partition, Topic
 from ..cluster import Node
-from ..request import NO_THROTTLE, RequestContext
+from ..request import RequestContext
 from .common import (
     CLUSTER_OPERATIONS,
     NOT_REQUESTED,
@@ -52,7 +51,6 @@ class MetadataResponse(NamedTuple):
     topics: list[TopicResponse]
     cluster_authorized_operations: int = NOT_REQUESTED
     error_code: ErrorCode = ErrorCode.none
-    throttle_time: timedelta = NO_THROTTLE
 
 
 def handle(context: RequestContext, node: Node) -> None:

@@ -5,7 +5,6 @@ v8 flexible · v9 member epoch for KIP-848 groups, GROUP_ID_NOT_FOUND · v10 top
 """
 
 from collections.abc import Callable, Sequence
-from datetime import timedelta
 from functools import partial
 from typing import Any, Final, NamedTuple
 from uuid import UUID
@@ -17,7 +16,7 @@ from ...protocol.errors import ErrorCode
 from ...topics.names import OFFSETS_TOPIC
 from ..cluster import Node
 from ..gather import Gather
-from ..request import NO_THROTTLE, EncodedResponse, Numbers, RequestContext, milliseconds
+from ..request import EncodedResponse, Numbers, RequestContext, milliseconds
 from .common import merge_topics
 
 VARYING_FIELD: Final = "committed_offset"
@@ -44,7 +43,6 @@ class TopicResponse(NamedTuple):
 
 class OffsetCommitResponse(NamedTuple):
     topics: Sequence[TopicResponse]
-    throttle_time: timedelta = NO_THROTTLE
 
 
 def handle(context: RequestContext, node: Node) -> None:

@@ -5,7 +5,6 @@ v7 require_stable · v8 several groups · v9 member id and epoch (KIP-848) · v1
 """
 
 from collections.abc import Iterable
-from datetime import timedelta
 from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -14,7 +13,7 @@ from ...coordinator.commands import FetchResult, OffsetFetch
 from ...protocol.errors import ErrorCode
 from ..cluster import Node
 from ..gather import Gather
-from ..request import NO_THROTTLE, EncodedResponse, RequestContext
+from ..request import EncodedResponse, RequestContext
 
 # Longer responses are not kept: a few bytes can request all offsets of a group.
 KEPT_RESPONSE_BYTES_MAX = 1024
@@ -40,12 +39,10 @@ class GroupResponse(NamedTuple):
     group_id: str
     topics: list[TopicResponse]
     error_code: ErrorCode
-    throttle_time: timedelta = NO_THROTTLE
 
 
 class OffsetFetchResponse(NamedTuple):
     groups: list[GroupResponse]
-    throttle_time: timedelta = NO_THROTTLE
 
 
 def handle(context: RequestContext, node: Node) -> None:

@@ -5,14 +5,13 @@ v5 TRANSACTION_ABORTABLE is possible · v6 share coordinators (KIP-932).
 """
 
 from collections.abc import Callable
-from datetime import timedelta
 from functools import partial
 from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ...topics.names import OFFSETS_TOPIC
 from ..cluster import Node
-from ..request import NO_THROTTLE, RequestContext
+from ..request import RequestContext
 from .common import ERROR_MESSAGES
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
@@ -27,12 +26,10 @@ class CoordinatorResponse(NamedTuple):
     port: int
     error_code: ErrorCode
     error_message: str | None
-    throttle_time: timedelta = NO_THROTTLE
 
 
 class FindCoordinatorResponse(NamedTuple):
     coordinators: list[CoordinatorResponse]
-    throttle_time: timedelta = NO_THROTTLE
 
 
 def handle(context: RequestContext, node: Node) -> None:

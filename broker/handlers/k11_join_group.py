@@ -5,7 +5,6 @@ v6 flexible · v7 protocol_type, nullable protocol_name · v8 reason (KIP-800) �
 """
 
 from collections.abc import Sequence
-from datetime import timedelta
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -13,7 +12,7 @@ from ...coordinator.commands import JoinGroup, JoinMember, JoinResult, join_erro
 from ...coordinator.outcome import make
 from ...protocol.errors import ErrorCode
 from ..cluster import Node
-from ..request import NO_THROTTLE, RequestContext, milliseconds
+from ..request import RequestContext, milliseconds
 
 MUTES_CHANNEL: Final = True
 
@@ -27,7 +26,6 @@ class JoinGroupResponse(NamedTuple):
     skip_assignment: bool
     member_id: str
     members: Sequence[JoinMember]
-    throttle_time: timedelta = NO_THROTTLE
 
 
 def handle(context: RequestContext, node: Node) -> None:
@@ -86,7 +84,6 @@ def _respond(context: RequestContext, result: JoinResult) -> None:
                 result.skip_assignment,
                 result.member_id,
                 result.members,
-                NO_THROTTLE,
             ),
         )
     )

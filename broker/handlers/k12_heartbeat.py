@@ -3,18 +3,16 @@
 v1 throttle_time · v3 group_instance_id · v4 flexible.
 """
 
-from datetime import timedelta
 from typing import NamedTuple
 
 from ...coordinator.commands import Heartbeat, HeartbeatResult
 from ...protocol.errors import ErrorCode
 from ..cluster import Node
-from ..request import NO_THROTTLE, RequestContext
+from ..request import RequestContext
 
 
 class HeartbeatResponse(NamedTuple):
     error_code: ErrorCode
-    throttle_time: timedelta = NO_THROTTLE
 
 
 def handle(context: RequestContext, node: Node) -> None:

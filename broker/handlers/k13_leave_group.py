@@ -4,13 +4,12 @@ v1 throttle_time · v3 several members, group_instance_id (KIP-345) · v4 flexib
 v5 reason (KIP-800).
 """
 
-from datetime import timedelta
 from typing import NamedTuple
 
 from ...coordinator.commands import LeaveGroup, LeaveResult, LeavingMember
 from ...protocol.errors import ErrorCode
 from ..cluster import Node
-from ..request import NO_THROTTLE, RequestContext
+from ..request import RequestContext
 
 
 class MemberResponse(NamedTuple):
@@ -22,7 +21,6 @@ class MemberResponse(NamedTuple):
 class LeaveGroupResponse(NamedTuple):
     error_code: ErrorCode
     members: list[MemberResponse]
-    throttle_time: timedelta = NO_THROTTLE
 
 
 def handle(context: RequestContext, node: Node) -> None:

@@ -3,7 +3,6 @@
 v1 throttle_time · v3 group_instance_id · v4 flexible · v5 protocol_type, protocol_name (KIP-559).
 """
 
-from datetime import timedelta
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -11,7 +10,7 @@ from ...coordinator.commands import SyncGroup, SyncResult
 from ...coordinator.outcome import make
 from ...protocol.errors import ErrorCode
 from ..cluster import Node
-from ..request import NO_THROTTLE, RequestContext
+from ..request import RequestContext
 
 VARYING_FIELD: Final = "generation_id"
 MUTES_CHANNEL: Final = True
@@ -22,7 +21,6 @@ class SyncGroupResponse(NamedTuple):
     protocol_type: str | None
     protocol_name: str | None
     assignment: bytes
-    throttle_time: timedelta = NO_THROTTLE
 
 
 def handle(context: RequestContext, node: Node) -> None:
@@ -62,4 +60,4 @@ def _command(request: Any) -> SyncGroup:
 
 
 def _respond(context: RequestContext, result: SyncResult) -> None:
-    context.respond(make(SyncGroupResponse, (*result, NO_THROTTLE)))
+    context.respond(make(SyncGroupResponse, result))

@@ -5,7 +5,6 @@ v5 flexible · v6 GROUP_ID_NOT_FOUND with error_message (KIP-1043).
 """
 
 from collections.abc import Sequence
-from datetime import timedelta
 from functools import partial
 from typing import NamedTuple
 
@@ -14,7 +13,7 @@ from ...protocol.apis import STRING_BYTES_MAX
 from ...protocol.errors import ErrorCode
 from ..cluster import Node
 from ..gather import Gather
-from ..request import NO_THROTTLE, RequestContext
+from ..request import RequestContext
 from .common import GROUP_OPERATIONS, NOT_REQUESTED
 
 
@@ -40,7 +39,6 @@ class GroupResponse(NamedTuple):
 
 class DescribeGroupsResponse(NamedTuple):
     groups: list[GroupResponse]
-    throttle_time: timedelta = NO_THROTTLE
 
 
 def handle(context: RequestContext, node: Node) -> None:

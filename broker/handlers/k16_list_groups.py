@@ -4,13 +4,12 @@ v1 throttle_time · v3 flexible · v4 states_filter, group_state (KIP-518) · v5
 group_type (KIP-848).
 """
 
-from datetime import timedelta
 from typing import NamedTuple
 
 from ...coordinator.commands import ListGroups, ListResult
 from ...protocol.errors import ErrorCode
 from ..cluster import Node
-from ..request import NO_THROTTLE, RequestContext
+from ..request import RequestContext
 
 
 class GroupResponse(NamedTuple):
@@ -23,7 +22,6 @@ class GroupResponse(NamedTuple):
 class ListGroupsResponse(NamedTuple):
     error_code: ErrorCode
     groups: list[GroupResponse]
-    throttle_time: timedelta = NO_THROTTLE
 
 
 def handle(context: RequestContext, node: Node) -> None:

@@ -6,13 +6,12 @@ broker's versions (KIP-511).
 """
 
 import re
-from datetime import timedelta
 from typing import NamedTuple
 
 from ...protocol.apis import API_VERSIONS, PROFILES, Profile
 from ...protocol.errors import ErrorCode
 from ..cluster import Node
-from ..request import NO_THROTTLE, RequestContext
+from ..request import RequestContext
 
 # Upstream: ApiVersionsRequest.SOFTWARE_NAME_VERSION_PATTERN.
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
@@ -27,7 +26,6 @@ class ApiVersion(NamedTuple):
 class ApiVersionsResponse(NamedTuple):
     error_code: ErrorCode
     api_keys: tuple[ApiVersion, ...]
-    throttle_time: timedelta = NO_THROTTLE
 
 
 def _response(profile: Profile) -> ApiVersionsResponse:

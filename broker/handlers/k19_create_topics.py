@@ -6,7 +6,6 @@ v6 THROTTLING_QUOTA_EXCEEDED is possible · v7 topic ids.
 
 from collections import Counter
 from collections.abc import Sequence
-from datetime import timedelta
 from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -16,7 +15,7 @@ from ...topics.admin import NewTopic, PlannedTopic, check_partition_count, plan_
 from ...topics.config_keys import TOPIC_KEYS
 from ...topics.configs import Configs, describe_topic_config
 from ..cluster import Node
-from ..request import NO_THROTTLE, RequestContext, milliseconds
+from ..request import RequestContext, milliseconds
 from .common import or_storage_error
 
 
@@ -40,7 +39,6 @@ class TopicResponse(NamedTuple):
 
 class CreateTopicsResponse(NamedTuple):
     topics: list[TopicResponse]
-    throttle_time: timedelta = NO_THROTTLE
 
 
 def handle(context: RequestContext, node: Node) -> None:

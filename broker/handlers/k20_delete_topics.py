@@ -6,7 +6,6 @@ v6 topics by name or by id (KIP-516).
 
 from collections import Counter
 from collections.abc import Iterator
-from datetime import timedelta
 from functools import partial
 from typing import NamedTuple
 from uuid import UUID
@@ -16,7 +15,7 @@ from ...topics.admin import check_not_internal
 from ...topics.topic import Topic
 from ..cluster import Node
 from ..gather import Gather
-from ..request import NO_THROTTLE, RequestContext, milliseconds
+from ..request import RequestContext, milliseconds
 
 
 class TopicResponse(NamedTuple):
@@ -28,7 +27,6 @@ class TopicResponse(NamedTuple):
 
 class DeleteTopicsResponse(NamedTuple):
     responses: list[TopicResponse]
-    throttle_time: timedelta = NO_THROTTLE
 
 
 class _Requested(NamedTuple):

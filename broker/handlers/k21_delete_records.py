@@ -3,7 +3,6 @@
 v1 nothing new · v2 flexible.
 """
 
-from datetime import timedelta
 from typing import NamedTuple
 
 from ...log.errors import LogError
@@ -12,7 +11,7 @@ from ...topics.admin import check_not_internal
 from ...topics.fetch import NO_EPOCH, check_leader
 from ...topics.topic import Partition
 from ..cluster import Node
-from ..request import NO_THROTTLE, RequestContext
+from ..request import RequestContext
 
 HIGH_WATERMARK = -1
 NO_LOW_WATERMARK = -1
@@ -31,7 +30,6 @@ class TopicResponse(NamedTuple):
 
 class DeleteRecordsResponse(NamedTuple):
     topics: list[TopicResponse]
-    throttle_time: timedelta = NO_THROTTLE
 
 
 def handle(context: RequestContext, node: Node) -> None:

@@ -4,13 +4,12 @@ v1 no throttling before the response · v2 flexible · v3 producer_id, producer_
 v4 PRODUCER_FENCED · v5 TRANSACTION_ABORTABLE is possible.
 """
 
-from datetime import timedelta
 from functools import partial
 from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ..cluster import Node
-from ..request import NO_THROTTLE, RequestContext
+from ..request import RequestContext
 
 NO_PRODUCER_ID = -1
 NO_EPOCH = -1
@@ -21,7 +20,6 @@ class InitProducerIdResponse(NamedTuple):
     error_code: ErrorCode
     producer_id: int = NO_PRODUCER_ID
     producer_epoch: int = NO_EPOCH
-    throttle_time: timedelta = NO_THROTTLE
 
 
 def handle(context: RequestContext, node: Node) -> None:

@@ -4,14 +4,13 @@ consumer detects that the log was truncated.
 v2 current_leader_epoch, throttle_time · v3 replica_id · v4 flexible.
 """
 
-from datetime import timedelta
 from typing import Any, NamedTuple
 
 from ...log.errors import LogError
 from ...protocol.errors import ErrorCode
 from ...topics.fetch import check_leader
 from ..cluster import Node
-from ..request import NO_THROTTLE, RequestContext
+from ..request import RequestContext
 
 UNKNOWN = -1
 
@@ -30,7 +29,6 @@ class TopicResponse(NamedTuple):
 
 class OffsetForLeaderEpochResponse(NamedTuple):
     topics: list[TopicResponse]
-    throttle_time: timedelta = NO_THROTTLE
 
 
 def handle(context: RequestContext, node: Node) -> None:

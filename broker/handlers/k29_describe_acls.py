@@ -1,11 +1,10 @@
 """DescribeAcls (key 29). v1 pattern types (KIP-290) · v2 flexible · v3 resource type USER."""
 
-from datetime import timedelta
 from typing import Any, NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ..cluster import Node
-from ..request import NO_THROTTLE, RequestContext
+from ..request import RequestContext
 
 # Upstream: AclApis, with another message than CreateAcls and DeleteAcls.
 NO_AUTHORIZER = "No Authorizer is configured on the broker"
@@ -17,7 +16,6 @@ class DescribeAclsResponse(NamedTuple):
     error_code: ErrorCode = ErrorCode.security_disabled
     error_message: str | None = NO_AUTHORIZER
     resources: tuple[()] = ()
-    throttle_time: timedelta = NO_THROTTLE
 
 
 def handle(context: RequestContext, node: Node) -> None:  # noqa: ARG001

@@ -1,11 +1,10 @@
 """CreateAcls (key 30). v1 pattern types (KIP-290) · v2 flexible · v3 resource type USER."""
 
-from datetime import timedelta
 from typing import Any, NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ..cluster import Node
-from ..request import NO_THROTTLE, RequestContext
+from ..request import RequestContext
 from .k29_describe_acls import UNKNOWN
 
 NO_AUTHORIZER = "No Authorizer is configured."
@@ -18,7 +17,6 @@ class CreationResponse(NamedTuple):
 
 class CreateAclsResponse(NamedTuple):
     results: list[CreationResponse]
-    throttle_time: timedelta = NO_THROTTLE
 
 
 def handle(context: RequestContext, node: Node) -> None:  # noqa: ARG001

@@ -1,11 +1,10 @@
 """DeleteAcls (key 31). v1 pattern types (KIP-290) · v2 flexible · v3 resource type USER."""
 
-from datetime import timedelta
 from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ..cluster import Node
-from ..request import NO_THROTTLE, RequestContext
+from ..request import RequestContext
 from .k29_describe_acls import has_unknown
 from .k30_create_acls import NO_AUTHORIZER
 
@@ -18,7 +17,6 @@ class FilterResponse(NamedTuple):
 
 class DeleteAclsResponse(NamedTuple):
     filter_results: list[FilterResponse]
-    throttle_time: timedelta = NO_THROTTLE
 
 
 def handle(context: RequestContext, node: Node) -> None:  # noqa: ARG001

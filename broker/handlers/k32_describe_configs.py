@@ -5,7 +5,6 @@ v4 flexible.
 """
 
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
 from ...protocol.errors import ApiError, ErrorCode
@@ -15,7 +14,7 @@ from ...topics.config_keys import TOPIC_KEYS
 from ...topics.configs import EVERY_BROKER, ConfigSynonym
 from ...topics.names import topic_name_error
 from ..cluster import Node
-from ..request import NO_THROTTLE, RequestContext
+from ..request import RequestContext
 from .common import ERROR_MESSAGES
 
 RESOURCE_TYPES: Final = {*ResourceType, *UNSUPPORTED_RESOURCES}
@@ -48,7 +47,6 @@ class ResourceResponse(NamedTuple):
 
 class DescribeConfigsResponse(NamedTuple):
     results: list[ResourceResponse]
-    throttle_time: timedelta = NO_THROTTLE
 
 
 def handle(context: RequestContext, node: Node) -> None:

@@ -2,14 +2,13 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from datetime import timedelta
 from functools import partial
 from typing import NamedTuple
 
 from ...protocol.errors import ApiError, ErrorCode
 from ...topics.alter_configs import ConfigChange, Operation, check_distinct, legacy_alter_configs
 from ..cluster import Node
-from ..request import NO_THROTTLE, RequestContext
+from ..request import RequestContext
 from .common import or_storage_error
 
 
@@ -22,7 +21,6 @@ class ResourceResponse(NamedTuple):
 
 class AlterConfigsResponse(NamedTuple):
     responses: list[ResourceResponse]
-    throttle_time: timedelta = NO_THROTTLE
 
 
 def handle(context: RequestContext, node: Node) -> None:

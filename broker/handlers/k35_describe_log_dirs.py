@@ -5,13 +5,12 @@ v5 is_cordoned (KIP-1066).
 """
 
 from collections.abc import Iterable
-from datetime import timedelta
 from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ...topics.topic import Partition
 from ..cluster import Node
-from ..request import NO_THROTTLE, RequestContext
+from ..request import RequestContext
 
 UNKNOWN_BYTES = -1
 
@@ -41,7 +40,6 @@ class LogDirResponse(NamedTuple):
 class DescribeLogDirsResponse(NamedTuple):
     results: list[LogDirResponse]
     error_code: ErrorCode = ErrorCode.none
-    throttle_time: timedelta = NO_THROTTLE
 
 
 def handle(context: RequestContext, node: Node) -> None:

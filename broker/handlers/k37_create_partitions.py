@@ -1,14 +1,13 @@
 """CreatePartitions (key 37). v2 flexible · v3 THROTTLING_QUOTA_EXCEEDED is possible."""
 
 from collections import Counter
-from datetime import timedelta
 from functools import partial
 from typing import Any, NamedTuple
 
 from ...protocol.errors import ApiError, ErrorCode
 from ...topics.admin import check_new_partitions
 from ..cluster import Node
-from ..request import NO_THROTTLE, RequestContext, milliseconds
+from ..request import RequestContext, milliseconds
 from .common import or_storage_error
 
 
@@ -20,7 +19,6 @@ class TopicResponse(NamedTuple):
 
 class CreatePartitionsResponse(NamedTuple):
     results: list[TopicResponse]
-    throttle_time: timedelta = NO_THROTTLE
 
 
 def handle(context: RequestContext, node: Node) -> None:

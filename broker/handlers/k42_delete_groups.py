@@ -1,6 +1,5 @@
 """DeleteGroups (key 42). v1 nothing new · v2 flexible."""
 
-from datetime import timedelta
 from functools import partial
 from typing import NamedTuple
 
@@ -8,7 +7,7 @@ from ...coordinator.commands import DeleteGroup, DeleteGroupResult
 from ...protocol.errors import ErrorCode
 from ..cluster import Node
 from ..gather import Gather
-from ..request import NO_THROTTLE, RequestContext
+from ..request import RequestContext
 
 
 class GroupResponse(NamedTuple):
@@ -18,7 +17,6 @@ class GroupResponse(NamedTuple):
 
 class DeleteGroupsResponse(NamedTuple):
     results: list[GroupResponse]
-    throttle_time: timedelta = NO_THROTTLE
 
 
 def handle(context: RequestContext, node: Node) -> None:

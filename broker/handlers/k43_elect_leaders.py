@@ -5,14 +5,13 @@ has come back.
 """
 
 from collections.abc import Iterable
-from datetime import timedelta
 from functools import partial
 from typing import Any, NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ...topics.topic import NO_LEADER
 from ..cluster import Node
-from ..request import NO_THROTTLE, RequestContext
+from ..request import RequestContext
 from .common import or_storage_error
 
 PREFERRED, UNCLEAN = 0, 1
@@ -32,7 +31,6 @@ class TopicResponse(NamedTuple):
 class ElectLeadersResponse(NamedTuple):
     error_code: ErrorCode
     replica_election_results: list[TopicResponse]
-    throttle_time: timedelta = NO_THROTTLE
 
 
 def handle(context: RequestContext, node: Node) -> None:

@@ -1,14 +1,13 @@
 """OffsetDelete (key 47, KIP-496). Only v0, which is not flexible."""
 
 from collections.abc import Sequence
-from datetime import timedelta
 from functools import partial
 from typing import NamedTuple
 
 from ...coordinator.commands import DeleteOffsetsResult, OffsetDelete
 from ...protocol.errors import ErrorCode
 from ..cluster import Node
-from ..request import NO_THROTTLE, RequestContext
+from ..request import RequestContext
 from .common import merge_topics
 
 UNKNOWN = ErrorCode.unknown_topic_or_partition
@@ -27,7 +26,6 @@ class TopicResponse(NamedTuple):
 class OffsetDeleteResponse(NamedTuple):
     error_code: ErrorCode
     topics: Sequence[TopicResponse]
-    throttle_time: timedelta = NO_THROTTLE
 
 
 def handle(context: RequestContext, node: Node) -> None:

@@ -5,12 +5,11 @@ DescribeClientQuotasRequest, ClientQuotasImage).
 """
 
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import Any, NamedTuple
 
 from ...protocol.errors import ApiError, ErrorCode
 from ..cluster import Node
-from ..request import NO_THROTTLE, RequestContext
+from ..request import RequestContext
 
 EXACT, DEFAULT, ANY = 0, 1, 2
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
@@ -20,7 +19,6 @@ class DescribeClientQuotasResponse(NamedTuple):
     error_code: ErrorCode = ErrorCode.none
     error_message: str | None = ""  # not null, as from Kafka
     entries: tuple[()] | None = ()
-    throttle_time: timedelta = NO_THROTTLE
 
 
 def handle(context: RequestContext, node: Node) -> None:  # noqa: ARG001

@@ -4,12 +4,11 @@ There are no users with credentials (upstream: ScramImage.describe).
 """
 
 from collections import Counter
-from datetime import timedelta
 from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ..cluster import Node
-from ..request import NO_THROTTLE, RequestContext
+from ..request import RequestContext
 
 
 class UserResponse(NamedTuple):
@@ -23,7 +22,6 @@ class DescribeUserScramCredentialsResponse(NamedTuple):
     results: list[UserResponse]
     error_code: ErrorCode = ErrorCode.none
     error_message: str | None = ""  # not null, as from Kafka
-    throttle_time: timedelta = NO_THROTTLE
 
 
 def handle(context: RequestContext, node: Node) -> None:  # noqa: ARG001

@@ -1,12 +1,11 @@
 """DescribeCluster (key 60). v1 endpoint_type (KIP-919) · v2 fenced brokers (KIP-1073)."""
 
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ..cluster import Node
-from ..request import NO_THROTTLE, RequestContext
+from ..request import RequestContext
 from .common import CLUSTER_OPERATIONS, NOT_REQUESTED, brokers
 
 BROKERS = 1
@@ -29,7 +28,6 @@ class DescribeClusterResponse(NamedTuple):
     controller_id: int = -1
     brokers: Sequence[DescribedBroker] = ()
     cluster_authorized_operations: int = NOT_REQUESTED
-    throttle_time: timedelta = NO_THROTTLE
 
 
 def handle(context: RequestContext, node: Node) -> None:

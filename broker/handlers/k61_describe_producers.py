@@ -1,7 +1,6 @@
 """DescribeProducers (key 61, KIP-664): the active producers of a partition. Always flexible."""
 
 from collections.abc import Sequence
-from datetime import timedelta
 from functools import partial
 from typing import NamedTuple
 
@@ -9,7 +8,7 @@ from ...log.errors import LogError
 from ...protocol.errors import ApiError, ErrorCode
 from ...topics.names import topic_name_error
 from ..cluster import Node
-from ..request import NO_THROTTLE, RequestContext
+from ..request import RequestContext
 
 # There are no transactions.
 NO_COORDINATOR_EPOCH = NO_TRANSACTION = -1
@@ -38,7 +37,6 @@ class TopicResponse(NamedTuple):
 
 class DescribeProducersResponse(NamedTuple):
     topics: list[TopicResponse]
-    throttle_time: timedelta = NO_THROTTLE
 
 
 def handle(context: RequestContext, node: Node) -> None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ..cluster import Node
-from ..request import NO_THROTTLE, RequestContext
+from ..request import RequestContext
 
 
 class TransactionResponse(NamedTuple):
@@ -26,7 +26,6 @@ class TransactionResponse(NamedTuple):
 
 class DescribeTransactionsResponse(NamedTuple):
     transaction_states: list[TransactionResponse]
-    throttle_time: timedelta = NO_THROTTLE
 
 
 def handle(context: RequestContext, node: Node) -> None:  # noqa: ARG001

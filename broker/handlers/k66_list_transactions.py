@@ -5,12 +5,11 @@ There are no transactions: the filters are validated, and nothing is found.
 """
 
 import re
-from datetime import timedelta
 from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ..cluster import Node
-from ..request import NO_THROTTLE, RequestContext
+from ..request import RequestContext
 
 # Upstream: TransactionState.
 STATES = (
@@ -29,7 +28,6 @@ class ListTransactionsResponse(NamedTuple):
     error_code: ErrorCode
     unknown_state_filters: tuple[str, ...] = ()
     transaction_states: tuple[()] = ()
-    throttle_time: timedelta = NO_THROTTLE
 
 
 def handle(context: RequestContext, node: Node) -> None:  # noqa: ARG001

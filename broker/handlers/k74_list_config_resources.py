@@ -3,13 +3,12 @@
 v0 was ListClientMetricsResources (KIP-714) · v1 resource_types; an empty list requests all.
 """
 
-from datetime import timedelta
 from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ...topics.alter_configs import ResourceType
 from ..cluster import Node
-from ..request import NO_THROTTLE, RequestContext
+from ..request import RequestContext
 
 BROKER_LOGGER, CLIENT_METRICS, GROUP = 8, 16, 32
 RESOURCE_TYPES = (ResourceType.TOPIC, ResourceType.BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
@@ -23,7 +22,6 @@ class ResourceResponse(NamedTuple):
 class ListConfigResourcesResponse(NamedTuple):
     error_code: ErrorCode
     config_resources: list[ResourceResponse]
-    throttle_time: timedelta = NO_THROTTLE
 
 
 def handle(context: RequestContext, node: Node) -> None:

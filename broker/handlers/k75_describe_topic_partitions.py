@@ -5,14 +5,13 @@ of eligible leader replicas are empty, not null: Java's admin client rejects nul
 """
 
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import NamedTuple
 from uuid import UUID
 
 from ...protocol.errors import ApiError, ErrorCode
 from ...topics.names import is_internal, topic_name_error
 from ..cluster import Node
-from ..request import NO_THROTTLE, RequestContext
+from ..request import RequestContext
 from .common import NOT_REQUESTED, TOPIC_OPERATIONS
 from .k03_metadata import PartitionResponse, partition_response
 
@@ -43,7 +42,6 @@ class CursorResponse(NamedTuple):
 class DescribeTopicPartitionsResponse(NamedTuple):
     topics: list[TopicResponse]
     next_cursor: CursorResponse | None = None
-    throttle_time: timedelta = NO_THROTTLE
 
 
 def handle(context: RequestContext, node: Node) -> None:

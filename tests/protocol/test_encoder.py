@@ -190,7 +190,7 @@ def commit_response(**changes: Any) -> Any:
         (commit_response(error_code=40_000), r"topics\[0\].partitions\[0\].error_code is 40000"),
         (commit_response(partition_index="0"), r"partition_index is '0', not of the type int32"),
         (commit_response(throttle_time=5), "throttle_time is 5, not a timedelta"),
-        (SimpleNamespace(topics=[]), "throttle_time is missing"),
+        (SimpleNamespace(throttle_time=timedelta(0)), "topics is missing"),
     ],
 )
 def test_value_that_cannot_be_encoded_is_named_by_its_path(
