@@ -43,7 +43,7 @@ def key_table() -> str:
 def key_row(key: ConfigKey) -> str:
     default = text_of(key.default)
     shown = f"`{default}`" if default else "none"
-    marks = ("; read-only" if key.read_only else "") + ("; no effect" if key.idle else "")
+    marks = ("; read-only" if key.read_only else "") + ("; no effect" if key.no_effect else "")
     return f"| `{key.name}` | {key.type.name.lower()}{marks} | {shown} | {key.doc} |"
 
 
@@ -52,8 +52,8 @@ def idle_table() -> str:
     topic_key = {name: key for key, names in BROKER_SYNONYMS.items() for name, _ in names}
     reasons: dict[str, list[str]] = {}
     for key in BROKER_KEYS.values():
-        if key.idle:
-            reasons.setdefault(key.idle, []).append(key.name)
+        if key.no_effect:
+            reasons.setdefault(key.no_effect, []).append(key.name)
     rows = ["| key | topic key | why |", "|---|---|---|"]
     for reason, names in reasons.items():
         of_topic = dict.fromkeys(topic_key[name] for name in names if name in topic_key)

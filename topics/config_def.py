@@ -127,7 +127,7 @@ def integer_of(text: str, kind: ConfigType = ConfigType.INT) -> int | None:
 @dataclass(frozen=True, slots=True)
 class ConfigKey:
     """`nullable`: the key may have no value. `read_only`: it cannot change while a broker runs.
-    `idle`: why a key that is accepted, validated and described has no effect."""
+    `no_effect`: why a key that is accepted, validated and described has no effect."""
 
     name: str
     type: ConfigType
@@ -136,7 +136,7 @@ class ConfigKey:
     doc: str = ""
     nullable: bool = False
     read_only: bool = False
-    idle: str = ""
+    no_effect: str = ""
 
     def parse(self, text: str) -> Value:
         """Raises InvalidConfigValue with Kafka's message."""

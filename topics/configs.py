@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from itertools import dropwhile
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from .config_def import ConfigDef, ConfigSource, InvalidConfigValue, Value, text_of
 from .config_keys import BROKER_SYNONYMS, TOPIC_KEYS
@@ -55,26 +55,37 @@ class ConfigSynonym(NamedTuple):
 
 
 class TopicSettings(NamedTuple):
-    """The configs that producing, fetching and maintenance need, parsed once per change."""
+    """The keys that producing, fetching and maintenance need, parsed once per change. Each field is
+    named after its key, with underscores."""
 
-    max_message_bytes: int
-    log_append_time: bool
-    timestamp_before_max_ms: int
-    timestamp_after_max_ms: int
-    compacted: bool
-    deletes: bool
+    cleanup_policy: tuple[str, ...]
+    delete_retention_ms: int
     flush_messages: int
     flush_ms: int
+    index_interval_bytes: int
+    max_compaction_lag_ms: int
+    max_message_bytes: int
+    message_timestamp_after_max_ms: int
+    message_timestamp_before_max_ms: int
+    message_timestamp_type: str
+    min_cleanable_dirty_ratio: float
+    min_compaction_lag_ms: int
+    retention_bytes: int
+    retention_ms: int
     segment_bytes: int
     segment_ms: int
-    index_interval_bytes: int
-    preallocate: bool
-    retention_ms: int
-    retention_bytes: int
-    delete_retention_ms: int
-    min_compaction_lag_ms: int
-    max_compaction_lag_ms: int
-    min_cleanable_dirty_ratio: float
+
+    @property
+    def compacted(self) -> bool:
+        return "compact" in self.cleanup_policy
+
+    @property
+    def deletes(self) -> bool:
+        return "delete" in self.cleanup_policy
+
+    @property
+    def has_append_time(self) -> bool:
+        return self.message_timestamp_type == "LogAppendTime"
 
 
 class Configs:
@@ -167,36 +178,10 @@ class Configs:
 
     def settings(self, overrides: Mapping[str, str]) -> TopicSettings:
         """The settings of a topic with these overrides."""
-
-        def number(key: str) -> int:
-            value = self.value(key, overrides)
-            assert isinstance(value, int)
-            return value
-
-        policy = self.value("cleanup.policy", overrides)
-        ratio = self.value("min.cleanable.dirty.ratio", overrides)
-        assert isinstance(policy, tuple)
-        assert isinstance(ratio, (int, float))
-        return TopicSettings(
-            max_message_bytes=number("max.message.bytes"),
-            log_append_time=self.value("message.timestamp.type", overrides) == "LogAppendTime",
-            timestamp_before_max_ms=number("message.timestamp.before.max.ms"),
-            timestamp_after_max_ms=number("message.timestamp.after.max.ms"),
-            compacted="compact" in policy,
-            deletes="delete" in policy,
-            flush_messages=number("flush.messages"),
-            flush_ms=number("flush.ms"),
-            segment_bytes=number("segment.bytes"),
-            segment_ms=number("segment.ms"),
-            index_interval_bytes=number("index.interval.bytes"),
-            preallocate=bool(self.value("preallocate", overrides)),
-            retention_ms=number("retention.ms"),
-            retention_bytes=number("retention.bytes"),
-            delete_retention_ms=number("delete.retention.ms"),
-            min_compaction_lag_ms=number("min.compaction.lag.ms"),
-            max_compaction_lag_ms=number("max.compaction.lag.ms"),
-            min_cleanable_dirty_ratio=ratio,
-        )
+        values: dict[str, Any] = {
+            field: self.value(field.replace("_", "."), overrides) for field in TopicSettings._fields
+        }
+        return TopicSettings(**values)
 
 
 def validate_overrides(configs: Configs, overrides: Mapping[str, str | None]) -> dict[str, str]:

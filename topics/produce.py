@@ -122,7 +122,7 @@ def _append(
         except OutOfOrderSequence as error:
             raise AppendError(ErrorCode.out_of_order_sequence_number, str(error)) from error
     append_time_ms = NO_TIMESTAMP
-    if partition.settings.log_append_time:
+    if partition.settings.has_append_time:
         append_time_ms = context.now_ms
         batch = with_append_time(batch, append_time_ms)
         header = header._replace(max_timestamp=append_time_ms)
@@ -218,9 +218,9 @@ def _validate_records(
 ) -> None:
     """Validate the key of each record, then its timestamp. All errors are reported together
     (upstream: LogValidator.validateRecord, processRecordErrors)."""
-    low = now_ms - settings.timestamp_before_max_ms
-    high = now_ms + settings.timestamp_after_max_ms
-    is_append_time = settings.log_append_time
+    low = now_ms - settings.message_timestamp_before_max_ms
+    high = now_ms + settings.message_timestamp_after_max_ms
+    is_append_time = settings.has_append_time
     # With the default limits batches are not decoded. A record that is too old can be found only
     # by decoding: the header has the first timestamp, not the lowest.
     may_be_invalid = (

@@ -11,13 +11,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from ..log.batch import HEADER_BYTES, MAGIC, BatchBuilder, check, check_extent
+from ..log.batch import BatchBuilder, check
 from ..log.errors import LogError, UnsupportedMagic
 from ..log.files import File, Files
 from ..log.group_commit import Durability
 from ..log.log import Log, LogConfig
 from ..log.records import records
-from ..log.segment import Segment, base_offset_of
+from ..log.recovery import Corruption, header_at, scan_segment
+from ..log.segment import base_offset_of, is_zero_from
 from ..log.segment_swap import write_swap
 from .names import REGISTRY_TOPIC
 
@@ -271,8 +272,6 @@ def _topic_exists(leader: LeaderRecord, found: dict[tuple[Any, ...], RegistryRec
 
 # --- corruption
 
-_MAGIC_AT: Final = 16
-
 
 class CorruptRegistry(LogError):
     """Part of the registry is corrupt, and valid records follow."""
@@ -288,38 +287,37 @@ def check_registry(folder: Path, files: Files) -> None:
     registry = folder / f"{REGISTRY_TOPIC}-0"
     names = [name for name in files.list(registry) if base_offset_of(name) is not None]
     for name in names:
-        segment = Segment(registry, files, int(name[:20]), 4096, read_only=True)
+        file = files.open(registry / name, read_only=True)
         try:
-            corrupt = segment.scan(check_crcs=True)
-            if corrupt is None or isinstance(corrupt, UnsupportedMagic):
-                continue  # the latter is reported when the log is opened
-            if name != names[-1] or not _is_torn_tail(segment.open(), segment.size):
+            found = scan_segment(file, int(name[:20]))
+            corruption = next((each for each in found if isinstance(each, Corruption)), None)
+            if corruption and (name != names[-1] or not _is_torn_tail(file, corruption)):
                 raise CorruptRegistry(
                     "the registry of topics is corrupt, and the topics behind the corruption "
-                    f"would be lost: {registry.name}/{name}: {corrupt}"
+                    f"would be lost: {registry.name}/{name}: {corruption.reason} "
+                    f"(at byte {corruption.position})"
                 )
+        except UnsupportedMagic:
+            continue  # reported when the log is opened
         finally:
-            segment.close()
+            file.close()
 
 
-def _is_torn_tail(file: File, position: int) -> bool:
-    """Whether the corrupt batch at `position` is the last that was written."""
-    rest = file.read(position, file.size - position)
-    if _is_valid(rest, 0):
-        return False  # only its offsets are wrong
+def _is_torn_tail(file: File, corruption: Corruption) -> bool:
+    """Whether the corrupt batch is the last that was written."""
+    if corruption.next_offset is not None:
+        return False
+    header = header_at(file, corruption.position)
+    if header is None:
+        return True  # cut off, or its length is unknown
+    batch = file.read(corruption.position, header.size)
+    # A valid one has wrong offsets only. Zeros behind a corrupt one were preallocated.
+    return not _is_valid(batch) and is_zero_from(file, corruption.position + header.size)
+
+
+def _is_valid(batch: bytes) -> bool:
     try:
-        # It is whole but has wrong bytes. Zeros that follow were preallocated.
-        return not rest[check_extent(rest, 0, len(rest)) :].strip(b"\0")
-    except LogError:
-        # Its length is unknown.
-        positions = range(1, len(rest) - HEADER_BYTES + 1)
-        return not any(rest[at + _MAGIC_AT] == MAGIC and _is_valid(rest, at) for at in positions)
-
-
-def _is_valid(buffer: bytes, position: int) -> bool:
-    """Whether a valid batch begins there."""
-    try:
-        check(buffer, position, len(buffer))
+        check(batch, 0, len(batch))
     except LogError:
         return False
     return True

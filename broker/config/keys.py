@@ -32,7 +32,7 @@ __all__ = ["BROKER_KEYS", "IGNORED_PREFIXES", "Durability"]
 # As in log/group_commit.py, which takes too long to import for reading a configuration.
 Durability = Literal["fsync", "os", "none"]
 
-# Why a key changes nothing (`idle`).
+# Why a key changes nothing (`no_effect`).
 ONE_COPY: Final = "all nodes share one copy of the data"
 NOT_RECOMPRESSED: Final = "batches stay as their producers compressed them"
 NO_JITTER: Final = "segments are rolled at their age, without jitter"
@@ -49,12 +49,12 @@ def _key(type_: ConfigType) -> Callable[..., ConfigKey]:
         check: Validator | None = None,
         *,
         dynamic: bool = False,
-        idle: str = "",
+        no_effect: str = "",
     ) -> ConfigKey:
         if type_ is ConfigType.LIST and check is None:
             check = no_empty_items
         nullable = default is None
-        return ConfigKey(name, type_, default, check, doc, nullable, not dynamic, idle)
+        return ConfigKey(name, type_, default, check, doc, nullable, not dynamic, no_effect)
 
     return key
 
@@ -65,11 +65,11 @@ _bool, _text, _list = _key(ConfigType.BOOLEAN), _key(ConfigType.STRING), _key(Co
 _TOPIC_KEY: Final = {name: key for key, names in BROKER_SYNONYMS.items() for name, _ in names}
 
 
-def _topic_default(name: str, *, idle: str = "", **changed: Any) -> ConfigKey:
+def _topic_default(name: str, *, no_effect: str = "", **changed: Any) -> ConfigKey:
     """The default of a topic key, declared there except for what is `changed`."""
     key = TOPIC_KEYS[_TOPIC_KEY[name]]
     doc = f"Default of the topic's `{key.name}`. {key.doc}"
-    return replace(key, name=name, idle=idle, **{"doc": doc, **changed})
+    return replace(key, name=name, no_effect=no_effect, **{"doc": doc, **changed})
 
 
 def _required(allowed: Callable[[int], bool], condition: str) -> Validator:
@@ -172,13 +172,13 @@ NETWORK: Final = (
         50,
         "Connections that may wait to be accepted.",
         at_least(1),
-        idle="it is 1,024: the clients of a test suite connect at once",
+        no_effect="it is 1,024: the clients of a test suite connect at once",
     ),
     _long(
         "connections.max.idle.ms",
         600000,
         "Idle connections are closed after this time.",
-        idle="idle connections stay open",
+        no_effect="idle connections stay open",
     ),
     _int(
         "max.connections",
@@ -186,7 +186,7 @@ NETWORK: Final = (
         "Most connections.",
         at_least(0),
         dynamic=True,
-        idle="only the operating system limits them",
+        no_effect="only the operating system limits them",
     ),
 )
 
@@ -211,22 +211,23 @@ STORAGE: Final = (
         default=None,
         nullable=True,
         validator=_required_from(0),
-        idle=NO_JITTER,
+        no_effect=NO_JITTER,
     ),
     _int(
         "log.roll.jitter.hours",
         0,
         "The same in hours, if `log.roll.jitter.ms` is not set.",
         at_least(0),
-        idle=NO_JITTER,
+        no_effect=NO_JITTER,
     ),
     _topic_default(
         "log.preallocate",
-        idle="files grow as they are written, with durability fsync by 64 KiB at a time",
+        no_effect="files grow as they are written, with durability fsync by 64 KiB at a time",
     ),
     _topic_default("log.index.interval.bytes"),
     _topic_default(
-        "log.index.size.max.bytes", idle="the index is in memory, as large as its segment needs"
+        "log.index.size.max.bytes",
+        no_effect="the index is in memory, as large as its segment needs",
     ),
     _topic_default("log.flush.interval.messages"),
     _topic_default("log.flush.interval.ms", default=None, nullable=True, validator=None),
@@ -258,7 +259,7 @@ STORAGE: Final = (
     ),
     _topic_default(
         "log.segment.delete.delay.ms",
-        idle="files of deleted topics and segments are removed at once",
+        no_effect="files of deleted topics and segments are removed at once",
     ),
     _bool("log.cleaner.enable", True, "Whether logs are compacted."),
     _long(
@@ -286,16 +287,16 @@ TOPICS: Final = (
     _bool("delete.topic.enable", True, "Whether topics can be deleted."),
     _int("num.partitions", 1, "Default number of partitions.", at_least(1)),
     _int("default.replication.factor", 1, "Default number of replicas.", ANY),
-    _topic_default("min.insync.replicas", idle=ONE_COPY),
+    _topic_default("min.insync.replicas", no_effect=ONE_COPY),
     _topic_default("message.max.bytes"),
-    _topic_default("compression.type", idle=NOT_RECOMPRESSED),
-    _topic_default("compression.gzip.level", idle=NOT_RECOMPRESSED),
-    _topic_default("compression.lz4.level", idle=NOT_RECOMPRESSED),
-    _topic_default("compression.zstd.level", idle=NOT_RECOMPRESSED),
+    _topic_default("compression.type", no_effect=NOT_RECOMPRESSED),
+    _topic_default("compression.gzip.level", no_effect=NOT_RECOMPRESSED),
+    _topic_default("compression.lz4.level", no_effect=NOT_RECOMPRESSED),
+    _topic_default("compression.zstd.level", no_effect=NOT_RECOMPRESSED),
     _topic_default("log.message.timestamp.type"),
     _topic_default("log.message.timestamp.before.max.ms"),
     _topic_default("log.message.timestamp.after.max.ms"),
-    _topic_default("unclean.leader.election.enable", idle=ONE_COPY),
+    _topic_default("unclean.leader.election.enable", no_effect=ONE_COPY),
     _int("fetch.max.bytes", 57671680, "Largest response to a Fetch.", at_least(1024)),
     _int(
         "max.incremental.fetch.session.cache.slots",
@@ -336,14 +337,14 @@ GROUPS: Final = (
         1,
         "Replicas of `__consumer_offsets`; Kafka's default is 3.",
         at_least(1),
-        idle=ONE_COPY,
+        no_effect=ONE_COPY,
     ),
     _int(
         "offsets.topic.compression.codec",
         0,
         "Compression of its batches.",
         between(0, 4),
-        idle="its batches are not compressed",
+        no_effect="its batches are not compressed",
     ),
     _int(
         "offsets.retention.minutes",
@@ -362,14 +363,14 @@ GROUPS: Final = (
         5000,
         "How long a commit may take.",
         at_least(1),
-        idle="a commit takes as long as the disk",
+        no_effect="a commit takes as long as the disk",
     ),
     _int(
         "offsets.load.buffer.size",
         5242880,
         "Bytes per read when offsets are loaded.",
         at_least(1),
-        idle="loading reads whole batches",
+        no_effect="loading reads whole batches",
     ),
 )
 
