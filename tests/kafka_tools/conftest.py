@@ -1,7 +1,7 @@
-"""The broker that Kafka's own tools are pointed at.
+"""The cluster under test for Kafka's command line tools.
 
-With KOHORT_TEST_BOOTSTRAP_SERVERS=HOST:PORT it is that cluster (a real Kafka says the same to each
-of these tests), otherwise a kohort broker process on a free port.
+It is the one at KOHORT_TEST_BOOTSTRAP_SERVERS=HOST:PORT (the tests also pass against Kafka), else
+a kohort broker process on a free port.
 """
 
 import uuid
@@ -16,7 +16,7 @@ from ..clients.conftest import BROKER_OPTIONS
 from ..clients.kafka_python import KafkaPython
 from .tools import Tools, Verifiable
 
-# Kafka's least session timeout by default; a broker of ours allows less (as in tests/clients).
+# Kafka's default group.min.session.timeout.ms; BROKER_OPTIONS allow a shorter one.
 SESSION_TIMEOUT_MS = 6_000 if EXTERNAL else 2_000
 
 
@@ -47,7 +47,7 @@ def tools(kafka_jars: Path, bootstrap: str, client: KafkaPython) -> Tools:
 
 @pytest.fixture(scope="session")
 def client(bootstrap: str) -> Iterator[KafkaPython]:
-    """A quick client for what a test only prepares."""
+    """A faster client for the setup of tests."""
     client = KafkaPython(bootstrap)
     yield client
     client.close()
@@ -76,13 +76,13 @@ def group() -> str:
 
 @pytest.fixture
 def verifiable(tools: Tools) -> Iterator[Callable[..., Verifiable]]:
-    """`verifiable("consumer", "--topic", …)` -> it runs, and ends with the test at the latest."""
-    made: list[Verifiable] = []
+    """Start a tool: `verifiable("consumer", "--topic", …)`; the test's end kills it."""
+    processes: list[Verifiable] = []
 
     def start(name: str, *args: object) -> Verifiable:
-        made.append(Verifiable(tools.command(name, *args)))
-        return made[-1]
+        processes.append(Verifiable(tools.command(name, *args)))
+        return processes[-1]
 
     yield start
-    for process in made:
+    for process in processes:
         process.kill()

@@ -1,4 +1,4 @@
-"""Kafka's VerifiableProducer and VerifiableConsumer go through rebalances, and nothing is lost."""
+"""VerifiableProducer and VerifiableConsumer during rebalances: each record is consumed once."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -13,32 +13,32 @@ from .tools import Verifiable
 MakeVerifiable = Callable[..., Verifiable]
 RECORDS = 3_000
 PER_SECOND = 1_500
-# So that records go to all partitions: without keys a producer stays with one for 16 KiB.
+# Without keys a producer fills a batch of 16 KiB for one partition before the next.
 KEYS = 32
 
 
 class Members:
-    """VerifiableConsumers of one group, and a producer that writes while they come and go."""
+    """VerifiableConsumers of one group, and a producer for their topic."""
 
     def __init__(self, verifiable: MakeVerifiable, topic: str, group: str, config: Path) -> None:
         self._verifiable = verifiable
         self._config = config
         self.topic, self.group = topic, group
         self.all = {(topic, partition) for partition in range(4)}
-        self.ever: list[Verifiable] = []
+        self.started: list[Verifiable] = []
 
     def member(
         self, instance: str | None = None, session_ms: int = SESSION_TIMEOUT_MS
     ) -> Verifiable:
         static = () if instance is None else ("--group-instance-id", instance)
-        who = ("--topic", self.topic, "--group-id", self.group, *static)
-        how = ("--session-timeout", session_ms, "--command-config", self._config)
-        self.ever.append(self._verifiable("consumer", *who, *how))
-        return self.ever[-1]
+        identity = ("--topic", self.topic, "--group-id", self.group, *static)
+        options = ("--session-timeout", session_ms, "--command-config", self._config)
+        self.started.append(self._verifiable("consumer", *identity, *options))
+        return self.started[-1]
 
     def producer(self) -> Verifiable:
-        how = ("--max-messages", RECORDS, "--throughput", PER_SECOND, "--repeating-keys", KEYS)
-        return self._verifiable("producer", "--topic", self.topic, *how)
+        options = ("--max-messages", RECORDS, "--throughput", PER_SECOND, "--repeating-keys", KEYS)
+        return self._verifiable("producer", "--topic", self.topic, *options)
 
     def until_owned(self, *consumers: Verifiable, each: int) -> None:
         def shared() -> bool:
@@ -48,23 +48,25 @@ class Members:
         until(shared, f"{each} partitions each", lambda: [c.assignment() for c in consumers])
 
     def until_all_consumed(self, producer: Verifiable) -> None:
-        """Until what the producer sent was consumed, each record once, and committed."""
-        until(producer.ended, "the producer is done")
+        """Wait until each record of the producer is consumed exactly once and committed."""
+        until(producer.ended, "the producer has ended")
         sent = sorted(producer.sent())
         assert len(sent) == RECORDS
 
         def consumed() -> list[tuple[int, int]]:
-            return sorted(place for member in self.ever for place in member.consumed())
+            return sorted(place for member in self.started for place in member.consumed())
 
-        until(lambda: len(consumed()) >= RECORDS, "all is consumed", lambda: len(consumed()))
+        until(
+            lambda: len(consumed()) >= RECORDS, "all records are consumed", lambda: len(consumed())
+        )
         assert consumed() == sent
         ends = {partition: offset + 1 for partition, offset in sent}
-        until(lambda: self.committed() == ends, "all is committed", self.committed)
+        until(lambda: self.committed() == ends, "the end offsets are committed", self.committed)
 
     def committed(self) -> dict[int, int]:
-        """The highest offset that any of them committed, by partition."""
+        """The highest committed offset by partition."""
         highest: dict[int, int] = {}
-        for member in self.ever:
+        for member in self.started:
             for partition, offset in member.committed().items():
                 highest[partition] = max(offset, highest.get(partition, 0))
         return highest
@@ -77,43 +79,45 @@ def members(verifiable: MakeVerifiable, topic: str, group: str, tmp_path: Path) 
     return Members(verifiable, topic, group, config)
 
 
-def test_a_member_that_leaves_hands_over_and_every_record_is_consumed_once(
+def test_partitions_of_a_leaving_member_are_reassigned_without_loss(
     members: Members, admin: Admin, group: str
 ) -> None:
-    stays, leaves = members.member(), members.member()
-    members.until_owned(stays, leaves, each=2)
+    remaining, leaving = members.member(), members.member()
+    members.until_owned(remaining, leaving, each=2)
     producer = members.producer()
-    until(lambda: bool(leaves.consumed() and stays.consumed()), "both have consumed some")
-    leaves.stop()
-    members.until_owned(stays, each=4)
+    until(lambda: bool(leaving.consumed() and remaining.consumed()), "both have consumed records")
+    leaving.stop()
+    members.until_owned(remaining, each=4)
     members.until_all_consumed(producer)
-    told = {place.partition: said.offset for place, said in admin.group_offsets(group).items()}
-    assert told == members.committed()
+    offsets = {place.partition: at.offset for place, at in admin.group_offsets(group).items()}
+    assert offsets == members.committed()
 
 
-def test_a_static_member_restarts_within_its_session_and_the_other_notices_nothing(
+def test_static_member_restarts_within_its_session_without_a_rebalance(
     members: Members,
 ) -> None:
-    stays, restarts = (members.member(name, session_ms=30_000) for name in ("one", "two"))
-    members.until_owned(stays, restarts, each=2)
-    owned = restarts.assignment()
-    rebalances = len(stays.events("partitions_revoked"))
+    remaining, restarting = (members.member(name, session_ms=30_000) for name in ("one", "two"))
+    members.until_owned(remaining, restarting, each=2)
+    owned = restarting.assignment()
+    rebalances = len(remaining.events("partitions_revoked"))
     producer = members.producer()
-    until(lambda: bool(restarts.consumed() and stays.consumed()), "both have consumed some")
-    restarts.stop()
-    back = members.member("two", session_ms=30_000)
-    until(lambda: back.assignment() == owned, "it has its partitions again", back.assignment)
+    until(
+        lambda: bool(restarting.consumed() and remaining.consumed()), "both have consumed records"
+    )
+    restarting.stop()
+    restarted = members.member("two", session_ms=30_000)
+    until(lambda: restarted.assignment() == owned, "it owns its partitions", restarted.assignment)
     members.until_all_consumed(producer)
-    assert len(stays.events("partitions_revoked")) == rebalances
+    assert len(remaining.events("partitions_revoked")) == rebalances
 
 
-def test_a_static_member_that_stays_away_is_replaced_after_its_session(
+def test_static_member_is_removed_after_its_session_timeout(
     members: Members,
 ) -> None:
-    stays, vanishes = members.member("one"), members.member("two")
-    members.until_owned(stays, vanishes, each=2)
+    remaining, stopped = members.member("one"), members.member("two")
+    members.until_owned(remaining, stopped, each=2)
     producer = members.producer()
-    until(lambda: bool(vanishes.consumed() and stays.consumed()), "both have consumed some")
-    vanishes.stop()  # a static member's close does not leave the group
-    members.until_owned(stays, each=4)
+    until(lambda: bool(stopped.consumed() and remaining.consumed()), "both have consumed records")
+    stopped.stop()  # a static member does not leave the group when it closes
+    members.until_owned(remaining, each=4)
     members.until_all_consumed(producer)

@@ -1,4 +1,4 @@
-"""Kafka's command line tools as processes: some run to their end, two talk while they work."""
+"""Kafka's command line tools, run as processes."""
 
 import json
 import signal
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from jvm import archive, archiving, java
 
 MEMORY = "-Xmx256m"
-PATIENCE_SECONDS = 60
+TIMEOUT_SECONDS = 60
 
 COMMANDS = {
     "groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
@@ -31,44 +31,53 @@ Place = tuple[str, int]
 """A partition of a topic."""
 
 
-class Ended(NamedTuple):
-    """What a tool said on both its outputs, and its exit status."""
+class Result(NamedTuple):
+    """Standard output and standard error of a tool, and its exit status."""
 
-    said: str
+    output: str
     status: int
 
     def table(self) -> list[dict[str, str]]:
-        """The rows of the table that it printed, by the columns' names.
+        """The rows of the printed table, by column names.
 
-        Cells hold no blanks, but for a coordinator, which is two words in a column of two.
+        Cells contain no spaces, except the coordinator's.
         """
         lines = [line.replace(" (ID)", "(ID)").replace("  (", "(") for line in self.lines()]
-        begins = next(n for n, line in enumerate(lines) if line.split()[0] in ("GROUP", "TOPIC"))
-        columns = lines[begins].split()
-        rows = [line.split() for line in lines[begins + 1 :]]
+        header = next(n for n, line in enumerate(lines) if line.split()[0] in ("GROUP", "TOPIC"))
+        columns = lines[header].split()
+        rows = [line.split() for line in lines[header + 1 :]]
         return [dict(zip(columns, row, strict=True)) for row in rows if len(row) == len(columns)]
 
     def lines(self) -> list[str]:
-        """What it said, without blank lines and without complaints about its logging's set-up."""
-        lines = [line.rstrip() for line in self.said.splitlines()]
+        """The output without blank lines and warnings of SLF4J."""
+        lines = [line.rstrip() for line in self.output.splitlines()]
         return [line for line in lines if line and not line.startswith("SLF4J:")]
 
 
 class Tools:
-    """Kafka's tools pointed at one cluster."""
+    """Kafka's tools for one cluster."""
 
     def __init__(self, jars: Path, bootstrap: str) -> None:
         self.bootstrap = bootstrap
         self._jars = jars
 
     def archive_classes(self, topic: str) -> None:
-        """By a tool that has a client of every kind."""
+        """Create the CDS archive by a tool that has a producer, a consumer and an admin client."""
         if archive(self._jars, "tools").exists():
             return
-        what = ("--topic", topic, "--num-records", 1, "--producer-acks", 1, "--record-size", 10)
+        arguments = (
+            "--topic",
+            topic,
+            "--num-records",
+            1,
+            "--producer-acks",
+            1,
+            "--record-size",
+            10,
+        )
         with archiving(self._jars, "tools", MEMORY) as jvm:
-            command = [*jvm, *self._tool("latency", *what)]
-            subprocess.run(command, capture_output=True, timeout=PATIENCE_SECONDS)
+            command = [*jvm, *self._tool("latency", *arguments)]
+            subprocess.run(command, capture_output=True, timeout=TIMEOUT_SECONDS)
 
     def command(self, name: str, *args: object) -> list[str]:
         return [*java(self._jars, "tools", MEMORY), *self._tool(name, *args)]
@@ -76,30 +85,30 @@ class Tools:
     def _tool(self, name: str, *args: object) -> list[str]:
         return [COMMANDS[name], "--bootstrap-server", self.bootstrap, *map(str, args)]
 
-    def run(self, name: str, *args: object) -> Ended:
-        """The tool to its end, whatever that is."""
+    def run(self, name: str, *args: object) -> Result:
+        """Run a tool to its end."""
         done = subprocess.run(
             self.command(name, *args),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=PATIENCE_SECONDS,
+            timeout=TIMEOUT_SECONDS,
         )
-        return Ended(done.stdout, done.returncode)
+        return Result(done.stdout, done.returncode)
 
 
 class Verifiable:
-    """A VerifiableProducer or VerifiableConsumer: each line that it prints is an event."""
+    """A running VerifiableProducer or VerifiableConsumer; each line of its output is an event."""
 
     def __init__(self, command: list[str]) -> None:
         self._process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
-        self._lines: list[dict[str, Any]] = []  # only ever appended to, by the reader
-        self._reader = threading.Thread(target=self._follow)
+        self._lines: list[dict[str, Any]] = []  # appended to by the reader thread
+        self._reader = threading.Thread(target=self._read)
         self._reader.start()
 
-    def _follow(self) -> None:
+    def _read(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             if line.startswith("{") and line.endswith("}\n"):
@@ -109,18 +118,20 @@ class Verifiable:
         return [event for event in list(self._lines) if event["name"] == name]
 
     def assignment(self) -> frozenset[Place]:
-        """What a consumer owns by the last that it said about it."""
+        """The partitions that a consumer owns, from its events."""
         owned: frozenset[Place] = frozenset()
         for event in list(self._lines):
-            named = frozenset((p["topic"], p["partition"]) for p in event.get("partitions", ()))
+            partitions = frozenset(
+                (p["topic"], p["partition"]) for p in event.get("partitions", ())
+            )
             if event["name"] == "partitions_assigned":
-                owned |= named
+                owned |= partitions
             elif event["name"] == "partitions_revoked":
-                owned -= named
+                owned -= partitions
         return owned
 
     def consumed(self) -> list[tuple[int, int]]:
-        """(partition, offset) of each record that a consumer got."""
+        """(partition, offset) of each consumed record."""
         return [
             (part["partition"], offset)
             for event in self.events("records_consumed")
@@ -129,34 +140,34 @@ class Verifiable:
         ]
 
     def committed(self) -> dict[int, int]:
-        """What a consumer committed last, by partition."""
+        """The last committed offset by partition."""
         return {
-            said["partition"]: said["offset"]
+            committed["partition"]: committed["offset"]
             for event in self.events("offsets_committed")
             if event["success"]
-            for said in event["offsets"]
+            for committed in event["offsets"]
         }
 
     def sent(self) -> list[tuple[int, int]]:
-        """(partition, offset) of each record of a producer that was acknowledged."""
+        """(partition, offset) of each acknowledged record."""
         return [(e["partition"], e["offset"]) for e in self.events("producer_send_success")]
 
     def ended(self) -> bool:
         return self._process.poll() is not None and not self._reader.is_alive()
 
     def stop(self) -> None:
-        """Ends it as a service is ended: it closes its client and says that it did."""
+        """Send SIGTERM; the tool closes its client and reports that."""
         self._end(signal.SIGTERM)
         assert self.events("shutdown_complete")
 
     def kill(self) -> None:
         self._end(signal.SIGKILL)
 
-    def _end(self, by: signal.Signals) -> None:
+    def _end(self, number: signal.Signals) -> None:
         if self._process.poll() is None:
-            self._process.send_signal(by)
+            self._process.send_signal(number)
         try:
-            self._process.wait(PATIENCE_SECONDS)
+            self._process.wait(TIMEOUT_SECONDS)
         finally:
             self._process.kill()
             self._process.wait()
