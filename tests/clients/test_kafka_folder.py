@@ -30,11 +30,11 @@ def bootstrap(tmp_path: Path) -> Iterator[str]:
 
 
 def committed(group: str) -> tuple[str, int, int]:
-    """Topic, partition and offset of the commit that Kafka told of."""
+    """Topic, partition and offset of the commit that Kafka reported."""
     with tarfile.open(RECORDED) as tar:
-        said = tar.extractfile("said.json")
-        assert said is not None
-        ((topic,)) = json.load(said)["committed"][group]["topics"]
+        responses = tar.extractfile("responses.json")
+        assert responses is not None
+        ((topic,)) = json.load(responses)["committed"][group]["topics"]
     ((partition,)) = topic["partitions"]
     return topic["name"], partition["partition_index"], partition["committed_offset"]
 

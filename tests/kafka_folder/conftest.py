@@ -1,4 +1,4 @@
-"""The recorded folder of a real Kafka, unpacked for each test that wants one."""
+"""The recorded data folder of Kafka, unpacked for each test."""
 
 import json
 import tarfile
@@ -19,10 +19,10 @@ def data(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def said() -> dict[str, Any]:
-    """What Kafka said of it (asking.py)."""
+def recorded() -> dict[str, Any]:
+    """Kafka's responses about the groups of the folder (group_requests.py)."""
     with tarfile.open(RECORDED) as tar:
-        content = tar.extractfile("said.json")
+        content = tar.extractfile("responses.json")
         assert content is not None
-        found: dict[str, Any] = json.load(content)
-        return found
+        responses: dict[str, Any] = json.load(content)
+        return responses

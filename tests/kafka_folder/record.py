@@ -1,10 +1,10 @@
-"""Records kafka-4.3.tar.gz anew: the data folder of a real Kafka, and what Kafka said of it.
+"""Record kafka-4.3.tar.gz: the data folder of Kafka, and its responses about the groups in it.
 
     PYTHONPATH=tests python -m kafka_folder.record FOLDER_WITH_KAFKAS_JARS
 
-A broker of its own is started once for each codec of the offsets topic, groups of every kind come
-and go, transactions end well, are aborted and are left open. What every group has committed and
-what kind it is, Kafka is asked last, after a restart; then it is stopped and its folder packed.
+Kafka is started once for each codec of the offsets topic. The folder contains groups of every type
+with and without members, and committed, aborted and open transactions. After a restart Kafka
+reports the type, description and offsets of every group; then it stops and its folder is packed.
 """
 
 import gzip
@@ -27,13 +27,13 @@ from confluent_kafka.admin import (
 )
 from kafka_process import KafkaFolder
 
-from .asking import (
+from .group_requests import (
+    classic_protocol_errors,
     commit_with_retention,
     delete_offsets,
+    group_state,
     join_share_group,
     join_streams_group,
-    said_of_groups,
-    said_to_strangers,
 )
 
 TARGET = Path(__file__).parent / "kafka-4.3.tar.gz"
@@ -44,17 +44,17 @@ SETTINGS = {
     "share.coordinator.state.topic.num.partitions": "1",
     "group.initial.rebalance.delay.ms": "0",
     "transaction.max.timeout.ms": "900000",
-    # Sessions outlive the recording, so that groups are found with their members.
+    # Sessions do not expire during the recording, so that the groups have members.
     "group.share.session.timeout.ms": "60000",
     "group.share.max.session.timeout.ms": "60000",
     "group.share.heartbeat.interval.ms": "15000",
     "group.streams.session.timeout.ms": "60000",
     "group.streams.max.session.timeout.ms": "60000",
     "auto.create.topics.enable": "false",
-    # So that there is a snapshot of the metadata, and a log behind it.
+    # For a metadata snapshot that is followed by log records.
     "metadata.log.max.snapshot.interval.ms": "5000",
 }
-TOPIC, COMPACTED, GONE = "orders", "prices", "cancelled"
+TOPIC, COMPACTED, DELETED = "orders", "prices", "cancelled"
 GROUPS = (
     "classic", "classic-left", "classic-static", "plain", "deleted", "retained",
     "modern", "modern-left", "modern-pattern", "share", "streams",
@@ -62,12 +62,12 @@ GROUPS = (
     "txn-after-plain", "txn-tombstone", "txn-both", "txn-open", "txn-open-after-plain",
     *(f"codec-{codec}" for codec in CODECS),
 )  # fmt: skip
-# Of a kind that only Kafka has, with members and without; and one that never was.
-STRANGE = ("modern", "modern-left", "modern-pattern", "share", "streams", "never")
+# Of types that only Kafka has, with and without members; and an unknown group.
+NOT_CLASSIC = ("modern", "modern-left", "modern-pattern", "share", "streams", "never")
 PRODUCED = 5  # records of each codec in each partition of TOPIC
 
 
-def consumer(address: str, group_id: str, **more: Any) -> Consumer:
+def consumer(address: str, group_id: str, **config: Any) -> Consumer:
     return Consumer(
         {
             "bootstrap.servers": address,
@@ -75,17 +75,17 @@ def consumer(address: str, group_id: str, **more: Any) -> Consumer:
             "client.id": "recorder",
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
-            **more,
+            **config,
         }
     )
 
 
 def commit(address: str, group_id: str, *offsets: int, metadata: str = "") -> None:
-    """One offset for each partition of TOPIC, from 0 on, by nobody's member."""
-    alone = consumer(address, group_id)
-    wanted = [TopicPartition(TOPIC, n, at, metadata) for n, at in enumerate(offsets)]
-    alone.commit(offsets=wanted, asynchronous=False)
-    alone.close()
+    """Commit one offset for each partition of TOPIC, from 0 on, without a member id."""
+    standalone = consumer(address, group_id)
+    offsets_of_partitions = [TopicPartition(TOPIC, n, at, metadata) for n, at in enumerate(offsets)]
+    standalone.commit(offsets=offsets_of_partitions, asynchronous=False)
+    standalone.close()
 
 
 def produce(address: str, codec: str) -> None:
@@ -96,9 +96,9 @@ def produce(address: str, codec: str) -> None:
     producer.flush()
 
 
-def live(address: str, group_id: str, topics: list[str], **more: Any) -> Consumer:
-    """A member that has joined, read something and committed it; it has not left."""
-    member = consumer(address, group_id, **more)
+def join(address: str, group_id: str, topics: list[str], **config: Any) -> Consumer:
+    """A member that has joined the group, consumed a record and committed its offset."""
+    member = consumer(address, group_id, **config)
     member.subscribe(topics)
     message = member.poll(30)
     assert message is not None
@@ -108,7 +108,7 @@ def live(address: str, group_id: str, topics: list[str], **more: Any) -> Consume
 
 
 class Transaction:
-    """An open one that commits `offset` of the first partition of TOPIC for the group."""
+    """An open transaction that commits `offset` of a partition of TOPIC for the group."""
 
     def __init__(self, address: str, name: str, group_id: str, offset: int, partition: int = 0):
         self.producer = Producer(
@@ -123,16 +123,16 @@ class Transaction:
         self.send(address, group_id, offset, partition)
 
     def send(self, address: str, group_id: str, offset: int, partition: int = 0) -> None:
-        alone = consumer(address, group_id)
+        standalone = consumer(address, group_id)
         at = TopicPartition(TOPIC, partition, offset)
-        self.producer.send_offsets_to_transaction([at], alone.consumer_group_metadata())
+        self.producer.send_offsets_to_transaction([at], standalone.consumer_group_metadata())
         self.producer.produce(TOPIC, f"{group_id}-{offset}", partition=2)
         self.producer.flush()
-        alone.close()
+        standalone.close()
 
 
 def transact(address: str) -> list[Transaction]:
-    """Returns the open ones: they stay open as long as somebody holds them."""
+    """Return the open transactions, which stay open while they are referenced."""
     Transaction(address, "t1", "txn-committed", 2).producer.commit_transaction()
     Transaction(address, "t1", "txn-aborted", 3).producer.abort_transaction()
     commit(address, "txn-aborted-after-plain", 1)
@@ -142,10 +142,10 @@ def transact(address: str) -> list[Transaction]:
     before.producer.commit_transaction()
     commit(address, "txn-after-plain", 5)
     Transaction(address, "t2", "txn-after-plain", 3).producer.commit_transaction()
-    gone = Transaction(address, "t2", "txn-tombstone", 7)
+    deleted = Transaction(address, "t2", "txn-tombstone", 7)
     commit(address, "txn-tombstone", 6, 6)
     delete_offsets(address, "txn-tombstone", TOPIC, 0)
-    gone.producer.commit_transaction()
+    deleted.producer.commit_transaction()
     first, second = (Transaction(address, f"t{n}", "txn-both", n) for n in (4, 5))
     second.producer.commit_transaction()
     first.producer.commit_transaction()
@@ -158,32 +158,32 @@ def transact(address: str) -> list[Transaction]:
 
 def make_topics(address: str) -> None:
     admin = AdminClient({"bootstrap.servers": address})
-    made = admin.create_topics(
+    created = admin.create_topics(
         [
             NewTopic(TOPIC, 3, 1, config={"retention.ms": "86400000", "segment.bytes": "1048576"}),
             NewTopic(COMPACTED, 1, 1, config={"cleanup.policy": "compact"}),
-            NewTopic(GONE, 2, 1),
+            NewTopic(DELETED, 2, 1),
         ]
     )
-    for each in made.values():
+    for each in created.values():
         each.result()
     orders = ConfigResource(ConfigResource.Type.TOPIC, TOPIC)
-    for key, value, what in (
+    for key, value, operation in (
         ("max.message.bytes", "2000000", AlterConfigOpType.SET),
         ("retention.ms", None, AlterConfigOpType.DELETE),
     ):
-        entry = ConfigEntry(key, value, incremental_operation=what)
+        entry = ConfigEntry(key, value, incremental_operation=operation)
         orders = ConfigResource(ConfigResource.Type.TOPIC, TOPIC, incremental_configs=[entry])
         for each in admin.incremental_alter_configs([orders]).values():
             each.result()
-    admin.delete_topics([GONE])[GONE].result()
+    admin.delete_topics([DELETED])[DELETED].result()
 
 
 def make_groups(address: str) -> list[object]:
-    """Of every kind; returns who must not go before the broker does."""
-    live(address, "classic-left", [TOPIC]).close()
-    live(address, "modern-left", [TOPIC], **{"group.protocol": "consumer"}).close()
-    live(address, "modern-pattern", ["^pri.*"], **{"group.protocol": "consumer"}).close()
+    """Create groups of every type; return the clients, which must live until the broker stops."""
+    join(address, "classic-left", [TOPIC]).close()
+    join(address, "modern-left", [TOPIC], **{"group.protocol": "consumer"}).close()
+    join(address, "modern-pattern", ["^pri.*"], **{"group.protocol": "consumer"}).close()
     commit(address, "plain", 3, 1, metadata="grüße")
     commit(address, "deleted", 3)
     commit_with_retention(address, "retained", TOPIC, 42)
@@ -192,24 +192,24 @@ def make_groups(address: str) -> list[object]:
     join_share_group(address, "share", TOPIC)
     join_streams_group(address, "streams", TOPIC)
     members = [
-        live(address, "classic", [TOPIC]),
-        live(address, "classic-static", [TOPIC], **{"group.instance.id": "recorder-1"}),
-        live(address, "modern", [TOPIC], **{"group.protocol": "consumer"}),
+        join(address, "classic", [TOPIC]),
+        join(address, "classic-static", [TOPIC], **{"group.instance.id": "recorder-1"}),
+        join(address, "modern", [TOPIC], **{"group.protocol": "consumer"}),
     ]
     return [*members, *transact(address)]
 
 
-def unpacked(data: Path) -> dict[str, bytes]:
-    """All files but the lock."""
+def read_files(data: Path) -> dict[str, bytes]:
+    """All files except the lock."""
     paths = sorted(path for path in data.rglob("*") if path.is_file() and path.name != ".lock")
     return {str(path.relative_to(data.parent)): path.read_bytes() for path in paths}
 
 
-def packed(files: Mapping[str, bytes], said: dict[str, Any]) -> bytes:
+def pack(files: Mapping[str, bytes], responses: dict[str, Any]) -> bytes:
     out = io.BytesIO()
-    text = json.dumps(said, indent=1, ensure_ascii=False).encode()
+    text = json.dumps(responses, indent=1, ensure_ascii=False).encode()
     with tarfile.open(fileobj=out, mode="w") as tar:
-        for name, content in {**files, "said.json": text}.items():
+        for name, content in {**files, "responses.json": text}.items():
             info = tarfile.TarInfo(name)
             info.size = len(content)
             tar.addfile(info, io.BytesIO(content))
@@ -228,17 +228,17 @@ def main(jars: str) -> None:
                 produce(address, codec)
                 commit(address, f"codec-{codec}", *([CODECS.index(codec)] * 3))
                 if codec == "zstd":
-                    held = make_groups(address)
-        # With no member left alive: a copy of a folder has none either.
+                    clients = make_groups(address)
+        # After a restart, as in a copy of the folder, no member is connected.
         with kafka.running({}) as address:
-            said = said_of_groups(address, GROUPS)
-        files = unpacked(kafka.data)
+            responses = group_state(address, GROUPS)
+        files = read_files(kafka.data)
         with kafka.running() as address:
-            said["to strangers"] = {
-                group: said_to_strangers(address, group, TOPIC) for group in STRANGE
+            responses["classic requests"] = {
+                group: classic_protocol_errors(address, group, TOPIC) for group in NOT_CLASSIC
             }
-        assert held
-        TARGET.write_bytes(packed(files, said))
+        assert clients
+        TARGET.write_bytes(pack(files, responses))
     sys.stdout.write(f"{TARGET}: {TARGET.stat().st_size} bytes\n")
 
 

@@ -1,5 +1,5 @@
-"""Kafka's own decoder on all that a broker of ours has written: records of each kind and version,
-segments that were rolled, one that a crash has torn."""
+"""Kafka's DumpLogSegments decodes every record type and version that kohort writes, in rolled
+segments, compacted segments, and after a crash with a truncated batch."""
 
 import json
 import re
@@ -14,13 +14,13 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from processes import overrides
 from processes import serving as served
 
-from .asking import commit_with_retention
-from .test_takeover import serving
+from .group_requests import commit_with_retention
+from .test_import import serving
 
 pytestmark = pytest.mark.java
 
 PARTITIONS = 500
-COMMITS = 30  # of so many partitions each: more than the smallest segment holds
+COMMITS = 30  # of PARTITIONS each: more than one segment
 OPTIONS = (
     "offsets.topic.num.partitions=1",
     "offsets.topic.segment.bytes=1048576",
@@ -28,18 +28,18 @@ OPTIONS = (
 )
 
 
-def consumer(address: str, group_id: str, **more: object) -> Consumer:
-    return Consumer({"bootstrap.servers": address, "group.id": group_id, **more})
+def consumer(address: str, group_id: str, **config: object) -> Consumer:
+    return Consumer({"bootstrap.servers": address, "group.id": group_id, **config})
 
 
 def write_everything(address: str) -> None:
     admin = AdminClient({"bootstrap.servers": address})
     admin.create_topics([NewTopic("many", PARTITIONS, 1)])["many"].result()
-    for group_id, more in (("dynamic", {}), ("static", {"group.instance.id": "one"})):
-        member = consumer(address, group_id, **more)
+    for group_id, config in (("dynamic", {}), ("static", {"group.instance.id": "one"})):
+        member = consumer(address, group_id, **config)
         assigned: list[object] = []
         member.subscribe(
-            ["many"], on_assign=lambda _, given, assigned=assigned: assigned.append(given)
+            ["many"], on_assign=lambda _, partitions, assigned=assigned: assigned.append(partitions)
         )
         while not assigned:
             member.poll(0.1)
@@ -52,76 +52,74 @@ def write_everything(address: str) -> None:
 
 
 def commit(address: str, group_id: str, offset: int) -> None:
-    alone = consumer(address, group_id)
-    places = [TopicPartition("many", n, offset, "as far as here") for n in range(PARTITIONS)]
-    alone.commit(offsets=places, asynchronous=False)
-    alone.close()
+    standalone = consumer(address, group_id)
+    offsets = [TopicPartition("many", n, offset, "some metadata") for n in range(PARTITIONS)]
+    standalone.commit(offsets=offsets, asynchronous=False)
+    standalone.close()
 
 
-def dumped(kafka_tool: Callable[..., str], segments: list[Path]) -> str:
+def dump(kafka_tool: Callable[..., str], segments: list[Path]) -> str:
     files = ",".join(map(str, segments))
     tool = "org.apache.kafka.tools.DumpLogSegments"
-    said = kafka_tool(tool, "--offsets-decoder", "--files", files)
-    assert not re.search("isvalid: false|mismatch|CORRUPT|exception|stray", said, re.IGNORECASE)
-    return said
+    output = kafka_tool(tool, "--offsets-decoder", "--files", files)
+    assert not re.search("isvalid: false|mismatch|CORRUPT|exception|stray", output, re.IGNORECASE)
+    return output
 
 
-def test_every_segment_of_a_brokers_life_is_sound(
+def test_kafka_decodes_rolled_segments_and_those_after_a_crash(
     tmp_path: Path, kafka_tool: Callable[..., str]
 ) -> None:
-    where = ("--port", "0", "--data-dir", tmp_path / "data", *overrides(OPTIONS))
-    with served(tmp_path, *where) as broker:
+    options = ("--port", "0", "--data-dir", tmp_path / "data", *overrides(OPTIONS))
+    with served(tmp_path, *options) as broker:
         write_everything(broker.bootstrap)
         broker.stop(SIGKILL)
     folder = tmp_path / "data" / "__consumer_offsets-0"
     newest = max(folder.glob("*.log"))
     newest.write_bytes(newest.read_bytes().rstrip(b"\0") + b"\0\0\0\0\0\0\0\x99\0\0\1\0torn")
-    with served(tmp_path, *where) as broker:
+    with served(tmp_path, *options) as broker:
         commit(broker.bootstrap, "after the crash", 7)
         assert broker.stop() == 0
     segments = sorted(folder.glob("*.log"))
     assert len(segments) > 1
-    said = dumped(kafka_tool, segments)
-    assert said.count("Dumping") == len(segments)
-    read = re.findall(r"^\| offset: (\d+) .*? key: (.*) payload: (.*)$", said, re.MULTILINE)
-    assert [int(offset) for offset, _, _ in read] == list(range(len(read)))
+    output = dump(kafka_tool, segments)
+    assert output.count("Dumping") == len(segments)
+    records = re.findall(r"^\| offset: (\d+) .*? key: (.*) payload: (.*)$", output, re.MULTILINE)
+    assert [int(offset) for offset, _, _ in records] == list(range(len(records)))
     kinds = {
         (json.loads(key)["type"], "-" if payload == "<DELETE>" else json.loads(payload)["version"])
-        for _, key, payload in read
+        for _, key, payload in records
     }
     assert kinds == {("1", "1"), ("1", "3"), ("1", "-"), ("2", "3"), ("2", "-")}
-    assert '"after the crash"' in read[-1][1]
+    assert '"after the crash"' in records[-1][1]
 
 
-def test_segments_that_were_compacted_are_sound(
-    tmp_path: Path, kafka_tool: Callable[..., str]
-) -> None:
-    always = ("log.cleaner.backoff.ms=50", "log.cleaner.min.cleanable.ratio=0")
-    where = ("--port", "0", "--data-dir", tmp_path / "data", *overrides((*OPTIONS, *always)))
+def test_kafka_decodes_compacted_segments(tmp_path: Path, kafka_tool: Callable[..., str]) -> None:
+    eager = ("log.cleaner.backoff.ms=50", "log.cleaner.min.cleanable.ratio=0")
+    options = ("--port", "0", "--data-dir", tmp_path / "data", *overrides((*OPTIONS, *eager)))
     checkpoint = tmp_path / "data" / "cleaner-offset-checkpoint"
     folder = tmp_path / "data" / "__consumer_offsets-0"
-    with served(tmp_path, *where) as broker:
+    with served(tmp_path, *options) as broker:
         write_everything(broker.bootstrap)
         active = max(int(path.stem) for path in folder.glob("*.log"))
         until(
             lambda: checkpoint.exists() and f" 0 {active}\n" in checkpoint.read_text(),
-            "all but the newest segment is compacted",
+            "all inactive segments are compacted",
         )
         assert broker.stop() == 0
-    said = dumped(kafka_tool, sorted(folder.glob("*.log")))
-    places = re.findall(r"^\| offset: (\d+) .*? key: (.*) payload: .*$", said, re.MULTILINE)
-    compacted = [key for offset, key in places if int(offset) < active]
+    output = dump(kafka_tool, sorted(folder.glob("*.log")))
+    records = re.findall(r"^\| offset: (\d+) .*? key: (.*) payload: .*$", output, re.MULTILINE)
+    compacted = [key for offset, key in records if int(offset) < active]
     assert len(compacted) > PARTITIONS
     assert len(compacted) == len(set(compacted))  # one record for each key
 
 
-def test_what_we_write_behind_kafkas_own_records_is_sound(
+def test_kafka_decodes_records_appended_to_its_own_segments(
     data: Path, kafka_tool: Callable[..., str]
 ) -> None:
     with serving(data) as address:
-        alone = consumer(address, "written-by-kohort")
-        alone.commit(offsets=[TopicPartition("orders", 0, 3)], asynchronous=False)
-        alone.close()
-    said = dumped(kafka_tool, sorted(data.glob("__consumer_offsets-*/*.log")))
-    assert "written-by-kohort" in said
-    assert {"none", "gzip", "snappy", "lz4", "zstd"} <= set(re.findall(r"codec: (\w+)", said))
+        standalone = consumer(address, "written-by-kohort")
+        standalone.commit(offsets=[TopicPartition("orders", 0, 3)], asynchronous=False)
+        standalone.close()
+    output = dump(kafka_tool, sorted(data.glob("__consumer_offsets-*/*.log")))
+    assert "written-by-kohort" in output
+    assert {"none", "gzip", "snappy", "lz4", "zstd"} <= set(re.findall(r"codec: (\w+)", output))

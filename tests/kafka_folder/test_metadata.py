@@ -1,4 +1,4 @@
-"""What Kafka's controller wrote down, read from its snapshot and its log."""
+"""Topics, configurations and producer ids from Kafka's metadata snapshot and log."""
 
 import logging
 from pathlib import Path
@@ -8,13 +8,13 @@ import pytest
 from kohort.log.files import DiskFiles
 from kohort.topics.kafka_import import KafkaMetadata, read_metadata
 
-from .asking import ask, said_of_groups
-from .test_takeover import serving
+from .group_requests import call, group_state
+from .test_import import serving
 
-OF_OTHERS = {"configurations of brokers, groups or client metrics"}
+OTHER_CONFIGS = {"configurations of brokers, groups or client metrics"}
 
 
-def told(metadata: KafkaMetadata | None) -> Any:
+def contents(metadata: KafkaMetadata | None) -> Any:
     assert metadata is not None
     topics = {
         name: (topic.id, topic.partitions, topic.configs) for name, topic in metadata.topics.items()
@@ -22,9 +22,9 @@ def told(metadata: KafkaMetadata | None) -> Any:
     return topics, metadata.producer_ids_end
 
 
-def test_the_snapshot_says_what_the_log_before_it_says(data: Path) -> None:
+def test_snapshot_has_the_same_contents_as_the_log_before_it(data: Path) -> None:
     folder = data / "__cluster_metadata-0"
-    with_snapshot = told(read_metadata(data, DiskFiles()))
+    with_snapshot = contents(read_metadata(data, DiskFiles()))
     topics, producer_ids_end = with_snapshot
     assert set(topics) == {
         "__consumer_offsets",
@@ -40,25 +40,25 @@ def test_the_snapshot_says_what_the_log_before_it_says(data: Path) -> None:
     assert len(snapshots) > 1
     for snapshot in snapshots[::-1]:
         snapshot.unlink()
-        assert told(read_metadata(data, DiskFiles())) == with_snapshot
+        assert contents(read_metadata(data, DiskFiles())) == with_snapshot
 
 
 @pytest.mark.parametrize(
-    ("record", "others"),
+    ("record", "skipped"),
     [
         (b"\x01\x12\x00", {"ACLs"}),
         (b"\x01\x0e\x00", {"quotas"}),
-        (b"\x01\x04\x00\x04\x01\x0cnum.threads\x024\x00", OF_OTHERS),
+        (b"\x01\x04\x00\x04\x01\x0cnum.threads\x024\x00", OTHER_CONFIGS),
         (b"\x01\x04\x00\x04\x01\x14min.insync.replicas\x021\x00", set()),
     ],
 )
-def test_what_else_there_was_is_told_of(record: bytes, others: set[str]) -> None:
+def test_record_types_that_are_not_imported_are_reported(record: bytes, skipped: set[str]) -> None:
     metadata = KafkaMetadata()
     metadata.apply(record)
-    assert metadata.skipped == others
+    assert metadata.skipped == skipped
 
 
-def test_topics_that_were_deleted_are_not_there_nor_their_configurations() -> None:
+def test_deleted_topics_and_their_configurations_are_not_read() -> None:
     metadata, id_ = KafkaMetadata(), b"sixteen bytes id"
     for record in (
         b"\x01\x02\x00\x02t" + id_ + b"\x00",
@@ -71,20 +71,20 @@ def test_topics_that_were_deleted_are_not_there_nor_their_configurations() -> No
     assert metadata.topics["t"].configs == {}
 
 
-def test_a_folder_without_metadata_has_none(tmp_path: Path) -> None:
+def test_folder_without_metadata_has_none(tmp_path: Path) -> None:
     assert read_metadata(tmp_path, DiskFiles()) is None
 
 
 @pytest.mark.parametrize("damage", ["the snapshot", "its records"])
-def test_metadata_that_cannot_be_read_cost_only_the_configurations(
-    data: Path, said: dict[str, Any], caplog: pytest.LogCaptureFixture, damage: str
+def test_corrupt_metadata_loses_only_the_configurations(
+    data: Path, recorded: dict[str, Any], caplog: pytest.LogCaptureFixture, damage: str
 ) -> None:
     snapshot = max((data / "__cluster_metadata-0").glob("*.checkpoint"))
     content = snapshot.read_bytes()
     snapshot.write_bytes(content[:100] if damage == "the snapshot" else content[:-9] + bytes(9))
     with caplog.at_level(logging.WARNING, logger="kohort"), serving(data) as address:
-        plain = said_of_groups(address, ["plain"])["committed"]["plain"]
-        topics = ask(address, "Metadata", 12, {"topics": None})["topics"]
-    assert plain == said["committed"]["plain"]
+        plain = group_state(address, ["plain"])["committed"]["plain"]
+        topics = call(address, "Metadata", 12, {"topics": None})["topics"]
+    assert plain == recorded["committed"]["plain"]
     assert {topic["name"] for topic in topics} >= {"orders", "prices"}
     assert "Topic configurations are not imported" in caplog.text

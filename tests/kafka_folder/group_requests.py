@@ -1,4 +1,4 @@
-"""Requests as plain values to any API that kio knows, and what a cluster says of its groups."""
+"""Requests with plain values to any API of kio, and the state of all groups of a cluster."""
 
 import importlib
 import re
@@ -11,53 +11,53 @@ from typing import Any
 from frames import answer_in, framed
 from parity.wire import entity_of, plain
 
-PATIENCE_SECONDS = 60
+TIMEOUT_SECONDS = 60
 TRANSIENT = {"coordinator_load_in_progress", "not_coordinator", "coordinator_not_available"}
 
 
-def ask(address: str, api: str, version: int, values: Mapping[str, Any]) -> Any:
-    """The answer as plain values, over a connection of its own."""
+def call(address: str, api: str, version: int, values: Mapping[str, Any]) -> Any:
+    """Send one request over a new connection and return the response as plain values."""
     snake = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", api).lower()
     schema = f"kio.schema.{snake}.v{version}"
-    made = getattr(importlib.import_module(f"{schema}.request"), f"{api}Request")
-    request = entity_of(made, values)
-    response = getattr(importlib.import_module(f"{schema}.response"), f"{api}Response")
+    request_type = getattr(importlib.import_module(f"{schema}.request"), f"{api}Request")
+    request = entity_of(request_type, values)
+    response_type = getattr(importlib.import_module(f"{schema}.response"), f"{api}Response")
     host, _, port = address.rpartition(":")
     with socket.create_connection((host, int(port))) as client, client.makefile("rwb") as stream:
         stream.write(framed(request, correlation_id=7, client_id="recorder"))
         stream.flush()
-        answer = stream.read(int.from_bytes(stream.read(4), "big"))
-    assert answer, f"{api} v{version} was not answered"
-    return plain(answer_in(answer, response)[1])
+        response = stream.read(int.from_bytes(stream.read(4), "big"))
+    assert response, f"no response to {api} v{version}"
+    return plain(answer_in(response, response_type)[1])
 
 
-def ask_until_loaded(address: str, api: str, version: int, values: Mapping[str, Any]) -> Any:
-    """The first answer that speaks of no coordinator on its way."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
+def call_until_loaded(address: str, api: str, version: int, values: Mapping[str, Any]) -> Any:
+    """Repeat the request until the coordinator is available."""
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     while True:
-        answer = ask(address, api, version, values)
-        if not TRANSIENT & set(errors_in(answer)):
-            return answer
-        assert time.monotonic() < deadline, answer
+        response = call(address, api, version, values)
+        if not TRANSIENT & set(error_codes(response)):
+            return response
+        assert time.monotonic() < deadline, response
         time.sleep(0.05)
 
 
-def said_of_groups(address: str, groups: Iterable[str]) -> dict[str, Any]:
-    """Of which kind each group is, and what it has committed."""
-    said = {
+def group_state(address: str, groups: Iterable[str]) -> dict[str, Any]:
+    """Type, description and committed offsets of the groups."""
+    state = {
         "committed": {name: committed(address, name, stable=False) for name in groups},
         "stable": {name: committed(address, name, stable=True) for name in groups},
         "described": {
-            name: ask_until_loaded(address, "DescribeGroups", 6, {"groups": [name]})["groups"][0]
+            name: call_until_loaded(address, "DescribeGroups", 6, {"groups": [name]})["groups"][0]
             for name in groups
         },
     }
-    listed = ask_until_loaded(address, "ListGroups", 5, {})["groups"]
-    return {"listed": sorted(listed, key=lambda group: group["group_id"]), **said}
+    listed = call_until_loaded(address, "ListGroups", 5, {})["groups"]
+    return {"listed": sorted(listed, key=lambda group: group["group_id"]), **state}
 
 
-def said_to_strangers(address: str, group_id: str, topic: str) -> dict[str, Any]:
-    """What a group answers to those who take it for a classic one. Changes the group."""
+def classic_protocol_errors(address: str, group_id: str, topic: str) -> dict[str, Any]:
+    """The error codes of requests of the classic protocol to a group. They change the group."""
     member = {"group_id": group_id, "member_id": "m", "generation_id": 1}
     offset = {"partition_index": 0, "committed_offset": 1, "committed_metadata": ""}
     topics = [{"name": topic, "partitions": [offset]}]
@@ -69,7 +69,7 @@ def said_to_strangers(address: str, group_id: str, topic: str) -> dict[str, Any]
         "protocol_type": "consumer",
         "protocols": [{"name": "range", "metadata": b"\0\0\0\0\0\0\0\0\0\0"}],
     }
-    asked = (
+    requests = (
         ("Heartbeat", 4, member),
         ("SyncGroup", 5, {**member, "protocol_type": "consumer", "protocol_name": "range"}),
         ("LeaveGroup", 5, {"group_id": group_id, "members": [{"member_id": "m"}]}),
@@ -92,32 +92,33 @@ def said_to_strangers(address: str, group_id: str, topic: str) -> dict[str, Any]
         ("JoinGroup", 9, join),
         ("DeleteGroups", 2, {"groups_names": [group_id]}),
     )
-    said = {}
-    committed(address, group_id, stable=False)  # heartbeats are well while a log is being read
-    for number, (api, version, values) in enumerate(asked):
-        said[f"{number} {api}"] = errors_in(ask_until_loaded(address, api, version, values))
-    return said
+    errors = {}
+    committed(address, group_id, stable=False)  # heartbeats succeed while the group is loading
+    for number, (api, version, values) in enumerate(requests):
+        errors[f"{number} {api}"] = error_codes(call_until_loaded(address, api, version, values))
+    return errors
 
 
-def errors_in(answer: Any) -> list[str]:
-    """Every error code in an answer, in its order."""
-    if isinstance(answer, dict):
+def error_codes(response: Any) -> list[str]:
+    """All error codes in a response, in order."""
+    if isinstance(response, dict):
         found = [
-            [value] if key == "error_code" else errors_in(value) for key, value in answer.items()
+            [value] if key == "error_code" else error_codes(value)
+            for key, value in response.items()
         ]
     else:
-        found = [errors_in(each) for each in answer] if isinstance(answer, list) else []
+        found = [error_codes(each) for each in response] if isinstance(response, list) else []
     return [error for errors in found for error in errors]
 
 
 def committed(address: str, group_id: str, *, stable: bool) -> Any:
     group = {"group_id": group_id, "member_id": None, "member_epoch": -1, "topics": None}
-    asked = {"groups": [group], "require_stable": stable}
-    return ask_until_loaded(address, "OffsetFetch", 9, asked)["groups"][0]
+    values = {"groups": [group], "require_stable": stable}
+    return call_until_loaded(address, "OffsetFetch", 9, values)["groups"][0]
 
 
 def commit_with_retention(address: str, group_id: str, topic: str, offset: int) -> None:
-    """OffsetCommit v2, the oldest that Kafka 4 takes: it has a retention time, so value v1."""
+    """OffsetCommit v2, the oldest version of Kafka 4; its retention time needs value version 1."""
     at = {"partition_index": 0, "committed_offset": offset, "committed_metadata": "kept"}
     year = 366 * 24 * 3600 * 1000
     values = {
@@ -127,14 +128,14 @@ def commit_with_retention(address: str, group_id: str, topic: str, offset: int) 
         "retention_time": 20 * year,
         "topics": [{"name": topic, "partitions": [at]}],
     }
-    answer = ask_until_loaded(address, "OffsetCommit", 2, values)
-    assert answer["topics"][0]["partitions"][0]["error_code"] == "none", answer
+    response = call_until_loaded(address, "OffsetCommit", 2, values)
+    assert response["topics"][0]["partitions"][0]["error_code"] == "none", response
 
 
 def delete_offsets(address: str, group_id: str, topic: str, partition: int) -> None:
     topics = [{"name": topic, "partitions": [{"partition_index": partition}]}]
-    answer = ask(address, "OffsetDelete", 0, {"group_id": group_id, "topics": topics})
-    assert answer["topics"][0]["partitions"][0]["error_code"] == "none", answer
+    response = call(address, "OffsetDelete", 0, {"group_id": group_id, "topics": topics})
+    assert response["topics"][0]["partitions"][0]["error_code"] == "none", response
 
 
 def join_share_group(address: str, group_id: str, topic: str) -> None:
@@ -144,8 +145,8 @@ def join_share_group(address: str, group_id: str, topic: str) -> None:
         "member_epoch": 0,
         "subscribed_topic_names": [topic],
     }
-    answer = ask_until_loaded(address, "ShareGroupHeartbeat", 1, values)
-    assert answer["error_code"] == "none", answer
+    response = call_until_loaded(address, "ShareGroupHeartbeat", 1, values)
+    assert response["error_code"] == "none", response
 
 
 def join_streams_group(address: str, group_id: str, topic: str) -> None:
@@ -164,5 +165,5 @@ def join_streams_group(address: str, group_id: str, topic: str) -> None:
         "process_id": "recorder",
         "client_tags": [],
     }
-    answer = ask_until_loaded(address, "StreamsGroupHeartbeat", 0, values)
-    assert answer["error_code"] == "none", answer
+    response = call_until_loaded(address, "StreamsGroupHeartbeat", 0, values)
+    assert response["error_code"] == "none", response

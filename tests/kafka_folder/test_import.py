@@ -1,0 +1,265 @@
+"""kohort serves a data folder of Kafka: its responses equal those that Kafka gave.
+
+record.py recorded the folder and Kafka's responses.
+"""
+
+import base64
+import contextlib
+import logging
+import shutil
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from broker_thread import BrokerThread
+from confluent_kafka import Consumer, TopicPartition
+
+from .group_requests import call, call_until_loaded, classic_protocol_errors, group_state
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
+
+
+@contextlib.contextmanager
+def serving(data: Path) -> Iterator[str]:
+    with BrokerThread(SETTINGS, data_dir=data, durability="fsync") as broker:
+        yield broker.bootstrap
+
+
+def normalized(state: dict[str, Any]) -> dict[str, Any]:
+    """Sort the partitions; groups that are not classic have no members in kohort."""
+    listed = []
+    for group in state["listed"]:
+        is_classic = group["group_type"] == "classic"
+        listed.append(group if is_classic else {**group, "group_state": "Empty"})
+    for committed in (*state["committed"].values(), *state["stable"].values()):
+        for topic in committed["topics"]:
+            topic["partitions"].sort(key=lambda each: each["partition_index"])
+    described = {
+        name: {**group, "error_message": None} for name, group in state["described"].items()
+    }
+    return {**state, "listed": listed, "described": described}
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and path.name != ".lock"
+    }
+
+
+def test_every_group_equals_kafkas_description_also_after_a_restart(
+    data: Path, recorded: dict[str, Any]
+) -> None:
+    """The second start reads the topics from kohort's registry."""
+    expected = normalized(
+        {key: recorded[key] for key in ("listed", "committed", "stable", "described")}
+    )
+    for _ in range(2):
+        with serving(data) as address:
+            assert normalized(group_state(address, recorded["committed"])) == expected
+
+
+def test_recorded_responses_cover_group_types_and_transactions(recorded: dict[str, Any]) -> None:
+    kinds = {group["group_type"] for group in recorded["listed"]}
+    assert kinds == {"classic", "consumer", "share", "streams"}
+    assert recorded["committed"]["txn-committed"] != recorded["committed"]["txn-aborted"]
+    unstable = [name for name in recorded["stable"] if "unstable" in str(recorded["stable"][name])]
+    assert unstable == ["txn-open-after-plain"]
+
+
+@pytest.mark.parametrize("group", ["modern-left", "modern-pattern", "never"])
+def test_group_of_another_type_responds_like_kafka_without_members(
+    data: Path, recorded: dict[str, Any], group: str
+) -> None:
+    with serving(data) as address:
+        assert (
+            classic_protocol_errors(address, group, "orders") == recorded["classic requests"][group]
+        )
+
+
+@pytest.mark.parametrize("group", ["modern", "streams"])
+def test_members_of_other_group_types_are_not_imported(
+    data: Path, recorded: dict[str, Any], group: str
+) -> None:
+    with serving(data) as address:
+        errors = classic_protocol_errors(address, group, "orders")
+        assert errors == recorded["classic requests"]["modern-left"]
+
+
+def test_share_group_rejects_the_classic_protocol_and_can_be_deleted(
+    data: Path, recorded: dict[str, Any]
+) -> None:
+    expected = dict(recorded["classic requests"]["share"])
+    assert expected.popitem() == ("8 DeleteGroups", ["non_empty_group"])  # it had a member
+    with serving(data) as address:
+        errors = classic_protocol_errors(address, "share", "orders")
+        assert errors.popitem() == ("8 DeleteGroups", ["none"])
+        assert errors == expected
+    with serving(data) as address:
+        listed = call_until_loaded(address, "ListGroups", 5, {})["groups"]
+        assert "share" not in {group["group_id"] for group in listed}
+
+
+def test_open_transaction_blocks_stable_offsets_until_the_group_is_deleted(data: Path) -> None:
+    def fetched(address: str, *, stable: bool) -> Any:
+        topics = [{"name": "orders", "partition_indexes": [0, 1]}]
+        group = {"group_id": "txn-open", "topics": topics, "member_epoch": -1}
+        values = {"groups": [group], "require_stable": stable}
+        response = call_until_loaded(address, "OffsetFetch", 9, values)
+        partitions = response["groups"][0]["topics"][0]["partitions"]
+        return [(each["committed_offset"], each["error_code"]) for each in partitions]
+
+    with serving(data) as address:
+        assert fetched(address, stable=False) == [(-1, "none"), (-1, "none")]
+        assert fetched(address, stable=True) == [(-1, "unstable_offset_commit"), (-1, "none")]
+    with serving(data) as address:
+        assert fetched(address, stable=True)[0] == (-1, "unstable_offset_commit")
+        deleted = call(address, "DeleteGroups", 2, {"groups_names": ["txn-open"]})
+        assert deleted["results"][0]["error_code"] == "none"
+    with serving(data) as address:
+        assert fetched(address, stable=True) == [(-1, "none"), (-1, "none")]
+
+
+def test_topics_keep_their_ids_partitions_and_configurations(data: Path) -> None:
+    with serving(data) as address:
+        topics = call(address, "Metadata", 12, {"topics": None})["topics"]
+        found = {topic["name"]: (topic["topic_id"], len(topic["partitions"])) for topic in topics}
+        assert {name: count for name, (_, count) in found.items()} == {
+            "__consumer_offsets": 4,
+            "orders": 3,
+            "prices": 1,
+        }
+        for name in found:
+            assert found[name][0] == topic_id(data / f"{name}-0")
+        assert configs_of(address, "orders") == {
+            "max.message.bytes": "2000000",
+            "segment.bytes": "1048576",
+        }
+        assert configs_of(address, "__consumer_offsets")["cleanup.policy"] == "compact"
+
+
+def configs_of(address: str, topic: str) -> dict[str, str]:
+    """The topic's configuration without defaults."""
+    resource = {"resource_type": 2, "resource_name": topic, "configuration_keys": None}
+    result = call(address, "DescribeConfigs", 4, {"resources": [resource]})["results"][0]
+    return {each["name"]: each["value"] for each in result["configs"] if each["config_source"] == 1}
+
+
+def topic_id(folder: Path) -> str:
+    text = (folder / "partition.metadata").read_text().split("topic_id: ")[1].strip()
+    return str(uuid.UUID(bytes=base64.urlsafe_b64decode(text + "==")))
+
+
+def test_leader_epochs_are_greater_than_all_of_kafka(data: Path) -> None:
+    with serving(data) as address:
+        topics = call(address, "Metadata", 12, {"topics": None})["topics"]
+    for topic in topics:
+        for partition in topic["partitions"]:
+            name = f"{topic['name']}-{partition['partition_index']}"
+            epochs = (data / name / "leader-epoch-checkpoint").read_text().split("\n")[2:-1]
+            assert partition["leader_epoch"] > max(int(line.split()[0]) for line in epochs)
+
+
+def test_aborted_records_are_visible_only_to_read_uncommitted(data: Path) -> None:
+    def values(address: str, isolation: str) -> set[str]:
+        settings = {"group.id": "reader", "isolation.level": isolation, "enable.auto.commit": False}
+        reader = Consumer({"bootstrap.servers": address, "enable.partition.eof": True, **settings})
+        reader.assign([TopicPartition("orders", 2, 0)])
+        found: set[str] = set()
+        while (message := reader.poll(30)) is not None and message.error() is None:
+            found.add((message.value() or b"").decode())
+        assert message is not None
+        reader.close()
+        return found
+
+    with serving(data) as address:
+        everything = values(address, "read_uncommitted")
+        aborted = {"txn-aborted-3", "txn-aborted-after-plain-4"}
+        assert {"txn-committed-2", *aborted} < everything
+        assert values(address, "read_committed") == everything - aborted
+
+
+def test_producer_ids_allocated_by_kafka_are_not_reused(data: Path) -> None:
+    with serving(data) as address:
+        values = {"transactional_id": None, "producer_id": -1, "producer_epoch": -1}
+        response = call(address, "InitProducerId", 4, {**values, "transaction_timeout": 1000})
+    assert response["producer_id"] >= 1000  # Kafka allocates blocks of a thousand
+
+
+def test_import_removes_only_kafkas_recovery_checkpoints(data: Path) -> None:
+    before = files_of(data)
+    with serving(data) as address:
+        group_state(address, ["classic"])
+    after = files_of(data)
+    removed = {".kafka_cleanshutdown", "recovery-point-offset-checkpoint"}
+    assert before.keys() - after.keys() == removed
+    # Only the coordinator has appended records.
+    changed = {name for name in after.keys() & before.keys() if after[name] != before[name]}
+    assert all(name.startswith("__consumer_offsets-") for name in changed)
+    assert all(after[name].startswith(before[name]) for name in changed)
+
+
+def test_folder_without_metadata_is_imported_without_configurations(
+    data: Path, recorded: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    shutil.rmtree(data / "__cluster_metadata-0")
+    with caplog.at_level(logging.WARNING, logger="kohort"), serving(data) as address:
+        assert (
+            group_state(address, ["plain"])["committed"]["plain"]
+            == (recorded["committed"]["plain"])
+        )
+        topics = call(address, "Metadata", 12, {"topics": None})["topics"]
+        # Without a known retention no records are deleted.
+        assert configs_of(address, "orders") == {"retention.ms": "-1", "retention.bytes": "-1"}
+        assert configs_of(address, "__consumer_offsets")["cleanup.policy"] == "compact"
+    assert {"orders", "prices"} <= {topic["name"] for topic in topics}
+    assert "Topic configurations are not imported" in caplog.text
+    assert "__transaction_state is not imported" in caplog.text
+
+
+def test_live_copy_with_truncated_batch_and_preallocated_index_is_imported(
+    data: Path, recorded: dict[str, Any]
+) -> None:
+    """As in a copy that was made while Kafka was writing."""
+    (data / ".kafka_cleanshutdown").unlink()
+    for folder in data.glob("__consumer_offsets-*"):
+        log = folder / f"{0:020}.log"
+        log.write_bytes(log.read_bytes() + b"\0\0\0\0\0\0\0\x99\0\0\1\0torn")
+        (folder / f"{0:020}.index").write_bytes(bytes(1 << 20))
+    with serving(data) as address:
+        found = group_state(address, recorded["committed"])
+        assert normalized(found)["committed"] == normalized(recorded)["committed"]
+
+
+def test_derived_files_are_deleted_if_kafka_has_written_to_the_folder(data: Path) -> None:
+    """At the first import, and whenever Kafka's recovery checkpoint exists again."""
+    (data / "orders-0" / "some.derived").write_bytes(b"outdated")
+    with serving(data):
+        assert list(data.glob("*/*.derived")) == []
+    (data / "orders-0" / "some.derived").write_bytes(b"outdated")
+    with serving(data):
+        assert len(list(data.glob("*/*.derived"))) == 1
+    (data / "recovery-point-offset-checkpoint").write_bytes(b"0\n0\n")
+    with serving(data):
+        assert list(data.glob("*/*.derived")) == []
+
+
+def test_folder_of_an_unknown_topic_is_renamed_when_the_topic_is_created(data: Path) -> None:
+    (data / "unknown-0").mkdir()
+    (data / "unknown-0" / f"{0:020}.log").write_bytes(b"unknown")
+    with serving(data) as address:
+        topic = {"name": "unknown", "num_partitions": 1, "replication_factor": 1}
+        created = call(address, "CreateTopics", 7, {"topics": [topic], "timeout": 9000})
+        assert created["topics"][0]["error_code"] == "none"
+    (stray,) = data.glob("unknown-0.*-stray")
+    assert (stray / f"{0:020}.log").read_bytes() == b"unknown"
+
+
+def test_partitions_with_different_topic_ids_are_rejected(data: Path) -> None:
+    shutil.copy(data / "prices-0" / "partition.metadata", data / "orders-1")
+    with pytest.raises(Exception, match="belong to several topics"), serving(data):
+        pass
