@@ -136,7 +136,7 @@ class _DecoderSource:
             values = {each.name: code.name("v") for each in schema.all_fields}
             self._fields(schema, values)
             return self._tuple(schema, message_class, values)
-        # An instance without calling __init__, and attributes in slots: half the time of a tuple.
+        # An empty instance and its slots: less time than a tuple, and a third of a dataclass.
         message = code.name("m")
         code.line(f"{message} = {code.constant('class', message_class)}()")
         self._fields(schema, {f.name: f"{message}.{f.attribute}" for f in schema.all_fields})
