@@ -303,7 +303,7 @@ class _EncoderSource:
                 self._tagged_field(field, local, encoded)
                 tag = code.constant("tag", unsigned_varint(field.tag or 0))
                 line = f"{tags}.append({tag} + unsigned_varint(len({encoded})) + {encoded})"
-                if field.struct is not None and not field.is_array:
+                if field.struct is not None and not field.is_array and field.default is not None:
                     # An object of another class is not equal to kio's default, but its bytes are.
                     usual = compile_body_encoder(field.struct, self._error)(field.default)
                     line = f"if {encoded} != {usual!r}: {line}"
@@ -315,8 +315,10 @@ class _EncoderSource:
         content, sink = self._code.name("o"), self._sink
         self._code.line(f"{content} = []")
         self._sink = f"{content}.append"
-        # A null tagged field is absent, so what is written is never null.
-        self._field(replace(field, nullable=False), local, is_flexible=True)
+        # A null tagged field is absent, so the value is not null; but a structure that could be is
+        # preceded by a byte all the same.
+        nullable = field.nullable and field.struct is not None and not field.is_array
+        self._field(replace(field, nullable=nullable), local, is_flexible=True)
         self._flush()
         self._sink = sink
         self._code.line(f"{encoded} = join({content})")

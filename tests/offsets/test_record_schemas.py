@@ -7,16 +7,19 @@ as possible. The last line is a record of a broker, with a tagged field that is 
 
 import json
 import re
-from base64 import b64encode
+from base64 import b64decode, b64encode, urlsafe_b64decode
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
 from zipfile import ZipFile
 
 import pytest
-from kohort.offsets.errors import UndecodableRecord
+from kohort.offsets.errors import UndecodableRecord, UnencodableRecord
 from kohort.offsets.record_schemas import RECORD_SPECS, decode_as_dicts
 from kohort.protocol import consumer_protocol as protocol
-from kohort.protocol.schema import Schema
+from kohort.protocol.encoder import compile_body_encoder
+from kohort.protocol.schema import Field, Schema
 
 WRITTEN = [
     json.loads(line)
@@ -41,6 +44,38 @@ def test_every_record_type_is_decoded_as_by_kafka() -> None:
         assert (as_json(record.key), as_json(record.value)) == (line["key"], line["value"])
         tombstone = decode_as_dicts(key, None)
         assert tombstone == record._replace(version=None, value=None)
+
+
+def message_of(schema: Schema, values: dict[str, Any]) -> Any:
+    """An object to be encoded, from the JSON of a structure."""
+    attributes = {}
+    for field in schema.all_fields:
+        if field.name not in values:
+            continue
+        value = values[field.name]
+        items = value if field.is_array else [value]
+        if value is not None:
+            items = [value_of(field, each) for each in items]
+            value = items if field.is_array else items[0]
+        attributes[field.attribute] = value
+    return SimpleNamespace(**attributes)
+
+
+def value_of(field: Field, value: Any) -> Any:
+    if field.struct is not None:
+        return message_of(field.struct, value)
+    if field.type == "bytes":
+        return b64decode(value)
+    return UUID(bytes=urlsafe_b64decode(value + "==")) if field.type == "uuid" else value
+
+
+def test_every_record_type_is_encoded_as_by_kafka() -> None:
+    for line in WRITTEN[:-1]:  # the last has a null tagged field, which is written as absent here
+        value = bytes.fromhex(line["value_bytes"])
+        record_type = int(line["key_bytes"][:4], 16)
+        schema = RECORD_SPECS[record_type].value.schema(line["version"])
+        encode = compile_body_encoder(schema, UnencodableRecord)
+        assert encode(message_of(schema, line["value"])) == value[2:], line["kind"]
 
 
 def test_all_record_types_of_kafka_are_declared() -> None:
