@@ -26,18 +26,18 @@ class RecordSpec(NamedTuple):
     value: MessageSpec
 
 
-def _record(
-    name: str,
-    key: tuple[F, ...],
-    *value: F,
-    versions: str = "0",
-    flexible: str = "0+",
-    message_class: type | None = None,
+def _record(name: str, key: tuple[F, ...], *value: F) -> RecordSpec:
+    key_spec = MessageSpec(f"{name}Key", "0", key)
+    return RecordSpec(name, key_spec, MessageSpec(f"{name}Value", "0", value, flexible="0+"))
+
+
+def _versioned(
+    name: str, key: tuple[F, ...], value: tuple[F, ...], message_class: type
 ) -> RecordSpec:
+    """A record of the broker's own, whose value has five versions."""
+    key_spec = MessageSpec(f"{name}Key", "0", key)
     return RecordSpec(
-        name,
-        MessageSpec(f"{name}Key", "0", key),
-        MessageSpec(f"{name}Value", versions, value, flexible, message_class),
+        name, key_spec, MessageSpec(f"{name}Value", "0-4", value, "4+", message_class)
     )
 
 
@@ -173,30 +173,9 @@ def _tasks(suffix: str, *fields: F) -> tuple[F, ...]:
 
 RECORD_SPECS: Final[Mapping[int, RecordSpec]] = {
     # Kafka 4.3 has only v0 of its value; brokers before 0.9 wrote it in the versions of type 1.
-    0: _record(
-        "LegacyOffsetCommit",
-        _OF_PARTITION,
-        *_OFFSET_COMMIT,
-        versions="0-4",
-        flexible="4+",
-        message_class=OffsetAndMetadata,
-    ),
-    1: _record(
-        "OffsetCommit",
-        _OF_PARTITION,
-        *_OFFSET_COMMIT,
-        versions="0-4",
-        flexible="4+",
-        message_class=OffsetAndMetadata,
-    ),
-    2: _record(
-        "GroupMetadata",
-        _OF_CLASSIC_GROUP,
-        *_CLASSIC_GROUP,
-        versions="0-4",
-        flexible="4+",
-        message_class=GroupMetadata,
-    ),
+    0: _versioned("LegacyOffsetCommit", _OF_PARTITION, _OFFSET_COMMIT, OffsetAndMetadata),
+    1: _versioned("OffsetCommit", _OF_PARTITION, _OFFSET_COMMIT, OffsetAndMetadata),
+    2: _versioned("GroupMetadata", _OF_CLASSIC_GROUP, _CLASSIC_GROUP, GroupMetadata),
     3: _record(
         "ConsumerGroupMetadata",
         _OF_GROUP,

@@ -12,7 +12,8 @@ from .decoder import Decoder, compile_decoder
 from .encoder import BodyEncoder, compile_body_encoder
 from .errors import DecodeError, EncodeError
 from .primitives import INT16
-from .schema import FieldSpec, MessageSpec
+from .schema import FieldSpec as F
+from .schema import MessageSpec
 
 
 class TopicPartitions(NamedTuple):
@@ -33,15 +34,15 @@ class Assignment(NamedTuple):
     user_data: bytes | None = None
 
 
-_PARTITIONS: Final = (FieldSpec("topic", "string", "0+"), FieldSpec("partitions", "[]int32", "0+"))
+_PARTITIONS: Final = (F("topic", "string", "0+"), F("partitions", "[]int32", "0+"))
 
 SUBSCRIPTION: Final = MessageSpec(
     "ConsumerProtocolSubscription",
     "0-3",
     (
-        FieldSpec("topics", "[]string", "0+"),
-        FieldSpec("userData", "bytes", "0+", nullable="0+", default=None),
-        FieldSpec(
+        F("topics", "[]string", "0+"),
+        F("userData", "bytes", "0+", nullable="0+", default=None),
+        F(
             "ownedPartitions",
             "[]TopicPartition",
             "1+",
@@ -49,8 +50,8 @@ SUBSCRIPTION: Final = MessageSpec(
             fields=_PARTITIONS,
             message_class=TopicPartitions,
         ),
-        FieldSpec("generationId", "int32", "2+", default=-1),
-        FieldSpec("rackId", "string", "3+", nullable="3+", default=None),
+        F("generationId", "int32", "2+", default=-1),
+        F("rackId", "string", "3+", nullable="3+", default=None),
     ),
     message_class=Subscription,
 )
@@ -58,14 +59,14 @@ ASSIGNMENT: Final = MessageSpec(
     "ConsumerProtocolAssignment",
     "0-3",
     (
-        FieldSpec(
+        F(
             "assignedPartitions",
             "[]TopicPartition",
             "0+",
             fields=_PARTITIONS,
             message_class=TopicPartitions,
         ),
-        FieldSpec("userData", "bytes", "0+", nullable="0+", default=None),
+        F("userData", "bytes", "0+", nullable="0+", default=None),
     ),
     message_class=Assignment,
 )
