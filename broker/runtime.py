@@ -241,9 +241,15 @@ class CoordinatorRuntime:
             self._flush_failed(context, coordinator, replies, error)
             return
         self._deliver(replies)
-        context.fetches.complete_all()
+        if context.fetches.waiting:
+            context.fetches.complete_all()
         if context.state is ACTIVE:
-            self._snapshots.check(context)
+            self._check_snapshot(context)
+
+    def _check_snapshot(self, context: CoordinatorContext) -> None:
+        assert context.log is not None
+        if context.log.end_offset - context.snapshot_end >= self._snapshots.every_records:
+            self._snapshots.schedule(context)
 
     def _flush_failed(
         self,
@@ -370,7 +376,7 @@ class CoordinatorRuntime:
         now = self._clock.now_ms()
         self._carry_out(context, context.coordinator.loaded(now), now)
         self._schedule_expiration(context)
-        self._snapshots.check(context)
+        self._check_snapshot(context)
 
     # --- failures
 

@@ -47,12 +47,12 @@ class Snapshots:
         self._timers = timers
         self._scheduler = scheduler
         self._corrupted = corrupted
+        self.every_records = EVERY_RECORDS
 
-    def check(self, context: CoordinatorContext) -> None:
-        """Schedule a snapshot if one is due."""
-        log = context.log
-        assert log is not None
-        if log.end_offset - context.snapshot_end < EVERY_RECORDS or not self._store.is_persistent:
+    def schedule(self, context: CoordinatorContext) -> None:
+        """The log has `every_records` more records than the last snapshot: write another one,
+        unless one is being written or scheduled."""
+        if not self._store.is_persistent:
             return
         if context.snapshot is None and context.snapshot_timer is None:
             due_ms = max(self._clock.now_ms(), context.snapshot_ms + EVERY_MS)

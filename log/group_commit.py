@@ -247,9 +247,10 @@ class GroupCommit:
         flush, self._syncing = self._syncing, {}
         errors = dict(zip(targets, results, strict=True))
         ahead_error = None
-        if self.write_ahead is not None:
-            ahead_error = errors.get(self.write_ahead)
-            self._on_written_ahead(self.write_ahead, ahead_error, written_ahead)
+        ahead = self.write_ahead
+        if ahead is not None and (written_ahead or not ahead.is_usable):
+            ahead_error = errors.get(ahead)
+            self._on_written_ahead(ahead, ahead_error, written_ahead)
         for log, pending in flush.items():
             error = ahead_error if log in written_ahead else errors[log]
             if error is not None:

@@ -29,7 +29,7 @@ class DelayedFetch:
         """Count what is appended to the partition, up to `bytes_max`: the response has no room for
         more."""
         self._watched.append(partition)
-        partition._room[self] = bytes_max
+        partition.waiting[self] = bytes_max
 
     def complete(self) -> None:
         on_complete = self._on_complete
@@ -40,31 +40,29 @@ class DelayedFetch:
     def cancel(self) -> None:
         self._on_complete = None
         for partition in self._watched:
-            partition._room.pop(self, None)
+            partition.waiting.pop(self, None)
         self._watched.clear()
 
 
 class DelayedFetches:
-    """The delayed fetches of a partition, each with the bytes that it can still take from it."""
+    """The delayed fetches of a partition."""
 
-    __slots__ = ("_room",)
+    __slots__ = ("waiting",)
 
     def __init__(self) -> None:
-        self._room: dict[DelayedFetch, int] = {}
-
-    def __len__(self) -> int:
-        return len(self._room)
+        # The bytes that each can still take from the partition.
+        self.waiting: dict[DelayedFetch, int] = {}
 
     def on_append(self, size: int) -> None:
         """`size` more bytes can be read: complete the fetches that have enough now."""
-        for fetch, room in list(self._room.items()):
+        for fetch, room in list(self.waiting.items()):
             counted = min(size, room)
-            self._room[fetch] = room - counted
+            self.waiting[fetch] = room - counted
             fetch.missing_bytes -= counted
             if fetch.missing_bytes <= 0:
                 fetch.complete()
 
     def complete_all(self) -> None:
         """The partition was deleted, has failed, or has another leader."""
-        for fetch in list(self._room):
+        for fetch in list(self.waiting):
             fetch.complete()

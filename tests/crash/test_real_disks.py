@@ -96,7 +96,7 @@ def test_a_log_that_was_removed_under_the_broker_takes_no_commit(tmp_path: Path)
         assert broker.stop() == 0
         said = broker.errors.read_text()
     assert "the file was removed while it was in use" in said
-    assert "Partition 0 of the offsets topic cannot be read: " in said
+    assert "Partition 0 of the offsets topic cannot be loaded: " in said
     assert "Traceback" not in said
 
 

@@ -224,9 +224,9 @@ def test_a_disconnected_client_leaves_no_long_poll_behind(world: World) -> None:
     world.send_fetch("orders", {0: 0})
     partition = world.topics.partition("orders", 0)
     assert partition is not None
-    assert len(partition.delayed_fetches) == 1
+    assert len(partition.delayed_fetches.waiting) == 1
     world.last_call.disconnected()
-    assert len(partition.delayed_fetches) == 0
+    assert len(partition.delayed_fetches.waiting) == 0
     assert [timer for timer in world.timers if timer.callback] == []
 
 
