@@ -60,7 +60,7 @@ def test_ends_are_sampled_where_the_log_is_read(tmp_path: Path, broker: BrokerTh
 def test_events_are_read_from_where_the_last_reader_was(
     tmp_path: Path, broker: BrokerThread
 ) -> None:
-    broker.ask(lambda each: each.node.groups)  # what was told before is written by now
+    broker.ask(lambda each: each.node.coordinators)  # earlier events are written by now
     path = {"path": str(tmp_path / "data"), "table": "events"}
     found = rows(**path)
     assert "commit_accepted" in [row["type"] for row in found]
