@@ -9,7 +9,7 @@ request_log.py      log lines per request and response, for --log-level debug
 runtime.py          commands to the coordinators of a node: decide, append, apply, flush, reply
 context.py          what the runtime keeps per offsets partition;  loader.py: loading one
 snapshots.py        when snapshots are written;  offset_cleanup.py: offsets of deleted topics
-gather.py           one result made of several
+gather.py           responses made of several results
 scheduler.py        cooperative tasks;  timers.py: the clock and deadlines;  sync_pool.py: threads
 maintenance.py      compaction and retention
 event_log.py        events of the coordinators, as log lines and as JSON lines in files

@@ -7,25 +7,53 @@ Kafka's controlled shutdown; one that starts again leads what it is given.
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
 
+from ..coordinator.commands import GroupCommand, ListGroups
+from ..coordinator.coordinator import Coordinator
 from ..coordinator.decision import GroupConfig
+from ..coordinator.outcome import Outcome
 from ..log.group_commit import GroupCommit
 from ..topics.configs import Configs
 from ..topics.names import OFFSETS_TOPIC
 from ..topics.registry import Topics, TopicsView
 from ..topics.topic import NO_LEADER, Partition, Topic
 from .config.broker_config import BrokerConfig
+from .context import CoordinatorContext
 from .fetch_sessions import FetchSessionCache
 from .offset_cleanup import DeletedTopics
-from .runtime import CoordinatorRuntime
 from .scheduler import Scheduler
 from .timers import Clock, Timers
 
 _log = logging.getLogger("kohort.coordinator")
 
 TopicAndPartition = tuple[Topic, Partition]
+
+Respond: TypeAlias = Callable[[Any, Any], None]
+"""respond(request, result): send the result of a command (coordinator/commands.py)."""
+
+
+class Coordinators(Protocol):
+    """The CoordinatorRuntime of a node, as handlers, the cluster and the test harness use it."""
+
+    def partition_of(self, group_id: str) -> int: ...
+    def submit(self, command: GroupCommand, respond: Respond, request: Any) -> int: ...
+    def submit_to_all(self, command: ListGroups, respond: Respond, request: Any) -> None: ...
+    def forget(self, ticket: int) -> None: ...
+    def fail_waiting(self) -> None: ...
+    def load(self, partitions: Iterable[int]) -> None: ...
+    def unload(self, partition: int) -> None: ...
+    def topics_deleted(self) -> None: ...
+    def has_cleaned_up(self, count: int) -> bool: ...
+
+    # For tests.
+    when_read: Callable[[int, Callable[[], None]], None]
+
+    def carry_out(self, group_id: str, decide: Callable[[Coordinator, int], Outcome]) -> bool: ...
+    @property
+    def contexts(self) -> Mapping[int, CoordinatorContext]: ...
 
 
 @dataclass(slots=True)
@@ -51,8 +79,7 @@ class Node:
     topics: Topics
     view: TopicsView
     """What clients may read: the topics, and the mirror of the offsets topic."""
-    coordinators: CoordinatorRuntime
-    """Of the offsets partitions that this node leads."""
+    coordinators: Coordinators
     fetch_sessions: FetchSessionCache
 
 

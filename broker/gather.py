@@ -1,6 +1,6 @@
-"""One result made of several: it is complete when the last of them has arrived."""
+"""Responses made of several results."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 
@@ -22,3 +22,20 @@ class Gather:
         self._missing -= 1
         if not self._missing:
             self._done(self._results)
+
+
+def merge_topics(rejected: Sequence[Any], decided: Sequence[Any]) -> Sequence[Any]:
+    """One list from the topics that a handler rejected, wholly or in part, and those that the
+    coordinator decided; both are tuples that end with their partitions.
+
+    In upstream's order (OffsetCommitResponse.Builder, OffsetDeleteResponse.Builder): partitions
+    that do not exist come first, and their topics before others. The entries of a topic that the
+    request names twice are only merged if something is rejected.
+    """
+    if not rejected:
+        return decided
+    merged: dict[tuple[Any, ...], list[Any]] = {}
+    for *names, partitions in (*rejected, *decided):
+        merged.setdefault(tuple(names), []).extend(partitions)
+    new = type(rejected[0])
+    return [new(*names, partitions) for names, partitions in merged.items()]

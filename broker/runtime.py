@@ -8,7 +8,7 @@ was decided, so that no client reads what a crash could undo (upstream: Coordina
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from ..coordinator.admin import merge_lists
 from ..coordinator.commands import (
@@ -27,6 +27,7 @@ from ..offsets.records import OffsetTombstone
 from ..offsets.store import OffsetsStore
 from ..offsets.table import OffsetsCache, OffsetsTable
 from ..protocol.errors import ErrorCode
+from .cluster import Respond
 from .context import ACTIVE, CoordinatorContext, CoordinatorState
 from .gather import Gather
 from .loader import PartitionLoader
@@ -39,9 +40,6 @@ _log = logging.getLogger("kohort.coordinator")
 
 # A partition whose log could not be opened is retried by the first request after this time.
 RETRY_FAILED_MS: Final = 1_000
-
-Respond: TypeAlias = Callable[[Any, Any], None]
-"""respond(request, result): send the result of a command (coordinator/commands.py)."""
 
 
 class CoordinatorRuntime:

@@ -2,5 +2,5 @@
 read or a change, and responds. Nothing behind the handlers knows versions.
 
 kNN_*.py           one API each; the docstring names its key and what each version added
-common.py          helpers: leaders and brokers, merged and failed responses
+common.py          helpers: leaders and brokers, failed responses
 """

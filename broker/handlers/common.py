@@ -1,6 +1,6 @@
-"""Helpers shared by several handlers: leaders and brokers, merged and failed responses."""
+"""Shared by several handlers: leaders and brokers, failed responses."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, Final, NamedTuple, TypeVar
 
 from ...protocol.errors import ErrorCode
@@ -55,23 +55,6 @@ def node_endpoints(node: Node, leaders: Iterable[CurrentLeader]) -> list[BrokerR
     """The addresses of these leaders, each once (upstream: KafkaApis.getCurrentLeader)."""
     ids = {leader.leader_id for leader in leaders}
     return [broker for broker in brokers(node) if broker.node_id in ids] if ids else []
-
-
-def merge_topics(rejected: Sequence[Any], decided: Sequence[Any]) -> Sequence[Any]:
-    """One list from the topics that a handler rejected, wholly or in part, and those that the
-    coordinator decided; both are tuples that end with their partitions.
-
-    In upstream's order (OffsetCommitResponse.Builder, OffsetDeleteResponse.Builder): partitions
-    that do not exist come first, and their topics before others. The entries of a topic that the
-    request names twice are only merged if something is rejected.
-    """
-    if not rejected:
-        return decided
-    merged: dict[tuple[Any, ...], list[Any]] = {}
-    for *names, partitions in (*rejected, *decided):
-        merged.setdefault(tuple(names), []).extend(partitions)
-    new = type(rejected[0])
-    return [new(*names, partitions) for names, partitions in merged.items()]
 
 
 def or_storage_error(

@@ -15,9 +15,8 @@ from ...log.batch import HEADER_BYTES
 from ...protocol.errors import ErrorCode
 from ...topics.names import OFFSETS_TOPIC
 from ..cluster import Node
-from ..gather import Gather
+from ..gather import Gather, merge_topics
 from ..request import EncodedResponse, Numbers, RequestContext, milliseconds
-from .common import merge_topics
 
 VARYING_FIELD: Final = "committed_offset"
 

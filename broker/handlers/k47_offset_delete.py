@@ -7,8 +7,8 @@ from typing import NamedTuple
 from ...coordinator.commands import DeleteOffsetsResult, OffsetDelete
 from ...protocol.errors import ErrorCode
 from ..cluster import Node
+from ..gather import merge_topics
 from ..request import RequestContext
-from .common import merge_topics
 
 UNKNOWN = ErrorCode.unknown_topic_or_partition
 
