@@ -1,12 +1,12 @@
 # Two commands to begin with, on a machine with nothing but Python >= 3.11 and make:
-#   make demo    the broker at work: a group counts words, a member leaves, the broker is killed
+#   make demo    a demonstration: a group counts words, a member leaves, the broker is killed
 #   make test    everything that a change must pass
 SHELL := /bin/bash
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-# The first Python here that is new enough; `make PYTHON=/path/to/python3.12 test` chooses another.
+# The first Python that is new enough; `make PYTHON=/path/to/python3.12 test` uses another one.
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; \
 	done)
@@ -17,7 +17,7 @@ help:
 	@sed -n 's/^#   //p' Makefile
 
 $(STAMP): pyproject.toml
-	@test -n "$(PYTHON)" || { echo "kohort needs Python 3.11 or newer, and found none: install it, or say make PYTHON=/path/to/python."; exit 1; }
+	@test -n "$(PYTHON)" || { echo "kohort needs Python 3.11 or newer, but none was found: install it, or run make PYTHON=/path/to/python."; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Installing what kohort needs into $(VENV) (once, and when pyproject.toml changes) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
@@ -26,10 +26,9 @@ $(STAMP): pyproject.toml
 demo: $(STAMP)
 	@$(BIN)/python demo/run.py
 
-# Side by side: much of what the tests do is wait for clients. A machine that stalls takes from real
-# clients the seconds that their sessions have: what failed beside others is played again alone, and
-# has to hold there; both are shown. Spark's tests have the machine to themselves afterwards.
-# CI plays everything; here the minutes of JVMs and of other toolchains are left out.
+# In parallel: tests mostly wait for clients. On a machine that stalls, real clients lose their
+# sessions, so failed tests run again alone and must pass then. Spark's tests run afterwards.
+# CI runs everything; elsewhere tests that take minutes of JVMs and other toolchains are left out.
 QUICK = not spark$(if $(filter true,$(CI)),, and not parity and not toolchain)
 test: lint types
 	$(BIN)/pytest -q -n auto -m "$(QUICK)" || $(BIN)/pytest -q -m "$(QUICK)" --lf --lfnf none
@@ -37,35 +36,34 @@ test: lint types
 	$(if $(filter true,$(CI)),$(BIN)/python tests/compiled.py)
 	$(if $(filter true,$(CI)),$(BIN)/pytest -q -m "spark and not cluster")
 
-# Without the request cache: the tests whose requests would be recognised by it.
+# The tests of the request path, without the request cache.
 UNCACHED = tests/broker tests/clients/test_commits.py tests/clients/test_groups.py \
 	tests/crash/test_acknowledged_commits_survive.py tests/testing/test_faults.py
 uncached: $(STAMP)
 	KAFKA_KOHORT_REQUEST_CACHE=false $(BIN)/pytest -q -n auto -m "$(QUICK)" $(UNCACHED)
 
-# On a build whose hot path is C extensions: the tests that go through it.
+# The tests of the hot path, on a build that has it as C extensions.
 compiled: $(STAMP)
 	@$(BIN)/python tests/compiled.py
 
-# The pipeline on a cluster of Spark's own: three minutes of seven JVMs.
+# The pipeline on a Spark cluster: seven JVMs for three minutes.
 cluster: $(STAMP)
 	$(BIN)/pytest -q -m cluster tests/pipeline/cluster
 
-# Each scenario of tests/parity on ours and on a real Kafka, side by side, and drawn groups shared out
-# by our assignors and by Kafka's; needs Java and Maven.
-# RECORD=1 writes Kafka's answers down, for the runs that have no Java.
+# Each scenario of tests/parity on kohort and on a real Kafka, and random groups with our assignors
+# and Kafka's; needs Java and Maven. RECORD=1 records Kafka's responses, for runs without Java.
 GROUPS ?= 1000
 parity: $(STAMP)
 	KOHORT_PARITY_RECORD=$(RECORD) KOHORT_PARITY_GROUPS=$(GROUPS) \
 		$(BIN)/pytest -q -m parity tests/parity tests/assignors
 
-# Simulated worlds, each drawn by its seed.
+# Simulated worlds, one per seed.
 SEEDS ?= 10000
 FIRST ?= 0
 soak: $(STAMP)
 	@PYTHONPATH=tests $(BIN)/python -m simulation.explore --seeds $(SEEDS) --first $(FIRST)
 
-# Groups whose every rebalance is brought about: how often does the pipeline know why?
+# Groups whose every rebalance has a known cause: how often does the pipeline find it?
 WORLDS ?= 200
 truth: $(STAMP)
 	@PYTHONPATH=tests:tests/pipeline $(BIN)/python -m truth.explore \
@@ -79,7 +77,7 @@ crash: $(STAMP)
 	@PYTHONPATH=tests $(BIN)/python -m crash.soak --seconds $(LONG) \
 		--connections $(CONNECTIONS) --kills $(KILLS)
 
-# Faults planted one by one in a copy of the code: which tests find each?
+# One-line faults in a copy of the code: which tests find each?
 planted: $(STAMP)
 	@$(BIN)/python tests/planted.py --only "$(ONLY)" --layer "$(LAYER)"
 
@@ -93,7 +91,7 @@ lint: $(STAMP)
 	$(BIN)/ruff format --quiet --check .
 	PYTHONPATH=.typing $(BIN)/lint-imports --no-cache | tail -1
 
-# The root is the package, so mypy is given a folder in which it has its name.
+# The root is the package: mypy needs a folder in which it has its name.
 types: $(STAMP)
 	@mkdir -p .typing && ln -sfn .. .typing/kohort
 	MYPYPATH=.typing $(BIN)/mypy -p kohort

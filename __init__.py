@@ -2,14 +2,19 @@
 
 The parts, from the command line inwards (each may import those below it):
 
-    cli/        `kohort …`
-    testing/    the harness: a broker that a test starts, asks and steers
-    broker/     sockets -> coordinator -> log -> replies
-    offsets/    what is committed: Kafka's record bytes, the table (cache)
-    topics/     what exists: the registry of topics, their partitions, producers' state
-    log/        segmented log of RecordBatch v2
-    protocol/   bytes <-> messages
-    assignors/  who gets which partition
+    cli/          `kohort …`
+    control_api/  the test harness over HTTP
+    testing/      the test harness
+    broker/       sockets -> coordinator -> log -> responses
+    pipeline/     PySpark over the offsets log
+    coordinator/  group state machines, pure
+    topics/       topic registry, partitions, configuration, producer state
+    offsets/      committed offsets: record formats, table, snapshot, store
+    log/          partition logs: RecordBatch v2 in Kafka's files
+    protocol/     bytes <-> messages
+    assignors/    partition assignment, pure
+
+docs/reading-guide.md follows six operations through them.
 """
 
 __version__ = "0.1.0"

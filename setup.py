@@ -1,6 +1,6 @@
-"""`KOHORT_COMPILE=1 pip install .` makes C extensions of what every request goes through.
+"""`KOHORT_COMPILE=1 pip install .` compiles the hot path to C extensions.
 
-Without that variable all is plain Python, as pyproject.toml says it.
+Without that variable the package is plain Python, and pyproject.toml describes it completely.
 """
 
 import os
@@ -11,7 +11,7 @@ from typing import Any
 
 from setuptools import Extension, setup
 
-# All go into one library, in which they call each other directly.
+# All are compiled into one library, in which they call each other directly.
 COMPILED = {
     "broker": "connection context gather request request_cache runtime snapshots",
     "coordinator": "commands coordinator deadlines decision offsets outcome",
@@ -27,8 +27,8 @@ COMPILER = ["mypy>=2.4,<3"]
 
 
 def extensions(folder: Path) -> list[Extension]:
-    """Their C is written into `folder`. The compiler of types sees this tree under the name of its
-    package, whatever it is called here; so a traceback names files as an installation has them."""
+    """Write their C code to `folder`. mypyc sees this tree under the name of the package, whatever
+    the folder is called, so that tracebacks name files as in an installation."""
     from mypyc.build import mypycify
 
     here = Path.cwd()
@@ -36,7 +36,7 @@ def extensions(folder: Path) -> list[Extension]:
     (folder / "named" / "kohort").symlink_to(here)
     os.chdir(folder / "named")
     try:
-        # Whether the types are right is for `make types` to say, with all libraries at hand.
+        # Types are checked by `make types`, with all libraries installed.
         options = ["--config-file=", "--explicit-package-bases", "--ignore-missing-imports"]
         paths = [
             f"kohort/{part}/{name}.py" for part, names in COMPILED.items() for name in names.split()
@@ -53,16 +53,15 @@ def extensions(folder: Path) -> list[Extension]:
 
 
 COMPILES = os.environ.get("KOHORT_COMPILE") == "1"
-how: dict[str, Any] = {"script_name": "setup.py"}  # lest it be taken for a module of the package
+how: dict[str, Any] = {"script_name": "setup.py"}  # otherwise it becomes a module of the package
 if COMPILES and "editable_wheel" in sys.argv:
     sys.exit(
-        "KOHORT_COMPILE=1 and an editable installation do not go together: what was compiled would "
-        "hide what is edited. Leave out one of them."
+        "KOHORT_COMPILE=1 does not work with an editable installation: the compiled modules would "
+        "hide later edits. Omit one of the two."
     )
 elif "bdist_wheel" in sys.argv:
     Path("build").mkdir(exist_ok=True)
-    # A folder of its own: nothing of an earlier build may get into this one, such as a module that
-    # is gone since.
+    # A new folder, because an earlier build may have modules that no longer exist.
     with TemporaryDirectory(dir=Path.cwd() / "build") as folder:
         setup(
             ext_modules=extensions(Path(folder)) if COMPILES else [],
