@@ -1,112 +1,56 @@
 """The event log of a broker with a client on a real socket, and docs/events.md."""
 
-import asyncio
 import json
 import re
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from frames import answer_in, framed
-from kio.schema.api_versions import v3 as api_versions
-from kio.schema.create_topics import v5 as create_topics
-from kio.schema.join_group import v9 as join_group
-from kio.schema.leave_group import v5 as leave_group
-from kio.schema.offset_commit import v8 as offset_commit
-from kio.schema.sync_group import v5 as sync_group
-from kio.static.primitive import i32Timedelta
 from kohort.broker.broker import Broker
 from kohort.broker.config.broker_config import BrokerConfig
 from kohort.coordinator.outcome import EventType
 from kohort.log.group_commit import Durability
 from kohort.offsets.causes import Cause
+from support.wire import AsyncClient
 
 DOCS = (Path(__file__).parents[2] / "docs" / "events.md").read_text()
 GROUP = "orders"
 
 
-class Client:
-    """The only member of a group."""
-
-    def __init__(self, port: int) -> None:
-        self._port = port
-        self._requests = 0
-        self.member_id = ""
-
-    async def __aenter__(self) -> "Client":
-        self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self._port)
-        software = {"client_software_name": "test-client", "client_software_version": "1.0"}
-        await self.request(api_versions, "ApiVersions", **software)
-        topic = create_topics.request.CreatableTopic(
-            name="t", num_partitions=1, replication_factor=1, assignments=(), configs=()
-        )
-        await self.request(create_topics, "CreateTopics", topics=(topic,))
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self._writer.close()
-        await self._writer.wait_closed()
-
-    async def request(self, api: Any, name: str, **fields: Any) -> Any:
-        request = getattr(api.request, f"{name}Request")(**fields)
-        response = getattr(api.response, f"{name}Response")
-        self._requests += 1
-        self._writer.write(framed(request, correlation_id=self._requests, client_id="checkout"))
-        size = int.from_bytes(await self._reader.readexactly(4), "big")
-        return answer_in(await self._reader.readexactly(size), response)[1]
-
-    async def join(self, reason: str) -> Any:
-        protocol = join_group.request.JoinGroupRequestProtocol(name="range", metadata=b"")
-        timeout = i32Timedelta.parse(timedelta(seconds=30))
-        joined = await self.request(
-            join_group,
-            "JoinGroup",
-            group_id=GROUP,
-            session_timeout=timeout,
-            rebalance_timeout=timeout,
-            member_id=self.member_id,
-            group_instance_id=None,
-            protocol_type="consumer",
-            protocols=(protocol,),
-            reason=reason,
-        )
-        self.member_id = joined.member_id
-        return joined
-
-    async def run(self) -> None:
-        """Join, sync, commit, commit for an unknown generation, and leave."""
-        await self.join("starting")
-        joined = await self.join("need to re-join with the given member-id")
-        me = {"group_id": GROUP, "member_id": self.member_id}
-        mine = sync_group.request.SyncGroupRequestAssignment(
-            member_id=self.member_id, assignment=b""
-        )
-        await self.request(
-            sync_group,
-            "SyncGroup",
-            generation_id=joined.generation_id,
-            protocol_type="consumer",
-            protocol_name="range",
-            assignments=(mine,),
-            **me,
-        )
-        entry = offset_commit.request.OffsetCommitRequestPartition(
-            partition_index=0, committed_offset=42, committed_metadata=None
-        )
-        topic = offset_commit.request.OffsetCommitRequestTopic(name="t", partitions=(entry,))
-        for generation in (joined.generation_id, 99):
-            await self.request(
-                offset_commit,
-                "OffsetCommit",
-                generation_id_or_member_epoch=generation,
-                topics=(topic,),
-                **me,
-            )
-        leaving = leave_group.request.MemberIdentity(
-            member_id=self.member_id, group_instance_id=None, reason="the consumer is being closed"
-        )
-        await self.request(leave_group, "LeaveGroup", group_id=GROUP, members=(leaving,))
+async def run_member(client: AsyncClient) -> None:
+    """Create a topic; join, sync, commit, commit for an unknown generation, and leave."""
+    software = {"client_software_name": "test-client", "client_software_version": "1.0"}
+    await client.call("ApiVersions", 3, **software)
+    topic = {"name": "t", "num_partitions": 1, "replication_factor": 1}
+    await client.call("CreateTopics", 5, topics=[topic], timeout=30_000)
+    join = {
+        "group_id": GROUP,
+        "session_timeout": 30_000,
+        "rebalance_timeout": 30_000,
+        "protocol_type": "consumer",
+        "protocols": [{"name": "range"}],
+    }
+    first = await client.call("JoinGroup", 9, **join, reason="starting")
+    member = {"group_id": GROUP, "member_id": first["member_id"]}
+    reason = "need to re-join with the given member-id"
+    joined = await client.call("JoinGroup", 9, **{**join, **member}, reason=reason)
+    generation = joined["generation_id"]
+    await client.call(
+        "SyncGroup",
+        5,
+        **member,
+        generation_id=generation,
+        protocol_type="consumer",
+        protocol_name="range",
+        assignments=[{"member_id": first["member_id"]}],
+    )
+    partition = {"partition_index": 0, "committed_offset": 42, "committed_leader_epoch": -1}
+    topics = [{"name": "t", "partitions": [partition]}]
+    for epoch in (generation, 99):
+        values = {**member, "generation_id_or_member_epoch": epoch, "topics": topics}
+        await client.call("OffsetCommit", 8, **values)
+    leaving = {"member_id": first["member_id"], "reason": "the consumer is being closed"}
+    await client.call("LeaveGroup", 5, group_id=GROUP, members=[leaving])
 
 
 async def events_of_a_member(
@@ -119,8 +63,9 @@ async def events_of_a_member(
     broker = Broker(BrokerConfig(settings), data_dir=folder, durability=durability)
     await broker.start("127.0.0.1", 0)
     try:
-        async with Client(broker.port) as client:
-            await client.run()
+        client = await AsyncClient.connect(broker.port, client_id="checkout")
+        await run_member(client)
+        client.close()
     finally:
         await broker.stop()
     files = sorted((folder / "events").glob("*.jsonl")) if folder else []

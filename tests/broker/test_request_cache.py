@@ -18,7 +18,6 @@ from group_admin_world import PARTITIONS, World
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.serial import entity_writer
-from kio_messages import messages
 from kohort.broker.connection import Connection, Outbox
 from kohort.broker.handlers.k09_offset_fetch import KEPT_RESPONSE_BYTES_MAX
 from kohort.broker.request import PIPELINED_MAX, Interceptor, RequestContext, Route, Routes
@@ -27,6 +26,7 @@ from kohort.offsets.commit_value import decode_commit_value
 from kohort.protocol.apis import BY_KEY
 from kohort.protocol.framing import decode_request_header
 from kohort.protocol.messages import request_finder, request_module
+from support.kio_messages import messages
 from topic_world import NOW_MS
 
 CACHED = [

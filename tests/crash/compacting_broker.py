@@ -1,5 +1,5 @@
-"""`kohort` whose logs of offsets are compacted all the time, and which writes snapshots as often as
-it can: `python compacting_broker.py serve …`."""
+"""`kohort` that compacts offsets logs and writes snapshots all the time:
+`python compacting_broker.py serve …`."""
 
 import sys
 
@@ -9,7 +9,7 @@ from kohort.cli.main import main
 OPTIONS = (
     "group.initial.rebalance.delay.ms=0",
     "offsets.topic.num.partitions=2",
-    "offsets.topic.segment.bytes=1048576",  # a topic's lowest
+    "offsets.topic.segment.bytes=1048576",  # the minimum
     "log.cleaner.min.compaction.lag.ms=0",
     "log.cleaner.min.cleanable.ratio=0.01",
     "log.cleaner.delete.retention.ms=0",

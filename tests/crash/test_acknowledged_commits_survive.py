@@ -1,6 +1,6 @@
-"""A broker is killed with SIGKILL while ten connections commit; what it acknowledged is there.
+"""A broker is killed with SIGKILL while ten connections commit; acknowledged commits survive.
 
-A life is a data folder that sees five such deaths, under durability fsync and os in turn.
+Each data folder sees five kills, with durability fsync and os in turn.
 """
 
 import contextlib
@@ -11,52 +11,46 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from crash.committing import Promises, check, commit_and_kill, connected, make_topic
+from crash.commits import check, commit_and_kill, create_topic, groups_of_connections
 from processes import Served, serving
 
-LIVES = 4
-DEATHS_OF_A_LIFE = 5
+FOLDERS = 4
+KILLS = 5
 CONNECTIONS = 10
-GROUPS_OF_A_CONNECTION = 3
 
 pytestmark = pytest.mark.crash
 
 
 class Countdown:
-    """Calls `then` at the count's end, in whatever thread counts there."""
+    """Calls `callback` at the given count, in the thread that counts."""
 
-    def __init__(self, count: int, then: Callable[[], None]) -> None:
+    def __init__(self, count: int, callback: Callable[[], None]) -> None:
         self._left = count
-        self._then = then
+        self._callback = callback
         self._lock = threading.Lock()
 
     def count(self) -> None:
         with self._lock:
             self._left -= 1
             if self._left == 0:
-                self._then()
+                self._callback()
 
 
 @pytest.fixture
-def quick_switches() -> Iterator[None]:
-    """Whoever gets the fatal acknowledgement kills at once, while the broker is still busy with
-    what led to it, and not when nine other threads have had their turn."""
+def short_switch_interval() -> Iterator[None]:
+    """The thread that receives the last response kills the broker while it is still busy, not after
+    nine other threads have run."""
     seconds = sys.getswitchinterval()
     sys.setswitchinterval(50e-6)
     yield
     sys.setswitchinterval(seconds)
 
 
-@pytest.mark.usefixtures("quick_switches")
-@pytest.mark.parametrize("seed", range(LIVES))
-def test_what_was_acknowledged_before_a_kill_is_there_after_the_restart(
-    seed: int, tmp_path: Path
-) -> None:
-    chance = random.Random(seed)
-    promises = [
-        [Promises(f"group-{number}-{place}") for place in range(GROUPS_OF_A_CONNECTION)]
-        for number in range(CONNECTIONS)
-    ]
+@pytest.mark.usefixtures("short_switch_interval")
+@pytest.mark.parametrize("seed", range(FOLDERS))
+def test_acknowledged_commits_survive_a_kill(seed: int, tmp_path: Path) -> None:
+    random_ = random.Random(seed)
+    groups = groups_of_connections(CONNECTIONS)
 
     def start(durability: str) -> contextlib.AbstractContextManager[Served]:
         return serving(
@@ -64,15 +58,15 @@ def test_what_was_acknowledged_before_a_kill_is_there_after_the_restart(
             "-o", "group.initial.rebalance.delay.ms=0",
         )  # fmt: skip
 
-    for death in range(DEATHS_OF_A_LIFE):
-        with start(("fsync", "os")[(seed + death) % 2]) as broker:
-            if not death:
-                with connected(broker) as connection:
-                    make_topic(connection)
-            check(broker, promises)
-            # Small and large numbers alike: a death among the very first commits is one of its own.
-            fatal = Countdown(int(10 ** chance.uniform(0, 3.3)), broker.process.kill)
-            commit_and_kill(broker, promises, fatal.count)
+    for kill in range(KILLS):
+        with start(("fsync", "os")[(seed + kill) % 2]) as broker:
+            if not kill:
+                create_topic(broker)
+            check(broker, groups)
+            # From 1 to 2,000 responses, evenly by magnitude: the first commits are a case of
+            # their own.
+            countdown = Countdown(int(10 ** random_.uniform(0, 3.3)), broker.process.kill)
+            commit_and_kill(broker, groups, on_response=countdown.count)
     with start("fsync") as broker:
-        check(broker, promises)
-    assert any(promise.kept for own in promises for promise in own)
+        check(broker, groups)
+    assert any(group.acknowledged for own in groups for group in own)

@@ -1,9 +1,8 @@
-"""A broker that compacts and writes snapshots all the time is killed with SIGKILL in the middle of
-it, while ten connections commit as fast as they can.
+"""A broker that compacts and writes snapshots all the time is killed with SIGKILL while ten
+connections commit.
 
-Each death comes as soon as a file shows up that only the middle of a compaction, or of a snapshot,
-has. What was acknowledged is there afterwards, nothing is there that was not sent, the folder is
-sound, and no larger than what is live and not yet compacted.
+Each kill comes as soon as a file appears that exists only during a compaction or a snapshot.
+Acknowledged commits survive, `kohort log verify` passes, and the logs stay small.
 """
 
 import contextlib
@@ -12,38 +11,38 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from crash.committing import Promises, check, commit_and_kill, connected, make_topic, size_of
+from crash.commits import check, commit_and_kill, create_topic, groups_of_connections, log_bytes
 from crash.compacting_broker import OPTIONS
 from processes import PATIENCE_SECONDS, Served, kohort, overrides, serving
 
 BROKER = Path(__file__).with_name("compacting_broker.py")
 CONNECTIONS = 10
-GROUPS_OF_A_CONNECTION = 3
-TEXT_SIZE = 2_000
-# Of the steps that a compaction has, and a snapshot; the last is there between two renames alone.
-SIGNS_OF_WORK = (".cleaned", ".new.derived", ".deleted", ".swap")
+METADATA_SIZE = 2_000
+# Of a compaction's steps and of a snapshot; the last one exists only between two renames.
+SUFFIXES = (".cleaned", ".new.derived", ".deleted", ".swap")
 PARTITION_BYTES_MAX = 4 * 1024 * 1024
 
 pytestmark = pytest.mark.crash
 
 
-def dies_at(broker: Served, data: Path, sign: str, first: int) -> Callable[[], None]:
-    """Kills it as soon as a file with this suffix is there, once its logs have reached `first`."""
+def kill_at(broker: Served, data: Path, suffix: str, first: int) -> Callable[[], None]:
+    """A function that kills the broker when there is a file with this suffix and its logs have a
+    segment beyond `first`."""
 
-    def wait() -> None:
+    def wait_and_kill() -> None:
         deadline = time.monotonic() + PATIENCE_SECONDS
         try:
             while time.monotonic() < deadline:
-                names = [each.name for each in data.glob("__consumer_offsets-*/*")]
+                names = [path.name for path in data.glob("__consumer_offsets-*/*")]
                 if max(map(base_offset, names), default=0) > first and any(
-                    name.endswith(sign) for name in names
+                    name.endswith(suffix) for name in names
                 ):
                     return
         finally:
             broker.process.kill()
-        raise AssertionError(f"no file *{sign} was seen")
+        raise AssertionError(f"no file *{suffix} within {PATIENCE_SECONDS} s")
 
-    return wait
+    return wait_and_kill
 
 
 def base_offset(name: str) -> int:
@@ -51,40 +50,36 @@ def base_offset(name: str) -> int:
 
 
 def newest_segment(data: Path) -> int:
-    names = [each.name for each in data.glob("__consumer_offsets-*/*.log")]
+    names = [path.name for path in data.glob("__consumer_offsets-*/*.log")]
     return max(map(base_offset, names), default=0)
 
 
 @pytest.mark.parametrize("durability", ["fsync", "os"])
-def test_what_was_acknowledged_outlives_kills_in_the_middle_of_compactions(
+def test_acknowledged_commits_survive_kills_during_compaction(
     durability: str, tmp_path: Path
 ) -> None:
     data = tmp_path / "data"
-    promises = [
-        [Promises(f"group-{number}-{place}", TEXT_SIZE) for place in range(GROUPS_OF_A_CONNECTION)]
-        for number in range(CONNECTIONS)
-    ]
+    groups = groups_of_connections(CONNECTIONS, METADATA_SIZE)
 
     def start() -> contextlib.AbstractContextManager[Served]:
         where = ("--port", "0", "--data-dir", data, "--durability", durability)
         return serving(tmp_path, *where, *overrides(OPTIONS), kohort=[str(BROKER)])
 
-    for sign in SIGNS_OF_WORK:
+    for suffix in SUFFIXES:
         with start() as broker:
             if not data.joinpath("__consumer_offsets-0").exists():
-                with connected(broker) as connection:
-                    make_topic(connection)
-            check(broker, promises)
-            until = dies_at(broker, data, sign, newest_segment(data))
-            commit_and_kill(broker, promises, lambda: None, until)
+                create_topic(broker)
+            check(broker, groups)
+            kill = kill_at(broker, data, suffix, newest_segment(data))
+            commit_and_kill(broker, groups, kill=kill)
     with start() as broker:
-        check(broker, promises)
+        check(broker, groups)
         deadline = time.monotonic() + PATIENCE_SECONDS
-        while (size := size_of(data)) > 2 * PARTITION_BYTES_MAX:
-            assert time.monotonic() < deadline, f"{size} bytes are left"
+        while (size := log_bytes(data)) > 2 * PARTITION_BYTES_MAX:
+            assert time.monotonic() < deadline, f"the logs still have {size} bytes"
             time.sleep(0.05)
         assert broker.stop() == 0
         assert "Traceback" not in broker.errors.read_text()
     verified = kohort("log", "verify", data)
     assert verified.returncode == 0, verified.stdout
-    assert all(promise.kept for own in promises for promise in own)
+    assert all(group.acknowledged for own in groups for group in own)

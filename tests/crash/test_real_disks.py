@@ -1,5 +1,5 @@
-"""A real `kohort serve` whose disk is full, whose files are taken away or not to be read: no commit
-is acknowledged that is not there afterwards, and the operator is told why."""
+"""A `kohort serve` whose disk is full and whose files are removed or unreadable: no commit is
+acknowledged that is not stored, and the log contains the reason."""
 
 import contextlib
 import os
@@ -8,16 +8,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from crash.committing import Connection, Promises, commit_of, committed, connected, make_topic
-from kio.schema.errors import ErrorCode
-from kio.schema.offset_commit.v8.response import OffsetCommitResponse
+from crash.commits import GroupCommits, committed, create_topic, error_of_commit
 from processes import Served, kohort, serving
+from support.wire import Client
 
 pytestmark = pytest.mark.crash
 
-GROUP = Promises("billing")
-# Of each of the broker's files. A commit takes some 300 bytes.
-FULL_BYTES = 16 * 1024
+GROUP = GroupCommits("billing")
+# The limit of each file of the broker. A commit takes some 300 bytes.
+FILE_BYTES_MAX = 16 * 1024
 
 
 @contextlib.contextmanager
@@ -29,30 +28,29 @@ def broker_on(folder: Path) -> Iterator[Served]:
         yield served
 
 
-def commit(connection: Connection, offset: int) -> ErrorCode:
-    answer = connection.ask(commit_of(GROUP, offset), OffsetCommitResponse)
-    (error,) = {p.error_code for topic in answer.topics for p in topic.partitions}
-    return error
+def commit(client: Client, offset: int) -> str:
+    return error_of_commit(client.call("OffsetCommit", 8, **GROUP.request(offset)))
 
 
-def committed_now(broker: Served) -> set[int]:
-    with connected(broker) as connection:
-        return {each.committed_offset for each in committed(connection, GROUP.group_id).values()}
+def committed_offsets(broker: Served) -> set[int]:
+    with Client(broker.bootstrap) as client:
+        partitions = committed(client, GROUP.group_id).values()
+        return {partition["committed_offset"] for partition in partitions}
 
 
-def commit_until_refused(connection: Connection) -> int:
-    """The last offset that was acknowledged; each is larger by one."""
+def commit_until_rejected(client: Client) -> int:
+    """The last offset that was acknowledged; the offsets are 1, 2, 3 …"""
     for offset in range(1, 10_000):
-        error = commit(connection, offset)
-        if error is not ErrorCode.none:
-            assert error is ErrorCode.not_coordinator
+        error = commit(client, offset)
+        if error != "none":
+            assert error == "not_coordinator"
             return offset - 1
-    raise AssertionError("nothing was refused")
+    raise AssertionError("no commit was rejected")
 
 
 @contextlib.contextmanager
 def file_size_limit(size: int) -> Iterator[None]:
-    """For processes that are begun meanwhile; more than that is EFBIG to them."""
+    """For processes that are started meanwhile; writing more fails with EFBIG."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:
@@ -61,58 +59,59 @@ def file_size_limit(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_a_disk_that_is_full_refuses_and_keeps_what_it_has(tmp_path: Path) -> None:
+def test_commits_to_a_full_disk_are_rejected_and_earlier_ones_kept(tmp_path: Path) -> None:
     with contextlib.ExitStack() as stack:
-        with file_size_limit(FULL_BYTES):
+        with file_size_limit(FILE_BYTES_MAX):
             broker = stack.enter_context(broker_on(tmp_path))
-        with connected(broker) as connection:
-            make_topic(connection)
-            last = commit_until_refused(connection)
+        create_topic(broker)
+        with Client(broker.bootstrap) as client:
+            last = commit_until_rejected(client)
             assert last > 10
-            assert commit(connection, 20_000) is not ErrorCode.none
-        assert committed_now(broker) == {last}
+            assert commit(client, 20_000) != "none"
+        assert committed_offsets(broker) == {last}
         assert broker.stop() == 0
-        said = broker.errors.read_text()
-    assert "Writing to" in said
-    assert "File too large" in said
-    assert "Traceback" not in said
+        log = broker.errors.read_text()
+    assert "Writing to" in log
+    assert "File too large" in log
+    assert "Traceback" not in log
     with broker_on(tmp_path) as broker:
-        assert committed_now(broker) == {last}
-        with connected(broker) as connection:
-            assert commit(connection, last + 1) is ErrorCode.none
+        assert committed_offsets(broker) == {last}
+        with Client(broker.bootstrap) as client:
+            assert commit(client, last + 1) == "none"
         assert broker.stop() == 0
     assert kohort("log", "verify", tmp_path / "data").returncode == 0
 
 
-def test_a_log_that_was_removed_under_the_broker_takes_no_commit(tmp_path: Path) -> None:
+def test_commits_are_rejected_after_the_log_file_was_removed(tmp_path: Path) -> None:
     with broker_on(tmp_path) as broker:
-        with connected(broker) as connection:
-            make_topic(connection)
-            assert commit(connection, 1) is ErrorCode.none
+        create_topic(broker)
+        with Client(broker.bootstrap) as client:
+            assert commit(client, 1) == "none"
             (log,) = tmp_path.glob("data/__consumer_offsets-0/*.log")
             log.unlink()
-            assert commit(connection, 2) is ErrorCode.not_coordinator
-            assert commit(connection, 3) is ErrorCode.not_coordinator
+            assert commit(client, 2) == "not_coordinator"
+            assert commit(client, 3) == "not_coordinator"
         assert broker.stop() == 0
-        said = broker.errors.read_text()
-    assert "the file was removed while it was in use" in said
-    assert "Partition 0 of the offsets topic cannot be loaded: " in said
-    assert "Traceback" not in said
+        text = broker.errors.read_text()
+    assert "the file was removed while it was in use" in text
+    assert "Partition 0 of the offsets topic cannot be loaded: " in text
+    assert "Traceback" not in text
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
-def test_a_log_that_may_not_be_read_is_named_and_served_when_it_may(tmp_path: Path) -> None:
-    with broker_on(tmp_path) as broker, connected(broker) as connection:
-        make_topic(connection)
-        assert commit(connection, 1) is ErrorCode.none
+def test_an_unreadable_log_is_reported_and_served_once_readable(tmp_path: Path) -> None:
+    with broker_on(tmp_path) as broker:
+        create_topic(broker)
+        with Client(broker.bootstrap) as client:
+            assert commit(client, 1) == "none"
         assert broker.stop() == 0
     (log,) = tmp_path.glob("data/__consumer_offsets-0/*.log")
     log.chmod(0)
     with broker_on(tmp_path) as broker:
-        with connected(broker) as connection:
-            assert commit(connection, 2) is ErrorCode.not_coordinator
+        with Client(broker.bootstrap) as client:
+            assert commit(client, 2) == "not_coordinator"
         assert "Permission denied" in broker.errors.read_text()
         assert broker.stop() == 0
     log.chmod(0o644)
     with broker_on(tmp_path) as broker:
-        assert committed_now(broker) == {1}
+        assert committed_offsets(broker) == {1}

@@ -37,7 +37,7 @@ def broker(tmp_path: Path) -> Iterator[Served]:
 
 @pytest.fixture
 def valid_client(broker: Served) -> Iterator[ValidClient]:
-    client = ValidClient((broker.host, broker.port))
+    client = ValidClient(broker.bootstrap)
     client.start()
     yield client
     client.stop()

@@ -1,34 +1,21 @@
 """Requests with plain values to any API of kio, and the state of all groups of a cluster."""
 
-import importlib
-import re
-import socket
+import json
 import time
 import uuid
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
-from frames import answer_in, framed
-from parity.wire import entity_of, plain
+from support.wire import Client
 
 TIMEOUT_SECONDS = 60
 TRANSIENT = {"coordinator_load_in_progress", "not_coordinator", "coordinator_not_available"}
 
 
 def call(address: str, api: str, version: int, values: Mapping[str, Any]) -> Any:
-    """Send one request over a new connection and return the response as plain values."""
-    snake = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", api).lower()
-    schema = f"kio.schema.{snake}.v{version}"
-    request_type = getattr(importlib.import_module(f"{schema}.request"), f"{api}Request")
-    request = entity_of(request_type, values)
-    response_type = getattr(importlib.import_module(f"{schema}.response"), f"{api}Response")
-    host, _, port = address.rpartition(":")
-    with socket.create_connection((host, int(port))) as client, client.makefile("rwb") as stream:
-        stream.write(framed(request, correlation_id=7, client_id="recorder"))
-        stream.flush()
-        response = stream.read(int.from_bytes(stream.read(4), "big"))
-    assert response, f"no response to {api} v{version}"
-    return plain(answer_in(response, response_type)[1])
+    """Send one request over a new connection and return the response."""
+    with Client(address, client_id="recorder") as client:
+        return client.call(api, version, **values)
 
 
 def call_until_loaded(address: str, api: str, version: int, values: Mapping[str, Any]) -> Any:
@@ -43,8 +30,8 @@ def call_until_loaded(address: str, api: str, version: int, values: Mapping[str,
 
 
 def group_state(address: str, groups: Iterable[str]) -> dict[str, Any]:
-    """Type, description and committed offsets of the groups."""
-    state = {
+    """Type, description and committed offsets of the groups, as JSON has them."""
+    state: dict[str, Any] = {
         "committed": {name: committed(address, name, stable=False) for name in groups},
         "stable": {name: committed(address, name, stable=True) for name in groups},
         "described": {
@@ -53,7 +40,9 @@ def group_state(address: str, groups: Iterable[str]) -> dict[str, Any]:
         },
     }
     listed = call_until_loaded(address, "ListGroups", 5, {})["groups"]
-    return {"listed": sorted(listed, key=lambda group: group["group_id"]), **state}
+    state["listed"] = sorted(listed, key=lambda group: group["group_id"])
+    text = json.dumps(state, default=lambda data: data.decode("latin-1"))
+    return cast("dict[str, Any]", json.loads(text))
 
 
 def classic_protocol_errors(address: str, group_id: str, topic: str) -> dict[str, Any]:
@@ -62,6 +51,9 @@ def classic_protocol_errors(address: str, group_id: str, topic: str) -> dict[str
     offset = {"partition_index": 0, "committed_offset": 1, "committed_metadata": ""}
     topics = [{"name": topic, "partitions": [offset]}]
     as_member = {"member_id": "m", "generation_id_or_member_epoch": 1}
+    fetching = {"member_id": "m", "member_epoch": 1}
+    standalone = {"generation_id_or_member_epoch": -1}
+    partition_0 = {"name": topic, "partitions": [{}]}
     join = {
         "group_id": group_id,
         "session_timeout": 30_000,
@@ -74,21 +66,9 @@ def classic_protocol_errors(address: str, group_id: str, topic: str) -> dict[str
         ("SyncGroup", 5, {**member, "protocol_type": "consumer", "protocol_name": "range"}),
         ("LeaveGroup", 5, {"group_id": group_id, "members": [{"member_id": "m"}]}),
         ("OffsetCommit", 9, {"group_id": group_id, **as_member, "topics": topics}),
-        (
-            "OffsetFetch",
-            9,
-            {"groups": [{"group_id": group_id, "member_id": "m", "member_epoch": 1}]},
-        ),
-        (
-            "OffsetCommit",
-            9,
-            {"group_id": group_id, "generation_id_or_member_epoch": -1, "topics": topics},
-        ),
-        (
-            "OffsetDelete",
-            0,
-            {"group_id": group_id, "topics": [{"name": topic, "partitions": [{}]}]},
-        ),
+        ("OffsetFetch", 9, {"groups": [{"group_id": group_id, **fetching}]}),
+        ("OffsetCommit", 9, {"group_id": group_id, **standalone, "topics": topics}),
+        ("OffsetDelete", 0, {"group_id": group_id, "topics": [partition_0]}),
         ("JoinGroup", 9, join),
         ("DeleteGroups", 2, {"groups_names": [group_id]}),
     )

@@ -1,6 +1,6 @@
-"""Records vectors/kafka.json again from a real Kafka on this machine with a readable data folder.
+"""Record vectors/kafka.json from a Kafka on this machine whose data folder is readable.
 
-    python tests/offsets/record_vectors.py HOST:PORT DATA_FOLDER FOLDER_WITH_KAFKAS_JARS
+    PYTHONPATH=tests python -m offsets.record_vectors HOST:PORT DATA_FOLDER FOLDER_WITH_JARS
 
 It creates groups of every kind that has records in __consumer_offsets, copies their batches, and
 has them decoded by Kafka's own DumpLogSegments. All names are made up here, so that nothing of the
@@ -9,15 +9,16 @@ machine gets into the file but times and random member ids.
 
 import json
 import re
-import socket
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from kafka_folder.group_requests import commit_with_retention
+from kafka_folder.record import consumer
 from kohort.log.batch import split
 from kohort.log.records import records
 from kohort.offsets.partitioner import partition_for
@@ -27,19 +28,6 @@ CLASSIC, STATIC, MODERN, PATTERN = "vectors-classic", "vectors-static", "vectors
 PLAIN, TRANSACTED, DELETED, RETAINED = "vectors-plain", "vectors-txn", "vectors-gone", "vectors-v1"
 GROUPS = (CLASSIC, STATIC, MODERN, PATTERN, PLAIN, TRANSACTED, DELETED, RETAINED)
 TARGET = Path(__file__).parent / "vectors" / "kafka.json"
-
-
-def consumer(address: str, group_id: str, **more: Any) -> Consumer:
-    return Consumer(
-        {
-            "bootstrap.servers": address,
-            "group.id": group_id,
-            "client.id": "recorder",
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-            **more,
-        }
-    )
 
 
 def make_groups(address: str) -> None:
@@ -58,7 +46,7 @@ def make_groups(address: str) -> None:
         alone.close()
     transact(address, commit=True)
     transact(address, commit=False)
-    commit_with_retention(address)
+    commit_with_retention(address, RETAINED, TOPIC, 42)
     admin = AdminClient({"bootstrap.servers": address})
     admin.delete_consumer_groups([DELETED])[DELETED].result()
 
@@ -77,12 +65,7 @@ def live(address: str, group_id: str, topics: list[str], **more: Any) -> None:
 
 
 def transact(address: str, *, commit: bool) -> None:
-    settings = {
-        "bootstrap.servers": address,
-        "transactional.id": "vectors",
-        "client.id": "recorder",
-    }
-    producer = Producer(settings)
+    producer = Producer({"bootstrap.servers": address, "transactional.id": "vectors"})
     producer.init_transactions()
     producer.begin_transaction()
     alone = consumer(address, TRANSACTED)
@@ -93,26 +76,6 @@ def transact(address: str, *, commit: bool) -> None:
     else:
         producer.abort_transaction()
     alone.close()
-
-
-def commit_with_retention(address: str) -> None:
-    """OffsetCommit v2, the oldest that Kafka 4 takes: it has a retention time, so value v1."""
-
-    def text(string: str) -> bytes:
-        return len(string).to_bytes(2, "big") + string.encode()
-
-    body = (
-        b"\x00\x08\x00\x02\x00\x00\x00\x07" + text("recorder")
-        + text(RETAINED) + b"\xff\xff\xff\xff" + text("") + (600_000).to_bytes(8, "big")
-        + b"\x00\x00\x00\x01" + text(TOPIC)
-        + b"\x00\x00\x00\x01" + bytes(4) + (42).to_bytes(8, "big") + text("kept")
-    )  # fmt: skip
-    host, _, port = address.rpartition(":")
-    with socket.create_connection((host, int(port))) as client, client.makefile("rwb") as stream:
-        stream.write(len(body).to_bytes(4, "big") + body)
-        stream.flush()
-        answer = stream.read(int.from_bytes(stream.read(4), "big"))
-    assert answer.endswith(b"\x00\x00"), answer.hex()
 
 
 def dumped(jars: str, segment: Path) -> dict[int, dict[str, Any]]:

@@ -6,46 +6,20 @@ Everything goes through kio: none of our own encoding takes part, so a mistake t
 import asyncio
 import dataclasses
 import struct
-from collections.abc import Callable, Mapping
-from datetime import timedelta
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
-from frames import answer_in, framed
 from kio.schema.errors import ErrorCode
-from kio_messages import shape, smallest
 from kohort.protocol.apis import APIS
-from kohort.protocol.messages import request_module, response_module
+from kohort.protocol.messages import response_module
+from support.wire import decode_frame, encode_frame, request_of
+
+__all__ = ["BY_NAME", "Connection", "connect", "plain", "request_of"]
 
 BY_NAME = {api.name: api for api in APIS}
 # Times differ from run to run; nothing that a group's member relies on is lost with them.
 DROPPED = {"throttle_time"}
-
-
-def request_of(api: str, version: int, values: Mapping[str, Any]) -> Any:
-    """kio's message; what is not among `values` is null, zero or empty. A field that this
-    version has not got is left out, as clients do."""
-    return entity_of(getattr(request_module(BY_NAME[api].key, version), f"{api}Request"), values)
-
-
-def entity_of(entity: Any, values: Mapping[str, Any]) -> Any:
-    names = {field.name: field for field in dataclasses.fields(entity)}
-    given = {name: _value(names[name], value) for name, value in values.items() if name in names}
-    return dataclasses.replace(smallest(entity), **given)
-
-
-def _value(field: Any, value: Any) -> Any:
-    declared, is_array, _ = shape(field)
-    if value is None:
-        return None
-    if is_array:
-        items = [entity_of(declared, v) if isinstance(v, Mapping) else v for v in value]
-        return tuple(items)
-    if isinstance(value, Mapping):
-        return entity_of(declared, value)
-    if field.metadata.get("kafka_type", "").startswith("timedelta"):
-        return timedelta(milliseconds=value)
-    return value
 
 
 def plain(message: Any) -> Any:
@@ -110,9 +84,9 @@ class Connection(asyncio.Protocol):
         assert self.is_free
         key = BY_NAME[api].key
         entity = getattr(response_module(key, version), f"{api}Response")
-        self._reader = lambda frame: answer_in(frame, entity)[1]
+        self._reader = lambda frame: decode_frame(frame, entity)[1]
         self._done = done
-        self._transport.write(framed(request, correlation_id=7, client_id=client_id))
+        self._transport.write(encode_frame(request, correlation_id=7, client_id=client_id))
 
     def _finish(self, answer: Any) -> None:
         done, self._done = self._done, None

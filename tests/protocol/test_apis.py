@@ -6,10 +6,10 @@ from importlib import import_module
 
 import pytest
 from kafka.protocol.broker_version_data import BROKER_API_VERSIONS
-from kio_messages import EVERY_VERSION, version_id
 from kohort.protocol.apis import APIS, BY_KEY, NEWEST, PROFILES, Api
 from kohort.protocol.errors import UnknownApi, UnsupportedVersion
 from kohort.protocol.messages import request_module, response_module
+from support.kio_messages import EVERY_VERSION, version_id
 
 
 @pytest.mark.parametrize(("api", "version"), EVERY_VERSION, ids=version_id)

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kio_messages import EVERY_VERSION, kio_bytes, largest, messages, smallest, version_id
 from kohort.protocol.apis import API_VERSIONS, BY_KEY, Api
 from kohort.protocol.errors import DecodeError, ErrorCode, ProtocolError
 from kohort.protocol.framing import Framer, decode_request_header
@@ -26,6 +25,7 @@ from kohort.protocol.messages import (
     response_module,
 )
 from kohort.protocol.primitives import unsigned_varint
+from support.kio_messages import EVERY_VERSION, kio_bytes, largest, messages, smallest, version_id
 
 every_version = pytest.mark.parametrize(("api", "version"), EVERY_VERSION, ids=version_id)
 

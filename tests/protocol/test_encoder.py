@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kio_messages import EVERY_VERSION, kio_bytes, largest, loose, messages, smallest, version_id
 from kohort.protocol.apis import API_VERSIONS, Api
 from kohort.protocol.encoder import NAMES_MAX, BodyEncoder, compile_body_encoder
 from kohort.protocol.errors import EncodeError, ErrorCode
@@ -19,6 +18,15 @@ from kohort.protocol.messages import (
     response_buffers_encoder,
     response_encoder,
     response_module,
+)
+from support.kio_messages import (
+    EVERY_VERSION,
+    kio_bytes,
+    largest,
+    loose,
+    messages,
+    smallest,
+    version_id,
 )
 
 

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kio.schema.request_header.v1.header import RequestHeader as HeaderV1
 from kio.schema.request_header.v2.header import RequestHeader as HeaderV2
-from kio_messages import EVERY_VERSION, kio_bytes, version_id
 from kohort.protocol.apis import Api
 from kohort.protocol.errors import InvalidHeader, ProtocolError, UnknownApi, UnsupportedVersion
 from kohort.protocol.framing import RequestHeader, decode_request_header
+from support.kio_messages import EVERY_VERSION, kio_bytes, version_id
 
 
 def header(key: int, version: int, client_id: bytes | None = b"me", rest: bytes = b"") -> bytes:

@@ -4,7 +4,6 @@ import socket
 from datetime import timedelta
 from typing import Any, Self
 
-from frames import answer_in, framed
 from kio.schema.fetch import v11 as fetch
 from kio.schema.heartbeat import v4 as heartbeat
 from kio.schema.join_group import v5 as join_group
@@ -14,6 +13,7 @@ from kio.schema.sync_group import v5 as sync_group
 from kio.static.primitive import i32Timedelta
 from kohort.protocol.consumer_protocol import Assignment, TopicPartitions, encode_assignment
 from kohort.testing import Kafka
+from support.wire import decode_frame, encode_frame
 
 GROUP = "billing"
 TOPIC = "orders"
@@ -43,11 +43,11 @@ class HandMade:
         """Send it; the answer is read by calling what this returns."""
         request = getattr(api.request, f"{name}Request")(**fields)
         response = getattr(api.response, f"{name}Response")
-        self._socket.sendall(framed(request, correlation_id=7, client_id=self._client_id))
+        self._socket.sendall(encode_frame(request, correlation_id=7, client_id=self._client_id))
 
         def read() -> Any:
             answer = self._stream.read(int.from_bytes(self._stream.read(4), "big"))
-            return answer_in(answer, response)[1]
+            return decode_frame(answer, response)[1]
 
         return read
 

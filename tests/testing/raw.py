@@ -4,10 +4,10 @@ import socket
 import struct
 from typing import Any, Self
 
-from frames import answer_in, framed
 from kohort.protocol.messages import response_module
 from kohort.testing import Kafka
 from parity.wire import BY_NAME, plain, request_of
+from support.wire import decode_frame, encode_frame
 
 PATIENCE_SECONDS = 10
 
@@ -35,14 +35,14 @@ class Raw:
     def send(self, api: str, version: int, **values: Any) -> None:
         self._asked.append((api, version))
         request = request_of(api, version, values)
-        self.socket.sendall(framed(request, correlation_id=7, client_id=self._client_id))
+        self.socket.sendall(encode_frame(request, correlation_id=7, client_id=self._client_id))
 
     def read(self) -> Any:
         """The answer of the oldest request that was sent and not read."""
         api, version = self._asked.pop(0)
         entity = getattr(response_module(BY_NAME[api].key, version), f"{api}Response")
         (size,) = struct.unpack(">i", self._exactly(4))
-        return plain(answer_in(self._exactly(size), entity)[1])
+        return plain(decode_frame(self._exactly(size), entity)[1])
 
     def join(
         self, group: str, member_id: str = "", *, timeout_ms: int = 60_000, **more: Any

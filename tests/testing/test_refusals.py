@@ -3,11 +3,11 @@
 from typing import Any
 
 import pytest
-from kio_messages import EVERY_VERSION, largest, version_id
 from kohort.protocol.apis import Api
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import request_module, response_decoder, response_encoder
 from kohort.testing.refusals import can_refuse, refusal
+from support.kio_messages import EVERY_VERSION, largest, version_id
 
 ERRORS = (ErrorCode.not_coordinator, ErrorCode.unknown_topic_or_partition)
 

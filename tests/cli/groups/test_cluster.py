@@ -18,7 +18,6 @@ from kio.schema.consumer_group_describe.v1 import request as request_1
 from kio.schema.consumer_group_describe.v1 import response as response_1
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader
-from kio_messages import kio_bytes
 from kohort.broker.broker import Broker
 from kohort.cli.groups.cluster import (
     Cluster,
@@ -36,6 +35,7 @@ from kohort.cli.groups.cluster import (
 )
 from kohort.cli.groups.errors import BrokerError, CommandError
 from kohort.topics.names import OFFSETS_TOPIC
+from support.kio_messages import kio_bytes
 
 GROUP = "g"
 PARTITION = Partition("orders", 0)

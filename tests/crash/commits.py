@@ -1,0 +1,191 @@
+"""Connections that commit until the broker is killed, and the check of the offsets after a restart.
+
+Each group commits from one connection and each offset is larger than the one before, so after a
+restart a group has an offset that was sent, and none below the last one acknowledged. A request
+commits the same offset for three partitions; a request is written entirely or not at all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import random
+import signal
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from processes import PATIENCE_SECONDS, Served
+from support.wire import Client
+
+IN_FLIGHT = 8
+TOPIC = "orders"
+PARTITIONS = (0, 1, 2)
+
+
+@dataclass
+class GroupCommits:
+    """The offsets that one group has sent."""
+
+    group_id: str
+    metadata_size: int = 0
+    """Minimum length of the metadata of each offset."""
+    acknowledged: int | None = None
+    pending: deque[int] = field(default_factory=deque)
+    """Sent after the acknowledged one."""
+    last: int = 0
+
+    def next_offset(self, step: int) -> int:
+        self.last += step
+        self.pending.append(self.last)
+        return self.last
+
+    def acknowledge(self, offset: int) -> None:
+        self.acknowledged = offset
+        while self.pending and self.pending[0] <= offset:
+            self.pending.popleft()
+
+    def leader_epoch_and_metadata(self, offset: int) -> tuple[int, str]:
+        return offset % 100, f"at {offset} ".ljust(self.metadata_size, "x")
+
+    def request(self, offset: int) -> dict[str, Any]:
+        """The values of an OffsetCommit."""
+        epoch, metadata = self.leader_epoch_and_metadata(offset)
+        partitions = [
+            {
+                "partition_index": partition,
+                "committed_offset": offset,
+                "committed_leader_epoch": epoch,
+                "committed_metadata": metadata,
+            }
+            for partition in PARTITIONS
+        ]
+        topic = {"name": TOPIC, "partitions": partitions}
+        return {
+            "group_id": self.group_id,
+            "generation_id_or_member_epoch": -1,
+            "topics": [topic],
+        }
+
+
+def groups_of_connections(connections: int, metadata_size: int = 0) -> list[list[GroupCommits]]:
+    """Three groups for each connection."""
+    return [
+        [GroupCommits(f"group-{number}-{n}", metadata_size) for n in range(3)]
+        for number in range(connections)
+    ]
+
+
+def create_topic(broker: Served) -> None:
+    topic = {"name": TOPIC, "num_partitions": len(PARTITIONS), "replication_factor": 1}
+    with Client(broker.bootstrap) as client:
+        created = client.call("CreateTopics", 5, topics=[topic], timeout=30_000)
+    assert created["topics"][0]["error_code"] == "none"
+
+
+def error_of_commit(response: Any) -> str:
+    """The error of an OffsetCommit, which is the same for all partitions."""
+    (error,) = {p["error_code"] for topic in response["topics"] for p in topic["partitions"]}
+    return str(error)
+
+
+def commit_until_killed(
+    client: Client,
+    groups: list[GroupCommits],
+    random: random.Random,
+    on_response: Callable[[], None],
+) -> None:
+    """Commit for the groups in turn, with requests in flight, until the connection is closed."""
+    in_flight: deque[tuple[GroupCommits, int]] = deque()
+
+    def receive() -> None:
+        frame = client.receive_frame()
+        on_response()
+        assert error_of_commit(client.decode(frame)) == "none"
+        group, offset = in_flight.popleft()
+        group.acknowledge(offset)
+
+    with contextlib.suppress(ConnectionError):
+        for group in itertools.cycle(groups):
+            offset = group.next_offset(random.randint(1, 9))
+            in_flight.append((group, offset))
+            client.send("OffsetCommit", 8, **group.request(offset))
+            if len(in_flight) == IN_FLIGHT:
+                receive()
+    # Responses that the broker sent before it was killed.
+    with contextlib.suppress(ConnectionError):
+        while in_flight:
+            receive()
+
+
+def commit_and_kill(
+    broker: Served,
+    groups_of_connections: list[list[GroupCommits]],
+    on_response: Callable[[], None] = lambda: None,
+    kill: Callable[[], None] = lambda: None,
+) -> None:
+    """All connections commit until `on_response`, called for each response, or `kill`, called once
+    after the start, has killed the broker."""
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(Client(broker.bootstrap)) for _ in groups_of_connections]
+        pool = stack.enter_context(ThreadPoolExecutor(len(clients)))
+        futures = [
+            pool.submit(commit_until_killed, client, groups, random.Random(seed), on_response)
+            for seed, (client, groups) in enumerate(
+                zip(clients, groups_of_connections, strict=True)
+            )
+        ]
+        kill()
+        for future in futures:
+            future.result()
+    assert broker.process.wait(PATIENCE_SECONDS) == -signal.SIGKILL
+
+
+def committed(client: Client, group_id: str) -> dict[tuple[str, int], Any]:
+    """The offsets of the group, once the broker has loaded it."""
+    # The first FindCoordinator creates the offsets topic.
+    while client.call("FindCoordinator", 3, key=group_id)["error_code"] != "none":
+        pass
+    while True:
+        response = client.call("OffsetFetch", 7, group_id=group_id, topics=None)
+        if response["error_code"] == "none":
+            break
+        assert response["error_code"] == "coordinator_load_in_progress"
+    return {
+        (topic["name"], partition["partition_index"]): partition
+        for topic in response["topics"]
+        for partition in topic["partitions"]
+    }
+
+
+def check(broker: Served, groups_of_connections: list[list[GroupCommits]]) -> None:
+    """Each group has an offset that was sent, and none below the acknowledged one."""
+    with Client(broker.bootstrap) as client:
+        for group in itertools.chain.from_iterable(groups_of_connections):
+            found = committed(client, group.group_id)
+            if not found:
+                assert group.acknowledged is None, f"{group.group_id} lost {group.acknowledged}"
+                continue
+            assert found.keys() == {(TOPIC, partition) for partition in PARTITIONS}
+            values = {
+                (p["committed_offset"], p["committed_leader_epoch"], p["metadata"], p["error_code"])
+                for p in found.values()
+            }
+            offset = found[TOPIC, 0]["committed_offset"]
+            assert offset == group.acknowledged or offset in group.pending
+            assert values == {(offset, *group.leader_epoch_and_metadata(offset), "none")}
+            # It was read, so from now on it may not be lost, acknowledged or not.
+            group.acknowledge(offset)
+            group.pending.clear()
+
+
+def log_bytes(data: Path) -> int:
+    """The size of all offsets partitions in a data folder."""
+    total = 0
+    for file in data.glob("__consumer_offsets-*/*"):
+        with contextlib.suppress(FileNotFoundError):  # compaction has removed it
+            total += file.stat().st_size
+    return total
