@@ -18,7 +18,7 @@ def test_a_poll_is_woken_once_by_the_append_that_makes_it_enough(woken: list[str
     assert woken == []
     there.on_append(40)
     assert woken == ["poll"]
-    assert (len(here), len(there)) == (0, 0)
+    assert (here.waiting, there.waiting) == ({}, {})
     here.on_append(1000)
     assert woken == ["poll"]
 
@@ -63,7 +63,7 @@ def test_a_cancelled_poll_is_never_woken(woken: list[str]) -> None:
     here.on_append(5)
     here.complete_all()
     poll.complete()
-    assert (woken, len(here), poll.is_completed) == ([], 0, True)
+    assert (woken, here.waiting, poll.is_completed) == ([], {}, True)
 
 
 def test_all_can_be_woken(woken: list[str]) -> None:
