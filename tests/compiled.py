@@ -10,7 +10,7 @@ import zipfile
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from wheels import ROOT, built_wheel, run
+from support.wheel import ROOT, built_wheel, run
 
 TESTS = (
     "tests/broker",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
-from jvm import fetched_jars, java
+from support.java import fetched_jars, java
 
 # `fast` draws the same few examples in every run; `unshrunk` too, for those who only want to know
 # whether one fails; `deep` goes looking, for hours if need be.

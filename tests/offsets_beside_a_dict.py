@@ -13,7 +13,6 @@ from typing import Any
 import hypothesis.strategies as st
 import pytest
 from committed_dict import PARTITIONS, Asked, Committed, State, matching
-from compacting import TERMS, Compaction
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 from kohort.broker import loader, snapshots
 from kohort.broker.build import group_config
@@ -26,8 +25,9 @@ from kohort.log.log import LogConfig
 from kohort.offsets import snapshot
 from kohort.protocol.errors import ErrorCode
 from kohort.testing.faulty_files import Crashed, FaultyFiles
-from offset_commits import offset_commit
-from runtime_world import World
+from support.coordinator import offset_commit
+from support.log import TERMS, Compaction
+from support.runtime import World
 
 GROUPS = ("g0", "g1", "g2")  # so few that they meet all the time
 RETENTION_MS = group_config(BrokerConfig()).offsets_retention_ms

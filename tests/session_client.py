@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kio.schema.errors import ErrorCode
-from topic_world import Asked, World, batch, milliseconds
+from support.broker import Asked, World, batch, milliseconds
 
 SIZE = len(batch(b"x"))
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from broker_thread import BrokerThread
 from kafka.admin import MemberToRemove
 from kafka.errors import NoError
 from kohort.assignors import aiokafka, kafka_python
@@ -19,6 +18,7 @@ from kohort.assignors.model import Assignment, Assignor, Subscription, Topics
 from kohort.assignors.resolve import BUILTIN
 from kohort.assignors.sticky.assignors import CooperativeStickyAssignor
 from kohort.coordinator.outcome import GroupEvent
+from support.broker_thread import BrokerThread
 
 from ..clients.adapter import Client, ConsumerSettings, Message
 from ..clients.aio import AioKafka

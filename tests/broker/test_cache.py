@@ -17,8 +17,8 @@ from kohort.offsets.record_codec import encode_record
 from kohort.offsets.records import OffsetCommitRecord
 from kohort.offsets.table import OffsetsCache, OffsetsTable
 from kohort.testing.faulty_files import FaultyFiles
-from offset_commits import offset_commit
-from runtime_world import World
+from support.coordinator import offset_commit
+from support.runtime import World
 
 FOLDER = Path("/data/__consumer_offsets-0")
 

@@ -21,7 +21,7 @@ from kohort.log.group_commit import Durability
 from kohort.protocol.errors import ErrorCode
 from kohort.testing.faulty_files import FaultyFiles
 from kohort.topics.names import OFFSETS_TOPIC
-from offset_commits import offset_commit
+from support.coordinator import offset_commit
 
 OFFSETS_PARTITIONS = 3
 GROUP = "g"

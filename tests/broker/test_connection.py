@@ -7,7 +7,7 @@ import pytest
 from kohort.broker.connection import IN_FLIGHT_MAX, UNSENT_BYTES_MAX
 from kohort.broker.request import RequestContext
 from kohort.protocol.errors import EncodeError
-from peer import BAD, Peer, frame
+from support.connection import BAD, Peer, frame
 
 
 async def iterations() -> None:

@@ -16,8 +16,8 @@ from kohort.log.records import records
 from kohort.offsets.record_codec import decode_record
 from kohort.offsets.records import GroupTombstone, OffsetCommitRecord, OffsetTombstone
 from kohort.protocol.errors import ErrorCode
-from offset_commits import offset_commit
-from runtime_world import World
+from support.coordinator import offset_commit
+from support.runtime import World
 
 INTERVAL_MS = 600_000  # as in runtime_world
 RETENTION_MS = group_config(BrokerConfig()).offsets_retention_ms

@@ -10,7 +10,7 @@ from kohort.broker.config.broker_config import BrokerConfig
 from kohort.coordinator.commands import OffsetFetch
 from kohort.protocol.errors import ErrorCode
 from kohort.testing.faulty_files import FaultyFiles
-from offset_commits import offset_commit
+from support.coordinator import offset_commit
 
 
 class Service:

@@ -18,8 +18,8 @@ from kohort.offsets.record_codec import decode_record
 from kohort.offsets.records import OffsetCommitRecord
 from kohort.protocol.errors import ErrorCode
 from kohort.testing.faulty_files import FaultyFiles
-from offset_commits import offset_commit
-from runtime_world import FOLDER, World
+from support.coordinator import offset_commit
+from support.runtime import FOLDER, World
 
 FIRST = FOLDER / f"{0:020d}.log"
 DURABILITIES: tuple[Durability, ...] = ("fsync", "os")

@@ -12,7 +12,7 @@ from kohort.coordinator.commands import OffsetFetch
 from kohort.protocol.errors import ErrorCode
 from kohort.testing.faulty_files import FaultyFiles
 from kohort.topics.names import OFFSETS_TOPIC
-from offset_commits import offset_commit
+from support.coordinator import offset_commit
 
 PARTITIONS = tuple(range(10))
 CONFIG = BrokerConfig({"kohort.nodes": "2", "offsets.topic.num.partitions": "1"})

@@ -1,9 +1,9 @@
 """The name of a deleted topic is kept as long as anything may be left of it, and no longer."""
 
-from deleting_world import DATA, Life
 from kohort.broker.context import CoordinatorState
 from kohort.testing.faulty_files import FaultyFiles
-from topic_world import batch
+from support.broker import batch
+from support.deleted_topics import DATA, Life
 
 
 def test_of_topics_of_which_nothing_is_left_no_name_is_kept() -> None:

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from compacting import newest
 from kohort.broker.broker import Broker
 from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.maintenance import RETRY_FAILED_MS
 from kohort.coordinator.commands import OffsetFetch
 from kohort.protocol.errors import ErrorCode
-from offset_commits import offset_commit
-from topic_world import batch
-from upkeep_world import BACKOFF_MS, CHECK_MS, DAY_MS, UpkeepWorld, checkpoint
+from support.broker import batch
+from support.coordinator import offset_commit
+from support.log import newest
+from support.maintenance import BACKOFF_MS, CHECK_MS, DAY_MS, UpkeepWorld, checkpoint
 
 
 def test_a_dirty_log_is_compacted_once_the_backoff_is_over_and_not_again() -> None:

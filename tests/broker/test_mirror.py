@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 from aiokafka import AIOKafkaConsumer
-from broker_thread import BrokerThread
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 from kafka import KafkaConsumer
 from kafka import TopicPartition as KafkaPythonPartition
 from kohort.broker.config.broker_config import BrokerConfig, ConfigError
 from kohort.testing import Kafka
+from support.broker_thread import BrokerThread
 
 pytestmark = pytest.mark.clients
 MIRROR = "offsets-log"

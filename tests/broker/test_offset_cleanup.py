@@ -6,7 +6,6 @@ from itertools import pairwise
 from uuid import UUID
 
 import pytest
-from deleting_world import DATA, Life
 from kohort.broker.context import CoordinatorState
 from kohort.broker.runtime import RETRY_FAILED_MS
 from kohort.coordinator.commands import OffsetFetch
@@ -16,9 +15,10 @@ from kohort.offsets.table import OffsetsTable
 from kohort.protocol.errors import ErrorCode
 from kohort.testing.faulty_files import Crashed, FaultyFiles
 from kohort.topics.topic_deletion import SLICE_PARTITIONS
-from offset_commits import offset_commit
-from runtime_world import World
-from topic_world import batch
+from support.broker import batch
+from support.coordinator import offset_commit
+from support.deleted_topics import DATA, Life
+from support.runtime import World
 
 
 def test_tombstones_that_could_not_be_written_are_written_before_anyone_is_answered() -> None:

@@ -14,7 +14,6 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from group_admin_world import PARTITIONS, World
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.serial import entity_writer
@@ -26,8 +25,9 @@ from kohort.offsets.commit_value import decode_commit_value
 from kohort.protocol.apis import BY_KEY
 from kohort.protocol.framing import decode_request_header
 from kohort.protocol.messages import request_finder, request_module
+from support.broker import NOW_MS
+from support.groups import PARTITIONS, World
 from support.kio_messages import messages
-from topic_world import NOW_MS
 
 CACHED = [
     (api.key, version)

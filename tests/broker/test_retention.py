@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 from kohort.testing.faulty_files import Crashed, FaultyFiles
-from topic_world import FOLDER, NOW_MS, batch
-from upkeep_world import CHECK_MS, DAY_MS, PART, UpkeepWorld, checkpoint
+from support.broker import FOLDER, NOW_MS, batch
+from support.maintenance import CHECK_MS, DAY_MS, PART, UpkeepWorld, checkpoint
 
 
 def test_segments_older_than_the_retention_go_and_the_log_begins_behind_them() -> None:

@@ -5,7 +5,6 @@ import errno
 from typing import Any
 
 import pytest
-from group_admin_world import World as AdminWorld
 from kohort.broker import loader
 from kohort.broker.context import CoordinatorState
 from kohort.broker.loader import EAGER_RECORDS
@@ -18,8 +17,9 @@ from kohort.coordinator.commands import (
 from kohort.log.group_commit import Durability
 from kohort.log.log import LogConfig
 from kohort.protocol.errors import ErrorCode
-from offset_commits import offset_commit
-from runtime_world import World
+from support.coordinator import offset_commit
+from support.groups import World as AdminWorld
+from support.runtime import World
 
 DURABILITIES: list[Durability] = ["fsync", "os"]
 

@@ -19,7 +19,7 @@ from kohort.offsets.records import OffsetTombstone
 from kohort.offsets.table import OffsetsTable
 from kohort.protocol.errors import ErrorCode
 from kohort.testing.faulty_files import Crashed, FaultyFiles
-from runtime_world import World
+from support.runtime import World
 
 FOLDER = Path("/data/__consumer_offsets-0")
 SNAPSHOT = FOLDER / OFFSETS_SNAPSHOT

@@ -9,10 +9,10 @@ from kohort.broker.config.broker_config import BrokerConfig
 from kohort.coordinator.commands import CommitResult
 from kohort.log.group_commit import Durability
 from kohort.protocol.errors import ErrorCode
-from offset_commits import offset_commit
-from open_files import open_below
 from parity.peers import ours
 from parity.script import Script
+from support.coordinator import offset_commit
+from support.log import open_below
 
 
 async def test_whoever_is_parked_hears_that_this_is_not_the_coordinator_before_the_end() -> None:

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 from kohort.broker.timers import Timer, Timers
-from runtime_world import HandClock
+from support.runtime import HandClock
 
 HOUR_MS = 3_600_000
 

@@ -9,7 +9,7 @@ from kohort.coordinator.commands import OffsetFetch
 from kohort.log.cache_files import OFFSETS_SNAPSHOT
 from kohort.protocol.errors import ErrorCode
 from kohort.testing.faulty_files import FaultyFile, FaultyFiles
-from runtime_world import FOLDER, World
+from support.runtime import FOLDER, World
 
 SNAPSHOT = FOLDER / OFFSETS_SNAPSHOT
 GROUPS = [f"g{number}" for number in range(6)]

@@ -20,7 +20,7 @@ from kohort.log.group_commit import Durability
 from kohort.log.write_ahead import PREFIX
 from kohort.protocol.errors import ErrorCode
 from kohort.testing import Kafka
-from offset_commits import offset_commit
+from support.coordinator import offset_commit
 
 GROUPS = [f"group-{number}" for number in range(20)]
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from kohort.cli.main import main
-from processes import PATIENCE_SECONDS
+from support.broker_process import PATIENCE_SECONDS
 
 Handler = Callable[[socket.socket], None]
 FIVE_APIS = struct.pack(">iihi", 10, 1, 0, 5)

@@ -15,7 +15,7 @@ import pytest
 from kohort import __version__
 from kohort.cli.serve import GLIBC_VARIABLES
 from kohort.log.batch import BatchBuilder
-from processes import PATIENCE_SECONDS, QUIET, kohort, serving
+from support.broker_process import PATIENCE_SECONDS, QUIET, kohort, serving
 
 
 def test_the_first_line_has_the_address_and_clients_can_connect(tmp_path: Path) -> None:

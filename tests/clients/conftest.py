@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from processes import EXTERNAL, cluster_under_test
+from support.broker_process import EXTERNAL, cluster_under_test
 
 from .adapter import Admin, Client, ConsumerSettings, RefusedError
 from .driven import Driven

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from processes import EXTERNAL, overrides, serving
+from support.broker_process import EXTERNAL, overrides, serving
 
 from .adapter import Client, Committed, Message, Place
 from .conftest import BROKER_OPTIONS

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 
 import pytest
-from processes import EXTERNAL, overrides, serving
+from support.broker_process import EXTERNAL, overrides, serving
 
 from .adapter import Client
 from .driven import Driven

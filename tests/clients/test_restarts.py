@@ -6,7 +6,7 @@ from pathlib import Path
 from signal import SIGKILL, SIGTERM
 
 import pytest
-from processes import EXTERNAL, Served, overrides, serving
+from support.broker_process import EXTERNAL, Served, overrides, serving
 
 from .adapter import Client, Committed
 from .conftest import BROKER_OPTIONS

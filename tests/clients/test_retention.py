@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from broker_thread import BrokerThread
 from kohort.broker.timers import SystemClock
 from kohort.coordinator.commands import DescribeGroup, DescribeResult
 from kohort.protocol.consumer_protocol import decode_subscription
 from parity.wire import connect, request_of
-from processes import EXTERNAL
+from support.broker_process import EXTERNAL
+from support.broker_thread import BrokerThread
 
 from .adapter import Admin, Client, Committed, Place
 from .conftest import BROKER_OPTIONS

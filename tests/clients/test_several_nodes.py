@@ -4,9 +4,9 @@ import uuid
 from collections.abc import Callable, Iterator
 
 import pytest
-from broker_thread import BrokerThread
 from kohort.topics.names import OFFSETS_TOPIC
-from processes import EXTERNAL
+from support.broker_process import EXTERNAL
+from support.broker_thread import BrokerThread
 
 from .adapter import Admin, Client, Place
 from .conftest import BROKER_OPTIONS

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from kohort.control_api.app import BODY_BYTES_MAX, WAITING_MAX
 from kohort.control_api.fields import ITEMS_MAX, PARTITIONS_MAX, TIMEOUT_SECONDS_MAX
-from processes import QUIET
+from support.broker_process import QUIET
 
 from .conftest import Asker
 

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from processes import QUIET
+from support.broker_process import QUIET
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

@@ -1,7 +1,7 @@
 """Worlds for the coordinator: see group_world.py."""
 
 import pytest
-from group_world import World
+from support.coordinator import World
 
 
 @pytest.fixture

@@ -7,12 +7,12 @@ current one succeeds, and that once all is quiet nobody is left waiting.
 
 from typing import Any
 
-from group_world import World
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from kohort.coordinator.classic.states import State
 from kohort.protocol.errors import ErrorCode
+from support.coordinator import World
 
 E = ErrorCode
 PROTOCOLS = [

@@ -3,12 +3,12 @@
 from dataclasses import replace
 
 import pytest
-from group_world import World
 from kohort.coordinator.classic.states import State
 from kohort.coordinator.outcome import EventType
 from kohort.offsets.causes import Cause, cause_of_leaving
 from kohort.protocol.consumer_protocol import Subscription, TopicPartitions, encode_subscription
 from kohort.protocol.errors import ErrorCode
+from support.coordinator import World
 
 T = EventType
 E = ErrorCode

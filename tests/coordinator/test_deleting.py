@@ -1,11 +1,11 @@
 """DeleteGroups and OffsetDelete: what may be taken away, and what is written then."""
 
 import pytest
-from group_world import GROUP, World
 from kohort.coordinator.classic.states import State
 from kohort.offsets.records import GroupTombstone, OffsetTombstone
 from kohort.protocol.consumer_protocol import Subscription, encode_subscription
 from kohort.protocol.errors import ErrorCode
+from support.coordinator import GROUP, World
 
 E = ErrorCode
 SUBSCRIBED = E.group_subscribed_to_topic

@@ -1,11 +1,11 @@
 """DescribeGroups and ListGroups: what an operator sees of a group."""
 
 import pytest
-from group_world import GROUP, World
 from kohort.coordinator.admin import merge_lists
 from kohort.coordinator.classic.states import State
 from kohort.coordinator.commands import DescribedMember, DescribeResult, ListedGroup, ListResult
 from kohort.protocol.errors import ErrorCode
+from support.coordinator import GROUP, World
 
 E = ErrorCode
 NONE = ErrorCode.none

@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from group_world import GROUP, World
 from kohort.coordinator.classic.states import State
 from kohort.coordinator.offsets import SLICE_TOMBSTONES
 from kohort.offsets.commit_value import encode_commit_value
@@ -17,6 +16,7 @@ from kohort.offsets.records import (
 )
 from kohort.protocol.consumer_protocol import Subscription, encode_subscription
 from kohort.protocol.errors import ErrorCode
+from support.coordinator import GROUP, World
 
 E = ErrorCode
 RETENTION_MS = 60_000

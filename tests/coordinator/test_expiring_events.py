@@ -1,12 +1,12 @@
 """What is told of offsets and groups that expire, and of what goes with a deleted topic."""
 
 import pytest
-from group_world import GROUP, World
 from kohort.coordinator.classic.states import State
 from kohort.coordinator.offsets import SLICE_TOMBSTONES
 from kohort.coordinator.outcome import EventType
 from kohort.offsets.causes import Cause
 from kohort.protocol.consumer_protocol import Subscription, encode_subscription
+from support.coordinator import GROUP, World
 
 RETENTION_MS = 60_000
 

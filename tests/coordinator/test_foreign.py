@@ -2,7 +2,6 @@
 What each request is answered is compared with Kafka's own answers in tests/kafka_folder."""
 
 import pytest
-from group_world import GROUP, World
 from kohort.offsets.record_codec import decode_record
 from kohort.offsets.records import (
     GroupTombstone,
@@ -14,6 +13,7 @@ from kohort.offsets.records import (
     UnknownRecord,
 )
 from kohort.protocol.errors import ErrorCode
+from support.coordinator import GROUP, World
 
 E = ErrorCode
 RETENTION_MS = 60_000

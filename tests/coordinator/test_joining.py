@@ -3,11 +3,11 @@
 from typing import Any
 
 import pytest
-from group_world import GROUP, RANGE, World
 from kohort.coordinator.classic.states import State
 from kohort.coordinator.commands import JoinMember, JoinResult
 from kohort.offsets.records import GroupMetadata, GroupMetadataRecord
 from kohort.protocol.errors import ErrorCode
+from support.coordinator import GROUP, RANGE, World
 
 E = ErrorCode
 ROUNDROBIN = (("roundrobin", b"rr"),)

@@ -1,6 +1,5 @@
 """Gaining and losing the partition."""
 
-from group_world import GROUP, World
 from kohort.coordinator.classic.states import State
 from kohort.offsets.record_codec import decode_record, encode_record
 from kohort.offsets.records import (
@@ -10,6 +9,7 @@ from kohort.offsets.records import (
     MemberMetadata,
 )
 from kohort.protocol.errors import ErrorCode
+from support.coordinator import GROUP, World
 
 E = ErrorCode
 

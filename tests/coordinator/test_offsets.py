@@ -1,11 +1,11 @@
 """OffsetCommit and OffsetFetch: who may commit, what is written, what is found."""
 
 import pytest
-from group_world import GROUP, World
 from kohort.coordinator.commands import CommitEntry, FetchedOffset, OffsetCommit, OffsetFetch
 from kohort.offsets.commit_value import encode_commit_value
 from kohort.offsets.records import OffsetCommitRecord, OffsetTombstone
 from kohort.protocol.errors import ErrorCode
+from support.coordinator import GROUP, World
 
 E = ErrorCode
 

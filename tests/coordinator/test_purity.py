@@ -9,10 +9,10 @@ import time
 from types import ModuleType
 
 import pytest
-from group_world import GROUP, World
 from kohort.coordinator.classic.states import State
 from kohort.protocol.consumer_protocol import Subscription, encode_subscription
 from kohort.protocol.errors import ErrorCode
+from support.coordinator import GROUP, World
 
 RANGE = (("range", encode_subscription(Subscription(("t",)))),)
 

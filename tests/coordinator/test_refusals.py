@@ -26,7 +26,7 @@ from kohort.coordinator.commands import (
     error_result,
 )
 from kohort.protocol.errors import ErrorCode
-from offset_commits import offset_commit
+from support.coordinator import offset_commit
 
 E = ErrorCode
 LOST = E.not_coordinator

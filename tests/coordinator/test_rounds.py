@@ -1,10 +1,10 @@
 """The initial delay, the rebalance timeout, who is in the next generation."""
 
 import pytest
-from group_world import GROUP, World
 from kohort.coordinator.classic.states import State
 from kohort.offsets.records import GroupMetadata, GroupMetadataRecord
 from kohort.protocol.errors import ErrorCode
+from support.coordinator import GROUP, World
 
 E = ErrorCode
 

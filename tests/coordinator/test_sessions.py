@@ -1,10 +1,10 @@
 """Heartbeats, commits and leaving: who stays alive, who goes."""
 
 import pytest
-from group_world import World
 from kohort.coordinator.classic.states import State
 from kohort.coordinator.commands import Heartbeat, LeaveGroup
 from kohort.protocol.errors import ErrorCode
+from support.coordinator import World
 
 E = ErrorCode
 GONE = E.unknown_member_id

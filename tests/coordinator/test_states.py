@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 import pytest
-from group_world import World
 from kohort.coordinator.classic.states import HEARTBEAT_ERROR, VALID_TRANSITIONS, State
 from kohort.protocol.consumer_protocol import Subscription, encode_subscription
 from kohort.protocol.errors import ErrorCode
+from support.coordinator import World
 
 E = ErrorCode
 READS_T = (("range", encode_subscription(Subscription(("t",)))),)

@@ -1,11 +1,11 @@
 """Static membership (KIP-345): a restart costs no round, and the old self is fenced."""
 
 import pytest
-from group_world import RANGE, World
 from kohort.coordinator.classic.states import State
 from kohort.coordinator.commands import JoinResult
 from kohort.offsets.records import GroupMetadataRecord
 from kohort.protocol.errors import ErrorCode
+from support.coordinator import RANGE, World
 
 E = ErrorCode
 

@@ -1,11 +1,11 @@
 """SyncGroup: who gets which assignment, and when."""
 
 import pytest
-from group_world import GROUP, World
 from kohort.coordinator.classic.states import State
 from kohort.coordinator.commands import SyncGroup, SyncResult
 from kohort.offsets.records import GroupMetadata, GroupMetadataRecord, MemberMetadata
 from kohort.protocol.errors import ErrorCode
+from support.coordinator import GROUP, World
 
 E = ErrorCode
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-from group_world import World
 from kohort.protocol.errors import ErrorCode
+from support.coordinator import World
 
 
 def calls(work: Callable[[], None]) -> int:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from processes import PATIENCE_SECONDS, Served
+from support.broker_process import PATIENCE_SECONDS, Served
 from support.wire import Client
 
 IN_FLIGHT = 8

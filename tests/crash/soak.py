@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from crash.commits import GroupCommits, check, create_topic, error_of_commit, log_bytes
 from crash.compacting_broker import OPTIONS
-from processes import Served, kohort, overrides, serving
+from support.broker_process import Served, kohort, overrides, serving
 from support.wire import Client, decode_frame, message_type, plain
 
 GROUPS_OF_A_CONNECTION = 20

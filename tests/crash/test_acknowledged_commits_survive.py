@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from crash.commits import check, commit_and_kill, create_topic, groups_of_connections
-from processes import Served, serving
+from support.broker_process import Served, serving
 
 FOLDERS = 4
 KILLS = 5

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from crash.commits import check, commit_and_kill, create_topic, groups_of_connections, log_bytes
 from crash.compacting_broker import OPTIONS
-from processes import PATIENCE_SECONDS, Served, kohort, overrides, serving
+from support.broker_process import PATIENCE_SECONDS, Served, kohort, overrides, serving
 
 BROKER = Path(__file__).with_name("compacting_broker.py")
 CONNECTIONS = 10

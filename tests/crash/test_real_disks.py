@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from crash.commits import GroupCommits, committed, create_topic, error_of_commit
-from processes import Served, kohort, serving
+from support.broker_process import Served, kohort, serving
 from support.wire import Client
 
 pytestmark = pytest.mark.crash

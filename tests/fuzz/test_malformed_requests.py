@@ -10,7 +10,7 @@ from random import Random
 from struct import pack
 
 import pytest
-from processes import PATIENCE_SECONDS, Served, serving
+from support.broker_process import PATIENCE_SECONDS, Served, serving
 
 from .malformed import Malformed, malformed_requests
 from .valid_client import ValidClient

@@ -25,7 +25,7 @@ from confluent_kafka.admin import (
     ConfigResource,
     NewTopic,
 )
-from kafka_process import KafkaFolder
+from support.kafka_process import KafkaFolder
 
 from .group_requests import (
     classic_protocol_errors,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from kafka_process import KafkaFolder
+from support.kafka_process import KafkaFolder
 
 from .group_requests import call, group_state
 from .test_import import normalized, serving

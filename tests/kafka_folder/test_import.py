@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from broker_thread import BrokerThread
 from confluent_kafka import Consumer, TopicPartition
+from support.broker_thread import BrokerThread
 
 from .group_requests import call, call_until_loaded, classic_protocol_errors, group_state
 

@@ -11,8 +11,8 @@ import pytest
 from clients.stories import until
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from processes import overrides
-from processes import serving as served
+from support.broker_process import overrides
+from support.broker_process import serving as served
 
 from .group_requests import commit_with_retention
 from .test_import import serving

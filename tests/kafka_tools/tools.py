@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jvm import archive, archiving, java
+from support.java import archive, archiving, java
 
 MEMORY = "-Xmx256m"
 TIMEOUT_SECONDS = 60

@@ -7,12 +7,11 @@ import time
 from pathlib import Path
 
 import pytest
-from batches import NOW_MS
-from compacting import TERMS
 from kohort.log.batch import NewRecord, build
 from kohort.log.cleaner import clean
 from kohort.log.files import DiskFiles
 from kohort.log.log import Log, LogConfig
+from support.log import NOW_MS, TERMS
 
 STEP_SECONDS_MAX = 0.003
 """With a slice of 2 ms before it, 5 ms (broker/maintenance.py)."""

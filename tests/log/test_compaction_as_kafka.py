@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from compacting import DAY_MS
 from confluent_kafka import Producer
 from confluent_kafka.admin import (
     AdminClient,
@@ -35,6 +34,7 @@ from kohort.log.memory_files import MemoryFiles
 from kohort.log.records import Record, records
 from kohort.log.tasks import run_synchronously
 from parity.kafka_broker import VERSION, kafka_broker
+from support.log import DAY_MS
 
 VECTORS = Path(__file__).parent / "vectors" / "compaction.json"
 FOLDER = Path("/data/compacted-0")

@@ -4,12 +4,11 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from batches import NOW_MS
-from compacting import TERMS, newest, put
 from kohort.log.cleaner import clean
 from kohort.log.errors import CleaningStopped
 from kohort.log.log import Log, LogConfig
 from kohort.testing.faulty_files import FaultyFiles
+from support.log import NOW_MS, TERMS, newest, put
 
 FOLDER = Path("/data/orders-0")
 

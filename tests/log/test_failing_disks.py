@@ -8,11 +8,11 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from batches import append, batch, stored
 from kohort.log.errors import LogFailed
 from kohort.log.files import finish_deletions
 from kohort.log.log import Log, LogConfig
 from kohort.testing.faulty_files import Crashed, FaultyFiles
+from support.log import append, batch, stored
 
 FOLDER = Path("/data/orders-0")
 SMALL = LogConfig(segment_bytes=400, index_interval_bytes=100)

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from batches import append, stored
 from kohort.log.log import Log, LogConfig
 from kohort.testing.faulty_files import FaultyFiles
+from support.log import append, stored
 
 FOLDER = Path("/data/orders-0")
 

@@ -12,7 +12,7 @@ from kohort.log.group_commit import BATCH_BYTES_MAX, Durability, GroupCommit
 from kohort.log.log import Log
 from kohort.log.records import records
 from kohort.testing.faulty_files import FaultyFiles
-from syncing import sync_each
+from support.log import sync_each
 
 
 class Loop:

@@ -1,13 +1,14 @@
 """Opening a log may fail again and again, as that of an offsets partition is tried every second:
 no try may leave a file open."""
 
+import errno
 from pathlib import Path
+from typing import Any
 
 import pytest
-from batches import batch
 from kohort.broker.config.broker_config import BrokerConfig
 from kohort.log.checkpoint import PartitionCheckpoints
-from kohort.log.files import DiskFiles
+from kohort.log.files import DiskFiles, Files
 from kohort.log.log import Log
 from kohort.offsets.commit_value import encode_commit_value
 from kohort.offsets.records import OffsetCommitRecord
@@ -15,7 +16,27 @@ from kohort.offsets.snapshot import SnapshotWriter
 from kohort.offsets.table import OffsetsTable
 from kohort.topics.configs import Configs
 from kohort.topics.topic import Partition
-from open_files import Refusing, open_below
+from support.log import batch, open_below
+
+
+class FailingFiles:
+    """Real files whose methods with these names fail; a file's own as `file.truncate`."""
+
+    def __init__(self, *names: str, files: Files | Any = None) -> None:
+        self._files = files or DiskFiles()
+        self._names = names
+
+    def __getattr__(self, name: str) -> Any:
+        return _fail if name in self._names else getattr(self._files, name)
+
+    def open(self, path: Path, **options: bool) -> Any:
+        file = self._files.open(path, **options)
+        names = [name.removeprefix("file.") for name in self._names if name.startswith("file.")]
+        return FailingFiles(*names, files=file) if names else file
+
+
+def _fail(*_: object, **__: object) -> None:
+    raise OSError(errno.EIO, "injected error")
 
 
 @pytest.fixture
@@ -31,13 +52,13 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_log_of_which_nothing_can_be_deleted(folder: Path) -> None:
-    with pytest.raises(OSError, match="refused"):
-        Log.open(folder, Refusing("remove"), start_offset=1)
+    with pytest.raises(OSError, match="injected error"):
+        Log.open(folder, FailingFiles("remove"), start_offset=1)
     assert open_below(folder) == []
 
 
 def test_a_log_that_cannot_be_cut(folder: Path) -> None:
-    files = Refusing("file.truncate")
+    files = FailingFiles("file.truncate")
     settings = Configs(BrokerConfig({}), 1).settings({})
     partition = Partition(
         "a-0",
@@ -50,7 +71,7 @@ def test_a_log_that_cannot_be_cut(folder: Path) -> None:
         durable_reads_only=False,
         write_ahead=None,
     )
-    with pytest.raises(OSError, match="refused"):
+    with pytest.raises(OSError, match="injected error"):
         partition.reopen(0)
     assert open_below(folder) == []
 
@@ -64,8 +85,8 @@ def test_a_snapshot_that_is_abandoned_before_it_has_begun(folder: Path) -> None:
 def test_a_snapshot_that_finds_no_room(folder: Path) -> None:
     table = OffsetsTable()
     table.put(OffsetCommitRecord("g", "orders", 0, encode_commit_value(7, -1, "", 1)))
-    writer = SnapshotWriter(folder, Refusing("file.append"), 0, table, iter(()))
-    with pytest.raises(OSError, match="refused"):
+    writer = SnapshotWriter(folder, FailingFiles("file.append"), 0, table, iter(()))
+    with pytest.raises(OSError, match="injected error"):
         list(writer.steps)
     writer.abandon()
     assert open_below(folder) == []

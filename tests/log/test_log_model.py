@@ -4,13 +4,13 @@ import random
 from pathlib import Path
 
 import hypothesis.strategies as st
-from batches import NOW_MS, batch, headers, stored
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from kohort.log.batch import split
 from kohort.log.errors import LogFailed
 from kohort.log.log import Log, LogConfig
 from kohort.testing.faulty_files import FaultyFiles
+from support.log import NOW_MS, batch, headers, stored
 
 FOLDER = Path("/data/orders-0")
 

@@ -8,13 +8,13 @@ import zlib
 from pathlib import Path
 
 import pytest
-from batches import append, batch, headers, stored
 from kohort.log.errors import LogError, UnsupportedMagic
 from kohort.log.files import DiskFiles
 from kohort.log.log import Log, LogConfig
 from kohort.log.memory_files import MemoryFiles
 from kohort.log.segment import CHUNK_BYTES
 from kohort.testing.faulty_files import Crashed, FaultyFiles
+from support.log import append, batch, headers, stored
 
 FOLDER = Path("/data/orders-0")
 FIRST = FOLDER / f"{0:020d}.log"

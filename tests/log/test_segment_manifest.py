@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from batches import NOW_MS, append, batch, stored
-from compacting import TERMS, put
 from kohort.log.cache_files import SEGMENT_MANIFEST
 from kohort.log.cleaner import clean
 from kohort.log.log import Log, LogConfig
 from kohort.log.memory_files import MemoryFiles
 from kohort.log.segment import Segment
 from kohort.testing.faulty_files import Crashed, FaultyFiles
+from support.log import NOW_MS, TERMS, append, batch, put, stored
 
 FOLDER = Path("/data/orders-0")
 SURVEY = FOLDER / SEGMENT_MANIFEST

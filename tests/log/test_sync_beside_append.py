@@ -3,9 +3,9 @@
 import threading
 from pathlib import Path
 
-from batches import append, batch, stored
 from kohort.log.log import Log, LogConfig
 from kohort.testing.faulty_files import FaultyFile, FaultyFiles
+from support.log import append, batch, stored
 
 FOLDER = Path("/data/orders-0")
 

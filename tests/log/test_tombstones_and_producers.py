@@ -7,8 +7,6 @@ import struct
 import tracemalloc
 
 import pytest
-from batches import NOW_MS, headers
-from compacting import DAY_MS, TERMS, compact, content, put
 from hypothesis import given
 from hypothesis import strategies as st
 from kohort.log.batch import CONTROL, TRANSACTIONAL, BatchHeader, NewRecord, build
@@ -17,6 +15,7 @@ from kohort.log.log import Log, LogConfig
 from kohort.log.memory_files import MemoryFiles
 from kohort.log.producer_state import ProducerStates
 from kohort.log.records import records
+from support.log import DAY_MS, NOW_MS, TERMS, compact, content, headers, put
 
 from .test_cleaner import FOLDER, opened
 

@@ -4,12 +4,12 @@ log has lost them."""
 import logging
 
 import pytest
-from batches import batch
 from kohort.log.errors import RecordsTooLarge
 from kohort.log.log import Log
 from kohort.log.write_ahead import PREFIX
 from kohort.testing.faulty_files import FaultyFiles
-from written_ahead import DATA, NAMES, Broker, disk, left
+from support.log import batch
+from support.write_ahead import DATA, NAMES, Broker, disk, left
 
 
 def syncs_of(files: FaultyFiles, since: int = 0) -> list[str]:

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import pytest
 from kohort.testing.faulty_files import Crashed
-from written_ahead import NAMES, Broker, disk, left
+from support.write_ahead import NAMES, Broker, disk, left
 
 
 class Chaos:

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from batches import batch, values
 from kohort.log.log import Log
 from kohort.log.write_ahead import PREFIX
 from kohort.testing.faulty_files import FaultyFiles
-from written_ahead import DATA, NAMES, Broker, Pooled, disk, left
+from support.log import batch, values
+from support.write_ahead import DATA, NAMES, Broker, Pooled, disk, left
 
 
 def test_a_full_file_stays_until_a_log_that_could_not_sync_is_recovered_from_it() -> None:

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from compacting import TERMS, compact
 from hypothesis import given
 from hypothesis import strategies as st
 from kohort.log.batch import NewRecord, build, check
@@ -22,6 +21,7 @@ from kohort.offsets.records import (
     TransactionalOffsetEnd,
 )
 from kohort.offsets.transactions import Transactions
+from support.log import TERMS, compact
 
 TRANSACTIONAL, CONTROL = 0x10, 0x20
 ABORT, COMMIT = 0, 1

@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
-from kafka_process import KafkaFolder
+from support.kafka_process import KafkaFolder
 
 VERSION = "4.3.0"  # that of tests/kafka/pom.xml
 

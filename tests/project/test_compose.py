@@ -16,7 +16,7 @@ import pytest
 import yaml
 from kohort.broker.config.broker_config import BrokerConfig
 from kohort.cli.main import parser
-from processes import FIRST_LINE, PATIENCE_SECONDS, QUIET
+from support.broker_process import FIRST_LINE, PATIENCE_SECONDS, QUIET
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "docker-compose.yml"

@@ -17,7 +17,7 @@ from kohort.protocol.apis import APIS
 from kohort.testing import happened
 from kohort.topics.config_keys import BROKER_SYNONYMS
 from kohort.topics.configs import TopicSettings
-from processes import QUIET, serving
+from support.broker_process import QUIET, serving
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()

@@ -10,7 +10,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from wheels import ROOT, built_sdist, built_wheel, run
+from support.wheel import ROOT, built_sdist, built_wheel, run
 
 PARTS = (
     "assignors",

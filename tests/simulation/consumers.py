@@ -21,10 +21,10 @@ from kohort.coordinator.commands import (
     SyncResult,
 )
 from kohort.protocol.errors import ErrorCode as E
-from offset_commits import offset_commit
 from simulation.network import Link
 from simulation.setting import FLEETING, TOPIC, metadata
 from simulation.violation import Violation
+from support.coordinator import offset_commit
 
 if TYPE_CHECKING:
     from simulation.setting import Seat

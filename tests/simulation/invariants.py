@@ -23,7 +23,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from group_world import check_deadlines, check_group, durable_state
 from kohort.broker.context import CoordinatorState
 from kohort.coordinator.classic.states import State
 from kohort.coordinator.commands import (
@@ -45,6 +44,7 @@ from simulation.leaders import Leaders
 from simulation.lifetime import Known, Lifetime
 from simulation.retention import Retention
 from simulation.violation import Violation
+from support.coordinator import check_deadlines, check_group, durable_state
 
 if TYPE_CHECKING:
     from kohort.topics.registry import Topics

@@ -13,9 +13,9 @@ from kohort.coordinator.commands import (
     OffsetFetch,
 )
 from kohort.topics.names import OFFSETS_TOPIC
-from offset_commits import offset_commit
 from simulation.network import Link
 from simulation.setting import FLEETING, TOPIC, TOPICS
+from support.coordinator import offset_commit
 
 if TYPE_CHECKING:
     from simulation.world import World

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer
-from kafka_process import KafkaFolder
 from kohort.testing import Kafka, kafka_for_test
 from kohort.testing.where import VARIABLE
+from support.kafka_process import KafkaFolder
 
 from .conftest import Committer
 

@@ -5,7 +5,7 @@ import uuid
 import pytest
 from kohort.log.batch import BatchBuilder
 from kohort.topics.registry_log import CorruptRegistry, TopicRecord, check_registry, encode
-from topic_world import FOLDER, World
+from support.broker import FOLDER, World
 
 REGISTRY = FOLDER / "__kohort_topics-0"
 FIRST = REGISTRY / f"{0:020}.log"

@@ -23,7 +23,7 @@ from kohort.topics.registry_log import (
     latest_records,
     read_registry,
 )
-from topic_world import FOLDER, World, batch
+from support.broker import FOLDER, World, batch
 
 JOURNAL = FOLDER / "__kohort_topics-0"
 

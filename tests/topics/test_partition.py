@@ -1,9 +1,9 @@
 """One partition, and what becomes of bytes that its log was not to have."""
 
 import pytest
-from batches import append
 from kohort.log.errors import LogError
-from topic_world import World
+from support.broker import World
+from support.log import append
 
 
 def test_what_was_refused_is_cut_off_by_whoever_opens_the_log_first() -> None:

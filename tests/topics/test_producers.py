@@ -7,7 +7,7 @@ from kio.schema.errors import ErrorCode
 from kohort.log.batch import NewRecord, build, read_header
 from kohort.log.errors import InvalidProducerEpoch, OutOfOrderSequence
 from kohort.log.producer_state import ProducerStates
-from topic_world import NOW_MS, World
+from support.broker import NOW_MS, World
 
 DAY_MS = 86_400_000
 SEQUENCE_MAX = 2**31 - 1

@@ -9,7 +9,7 @@ from kohort.log.files import DiskFiles, delete_folder
 from kohort.testing.faulty_files import Crashed, FaultyFiles
 from kohort.topics.registry import Topics
 from kohort.topics.registry_log import UndecodableRegistryRecord
-from topic_world import FOLDER, World, batch
+from support.broker import FOLDER, World, batch
 
 Known = Mapping[str, tuple[uuid.UUID, int, dict[str, str]]]
 

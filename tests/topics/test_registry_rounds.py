@@ -2,7 +2,7 @@
 
 import pytest
 from kohort.log.group_commit import BATCH_BYTES_MAX, Durability
-from topic_world import World
+from support.broker import World
 
 
 @pytest.mark.parametrize("durability", ["fsync", "os"])

@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
-from group_admin_world import World
 from kio.schema.errors import ErrorCode
-from topic_world import milliseconds
+from support.broker import milliseconds
+from support.groups import World
 
 E = ErrorCode
 NOT_ASKED = -(2**31)

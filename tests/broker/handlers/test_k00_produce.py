@@ -10,7 +10,7 @@ from kio.schema.errors import ErrorCode
 from kohort.log.batch import HEADER, NewRecord, build, check, read_header
 from kohort.log.group_commit import Durability
 from kohort.log.records import records
-from topic_world import FOLDER, NOW_MS, World, batch, milliseconds
+from support.broker import FOLDER, NOW_MS, World, batch, milliseconds
 
 
 @pytest.fixture

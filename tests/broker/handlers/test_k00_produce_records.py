@@ -3,7 +3,7 @@
 import pytest
 from kio.schema.errors import ErrorCode
 from kohort.log.batch import NewRecord, build
-from topic_world import NOW_MS, World, batch
+from support.broker import NOW_MS, World, batch
 
 AHEAD_MS = NOW_MS + 2 * 86_400_000
 

@@ -5,7 +5,7 @@ from uuid import uuid4
 import pytest
 from kio.schema.errors import ErrorCode
 from kohort.broker.handlers.k01_fetch import JOINED_BYTES_MAX
-from topic_world import World, batch, milliseconds
+from support.broker import World, batch, milliseconds
 
 
 @pytest.fixture

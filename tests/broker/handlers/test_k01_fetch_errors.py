@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 from kio.schema.errors import ErrorCode
-from topic_world import World, batch, milliseconds
+from support.broker import World, batch, milliseconds
 
 SIZE = len(batch(b"x"))
 NO_EPOCH = (-1, -1)

@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 import pytest
 from kio.schema.errors import ErrorCode
 from session_client import SIZE, Client
-from topic_world import World, batch, milliseconds
+from support.broker import World, batch, milliseconds
 
 UNKNOWN = ErrorCode.unknown_topic_or_partition
 

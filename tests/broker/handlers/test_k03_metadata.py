@@ -5,7 +5,7 @@ from uuid import uuid4
 
 import pytest
 from kio.schema.errors import ErrorCode
-from topic_world import World
+from support.broker import World
 
 NOT_ASKED = -(2**31)
 

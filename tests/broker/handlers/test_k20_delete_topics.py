@@ -5,7 +5,7 @@ from uuid import UUID, uuid4
 
 import pytest
 from kio.schema.errors import ErrorCode
-from topic_world import FOLDER, World, batch, milliseconds
+from support.broker import FOLDER, World, batch, milliseconds
 
 Pair = tuple[str | None, UUID | None]
 

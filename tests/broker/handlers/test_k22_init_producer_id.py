@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
-from topic_world import World, milliseconds
+from support.broker import World, milliseconds
 
 
 def init(world: World, version: int = 5, transactional_id: str | None = None, **given: Any) -> Any:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
-from topic_world import World
+from support.broker import World
 
 VERSIONS = range(1, 4)
 ANY_ACL: dict[str, Any] = {

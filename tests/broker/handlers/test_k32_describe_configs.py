@@ -1,7 +1,9 @@
 """DescribeConfigs, for topics and for the broker."""
 
 import pytest
-from config_requests import (
+from kio.schema.errors import ErrorCode
+from support.broker import World
+from support.configs import (
     BROKER,
     SET,
     TOPIC,
@@ -10,8 +12,6 @@ from config_requests import (
     shown,
     world_with_orders,
 )
-from kio.schema.errors import ErrorCode
-from topic_world import World
 
 
 @pytest.fixture

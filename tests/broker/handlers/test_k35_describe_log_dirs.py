@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
-from topic_world import World, batch
+from support.broker import World, batch
 
 DATA = batch(b"a" * 100)
 

@@ -1,7 +1,9 @@
 """AlterConfigs and IncrementalAlterConfigs of the broker's own keys."""
 
 import pytest
-from config_requests import (
+from kio.schema.errors import ErrorCode
+from support.broker import World
+from support.configs import (
     APPEND,
     BROKER,
     DELETE,
@@ -14,8 +16,6 @@ from config_requests import (
     shown,
     world_with_orders,
 )
-from kio.schema.errors import ErrorCode
-from topic_world import World
 
 
 @pytest.fixture

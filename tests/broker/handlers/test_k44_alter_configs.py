@@ -1,7 +1,9 @@
 """AlterConfigs and IncrementalAlterConfigs of topics, and invalid resources."""
 
 import pytest
-from config_requests import (
+from kio.schema.errors import ErrorCode
+from support.broker import World
+from support.configs import (
     APPEND,
     BROKER,
     DELETE,
@@ -12,8 +14,6 @@ from config_requests import (
     replace,
     world_with_orders,
 )
-from kio.schema.errors import ErrorCode
-from topic_world import World
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """DescribeUserScramCredentials: there are no users."""
 
 import pytest
-from topic_world import World
+from support.broker import World
 
 
 @pytest.mark.parametrize(

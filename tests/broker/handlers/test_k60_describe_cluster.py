@@ -2,7 +2,7 @@
 
 import pytest
 from kio.schema.errors import ErrorCode
-from topic_world import World
+from support.broker import World
 
 
 @pytest.mark.parametrize("version", range(3))

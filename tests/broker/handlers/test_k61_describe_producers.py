@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from kohort.log.batch import NewRecord, build
-from topic_world import NOW_MS, World
+from support.broker import NOW_MS, World
 
 
 @pytest.fixture

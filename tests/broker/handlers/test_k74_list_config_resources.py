@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
-from topic_world import World
+from support.broker import World
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 

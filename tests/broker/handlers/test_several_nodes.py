@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from kohort.protocol.errors import ErrorCode as E
-from topic_world import World, batch, milliseconds, three_nodes
+from support.broker import World, batch, milliseconds, three_nodes
 
 
 @pytest.fixture

@@ -1,9 +1,9 @@
 """Topics and configurations on three nodes."""
 
 import pytest
-from config_requests import BROKER, SET, TOPIC, describe, incremental, replace
 from kohort.protocol.errors import ErrorCode as E
-from topic_world import World, milliseconds, three_nodes
+from support.broker import World, milliseconds, three_nodes
+from support.configs import BROKER, SET, TOPIC, describe, incremental, replace
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from broker_thread import BrokerThread
 from kafka import KafkaAdminClient
 from kafka.admin import NewTopic
 from kafka.errors import CoordinatorNotAvailableError
@@ -35,6 +34,7 @@ from kohort.cli.groups.cluster import (
 )
 from kohort.cli.groups.errors import BrokerError, CommandError
 from kohort.topics.names import OFFSETS_TOPIC
+from support.broker_thread import BrokerThread
 from support.kio_messages import kio_bytes
 
 GROUP = "g"

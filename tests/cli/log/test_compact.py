@@ -7,8 +7,6 @@ import uuid
 from pathlib import Path
 
 import pytest
-from broker_thread import BrokerThread
-from compacting import newest, put
 from kohort.cli.log.compact import Row, table
 from kohort.cli.main import main
 from kohort.log.batch import NewRecord, build
@@ -16,6 +14,8 @@ from kohort.log.files import DiskFiles
 from kohort.log.log import Log, LogConfig
 from kohort.log.records import records
 from kohort.topics.registry_log import TopicRecord, encode
+from support.broker_thread import BrokerThread
+from support.log import newest, put
 
 from .conftest import batch_of, commit, corrupt, write_log
 

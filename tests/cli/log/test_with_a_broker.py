@@ -16,7 +16,7 @@ from kafka.errors import TopicAlreadyExistsError
 from kafka.structs import OffsetAndMetadata
 from kohort.log.files import DiskFiles
 from kohort.log.segment import segment_bytes_in
-from processes import PATIENCE_SECONDS, QUIET, Served, kohort, overrides, serving
+from support.broker_process import PATIENCE_SECONDS, QUIET, Served, kohort, overrides, serving
 
 from ...clients.stories import until
 from .conftest import corrupt

@@ -18,7 +18,7 @@ from kohort.offsets.records import OffsetCommitRecord
 from kohort.pipeline.lake import Lake, write_batch
 from kohort.pipeline.lake.writer import Writer
 from kohort.pipeline.tables import TABLES
-from processes import kohort
+from support.broker_process import kohort
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from kohort.pipeline.lake import Lake
 from kohort.testing import Kafka
-from processes import QUIET
+from support.broker_process import QUIET
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from kohort.pipeline.lake import Lake
 from kohort.pipeline.run import LAYERS
-from wheels import built_wheel, run
+from support.wheel import built_wheel, run
 
 from ..test_run import contents, pipeline, tell_more
 from .standalone import WORKERS, environment, spark_command, standalone_cluster

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jvm import fetched_jars
 from kafka import KafkaConsumer
 from kohort.testing import Kafka
+from support.java import fetched_jars
 
 pytestmark = [pytest.mark.java, pytest.mark.spark, pytest.mark.toolchain, pytest.mark.slow]
 HERE = Path(__file__).parent

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from broker_thread import BrokerThread
 from confluent_kafka import Producer
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,6 +20,7 @@ from kohort.pipeline.source.source import SourceError
 from kohort.pipeline.source.wire_cluster import TopicPartition
 from kohort.pipeline.tables import TABLES
 from kohort.testing import Kafka
+from support.broker_thread import BrokerThread
 
 HOUR_MS = 3_600_000
 # A multiple of both periods.

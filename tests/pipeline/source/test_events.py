@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from broker_thread import BrokerThread
 from confluent_kafka import Consumer, TopicPartition
 from kohort.broker.event_log import encode_line
 from kohort.coordinator.outcome import EventType, GroupEvent
@@ -15,6 +14,7 @@ from kohort.offsets.causes import Cause
 from kohort.pipeline.source import events
 from kohort.pipeline.source.events import event_ends, read_events
 from kohort.pipeline.tables import TABLES
+from support.broker_thread import BrokerThread
 
 NOW_MS = 1_700_000_000_123
 FIRST = f"{0:020}.jsonl"

@@ -6,7 +6,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from compacting import compact
 from hypothesis import given
 from hypothesis import strategies as st
 from kohort.log.log import Log
@@ -17,6 +16,7 @@ from kohort.pipeline.source.folder import FolderSource
 from kohort.pipeline.source.records import rows_of
 from kohort.pipeline.source.source import SourceError, Split
 from offset_logs import batch_of, commit, index_of, write
+from support.log import compact
 
 Rows = list[dict[str, Any]]
 P = 12

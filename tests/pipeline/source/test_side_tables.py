@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from broker_thread import BrokerThread
 from confluent_kafka import Consumer, Producer, TopicPartition
 from kohort.pipeline.source.datasource import KohortSource, register
 from kohort.pipeline.source.source import SourceError, cluster_id
 from kohort.testing import Kafka
+from support.broker_thread import BrokerThread
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,7 +11,6 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from broker_thread import BrokerThread
 from confluent_kafka import Consumer, TopicPartition
 from kohort.pipeline.columns import SOURCE
 from kohort.pipeline.source import wire
@@ -20,6 +19,7 @@ from kohort.pipeline.source.source import Source, SourceError, open_source, shar
 from kohort.pipeline.source.wire import WireSource
 from kohort.protocol.apis import PROFILES
 from kohort.testing import Kafka
+from support.broker_thread import BrokerThread
 
 KAFKAS = Path(__file__).parents[2] / "kafka_folder" / "kafka-4.3.tar.gz"
 

@@ -10,13 +10,13 @@ from typing import NamedTuple
 import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from kafka_process import KafkaFolder
 from kohort.pipeline.columns import SOURCE
 from kohort.pipeline.source.ends import Span, log_ends
 from kohort.pipeline.source.folder import FolderSource
 from kohort.pipeline.source.source import Source
 from kohort.pipeline.source.wire import WireSource
 from kohort.pipeline.tables import TABLES
+from support.kafka_process import KafkaFolder
 
 from ...clients.adapter import ConsumerSettings, Message, Place
 from ...clients.member import LIBRARIES, load

@@ -14,7 +14,7 @@ from kohort.offsets.causes import Cause
 from kohort.protocol.errors import ErrorCode as E
 from kohort.testing.fake_members.consumer import Consumer
 from kohort.testing.fake_members.role import Round
-from offset_commits import offset_commit
+from support.coordinator import offset_commit
 from truth.ledger import Place
 from truth.libraries import JAVA_SAYS, WHY, Library
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-import processes
+from support import broker_process
 
 # A session of Spark on a busy machine, and the batches.
 RUN_SECONDS = 300
@@ -10,6 +10,6 @@ RUN_SECONDS = 300
 
 def kohort(*args: str | Path) -> str:
     """What it prints. Fails where it does."""
-    done = processes.kohort(*args, seconds=RUN_SECONDS)
+    done = broker_process.kohort(*args, seconds=RUN_SECONDS)
     assert done.returncode == 0, done.stderr
     return done.stdout

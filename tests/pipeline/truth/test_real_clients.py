@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka_process import KafkaFolder
-from processes import overrides, serving
+from support.broker_process import overrides, serving
+from support.kafka_process import KafkaFolder
 from truth.judge import Matrix, judge_live
 from truth.live import LiveGroup, Writer, make_topic
 from truth.process import LIBRARIES

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
-from processes import overrides, serving
+from support.broker_process import overrides, serving
 from truth.commands import kohort
 from truth.live import LiveGroup, Writer, make_topic
 

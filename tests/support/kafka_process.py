@@ -8,8 +8,8 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from jvm import archive, archiving, java
 from kohort.broker.meta_properties import new_cluster_id
+from support.java import archive, archiving, java
 
 MEMORY = "-Xmx512m"
 STARTED_WITHIN_SECONDS = 120  # about six on an idle machine

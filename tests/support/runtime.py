@@ -20,8 +20,8 @@ from kohort.offsets.store import OffsetsStore
 from kohort.offsets.table import OffsetsCache, OffsetsTable
 from kohort.testing.faulty_files import FaultyFiles
 from kohort.topics.delayed_fetch import DelayedFetches
-from offset_commits import offset_commit
-from syncing import sync_each
+from support.coordinator import offset_commit
+from support.log import sync_each
 
 
 class HandClock:

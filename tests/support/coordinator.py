@@ -11,6 +11,7 @@ from kohort.broker.context import CoordinatorCodec
 from kohort.coordinator.classic.group import Group, restore
 from kohort.coordinator.classic.states import State
 from kohort.coordinator.commands import (
+    CommitEntry,
     DeleteGroup,
     DescribeGroup,
     Heartbeat,
@@ -18,6 +19,7 @@ from kohort.coordinator.commands import (
     LeaveGroup,
     LeavingMember,
     ListGroups,
+    OffsetCommit,
     OffsetDelete,
     OffsetFetch,
     SyncGroup,
@@ -29,7 +31,6 @@ from kohort.coordinator.outcome import EventType, GroupEvent, LogLine, Outcome, 
 from kohort.offsets.records import OffsetsRecord
 from kohort.offsets.table import OffsetsTable
 from kohort.protocol.errors import ErrorCode
-from offset_commits import offset_commit
 
 GROUP = "orders"
 RANGE = (("range", b"r"),)
@@ -41,6 +42,30 @@ def durable_state(coordinator: Coordinator) -> dict[str, Any]:
         "groups": {g.group_id: g.stored for g in coordinator.groups.values() if g.stored},
         "offsets": {group_id: offsets.of_group(group_id) for group_id in offsets.groups()},
     }
+
+
+def offset_commit(
+    group_id: str,
+    offsets: Sequence[tuple[str, int, int]],
+    *,
+    generation: int = -1,
+    member_id: str = "",
+    instance: str | None = None,
+    metadata: str | None = None,
+    retention_ms: int | None = None,
+    unknown_group: ErrorCode = ErrorCode.illegal_generation,
+) -> OffsetCommit:
+    """`offsets`: (topic, partition, offset) of each."""
+    return OffsetCommit(
+        group_id,
+        generation,
+        member_id,
+        instance,
+        [CommitEntry(topic, partition, -1, metadata) for topic, partition, _ in offsets],
+        [(offset,) for _, _, offset in offsets],
+        retention_ms,
+        unknown_group,
+    )
 
 
 class World:

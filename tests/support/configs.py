@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from topic_world import World
+from support.broker import World
 
 TOPIC, BROKER = 2, 4
 SET, DELETE, APPEND, SUBTRACT = range(4)

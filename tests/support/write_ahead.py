@@ -5,11 +5,11 @@ import errno
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from batches import values
 from kohort.log.group_commit import Durability, GroupCommit
 from kohort.log.log import Log, LogConfig
 from kohort.log.write_ahead import PREFIX, Syncable, WriteAheadLog
 from kohort.testing.faulty_files import FaultyFiles
+from support.log import values
 
 DATA = Path("/data")
 NAMES = ("a-0", "a-1", "b-0")

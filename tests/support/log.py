@@ -1,16 +1,47 @@
-"""Logs to be compacted, made with few words, and what must be true of them afterwards."""
+"""Logs for tests: batches in few words, compaction, and syncing without threads."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 
-from batches import NOW_MS
-from kohort.log.batch import NewRecord, build
+from kohort.log.batch import BatchHeader, NewRecord, build
 from kohort.log.cleaner import CleanerConfig, CleaningResult, clean
 from kohort.log.errors import CleaningStopped
 from kohort.log.log import Log
 from kohort.log.records import records
 from kohort.log.tasks import CooperativeTask, run_synchronously
+
+NOW_MS = 1_700_000_000_000
+
+
+def batch(base_offset: int, count: int = 1, *, text: str = "value", at_ms: int = NOW_MS) -> bytes:
+    return build(
+        [NewRecord(b"key %d" % n, f"{text} {n}".encode(), at_ms + n) for n in range(count)],
+        base_offset=base_offset,
+    )
+
+
+def append(log: Log, counts: Iterable[int], *, text: str = "value") -> list[bytes]:
+    """Appends one batch for each count and returns them."""
+    made = []
+    for count in counts:
+        made.append(batch(log.end_offset, count, text=text, at_ms=NOW_MS + log.end_offset))
+        log.append(made[-1])
+    return made
+
+
+def stored(log: Log) -> list[bytes]:
+    return [whole for _, whole in log.batches()]
+
+
+def headers(log: Log) -> list[BatchHeader]:
+    return [header for header, _ in log.batches()]
+
+
+def values(log: Log) -> list[bytes | None]:
+    return [record.value for _, whole in log.batches() for record in records(whole)]
+
 
 DAY_MS = 24 * 3600 * 1000
 TERMS = CleanerConfig(
@@ -117,3 +148,28 @@ class Compaction:
                 step = work.throw(error)
             else:
                 return
+
+
+def sync_each(logs: Sequence[Log]) -> list[OSError | None]:
+    """Sync one after the other; what a `SyncAll` (log/write_ahead.py) tells of each."""
+    outcomes: list[OSError | None] = []
+    for log in logs:
+        try:
+            log.sync()
+        except OSError as error:
+            outcomes.append(error)
+        else:
+            outcomes.append(None)
+    return outcomes
+
+
+def open_below(folder: Path) -> list[str]:
+    found = []
+    for link in Path("/proc/self/fd").iterdir():
+        try:
+            path = link.readlink()
+        except FileNotFoundError:
+            continue  # that of the listing itself
+        if path.is_relative_to(folder):
+            found.append(path.name)
+    return sorted(found)

@@ -13,8 +13,8 @@ from kohort.testing.faulty_files import FaultyFiles
 from kohort.topics.configs import Configs
 from kohort.topics.registry import Topics
 from kohort.topics.topic import Nodes, Topic
-from offset_commits import offset_commit
-from runtime_world import World
+from support.coordinator import offset_commit
+from support.runtime import World
 
 DATA = Path("/data")
 

@@ -11,8 +11,8 @@ from kohort.broker.runtime import CoordinatorRuntime
 from kohort.coordinator.coordinator import Coordinator
 from kohort.offsets.store import OffsetsStore
 from kohort.offsets.table import OffsetsCache, OffsetsTable
-from topic_world import World as TopicWorld
-from topic_world import milliseconds
+from support.broker import World as TopicWorld
+from support.broker import milliseconds
 
 PARTITIONS = 5
 GROUP_CONFIG = group_config(BrokerConfig({"group.initial.rebalance.delay.ms": "0"}))

@@ -26,8 +26,8 @@ from kohort.testing.faulty_files import FaultyFiles
 from kohort.topics.configs import Configs
 from kohort.topics.registry import Topics, TopicsView
 from kohort.topics.topic import Nodes, Topic
-from runtime_world import HandTimer, run_now
-from syncing import sync_each
+from support.log import sync_each
+from support.runtime import HandTimer, run_now
 
 FOLDER = Path("/data")
 NOW_MS = 1_700_000_000_000

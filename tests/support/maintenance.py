@@ -6,12 +6,12 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-from compacting import content
 from kohort.broker.maintenance import Maintenance
 from kohort.broker.scheduler import SLICE_SECONDS, Scheduler
 from kohort.log.log import Log
 from kohort.topics.topic import Topic
-from topic_world import FOLDER, World, batch
+from support.broker import FOLDER, World, batch
+from support.log import content
 
 DAY_MS = 24 * 3600 * 1000
 BACKOFF_MS = 15_000
