@@ -242,7 +242,7 @@ def test_a_log_that_is_read_from_its_start_is_not_walked_at_the_next() -> None:
     assert once_more.partition.log.manifest_end_offset == 18
 
 
-def test_what_does_not_outlive_the_process_gets_none() -> None:
+def test_files_in_memory_get_no_manifest() -> None:
     world = filled(World("none"))
     assert [world.fetched(group_id) for group_id in GROUPS] == [3] * 6
     files = stopped(world)

@@ -1,4 +1,4 @@
-"""A batch: Kafka's bytes exactly, and nothing that lies gets past."""
+"""Batches: Kafka's exact bytes, and validation that rejects every inconsistent batch."""
 
 import struct
 import zlib
@@ -7,13 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kohort.log import batch as batches
-from kohort.log.batch import BatchBuilder, NewRecord
+from kohort.log.batch import BatchBuilder, NewRecord, seal
 from kohort.log.codecs import decompress
-from kohort.log.errors import CorruptBatch, InvalidRecord
+from kohort.log.errors import CorruptBatch, InvalidRecord, UnsupportedMagic
 from kohort.log.records import Record, records
-from kohort.protocol.primitives import varint
 
-# spec of Kafka's OffsetCommit key and value; the checksums were verified by Kafka's own reader.
+# An OffsetCommit key and value of Kafka; Kafka's own reader has verified the checksums.
 KEY = bytes.fromhex("000100016700017400000003")
 VALUE = bytes.fromhex("0003000000000000002a0000000700016d0000018bcfe56800")
 GOLDEN_VALUE = bytes.fromhex(
@@ -73,18 +72,18 @@ def test_golden_bytes_are_read_back() -> None:
     ),
     st.integers(0, 2**60),
 )
-def test_the_fast_builder_writes_what_the_general_one_does(
-    given_records: list[tuple[bytes, bytes | None, int]], base_offset: int
+def test_both_builders_write_the_same_bytes(
+    new: list[tuple[bytes, bytes | None, int]], base_offset: int
 ) -> None:
     builder = BatchBuilder()
-    for key, value, timestamp in given_records:
+    for key, value, timestamp in new:
         builder.add(key, value, timestamp)
-    expected = batches.build([NewRecord(*each) for each in given_records], base_offset=base_offset)
+    expected = batches.build([NewRecord(*each) for each in new], base_offset=base_offset)
     assert builder.size == len(expected)
     assert builder.finish(base_offset) == expected
 
 
-def test_many_records_outgrow_the_table_of_small_numbers() -> None:
+def test_numbers_beyond_the_varint_table_are_encoded() -> None:
     builder = BatchBuilder()
     for number in range(9000):
         builder.add(b"k", b"v", NOW_MS + number)
@@ -95,26 +94,16 @@ def test_many_records_outgrow_the_table_of_small_numbers() -> None:
 
 
 @given(new_records, st.integers(0, 4))
-def test_records_come_back_through_every_codec(given_records: list[NewRecord], codec: int) -> None:
-    whole = batches.build(given_records, base_offset=3, codec=codec)
+def test_records_round_trip_through_every_codec(new: list[NewRecord], codec: int) -> None:
+    whole = batches.build(new, base_offset=3, codec=codec)
     header = batches.check(whole, 0, len(whole))
     assert header.codec == codec
     assert list(records(whole)) == [
-        Record(3 + n, r.timestamp_ms, r.key, r.value, r.headers)
-        for n, r in enumerate(given_records)
+        Record(3 + n, r.timestamp_ms, r.key, r.value, r.headers) for n, r in enumerate(new)
     ]
 
 
-@given(st.integers(-(2**63), 2**63 - 1))
-def test_a_number_takes_as_many_bytes_as_it_needs(number: int) -> None:
-    whole = varint(number)
-    decoded = sum((byte & 0x7F) << 7 * n for n, byte in enumerate(whole))
-    assert (decoded >> 1) ^ -(decoded & 1) == number
-    assert all(byte > 127 for byte in whole[:-1])
-    assert whole[-1] < 128
-
-
-def test_snappy_without_javas_framing_is_read_too() -> None:
+def test_raw_snappy_without_java_framing_is_read() -> None:
     import cramjam
 
     block = bytes(cramjam.snappy.compress_raw(b"as librdkafka sends it"))
@@ -122,37 +111,37 @@ def test_snappy_without_javas_framing_is_read_too() -> None:
 
 
 @pytest.mark.parametrize("codec", range(1, 8))
-def test_what_no_codec_can_read_is_an_invalid_record(codec: int) -> None:
+def test_undecodable_data_is_an_invalid_record(codec: int) -> None:
     with pytest.raises(InvalidRecord):
         decompress(codec, memoryview(b"\x82SNAPPY\0" + b"\xff" * 40), 1000)
 
 
 @pytest.mark.parametrize("codec", range(1, 5))
-def test_a_batch_cannot_grow_without_bound(codec: int) -> None:
+def test_the_size_of_decompressed_records_is_limited(codec: int) -> None:
     whole = batches.build([NewRecord(b"k", bytes(100_000), 0)], codec=codec)
     with pytest.raises(InvalidRecord, match="exceed"):
         decompress(codec, memoryview(whole)[61:], 50_000)
 
 
-def test_every_flipped_bit_under_the_checksum_is_found() -> None:
+def test_every_flipped_bit_under_the_checksum_is_detected() -> None:
     for position in range(16, len(GOLDEN_VALUE)):
         for bit in range(8):
-            bent = bytearray(GOLDEN_VALUE)
-            bent[position] ^= 1 << bit
+            changed = bytearray(GOLDEN_VALUE)
+            changed[position] ^= 1 << bit
             with pytest.raises(CorruptBatch):
-                batches.check(bytes(bent), 0, len(bent))
+                batches.check(bytes(changed), 0, len(changed))
 
 
-def test_a_batch_cut_at_any_byte_is_no_batch() -> None:
+def test_a_batch_truncated_at_any_byte_is_corrupt() -> None:
     for end in range(len(GOLDEN_VALUE)):
         with pytest.raises(CorruptBatch):
             batches.check(GOLDEN_VALUE[:end], 0, end)
 
 
-def test_the_old_formats_are_told_from_garbage_by_their_checksum() -> None:
+def test_old_formats_differ_from_garbage_by_their_checksum() -> None:
     body = b"\x01\x00" + struct.pack(">qii", NOW_MS, -1, 40) + bytes(40)
     old = struct.pack(">qiI", 0, len(body) + 4, zlib.crc32(body)) + body
-    with pytest.raises(batches.UnsupportedMagic, match=r"before 0\.11"):
+    with pytest.raises(UnsupportedMagic, match=r"before 0\.11"):
         batches.check(old, 0, len(old))
     with pytest.raises(CorruptBatch) as caught:
         batches.check(old[:-1] + b"x", 0, len(old))
@@ -160,29 +149,29 @@ def test_the_old_formats_are_told_from_garbage_by_their_checksum() -> None:
 
 
 @given(new_records, st.data())
-def test_a_batch_that_lies_is_refused_and_never_read_past_its_end(
-    given_records: list[NewRecord], data: st.DataObject
+def test_inconsistent_records_are_rejected_and_never_read_past_the_end(
+    new: list[NewRecord], data: st.DataObject
 ) -> None:
-    """Bytes of the records are replaced under a fresh checksum."""
-    whole = batches.build(given_records)
+    """Method: replace bytes of the records and compute the checksum again."""
+    whole = batches.build(new)
     rest = bytearray(whole[21:])
     for _ in range(data.draw(st.integers(1, 4))):
         rest[data.draw(st.integers(40, len(rest) - 1))] = data.draw(st.integers(0, 255))
-    lying = _sealed(bytes(rest))
-    batches.check(lying, 0, len(lying))
+    inconsistent = seal(bytes(rest), 0, 0)
+    batches.check(inconsistent, 0, len(inconsistent))
     try:
-        found = list(records(lying + b"\x7f" * 100))
+        found = list(records(inconsistent + b"\x7f" * 100))
     except InvalidRecord:
         return
-    assert len(found) == len(given_records)
+    assert len(found) == len(new)
 
 
 @pytest.mark.parametrize("count", [0, 1, 3, 2**31 - 1])
-def test_a_wrong_count_is_refused(count: int) -> None:
+def test_a_wrong_record_count_is_rejected(count: int) -> None:
     whole = batches.build([NewRecord(b"k", b"v", 0)] * 2)
-    lying = _sealed(whole[21:57] + struct.pack(">i", count) + whole[61:])
+    inconsistent = seal(whole[21:57] + struct.pack(">i", count) + whole[61:], 0, 0)
     with pytest.raises(InvalidRecord):
-        list(records(lying))
+        list(records(inconsistent))
 
 
 @pytest.mark.parametrize(
@@ -193,7 +182,7 @@ def test_a_wrong_count_is_refused(count: int) -> None:
         ({"attributes": 0x20}, "not allowed to write control records"),
     ],
 )
-def test_what_a_producer_may_not_send_is_refused_in_kafkas_words(
+def test_invalid_produced_batches_are_rejected_with_kafkas_messages(
     change: dict[str, object], reason: str
 ) -> None:
     whole = batches.build([NewRecord(b"k", b"v", 0)] * 2, **change)  # type: ignore[arg-type]
@@ -202,14 +191,14 @@ def test_what_a_producer_may_not_send_is_refused_in_kafkas_words(
         batches.check_produced(header)
 
 
-def test_a_producers_batch_without_records_is_refused() -> None:
+def test_a_produced_batch_without_records_is_rejected() -> None:
     header = batches.read_header(batches.build([]))
     with pytest.raises(InvalidRecord, match="Invalid reported count"):
         batches.check_produced(header)
     batches.check_produced(batches.read_header(GOLDEN_VALUE))
 
 
-def test_a_batch_is_moved_without_touching_its_checksum() -> None:
+def test_another_base_offset_keeps_the_checksum() -> None:
     moved = batches.with_base_offset(GOLDEN_VALUE, 77, 3)
     header = batches.check(moved, 0, len(moved))
     assert (header.base_offset, header.leader_epoch) == (77, 3)
@@ -217,14 +206,14 @@ def test_a_batch_is_moved_without_touching_its_checksum() -> None:
     assert batches.with_base_offset(memoryview(moved), 0, 0) == GOLDEN_VALUE
 
 
-def test_append_time_replaces_every_records_own() -> None:
+def test_append_time_replaces_the_timestamp_of_every_record() -> None:
     whole = batches.with_append_time(GOLDEN_VALUE, NOW_MS + 9)
     header = batches.check(whole, 0, len(whole))
     assert (header.timestamp_type, header.max_timestamp) == (1, NOW_MS + 9)
     assert [record.timestamp for record in records(whole)] == [NOW_MS + 9]
 
 
-def test_batches_back_to_back_are_split() -> None:
+def test_adjacent_batches_are_split() -> None:
     both = GOLDEN_VALUE + GOLDEN_TOMBSTONE
     assert [(at, header.base_offset) for at, header in batches.split(both)] == [(0, 0), (105, 1)]
     with pytest.raises(CorruptBatch, match="at byte 105"):
@@ -236,9 +225,3 @@ def test_sequences_wrap_as_in_kafka() -> None:
         batches.build([NewRecord(b"", b"", 0)] * 3, producer_id=1, base_sequence=2**31 - 2)
     )
     assert header.last_sequence == 0
-
-
-def _sealed(rest: bytes) -> bytes:
-    from kohort.log.batch import seal
-
-    return seal(rest, 0, 0)

@@ -1,4 +1,4 @@
-"""The offsets of partitions in Kafka's checkpoint files: what is read, and what is passed over."""
+"""Offset checkpoints in Kafka's file format."""
 
 from pathlib import Path
 
@@ -7,32 +7,32 @@ from kohort.log.checkpoint import OffsetCheckpoint
 from kohort.log.files import DiskFiles
 
 
-def noted(path: Path) -> int:
+def checkpointed(path: Path) -> int:
     return OffsetCheckpoint(path, DiskFiles()).get("my-orders-3")
 
 
-def test_what_is_noted_is_there_when_the_file_is_read_again(tmp_path: Path) -> None:
+def test_an_offset_is_read_back_in_kafkas_format(tmp_path: Path) -> None:
     path = tmp_path / "cleaner-offset-checkpoint"
     OffsetCheckpoint(path, DiskFiles()).set("my-orders-3", 42)
     assert path.read_text() == "0\n1\nmy-orders 3 42\n"
-    assert noted(path) == 42
+    assert checkpointed(path) == 42
 
 
-def test_an_empty_file_as_a_kafka_that_compacted_nothing_leaves_it_notes_nothing(
+def test_an_empty_file_as_kafka_creates_it_has_no_offsets(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "cleaner-offset-checkpoint"
     path.touch()
-    assert noted(path) == 0
+    assert checkpointed(path) == 0
     assert caplog.messages == []
 
 
 @pytest.mark.parametrize("text", ["0\n", "0\n2\nmy-orders 3 42\n", "1\n1\nmy-orders 3 42\n", "x"])
-def test_a_damaged_file_is_named_and_passed_over(
+def test_a_corrupt_file_is_logged_and_ignored(
     tmp_path: Path, text: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "cleaner-offset-checkpoint"
     path.write_text(text)
-    assert noted(path) == 0
-    (said,) = caplog.messages
-    assert said.startswith(f"{path} is unreadable and ignored: ")
+    assert checkpointed(path) == 0
+    (message,) = caplog.messages
+    assert message.startswith(f"{path} is unreadable and ignored: ")

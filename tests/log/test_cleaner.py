@@ -1,4 +1,4 @@
-"""What compaction leaves of a log, and what a crash at any moment of it leaves."""
+"""Compaction: what stays in a log, also after a crash or disk failure at any operation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def opened(files: Files, segment_bytes: int = 400) -> Log:
 
 
 def filled(files: Files, batches: int = 30, keys: int = 4) -> Log:
-    """Some ten segments of batches of two records, with a handful of keys."""
+    """About ten segments with batches of two records and few keys."""
     log = opened(files)
     for number in range(batches):
         pairs: list[Pair] = [
@@ -38,7 +38,7 @@ def filled(files: Files, batches: int = 30, keys: int = 4) -> Log:
     return log
 
 
-def test_of_each_key_the_newest_record_stays_at_its_offset() -> None:
+def test_the_newest_record_of_each_key_stays_at_its_offset() -> None:
     log = filled(MemoryFiles())
     before, end_offset, active = newest(log), log.end_offset, log.segments[-1]
     all_records = content(log)
@@ -55,7 +55,7 @@ def test_of_each_key_the_newest_record_stays_at_its_offset() -> None:
     assert done.records_before == active.base_offset
 
 
-def test_a_log_opened_again_is_what_compaction_left() -> None:
+def test_a_compacted_log_is_the_same_after_reopening() -> None:
     files = MemoryFiles()
     log = filled(files)
     compact(log)
@@ -64,7 +64,7 @@ def test_a_log_opened_again_is_what_compaction_left() -> None:
     assert content(opened(files)) == left
 
 
-def test_small_segments_become_one_of_the_allowed_size() -> None:
+def test_small_segments_are_merged_up_to_the_segment_size() -> None:
     files = MemoryFiles()
     log = filled(files, batches=60, keys=40)
     assert len(log.segments) > 10
@@ -77,7 +77,7 @@ def test_small_segments_become_one_of_the_allowed_size() -> None:
     assert [name for name in files.list(FOLDER) if not name.endswith(".log")] == []
 
 
-def test_readers_find_every_offset_that_is_left_and_the_next_one_where_it_is_not() -> None:
+def test_reading_a_removed_offset_returns_the_next_record() -> None:
     log = filled(MemoryFiles())
     compact(log)
     left = [header.base_offset for header in headers(log)]
@@ -88,7 +88,7 @@ def test_readers_find_every_offset_that_is_left_and_the_next_one_where_it_is_not
     assert log.read(log.end_offset, 1) == b""
 
 
-def test_a_walk_that_began_before_goes_on_behind_what_it_has_read() -> None:
+def test_an_iterator_continues_across_a_compaction() -> None:
     log = filled(MemoryFiles())
     walk = log.batches()
     seen = [next(walk)[0].base_offset for _ in range(7)]
@@ -98,7 +98,7 @@ def test_a_walk_that_began_before_goes_on_behind_what_it_has_read() -> None:
     assert seen[-1] == log.end_offset - 2
 
 
-def test_records_are_found_by_their_time_as_by_reading_all_that_is_left() -> None:
+def test_timestamp_lookups_agree_with_a_full_scan_after_compaction() -> None:
     files = MemoryFiles()
     log = opened(files)
     for number in range(24):
@@ -106,7 +106,7 @@ def test_records_are_found_by_their_time_as_by_reading_all_that_is_left() -> Non
         put(log, [(key, "x" * 60)], NOW_MS + (number * 7) % 24)
     log.roll()
     compact(log)
-    # The last batch is empty now, and its header has a time that no record has.
+    # The last batch is empty now; no record has the timestamp in its header.
     assert headers(log)[-1].count == 0
     for each in (log, opened(files)):
         left = [record for _, whole in each.batches() for record in records(whole)]
@@ -117,9 +117,9 @@ def test_records_are_found_by_their_time_as_by_reading_all_that_is_left() -> Non
         assert each.max_timestamp() == (latest.offset, latest.timestamp)
 
 
-def test_records_without_a_key_go() -> None:
+def test_records_without_a_key_are_removed() -> None:
     log = opened(MemoryFiles())
-    put(log, [(None, "nobody's"), ("a", "1")])
+    put(log, [(None, "no key"), ("a", "1")])
     for _ in range(10):
         put(log, [("b", "2"), (None, "x" * 20)])
     compact(log)
@@ -129,9 +129,7 @@ def test_records_without_a_key_go() -> None:
 
 @pytest.mark.parametrize("codec", range(5))
 @pytest.mark.parametrize("count", [3, 3000])
-def test_a_batch_is_written_again_with_its_codec_and_all_that_its_header_says(
-    codec: int, count: int
-) -> None:
+def test_a_rebuilt_batch_keeps_its_codec_and_header(codec: int, count: int) -> None:
     log = opened(MemoryFiles())
     many = [
         NewRecord(b"%d" % n, b"v" * (n % 50), NOW_MS + n, (("h", b"x"), ("n", None)))
@@ -155,7 +153,7 @@ def test_a_batch_is_written_again_with_its_codec_and_all_that_its_header_says(
     assert [int(key or "") for _, key, _ in kept] == list(range(count - after.count, count))
 
 
-def test_when_the_memory_for_keys_is_full_the_next_run_goes_on_there() -> None:
+def test_when_the_offset_map_is_full_the_next_run_continues_there() -> None:
     log = filled(MemoryFiles(), batches=80, keys=50)
     before = newest(log)
     terms = TERMS._replace(dedupe_buffer_bytes=20 * 180)
@@ -169,7 +167,7 @@ def test_when_the_memory_for_keys_is_full_the_next_run_goes_on_there() -> None:
     assert len(closed) == len(set(closed))
 
 
-def test_a_damaged_batch_ends_the_run_and_is_not_written_again() -> None:
+def test_a_corrupt_batch_stops_the_run_and_is_not_rewritten() -> None:
     files = MemoryFiles()
     log = filled(files)
     before = content(log)
@@ -182,17 +180,17 @@ def test_a_damaged_batch_ends_the_run_and_is_not_written_again() -> None:
     assert [name for name in files.list(FOLDER) if not name.endswith(".log")] == []
 
 
-# --- crashes and failing disks
+# --- crashes and disk failures
 
 
 SMALL = TERMS._replace(segment_bytes=1500)
 
 
-def with_keys_of_their_own(files: Files) -> Log:
-    """As `filled`, and no segment loses all that it has."""
+def filled_with_unique_keys(files: Files) -> Log:
+    """Like `filled`, but no segment becomes empty."""
     log = opened(files)
     for number in range(16):
-        put(log, [(f"key {number % 3}", str(number)), (f"only {number}", "1")], NOW_MS + number)
+        put(log, [(f"key {number % 3}", str(number)), (f"unique {number}", "1")], NOW_MS + number)
     log.sync()
     return log
 
@@ -205,7 +203,7 @@ def compacted_twice(log: Log) -> None:
 
 def test_a_run_uses_every_kind_of_file_operation() -> None:
     files = FaultyFiles()
-    compacted_twice(with_keys_of_their_own(files))
+    compacted_twice(filled_with_unique_keys(files))
     assert {name for name, _ in files.operations} >= {
         "create",
         "append",
@@ -221,16 +219,16 @@ def test_a_run_uses_every_kind_of_file_operation() -> None:
 def test_a_crash_at_any_file_operation_loses_nothing(seed: int | None) -> None:
     for number in itertools.count():
         files = FaultyFiles()
-        log = with_keys_of_their_own(files)
+        log = filled_with_unique_keys(files)
         before, end_offset = newest(log), log.end_offset
         files.crash_at = files.count + number
-        is_over = True
+        completed = True
         try:
             compacted_twice(log)
         except Crashed:
-            is_over = False
+            completed = False
         files.crash(None if seed is None else random.Random(seed * 1000 + number))
-        # Again and again, while the folder is opened.
+        # Crash at each operation of the next opening too.
         for again in itertools.count():
             files.crash_at = files.count + again
             try:
@@ -244,7 +242,7 @@ def test_a_crash_at_any_file_operation_loses_nothing(seed: int | None) -> None:
         assert (log.start_offset, log.end_offset) == (0, end_offset)
         assert [name for name in files.list(FOLDER) if not name.endswith(".log")] == []
         if seed is not None:
-            # And in the run that comes next, which begins where the first one did.
+            # And in the next run, which begins at the same offset.
             chance = random.Random(seed * 1000 + number)
             files.crash_at = files.count + chance.randrange(8)
             with suppress(Crashed):
@@ -255,13 +253,13 @@ def test_a_crash_at_any_file_operation_loses_nothing(seed: int | None) -> None:
         compact(log)
         assert newest(log) == before, number
         log.append(build([NewRecord(b"next", b"", NOW_MS)], base_offset=end_offset))
-        if is_over:
+        if completed:
             break
     assert number > 40
 
 
 @pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
-def test_a_disk_that_fails_at_any_operation_hurts_nothing_and_the_next_run_ends(
+def test_a_disk_failure_at_any_operation_is_harmless_and_the_next_run_succeeds(
     error: int,
 ) -> None:
     operations = {}

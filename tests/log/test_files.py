@@ -1,4 +1,4 @@
-"""The file seam: the disk's files and memory's do the same."""
+"""Files on the disk and in memory behave alike."""
 
 import errno
 import os
@@ -11,14 +11,14 @@ from kohort.log.files import DiskFiles, Files
 from kohort.log.memory_files import ChunkedFiles, MemoryFiles
 
 
-@pytest.fixture(params=["memory", "memory in chunks", "disk", "disk, allocated ahead"])
+@pytest.fixture(params=["memory", "memory in chunks", "disk", "disk, preallocated"])
 def files(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Files:
     if request.param == "memory":
         return MemoryFiles()
     if "chunks" in request.param:
         monkeypatch.setattr(memory_files, "CHUNK_BYTES", 4)
         return ChunkedFiles()
-    return DiskFiles(preallocate_bytes=8192 if "ahead" in request.param else 0)
+    return DiskFiles(preallocate_bytes=8192 if "preallocated" in request.param else 0)
 
 
 @pytest.fixture
@@ -29,13 +29,13 @@ def folder(files: Files, tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_folder_is_not_made_where_its_parent_is_gone(tmp_path: Path) -> None:
+def test_a_folder_is_not_created_without_its_parent(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         DiskFiles().make_folder(tmp_path / "removed" / "orders-0")
 
 
 @pytest.mark.parametrize("has_proc", [True, False])
-def test_a_file_that_was_removed_while_in_use_takes_no_more(
+def test_a_file_that_was_removed_while_open_accepts_no_writes(
     has_proc: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not has_proc:
@@ -52,11 +52,11 @@ def test_a_file_that_was_removed_while_in_use_takes_no_more(
     file.close()
 
 
-@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="the system has no names for it")
-def test_a_disk_that_does_not_give_what_is_in_a_file_is_told_of_with_the_files_name(
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc/self/fd")
+def test_a_read_error_contains_the_name_of_the_file(
     tmp_path: Path,
 ) -> None:
-    """Method: a folder in the file's place, which can be opened, and not be read."""
+    """Method: a folder with the name of the file can be opened, but not read."""
     (tmp_path / "0.log").mkdir()
     file = DiskFiles().open(tmp_path / "0.log", read_only=True)
     file.size = 1 << 20
@@ -65,7 +65,7 @@ def test_a_disk_that_does_not_give_what_is_in_a_file_is_told_of_with_the_files_n
     file.close()
 
 
-def test_files_in_chunks_hold_what_files_in_one_piece_hold(
+def test_chunked_files_behave_like_contiguous_ones(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(memory_files, "CHUNK_BYTES", 7)
@@ -91,7 +91,7 @@ def test_files_in_chunks_hold_what_files_in_one_piece_hold(
         assert both[1].read_bytes(path) == both[0].read_bytes(path)
 
 
-def test_bytes_are_appended_read_and_cut(files: Files, folder: Path) -> None:
+def test_bytes_are_appended_read_and_truncated(files: Files, folder: Path) -> None:
     file = files.open(folder / "f", create=True)
     assert file.size == 0
     file.append(b"hello ")
@@ -112,7 +112,7 @@ def test_bytes_are_appended_read_and_cut(files: Files, folder: Path) -> None:
     again.close()
 
 
-def test_what_is_written_again_is_what_was_there(
+def test_rewriting_does_not_change_the_content(
     files: Files, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kohort.log.files.CHUNK_BYTES", 3)
@@ -126,29 +126,29 @@ def test_what_is_written_again_is_what_was_there(
     assert files.read_bytes(folder / "f") == b"hello world!"
 
 
-def test_all_from_there_on_is_given_to_the_system_again(
+def test_rewriting_writes_all_bytes_from_the_position_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kohort.log.files.CHUNK_BYTES", 3)
     file = DiskFiles().open(tmp_path / "f", create=True)
     file.append(b"hello world")
-    given: list[tuple[bytes, int]] = []
+    written: list[tuple[bytes, int]] = []
     pwrite = os.pwrite
 
-    def noting(fd: int, data: bytes, position: int) -> int:
-        if len(given) == 2:
+    def record(fd: int, data: bytes, position: int) -> int:
+        if len(written) == 2:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
-        given.append((bytes(data), position))
+        written.append((bytes(data), position))
         return pwrite(fd, data, position)
 
-    monkeypatch.setattr(os, "pwrite", noting)
+    monkeypatch.setattr(os, "pwrite", record)
     with pytest.raises(OSError, match="Input/output"):
         file.rewrite(4)
-    assert given == [(b"o w", 4), (b"orl", 7)]
+    assert written == [(b"o w", 4), (b"orl", 7)]
     assert (file.size, file.read(0, 100)) == (11, b"hello world")
-    given.clear()
+    written.clear()
     file.rewrite(6)
-    assert given == [(b"wor", 6), (b"ld", 9)]
+    assert written == [(b"wor", 6), (b"ld", 9)]
     file.close()
 
 
@@ -169,14 +169,14 @@ def test_names_are_listed_renamed_and_removed(files: Files, folder: Path) -> Non
     assert files.list(folder.parent) == []
 
 
-def test_content_is_replaced_whole(files: Files, folder: Path) -> None:
+def test_content_is_replaced_atomically(files: Files, folder: Path) -> None:
     for content in (b"first", b"second, longer", b""):
         files.replace(folder / "f", content)
         assert files.read_bytes(folder / "f") == content
     assert files.list(folder) == ["f"]
 
 
-def test_what_is_missing_is_not_found(files: Files, folder: Path) -> None:
+def test_missing_files_and_folders_raise_file_not_found(files: Files, folder: Path) -> None:
     missing = folder / "nowhere" / "f"
     for call in (
         lambda: files.open(missing),
@@ -191,9 +191,9 @@ def test_what_is_missing_is_not_found(files: Files, folder: Path) -> None:
             call()
 
 
-def test_a_lock_is_held_by_one(files: Files, folder: Path) -> None:
+def test_a_lock_has_one_holder(files: Files, folder: Path) -> None:
     lock = files.lock(folder / ".lock")
-    lock.write_holder("first, with a longer note\n")
+    lock.write_holder("first, with a longer name\n")
     lock.write_holder("second\n")
     assert files.read_bytes(folder / ".lock") == b"second\n"
     with pytest.raises(BlockingIOError):
@@ -216,7 +216,7 @@ def test_short_writes_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     file.close()
 
 
-def test_a_write_that_fails_half_way_leaves_the_size_as_it_was(
+def test_a_write_that_fails_midway_does_not_change_the_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole_write = os.pwrite
@@ -241,7 +241,7 @@ def test_a_write_that_fails_half_way_leaves_the_size_as_it_was(
     assert (tmp_path / "f").read_bytes() == b"ok"
 
 
-def test_room_is_allocated_ahead_and_given_back(tmp_path: Path) -> None:
+def test_files_are_preallocated_and_truncated_at_close(tmp_path: Path) -> None:
     file = DiskFiles(preallocate_bytes=4096).open(tmp_path / "f", create=True)
     file.append(b"x" * 10)
     assert (tmp_path / "f").stat().st_size == 10 + 4096
@@ -252,13 +252,13 @@ def test_room_is_allocated_ahead_and_given_back(tmp_path: Path) -> None:
     assert (tmp_path / "f").read_bytes() == b"x" * 10
 
 
-def test_a_disk_that_cannot_allocate_is_written_all_the_same(
+def test_files_are_written_without_preallocation_if_unsupported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(fd: int, position: int, size: int) -> None:
+    def fail(fd: int, position: int, size: int) -> None:
         raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
 
-    monkeypatch.setattr(os, "posix_fallocate", refuse, raising=False)
+    monkeypatch.setattr(os, "posix_fallocate", fail, raising=False)
     file = DiskFiles(preallocate_bytes=4096).open(tmp_path / "f", create=True)
     file.append(b"x")
     file.append(b"y")
@@ -267,23 +267,23 @@ def test_a_disk_that_cannot_allocate_is_written_all_the_same(
 
 
 @pytest.mark.interpreted
-def test_a_replacement_that_fails_leaves_the_old_content(
+def test_a_failed_replacement_leaves_the_old_content(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = DiskFiles()
     files.replace(tmp_path / "f", b"old")
 
-    def refuse(fd: int) -> None:
+    def fail(fd: int) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     with monkeypatch.context() as patch:
-        patch.setattr("kohort.log.files._datasync", refuse)
+        patch.setattr("kohort.log.files._datasync", fail)
         with pytest.raises(OSError, match="Input/output"):
             files.replace(tmp_path / "f", b"new")
     assert (tmp_path / "f").read_bytes() == b"old"
 
 
-def test_the_volume_has_room_left(tmp_path: Path) -> None:
+def test_disk_space_is_reported(tmp_path: Path) -> None:
     total, usable = DiskFiles().disk_space(tmp_path)
     assert 0 < usable <= total
     assert MemoryFiles().disk_space(tmp_path) == (-1, -1)

@@ -1,4 +1,4 @@
-"""Group commit: what is gathered together is written together, and told of together."""
+"""Group commit: appends that share a flush are written, synced and acknowledged together."""
 
 import errno
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ from support.log import sync_each
 
 
 class Loop:
-    """An event loop's `call_soon`, turned by hand; and threads that sync when they are told to."""
+    """A manual event loop, and threads that sync when `finish_syncs` is called."""
 
     def __init__(self) -> None:
         self.due: list[Callable[[], None]] = []
@@ -49,23 +49,24 @@ class World:
             durability=durability,
             call_soon=self.loop.call_soon,
             sync_all=self.loop.sync_all,
-            seconds=lambda: 0.0,  # syncs are quick, however busy the machine is
+            seconds=lambda: 0.0,  # syncs count as fast, however busy the machine is
         )
-        self.told: list[tuple[str, OSError | None]] = []
+        self.results: list[tuple[str, OSError | None]] = []
 
     def log(self, name: str) -> Log:
         return Log.open(Path("/data") / name, self.files)
 
-    def append(self, log: Log, word: str) -> None:
-        self.group_commit.append(log, [(b"key", word.encode())], 1_000)
-        self.group_commit.on_durable(log, lambda error: self.told.append((word, error)))
+    def append(self, log: Log, value: str) -> None:
+        self.group_commit.append(log, [(b"key", value.encode())], 1_000)
+        self.group_commit.on_durable(log, lambda error: self.results.append((value, error)))
 
     @property
-    def words_told(self) -> list[str]:
-        return [word for word, _ in self.told]
+    def acknowledged(self) -> list[str]:
+        """The values whose callbacks were called."""
+        return [value for value, _ in self.results]
 
 
-def words(log: Log) -> list[list[bytes | None]]:
+def batch_values(log: Log) -> list[list[bytes | None]]:
     return [[record.value for record in records(batch)] for _, batch in log.batches()]
 
 
@@ -77,116 +78,116 @@ def syncs_of(files: FaultyFiles) -> int:
     return sum(operation == "sync" for operation, _ in files.operations)
 
 
-def test_what_gathers_in_one_turn_is_one_batch() -> None:
+def test_appends_of_one_turn_share_a_batch() -> None:
     world = World("os")
     log = world.log("a-0")
     world.append(log, "one")
     world.append(log, "two")
-    assert world.told == []
+    assert world.results == []
     world.loop.turn()
-    assert words(log) == [[b"one", b"two"]]
-    assert world.told == [("one", None), ("two", None)]
+    assert batch_values(log) == [[b"one", b"two"]]
+    assert world.results == [("one", None), ("two", None)]
 
 
-def test_durability_os_writes_and_does_not_sync() -> None:
+def test_durability_os_writes_without_syncing() -> None:
     world = World("os")
     world.append(world.log("a-0"), "one")
     world.loop.turn()
     assert syncs_of(world.files) == 0
 
 
-def test_under_durability_os_only_what_is_asked_to_be_synced_is() -> None:
+def test_with_durability_os_only_requested_logs_are_synced() -> None:
     world = World("os")
     group, topic = world.log("a-0"), world.log("b-0")
     world.append(group, "commit")
     topic.append(one_batch())
-    world.group_commit.sync(topic, lambda error: world.told.append(("record", error)))
+    world.group_commit.sync(topic, lambda error: world.results.append(("record", error)))
     world.loop.turn()
-    assert world.words_told == ["commit"], "it does not wait for another log's sync"
+    assert world.acknowledged == ["commit"], "must not wait for the sync of another log"
     assert [logs for logs, _ in world.loop.syncs] == [[topic]]
     world.append(group, "later")
     world.loop.finish_syncs()
-    assert world.words_told == ["commit", "record"]
+    assert world.acknowledged == ["commit", "record"]
     assert syncs_of(world.files) == 1
     world.loop.turn()
-    assert world.words_told == ["commit", "record", "later"]
+    assert world.acknowledged == ["commit", "record", "later"]
     assert syncs_of(world.files) == 1
 
 
-def test_under_durability_os_a_failed_sync_is_told_to_who_asked_for_it() -> None:
+def test_with_durability_os_a_failed_sync_is_reported_to_its_callback() -> None:
     world = World("os")
     topic = world.log("b-0")
     topic.append(one_batch())
     world.files.fail("sync")
-    world.group_commit.sync(topic, lambda error: world.told.append(("record", error)))
+    world.group_commit.sync(topic, lambda error: world.results.append(("record", error)))
     world.loop.turn()
     world.loop.finish_syncs()
-    ((word, error),) = world.told
-    assert word == "record"
+    ((value, error),) = world.results
+    assert value == "record"
     assert isinstance(error, OSError)
 
 
-def test_under_durability_none_nothing_is_synced_whoever_asks() -> None:
+def test_with_durability_none_nothing_is_synced_even_on_request() -> None:
     world = World("none")
     topic = world.log("a-0")
     topic.append(one_batch())
-    world.group_commit.sync(topic, lambda error: world.told.append(("record", error)))
+    world.group_commit.sync(topic, lambda error: world.results.append(("record", error)))
     world.loop.turn()
-    assert world.told == [("record", None)]
+    assert world.results == [("record", None)]
     assert syncs_of(world.files) == 0
 
 
-def test_nobody_is_told_before_the_sync_is_over() -> None:
+def test_callbacks_wait_for_the_sync() -> None:
     world = World("fsync")
     log = world.log("a-0")
     world.append(log, "one")
     world.loop.turn()
-    assert world.told == []
+    assert world.results == []
     assert world.group_commit.is_pending(log)
     world.loop.finish_syncs()
-    assert world.told == [("one", None)]
+    assert world.results == [("one", None)]
     assert log.synced_offset == 1
     assert not world.group_commit.is_pending(log)
 
 
-def test_all_that_comes_during_a_sync_shares_the_next_one() -> None:
+def test_appends_during_a_sync_share_the_next_flush() -> None:
     world = World("fsync")
     log, other = world.log("a-0"), world.log("b-0")
     world.append(log, "one")
     world.loop.turn()
-    for word in ("two", "three", "four"):
-        world.append(log, word)
+    for value in ("two", "three", "four"):
+        world.append(log, value)
     world.append(other, "five")
     world.loop.turn()
-    assert len(world.loop.syncs) == 1, "a second round began before the first was over"
+    assert len(world.loop.syncs) == 1, "a second flush began before the first had ended"
     world.loop.finish_syncs()
     world.loop.turn()
     assert len(world.loop.syncs) == 1
     assert set(world.loop.syncs[0][0]) == {log, other}
     world.loop.finish_syncs()
-    assert world.words_told == ["one", "two", "three", "four", "five"]
-    assert words(log) == [[b"one"], [b"two", b"three", b"four"]]
+    assert world.acknowledged == ["one", "two", "three", "four", "five"]
+    assert batch_values(log) == [[b"one"], [b"two", b"three", b"four"]]
 
 
-def test_who_asks_while_nothing_is_pending_is_told_at_once() -> None:
+def test_on_durable_calls_back_at_once_if_nothing_is_pending() -> None:
     world = World("fsync")
     world.group_commit.on_durable(
-        world.log("a-0"), lambda error: world.told.append(("at once", error))
+        world.log("a-0"), lambda error: world.results.append(("at once", error))
     )
-    assert world.told == [("at once", None)]
+    assert world.results == [("at once", None)]
 
 
-def test_who_asks_during_a_sync_is_told_with_it_and_not_with_the_next() -> None:
+def test_on_durable_during_a_sync_is_called_at_its_end() -> None:
     world = World("fsync")
     log = world.log("a-0")
     world.append(log, "one")
     world.loop.turn()
-    world.group_commit.on_durable(log, lambda error: world.told.append(("reader", error)))
+    world.group_commit.on_durable(log, lambda error: world.results.append(("reader", error)))
     world.loop.finish_syncs()
-    assert world.words_told == ["one", "reader"]
+    assert world.acknowledged == ["one", "reader"]
 
 
-def test_a_failed_write_refuses_all_of_its_log_and_nothing_of_others() -> None:
+def test_a_failed_write_fails_all_appends_to_its_log_and_no_others() -> None:
     world = World("os")
     log, other = world.log("a-0"), world.log("b-0")
     world.append(log, "lost")
@@ -194,21 +195,21 @@ def test_a_failed_write_refuses_all_of_its_log_and_nothing_of_others() -> None:
     world.append(other, "kept")
     world.files.fail("append", error=errno.ENOSPC, written=30)
     world.loop.turn()
-    told: dict[str, Any] = dict(world.told)
-    assert told["kept"] is None
-    assert told["lost"].errno == told["lost too"].errno == errno.ENOSPC
-    assert words(log) == []
-    assert words(other) == [[b"kept"]]
+    results: dict[str, Any] = dict(world.results)
+    assert results["kept"] is None
+    assert results["lost"].errno == results["lost too"].errno == errno.ENOSPC
+    assert batch_values(log) == []
+    assert batch_values(other) == [[b"kept"]]
 
 
-def test_a_write_that_fails_at_its_second_batch_takes_the_first_back() -> None:
+def test_a_failed_second_batch_removes_the_first() -> None:
     world = World("os")
     log = world.log("a-0")
     world.group_commit.append(log, [(b"key", bytes(BATCH_BYTES_MAX))], 1_000)
     world.append(log, "second batch")
     world.files.fail("append", after=1)
     world.loop.turn()
-    assert world.told[0][1] is not None
+    assert world.results[0][1] is not None
     assert log.end_offset == 0
 
 
@@ -218,10 +219,10 @@ def test_a_full_batch_is_followed_by_another() -> None:
     world.group_commit.append(log, [(b"key", bytes(BATCH_BYTES_MAX))], 1_000)
     world.append(log, "next")
     world.loop.turn()
-    assert [len(batch) for batch in words(log)] == [1, 1]
+    assert [len(batch) for batch in batch_values(log)] == [1, 1]
 
 
-def test_records_that_find_no_room_beside_others_get_a_batch_of_their_own() -> None:
+def test_records_that_exceed_the_batch_limit_begin_another_batch() -> None:
     world = World("os")
     log = world.log("a")
     for value in (b"x" * 60, b"y" * 60):
@@ -230,7 +231,7 @@ def test_records_that_find_no_room_beside_others_get_a_batch_of_their_own() -> N
     assert [header.count for header, _ in log.batches()] == [1, 1]
 
 
-def test_records_that_are_too_large_for_a_batch_are_refused_and_leave_nothing_behind() -> None:
+def test_records_too_large_for_any_batch_are_rejected_and_leave_nothing() -> None:
     world = World("os")
     log = world.log("a")
     fitting = [(b"key", b"x" * 50), (b"key", b"y" * 50)]
@@ -248,7 +249,7 @@ def test_records_that_are_too_large_for_a_batch_are_refused_and_leave_nothing_be
     assert log.end_offset == 4
 
 
-def test_a_failed_sync_is_told_to_those_of_its_log_alone() -> None:
+def test_a_failed_sync_fails_only_its_log() -> None:
     world = World("fsync")
     log, other = world.log("a-0"), world.log("b-0")
     world.append(log, "lost")
@@ -256,29 +257,29 @@ def test_a_failed_sync_is_told_to_those_of_its_log_alone() -> None:
     world.loop.turn()
     world.files.fail("sync")
     world.loop.finish_syncs()
-    told: dict[str, Any] = dict(world.told)
-    assert told["lost"].errno == errno.EIO
-    assert told["kept"] is None
+    results: dict[str, Any] = dict(world.results)
+    assert results["lost"].errno == errno.EIO
+    assert results["kept"] is None
 
 
-def test_what_is_abandoned_is_refused_and_never_written() -> None:
+def test_fail_pending_fails_appends_that_are_never_written() -> None:
     world = World("fsync")
     log = world.log("a-0")
     world.append(log, "one")
     world.loop.turn()
-    world.append(log, "rests on one")
+    world.append(log, "depends on one")
     world.group_commit.fail_pending(log, OSError(errno.EIO, "lost"))
     world.loop.finish_syncs()
     world.loop.turn()
-    told: dict[str, Any] = dict(world.told)
-    assert told["rests on one"].errno == errno.EIO
-    assert words(log) == [[b"one"]]
+    results: dict[str, Any] = dict(world.results)
+    assert results["depends on one"].errno == errno.EIO
+    assert batch_values(log) == [[b"one"]]
 
 
-def test_a_quick_sync_of_one_log_is_done_on_the_spot() -> None:
+def test_a_fast_sync_of_one_log_runs_inline() -> None:
     world = World("fsync")
     log = world.log("a-0")
-    world.append(log, "measures how long a sync takes")
+    world.append(log, "measures the duration of a sync")
     world.loop.turn()
     world.loop.finish_syncs()
     world.append(log, "two")
@@ -287,49 +288,49 @@ def test_a_quick_sync_of_one_log_is_done_on_the_spot() -> None:
     assert log.synced_offset == 2
 
 
-def test_bytes_appended_directly_are_synced_when_asked_for() -> None:
+def test_bytes_appended_directly_are_synced_on_request() -> None:
     world = World("fsync")
     log = world.log("a-0")
     world.append(log, "one")
     world.loop.turn()
     world.loop.finish_syncs()
-    world.group_commit.sync(log, lambda error: world.told.append(("direct", error)))
+    world.group_commit.sync(log, lambda error: world.results.append(("direct", error)))
     world.loop.turn()
     world.loop.finish_syncs()
-    assert world.words_told == ["one", "direct"]
+    assert world.acknowledged == ["one", "direct"]
 
 
-def test_idle_is_told_after_the_last_round() -> None:
+def test_when_idle_is_called_after_the_last_flush() -> None:
     world = World("fsync")
     log = world.log("a-0")
     world.append(log, "one")
-    world.group_commit.when_idle(lambda: world.told.append(("idle", None)))
+    world.group_commit.when_idle(lambda: world.results.append(("idle", None)))
     world.loop.turn()
     world.append(log, "two")
     world.loop.finish_syncs()
-    assert "idle" not in world.words_told
+    assert "idle" not in world.acknowledged
     world.loop.turn()
     world.loop.finish_syncs()
-    assert world.words_told == ["one", "two", "idle"]
+    assert world.acknowledged == ["one", "two", "idle"]
 
 
-def test_one_who_fails_when_told_keeps_nobody_else_from_hearing_it(
+def test_a_callback_that_raises_does_not_affect_others(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     def fail(_: OSError | None) -> None:
-        raise ValueError("a fault of the one who is told")
+        raise ValueError("the callback failed")
 
     world = World("fsync")
     a, b = world.log("a-0"), world.log("b-0")
     world.group_commit.append(a, [(b"key", b"first")], 1_000)
     world.group_commit.on_durable(a, fail)
-    world.append(a, "beside it")
-    world.append(b, "of another log")
+    world.append(a, "same log")
+    world.append(b, "other log")
     world.loop.turn()
-    world.append(a, "in the next round")
+    world.append(a, "next flush")
     world.loop.finish_syncs()
-    assert world.words_told == ["beside it", "of another log"]
+    assert world.acknowledged == ["same log", "other log"]
     world.loop.turn()
     world.loop.finish_syncs()
-    assert world.words_told[2:] == ["in the next round"]
-    assert "a fault of the one who is told" in caplog.text
+    assert world.acknowledged[2:] == ["next flush"]
+    assert "the callback failed" in caplog.text

@@ -39,7 +39,7 @@ def holder(script: str, folder: Path) -> subprocess.Popen[str]:
     return process
 
 
-def test_a_second_broker_is_told_who_is_there_and_what_to_do(tmp_path: Path) -> None:
+def test_a_second_broker_fails_with_the_holder_and_a_remedy(tmp_path: Path) -> None:
     with holder(HOLD, tmp_path) as process:
         with pytest.raises(FolderInUse) as caught:
             lock_folder(tmp_path, DiskFiles())
@@ -52,14 +52,14 @@ def test_a_second_broker_is_told_who_is_there_and_what_to_do(tmp_path: Path) -> 
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs Linux's open file description locks")
-def test_a_kafka_on_the_folder_is_noticed(tmp_path: Path) -> None:
+def test_a_folder_used_by_kafka_is_locked(tmp_path: Path) -> None:
     with holder(HOLD_AS_KAFKA_DOES, tmp_path) as process:
         with pytest.raises(FolderInUse, match="in use by another process"):
             lock_folder(tmp_path, DiskFiles())
         process.kill()
 
 
-def test_two_brokers_in_one_process_are_two_brokers() -> None:
+def test_two_brokers_in_one_process_cannot_share_a_folder() -> None:
     files, folder = MemoryFiles(), Path("/data")
     files.make_folder(folder)
     lock = lock_folder(folder, files)
@@ -69,7 +69,7 @@ def test_two_brokers_in_one_process_are_two_brokers() -> None:
     lock_folder(folder, files)
 
 
-def test_a_folder_that_cannot_be_written_is_not_said_to_be_in_use() -> None:
+def test_an_unwritable_folder_is_not_reported_as_in_use() -> None:
     class Unwritable(MemoryFiles):
         def lock(self, path: Path):  # type: ignore[no-untyped-def]
             raise PermissionError(13, "Permission denied", str(path))

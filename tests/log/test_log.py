@@ -1,4 +1,4 @@
-"""A healthy log: append, read, roll, look up, cut, delete."""
+"""A log on a healthy disk: append, read, roll, look up, truncate, delete."""
 
 from pathlib import Path
 
@@ -14,15 +14,15 @@ FOLDER = Path("/data/orders-0")
 SMALL = LogConfig(segment_bytes=600, index_interval_bytes=200)
 
 
-@pytest.fixture(params=["memory", "disk", "disk, allocated ahead"])
+@pytest.fixture(params=["memory", "disk", "disk, preallocated"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, Files]:
     if request.param == "memory":
         return FOLDER, MemoryFiles()
-    ahead_bytes = 64 * 1024 if "ahead" in request.param else 0
-    return tmp_path / "orders-0", DiskFiles(preallocate_bytes=ahead_bytes)
+    preallocate_bytes = 64 * 1024 if "preallocated" in request.param else 0
+    return tmp_path / "orders-0", DiskFiles(preallocate_bytes=preallocate_bytes)
 
 
-def test_an_empty_log_costs_no_folder(place: tuple[Path, Files]) -> None:
+def test_an_empty_log_creates_no_folder(place: tuple[Path, Files]) -> None:
     folder, files = place
     log = Log.open(folder, files)
     assert (log.start_offset, log.end_offset, log.synced_offset, log.size) == (0, 0, 0, 0)
@@ -36,7 +36,7 @@ def test_an_empty_log_costs_no_folder(place: tuple[Path, Files]) -> None:
     assert not files.exists(folder)
 
 
-def test_what_was_appended_is_there_after_reopening(place: tuple[Path, Files]) -> None:
+def test_appended_batches_are_there_after_reopening(place: tuple[Path, Files]) -> None:
     folder, files = place
     log = Log.open(folder, files, SMALL)
     made = append(log, [1, 3, 2, 5, 1, 1, 8, 2])
@@ -67,7 +67,7 @@ def test_segments_are_rolled_before_they_exceed_their_size(place: tuple[Path, Fi
     assert all(len(files.read_bytes(folder / name)) <= SMALL.segment_bytes for name in names)
 
 
-def test_a_batch_larger_than_a_segment_gets_one_of_its_own() -> None:
+def test_a_batch_larger_than_a_segment_gets_its_own() -> None:
     log = Log.open(FOLDER, MemoryFiles(), SMALL)
     made = append(log, [1, 100, 1])
     assert stored(log) == made
@@ -92,7 +92,7 @@ def test_a_segment_never_spans_more_than_31_bits_of_offsets() -> None:
     assert Log.open(FOLDER, files).end_offset == 2**31 + 1
 
 
-def test_every_read_is_whole_batches_within_its_limits(place: tuple[Path, Files]) -> None:
+def test_every_read_returns_whole_batches_within_its_limits(place: tuple[Path, Files]) -> None:
     folder, files = place
     log = Log.open(folder, files, SMALL)
     made = append(log, [1, 3, 2, 5, 1, 1, 8, 2, 30, 1, 1])
@@ -123,7 +123,7 @@ def segment_of(files: Files, folder: Path, number: int, heads: list) -> int:  # 
     return max(base for base in bases if base <= heads[number].base_offset)
 
 
-def test_reading_outside_of_the_log_says_what_there_is() -> None:
+def test_reading_out_of_range_reports_the_range() -> None:
     log = Log.open(FOLDER, MemoryFiles())
     append(log, [3])
     assert log.read(3, 100) == b""
@@ -133,7 +133,7 @@ def test_reading_outside_of_the_log_says_what_there_is() -> None:
         assert (caught.value.start_offset, caught.value.end_offset) == (0, 3)
 
 
-def test_a_long_read_goes_past_chunks_and_large_batches() -> None:
+def test_a_long_read_crosses_chunks_and_large_batches() -> None:
     log = Log.open(FOLDER, MemoryFiles())
     made = append(log, [1, 2], text="x" * 1_500_000) + append(log, [1] * 50)
     assert stored(log) == made
@@ -149,7 +149,7 @@ def test_batches_begin_with_the_one_that_contains_the_offset() -> None:
     assert list(log.batches(40)) == []
 
 
-def test_gaps_left_by_compaction_are_read_over() -> None:
+def test_gaps_left_by_compaction_are_skipped() -> None:
     files = MemoryFiles()
     files.make_folder(FOLDER)
     first = build([NewRecord(b"a", b"1", 5)], base_offset=2, last_offset_delta=3)
@@ -165,7 +165,7 @@ def test_gaps_left_by_compaction_are_read_over() -> None:
     assert log.append(batch(31)) == 31
 
 
-def test_a_batch_for_another_offset_is_refused() -> None:
+def test_a_batch_with_another_offset_is_rejected() -> None:
     log = Log.open(FOLDER, MemoryFiles())
     append(log, [2])
     for wrong in (batch(1), batch(3), batch(2) + b"x", batch(2) + batch(3), batch(2)[:-1]):
@@ -174,7 +174,7 @@ def test_a_batch_for_another_offset_is_refused() -> None:
     assert log.end_offset == 2
 
 
-def test_timestamps_lead_to_records() -> None:
+def test_records_are_found_by_timestamp() -> None:
     log = Log.open(FOLDER, MemoryFiles(), SMALL)
     append(log, [1, 3, 2, 5, 1, 1, 8, 2])
     for offset in range(log.end_offset):
@@ -184,7 +184,7 @@ def test_timestamps_lead_to_records() -> None:
     assert log.max_timestamp() == (22, NOW_MS + 22)
 
 
-def test_timestamps_that_go_back_lead_to_the_first_record_that_is_late_enough() -> None:
+def test_decreasing_timestamps_find_the_first_record_late_enough() -> None:
     log = Log.open(FOLDER, MemoryFiles(), SMALL)
     for offset, at_ms in enumerate([50, 10, 90, 20, 90, 30, 10, 10, 10, 95, 40, 95]):
         log.append(batch(offset, at_ms=at_ms))
@@ -195,7 +195,7 @@ def test_timestamps_that_go_back_lead_to_the_first_record_that_is_late_enough() 
     assert log.max_timestamp() == (9, 95)
 
 
-def test_the_log_is_cut_at_any_offset(place: tuple[Path, Files]) -> None:
+def test_a_log_is_truncated_at_any_offset(place: tuple[Path, Files]) -> None:
     folder, files = place
     for offset in range(24):
         log = Log.open(folder, files, SMALL)
@@ -217,7 +217,7 @@ def test_the_log_is_cut_at_any_offset(place: tuple[Path, Files]) -> None:
         assert not files.exists(folder)
 
 
-def test_a_log_is_not_cut_below_its_start() -> None:
+def test_a_log_is_not_truncated_below_its_start() -> None:
     files = MemoryFiles()
     files.make_folder(FOLDER)
     files.contents[FOLDER / f"{7:020d}.log"] = bytearray(batch(7, 3))
@@ -228,7 +228,7 @@ def test_a_log_is_not_cut_below_its_start() -> None:
     assert (log.start_offset, log.end_offset) == (7, 7)
 
 
-def test_a_deleted_log_begins_anew(place: tuple[Path, Files]) -> None:
+def test_a_deleted_log_begins_at_0_again(place: tuple[Path, Files]) -> None:
     folder, files = place
     log = Log.open(folder, files)
     append(log, [3])
@@ -238,7 +238,7 @@ def test_a_deleted_log_begins_anew(place: tuple[Path, Files]) -> None:
     assert stored(Log.open(folder, files)) == []
 
 
-def test_a_log_opened_for_reading_takes_nothing() -> None:
+def test_a_read_only_log_accepts_nothing() -> None:
     files = MemoryFiles()
     append(Log.open(FOLDER, files), [3])
     log = Log.open(FOLDER, files, read_only=True)
@@ -247,7 +247,7 @@ def test_a_log_opened_for_reading_takes_nothing() -> None:
         log.append(batch(3))
 
 
-def test_few_files_are_open_however_many_segments_there_are(tmp_path: Path) -> None:
+def test_few_files_are_open_however_many_segments_exist(tmp_path: Path) -> None:
     log = Log.open(tmp_path / "t-0", DiskFiles(), LogConfig(segment_bytes=100))
     append(log, [1] * 50)
     log.sync()

@@ -1,4 +1,4 @@
-"""A log beside a plain list, through appends, syncs, cuts, failures, restarts and power cuts."""
+"""A log compared with a list: appends, syncs, truncations, failures, restarts, power losses."""
 
 import random
 from pathlib import Path
@@ -15,8 +15,8 @@ from support.log import NOW_MS, batch, headers, stored
 FOLDER = Path("/data/orders-0")
 
 
-class LogBesideAList(RuleBasedStateMachine):
-    """`made` are the batches that the log must hold; the first `safe` of them are durable."""
+class LogModel(RuleBasedStateMachine):
+    """`made`: the batches that the log must contain; the first `safe` of them are durable."""
 
     @initialize(segment_bytes=st.integers(100, 2000), interval=st.sampled_from([1, 150, 4096]))
     def begin(self, segment_bytes: int, interval: int) -> None:
@@ -41,17 +41,17 @@ class LogBesideAList(RuleBasedStateMachine):
         self.log.append(made)
         self.made.append(made)
 
-    @rule(count=st.integers(1, 12), written=st.integers(0, 300), uncut=st.booleans())
-    def append_fails(self, count: int, written: int, uncut: bool) -> None:
+    @rule(count=st.integers(1, 12), written=st.integers(0, 300), truncate_fails=st.booleans())
+    def append_fails(self, count: int, written: int, truncate_fails: bool) -> None:
         self.files.fail("append", written=written)
-        if uncut:
+        if truncate_fails:
             self.files.fail("truncate")
         try:
             self.log.append(self.next_batch(count))
         except OSError:
             pass
         else:
-            raise AssertionError("the write was to fail")
+            raise AssertionError("the write must fail")
         self.files.heal()
         if self.log.failed:
             self.after_failure()
@@ -79,11 +79,11 @@ class LogBesideAList(RuleBasedStateMachine):
         except LogFailed:
             pass
         else:
-            raise AssertionError("a failed log takes nothing")
+            raise AssertionError("a failed log accepts nothing")
         synced_offset = self.log.synced_offset
         self.log.recover()
         assert self.log.end_offset == synced_offset
-        self.settle(stored(self.log))
+        self.accept(stored(self.log))
 
     @rule(data=st.data())
     def truncate(self, data: st.DataObject) -> None:
@@ -100,12 +100,12 @@ class LogBesideAList(RuleBasedStateMachine):
         self.safe = len(self.made)
 
     @rule(seed=st.none() | st.integers(0, 2**32))
-    def power_cut(self, seed: int | None) -> None:
+    def power_loss(self, seed: int | None) -> None:
         self.files.crash(None if seed is None else random.Random(seed))
         self.open()
-        self.settle(stored(self.log))
+        self.accept(stored(self.log))
 
-    def settle(self, kept: list[bytes]) -> None:
+    def accept(self, kept: list[bytes]) -> None:
         assert kept == self.made[: len(kept)]
         assert len(kept) >= self.safe
         self.made = kept
@@ -122,7 +122,7 @@ class LogBesideAList(RuleBasedStateMachine):
         assert count == 1 or 0 < len(found) <= max_bytes
 
     @invariant()
-    def is_the_list(self) -> None:
+    def equals_the_list(self) -> None:
         assert stored(self.log) == self.made
         offset = sum(header.count for header in headers(self.log))
         assert self.log.end_offset == offset
@@ -130,5 +130,5 @@ class LogBesideAList(RuleBasedStateMachine):
             assert self.log.max_timestamp() == (offset - 1, NOW_MS + offset - 1)
 
 
-LogBesideAList.TestCase.settings = settings(stateful_step_count=25)
-TestLogBesideAList = LogBesideAList.TestCase
+LogModel.TestCase.settings = settings(stateful_step_count=25)
+TestLogModel = LogModel.TestCase

@@ -1,5 +1,5 @@
-"""Whatever a crash leaves: all that was synced is served, nothing that is not sound is, and what
-is appended next is found again."""
+"""Opening a log after a crash: synced batches are served, invalid ones are not, and what is
+appended next is found again."""
 
 import logging
 import random
@@ -28,13 +28,13 @@ def files_with(content: bytes, base_offset: int = 0) -> MemoryFiles:
 
 
 def whole_in(content: bytes, made: list[bytes]) -> list[bytes]:
-    """The batches that `content` begins with. (The last byte of a record is a zero, so zeros
-    behind a batch that lacks only that byte make it whole again.)"""
+    """The batches at the beginning of `content`. (The last byte of a record is zero, so zeros
+    behind a batch that lacks only this byte make it whole again.)"""
     return [each for n, each in enumerate(made) if content.startswith(b"".join(made[: n + 1]))]
 
 
-def check_goes_on(files: MemoryFiles, kept: list[bytes]) -> None:
-    """Opens, compares, appends and opens again: garbage left behind would show."""
+def check_continues(files: MemoryFiles, kept: list[bytes]) -> None:
+    """Open, compare, append and open again: bytes that were left behind would be noticed."""
     log = Log.open(FOLDER, files)
     assert stored(log) == kept
     more = append(log, [2, 1], text="later")
@@ -53,17 +53,16 @@ def check_goes_on(files: MemoryFiles, kept: list[bytes]) -> None:
     [b"", bytes(3000), b"\xff" * 70, b"\0" * 40 + b"\x01"],
     ids=["nothing", "zeros", "ones", "zeros and more"],
 )
-def test_a_log_cut_at_every_byte_keeps_its_whole_batches(tail: bytes) -> None:
-    """With nothing behind the cut, with zeros (allocated ahead, or lost by the file system),
-    with garbage."""
+def test_a_log_truncated_at_any_byte_keeps_its_whole_batches(tail: bytes) -> None:
+    """Followed by nothing, by zeros (preallocated, or lost by the file system), or by garbage."""
     made = append(Log.open(FOLDER, MemoryFiles()), [1, 3, 2, 1, 2])
     content = b"".join(made)
     for end in range(len(content) + 1):
         left = content[:end] + tail
-        check_goes_on(files_with(left), whole_in(left, made))
+        check_continues(files_with(left), whole_in(left, made))
 
 
-def test_a_flipped_byte_costs_its_batch_and_what_follows_and_no_more() -> None:
+def test_a_flipped_byte_loses_its_batch_and_those_after_it() -> None:
     """Base offset and leader epoch (bytes 0 to 7 and 12 to 15) are outside the checksum."""
     made = append(Log.open(FOLDER, MemoryFiles()), [1, 3, 2, 1, 2])
     content = b"".join(made)
@@ -74,50 +73,52 @@ def test_a_flipped_byte_costs_its_batch_and_what_follows_and_no_more() -> None:
         if at < 8 or 12 <= at < 16:
             continue
         for flip in (0x01, 0x80, 0xFF):
-            bent = bytearray(content)
-            bent[position] ^= flip
-            files = files_with(bytes(bent))
+            changed = bytearray(content)
+            changed[position] ^= flip
+            files = files_with(bytes(changed))
             log = Log.open(FOLDER, files)
             assert stored(log) == made[:number]
             kept = [n for n in files.list(FOLDER) if n.endswith(".cut")]
-            assert [files.read_bytes(FOLDER / n) for n in kept] == [bytes(bent[starts[number] :])]
+            assert [files.read_bytes(FOLDER / n) for n in kept] == [
+                bytes(changed[starts[number] :])
+            ]
 
 
-def test_an_offset_that_goes_back_ends_the_log() -> None:
-    check_goes_on(files_with(batch(0, 3) + batch(2)), [batch(0, 3)])
+def test_a_decreasing_offset_ends_the_log() -> None:
+    check_continues(files_with(batch(0, 3) + batch(2)), [batch(0, 3)])
 
 
-def test_what_is_cut_is_told_and_kept(caplog: pytest.LogCaptureFixture) -> None:
+def test_truncated_bytes_are_logged_and_kept(caplog: pytest.LogCaptureFixture) -> None:
     whole = batch(0, 2)
     files = files_with(whole + batch(2)[:-1])
     with caplog.at_level(logging.WARNING, "kohort.log"):
         Log.open(FOLDER, files)
-    (said,) = caplog.messages
-    assert f"{len(batch(2)) - 1} bytes after offset 1" in said
-    aside = FOLDER / f"{FIRST.name}.{len(whole)}.0.cut"
-    assert aside.name in said
-    assert files.read_bytes(aside) == batch(2)[:-1]
+    (message,) = caplog.messages
+    assert f"{len(batch(2)) - 1} bytes after offset 1" in message
+    kept = FOLDER / f"{FIRST.name}.{len(whole)}.0.cut"
+    assert kept.name in message
+    assert files.read_bytes(kept) == batch(2)[:-1]
     files.contents[FIRST] += batch(2)[:-1]
     Log.open(FOLDER, files)
     assert files.exists(FOLDER / f"{FIRST.name}.{len(whole)}.1.cut")
 
 
-def test_zeros_at_the_end_go_without_a_word(caplog: pytest.LogCaptureFixture) -> None:
+def test_zeros_at_the_end_are_truncated_silently(caplog: pytest.LogCaptureFixture) -> None:
     files = files_with(batch(0, 2) + bytes(5000))
     Log.open(FOLDER, files)
     assert not caplog.messages
     assert files.list(FOLDER) == [FIRST.name]
 
 
-def test_segments_behind_a_bad_one_are_put_aside() -> None:
+def test_segments_behind_a_corrupt_one_are_renamed() -> None:
     files = files_with(batch(0, 2) + batch(2)[:-1])
     later = FOLDER / f"{3:020d}.log"
     files.contents[later] = bytearray(batch(3))
-    check_goes_on(files, [batch(0, 2)])
+    check_continues(files, [batch(0, 2)])
     assert files.read_bytes(FOLDER / f"{later.name}.0.0.cut") == batch(3)
 
 
-def test_zeros_in_the_middle_count_as_allocated_only_if_no_offset_is_missing() -> None:
+def test_zeros_count_as_preallocated_only_if_no_offset_is_missing() -> None:
     files = files_with(batch(0, 2) + bytes(100))
     files.contents[FOLDER / f"{2:020d}.log"] = bytearray(batch(2))
     assert stored(Log.open(FOLDER, files)) == [batch(0, 2), batch(2)]
@@ -126,10 +127,10 @@ def test_zeros_in_the_middle_count_as_allocated_only_if_no_offset_is_missing() -
     assert stored(Log.open(FOLDER, files)) == [batch(0, 2)]
 
 
-def test_a_segment_that_overlaps_the_one_before_is_put_aside() -> None:
+def test_a_segment_that_overlaps_the_previous_one_is_renamed() -> None:
     files = files_with(batch(0, 5))
     files.contents[FOLDER / f"{3:020d}.log"] = bytearray(batch(3))
-    check_goes_on(files, [batch(0, 5)])
+    check_continues(files, [batch(0, 5)])
 
 
 def test_an_empty_last_segment_keeps_its_offset() -> None:
@@ -142,9 +143,9 @@ def test_an_empty_last_segment_keeps_its_offset() -> None:
     assert log.max_timestamp() is not None
 
 
-def test_files_that_are_no_segments_are_left_alone() -> None:
+def test_files_that_are_not_segments_are_ignored() -> None:
     files = files_with(batch(5, 2), base_offset=5)
-    strangers = [
+    others = [
         f"{5:020d}.index",
         f"{5:020d}.timeindex",
         f"{5:020d}.txnindex",
@@ -157,19 +158,19 @@ def test_files_that_are_no_segments_are_left_alone() -> None:
         "²0000000000000000000.log",
         "notes.log",
     ]
-    for name in strangers:
+    for name in others:
         files.contents[FOLDER / name] = bytearray(b"not ours")
     log = Log.open(FOLDER, files)
     assert (log.start_offset, log.end_offset) == (5, 7)
     log.truncate_to(5)
     log.sync()
-    assert all(files.read_bytes(FOLDER / name) == b"not ours" for name in strangers)
+    assert all(files.read_bytes(FOLDER / name) == b"not ours" for name in others)
 
 
-def test_a_log_of_kafka_before_0_11_is_refused_and_not_cut() -> None:
+def test_a_log_of_kafka_before_0_11_is_rejected_and_not_truncated() -> None:
     body = b"\x00\x00" + struct.pack(">ii", -1, 2_000) + bytes(2_000)
     old = struct.pack(">qiI", 0, len(body) + 4, zlib.crc32(body)) + body
-    content = old * 1000  # beyond a chunk, so that one of them lies across its end
+    content = old * 1000  # more than a chunk, so that one message lies across its end
     files = files_with(content)
     with pytest.raises(UnsupportedMagic):
         Log.open(FOLDER, files)
@@ -179,7 +180,7 @@ def test_a_log_of_kafka_before_0_11_is_refused_and_not_cut() -> None:
     assert bytes(files.contents[FIRST]) == batch(0) + content
 
 
-def test_an_old_message_across_the_end_of_a_chunk_is_known_all_the_same() -> None:
+def test_an_old_message_across_chunks_is_recognised() -> None:
     body = b"\x00\x00" + struct.pack(">ii", -1, 2_000) + bytes(2_000)
     old = struct.pack(">qiI", 0, len(body) + 4, zlib.crc32(body)) + body
     filling = CHUNK_BYTES - len(batch(0, text="")) - 1_000
@@ -189,15 +190,15 @@ def test_an_old_message_across_the_end_of_a_chunk_is_known_all_the_same() -> Non
         Log.open(FOLDER, files_with(content))
 
 
-def test_batches_larger_than_a_chunk_are_checked_to_their_last_byte() -> None:
+def test_batches_larger_than_a_chunk_are_verified_completely() -> None:
     large = batch(0, 2, text="x" * CHUNK_BYTES)
-    check_goes_on(files_with(large + batch(2)), [large, batch(2)])
-    bent = bytearray(large + batch(2))
-    bent[len(large) - 5] ^= 1
-    check_goes_on(files_with(bytes(bent)), [])
+    check_continues(files_with(large + batch(2)), [large, batch(2)])
+    changed = bytearray(large + batch(2))
+    changed[len(large) - 5] ^= 1
+    check_continues(files_with(bytes(changed)), [])
 
 
-def test_a_crash_while_a_tail_is_put_aside_loses_neither_log_nor_tail() -> None:
+def test_a_crash_while_a_torn_tail_is_copied_loses_nothing() -> None:
     tail = batch(2)[:-1]
 
     def torn() -> FaultyFiles:
@@ -222,18 +223,18 @@ def test_a_crash_while_a_tail_is_put_aside_loses_neither_log_nor_tail() -> None:
                 Log.open(FOLDER, files)
             files.crash(random.Random(seed) if seed else None)
             assert stored(Log.open(FOLDER, files)) == [batch(0, 2)]
-            aside = [n for n in files.list(FOLDER) if n.endswith(".cut")]
-            assert tail in [files.read_bytes(FOLDER / name) for name in aside]
+            kept = [n for n in files.list(FOLDER) if n.endswith(".cut")]
+            assert tail in [files.read_bytes(FOLDER / name) for name in kept]
 
 
-def test_a_forged_length_is_summed_in_chunks() -> None:
-    """The file is larger than a chunk and the first length claims all of it."""
+def test_a_false_length_is_verified_in_chunks() -> None:
+    """The file is larger than a chunk, and the first length covers all of it."""
     content = bytearray(batch(0) + bytes(range(256)) * 20_000)
     content[8:12] = (len(content) - 12).to_bytes(4, "big")
     assert stored(Log.open(FOLDER, files_with(bytes(content)))) == []
 
 
-def test_a_file_larger_than_any_segment_is_refused(tmp_path: Path) -> None:
+def test_a_file_larger_than_2_gib_is_rejected(tmp_path: Path) -> None:
     folder = tmp_path / "t-0"
     folder.mkdir()
     with (folder / FIRST.name).open("wb") as file:
@@ -242,7 +243,7 @@ def test_a_file_larger_than_any_segment_is_refused(tmp_path: Path) -> None:
         Log.open(folder, DiskFiles())
 
 
-def test_reading_only_changes_nothing() -> None:
+def test_a_read_only_opening_changes_nothing() -> None:
     files = files_with(batch(0, 2) + batch(2)[:-1])
     files.contents[FOLDER / f"{3:020d}.log"] = bytearray(batch(3))
     before = {path: bytes(content) for path, content in files.contents.items()}
@@ -250,7 +251,7 @@ def test_reading_only_changes_nothing() -> None:
     assert {path: bytes(content) for path, content in files.contents.items()} == before
 
 
-def test_a_crash_leaves_allocated_zeros_which_the_next_open_cuts(tmp_path: Path) -> None:
+def test_preallocated_zeros_are_truncated_after_a_crash(tmp_path: Path) -> None:
     folder = tmp_path / "t-0"
     files = DiskFiles(preallocate_bytes=64 * 1024)
     log = Log.open(folder, files, LogConfig(segment_bytes=400))

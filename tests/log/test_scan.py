@@ -1,4 +1,4 @@
-"""What is found in a segment with bad bytes: all that is sound, and where the rest lies."""
+"""Scanning a segment with corrupt bytes finds all valid batches and the position of the others."""
 
 import random
 
@@ -12,40 +12,40 @@ STARTS = [sum(map(len, BATCHES[:n])) for n in range(len(BATCHES) + 1)]
 CONTENT = b"".join(BATCHES)
 
 
-def swept(content: bytes, base_offset: int = 0) -> tuple[list[bytes], list[Corruption]]:
+def scan(content: bytes, base_offset: int = 0) -> tuple[list[bytes], list[Corruption]]:
     found = list(scan_segment(MemoryFile(bytearray(content)), base_offset))
     assert [item.position for item in found] == sorted(item.position for item in found)
-    sound = [item for item in found if isinstance(item, ValidBatch)]
-    return [item.batch for item in sound], [item for item in found if isinstance(item, Corruption)]
+    valid = [item for item in found if isinstance(item, ValidBatch)]
+    return [item.batch for item in valid], [item for item in found if isinstance(item, Corruption)]
 
 
-def test_a_flipped_byte_anywhere_costs_its_batch_alone() -> None:
-    """Bytes 12 to 15, the leader's epoch, are outside the checksum and bound to nothing; the base
-    offset, outside as well, is judged by the batches around it."""
+def test_a_flipped_byte_loses_only_its_batch() -> None:
+    """Bytes 12 to 15, the leader epoch, are outside the checksum and cannot be verified; the base
+    offset, outside too, is verified by the batches around it."""
     for position in range(len(CONTENT)):
         number = max(n for n, start in enumerate(STARTS) if start <= position)
         at = position - STARTS[number]
         if 12 <= at < 16:
             continue
         for flip in (0x01, 0x80, 0xFF):
-            bent = bytearray(CONTENT)
-            bent[position] ^= flip
+            changed = bytearray(CONTENT)
+            changed[position] ^= flip
             if at < 8 and number in (0, len(BATCHES) - 1):
-                continue  # nothing before or behind it contradicts some of these
-            sound, flaws = swept(bytes(bent))
+                continue  # no batch on the other side contradicts some of these
+            valid, corruptions = scan(bytes(changed))
             kept = [batch for n, batch in enumerate(BATCHES) if n != number]
-            if not flaws:
-                # A base offset that still fits into the gap: what a compacted log looks like.
+            if not corruptions:
+                # The base offset still fits into the gap, as in a compacted log.
                 assert at < 8
                 continue
-            assert sound == kept, (position, flip)
-            (flaw,) = flaws
-            assert (flaw.position, flaw.size) == (STARTS[number], len(BATCHES[number]))
+            assert valid == kept, (position, flip)
+            (corruption,) = corruptions
+            assert (corruption.position, corruption.size) == (STARTS[number], len(BATCHES[number]))
             after = 10 * (number + 2) if number + 1 < len(BATCHES) else None
-            assert flaw.next_offset == after
+            assert corruption.next_offset == after
 
 
-def test_a_stretch_of_garbage_costs_what_it_covers() -> None:
+def test_garbage_loses_only_the_batches_it_covers() -> None:
     for seed in range(200):
         chance = random.Random(seed)
         start = chance.randrange(len(CONTENT))
@@ -53,57 +53,68 @@ def test_a_stretch_of_garbage_costs_what_it_covers() -> None:
         filling = chance.choice(
             [bytes(size), b"\xff" * size, b"\x02" * size, chance.randbytes(size)]
         )
-        bent = (CONTENT[:start] + filling + CONTENT[start + size :])[: len(CONTENT)]
-        whole = [b for b, at in zip(BATCHES, STARTS, strict=False) if bent[at : at + len(b)] == b]
+        changed = (CONTENT[:start] + filling + CONTENT[start + size :])[: len(CONTENT)]
+        whole = [
+            b for b, at in zip(BATCHES, STARTS, strict=False) if changed[at : at + len(b)] == b
+        ]
         epoch_or_offset_only = [
             at
             for b, at in zip(BATCHES, STARTS, strict=False)
-            if bent[at : at + len(b)] != b and bent[at + 16 : at + len(b)] == b[16:]
+            if changed[at : at + len(b)] != b and changed[at + 16 : at + len(b)] == b[16:]
         ]
-        sound, _ = swept(bent)
-        assert len(sound) >= len(whole)
+        valid, _ = scan(changed)
+        assert len(valid) >= len(whole)
         if not epoch_or_offset_only:
-            assert sound == whole
+            assert valid == whole
 
 
-def test_what_is_cut_out_of_a_segment_leaves_the_rest_sound() -> None:
-    bent = CONTENT[: STARTS[1] + 20] + CONTENT[STARTS[2] + 7 :]
-    sound, (flaw,) = swept(bent)
-    assert sound == [BATCHES[0], *BATCHES[3:]]
-    assert (flaw.first_offset, flaw.next_offset) == (11, 40)
+def test_what_is_cut_out_of_a_segment_leaves_the_rest_valid() -> None:
+    changed = CONTENT[: STARTS[1] + 20] + CONTENT[STARTS[2] + 7 :]
+    valid, (corruption,) = scan(changed)
+    assert valid == [BATCHES[0], *BATCHES[3:]]
+    assert (corruption.first_offset, corruption.next_offset) == (11, 40)
 
 
-def test_zeros_at_the_end_are_no_flaw_and_a_torn_batch_is_one() -> None:
-    assert swept(CONTENT + bytes(5000)) == (BATCHES, [])
-    sound, (flaw,) = swept(CONTENT[:-1])
-    assert sound == BATCHES[:-1]
-    assert (flaw.first_offset, flaw.next_offset) == (55, None)
-    sound, (flaw,) = swept(CONTENT[:-5] + bytes(7) + b"\x01")
-    assert (sound, flaw.size) == (BATCHES[:-1], len(BATCHES[-1]) + 3)
+def test_zeros_at_the_end_are_no_corruption_and_a_torn_batch_is_one() -> None:
+    assert scan(CONTENT + bytes(5000)) == (BATCHES, [])
+    valid, (corruption,) = scan(CONTENT[:-1])
+    assert valid == BATCHES[:-1]
+    assert (corruption.first_offset, corruption.next_offset) == (55, None)
+    valid, (corruption,) = scan(CONTENT[:-5] + bytes(7) + b"\x01")
+    assert (valid, corruption.size) == (BATCHES[:-1], len(BATCHES[-1]) + 3)
 
 
-def test_a_batch_inside_a_bad_record_is_not_taken_for_one_of_the_log() -> None:
+def test_a_batch_inside_a_corrupt_record_is_not_part_of_the_log() -> None:
     inner = build([NewRecord(b"inner", b"x", 1)], base_offset=25)
     outer = build([NewRecord(b"outer", inner, 1)], base_offset=20)
-    bent = bytearray(BATCHES[0] + outer + BATCHES[2])
-    bent[len(BATCHES[0]) + 61 + 5] ^= 1
-    sound, (flaw,) = swept(bytes(bent))
-    assert sound == [BATCHES[0], BATCHES[2]]
-    assert (flaw.first_offset, flaw.next_offset) == (11, 30)
+    changed = bytearray(BATCHES[0] + outer + BATCHES[2])
+    changed[len(BATCHES[0]) + 61 + 5] ^= 1
+    valid, (corruption,) = scan(bytes(changed))
+    assert valid == [BATCHES[0], BATCHES[2]]
+    assert (corruption.first_offset, corruption.next_offset) == (11, 30)
 
 
-def test_batches_beyond_a_chunk_are_found_again() -> None:
+def test_batches_behind_a_large_corrupt_one_are_found() -> None:
     large = build([NewRecord(None, bytes(range(256)) * (CHUNK_BYTES // 100), 1)], base_offset=2)
     small = build([NewRecord(None, b"x", 1)], base_offset=3)
     for at in (8, 70, len(large) - 3):
-        bent = bytearray(build([NewRecord(None, b"x", 1)] * 2) + large + small)
-        bent[len(bent) - len(small) - len(large) + at] ^= 0xFF
-        sound, (flaw,) = swept(bytes(bent))
-        assert sound[-1] == small
-        assert (flaw.size, flaw.first_offset, flaw.next_offset) == (len(large), 2, 3)
+        changed = bytearray(build([NewRecord(None, b"x", 1)] * 2) + large + small)
+        changed[len(changed) - len(small) - len(large) + at] ^= 0xFF
+        valid, (corruption,) = scan(bytes(changed))
+        assert valid[-1] == small
+        assert (corruption.size, corruption.first_offset, corruption.next_offset) == (
+            len(large),
+            2,
+            3,
+        )
 
 
-def test_a_segment_with_nothing_sound_is_one_flaw() -> None:
+def test_a_segment_with_nothing_valid_is_one_corruption() -> None:
     text = b"to be or not to be\n" * 100
-    sound, (flaw,) = swept(text)
-    assert (sound, flaw.position, flaw.size, flaw.next_offset) == ([], 0, len(text), None)
+    valid, (corruption,) = scan(text)
+    assert (valid, corruption.position, corruption.size, corruption.next_offset) == (
+        [],
+        0,
+        len(text),
+        None,
+    )

@@ -1,5 +1,5 @@
-"""What compaction keeps for a while, or for somebody: tombstones, a producer's last batch, the ends
-of transactions."""
+"""What compaction keeps for some time: tombstones, the last batch of a producer, the ends of
+transactions."""
 
 from __future__ import annotations
 
@@ -24,11 +24,6 @@ TOO_LATE = TERMS._replace(now_ms=NOW_MS + DAY_MS)
 COMMIT, ABORT = 1, 0
 
 
-def roll(log: Log) -> None:
-    """What is in the log is in closed segments now."""
-    log.roll()
-
-
 def marker(log: Log, producer_id: int, kind: int, epoch: int = 0) -> int:
     return log.append(
         build(
@@ -45,11 +40,11 @@ def by_offset(log: Log) -> dict[int, BatchHeader]:
     return {header.base_offset: header for header in headers(log)}
 
 
-def test_a_tombstone_stays_until_the_horizon_that_its_first_compaction_sets() -> None:
+def test_a_tombstone_stays_until_the_horizon_of_its_first_compaction() -> None:
     log = opened(MemoryFiles())
     put(log, [("a", "1"), ("b", "1")], NOW_MS - 5)
     put(log, [("a", None), ("c", "1")], NOW_MS - 3)
-    roll(log)
+    log.roll()
     compact(log)
     assert content(log) == [(1, "b", "1"), (2, "a", None), (3, "c", "1")]
     assert [header.delete_horizon_ms for header in headers(log)] == [None, NOW_MS + DAY_MS]
@@ -63,22 +58,22 @@ def test_a_tombstone_stays_until_the_horizon_that_its_first_compaction_sets() ->
     assert by_offset(log)[2].delete_horizon_ms == NOW_MS + DAY_MS
 
 
-def test_a_tombstone_that_is_not_compacted_yet_has_no_horizon() -> None:
+def test_a_tombstone_that_was_not_compacted_has_no_horizon() -> None:
     log = opened(MemoryFiles())
     put(log, [("a", "1")])
-    roll(log)
+    log.roll()
     put(log, [("a", None)])
     compact(log)
     assert [header.delete_horizon_ms for header in headers(log)] == [None, None]
     assert content(log) == [(0, "a", "1"), (1, "a", None)]
 
 
-def test_the_last_batch_of_a_run_stays_without_its_records_and_tells_where_the_log_ends() -> None:
+def test_the_last_batch_of_a_run_stays_as_an_empty_one() -> None:
     files = MemoryFiles()
     log = opened(files)
     put(log, [("a", "1")])
     put(log, [(None, "1"), (None, "2")])
-    roll(log)
+    log.roll()
     compact(log)
     assert [(h.base_offset, h.last_offset, h.count) for h in headers(log)] == [(0, 0, 1), (1, 2, 0)]
     log.close()
@@ -86,13 +81,13 @@ def test_the_last_batch_of_a_run_stays_without_its_records_and_tells_where_the_l
     assert opened(files).end_offset == 3
 
 
-def test_a_producer_goes_on_after_its_last_records_were_superseded() -> None:
+def test_a_producer_continues_after_its_records_were_removed() -> None:
     log = opened(MemoryFiles())
     for sequence in (0, 2, 4):
         producer = {"producer_id": 7, "producer_epoch": 3, "base_sequence": sequence}
         put(log, [("a", "x"), ("b", "x")], **producer)
     put(log, [("a", "1"), ("b", "1")])
-    roll(log)
+    log.roll()
     compact(log)
     assert [(h.base_offset, h.count) for h in headers(log)] == [(4, 0), (6, 2)]
     producers = ProducerStates(lambda: DAY_MS)
@@ -102,17 +97,17 @@ def test_a_producer_goes_on_after_its_last_records_were_superseded() -> None:
     assert headers(log)[0].last_sequence == 5
 
 
-def test_a_producer_that_is_idle_for_too_long_leaves_nothing() -> None:
+def test_an_expired_producer_leaves_no_batch() -> None:
     log = opened(MemoryFiles())
     put(log, [("a", "x")], producer_id=7, producer_epoch=3, base_sequence=0)
     put(log, [("a", "1")])
-    roll(log)
+    log.roll()
     compact(log, terms=TOO_LATE)
     assert content(log) == [(1, "a", "1")]
     assert len(headers(log)) == 1
 
 
-def test_of_an_aborted_transaction_nothing_counts_and_nothing_stays() -> None:
+def test_an_aborted_transaction_is_ignored_and_removed() -> None:
     log = opened(MemoryFiles())
     put(log, [("a", "1"), ("b", "1")])
     transaction = {"attributes": TRANSACTIONAL, "producer_id": 7, "producer_epoch": 0}
@@ -121,11 +116,11 @@ def test_of_an_aborted_transaction_nothing_counts_and_nothing_stays() -> None:
     put(log, [("b", "2")], base_sequence=1, **transaction)
     end = marker(log, 7, COMMIT)
     put(log, [("c", "1")])
-    roll(log)
+    log.roll()
     compact(log)
     assert content(log) == [(0, "a", "1"), (4, "b", "2"), (6, "c", "1")]
     found = by_offset(log)
-    # Records of the first transaction were met: its end stays for one more run.
+    # The run saw records of the first transaction, so its marker stays until the next one.
     assert found[3].is_control
     assert found[3].delete_horizon_ms is None
     assert found[end].delete_horizon_ms is None
@@ -136,35 +131,35 @@ def test_of_an_aborted_transaction_nothing_counts_and_nothing_stays() -> None:
     assert by_offset(log)[end].count == 1
 
 
-def test_an_open_transaction_is_the_end_of_what_is_compacted() -> None:
+def test_compaction_ends_at_an_open_transaction() -> None:
     log = opened(MemoryFiles())
     put(log, [("a", "1")])
     put(log, [("a", "2")])
     transaction = {"attributes": TRANSACTIONAL, "producer_id": 7, "producer_epoch": 0}
     first = put(log, [("a", "perhaps")], base_sequence=0, **transaction)
     put(log, [("a", "3")])
-    roll(log)
+    log.roll()
     done = compact(log)
     assert done.end_offset == first
     assert [offset for offset, _, _ in content(log)] == [1, 2, 3]
     assert compact(log, first).end_offset == first
     marker(log, 7, ABORT)
-    roll(log)
+    log.roll()
     assert compact(log, first).end_offset == log.end_offset
     assert [offset for offset, _, _ in content(log)] == [3]
 
 
-def test_a_marker_alone_keeps_its_producers_epoch() -> None:
+def test_a_marker_alone_keeps_the_epoch_of_its_producer() -> None:
     log = opened(MemoryFiles())
     put(log, [("a", "1")])
     at = marker(log, 7, COMMIT, epoch=4)
     put(log, [("b", "1")])
-    roll(log)
+    log.roll()
     for terms in (TERMS, LATER):
         compact(log, terms=terms)
         assert by_offset(log)[at].producer_epoch == 4
         assert by_offset(log)[at].delete_horizon_ms == NOW_MS + DAY_MS
-    # Its horizon is over, but the producer is active: the header stays.
+    # Its horizon has passed, but the producer is active: the header stays.
     active = TOO_LATE._replace(producer_expiration_ms=2 * DAY_MS)
     compact(log, terms=active)
     assert by_offset(log)[at].count == 0
@@ -186,7 +181,7 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-def test_whatever_is_put_and_whenever_it_is_compacted_the_newest_of_each_key_is_there(
+def test_the_newest_record_of_each_key_is_always_there(
     steps: list[tuple],  # type: ignore[type-arg]
 ) -> None:
     files = MemoryFiles()
@@ -222,7 +217,7 @@ def test_whatever_is_put_and_whenever_it_is_compacted_the_newest_of_each_key_is_
         assert log.end_offset == len(put_at)
 
 
-def test_the_memory_of_a_key_is_what_is_counted() -> None:
+def test_the_offset_map_uses_no_more_memory_than_it_counts() -> None:
     keys = [b"%020d" % number for number in range(20_000)]
     tracemalloc.start()
     try:

@@ -1,5 +1,4 @@
-"""Logs that are written ahead of, on a disk that fails, and a pool of threads that waits until it
-is told to go on."""
+"""Logs with a write-ahead log on a faulty disk, and a thread pool that is run step by step."""
 
 import errno
 from collections.abc import Callable, Sequence
@@ -16,24 +15,24 @@ NAMES = ("a-0", "a-1", "b-0")
 
 
 class Pooled:
-    """A call of the pool: what is to be synced one after the other, and who is told then."""
+    """A call of the pool: what to sync, and the callback."""
 
     def __init__(self, what: Sequence[Syncable], done: Callable[[Sequence[OSError | None]], None]):
         self.left = list(what)
-        self.outcomes: list[OSError | None] = []
+        self.results: list[OSError | None] = []
         self._done = done
 
     def step(self) -> bool:
-        """One sync, or telling of all; False once that is done."""
+        """Run one sync, or the callback after the last one; then return False."""
         if not self.left:
-            self._done(self.outcomes)
+            self._done(self.results)
             return False
         try:
             self.left.pop(0).sync()
         except OSError as error:
-            self.outcomes.append(error)
+            self.results.append(error)
         else:
-            self.outcomes.append(None)
+            self.results.append(None)
         return True
 
     def finish(self) -> None:
@@ -45,7 +44,7 @@ class Pooled:
 
 
 class Broker:
-    """One life of what writes to a disk. What the pool of threads is to do waits in `pool`."""
+    """One run of the storage layer. `pool` contains the pending work of the thread pool."""
 
     def __init__(
         self,
@@ -71,17 +70,17 @@ class Broker:
         self.logs = {
             name: Log.open(DATA / name, files, config, write_ahead=self.ahead) for name in NAMES
         }
-        self.told: dict[str, OSError | None] = {}
+        self.results: dict[str, OSError | None] = {}
 
     def _next_second(self) -> float:
-        # So each sync takes so long that the next is given to the pool.
+        # Each sync takes so long that the next one goes to the pool.
         self.seconds += 1
         return self.seconds
 
-    def append(self, name: str, word: str) -> None:
+    def append(self, name: str, value: str) -> None:
         log = self.logs[name]
-        self.group_commit.append(log, [(b"key", word.encode())], 1_000)
-        self.group_commit.on_durable(log, lambda error: self.told.update({word: error}))
+        self.group_commit.append(log, [(b"key", value.encode())], 1_000)
+        self.group_commit.on_durable(log, lambda error: self.results.update({value: error}))
 
     def run_due(self) -> None:
         due = self.due.copy()
@@ -95,10 +94,10 @@ class Broker:
             while self.pool:
                 self.pool.pop(0).finish()
 
-    def round(self, word: str, names: Sequence[str] = NAMES) -> None:
-        """Append to several logs at once, and have it settled."""
+    def flush(self, value: str, names: Sequence[str] = NAMES) -> None:
+        """Append to several logs at once and finish the flush."""
         for name in names:
-            self.append(name, f"{word} {name}")
+            self.append(name, f"{value} {name}")
         self.turn()
 
     def stop(self) -> None:

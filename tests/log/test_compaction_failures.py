@@ -1,4 +1,4 @@
-"""A log whose disk fails while it is compacted is read again, and what was begun lets it be."""
+"""A sync fails while a log is compacted: the log is recovered and the compaction stops."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -14,7 +14,7 @@ FOLDER = Path("/data/orders-0")
 
 
 def filled() -> Log:
-    """Of several small segments, of which compaction makes one."""
+    """Several small segments, which compaction merges into one."""
     files = FaultyFiles()
     files.make_folder(FOLDER.parent)
     log = Log.open(FOLDER, files, LogConfig(segment_bytes=400))
@@ -25,9 +25,9 @@ def filled() -> Log:
     return log
 
 
-def compacted_until_a_sync_fails(log: Log, at: int, refused: str, after: int) -> bool:
-    """Fails a sync at a step of the compaction, perhaps the first recovery as well, and goes on
-    with the compaction. False: it ended before."""
+def compacted_until_a_sync_fails(log: Log, at: int, failing: str, after: int) -> bool:
+    """Fail a sync at a step of the compaction, and possibly an operation `failing` of the recovery,
+    and continue the compaction. Return False if it ended before."""
     files = log.files
     assert isinstance(files, FaultyFiles)
     work = clean(log, 0, log.segments[-1].base_offset, TERMS)
@@ -35,12 +35,12 @@ def compacted_until_a_sync_fails(log: Log, at: int, refused: str, after: int) ->
     with suppress(CleaningStopped):
         for number, step in enumerate(work):
             if number == at:
-                put(log, [("refused", "x")], NOW_MS)
+                put(log, [("failed", "x")], NOW_MS)
                 files.fail("sync")
                 with pytest.raises(OSError):
                     log.sync()
-                if refused:
-                    files.fail(refused, after=after)
+                if failing:
+                    files.fail(failing, after=after)
                 with suppress(OSError):
                     log.recover()
                 files.heal()
@@ -53,13 +53,11 @@ def compacted_until_a_sync_fails(log: Log, at: int, refused: str, after: int) ->
 
 
 @pytest.mark.parametrize("after", range(3))
-@pytest.mark.parametrize("refused", ["", "remove", "rename", "sync_folder", "truncate", "sync"])
-def test_a_sync_that_fails_at_any_step_of_a_compaction_costs_nothing_but_the_compaction(
-    refused: str, after: int
-) -> None:
+@pytest.mark.parametrize("failing", ["", "remove", "rename", "sync_folder", "truncate", "sync"])
+def test_a_failed_sync_at_any_step_only_stops_the_compaction(failing: str, after: int) -> None:
     before = newest(filled())
     at = 0
-    while compacted_until_a_sync_fails(log := filled(), at, refused, after):
+    while compacted_until_a_sync_fails(log := filled(), at, failing, after):
         at += 1
         assert newest(log) == before
         assert newest(Log.open(FOLDER, log.files)) == before

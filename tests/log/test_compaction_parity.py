@@ -1,7 +1,7 @@
-"""The same segments compacted by us and by a real Kafka: the same files, batches, records are left.
+"""Parity of compaction: kohort and Kafka make the same files, batches and records of a log.
 
-What Kafka made of its segments is recorded in vectors/compaction.json and compared in every run.
-With a Java runtime Kafka is asked again; KOHORT_PARITY_RECORD=1 then writes the vectors.
+Kafka's results are recorded in vectors/compaction.json and compared in every run. With a Java
+runtime Kafka runs again; KOHORT_PARITY_RECORD=1 then writes the vectors.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Run(NamedTuple):
 
 
 def content(segments: Segments) -> dict[str, list[Batch]]:
-    """Batches by file. What a codec makes of the same bytes differs from one program to another."""
+    """Batches by file. Compressed bytes differ between implementations of a codec."""
     return {
         name: [
             (
@@ -70,7 +70,7 @@ def content(segments: Segments) -> dict[str, list[Batch]]:
 
 
 def time_of(run: Run) -> int:
-    """When Kafka ran, told by the horizons that it set."""
+    """When Kafka ran, according to the delete horizons that it set."""
     known = {h.delete_horizon_ms for file in content(run.before).values() for h, _ in file}
     new = {h.delete_horizon_ms for file in content(run.after).values() for h, _ in file} - known
     (horizon_ms,) = new
@@ -84,29 +84,29 @@ def compacted(run: Run) -> Segments:
     for name, data in run.before.items():
         files.contents[FOLDER / name] = bytearray(data)
     log = Log.open(FOLDER, files, LogConfig(segment_bytes=SEGMENT_BYTES))
-    terms = CleanerConfig(
+    config = CleanerConfig(
         now_ms=time_of(run),
         delete_retention_ms=RETENTION_MS,
         segment_bytes=SEGMENT_BYTES,
         dedupe_buffer_bytes=1024 * 1024,
         producer_expiration_ms=DAY_MS,
     )
-    run_synchronously(clean(log, run.first_dirty, log.segments[-1].base_offset, terms))
+    run_synchronously(clean(log, run.first_dirty, log.segments[-1].base_offset, config))
     return {name: files.read_bytes(FOLDER / name) for name in files.list(FOLDER)}
 
 
 def recorded() -> list[Run]:
     return [
-        Run(_unpacked(run["before"]), _unpacked(run["after"]), run["first_dirty"])
+        Run(_unpack(run["before"]), _unpack(run["after"]), run["first_dirty"])
         for run in json.loads(VECTORS.read_text())["runs"]
     ]
 
 
-def _unpacked(packed: dict[str, str]) -> Segments:
+def _unpack(packed: dict[str, str]) -> Segments:
     return {name: zlib.decompress(base64.b64decode(text)) for name, text in packed.items()}
 
 
-def _packed(segments: Segments) -> dict[str, str]:
+def _pack(segments: Segments) -> dict[str, str]:
     return {
         name: base64.b64encode(zlib.compress(data, 9)).decode()
         for name, data in sorted(segments.items())
@@ -114,29 +114,29 @@ def _packed(segments: Segments) -> dict[str, str]:
 
 
 def write(runs: list[Run]) -> None:
-    told = {
+    content = {
         "kafka": VERSION,
         "recorded": "KOHORT_PARITY_RECORD=1: segments before and after each run of its cleaner",
         "runs": [
             {
-                "before": _packed(run.before),
-                "after": _packed(run.after),
+                "before": _pack(run.before),
+                "after": _pack(run.after),
                 "first_dirty": run.first_dirty,
             }
             for run in runs
         ],
     }
     VECTORS.parent.mkdir(exist_ok=True)
-    VECTORS.write_text(json.dumps(told, indent=1) + "\n")
+    VECTORS.write_text(json.dumps(content, indent=1) + "\n")
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])
-def test_the_same_is_left_as_kafka_left(number: int) -> None:
+def test_the_result_equals_kafkas(number: int) -> None:
     run = recorded()[number]
     assert content(compacted(run)) == content(run.after)
 
 
-def test_the_recorded_segments_have_all_that_is_special() -> None:
+def test_the_recorded_segments_cover_all_special_cases() -> None:
     runs = recorded()
     left = [[h for file in content(run.after).values() for h, _ in file] for run in runs]
     first, second, third = left
@@ -145,41 +145,41 @@ def test_the_recorded_segments_have_all_that_is_special() -> None:
     assert any(h.producer_id >= 0 and not h.is_transactional for h in emptied)
     assert any(header.is_transactional for header in emptied)
     assert any(h.delete_horizon_ms for h in first if not h.is_control)
-    # Of a transaction that was superseded whole: its end stays, then with a horizon, then goes.
+    # The marker of a transaction without records: kept, then with a horizon, then removed.
     ends = {h.base_offset for h in second if h.is_control and h.delete_horizon_ms}
     assert ends <= {h.base_offset for h in first if not h.delete_horizon_ms}
     assert ends
     assert not ends & {h.base_offset for h in third if h.count}
     tombstones = {h.base_offset for h in first if h.delete_horizon_ms}
     assert tombstones - {h.base_offset for h in second}
-    # The last batch of a run, of which nothing is left.
+    # The last batch of a run, with no records left.
     assert any(h.producer_id < 0 and not h.count for h in third)
     assert any(not data for run in runs for data in run.after.values())
     assert any(len(run.after) < len(run.before) for run in runs)
 
 
 @pytest.mark.java
-def test_kafka_finds_what_we_leave_sound(kafka_tool: Callable[..., str], tmp_path: Path) -> None:
+def test_kafka_reads_the_compacted_segments(kafka_tool: Callable[..., str], tmp_path: Path) -> None:
     for run in recorded():
         for name, data in compacted(run).items():
             (tmp_path / name).write_bytes(data)
         names = sorted(map(str, tmp_path.glob("*.log")))
-        said = kafka_tool(
+        output = kafka_tool(
             "org.apache.kafka.tools.DumpLogSegments",
             "--deep-iteration",
             "--files",
             ",".join(names),
         )
-        assert said.count("isvalid: true") == sum(map(len, content(compacted(run)).values()))
-        assert "isvalid: false" not in said
-        assert not re.search("invalid bytes|CORRUPT|mismatch|exception", said, re.IGNORECASE)
+        assert output.count("isvalid: true") == sum(map(len, content(compacted(run)).values()))
+        assert "isvalid: false" not in output
+        assert not re.search("invalid bytes|CORRUPT|mismatch|exception", output, re.IGNORECASE)
         for name in names:
             Path(name).unlink()
 
 
 @pytest.mark.java
 @pytest.mark.slow
-async def test_kafka_still_leaves_the_same(kafka_jars: Path, tmp_path: Path) -> None:
+async def test_kafka_still_has_the_recorded_result(kafka_jars: Path, tmp_path: Path) -> None:
     settings = {
         "log.cleaner.backoff.ms": "100",
         "transaction.state.log.num.partitions": "1",
@@ -205,18 +205,18 @@ def _play(bootstrap: str, data: Path) -> list[Run]:
     }
     for made in admin.create_topics([NewTopic(TOPIC, 1, 1, config=config)]).values():
         made.result(PATIENCE_SECONDS)
-    _first_story(bootstrap)
+    _write_first(bootstrap)
     first = _run(admin, data)
-    _second_story(bootstrap)
+    _write_second(bootstrap)
     _await_horizon(first)
     second = _run(admin, data)
-    _third_story(bootstrap)
+    _write_third(bootstrap)
     _await_horizon(second)
     return [first, second, _run(admin, data)]
 
 
 def _await_horizon(run: Run) -> None:
-    """Only time ends it."""
+    """Wait until tombstones may be removed."""
     deadline_ms = time_of(run) + RETENTION_MS
     _until(lambda: time.time_ns() // 1_000_000 > deadline_ms)
 
@@ -250,7 +250,7 @@ def _cleaned_offset(data: Path) -> int:
 def _until(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not condition():
-        assert time.monotonic() < deadline, "Kafka did not get there in time"
+        assert time.monotonic() < deadline, "timed out waiting for Kafka"
         time.sleep(0.05)
 
 
@@ -267,7 +267,7 @@ def _put(producer: Producer, *pairs: tuple[str | None, str | None]) -> None:
 
 
 def _roll(bootstrap: str, key: str | None = "filler") -> None:
-    """What fills the segment to its end."""
+    """Fill the segment."""
     producer = _producer(bootstrap)
     for _ in range(4):
         _put(producer, (key, "." * 300 * 1024))
@@ -286,9 +286,9 @@ def _transaction(
         producer.abort_transaction(PATIENCE_SECONDS)
 
 
-def _first_story(bootstrap: str) -> None:
+def _write_first(bootstrap: str) -> None:
     plain = _producer(bootstrap)
-    _put(plain, ("a", "1"), ("b", "1"), ("c", "1"), (None, "nobody's"))
+    _put(plain, ("a", "1"), ("b", "1"), ("c", "1"), (None, "no key"))
     _put(plain, ("a", "2"), ("d", None), ("b", None))
     for codec in ("gzip", "snappy", "lz4", "zstd"):
         packed = _producer(bootstrap, compression_type=codec)
@@ -300,7 +300,7 @@ def _first_story(bootstrap: str) -> None:
     _transaction(bootstrap, "kept", [("t1", "1"), ("t2", "1")], commit=True)
     _transaction(bootstrap, "aborted", [("t1", "never"), ("a", "never")], commit=False)
     _transaction(bootstrap, "superseded", [("t3", "1")], commit=True)
-    # The same producer's name again: another epoch, the last of which is what counts.
+    # The same transactional id again, with another epoch.
     _transaction(bootstrap, "superseded", [("t4", "1")], commit=True)
     _roll(bootstrap)
     _put(plain, ("i", "3"), ("k", "2"), ("t3", "2"), ("t4", "2"), ("c", "2"))
@@ -310,7 +310,7 @@ def _first_story(bootstrap: str) -> None:
     _put(plain, ("a", "in the active segment"), ("filler", "short"))
 
 
-def _second_story(bootstrap: str) -> None:
+def _write_second(bootstrap: str) -> None:
     plain = _producer(bootstrap)
     _put(plain, ("c", None), ("e", "1"), ("t5", "2"))
     _transaction(bootstrap, "second", [("t1", "2"), ("t2", "2")], commit=True)
@@ -321,7 +321,7 @@ def _second_story(bootstrap: str) -> None:
     _put(plain, ("filler", "short"))
 
 
-def _third_story(bootstrap: str) -> None:
+def _write_third(bootstrap: str) -> None:
     plain = _producer(bootstrap)
     _put(plain, ("e", None), ("a", "3"))
     _roll(bootstrap, key=None)

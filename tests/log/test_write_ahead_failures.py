@@ -1,5 +1,4 @@
-"""Whatever fails beside what is written ahead, or in it: what was acknowledged is there, and what
-was refused is not."""
+"""Failures of the write-ahead log and beside it: acknowledged records stay, failed ones do not."""
 
 import errno
 import threading
@@ -14,29 +13,29 @@ from support.log import batch, values
 from support.write_ahead import DATA, NAMES, Broker, Pooled, disk, left
 
 
-def test_a_full_file_stays_until_a_log_that_could_not_sync_is_recovered_from_it() -> None:
+def test_a_full_file_stays_until_a_log_that_could_not_sync_has_recovered() -> None:
     files = disk()
     broker = Broker(files, bytes_max=100)
-    files.fail("sync", after=1)  # the first is of what is written ahead
-    broker.round("one")
-    assert broker.told == {f"one {name}": None for name in NAMES}
+    files.fail("sync", after=1)  # the first sync is that of the write-ahead log
+    broker.flush("one")
+    assert broker.results == {f"one {name}": None for name in NAMES}
     (failed,) = (name for name, log in broker.logs.items() if log.failed)
-    broker.round("two", [name for name in NAMES if name != failed])
+    broker.flush("two", [name for name in NAMES if name != failed])
     assert left(files) == [f"{PREFIX}1"]
     assert not broker.ahead.is_usable
     broker.logs[failed].recover()
-    broker.round("three")
+    broker.flush("three")
     assert left(files) == []
     assert broker.ahead.is_usable
     files.crash()
     assert Broker(files).words(failed) == [f"one {failed}", f"three {failed}"]
 
 
-def test_a_stop_recovers_a_log_that_could_not_sync() -> None:
+def test_stopping_recovers_a_log_that_could_not_sync() -> None:
     files = disk()
     broker = Broker(files, bytes_max=100)
     files.fail("sync", after=1)
-    broker.round("one")
+    broker.flush("one")
     broker.stop()
     assert left(files) == []
     files.crash()
@@ -48,7 +47,7 @@ def test_a_stop_recovers_a_log_that_could_not_sync() -> None:
 def test_what_cannot_be_synced_at_the_stop_is_left_to_the_next_start() -> None:
     files = disk()
     broker = Broker(files)
-    broker.round("one")
+    broker.flush("one")
     files.fail("sync", times=5)
     broker.stop()
     assert left(files) == [f"{PREFIX}1"]
@@ -56,32 +55,32 @@ def test_what_cannot_be_synced_at_the_stop_is_left_to_the_next_start() -> None:
     assert [Broker(files).words(name) for name in NAMES] == [[f"one {name}"] for name in NAMES]
 
 
-def test_where_writing_ahead_fails_nobody_is_refused() -> None:
+def test_a_failed_write_ahead_fails_no_append() -> None:
     files = disk()
     broker = Broker(files)
-    broker.round("one")
+    broker.flush("one")
     files.fail("append", after=3, error=errno.ENOSPC, written=20)
-    broker.round("two")
-    assert not any(broker.told.values())
-    assert left(files) == [], "each has synced its own"
-    broker.round("three")
+    broker.flush("two")
+    assert not any(broker.results.values())
+    assert left(files) == [], "each log has synced its own file"
+    broker.flush("three")
     assert left(files) == [f"{PREFIX}2"]
     files.crash()
     assert Broker(files).words("a-0") == ["one a-0", "two a-0", "three a-0"]
 
 
-def test_where_its_sync_fails_all_are_refused_and_find_nothing_later() -> None:
+def test_a_failed_write_ahead_sync_fails_all_appends_of_the_flush() -> None:
     files = disk()
     broker = Broker(files)
-    broker.round("one")
+    broker.flush("one")
     files.fail("sync")
-    broker.round("two")
-    refused = [broker.told[f"two {name}"] for name in NAMES]
-    assert all(isinstance(error, OSError) for error in refused)
+    broker.flush("two")
+    errors = [broker.results[f"two {name}"] for name in NAMES]
+    assert all(isinstance(error, OSError) for error in errors)
     for log in broker.logs.values():
         assert log.failed is not None
         log.recover()
-    broker.round("three", ["a-0"])
+    broker.flush("three", ["a-0"])
     files.crash()
     broker = Broker(files)
     assert broker.words("a-0") == ["one a-0", "three a-0"]
@@ -100,42 +99,42 @@ def retiring(files: FaultyFiles) -> tuple[Broker, Pooled, Pooled]:
     for name in ("a-1", "b-0"):
         broker.append(name, f"two {name}")
     broker.run_due()
-    (round_,) = (each for each in broker.pool if each is not retirement)
+    (flush,) = (each for each in broker.pool if each is not retirement)
     broker.pool.clear()
-    return broker, retirement, round_
+    return broker, retirement, flush
 
 
-def test_a_log_that_cannot_sync_its_own_file_does_not_touch_a_round_under_way() -> None:
+def test_a_failed_sync_of_a_retirement_does_not_affect_a_flush_in_progress() -> None:
     files = disk()
-    broker, retirement, round_ = retiring(files)
+    broker, retirement, flush = retiring(files)
     files.fail("sync")
     retirement.finish()
-    round_.finish()
-    assert broker.told == dict.fromkeys(["one a-0", "one a-1", "two a-1", "two b-0"])
+    flush.finish()
+    assert broker.results == dict.fromkeys(["one a-0", "one a-1", "two a-1", "two b-0"])
     files.crash()
     assert Broker(files).words("a-1") == ["one a-1", "two a-1"]
 
 
-def test_what_a_retirement_syncs_by_the_way_is_shown_to_nobody_and_may_be_refused() -> None:
+def test_records_that_a_retirement_has_synced_can_still_fail() -> None:
     files = disk()
-    broker, retirement, round_ = retiring(files)
+    broker, retirement, flush = retiring(files)
     retirement.finish()
     assert broker.logs["a-1"].synced_offset == 1
-    round_.fail()
-    assert broker.told["two a-1"] is not None
+    flush.fail()
+    assert broker.results["two a-1"] is not None
     for name in ("a-1", "b-0"):
         broker.logs[name].recover()
-    broker.round("three")
-    assert Broker(files).words("a-1") == ["one a-1", "three a-1"], "nor after a SIGKILL"
+    broker.flush("three")
+    assert Broker(files).words("a-1") == ["one a-1", "three a-1"], "must not return after a SIGKILL"
 
 
 @pytest.mark.interpreted
-def test_recovering_a_log_beside_a_retirement_keeps_nothing_of_what_was_refused(
+def test_recovery_during_a_retirement_keeps_no_failed_records(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     files = disk()
-    broker, retirement, round_ = retiring(files)
-    round_.fail()
+    broker, retirement, flush = retiring(files)
+    flush.fail()
     log, load = broker.logs["a-1"], Log._load
     threads: list[threading.Thread] = []
 
@@ -152,64 +151,64 @@ def test_recovering_a_log_beside_a_retirement_keeps_nothing_of_what_was_refused(
     assert log.synced_offset == 1
 
 
-def test_what_could_not_be_cut_off_goes_once_the_logs_are_well() -> None:
+def test_failed_bytes_are_removed_once_the_logs_have_synced() -> None:
     files = disk()
     broker = Broker(files)
-    broker.round("one")
+    broker.flush("one")
     files.fail("sync")
     files.fail("truncate")
-    broker.round("two")
-    assert broker.told["two a-0"] is not None
+    broker.flush("two")
+    assert broker.results["two a-0"] is not None
     for log in broker.logs.values():
         log.recover()
-    broker.round("three", ["a-1"])
+    broker.flush("three", ["a-1"])
     assert left(files) == []
     assert Broker(files).words("a-0") == ["one a-0"]
 
 
-def test_a_refused_record_is_cut_off_even_if_it_was_synced_by_the_way() -> None:
+def test_a_failed_record_is_truncated_even_if_it_was_synced() -> None:
     files = disk()
     log = Broker(files).logs["a-0"]
-    log.append(batch(0, text="told"))
+    log.append(batch(0, text="synced"))
     log.sync()
-    log.append(batch(1, text="refused"))
-    log.sync()  # for the sake of the file before, which is full
+    log.append(batch(1, text="failed"))
+    log.sync()  # as a retirement does
     log.fail_from(1, OSError(errno.EIO, "what was written ahead could not be synced"))
     log.recover()
-    assert values(log) == [b"told 0"]
+    assert values(log) == [b"synced 0"]
     files.crash()
-    assert Broker(files).words("a-0") == ["told 0"]
+    assert Broker(files).words("a-0") == ["synced 0"]
 
 
-def test_a_log_whose_file_lost_what_was_acknowledged_gets_it_back_while_the_broker_runs() -> None:
+def test_a_log_that_lost_acknowledged_records_gets_them_back() -> None:
     files = disk()
     broker = Broker(files)
-    broker.round("one")
+    broker.flush("one")
     log = broker.logs["a-0"]
     path = DATA / "a-0" / ("0" * 20 + ".log")
-    files.contents[path].clear()  # the system could not write it, and has forgotten it
+    files.contents[path].clear()  # the system could not write it
     log.failed = OSError(errno.EIO, "lost")
     log.recover()
     assert broker.words("a-0") == ["one a-0"]
-    broker.round("two")
+    broker.flush("two")
     assert broker.words("a-0") == ["one a-0", "two a-0"]
 
 
-def test_who_waits_for_a_round_hears_of_it_though_the_folder_cannot_be_listed(
+def test_callbacks_are_called_if_the_folder_cannot_be_listed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     files = disk()
     broker = Broker(files, bytes_max=100)
     with monkeypatch.context() as patch:
 
-        def refuse(_: Path) -> list[str]:
+        def fail(_: Path) -> list[str]:
             raise OSError(errno.EIO, "no list")
 
-        patch.setattr(files, "list", refuse)
-        broker.round("one")
-    assert broker.told == {f"one {name}": None for name in NAMES}
+        patch.setattr(files, "list", fail)
+        broker.flush("one")
+    assert broker.results == {f"one {name}": None for name in NAMES}
     assert not broker.ahead.is_usable
-    broker.round("two")
+    broker.flush("two")
     assert broker.ahead.is_usable
     assert left(files) == []
     files.crash()

@@ -1,4 +1,4 @@
-"""Kafka's own DumpLogSegments on segments that we wrote."""
+"""Kafka's DumpLogSegments reads kohort's segments."""
 
 import re
 from collections.abc import Callable
@@ -12,9 +12,9 @@ from support.log import append, batch, headers
 
 
 @pytest.mark.java
-def test_kafka_finds_every_batch_sound(tmp_path: Path, kafka_tool: Callable[..., str]) -> None:
-    """Batches of every codec, from both builders, moved, with gaps, by a producer; across rolls,
-    with room allocated ahead, after a cut and a crash."""
+def test_kafka_reads_every_batch(tmp_path: Path, kafka_tool: Callable[..., str]) -> None:
+    """Batches of every codec, from both builders, with changed offsets, with gaps, with a producer;
+    across rolls, preallocated, after a truncation and a crash."""
     folder = tmp_path / "orders-0"
     config = LogConfig(segment_bytes=3000)
     log = Log.open(folder, DiskFiles(preallocate_bytes=64 * 1024), config)
@@ -39,24 +39,24 @@ def test_kafka_finds_every_batch_sound(tmp_path: Path, kafka_tool: Callable[...,
     log.truncate_to(kept + 6)
     append(log, [2])
     log.sync()
-    # No close: the zeros stay, as after a crash, until the next open cuts them.
+    # Not closed: the zeros stay, as after a crash, until the next opening truncates them.
     Log.open(folder, DiskFiles(), config).close()
     segments = sorted(folder.glob("*.log"))
     assert len(segments) > 2
     names = ",".join(map(str, segments))
-    said = kafka_tool(
+    output = kafka_tool(
         "org.apache.kafka.tools.DumpLogSegments", "--deep-iteration", "--files", names
     )
     offsets = [
-        (int(a), int(b)) for a, b in re.findall(r"baseOffset: (\d+) lastOffset: (\d+)", said)
+        (int(a), int(b)) for a, b in re.findall(r"baseOffset: (\d+) lastOffset: (\d+)", output)
     ]
     assert offsets == [(header.base_offset, header.last_offset) for header in headers(log)]
-    assert said.count("isvalid: true") == len(offsets)
-    assert "isvalid: false" not in said
-    assert not re.search("invalid bytes|CORRUPT|mismatch|exception", said, re.IGNORECASE)
+    assert output.count("isvalid: true") == len(offsets)
+    assert "isvalid: false" not in output
+    assert not re.search("invalid bytes|CORRUPT|mismatch|exception", output, re.IGNORECASE)
     assert {"none", "gzip", "snappy", "lz4", "zstd"} <= {
-        found.lower() for found in re.findall(r"compresscodec: (\w+)", said)
+        found.lower() for found in re.findall(r"compresscodec: (\w+)", output)
     }
-    assert "producerId: 7 producerEpoch: 1" in said
-    assert "LogAppendTime: 1800000000000" in said
+    assert "producerId: 7 producerEpoch: 1" in output
+    assert "LogAppendTime: 1800000000000" in output
     log.close()

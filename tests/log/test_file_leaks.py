@@ -1,5 +1,5 @@
-"""Opening a log may fail again and again, as that of an offsets partition is tried every second:
-no try may leave a file open."""
+"""No file descriptor leaks when opening a log or writing a snapshot fails: an offsets partition is
+retried every second."""
 
 import errno
 from pathlib import Path
@@ -41,7 +41,7 @@ def _fail(*_: object, **__: object) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """That of a log of two segments."""
+    """A log of two segments."""
     log = Log.open(tmp_path / "a-0", DiskFiles())
     log.append(batch(0))
     log.roll()
@@ -51,13 +51,13 @@ def folder(tmp_path: Path) -> Path:
     return log.folder
 
 
-def test_a_log_of_which_nothing_can_be_deleted(folder: Path) -> None:
+def test_a_log_whose_segments_cannot_be_removed(folder: Path) -> None:
     with pytest.raises(OSError, match="injected error"):
         Log.open(folder, FailingFiles("remove"), start_offset=1)
     assert open_below(folder) == []
 
 
-def test_a_log_that_cannot_be_cut(folder: Path) -> None:
+def test_a_log_that_cannot_be_truncated(folder: Path) -> None:
     files = FailingFiles("file.truncate")
     settings = Configs(BrokerConfig({}), 1).settings({})
     partition = Partition(
@@ -76,13 +76,13 @@ def test_a_log_that_cannot_be_cut(folder: Path) -> None:
     assert open_below(folder) == []
 
 
-def test_a_snapshot_that_is_abandoned_before_it_has_begun(folder: Path) -> None:
+def test_a_snapshot_abandoned_before_its_first_step(folder: Path) -> None:
     table = OffsetsTable()
     SnapshotWriter(folder, DiskFiles(), 0, table, iter(())).abandon()
     assert open_below(folder) == []
 
 
-def test_a_snapshot_that_finds_no_room(folder: Path) -> None:
+def test_a_snapshot_on_a_full_disk(folder: Path) -> None:
     table = OffsetsTable()
     table.put(OffsetCommitRecord("g", "orders", 0, encode_commit_value(7, -1, "", 1)))
     writer = SnapshotWriter(folder, FailingFiles("file.append"), 0, table, iter(()))
@@ -93,14 +93,14 @@ def test_a_snapshot_that_finds_no_room(folder: Path) -> None:
     assert table.get("g", "orders", 0) is not None
 
 
-def test_a_snapshot_that_is_abandoned_stays_for_the_groups_that_stand_in_it(folder: Path) -> None:
-    """Those that had to leave the memory while it was being written."""
+def test_an_abandoned_snapshot_still_serves_the_groups_in_it(folder: Path) -> None:
+    """Groups that were evicted from memory while it was written."""
     table = OffsetsTable(lambda _: None)
     for group_id in ("f", "g", "h"):
         table.put(OffsetCommitRecord(group_id, "orders", 0, encode_commit_value(7, -1, "", 1)))
     writer = SnapshotWriter(folder, DiskFiles(), 0, table, iter(()), step_offsets=1)
     next(writer.steps)
-    table.evict(2, lambda: pytest.fail("it goes into the one that is being written"))
+    table.evict(2, lambda: pytest.fail("must use the snapshot"))
     writer.abandon()
     assert [len(list(table.read(group_id))) for group_id in ("f", "g", "h")] == [1, 1, 1]
     table.close()

@@ -1,4 +1,4 @@
-"""A sync in another thread claims no more than what it saw."""
+"""A sync in another thread only covers what was appended before it began."""
 
 import threading
 from pathlib import Path
@@ -11,7 +11,7 @@ FOLDER = Path("/data/orders-0")
 
 
 class SlowFiles(FaultyFiles):
-    """Each sync of a file waits in the middle until it is let go."""
+    """Each sync of a file blocks until `go_on` is set."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class SlowFile(FaultyFile):
             assert files.go_on.wait(30)
 
 
-def test_what_is_appended_during_a_sync_belongs_to_the_next() -> None:
+def test_appends_during_a_sync_belong_to_the_next_one() -> None:
     files = SlowFiles()
     log = Log.open(FOLDER, files)
     made = append(log, [3])
@@ -53,7 +53,7 @@ def test_what_is_appended_during_a_sync_belongs_to_the_next() -> None:
     assert stored(Log.open(FOLDER, files)) == made + late
 
 
-def test_a_segment_begun_during_a_sync_is_found_after_the_next() -> None:
+def test_a_segment_created_during_a_sync_is_covered_by_the_next() -> None:
     files = SlowFiles()
     log = Log.open(FOLDER, files, LogConfig(segment_bytes=300, sync_at_open=False))
     append(log, [3])
@@ -70,7 +70,7 @@ def test_a_segment_begun_during_a_sync_is_found_after_the_next() -> None:
     assert Log.open(FOLDER, files).end_offset == 13
 
 
-def test_closing_waits_for_a_sync_under_way() -> None:
+def test_closing_waits_for_a_sync_in_progress() -> None:
     files = SlowFiles()
     log = Log.open(FOLDER, files)
     append(log, [3])
@@ -86,7 +86,7 @@ def test_closing_waits_for_a_sync_under_way() -> None:
     assert log.synced_offset == 3
 
 
-def test_syncs_and_appends_side_by_side_lose_nothing() -> None:
+def test_concurrent_syncs_and_appends_lose_nothing() -> None:
     files = FaultyFiles()
     log = Log.open(FOLDER, files, LogConfig(segment_bytes=2000, sync_at_open=False))
     done = threading.Event()

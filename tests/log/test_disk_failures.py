@@ -1,5 +1,5 @@
-"""Disks that fail, fill up and lose power. What was synced stays, what was refused never
-appears, and no byte lands behind one that failed."""
+"""Disks that fail, fill up and lose power: synced records stay, failed ones never appear, and
+nothing is written behind bytes whose write failed."""
 
 import errno
 import random
@@ -19,7 +19,7 @@ SMALL = LogConfig(segment_bytes=400, index_interval_bytes=100)
 
 
 @pytest.mark.parametrize("written", [0, 1, 12, 61, 80, 10_000])
-def test_a_failed_write_leaves_nothing_and_may_be_tried_again(written: int) -> None:
+def test_a_failed_write_leaves_nothing_and_can_be_retried(written: int) -> None:
     files = FaultyFiles()
     log = Log.open(FOLDER, files)
     made = append(log, [3, 2])
@@ -28,12 +28,12 @@ def test_a_failed_write_leaves_nothing_and_may_be_tried_again(written: int) -> N
         log.append(batch(5, 9))
     assert (log.end_offset, log.failed) == (5, None)
     assert stored(log) == made
-    made += append(log, [1, 1])  # shorter than what failed: none of it may show behind
+    made += append(log, [1, 1])  # shorter than what failed, which must not reappear behind it
     assert stored(Log.open(FOLDER, files)) == made
     assert not [name for name in files.list(FOLDER) if name.endswith(".cut")]
 
 
-def test_a_failed_write_that_cannot_be_cut_off_ends_the_log_until_it_is_recovered() -> None:
+def test_a_failed_write_that_cannot_be_truncated_fails_the_log_until_recovery() -> None:
     files = FaultyFiles()
     log = Log.open(FOLDER, files)
     made = append(log, [3])
@@ -43,9 +43,9 @@ def test_a_failed_write_that_cannot_be_cut_off_ends_the_log_until_it_is_recovere
     files.fail("truncate")
     with pytest.raises(OSError, match="Input/output"):
         log.append(batch(5))
-    for refused in (lambda: log.append(batch(5)), log.sync):
+    for call in (lambda: log.append(batch(5)), log.sync):
         with pytest.raises(LogFailed, match="accepts nothing after"):
-            refused()
+            call()
     assert stored(log) == made + unsynced
     log.recover()
     assert (log.failed, log.end_offset, log.synced_offset) == (None, 3, 3)
@@ -53,8 +53,8 @@ def test_a_failed_write_that_cannot_be_cut_off_ends_the_log_until_it_is_recovere
     assert stored(Log.open(FOLDER, files)) == made
 
 
-def test_after_a_failed_sync_segments_that_are_known_to_be_durable_are_not_summed_again() -> None:
-    """They may be large, and a wrong bit in one of them must not end a log that is in use."""
+def test_recovery_skips_the_checksums_of_durable_segments() -> None:
+    """They may be large, and a flipped bit in one of them must not end a log that is in use."""
     files = FaultyFiles()
     log = Log.open(FOLDER, files, SMALL)
     append(log, [1] * 20)
@@ -70,7 +70,7 @@ def test_after_a_failed_sync_segments_that_are_known_to_be_durable_are_not_summe
 
 
 @pytest.mark.parametrize("operation", ["sync", "sync_folder"])
-def test_a_log_whose_first_sync_failed_has_a_name_after_the_next(operation: str) -> None:
+def test_after_a_failed_first_sync_the_next_one_syncs_the_folder(operation: str) -> None:
     files = FaultyFiles()
     log = Log.open(FOLDER, files)
     append(log, [1])
@@ -85,7 +85,7 @@ def test_a_log_whose_first_sync_failed_has_a_name_after_the_next(operation: str)
 
 
 @pytest.mark.parametrize("operation", ["sync", "sync_folder"])
-def test_after_a_failed_sync_nothing_of_it_is_trusted(operation: str) -> None:
+def test_after_a_failed_sync_nothing_it_covered_is_trusted(operation: str) -> None:
     files = FaultyFiles()
     log = Log.open(FOLDER, files)
     made = append(log, [3, 2])
@@ -111,20 +111,20 @@ def test_after_a_failed_sync_nothing_of_it_is_trusted(operation: str) -> None:
     assert stored(Log.open(FOLDER, files)) == made
 
 
-@pytest.mark.parametrize("is_surveyed", [False, True])
-def test_what_a_process_could_not_sync_the_next_one_writes_again(is_surveyed: bool) -> None:
-    """It finds in the system's memory what the disk may never get, and builds on it."""
+@pytest.mark.parametrize("has_manifest", [False, True])
+def test_the_next_process_rewrites_what_could_not_be_synced(has_manifest: bool) -> None:
+    """The next process finds bytes in the page cache that may never reach the disk."""
     files = FaultyFiles()
     log = Log.open(FOLDER, files, SMALL)
     made = append(log, [3, 20, 1])
     log.sync()
-    if is_surveyed:
+    if has_manifest:
         log.write_manifest()
     made += append(log, [2, 30, 4])
     files.fail("sync")
     with pytest.raises(OSError, match="Input/output"):
         log.sync()
-    # It is killed before it can cut them off.
+    # The process is killed before it can truncate them.
     files.fail("append")
     with pytest.raises(OSError, match="Input/output"):
         Log.open(FOLDER, files, SMALL)
@@ -136,7 +136,7 @@ def test_what_a_process_could_not_sync_the_next_one_writes_again(is_surveyed: bo
 
 
 @pytest.mark.parametrize("operation", ["make_folder", "create"])
-def test_a_log_that_cannot_begin_can_begin_later(operation: str) -> None:
+def test_a_log_whose_folder_cannot_be_created_works_later(operation: str) -> None:
     files = FaultyFiles()
     log = Log.open(FOLDER, files)
     files.fail(operation, error=errno.EACCES)
@@ -149,7 +149,7 @@ def test_a_log_that_cannot_begin_can_begin_later(operation: str) -> None:
 
 
 @pytest.mark.parametrize("operation", ["truncate", "sync", "create"])
-def test_a_roll_that_fails_loses_nothing(operation: str) -> None:
+def test_a_failed_roll_loses_nothing(operation: str) -> None:
     files = FaultyFiles()
     log = Log.open(FOLDER, files, SMALL)
     made = append(log, [3, 2])
@@ -165,7 +165,7 @@ def test_a_roll_that_fails_loses_nothing(operation: str) -> None:
     assert stored(Log.open(FOLDER, files, SMALL)) == made
 
 
-def test_a_disk_that_cannot_be_read_is_an_error_and_not_an_empty_log() -> None:
+def test_an_unreadable_disk_is_an_error_and_not_an_empty_log() -> None:
     files = FaultyFiles()
     append(Log.open(FOLDER, files), [1])
     files.fail("sync")
@@ -173,29 +173,28 @@ def test_a_disk_that_cannot_be_read_is_an_error_and_not_an_empty_log() -> None:
         Log.open(FOLDER, files)
 
 
-def busy_life(files: FaultyFiles, said: Callable[[Log], None]) -> None:
-    """Appends, syncs, rolls and closes; `said` is told after each sync."""
+def run_workload(files: FaultyFiles, on_sync: Callable[[Log], None]) -> None:
+    """Appends, syncs, rolls and closes; `on_sync` is called after each sync."""
     log = Log.open(FOLDER, files, SMALL)
     for count in (3, 1, 6, 2, 1, 4, 1, 1):
         log.append(batch(log.end_offset, count))
         if count != 1:
             log.sync()
-            said(log)
+            on_sync(log)
     log.close()
     log = Log.open(FOLDER, files, SMALL)
-    said(log)
+    on_sync(log)
     append(log, [2, 5])
     log.sync()
-    said(log)
+    on_sync(log)
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_a_crash_at_any_operation_keeps_what_was_synced(seed: int) -> None:
-    """Goal: prefix and durability at every place where power can go. Method: the run is
-    repeated with the power cut before operation 0, 1, 2, …; seed 0 loses everything that was
-    not synced, the others lose any part of it."""
+    """Method: repeat the workload with a power loss before operation 0, 1, 2, …. Seed 0 loses
+    everything that was not synced, the others any part of it."""
     whole = FaultyFiles()
-    busy_life(whole, lambda log: None)
+    run_workload(whole, lambda log: None)
     operations = len(whole.operations)
     expected = stored(Log.open(FOLDER, whole, SMALL))
     for number in range(operations):
@@ -203,7 +202,7 @@ def test_a_crash_at_any_operation_keeps_what_was_synced(seed: int) -> None:
         files.crash_at = number
         synced = [0]
         with pytest.raises(Crashed):
-            busy_life(files, lambda log, synced=synced: synced.append(log.synced_offset))
+            run_workload(files, lambda log, synced=synced: synced.append(log.synced_offset))
         files.crash(random.Random(seed * 1000 + number) if seed else None)
         log = Log.open(FOLDER, files, SMALL)
         kept = stored(log)
@@ -216,8 +215,8 @@ def test_a_crash_at_any_operation_keeps_what_was_synced(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_a_crash_while_cutting_leaves_a_log_that_was_or_will_be(seed: int) -> None:
-    def cutting(files: FaultyFiles) -> tuple[list[bytes], int]:
+def test_a_crash_during_a_truncation_leaves_the_log_before_or_after_it(seed: int) -> None:
+    def truncating(files: FaultyFiles) -> tuple[list[bytes], int]:
         log = Log.open(FOLDER, files, SMALL)
         made = append(log, [3, 1, 6, 2, 1, 4, 1, 1])
         log.sync()
@@ -226,16 +225,16 @@ def test_a_crash_while_cutting_leaves_a_log_that_was_or_will_be(seed: int) -> No
         return made, begun
 
     whole = FaultyFiles()
-    made, begun = cutting(whole)
+    made, begun = truncating(whole)
     assert whole.count - begun > 4
     for number in range(begun, whole.count + 1):
         files = FaultyFiles()
         files.crash_at = number
         if number < whole.count:
             with pytest.raises(Crashed):
-                cutting(files)
+                truncating(files)
         else:
-            cutting(files)
+            truncating(files)
         files.crash(random.Random(seed * 1000 + number) if seed else None)
         kept = stored(Log.open(FOLDER, files, SMALL))
         assert kept == made[: len(kept)]
@@ -243,7 +242,7 @@ def test_a_crash_while_cutting_leaves_a_log_that_was_or_will_be(seed: int) -> No
         assert len(kept) == 2 or number < whole.count
 
 
-def test_a_crash_while_deleting_leaves_all_or_nothing() -> None:
+def test_a_crash_during_a_deletion_leaves_all_or_nothing() -> None:
     def deleting(files: FaultyFiles) -> int:
         log = Log.open(FOLDER, files, SMALL)
         append(log, [3, 1, 6, 2])
@@ -258,7 +257,7 @@ def test_a_crash_while_deleting_leaves_all_or_nothing() -> None:
         for seed in range(6):
             files = FaultyFiles()
             files.crash_at = number
-            with suppress(Crashed):  # the last time power goes when all is done
+            with suppress(Crashed):  # the last time after the last operation
                 deleting(files)
             files.crash(random.Random(seed))
             finish_deletions(FOLDER.parent, files)
@@ -267,7 +266,7 @@ def test_a_crash_while_deleting_leaves_all_or_nothing() -> None:
 
 
 def test_bytes_lost_in_the_middle_end_the_log_there() -> None:
-    """The page cache is written back in any order: a later batch may reach the disk alone."""
+    """The page cache is written back in any order: only a later batch may reach the disk."""
     files = FaultyFiles()
     log = Log.open(FOLDER, files)
     made = append(log, [3])
@@ -280,18 +279,18 @@ def test_bytes_lost_in_the_middle_end_the_log_there() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("segment_bytes", [100, 1000])
-def test_what_was_refused_does_not_come_again_where_the_first_cut_was_not_durable(
+def test_failed_records_do_not_return_if_the_first_truncation_was_not_durable(
     segment_bytes: int, seed: int
 ) -> None:
-    """Method: the cut is made, its sync fails, and power goes after the next try. With a survey,
-    and with a batch that had begun a segment of its own."""
+    """Method: the truncation's sync fails, and power is lost after the next attempt. With a
+    manifest, and with the failed batch in a new segment or not."""
     files = FaultyFiles()
     log = Log.open(FOLDER, files, LogConfig(segment_bytes=segment_bytes))
     made = append(log, [1])
     log.sync()
     files.fail("append")
     with pytest.raises(OSError, match="Input"):
-        append(log, [1])  # which has begun the next segment
+        append(log, [1])  # creates the next segment
     log.sync()
     log.write_manifest()
     append(log, [1])
@@ -307,3 +306,18 @@ def test_what_was_refused_does_not_come_again_where_the_first_cut_was_not_durabl
     log.recover()
     files.crash(random.Random(seed))
     assert stored(Log.open(FOLDER, files)) == made
+
+
+def test_a_failed_sync_fails_the_records_in_the_previous_segment_too() -> None:
+    files = FaultyFiles()
+    log = Log.open(FOLDER, files, LogConfig(segment_bytes=200))
+    made = append(log, [1])
+    log.sync()
+    append(log, [1, 1])  # the second one begins a segment, and the full one is synced for that
+    assert len(log.segments) == 2
+    assert log.synced_offset == 1
+    files.fail("sync")
+    with pytest.raises(OSError, match="Input"):
+        log.sync()
+    log.recover()
+    assert stored(log) == stored(Log.open(FOLDER, files)) == made

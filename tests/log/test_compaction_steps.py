@@ -1,5 +1,5 @@
-"""How long a step of a compaction takes: clients wait for it. Counted is the thread's own time, as
-a shared machine stalls; one of three tries must do, as a cache may be cold."""
+"""The duration of a compaction step, which delays requests. Measured in thread time, because a
+shared machine stalls; one of several attempts must succeed, because caches may be cold."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kohort.log.log import Log, LogConfig
 from support.log import NOW_MS, TERMS
 
 STEP_SECONDS_MAX = 0.003
-"""With a slice of 2 ms before it, 5 ms (broker/maintenance.py)."""
+"""A slice of 2 ms may precede it: 5 ms in all (broker/maintenance.py)."""
 
 
 def longest_step(log: Log) -> float:
@@ -42,7 +42,7 @@ def longest_step(log: Log) -> float:
     ],
 )
 @pytest.mark.parametrize("superseded", [True, False])
-def test_no_step_keeps_clients_waiting(
+def test_no_step_takes_longer_than_3_ms(
     batches: int, count: int, codec: int, superseded: bool, tmp_path: Path
 ) -> None:
     config = LogConfig(segment_bytes=1 << 30, sync_at_open=False)
@@ -61,5 +61,5 @@ def test_no_step_keeps_clients_waiting(
             )
         )
     log.roll()
-    # A machine that is shared charges a step for what others took: not each time, though.
+    # On a shared machine a step is sometimes charged for the time of others.
     assert any(longest_step(log) < STEP_SECONDS_MAX for _ in range(20))

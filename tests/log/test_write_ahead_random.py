@@ -1,4 +1,4 @@
-"""Records for logs on a failing disk, loop and pool in any order, and a power loss at any time."""
+"""Random tests of the write-ahead log: disk failures, power losses, any order of callbacks."""
 
 import random
 from contextlib import suppress
@@ -9,8 +9,8 @@ from support.write_ahead import NAMES, Broker, disk, left
 
 
 class Chaos:
-    """Records for logs on a disk that fails now and then. What the loop and the pool have to do
-    is done in any order, and the process, or the power, goes at any time."""
+    """Appends to logs on a disk that fails at random. Callbacks and syncs run in any order, and
+    crashes and power losses come at any time."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -40,17 +40,17 @@ class Chaos:
                 self.files.heal()
                 return broker
 
-    def live(self) -> None:
+    def run(self) -> None:
         broker = self.start()
         self.check(broker)
-        for name in NAMES:  # who was told nothing learns by looking
+        for name in NAMES:  # records of unknown result are now known
             self.acknowledged[name] = broker.words(name)
             self.unknown[name].clear()
         for _ in range(self.chance.randint(3, 80)):
             self.step(broker)
         if self.chance.random() < 0.3:
             self.files.heal()
-            self.come_to_rest(broker)
+            self.finish(broker)
             broker.stop()
             assert left(self.files) == []
         if self.chance.random() < 0.7:
@@ -71,11 +71,11 @@ class Chaos:
             if not call.step():
                 broker.pool.remove(call)
 
-    def come_to_rest(self, broker: Broker) -> None:
+    def finish(self, broker: Broker) -> None:
         idle: list[bool] = []
         broker.group_commit.when_idle(lambda: idle.append(True))
         while not idle:
-            assert broker.due or broker.pool, "nobody will tell who waits"
+            assert broker.due or broker.pool, "the callback will never be called"
             broker.turn()
 
     def break_something(self) -> None:
@@ -88,19 +88,19 @@ class Chaos:
         log, word = broker.logs[name], f"{self.numbers}"
         self.unknown[name].append(word)
 
-        def told(error: OSError | None) -> None:
+        def on_durable(error: OSError | None) -> None:
             if error is None:
                 self.unknown[name].remove(word)
                 self.acknowledged[name].append(word)
                 return
-            # As the runtime: what rests on it is refused, and the log is read again.
+            # As the runtime does: pending appends fail, and the log is recovered.
             broker.group_commit.fail_pending(log, error)
             with suppress(OSError):
                 log.recover()
                 self.unknown[name].clear()
 
         broker.group_commit.append(log, [(b"key", word.encode())], 1_000)
-        broker.group_commit.on_durable(log, told)
+        broker.group_commit.on_durable(log, on_durable)
 
     def check(self, broker: Broker) -> None:
         for name in NAMES:
@@ -111,9 +111,9 @@ class Chaos:
 
 
 @pytest.mark.parametrize("seed", range(100))
-def test_whatever_fails_and_whenever_the_power_goes_only_what_was_acknowledged_is_there(
+def test_exactly_the_acknowledged_records_survive_any_failure(
     seed: int,
 ) -> None:
     chaos = Chaos(seed)
     for _ in range(6):
-        chaos.live()
+        chaos.run()
