@@ -356,7 +356,7 @@ class _Filter:
         return [each for each in aborted if each.last_offset >= offset]
 
     def load_producers(self) -> CooperativeTask[None]:
-        producers = self.producers = yield from read_producer_history(self._log)
+        producers = self.producers = yield from read_producer_history(self._log.batches())
         config = self._config
         self._last = producers.active(config.now_ms, config.producer_expiration_ms)
         self._transactions = TransactionTracker(producers.aborted)

@@ -21,10 +21,11 @@ from .batch import LENGTH_END, BatchBuilder, BatchHeader, read_header
 from .cache_files import remove_cache_files
 from .errors import CleaningStopped, LogError, LogFailed, OffsetOutOfRange
 from .files import Files, delete_folder
+from .records import records
 from .recovery import recover
-from .segment import OFFSET_SPAN_MAX, Segment, segment_number
+from .segment import OFFSET_SPAN_MAX, Segment, read_batch, segment_number, walk_batches
 from .segment_manifest import write_manifest
-from .segment_swap import SegmentSwap, mark_deleted
+from .segment_swap import SegmentSwap, find_unfinished_swaps, mark_deleted
 from .tasks import CooperativeTask, no_steps, run_synchronously
 
 # Base offset, length, leader epoch, last offset delta, largest timestamp.
@@ -404,7 +405,9 @@ class Log:
                 synced = self.config.sync_at_open
                 if self._synced_offset < self.synced_offset:
                     self.sync(up_to=self.synced_offset)
-                write_manifest(self.folder, self.files, self._segments, synced=synced)
+                # The next opening completes a swap, and then has other segments.
+                if not find_unfinished_swaps(self.folder, self.files).swaps:
+                    write_manifest(self.folder, self.files, self._segments, synced=synced)
             finally:
                 self._syncing.release()
 
@@ -477,13 +480,12 @@ class Log:
 
         Raises InvalidRecord when the batch that must contain it is undecodable.
         """
-        start_offset = self.start_offset
         for segment in self._segments:
             if segment.max_timestamp >= timestamp:
-                self._begin_reading(segment)
-                record = segment.first_record_since(timestamp, start_offset)
-                if record is not None:
-                    return record.offset, record.timestamp
+                position = segment.index.before_timestamp(timestamp)
+                found = self._first_since(timestamp, segment, position, self.start_offset)
+                if found is not None:
+                    return found
         return None
 
     def max_timestamp(self) -> tuple[int, int] | None:
@@ -492,9 +494,19 @@ class Log:
         segment = max(self._segments, key=lambda each: each.max_timestamp, default=None)
         if segment is None or segment.max_timestamp < 0:
             return None
+        return self._first_since(segment.max_timestamp, segment, segment.max_timestamp_position, 0)
+
+    def _first_since(
+        self, timestamp: int, segment: Segment, position: int, start_offset: int
+    ) -> tuple[int, int] | None:
         self._begin_reading(segment)
-        record = segment.latest_record()
-        return record.offset, record.timestamp
+        file = segment.open()
+        for batch in walk_batches(file, position, segment.size):
+            if read_header(batch.buffer, batch.start).max_timestamp >= timestamp:
+                for record in records(read_batch(file, batch)):
+                    if record.timestamp >= timestamp and record.offset >= start_offset:
+                        return record.offset, record.timestamp
+        return None
 
     def _begin_reading(self, segment: Segment) -> None:
         """Of the closed segments only the one that is being read stays open: a broker may have many

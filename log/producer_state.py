@@ -17,7 +17,6 @@ from typing import Final, NamedTuple
 from .batch import BatchHeader
 from .errors import InvalidProducerEpoch, OutOfOrderSequence
 from .files import Files
-from .log import Log
 from .records import records
 from .tasks import CooperativeTask
 
@@ -206,13 +205,15 @@ def marker_type(batch: bytes) -> int | None:
     return None
 
 
-def read_producer_history(log: Log) -> CooperativeTask[ProducerHistory]:
-    """What compaction needs to know of the producers. Raises OSError, LogError."""
+def read_producer_history(
+    batches: Iterable[tuple[BatchHeader, bytes]],
+) -> CooperativeTask[ProducerHistory]:
+    """What compaction needs to know of the producers in a log with these batches."""
     aborted: list[AbortedTransaction] = []
     open_since: dict[int, int] = {}
     last: dict[int, LastBatch] = {}
     cost = 0
-    for header, batch in log.batches():
+    for header, batch in batches:
         cost += len(batch) + _HEADER_COST_BYTES
         if cost >= _STEP_BYTES:
             cost = 0

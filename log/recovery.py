@@ -23,6 +23,7 @@ from .segment import (
     Segment,
     base_offset_of,
     is_zero_from,
+    read_batch,
     verify_checksum,
     walk_batches,
 )
@@ -285,11 +286,7 @@ def _whole_batches(file: File, position: int, base_offset: int) -> Iterator[Vali
         verify_checksum(file, found)
         header = read_header(found.buffer, found.start)
         _check_offsets(found.position, header, base_offset)
-        if found.start + found.size <= len(found.buffer):
-            batch = found.buffer[found.start : found.start + found.size]
-        else:
-            batch = file.read(found.position, found.size)
-        yield ValidBatch(found.position, header, batch)
+        yield ValidBatch(found.position, header, read_batch(file, found))
 
 
 def _check_offsets(position: int, header: BatchHeader, base_offset: int) -> None:

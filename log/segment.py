@@ -16,9 +16,8 @@ from typing import Final, NamedTuple
 from crc32c import crc32c
 
 from .batch import CRC_START, HEADER_BYTES, BatchHeader, check_extent, read_header
-from .errors import CorruptBatch, InvalidRecord, LogError
+from .errors import CorruptBatch, LogError
 from .files import File, Files
-from .records import Record, records
 
 # How much is read at once; larger batches are read separately.
 CHUNK_BYTES: Final = 1024 * 1024
@@ -97,6 +96,12 @@ def walk_batches(
             yield BatchLocation(position, size, chunk, start)
             position += size
             start += size
+
+
+def read_batch(file: File, batch: BatchLocation) -> bytes:
+    if batch.start + batch.size <= len(batch.buffer):
+        return batch.buffer[batch.start : batch.start + batch.size]
+    return file.read(batch.position, batch.size)
 
 
 def verify_checksum(file: File, batch: BatchLocation) -> None:
@@ -368,12 +373,6 @@ class Segment:
             return first.buffer[first.start : first.start + size]
         return self.open().read(first.position, size)
 
-    def read_batch(self, batch: BatchLocation, file: File | None = None) -> bytes:
-        """All bytes of a batch that was found."""
-        if batch.start + batch.size <= len(batch.buffer):
-            return batch.buffer[batch.start : batch.start + batch.size]
-        return (file or self.open()).read(batch.position, batch.size)
-
     def batches(self, start_offset: int) -> Iterator[tuple[BatchHeader, bytes]]:
         """Every batch from the one that contains `start_offset`, read through a file that the
         iterator opens and closes itself."""
@@ -383,29 +382,9 @@ class Segment:
             for batch in walk_batches(file, position, self.size):
                 header = read_header(batch.buffer, batch.start)
                 if header.last_offset >= start_offset:
-                    yield header, self.read_batch(batch, file)
+                    yield header, read_batch(file, batch)
         finally:
             file.close()
-
-    def first_record_since(self, timestamp: int, start_offset: int) -> Record | None:
-        """The first record from `start_offset` on with this timestamp or a later one."""
-        position = self.index.before_timestamp(timestamp)
-        for batch in walk_batches(self.open(), position, self.size):
-            if read_header(batch.buffer, batch.start).max_timestamp >= timestamp:
-                for record in records(self.read_batch(batch)):
-                    if record.timestamp >= timestamp and record.offset >= start_offset:
-                        return record
-        return None
-
-    def latest_record(self) -> Record:
-        """The first record with the segment's largest timestamp."""
-        batch = next(walk_batches(self.open(), self.max_timestamp_position, self.size))
-        for record in records(self.read_batch(batch)):
-            if record.timestamp == self.max_timestamp:
-                return record
-        raise InvalidRecord(
-            f"the batch at byte {batch.position} of {self.path} has no record of its timestamp"
-        )
 
 
 def segment_number(segments: Sequence[Segment], offset: int) -> int:

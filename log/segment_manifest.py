@@ -29,7 +29,6 @@ from .cache_files import (
 from .errors import CorruptBatch
 from .files import Files
 from .segment import INDEX_ENTRY_BYTES, Segment, last_offset_of, verify_checksum, walk_batches
-from .segment_swap import find_unfinished_swaps
 
 # In native byte order, as the index is: with another one the magic is wrong.
 _MAGIC: Final = 0x6B6F686F72740001.to_bytes(8, sys.byteorder)
@@ -48,8 +47,7 @@ def write_manifest(
     Does nothing when the file could not be trusted later. Raises OSError.
     """
     boot_id = "" if synced else files.boot_id()
-    # The next opening completes a swap, and then has other segments.
-    if not (synced or boot_id) or find_unfinished_swaps(folder, files).swaps:
+    if not (synced or boot_id):
         return
     parts = [_BOOT_ID.pack(boot_id.encode())]
     for segment in segments:

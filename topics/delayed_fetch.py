@@ -20,11 +20,6 @@ class DelayedFetch:
         self._on_complete: Callable[[], None] | None = on_complete
         self._watched: list[DelayedFetches] = []
 
-    @property
-    def is_completed(self) -> bool:
-        """Completed or cancelled."""
-        return self._on_complete is None
-
     def watch(self, partition: "DelayedFetches", bytes_max: int) -> None:
         """Count what is appended to the partition, up to `bytes_max`: the response has no room for
         more."""

@@ -84,9 +84,9 @@ class Topics:
         topics are not included."""
         self._next_producer_id = self._producer_ids_end = 0
         self._last_failure: object = None
-        self.checkpoints = PartitionCheckpoints(folder, files)
+        checkpoints = self.checkpoints = PartitionCheckpoints(folder, files)
         self._folders = FolderDeletion(
-            folder, files, group_commit, self.checkpoints, self.deleted_names, call_soon
+            folder, files, group_commit.fail_pending, checkpoints, self.deleted_names, call_soon
         )
         # Called with a topic's name when its deletion is durable. Calls back when everything that
         # others have stored for the topic is gone, so that its folders can be removed.
@@ -340,8 +340,8 @@ class Topics:
         self._group_commit.fail_pending(self._registry_log, error)
         leaders = {each: each.leader_id for topic in before for each in topic.partitions}
         try:
-            durability = self._group_commit.durability
-            self._registry_log = recover_registry(self._registry_log, durability)
+            is_synced = self._group_commit.durability == "fsync"
+            self._registry_log = recover_registry(self._registry_log, is_synced=is_synced)
             stored = latest_records(read_registry(self._registry_log))
         except (OSError, LogError, UndecodableRegistryRecord) as second:
             _log.error("The registry's log cannot be recovered: %s", second)

@@ -14,7 +14,6 @@ from typing import Any, Final, NamedTuple
 from ..log.batch import BatchBuilder, check
 from ..log.errors import LogError, UnsupportedMagic
 from ..log.files import File, Files
-from ..log.group_commit import Durability
 from ..log.log import Log, LogConfig
 from ..log.records import records
 from ..log.recovery import Corruption, header_at, scan_segment
@@ -175,12 +174,12 @@ def open_registry(folder: Path, files: Files, truncate_to: int | None = None) ->
     return Log.open(folder, files, config, truncate_to=truncate_to)
 
 
-def recover_registry(log: Log, durability: Durability) -> Log:
+def recover_registry(log: Log, *, is_synced: bool) -> Log:
     """The log after a failed write, without what failed. Raises OSError, LogError."""
-    if durability == "fsync":
+    if is_synced:
         log.recover()
     elif log.failed is not None:
-        # Nothing is ever synced, so the system's state is all there is, except for failed bytes
+        # The system's state is all there is, except for failed bytes
         # that could not be truncated.
         end_offset = log.end_offset
         log.close()

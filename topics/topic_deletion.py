@@ -12,7 +12,6 @@ from typing import Final
 
 from ..log.checkpoint import PartitionCheckpoints
 from ..log.files import Files, suffixed_folder
-from ..log.group_commit import GroupCommit
 from ..log.log import Log, LogConfig
 from .names import REGISTRY_TOPIC
 from .topic import Partition
@@ -33,14 +32,14 @@ class FolderDeletion:
         self,
         folder: Path,
         files: Files,
-        group_commit: GroupCommit,
+        fail_pending: Callable[[Log, OSError], None],
         checkpoints: PartitionCheckpoints,
         deleted_names: Set[str],
         call_soon: Callable[[Callable[[], None]], object],
     ) -> None:
         self._folder = folder
         self._files = files
-        self._group_commit = group_commit
+        self._fail_pending = fail_pending
         self._checkpoints = checkpoints
         self._deleted_names = deleted_names
         self._call_soon = call_soon
@@ -56,8 +55,7 @@ class FolderDeletion:
         slice_ = list(islice(partitions, SLICE_PARTITIONS))
         for partition in slice_:
             if partition.opened_log is not None:
-                error = OSError("the topic was deleted")
-                self._group_commit.fail_pending(partition.opened_log, error)
+                self._fail_pending(partition.opened_log, OSError("the topic was deleted"))
             try:
                 partition.delete()
             except OSError as failure:

@@ -1,74 +1,76 @@
-"""Long polls, counted: who is woken by how much."""
+"""Delayed fetches: how many appended bytes complete which fetch."""
 
 import pytest
 from kohort.topics.delayed_fetch import DelayedFetch, DelayedFetches
 
 
 @pytest.fixture
-def woken() -> list[str]:
+def completed() -> list[str]:
     return []
 
 
-def test_a_poll_is_woken_once_by_the_append_that_makes_it_enough(woken: list[str]) -> None:
-    here, there = DelayedFetches(), DelayedFetches()
-    poll = DelayedFetch(100, lambda: woken.append("poll"))
-    poll.watch(here, 1000)
-    poll.watch(there, 1000)
-    here.on_append(60)
-    assert woken == []
-    there.on_append(40)
-    assert woken == ["poll"]
-    assert (here.waiting, there.waiting) == ({}, {})
-    here.on_append(1000)
-    assert woken == ["poll"]
+def test_a_fetch_is_completed_once_when_all_partitions_together_have_enough_bytes(
+    completed: list[str],
+) -> None:
+    first, second = DelayedFetches(), DelayedFetches()
+    fetch = DelayedFetch(100, lambda: completed.append("fetch"))
+    fetch.watch(first, 1000)
+    fetch.watch(second, 1000)
+    first.on_append(60)
+    assert completed == []
+    second.on_append(40)
+    assert completed == ["fetch"]
+    assert (first.waiting, second.waiting) == ({}, {})
+    first.on_append(1000)
+    assert completed == ["fetch"]
 
 
-def test_bytes_beyond_a_partitions_room_do_not_count(woken: list[str]) -> None:
-    here = DelayedFetches()
-    poll = DelayedFetch(100, lambda: woken.append("poll"))
-    poll.watch(here, 70)
-    here.on_append(69)
-    here.on_append(500)
-    assert (woken, poll.missing_bytes) == ([], 30)
+def test_bytes_beyond_the_limit_of_a_partition_do_not_count(completed: list[str]) -> None:
+    fetches = DelayedFetches()
+    fetch = DelayedFetch(100, lambda: completed.append("fetch"))
+    fetch.watch(fetches, 70)
+    fetches.on_append(69)
+    fetches.on_append(500)
+    assert (completed, fetch.missing_bytes) == ([], 30)
 
 
-def test_every_poll_at_a_partition_hears_of_an_append(woken: list[str]) -> None:
-    here = DelayedFetches()
+def test_an_append_counts_for_every_fetch_of_the_partition(completed: list[str]) -> None:
+    fetches = DelayedFetches()
     for name in "abc":
-        DelayedFetch(1, lambda name=name: woken.append(name)).watch(here, 10)
-    here.on_append(1)
-    assert woken == ["a", "b", "c"]
+        DelayedFetch(1, lambda name=name: completed.append(name)).watch(fetches, 10)
+    fetches.on_append(1)
+    assert completed == ["a", "b", "c"]
 
 
-def test_a_poll_that_waits_again_while_it_is_woken_waits_for_the_next_append() -> None:
-    here = DelayedFetches()
-    turns = []
+def test_a_fetch_repeated_on_completion_waits_for_the_next_append() -> None:
+    fetches = DelayedFetches()
+    completions = []
 
-    def again() -> None:
-        turns.append(len(turns))
-        DelayedFetch(1, again).watch(here, 10)
+    def repeat() -> None:
+        completions.append(len(completions))
+        DelayedFetch(1, repeat).watch(fetches, 10)
 
-    DelayedFetch(1, again).watch(here, 10)
-    here.on_append(5)
-    assert turns == [0]
-    here.on_append(5)
-    assert turns == [0, 1]
-
-
-def test_a_cancelled_poll_is_never_woken(woken: list[str]) -> None:
-    here = DelayedFetches()
-    poll = DelayedFetch(1, lambda: woken.append("poll"))
-    poll.watch(here, 10)
-    poll.cancel()
-    here.on_append(5)
-    here.complete_all()
-    poll.complete()
-    assert (woken, here.waiting, poll.is_completed) == ([], {}, True)
+    DelayedFetch(1, repeat).watch(fetches, 10)
+    fetches.on_append(5)
+    assert completions == [0]
+    fetches.on_append(5)
+    assert completions == [0, 1]
 
 
-def test_all_can_be_woken(woken: list[str]) -> None:
-    here = DelayedFetches()
+def test_a_cancelled_fetch_is_never_completed(completed: list[str]) -> None:
+    fetches = DelayedFetches()
+    fetch = DelayedFetch(1, lambda: completed.append("fetch"))
+    fetch.watch(fetches, 10)
+    fetch.cancel()
+    fetches.on_append(5)
+    fetches.complete_all()
+    fetch.complete()
+    assert (completed, fetches.waiting) == ([], {})
+
+
+def test_all_fetches_of_a_partition_can_be_completed(completed: list[str]) -> None:
+    fetches = DelayedFetches()
     for name in "ab":
-        DelayedFetch(99, lambda name=name: woken.append(name)).watch(here, 10)
-    here.complete_all()
-    assert woken == ["a", "b"]
+        DelayedFetch(99, lambda name=name: completed.append(name)).watch(fetches, 10)
+    fetches.complete_all()
+    assert completed == ["a", "b"]
