@@ -11,7 +11,7 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; \
 	done)
 
-.PHONY: help demo test uncached compiled cluster parity soak truth crash planted structure lint types format docs serve bench clean
+.PHONY: help demo test uncached compiled cluster parity soak truth crash mutants structure lint types format docs serve bench clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -77,9 +77,9 @@ crash: $(STAMP)
 	@PYTHONPATH=tests $(BIN)/python -m crash.soak --seconds $(LONG) \
 		--connections $(CONNECTIONS) --kills $(KILLS)
 
-# One-line faults in a copy of the code: which tests find each?
-planted: $(STAMP)
-	@$(BIN)/python tests/planted.py --only "$(ONLY)" --layer "$(LAYER)"
+# One-line mutants of the code: which tests kill each?
+mutants: $(STAMP)
+	@PYTHONPATH=tests $(BIN)/python -m support.mutation_testing --only "$(ONLY)" --layer "$(LAYER)"
 
 # Figures of the code's structure: files, lines, imports, the files on the paths of requests.
 ROOT ?= .

@@ -60,7 +60,7 @@ async def test_a_client_that_does_not_read_a_large_response_gets_no_more() -> No
 
 async def test_a_large_response_that_cannot_be_encoded_closes_the_connection(peer: Peer) -> None:
     def write(_message: Any, _correlation_id: int) -> list[bytes]:
-        raise EncodeError("planted")
+        raise EncodeError("injected error")
 
     peer.send(1, 2)
     peer.contexts[0].respond_in_pieces(None, write)

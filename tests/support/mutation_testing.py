@@ -1,0 +1,193 @@
+"""Mutation testing: apply each mutant to a copy of the tree and run the layers of tests until one
+fails, beginning with the layer nearest to the mutant.
+
+    make mutants                          print the table; fail if a mutant survives
+    make mutants ONLY=generation          only the mutants whose names contain `generation`
+    make mutants LAYER=simulation         only that layer
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+from support.mutants import MUTANTS, Mutant
+
+ROOT = Path(__file__).parents[2]
+NOT_COPIED = shutil.ignore_patterns(".*", "build", "dist", "*.egg-info", "__pycache__", "results")
+
+# A mutant may loop or allocate without end. The longest layer takes some 20 s of CPU and 300 MiB;
+# wall-clock time is limited as well because a layer may wait forever.
+CPU_SECONDS_MAX = 60
+SECONDS_MAX = 300
+MEMORY_BYTES_MAX = 3 * 1024**3
+
+LIMITED_PYTEST = f"""
+import os, resource, sys, pytest
+os.nice(10)
+resource.setrlimit(resource.RLIMIT_CPU, ({CPU_SECONDS_MAX}, {CPU_SECONDS_MAX}))
+resource.setrlimit(resource.RLIMIT_AS, ({MEMORY_BYTES_MAX}, {MEMORY_BYTES_MAX}))
+sys.exit(pytest.main(sys.argv[1:]))
+"""
+
+LAYERS = {
+    "states": ["tests/coordinator"],
+    "offsets": ["tests/offsets"],
+    "topics": ["tests/topics"],
+    "runtime": ["tests/broker/test_runtime.py", "tests/broker/test_failing_disks.py"],
+    "model": ["tests/broker/test_offsets_model.py"],
+    "maintenance": [
+        "tests/broker/test_cache.py",
+        "tests/broker/test_expiring.py",
+        "tests/broker/test_offset_cleanup.py",
+        "tests/broker/test_forgotten_names.py",
+        "tests/broker/test_snapshots.py",
+        "tests/broker/test_maintenance.py",
+    ],
+    "nodes": ["tests/broker/test_cluster.py"],
+    "simulation": ["tests/simulation/test_seeds.py"],
+    "parity": ["tests/parity"],
+    "log": ["tests/log"],
+    "kafka's folder": ["tests/kafka_folder"],
+}
+# By the prefix of a mutant's path; the longest prefix wins.
+NEAREST = {
+    "broker/": "runtime",
+    "broker/cluster": "nodes",
+    "coordinator/": "states",
+    "broker/loader": "nodes",
+    "broker/snapshots": "maintenance",
+    "log/": "log",
+    "offsets/": "offsets",
+    "offsets/store": "runtime",
+    "topics/": "topics",
+    "topics/kafka_import": "kafka's folder",
+}
+
+
+class Killer(NamedTuple):
+    layer: str
+    failure: str
+    """The first test that failed, or the limit that was exceeded."""
+
+
+def layers_of(mutant: Mutant) -> list[str]:
+    """All layers, the nearest first."""
+    prefixes = [prefix for prefix in NEAREST if mutant.path.startswith(prefix)]
+    nearest = NEAREST[max(prefixes, key=len)] if prefixes else "states"
+    return sorted(LAYERS, key=lambda layer: layer != nearest)
+
+
+def copy_tree(folder: Path, mutant: Mutant | None = None) -> Path:
+    copy = folder / "kohort"
+    shutil.copytree(ROOT, copy, ignore=NOT_COPIED)
+    if mutant is not None:
+        path = copy / mutant.path
+        path.write_text(path.read_text().replace(mutant.original, mutant.mutated))
+    return copy
+
+
+def failure_of(layer: str, copy: Path) -> str | None:
+    """The first failure of the layer in a copy of the tree."""
+    environment = {
+        **os.environ,
+        "KOHORT_HYPOTHESIS_PROFILE": "unshrunk",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONPATH": str(copy.parent),
+    }
+    command = [
+        sys.executable,
+        "-c",
+        LIMITED_PYTEST,
+        "-q",
+        "-x",
+        "--tb=no",
+        "-p",
+        "no:cacheprovider",
+    ]
+    command += ["-p", "no:randomly"]  # a fixed order, so that tables of two runs are comparable
+    # Tests that need a tool or a server may fail for other reasons.
+    command += ["-m", "not java and not clients and not parity", *LAYERS[layer]]
+    process = subprocess.Popen(
+        command,
+        cwd=copy,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        output, _ = process.communicate(timeout=SECONDS_MAX)
+    except subprocess.TimeoutExpired:
+        return f"still running after {SECONDS_MAX} s"
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)  # with its child processes
+            process.communicate()
+    if process.returncode == 0:
+        return None
+    if process.returncode == 5:
+        raise RuntimeError(f"{layer} has no tests:\n{output}")
+    if process.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
+        return f"more than {CPU_SECONDS_MAX} s of CPU"
+    failed = re.search(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE)
+    return failed[1] if failed else f"pytest exited with {process.returncode}: {output[-500:]}"
+
+
+def killer_of(mutant: Mutant, layers: list[str]) -> tuple[Killer | None, float]:
+    """The first of the layers that fails, and the seconds until then."""
+    started = time.perf_counter()
+    with tempfile.TemporaryDirectory(prefix="kohort-mutants-") as folder:
+        copy = copy_tree(Path(folder), mutant)
+        for layer in layers:
+            failure = failure_of(layer, copy)
+            if failure is not None:
+                return Killer(layer, failure), time.perf_counter() - started
+    return None, time.perf_counter() - started
+
+
+def check_without_mutant(layers: list[str]) -> None:
+    """A layer that fails without a mutant would kill every mutant."""
+    with tempfile.TemporaryDirectory(prefix="kohort-mutants-") as folder:
+        copy = copy_tree(Path(folder))
+        failures = {layer: found for layer in layers if (found := failure_of(layer, copy))}
+    if failures:
+        raise SystemExit(f"these layers fail without a mutant: {failures}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Apply mutants, and show which tests kill them.")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--layer", choices=["", *LAYERS], default="")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="mutants in parallel")
+    args = parser.parse_args()
+    mutants = [mutant for mutant in MUTANTS if args.only in mutant.name]
+    started, survivors = time.perf_counter(), 0
+    check_without_mutant([args.layer] if args.layer else list(LAYERS))
+
+    def run(mutant: Mutant) -> tuple[Killer | None, float]:
+        return killer_of(mutant, [args.layer] if args.layer else layers_of(mutant))
+
+    with ThreadPoolExecutor(args.jobs) as threads:
+        for mutant, (killer, seconds) in zip(mutants, threads.map(run, mutants), strict=True):
+            survivors += killer is None
+            layer, failure = killer or ("SURVIVES", "")
+            print(f"{mutant.name:<73} {layer:<14} {seconds:4.0f} s  {failure}", flush=True)
+    seconds = time.perf_counter() - started
+    print(f"{len(mutants)} mutants, {survivors} survived, {seconds:.0f} s")
+    return 1 if survivors or not mutants else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
