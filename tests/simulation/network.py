@@ -1,112 +1,103 @@
-"""Connections that delay, are cut, or fall silent. A broker answers each in order, and a parked
-request holds back what its client sent after it (broker/connection.py)."""
+"""Connections with latency that may be closed or stop delivering.
+
+As in broker/connection.py, responses are in the order of their requests, and a waiting join or
+sync holds back the later requests of its connection.
+"""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 from kohort.coordinator.commands import JoinGroup, OffsetCommit, SyncGroup
 
 if TYPE_CHECKING:
-    from simulation.server import Life
-    from simulation.world import World
+    from simulation.broker import SimulatedBroker
+    from simulation.simulation import Simulation
 
 
+@dataclass(slots=True, eq=False)
 class Request:
-    """A command on its way, and what came of it."""
-
-    __slots__ = (
-        "answered",
-        "command",
-        "coordinator",
-        "is_dropped",
-        "is_elsewhere",
-        "is_replaced",
-        "known",
-        "link",
-        "number",
-        "on_answer",
-        "readable",
-        "result",
-        "sent_ms",
-        "ticket",
-        "who",
-    )
-
-    def __init__(
-        self, number: int, who: str, link: Link, command: Any, on_answer: Callable[[Any], None]
-    ) -> None:
-        self.number = number
-        self.who = who
-        self.link = link
-        self.command = command
-        self.on_answer = on_answer
-        self.answered = False
-        self.result: Any = None
-        self.ticket = 0
-        self.sent_ms = 0
-        self.coordinator: Any = None  # who decided it
-        self.known: Any = None  # what was known when it was decided (invariants.py)
-        self.readable: Any = None  # what a fetch may find (commits.py)
-        self.is_dropped = False  # with its connection, or with the life of the broker
-        self.is_elsewhere = False  # asked at a node that does not coordinate its group
-        self.is_replaced = False  # by a later request of its member: Kafka answers that one only
+    number: int
+    client: str
+    connection: Connection
+    command: Any
+    on_response: Callable[[Any], None]
+    has_response: bool = False
+    result: Any = None
+    ticket: int = 0
+    submitted_ms: int = 0
+    coordinator: Any = None  # the one that handles it
+    known: Any = None  # what responses had stated when it was submitted (invariants.py)
+    readable: Any = None  # the changes that an OffsetFetch may return (models.py)
+    is_dropped: bool = False  # its connection was closed, or the broker crashed
+    is_misdirected: bool = False  # sent to a node that does not coordinate the group
+    is_replaced: bool = False  # by a later request of the member: Kafka responds only to that one
 
     def __str__(self) -> str:
-        return f"request {self.number} of {self.who}, {self.command}"
+        return f"request {self.number} of {self.client}, {self.command}"
 
     @property
-    def may_park(self) -> bool:
+    def may_wait(self) -> bool:
         return type(self.command) in (JoinGroup, SyncGroup)
 
 
-class Link:
-    """One connection to a node, both ends of it."""
+class Connection:
+    """Both ends of a connection to a node."""
 
     def __init__(
-        self, world: World, who: str, chance: Random, node_id: int, on_lost: Callable[[], None]
+        self,
+        simulation: Simulation,
+        client: str,
+        random: Random,
+        node_id: int,
+        on_lost: Callable[[], None],
     ) -> None:
-        self._world = world
-        self._schedule = world.schedule
-        self._chance = chance
+        self._simulation = simulation
+        self._schedule = simulation.schedule
+        self._random = random
         self._on_lost = on_lost
-        self.who = who
+        self.client = client
         self.node_id = node_id
-        life = world.life
-        is_up = life is not None and node_id in life.topics.nodes.up
-        self._life: Life | None = life if is_up else None
-        self._arrives_ms = self._returns_ms = 0
-        self._calls: deque[Request] = deque()
-        self._held: Request | None = None
+        broker = simulation.broker
+        is_up = broker is not None and node_id in broker.topics.nodes.up
+        self._broker: SimulatedBroker | None = broker if is_up else None
+        self._request_arrives_ms = self._response_arrives_ms = 0
+        self._pending: deque[Request] = deque()
+        self._waiting: Request | None = None
         self._backlog: deque[Request] = deque()
         self.is_open = is_up  # as the client sees it
-        self.is_silent = False  # nothing gets through any more, and nobody is told
-        if self._life is None:
+        self.is_silent = False  # nothing is delivered any more, and neither end notices
+        if self._broker is None:
             self._schedule.after(1, on_lost)
         else:
-            world.links[self] = None
+            simulation.connections[self] = None
+
+    def _delay_ms(self) -> int:
+        return self._random.randint(0, self._simulation.latency_max_ms)
 
     # --- the client's end
 
-    def send(self, command: Any, on_answer: Callable[[Any], None]) -> None:
+    def send(self, command: Any, on_response: Callable[[Any], None]) -> None:
         if not self.is_open:
             return
-        request = self._world.new_request(self.who, self, command, on_answer)
-        self._arrives_ms = max(self._arrives_ms, self._schedule.now_ms() + self._delay_ms())
-        self._schedule.at(self._arrives_ms, lambda: self._arrive(request))
+        number = next(self._simulation.request_numbers)
+        request = Request(number, self.client, self, command, on_response)
+        arrives_ms = self._schedule.now_ms() + self._delay_ms()
+        self._request_arrives_ms = max(self._request_arrives_ms, arrives_ms)
+        self._schedule.at(self._request_arrives_ms, lambda: self._receive(request))
 
     def close(self) -> None:
-        """By the client. What it has sent before may still arrive."""
+        """Close the client's end; requests sent before may still arrive."""
         self.is_open = False
-        self._schedule.after(self._delay_ms(), self._gone)
-
-    # --- what the network does
+        self._schedule.after(self._delay_ms(), self._disconnected)
 
     def cut(self) -> None:
-        self._gone()
+        """Close both ends."""
+        self._disconnected()
         self._schedule.after(self._delay_ms(), self._lost)
 
     def _lost(self) -> None:
@@ -114,83 +105,83 @@ class Link:
             self.is_open = False
             self._on_lost()
 
-    def _delay_ms(self) -> int:
-        return self._chance.randint(0, self._world.latency_ms)
-
     # --- the broker's end
 
-    def _arrive(self, request: Request) -> None:
-        life = self._life
-        if self.is_silent or life is None:
+    def _receive(self, request: Request) -> None:
+        broker = self._broker
+        if self.is_silent or broker is None:
             return
-        if life.is_over:
+        if broker.is_stopped:
             self._lost()
-        elif self._held is not None or self._backlog:
+        elif self._waiting is not None or self._backlog:
             self._backlog.append(request)
         else:
-            self._submit(life, request)
+            self._submit(broker, request)
 
-    def _submit(self, life: Life, request: Request) -> None:
+    def _submit(self, broker: SimulatedBroker, request: Request) -> None:
         if type(request.command) is OffsetCommit:
-            # For topics that are not there nothing is committed (k08_offset_commit.py).
+            # The handler rejects unknown topics (k08_offset_commit.py).
             entries, offsets = request.command.entries, request.command.offsets
-            there = [
-                each for each in zip(entries, offsets, strict=True) if life.has_topic(each[0].topic)
+            known = [
+                pair
+                for pair in zip(entries, offsets, strict=True)
+                if broker.has_topic(pair[0].topic)
             ]
-            if not there:
+            if not known:
                 return
-            entries, offsets = zip(*there, strict=True)
+            entries, offsets = zip(*known, strict=True)
             request.command = request.command._replace(entries=entries, offsets=offsets)
-        self._calls.append(request)
-        invariants = self._world.invariants
-        life.look_at(request.command.group_id, self.node_id)
-        invariants.asked(life, request)
-        groups = life.cluster.nodes[self.node_id].coordinators
-        request.ticket = groups.submit(request.command, self._respond, request)
-        if request.may_park and not request.answered:
-            self._held = request
-        invariants.after_event(life)
+        self._pending.append(request)
+        invariants = self._simulation.invariants
+        broker.load_partition(request.command.group_id, self.node_id)
+        invariants.request_submitted(broker, request)
+        coordinators = broker.cluster.nodes[self.node_id].coordinators
+        request.ticket = coordinators.submit(request.command, self._respond, request)
+        if request.may_wait and not request.has_response:
+            self._waiting = request
+        invariants.check(broker)
 
     def _respond(self, request: Request, result: Any) -> None:
-        self._world.invariants.answered(request, result)
-        if self._life is None:
+        self._simulation.invariants.request_completed(request, result)
+        if self._broker is None:
             return
-        calls = self._calls
-        while calls and calls[0].answered:
-            self._return(calls.popleft())
-        if self._held is request:
-            self._held = None
+        pending = self._pending
+        while pending and pending[0].has_response:
+            self._send_response(pending.popleft())
+        if self._waiting is request:
+            self._waiting = None
             if self._backlog:
-                self._life._call_soon(self._go_on)
+                self._broker.call_soon(self._submit_backlog)
 
-    def _go_on(self) -> None:
-        while self._life is not None and self._held is None and self._backlog:
-            self._submit(self._life, self._backlog.popleft())
+    def _submit_backlog(self) -> None:
+        while self._broker is not None and self._waiting is None and self._backlog:
+            self._submit(self._broker, self._backlog.popleft())
 
-    def _return(self, request: Request) -> None:
-        self._returns_ms = max(self._returns_ms, self._schedule.now_ms() + self._delay_ms())
+    def _send_response(self, request: Request) -> None:
+        arrives_ms = self._schedule.now_ms() + self._delay_ms()
+        self._response_arrives_ms = max(self._response_arrives_ms, arrives_ms)
 
-        def arrived() -> None:
+        def deliver() -> None:
             if self.is_open and not self.is_silent:
-                request.on_answer(request.result)
+                request.on_response(request.result)
 
-        self._schedule.at(self._returns_ms, arrived)
+        self._schedule.at(self._response_arrives_ms, deliver)
 
-    def _gone(self) -> None:
-        """The broker learns that the connection is no more (Connection.connection_lost)."""
-        life, self._life = self._life, None
-        self._world.links.pop(self, None)
-        if life is None or life.is_over:
+    def _disconnected(self) -> None:
+        """The broker notices that the connection was closed (Connection.connection_lost)."""
+        broker, self._broker = self._broker, None
+        self._simulation.connections.pop(self, None)
+        if broker is None or broker.is_stopped:
             return
-        for request in self._calls:
-            if request.may_park and not request.answered:
-                life.cluster.nodes[self.node_id].coordinators.forget(request.ticket)
+        for request in self._pending:
+            if request.may_wait and not request.has_response:
+                broker.cluster.nodes[self.node_id].coordinators.forget(request.ticket)
                 request.is_dropped = True
-        self._calls.clear()
+        self._pending.clear()
         self._backlog.clear()
 
-    def broker_died(self) -> None:
-        self._life = None
-        self._world.links.pop(self, None)
+    def broker_crashed(self) -> None:
+        self._broker = None
+        self._simulation.connections.pop(self, None)
         if not self.is_silent:
             self._schedule.after(self._delay_ms(), self._lost)

@@ -1,18 +1,18 @@
-"""Worlds that once found something, by what they found."""
+"""Seeds that once found a bug, by the situation in which it showed."""
 
 import pytest
-from simulation.explore import report, story_of
+from simulation.explore import report, run_seed
 
 KNOWN = {
-    "a join that arrives after its successor fences the one who sent both": 53,
-    "the first sync of a log fails, later ones do not, and then the power goes": 211,
-    "an election is lost with the power, and its epoch stands in a log": 137,
-    "the registry's log can be neither written nor read back": 32,
+    "a delayed join fences the consumer that sent it and its successor": 53,
+    "the first sync of a log fails, later ones succeed, and then the power fails": 211,
+    "a power failure undoes an election whose epoch is in a log": 137,
+    "the registry's log can be neither written nor read": 32,
 }
 
 
 @pytest.mark.parametrize("seed", KNOWN.values(), ids=KNOWN)
-def test_no_promise_is_broken_when(seed: int) -> None:
-    _, violation = story_of(seed)
+def test_no_invariant_is_violated_when(seed: int) -> None:
+    _, violation = run_seed(seed)
     if violation is not None:
         pytest.fail(report(seed, violation), pytrace=False)

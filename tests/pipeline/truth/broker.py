@@ -34,7 +34,7 @@ from kohort.topics.configs import Configs
 from kohort.topics.names import OFFSETS_TOPIC
 from kohort.topics.registry import Topics, TopicsView
 from kohort.topics.topic import Nodes
-from simulation.schedule import Schedule
+from support.schedule import Schedule
 
 CONFIG = BrokerConfig({})
 # A dozen groups share them as fifty would be shared by some hundreds.

@@ -1,4 +1,4 @@
-"""Simulated time: what happens when. The clock jumps to the next event; nothing ever waits."""
+"""Virtual time: callbacks run in the order of their deadlines, and the clock jumps to each."""
 
 from collections.abc import Callable
 
@@ -18,7 +18,7 @@ class Schedule:
         return self._now_ms / 1000
 
     def at(self, ms: int, callback: Callable[[], None]) -> Timer:
-        """Events of the same time happen in the order in which they were scheduled."""
+        """Callbacks with the same deadline run in the order in which they were scheduled."""
         timer = Timer(self._deadlines, ms, callback)
         self._deadlines.set(timer, max(ms, self._now_ms))
         return timer
@@ -27,11 +27,10 @@ class Schedule:
         return self.at(self._now_ms + ms, callback)
 
     def next_due(self, until_ms: int) -> Callable[[], None] | None:
-        """Return the next event by `until_ms`, and move the clock to its time."""
+        """Advance to the next callback by `until_ms` and return it, or else to `until_ms`."""
         popped = self._deadlines.pop_due(until_ms)
         if popped is not None:
-            timer, due_ms = popped
-            self._now_ms = due_ms
+            timer, self._now_ms = popped
             return timer.callback
         self._now_ms = max(self._now_ms, until_ms)
         return None

@@ -1,0 +1,297 @@
+"""The simulated broker: the real registry, nodes, runtimes, group commit, logs and coordinators, on
+simulated files, clock and event loop."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from kohort.broker.cluster import Cluster, Node
+from kohort.broker.config.broker_config import BrokerConfig
+from kohort.broker.context import CoordinatorCodec, CoordinatorContext, CoordinatorState
+from kohort.broker.fetch_sessions import FetchSessionCache
+from kohort.broker.runtime import CoordinatorRuntime
+from kohort.broker.scheduler import Scheduler
+from kohort.broker.timers import Timer
+from kohort.coordinator.commands import DescribeGroup
+from kohort.coordinator.coordinator import Coordinator
+from kohort.coordinator.outcome import Event, EventType, LogLine
+from kohort.log.files import finish_deletions
+from kohort.log.group_commit import GroupCommit
+from kohort.log.log import Log
+from kohort.log.write_ahead import WriteAheadLog
+from kohort.offsets.causes import Cause
+from kohort.offsets.records import GroupTombstone, OffsetTombstone
+from kohort.offsets.store import OffsetsStore
+from kohort.offsets.table import OffsetsCache, OffsetsTable
+from kohort.topics.configs import Configs, StaticBrokerConfig, TopicSettings
+from kohort.topics.names import OFFSETS_TOPIC
+from kohort.topics.registry import Topics, TopicsView
+from kohort.topics.topic import Nodes, Partition, Topic
+
+if TYPE_CHECKING:
+    from simulation.simulation import Simulation
+
+DATA_DIR = Path("/data")
+CONFIG = BrokerConfig({})
+SETTINGS = Configs(CONFIG, 1).settings({})  # computed once, so that a start takes a millisecond
+
+
+class SmallSegments(Configs):
+    """Segments that are full after a few commits; Kafka's smallest segment.bytes is a MiB."""
+
+    def __init__(self, segment_bytes: int) -> None:
+        super().__init__(CONFIG, 1)
+        self._settings = SETTINGS._replace(segment_bytes=segment_bytes)
+
+    def at(self, _node_id: int, _broker: StaticBrokerConfig | None = None) -> SmallSegments:
+        return self
+
+    def settings(self, _overrides: Mapping[str, str]) -> TopicSettings:
+        return self._settings
+
+
+class ObservedTopics(Topics):
+    def __init__(self, simulation: Simulation, **parts: Any) -> None:
+        super().__init__(**parts)
+        self._simulation = simulation
+
+    def elect(self, topic: Topic, partition: Partition, leader_id: int) -> None:
+        super().elect(topic, partition, leader_id)
+        self._simulation.invariants.leader_elected(self, topic, partition)
+
+
+class ExpirationObserver:
+    """A publisher of events that checks expirations before their records are applied."""
+
+    def __init__(self, simulation: Simulation, context: Callable[[], CoordinatorContext]) -> None:
+        self._simulation = simulation
+        self._context = context
+
+    def publish(self, events: Sequence[Event]) -> None:
+        records: list[OffsetTombstone | GroupTombstone] = []
+        for event in events:
+            if isinstance(event, LogLine):
+                if event.message.startswith("[GroupId %s] Expired offset"):
+                    group_id, topic, partition = event.arguments
+                    records.append(OffsetTombstone(group_id, topic, partition))  # type: ignore[arg-type]
+            elif event.type is EventType.GROUP_DELETED and event.cause is Cause.GROUP_EXPIRED:
+                records.append(GroupTombstone(event.group_id))
+        if records:
+            self._simulation.invariants.offsets_expired(self._context().coordinator, records)
+
+
+class SimulatedBroker:
+    """All nodes, from a start of the broker to its crash, which cancels all callbacks.
+
+    A start fails as opening the data directory does (OSError, LogError).
+    """
+
+    def __init__(self, simulation: Simulation, number: int) -> None:
+        self._simulation = simulation
+        self._schedule = schedule = simulation.schedule
+        self._config = config = simulation.config
+        self._files = files = simulation.files
+        self.is_stopped = False
+        self._unconfirmed_topics: set[str] = set()
+        self._random = Random(f"{simulation.seed} life {number}")
+        write_ahead = WriteAheadLog(DATA_DIR, files, config.write_ahead_bytes)
+        self.group_commit = GroupCommit(
+            durability=config.durability,
+            call_soon=self.call_soon,
+            sync_all=self._sync_all,
+            write_ahead=write_ahead,
+            seconds=schedule.seconds,
+        )
+        self._scheduler = Scheduler(self.call_soon, self._run_in_thread, slice_seconds=0)
+        self._cache = OffsetsCache(0)
+        finish_deletions(DATA_DIR, files)
+        self.topics = ObservedTopics(
+            simulation,
+            folder=DATA_DIR,
+            files=files,
+            group_commit=self.group_commit,
+            configs=SmallSegments(config.segment_bytes),
+            nodes=Nodes(range(1, config.nodes + 1)),
+            new_id=lambda: uuid.UUID(int=next(simulation.ids)),
+            now_ms=schedule.now_ms,
+            call_soon=self._scheduler.call,
+        )
+        self.cluster = Cluster("simulated", self.topics, self._scheduler)
+        for node_id in self.topics.nodes.ids:
+            node = self.cluster.nodes[node_id] = self._new_node(node_id)
+            node.coordinators.on_cleaned_up = self.cluster.check_cleaned_up
+        self.topics.on_deleted = self._topic_deleted
+        # As in broker.py, partitions with data are loaded at once: sessions and offsets expire.
+        for node in self.cluster.nodes.values():
+            node.coordinators.load(
+                index
+                for index in range(config.offsets_partitions)
+                if files.exists(DATA_DIR / (name := f"{OFFSETS_TOPIC}-{index}"))
+                or write_ahead.has_batches_for(name)
+            )
+
+    def _new_node(self, node_id: int) -> Node:
+        return Node(
+            node_id=node_id,
+            cluster=self.cluster,
+            address=("simulated", node_id),
+            config=CONFIG,
+            configs=self.topics.configs,
+            group_config=self._config.group_config,
+            clock=self._schedule,
+            timers=self,  # type: ignore[arg-type]
+            client_timers=self,  # type: ignore[arg-type]
+            group_commit=self.group_commit,
+            topics=self.topics,
+            view=TopicsView(self.topics),
+            fetch_sessions=FetchSessionCache(8, Random(0).randrange),
+            coordinators=CoordinatorRuntime(
+                store=OffsetsStore(
+                    partitions=self._config.offsets_partitions,
+                    partition=self.offsets_partition,
+                    group_commit=self.group_commit,
+                    files=self._files,
+                ),
+                cache=self._cache,
+                clock=self._schedule,
+                timers=self,  # type: ignore[arg-type]
+                scheduler=self._scheduler,
+                new_context=partial(self._new_context, node_id),
+                new_coordinator=self.new_coordinator,
+                leads=lambda index: self.offsets_partition(index).leader_id == node_id,
+                deleted_topics=self.cluster.deleted_topics,
+                retention_check_interval_ms=self._config.retention_check_interval_ms,
+            ),
+        )
+
+    def new_coordinator(self, _partition: int) -> tuple[Coordinator, OffsetsTable]:
+        config, offsets = self._config.group_config, OffsetsTable()
+        new_id = lambda: str(next(self._simulation.ids))  # noqa: E731
+        return Coordinator(config, new_id, CoordinatorCodec(), offsets), offsets
+
+    def _new_context(self, node_id: int, index: int) -> CoordinatorContext:
+        contexts = self.cluster.nodes[node_id].coordinators.contexts
+        observer: Any = ExpirationObserver(self._simulation, lambda: contexts[index])
+        coordinator, offsets = self.new_coordinator(index)
+        delayed_fetches = self.offsets_partition(index).delayed_fetches
+        return CoordinatorContext(index, coordinator, offsets, observer, delayed_fetches)
+
+    # --- queries
+
+    def offsets_partition(self, index: int) -> Partition:
+        partition = self.topics.partition(OFFSETS_TOPIC, index)
+        assert partition is not None
+        return partition
+
+    def has_topic(self, name: str) -> bool:
+        """Whether a topic exists and its creation is durable."""
+        return self.topics.get(name) is not None and name not in self._unconfirmed_topics
+
+    def leader_of(self, group_id: str) -> int:
+        """The node that coordinates the group, or NO_LEADER."""
+        return self.offsets_partition(self._simulation.partition_of(group_id)).leader_id
+
+    def context_of(self, group_id: str, node_id: int | None = None) -> Any:
+        """A node's CoordinatorContext for the group's partition; by default of its coordinator."""
+        node = self.cluster.nodes.get(self.leader_of(group_id) if node_id is None else node_id)
+        return node and node.coordinators._contexts.get(self._simulation.partition_of(group_id))
+
+    @property
+    def contexts(self) -> list[Any]:
+        nodes = self.cluster.nodes.values()
+        return [each for node in nodes for each in node.coordinators._contexts.values()]
+
+    def load_partition(self, group_id: str, node_id: int) -> None:
+        """Load the group's partition, so that a request is checked against a loaded state."""
+        context = self.context_of(group_id, node_id)
+        if context is None or context.state is not CoordinatorState.ACTIVE:
+            coordinators = self.cluster.nodes[node_id].coordinators
+            coordinators.submit(DescribeGroup(group_id), lambda _context, _result: None, None)
+            self._check()
+
+    # --- administration
+
+    def create_topic(self, name: str) -> None:
+        self._unconfirmed_topics.add(name)
+        self.topics.create(name, self._config.topic_partitions, {})
+        self.topics.on_durable(lambda error: error or self._unconfirmed_topics.discard(name))
+
+    def move_leader(self, topic: str, index: int, node_id: int) -> None:
+        self.cluster.move(topic, index, node_id)
+        self._check()
+
+    def stop_node(self, node_id: int) -> None:
+        """As Broker.stop_node: waiting requests get NOT_COORDINATOR before connections close."""
+        self.cluster.node_stopping(node_id)
+        self._check()
+        for connection in [c for c in self._simulation.connections if c.node_id == node_id]:
+            connection.cut()
+
+    def start_node(self, node_id: int) -> None:
+        if not self.is_stopped and node_id not in self.topics.nodes.up:
+            self._simulation.record("=", f"node {node_id}", "starts again")
+            self.cluster.node_started(node_id)
+            self._check()
+
+    def _check(self) -> None:
+        self._simulation.invariants.check(self)
+
+    def _topic_deleted(self, name: str, on_cleaned_up: Callable[[], None]) -> None:
+        def cleaned_up() -> None:
+            self._simulation.invariants.topic_cleaned_up(self, name)
+            on_cleaned_up()
+
+        self.cluster.topic_deleted(name, cleaned_up)
+
+    # --- the event loop, timers and threads
+
+    def _unless_stopped(self, callback: Callable[[], None]) -> Callable[[], None]:
+        def call() -> None:
+            if not self.is_stopped:
+                callback()
+                self._check()
+
+        return call
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        self._schedule.after(0, self._unless_stopped(callback))
+
+    def call_at(self, deadline_ms: int, callback: Callable[[], None]) -> Timer:
+        timer = self._schedule.at(deadline_ms, self._unless_stopped(callback))
+        timer.deadline_ms = deadline_ms
+        return timer
+
+    @staticmethod
+    def _run_in_thread(
+        work: Callable[[], object], done: Callable[[BaseException | None], None]
+    ) -> None:
+        raise AssertionError("no task of a simulation needs a thread")
+
+    def _sync_all(
+        self, logs: Sequence[Log], done: Callable[[Sequence[OSError | None]], None]
+    ) -> None:
+        errors: list[OSError | None] = [None] * len(logs)
+        unfinished = len(logs)
+
+        def sync(index: int) -> None:
+            nonlocal unfinished
+            try:
+                logs[index].sync()
+            except OSError as error:
+                errors[index] = error
+            unfinished -= 1
+            if not unfinished:
+                # From the thread back to the event loop, which may run other callbacks first.
+                self._after_sync(partial(done, errors))
+
+        for index in range(len(logs)):
+            self._after_sync(partial(sync, index))
+
+    def _after_sync(self, callback: Callable[[], None]) -> None:
+        ms = self._random.randint(0, self._config.sync_max_ms)
+        self.call_at(self._schedule.now_ms() + ms, callback)
