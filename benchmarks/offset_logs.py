@@ -6,13 +6,13 @@ batches of `per_batch` records.
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from crc32c import crc32c
-from kohort.log.batch import CRC_START, NewRecord, build
+from kohort.log.batch import CRC_START, BatchBuilder
 from kohort.log.segment import segment_name
 from kohort.offsets.partitioner import partition_for
 from kohort.offsets.record_codec import encode_record
@@ -21,6 +21,7 @@ from kohort.offsets.records import (
     GroupMetadataRecord,
     MemberMetadata,
     OffsetCommitRecord,
+    OffsetsRecord,
 )
 from kohort.protocol.consumer_protocol import (
     Assignment,
@@ -82,7 +83,7 @@ def _template(group: str, numbers: range, value_version: int) -> bytes:
     value += b"\x01" if value_version == 4 else b"\0\0"
     value += COMMIT_MS.to_bytes(8, "big") + (b"\0" if value_version == 4 else b"")
     commits = [OffsetCommitRecord(group, _topic_of(group), number, value) for number in numbers]
-    return build([NewRecord(*encode_record(commit), START_MS) for commit in commits])
+    return _batch(commits, START_MS, 0)
 
 
 def _rows(
@@ -137,8 +138,13 @@ def _generation(group: str, partitions: int, base_offset: int) -> bytes:
     stored = GroupMetadata(
         "consumer", 1, "range", members[0].member_id, START_MS - 1_000, tuple(members)
     )
-    record = NewRecord(*encode_record(GroupMetadataRecord(group, stored)), START_MS - 900)
-    return build([record], base_offset=base_offset)
+    return _batch([GroupMetadataRecord(group, stored)], START_MS - 900, base_offset)
+
+
+def _batch(records: Iterable[OffsetsRecord], timestamp_ms: int, base_offset: int) -> bytes:
+    batch = BatchBuilder()
+    batch.add_all(map(encode_record, records), timestamp_ms)
+    return batch.finish(base_offset)
 
 
 def _topic_of(group: str) -> str:

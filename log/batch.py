@@ -1,8 +1,8 @@
 """Record batches (RecordBatch v2): the 61-byte header, validation and building.
 
 All integers are big-endian. Base offset, length and leader epoch are outside the checksum, so a
-broker may set them. `BatchBuilder` is the hot path of offset commits; `build` makes any batch.
-Records inside a batch are read by records.py.
+broker may set them. `BatchBuilder` is the hot path of offset commits; `assemble` makes any batch.
+Records are read by records.py.
 Upstream: DefaultRecordBatch, MemoryRecordsBuilder, LogValidator.
 """
 
@@ -16,7 +16,6 @@ from typing import Final, NamedTuple
 from crc32c import crc32c
 
 from ..protocol.primitives import varint
-from .codecs import compress
 from .errors import CorruptBatch, InvalidRecord, UnsupportedMagic
 
 HEADER = Struct(">qiibIhiqqqhii")
@@ -45,7 +44,6 @@ _OFFSET: Final = Struct(">q")
 _CRC: Final = Struct(">I")
 _CRC_AT: Final = 17
 # Message formats v0 and v1: offset 8 bytes, size 4, CRC-32 of the rest 4, magic 1.
-_OLD_CRC: Final = Struct(">I")
 _OLD_CRC_AT: Final = 12
 _OLD_CRC_END: Final = 16
 
@@ -152,7 +150,7 @@ def _is_old_message(buffer: bytes, position: int, size: int) -> bool:
     end = position + size
     if end > len(buffer):
         return False
-    stored: int = _OLD_CRC.unpack_from(buffer, position + _OLD_CRC_AT)[0]
+    stored: int = _CRC.unpack_from(buffer, position + _OLD_CRC_AT)[0]
     return stored == zlib.crc32(memoryview(buffer)[position + _OLD_CRC_END : end])
 
 
@@ -218,22 +216,15 @@ def split(buffer: bytes) -> Iterator[tuple[int, BatchHeader]]:
 def with_base_offset(batch: bytes | memoryview, base_offset: int, leader_epoch: int) -> bytes:
     """The batch with another base offset and leader epoch, which the checksum does not cover."""
     view = memoryview(batch)
-    return b"".join(
-        (_OFFSET.pack(base_offset), view[8:12], _EPOCH.pack(leader_epoch), view[16:]),
-    )
+    return b"".join((_OFFSET.pack(base_offset), view[8:12], _EPOCH.pack(leader_epoch), view[16:]))
 
 
 def with_append_time(batch: bytes, now_ms: int) -> bytes:
     """The batch with LogAppendTime `now_ms` (message.timestamp.type of the topic)."""
     header = read_header(batch)
-    changed = bytearray(batch)
-    HEADER.pack_into(
-        changed,
-        0,
-        *header._replace(attributes=header.attributes | APPEND_TIME, max_timestamp=now_ms),
-    )
-    _CRC.pack_into(changed, _CRC_AT, crc32c(memoryview(changed)[CRC_START:]))
-    return bytes(changed)
+    attributes = header.attributes | APPEND_TIME
+    header = header._replace(attributes=attributes, max_timestamp=now_ms)
+    return assemble(header, batch[HEADER_BYTES:])
 
 
 # --- building
@@ -263,18 +254,24 @@ class BatchBuilder:
         self._parts: list[bytes] = []
         self._base_timestamp = self.max_timestamp = NO_TIMESTAMP
 
-    def add(self, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
-        """Append one record; a value of None is a tombstone."""
-        self.add_all(((key, value),), timestamp_ms)
+    def add(
+        self,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp_ms: int,
+        headers: Iterable[Header] = (),
+    ) -> None:
+        """Append one record of any kind."""
+        timestamp_delta = self._timestamp_delta(timestamp_ms)
+        record = encode_record(self.count, timestamp_delta, key, value, headers)
+        self._parts.append(record)
+        self.size += len(record)
+        self.count += 1
 
     def add_all(self, records: Iterable[tuple[bytes, bytes | None]], timestamp_ms: int) -> None:
-        """Append records (key, value)."""
+        """Append records (key, value); a value of None is a tombstone."""
+        timestamp_delta = self._timestamp_delta(timestamp_ms)
         count, size, parts = self.count, self.size, self._parts
-        if not count:
-            self._base_timestamp = self.max_timestamp = timestamp_ms
-        elif timestamp_ms > self.max_timestamp:
-            self.max_timestamp = timestamp_ms
-        timestamp_delta = timestamp_ms - self._base_timestamp
         for key, value in records:
             if value is None or timestamp_delta < 0:
                 record = encode_record(count, timestamp_delta, key, value, ())
@@ -296,6 +293,13 @@ class BatchBuilder:
             count += 1
         self.count, self.size = count, size
 
+    def _timestamp_delta(self, timestamp_ms: int) -> int:
+        if not self.count:
+            self._base_timestamp = self.max_timestamp = timestamp_ms
+        elif timestamp_ms > self.max_timestamp:
+            self.max_timestamp = timestamp_ms
+        return timestamp_ms - self._base_timestamp
+
     def truncate(self, count: int, size: int, max_timestamp: int) -> None:
         """Return to an earlier state: `count`, `size` and `max_timestamp` as they were then."""
         del self._parts[count:]
@@ -304,17 +308,17 @@ class BatchBuilder:
     def finish(self, base_offset: int, leader_epoch: int = 0) -> bytes:
         """The batch, its first record at `base_offset`. The builder may not be used again."""
         assert self.count, "a batch must have records"
-        rest = _pack_rest(
-            0,
-            self.count - 1,
-            self._base_timestamp,
-            self.max_timestamp,
-            NO_PRODUCER_ID,
-            -1,
-            -1,
-            self.count,
-        )
+        times = self._base_timestamp, self.max_timestamp
+        rest = _pack_rest(0, self.count - 1, *times, NO_PRODUCER_ID, -1, -1, self.count)
         return seal(rest + b"".join(self._parts), base_offset, leader_epoch)
+
+
+def assemble(header: BatchHeader, payload: bytes) -> bytes:
+    """A batch with this header; its length, magic and checksum are computed.
+
+    `payload`: the records, compressed as the attributes specify.
+    """
+    return seal(_pack_rest(*header[5:]) + payload, header.base_offset, header.leader_epoch)
 
 
 def seal(rest: bytes, base_offset: int, leader_epoch: int) -> bytes:
@@ -342,75 +346,3 @@ def encode_record(
 
 def _field(content: bytes | None) -> bytes:
     return _NULL if content is None else varint(len(content)) + content
-
-
-class NewRecord(NamedTuple):
-    """A record that has no offset yet."""
-
-    key: bytes | None
-    value: bytes | None
-    timestamp_ms: int
-    headers: tuple[Header, ...] = ()
-
-
-def build(
-    records: Iterable[NewRecord],
-    *,
-    base_offset: int = 0,
-    leader_epoch: int = 0,
-    codec: int = 0,
-    attributes: int = 0,
-    producer_id: int = NO_PRODUCER_ID,
-    producer_epoch: int = -1,
-    base_sequence: int = -1,
-    offset_deltas: Iterable[int] | None = None,
-    last_offset_delta: int | None = None,
-) -> bytes:
-    """A batch of any kind. `attributes` are or-ed with the codec; `offset_deltas` and
-    `last_offset_delta` are for batches with gaps, as compaction leaves them."""
-    collected = tuple(records)
-    deltas = tuple(range(len(collected)) if offset_deltas is None else offset_deltas)
-    base = collected[0].timestamp_ms if collected else NO_TIMESTAMP
-    body = b"".join(
-        encode_record(delta, record.timestamp_ms - base, record.key, record.value, record.headers)
-        for delta, record in zip(deltas, collected, strict=True)
-    )
-    if last_offset_delta is None:
-        last_offset_delta = deltas[-1] if deltas else 0
-    rest = _pack_rest(
-        attributes | codec,
-        last_offset_delta,
-        base,
-        max((record.timestamp_ms for record in collected), default=NO_TIMESTAMP),
-        producer_id,
-        producer_epoch,
-        base_sequence,
-        len(collected),
-    )
-    return seal(rest + compress(codec, body), base_offset, leader_epoch)
-
-
-def build_from_parts(
-    header: BatchHeader,
-    *,
-    attributes: int,
-    base_timestamp: int,
-    max_timestamp: int,
-    count: int,
-    payload: bytes,
-) -> bytes:
-    """A batch with the offsets, leader epoch and producer of `header`, and other records.
-
-    `payload`: the records, compressed as `attributes` specify.
-    """
-    rest = _pack_rest(
-        attributes,
-        header.last_offset_delta,
-        base_timestamp,
-        max_timestamp,
-        header.producer_id,
-        header.producer_epoch,
-        header.base_sequence,
-        count,
-    )
-    return seal(rest + payload, header.base_offset, header.leader_epoch)

@@ -20,7 +20,7 @@ from .batch import (
     HEADER_BYTES,
     NO_TIMESTAMP,
     BatchHeader,
-    build_from_parts,
+    assemble,
     check_crc,
     read_header,
 )
@@ -469,23 +469,12 @@ def _rebuilt(
     attributes = header.attributes & ~DELETE_HORIZON
     if horizon_ms is not None:
         attributes |= DELETE_HORIZON
-    return build_from_parts(
-        header,
-        attributes=attributes,
-        base_timestamp=base,
-        max_timestamp=max(times),
-        count=len(kept),
-        payload=data,
-    )
+    header = header._replace(attributes=attributes, base_timestamp=base, max_timestamp=max(times))
+    return assemble(header._replace(count=len(kept)), data)
 
 
 def _emptied(header: BatchHeader) -> bytes:
     """A header without records, for its offsets and its producer's state."""
-    return build_from_parts(
-        header,
-        attributes=header.attributes & ~(DELETE_HORIZON | CODEC_MASK),
-        base_timestamp=NO_TIMESTAMP,
-        max_timestamp=header.max_timestamp,
-        count=0,
-        payload=b"",
-    )
+    attributes = header.attributes & ~(DELETE_HORIZON | CODEC_MASK)
+    header = header._replace(attributes=attributes, base_timestamp=NO_TIMESTAMP, count=0)
+    return assemble(header, b"")

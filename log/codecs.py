@@ -33,8 +33,7 @@ def compress(codec: int, data: bytes) -> bytes:
     if codec == 0:
         return data
     if codec == 1:
-        compressor = zlib.compressobj(wbits=31)
-        return compressor.compress(data) + compressor.flush()
+        return zlib.compress(data, wbits=31)
     # Imported with the first compressed batch, not at every start.
     import cramjam
 
@@ -68,13 +67,20 @@ def _lz4_frame(data: bytes) -> bytes:
 
 def decompress(codec: int, data: memoryview, bytes_max: int = DECOMPRESSED_BYTES_MAX) -> bytes:
     """Raises InvalidRecord for undecodable data, an unknown codec, or more than `bytes_max`."""
-    unpack = _UNPACKERS.get(codec)
-    if unpack is None:
-        raise InvalidRecord(f"unknown codec {codec}")
-    return unpack(bytes(data), bytes_max)
+    if codec == 1:
+        return _gunzip(data, bytes_max)
+    import cramjam
+
+    if codec == 2:
+        return _unsnappy(bytes(data), bytes_max)
+    if codec == 3:
+        return _decompress_growing(cramjam.lz4.decompress_into, "lz4", bytes(data), bytes_max)
+    if codec == 4:
+        return _decompress_growing(cramjam.zstd.decompress_into, "zstd", bytes(data), bytes_max)
+    raise InvalidRecord(f"unknown codec {codec}")
 
 
-def _gzip(data: bytes, bytes_max: int) -> bytes:
+def _gunzip(data: memoryview, bytes_max: int) -> bytes:
     decompressor = zlib.decompressobj(wbits=31)
     try:
         out = decompressor.decompress(data, bytes_max)
@@ -85,15 +91,13 @@ def _gzip(data: bytes, bytes_max: int) -> bytes:
     return out
 
 
-def _snappy(data: bytes, bytes_max: int) -> bytes:
+def _unsnappy(data: bytes, bytes_max: int) -> bytes:
     if not data.startswith(_XERIAL_MAGIC):
         return _snappy_block(data, bytes_max)
     parts = []
     at = _XERIAL_HEADER_BYTES
     while at < len(data):
-        if at + 4 > len(data):
-            raise InvalidRecord("snappy records are truncated")
-        size = _CHUNK.unpack_from(data, at)[0]
+        size = int.from_bytes(data[at : at + 4], "big", signed=True)
         at += 4
         if not 0 <= size <= len(data) - at:
             raise InvalidRecord("snappy records are truncated")
@@ -115,18 +119,6 @@ def _snappy_block(data: bytes, bytes_max: int) -> bytes:
         raise InvalidRecord(f"records are not snappy: {error}") from error
 
 
-def _lz4(data: bytes, bytes_max: int) -> bytes:
-    import cramjam
-
-    return _decompress_growing(cramjam.lz4.decompress_into, "lz4", data, bytes_max)
-
-
-def _zstd(data: bytes, bytes_max: int) -> bytes:
-    import cramjam
-
-    return _decompress_growing(cramjam.zstd.decompress_into, "zstd", data, bytes_max)
-
-
 def _decompress_growing(
     decompress_into: Callable[[bytes, bytearray], int], name: str, data: bytes, bytes_max: int
 ) -> bytes:
@@ -146,6 +138,3 @@ def _decompress_growing(
             size_max = min(bytes_max, size_max * 8)
         else:
             return bytes(memoryview(out)[:size])
-
-
-_UNPACKERS: dict[int, Callable[[bytes, int], bytes]] = {1: _gzip, 2: _snappy, 3: _lz4, 4: _zstd}

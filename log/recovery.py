@@ -21,14 +21,13 @@ from .segment import (
     CHUNK_BYTES,
     OFFSET_SPAN_MAX,
     Segment,
-    base_offset_of,
     is_zero_from,
     read_batch,
     verify_checksum,
     walk_batches,
 )
 from .segment_manifest import read_manifest
-from .segment_swap import SWAP, files_replaced_by, find_unfinished_swaps, finish_swaps
+from .segment_swap import SWAP, finish_swaps, list_segments
 
 _log = logging.getLogger("kohort.log")
 
@@ -55,7 +54,7 @@ def recover(
     Raises OSError, and UnsupportedMagic for a log of Kafka before 0.11, which is never truncated.
     """
     if not read_only:
-        finish_swaps(folder, files, index_interval_bytes)
+        finish_swaps(folder, files)
     recovery = _Recovery(folder, files, index_interval_bytes, read_only)
     try:
         recovery.run(recovery_point, sync)
@@ -78,9 +77,9 @@ class _Recovery:
 
     def run(self, recovery_point: int, sync: bool) -> None:
         folder, files, segments = self._folder, self._files, self.segments
-        suffixes = self._list_segments()
+        paths = list_segments(folder, files)
         known = {} if self._read_only else read_manifest(folder, files, self._index_interval_bytes)
-        bases = sorted(suffixes)
+        bases = list(paths)
         for number, base_offset in enumerate(bases):
             if segments and base_offset < segments[-1].end_offset:
                 _log.error(
@@ -97,7 +96,8 @@ class _Recovery:
                 base_offset,
                 self._index_interval_bytes,
                 read_only=self._read_only,
-                suffix=suffixes[base_offset],
+                # A read-only log does not complete a swap.
+                suffix=SWAP if paths[base_offset].suffix == SWAP else "",
             )
             later = bases[number + 1 :]
             segments.append(segment)
@@ -121,23 +121,6 @@ class _Recovery:
         if sync and segments:
             files.sync_folder(folder)
             files.sync_folder(folder.parent)
-
-    def _list_segments(self) -> dict[int, str]:
-        """Base offset -> suffix of the file: `.swap` for a swap that a read-only log must not
-        complete."""
-        folder, files = self._folder, self._files
-        swaps = find_unfinished_swaps(folder, files).swaps
-        replaced = files_replaced_by(swaps, folder, files, self._index_interval_bytes)
-        suffixes = {
-            base: ""
-            for name in files.list(folder)
-            if (base := base_offset_of(name)) is not None and name not in replaced
-        }
-        for name in swaps:
-            base_offset = base_offset_of(name.removesuffix(SWAP))
-            if base_offset is not None:
-                suffixes[base_offset] = SWAP
-        return suffixes
 
     def _truncate(self, segment: Segment, corrupt: CorruptBatch) -> bool:
         """Truncate the segment where it becomes corrupt. Return whether only zeros followed."""

@@ -42,10 +42,9 @@ def segment_name(base_offset: int) -> str:
 
 def base_offset_of(name: str) -> int | None:
     """None for a file that is no segment, such as an index or a checkpoint."""
-    stem = name.removesuffix(".log")
-    if stem == name or len(stem) != 20 or not (stem.isascii() and stem.isdigit()):
-        return None
-    return int(stem)
+    stem, _, suffix = name.partition(".")
+    is_segment = suffix == "log" and len(stem) == 20 and stem.isascii() and stem.isdigit()
+    return int(stem) if is_segment else None
 
 
 def segment_bytes_in(folder: Path, files: Files) -> int:
@@ -99,6 +98,7 @@ def walk_batches(
 
 
 def read_batch(file: File, batch: BatchLocation) -> bytes:
+    """All bytes of the batch."""
     if batch.start + batch.size <= len(batch.buffer):
         return batch.buffer[batch.start : batch.start + batch.size]
     return file.read(batch.position, batch.size)
@@ -144,15 +144,6 @@ class SparseIndex:
 
     16 bytes an entry: 4 MiB for a full segment of 1 GiB at Kafka's interval of 4096 bytes.
     """
-
-    __slots__ = (
-        "_base_offset",
-        "_interval_bytes",
-        "_next_position",
-        "_offsets",
-        "_positions",
-        "_running_max",
-    )
 
     def __init__(self, base_offset: int, interval_bytes: int) -> None:
         self._base_offset = base_offset
@@ -213,31 +204,12 @@ class Segment:
     """`size` and `end_offset` cover what is known to be valid; `dirty`: written since the last
     sync; `manifest_end_offset`: up to where a manifest may cover it (segment_manifest.py)."""
 
-    __slots__ = (
-        "_files",
-        "_index_interval_bytes",
-        "_read_only",
-        "base_offset",
-        "dirty",
-        "end_offset",
-        "epochs",
-        "file",
-        "first_timestamp",
-        "index",
-        "last_epoch",
-        "manifest_end_offset",
-        "max_timestamp",
-        "max_timestamp_position",
-        "path",
-        "size",
-    )
-
     def __init__(
         self,
         folder: Path,
         files: Files,
         base_offset: int,
-        index_interval_bytes: int,
+        index_interval_bytes: int = 4096,
         *,
         read_only: bool = False,
         suffix: str = "",
@@ -369,9 +341,7 @@ class Segment:
             if stop == first.position and minimum_one:
                 stop += first.size
         size = stop - first.position
-        if first.start + size <= len(first.buffer):
-            return first.buffer[first.start : first.start + size]
-        return self.open().read(first.position, size)
+        return read_batch(self.open(), first._replace(size=size))
 
     def batches(self, start_offset: int) -> Iterator[tuple[BatchHeader, bytes]]:
         """Every batch from the one that contains `start_offset`, read through a file that the

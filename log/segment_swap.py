@@ -50,13 +50,11 @@ def find_unfinished_swaps(folder: Path, files: Files) -> UnfinishedSwaps:
     return UnfinishedSwaps(useless, swaps)
 
 
-def finish_swaps(folder: Path, files: Files, index_interval_bytes: int) -> None:
+def finish_swaps(folder: Path, files: Files) -> None:
     """Complete the swaps that a crash interrupted and remove useless files. Raises OSError."""
     useless, swaps = find_unfinished_swaps(folder, files)
-    for name in useless:
-        files.remove(folder / name)
-    replaced = files_replaced_by(swaps, folder, files, index_interval_bytes)
-    for name in replaced:
+    replaced = _replaced_by(swaps, folder, files)
+    for name in (*useless, *replaced):
         files.remove(folder / name)
     if useless or replaced:
         # Before a new file gets its name: an old one that a crash restored would overlap it.
@@ -67,15 +65,36 @@ def finish_swaps(folder: Path, files: Files, index_interval_bytes: int) -> None:
         files.sync_folder(folder)
 
 
-def files_replaced_by(
-    swaps: Iterable[str], folder: Path, files: Files, index_interval_bytes: int
-) -> list[str]:
+def list_segments(folder: Path, files: Files) -> dict[int, Path]:
+    """Base offset -> path, in order. Of an unfinished swap the new file is included, and the ones
+    that it replaces are not. Raises OSError."""
+    useless, swaps = find_unfinished_swaps(folder, files)
+    ignored = {*useless, *_replaced_by(swaps, folder, files)}
+    return {
+        base_offset: folder / name
+        for name in files.list(folder)
+        if name not in ignored
+        and (base_offset := base_offset_of(name.removesuffix(SWAP))) is not None
+    }
+
+
+def list_live_segments(folder: Path) -> dict[int, Path]:
+    """As `list_segments`, of a folder that a broker may be using."""
+    while True:
+        try:
+            return list_segments(folder, DiskFiles())
+        except FileNotFoundError:
+            if not folder.exists():
+                raise  # otherwise a swap was completed meanwhile
+
+
+def _replaced_by(swaps: Iterable[str], folder: Path, files: Files) -> list[str]:
     """The files that the swaps replace, according to their offsets."""
     first, end = None, -1
     for name in swaps:
         base_offset = base_offset_of(name.removesuffix(SWAP))
         if base_offset is not None:
-            segment = Segment(folder, files, base_offset, index_interval_bytes, suffix=SWAP)
+            segment = Segment(folder, files, base_offset, suffix=SWAP)
             try:
                 segment.scan(check_crcs=False)
             finally:
@@ -87,7 +106,9 @@ def files_replaced_by(
     return [
         name
         for name in files.list(folder)
-        if (base := base_offset_of(_as_log(name))) is not None and first <= base < end
+        if name.endswith((".log", *INDEX_SUFFIXES))
+        and (base := _base_of(name)) is not None
+        and first <= base < end
     ]
 
 
@@ -172,39 +193,6 @@ class SegmentSwap:
             raise CleaningStopped(f"{self._folder} was closed or reopened during a swap")
 
 
-def list_segments(folder: Path) -> dict[int, Path]:
-    """The segments in a folder that a broker may be using: base offset -> path, in order.
-
-    A `.swap` file is included and what it replaces is not. Raises OSError.
-    """
-    while True:
-        try:
-            return _list_segments(folder)
-        except FileNotFoundError:
-            if not folder.exists():
-                raise  # otherwise a swap was completed meanwhile
-
-
-def _list_segments(folder: Path) -> dict[int, Path]:
-    files = DiskFiles()
-    names = [path.name for path in folder.iterdir()]
-    swaps = (
-        find_unfinished_swaps(folder, files).swaps if any(n.endswith(SWAP) for n in names) else []
-    )
-    replaced = files_replaced_by(swaps, folder, files, index_interval_bytes=4096)
-    found = {base_offset_of(name): name for name in names if name not in replaced}
-    found |= {base_offset_of(name.removesuffix(SWAP)): name for name in swaps}
-    return {base: folder / found[base] for base in sorted(b for b in found if b is not None)}
-
-
-def _as_log(name: str) -> str:
-    for suffix in INDEX_SUFFIXES:
-        if name.endswith(suffix):
-            return name.removesuffix(suffix) + ".log"
-    return name
-
-
 def _base_of(name: str) -> int | None:
     """Of any file of a segment, such as `00000000000000000042.timeindex.swap`."""
-    stem = name.partition(".")[0]
-    return int(stem) if len(stem) == 20 and stem.isascii() and stem.isdigit() else None
+    return base_offset_of(name.partition(".")[0] + ".log")

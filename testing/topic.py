@@ -6,7 +6,7 @@ from functools import partial
 from itertools import cycle
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..log.batch import NewRecord, build
+from ..log.batch import BatchBuilder
 from ..log.records import records
 from ..protocol.errors import ApiError, ErrorCode
 from ..topics.admin import NewTopic, check_new_topic, plan_topic
@@ -175,14 +175,15 @@ class Topic:
         node, partition = self._kafka.broker.node, self._partition(index)
         now_ms = node.clock.now_ms()
         at_ms = now_ms if wanted.timestamp_ms is None else wanted.timestamp_ms
-        record = NewRecord(wanted.key, wanted.value, at_ms, wanted.headers)
+        batch = BatchBuilder()
+        batch.add(wanted.key, wanted.value, at_ms, wanted.headers)
         terms = ProduceContext(
             now_ms=now_ms,
             zstd_allowed=True,
             transactional_id=None,
             producer_expiration_ms=partial(node.configs.broker_number, "producer.id.expiration.ms"),
         )
-        done = append(partition, build([record]), terms)
+        done = append(partition, batch.finish(0), terms)
         partition.delayed_fetches.on_append(done.size)
         return done.base_offset
 

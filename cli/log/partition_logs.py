@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, TypeAlias
 from ...log.batch import HEADER_BYTES
 from ...log.files import File, Files
 from ...log.recovery import Corruption, ValidBatch, scan_segment
-from ...log.segment_swap import list_segments
+from ...log.segment_swap import list_live_segments
 from ...topics.names import OFFSETS_TOPIC, REGISTRY_TOPIC
 from ..errors import UserError
 
@@ -84,7 +84,7 @@ class PartitionLog(NamedTuple):
     def segments(self) -> dict[int, Path]:
         """By base offset, in order. Raises OSError."""
         if self.segment is None:
-            return list_segments(self.folder)
+            return list_live_segments(self.folder)
         match = SEGMENT.fullmatch(self.segment.name)
         assert match is not None
         return {int(match[1]): self.segment} if self.segment.exists() else {}
@@ -105,7 +105,7 @@ def find_logs(
         raise UserError(f"{path} does not exist.")
     if not path.is_dir():
         raise UserError(f"{path} is neither a file nor a folder.")
-    if list_segments(path):
+    if list_live_segments(path):
         return [PartitionLog(path)]
     return _of_data_folder(path, topic, may_be_empty)
 

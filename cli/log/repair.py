@@ -18,7 +18,6 @@ from ...log.batch import check_crc
 from ...log.cache_files import remove_cache_files
 from ...log.errors import CorruptBatch, FolderInUse
 from ...log.files import LOCK_NAME, DiskFiles, File, Files, lock_folder
-from ...log.log import LogConfig
 from ...log.records import Record
 from ...log.recovery import Corruption, ValidBatch, header_at, scan_segment
 from ...log.segment import CHUNK_BYTES, base_offset_of
@@ -60,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
             for folder in {log.folder for log in logs}:
                 # First finish a compaction that a crash interrupted, as a broker does.
                 if find_unfinished_swaps(folder, files).swaps:
-                    finish_swaps(folder, files, LogConfig().index_interval_bytes)
+                    finish_swaps(folder, files)
         with progress("repair", size_of(logs)) as advance:
             damages = {log: find_damage(log, files, advance) for log in logs}
         problems = 0

@@ -14,7 +14,7 @@ import numpy as np
 from ...log.batch import HEADER_BYTES
 from ...log.files import File, Files
 from ...log.segment import segment_name
-from ...log.segment_swap import list_segments
+from ...log.segment_swap import list_live_segments
 from .batches import Chunk
 from .segments import Hop, blocks, first_offset_at, hops, indexed, records_end
 from .source import SourceError, Split
@@ -182,7 +182,7 @@ class PartitionLog:
 
     def _segments(self) -> dict[int, Path]:
         try:
-            return list_segments(self.folder)
+            return list_live_segments(self.folder)
         except FileNotFoundError:
             return {}
 

@@ -7,7 +7,7 @@ import pytest
 from kohort.broker import snapshots
 from kohort.broker.broker import Broker
 from kohort.broker.config.broker_config import BrokerConfig
-from kohort.log.batch import TRANSACTIONAL, NewRecord, build
+from kohort.log.batch import TRANSACTIONAL
 from kohort.log.cache_files import OFFSETS_SNAPSHOT, SPILL, unpublished
 from kohort.log.files import File
 from kohort.log.log import Log
@@ -18,6 +18,7 @@ from kohort.offsets.records import OffsetCommitRecord
 from kohort.offsets.table import OffsetsCache, OffsetsTable
 from kohort.testing.faulty_files import FaultyFiles
 from support.coordinator import offset_commit
+from support.log import NewRecord, build
 from support.runtime import World
 
 FOLDER = Path("/data/__consumer_offsets-0")

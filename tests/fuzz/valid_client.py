@@ -7,8 +7,8 @@ import threading
 import time
 from typing import Any
 
-from kohort.log.batch import NewRecord, build
 from kohort.log.records import records
+from support.log import NewRecord, build
 from support.wire import Client
 
 TIMEOUT_MS = 30_000

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kohort.log import batch as batches
-from kohort.log.batch import BatchBuilder, NewRecord, seal
+from kohort.log.batch import BatchBuilder, seal
 from kohort.log.codecs import decompress
 from kohort.log.errors import CorruptBatch, InvalidRecord, UnsupportedMagic
 from kohort.log.records import Record, records
+from support.log import NewRecord, build
 
 # An OffsetCommit key and value of Kafka; Kafka's own reader has verified the checksums.
 KEY = bytes.fromhex("000100016700017400000003")
@@ -77,8 +78,8 @@ def test_both_builders_write_the_same_bytes(
 ) -> None:
     builder = BatchBuilder()
     for key, value, timestamp in new:
-        builder.add(key, value, timestamp)
-    expected = batches.build([NewRecord(*each) for each in new], base_offset=base_offset)
+        builder.add_all(((key, value),), timestamp)
+    expected = build([NewRecord(*each) for each in new], base_offset=base_offset)
     assert builder.size == len(expected)
     assert builder.finish(base_offset) == expected
 
@@ -95,7 +96,7 @@ def test_numbers_beyond_the_varint_table_are_encoded() -> None:
 
 @given(new_records, st.integers(0, 4))
 def test_records_round_trip_through_every_codec(new: list[NewRecord], codec: int) -> None:
-    whole = batches.build(new, base_offset=3, codec=codec)
+    whole = build(new, base_offset=3, codec=codec)
     header = batches.check(whole, 0, len(whole))
     assert header.codec == codec
     assert list(records(whole)) == [
@@ -118,7 +119,7 @@ def test_undecodable_data_is_an_invalid_record(codec: int) -> None:
 
 @pytest.mark.parametrize("codec", range(1, 5))
 def test_the_size_of_decompressed_records_is_limited(codec: int) -> None:
-    whole = batches.build([NewRecord(b"k", bytes(100_000), 0)], codec=codec)
+    whole = build([NewRecord(b"k", bytes(100_000), 0)], codec=codec)
     with pytest.raises(InvalidRecord, match="exceed"):
         decompress(codec, memoryview(whole)[61:], 50_000)
 
@@ -153,7 +154,7 @@ def test_inconsistent_records_are_rejected_and_never_read_past_the_end(
     new: list[NewRecord], data: st.DataObject
 ) -> None:
     """Method: replace bytes of the records and compute the checksum again."""
-    whole = batches.build(new)
+    whole = build(new)
     rest = bytearray(whole[21:])
     for _ in range(data.draw(st.integers(1, 4))):
         rest[data.draw(st.integers(40, len(rest) - 1))] = data.draw(st.integers(0, 255))
@@ -168,7 +169,7 @@ def test_inconsistent_records_are_rejected_and_never_read_past_the_end(
 
 @pytest.mark.parametrize("count", [0, 1, 3, 2**31 - 1])
 def test_a_wrong_record_count_is_rejected(count: int) -> None:
-    whole = batches.build([NewRecord(b"k", b"v", 0)] * 2)
+    whole = build([NewRecord(b"k", b"v", 0)] * 2)
     inconsistent = seal(whole[21:57] + struct.pack(">i", count) + whole[61:], 0, 0)
     with pytest.raises(InvalidRecord):
         list(records(inconsistent))
@@ -185,14 +186,14 @@ def test_a_wrong_record_count_is_rejected(count: int) -> None:
 def test_invalid_produced_batches_are_rejected_with_kafkas_messages(
     change: dict[str, object], reason: str
 ) -> None:
-    whole = batches.build([NewRecord(b"k", b"v", 0)] * 2, **change)  # type: ignore[arg-type]
+    whole = build([NewRecord(b"k", b"v", 0)] * 2, **change)  # type: ignore[arg-type]
     header = batches.check(whole, 0, len(whole))
     with pytest.raises(InvalidRecord, match=reason):
         batches.check_produced(header)
 
 
 def test_a_produced_batch_without_records_is_rejected() -> None:
-    header = batches.read_header(batches.build([]))
+    header = batches.read_header(build([]))
     with pytest.raises(InvalidRecord, match="Invalid reported count"):
         batches.check_produced(header)
     batches.check_produced(batches.read_header(GOLDEN_VALUE))
@@ -222,6 +223,6 @@ def test_adjacent_batches_are_split() -> None:
 
 def test_sequences_wrap_as_in_kafka() -> None:
     header = batches.read_header(
-        batches.build([NewRecord(b"", b"", 0)] * 3, producer_id=1, base_sequence=2**31 - 2)
+        build([NewRecord(b"", b"", 0)] * 3, producer_id=1, base_sequence=2**31 - 2)
     )
     assert header.last_sequence == 0

@@ -9,14 +9,24 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from kohort.log.batch import NewRecord, build
 from kohort.log.errors import CorruptBatch
 from kohort.log.files import Files
 from kohort.log.log import Log, LogConfig
 from kohort.log.memory_files import MemoryFiles
 from kohort.log.records import records
 from kohort.testing.faulty_files import Crashed, FaultyFiles
-from support.log import NOW_MS, TERMS, Pair, compact, content, headers, newest, put
+from support.log import (
+    NOW_MS,
+    TERMS,
+    NewRecord,
+    Pair,
+    build,
+    compact,
+    content,
+    headers,
+    newest,
+    put,
+)
 
 FOLDER = Path("/data/orders-0")
 

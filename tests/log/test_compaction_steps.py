@@ -7,11 +7,10 @@ import time
 from pathlib import Path
 
 import pytest
-from kohort.log.batch import NewRecord, build
 from kohort.log.cleaner import clean
 from kohort.log.files import DiskFiles
 from kohort.log.log import Log, LogConfig
-from support.log import NOW_MS, TERMS
+from support.log import NOW_MS, TERMS, NewRecord, build
 
 STEP_SECONDS_MAX = 0.003
 """A slice of 2 ms may precede it: 5 ms in all (broker/maintenance.py)."""

@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kohort.log.batch import NewRecord, build
 from kohort.log.errors import RecordsTooLarge
 from kohort.log.group_commit import BATCH_BYTES_MAX, Durability, GroupCommit
 from kohort.log.log import Log
 from kohort.log.records import records
 from kohort.testing.faulty_files import FaultyFiles
-from support.log import sync_each
+from support.log import NewRecord, build, sync_each
 
 
 class Loop:

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from kohort.log.batch import BatchBuilder, NewRecord, build, with_append_time, with_base_offset
+from kohort.log.batch import BatchBuilder, with_append_time, with_base_offset
 from kohort.log.files import DiskFiles
 from kohort.log.log import Log, LogConfig
-from support.log import append, batch, headers
+from support.log import NewRecord, append, batch, build, headers
 
 
 @pytest.mark.java

@@ -3,12 +3,12 @@
 from pathlib import Path
 
 import pytest
-from kohort.log.batch import NewRecord, build, split
+from kohort.log.batch import split
 from kohort.log.errors import LogError, LogFailed, OffsetOutOfRange
 from kohort.log.files import DiskFiles, Files
 from kohort.log.log import Log, LogConfig
 from kohort.log.memory_files import MemoryFiles
-from support.log import NOW_MS, append, batch, headers, stored, values
+from support.log import NOW_MS, NewRecord, append, batch, build, headers, stored, values
 
 FOLDER = Path("/data/orders-0")
 SMALL = LogConfig(segment_bytes=600, index_interval_bytes=200)

@@ -2,10 +2,10 @@
 
 import random
 
-from kohort.log.batch import NewRecord, build
 from kohort.log.memory_files import MemoryFile
 from kohort.log.recovery import Corruption, ValidBatch, scan_segment
 from kohort.log.segment import CHUNK_BYTES
+from support.log import NewRecord, build
 
 BATCHES = [build([NewRecord(b"k", b"v" * 50 * n, 1)] * n, base_offset=10 * n) for n in range(1, 7)]
 STARTS = [sum(map(len, BATCHES[:n])) for n in range(len(BATCHES) + 1)]

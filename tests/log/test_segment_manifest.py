@@ -6,7 +6,6 @@ import os
 import random
 from collections.abc import Callable
 from contextlib import suppress
-from inspect import isdatadescriptor
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from kohort.log.cache_files import SEGMENT_MANIFEST
 from kohort.log.cleaner import clean
 from kohort.log.log import Log, LogConfig
 from kohort.log.memory_files import MemoryFiles
-from kohort.log.segment import Segment
 from kohort.testing.faulty_files import Crashed, FaultyFiles
 from support.log import NOW_MS, TERMS, append, batch, put, stored
 
@@ -42,8 +40,8 @@ def known(log: Log) -> list[dict[str, Any]]:
     """Everything that a log knows of its segments, except for what a manifest changes."""
     known = []
     for segment in log.segments:
-        fields = (name for name, field in vars(Segment).items() if isdatadescriptor(field))
-        values = {name: getattr(segment, name) for name in fields if name[0] != "_"}
+        values = {name: getattr(segment, name) for name in dir(segment) if name[0] != "_"}
+        values = {name: value for name, value in values.items() if not callable(value)}
         values["index"] = (segment.index.to_bytes(), segment.index._next_position)
         for name in ("file", "manifest_end_offset", "dirty"):
             del values[name]

@@ -9,13 +9,13 @@ import tracemalloc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kohort.log.batch import CONTROL, TRANSACTIONAL, BatchHeader, NewRecord, build
+from kohort.log.batch import CONTROL, TRANSACTIONAL, BatchHeader
 from kohort.log.cleaner import OffsetMap
 from kohort.log.log import Log, LogConfig
 from kohort.log.memory_files import MemoryFiles
 from kohort.log.producer_state import ProducerStates
 from kohort.log.records import records
-from support.log import DAY_MS, NOW_MS, TERMS, compact, content, headers, put
+from support.log import DAY_MS, NOW_MS, TERMS, NewRecord, build, compact, content, headers, put
 
 from .test_cleaner import FOLDER, opened
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from hypothesis import given
 from hypothesis import strategies as st
-from kohort.log.batch import NewRecord, build, check
+from kohort.log.batch import check
 from kohort.log.log import Log, LogConfig
 from kohort.log.memory_files import MemoryFiles
 from kohort.offsets.commit_value import encode_commit_value
@@ -21,7 +21,7 @@ from kohort.offsets.records import (
     TransactionalOffsetEnd,
 )
 from kohort.offsets.transactions import Transactions
-from support.log import TERMS, compact
+from support.log import TERMS, NewRecord, build, compact
 
 TRANSACTIONAL, CONTROL = 0x10, 0x20
 ABORT, COMMIT = 0, 1

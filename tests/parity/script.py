@@ -7,7 +7,7 @@ transcript notes the answer or that it was held back, and which earlier requests
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kohort.log.batch import NewRecord, build
+from support.log import NewRecord, build
 
 from .member import Member
 from .peers import STEP_MS, Peer, call, round_trip

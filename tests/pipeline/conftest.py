@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from kohort.log.batch import NewRecord, build
 from kohort.log.files import DiskFiles
 from kohort.log.log import Log, LogConfig
 from kohort.offsets.record_codec import encode_record
 from kohort.offsets.records import OffsetsRecord
+from support.log import NewRecord, build
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -2,12 +2,13 @@
 
 from pathlib import Path
 
-from kohort.log.batch import NewRecord, build, read_header
+from kohort.log.batch import read_header
 from kohort.log.files import DiskFiles
 from kohort.log.log import Log, LogConfig
 from kohort.offsets.commit_value import encode_commit_value
 from kohort.offsets.record_codec import encode_record
 from kohort.offsets.records import OffsetCommitRecord, OffsetsRecord
+from support.log import NewRecord, build
 
 NOW_MS = 1_700_000_000_000
 

@@ -7,7 +7,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kohort.log.batch import NewRecord, build
 from kohort.log.segment import segment_name
 from kohort.offsets.commit_value import encode_commit_value
 from kohort.offsets.record_codec import encode_record
@@ -15,6 +14,7 @@ from kohort.offsets.records import OffsetCommitRecord
 from kohort.pipeline.inputs import Inputs, OtherLog, shared
 from kohort.pipeline.lake.manifest import Manifest
 from kohort.pipeline.source.source import SourceError
+from support.log import NewRecord, build
 
 NOON_MS = 1_700_000_000_000
 ALL = 1_000_000

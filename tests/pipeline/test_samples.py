@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from kohort.log.batch import NewRecord, build
 from kohort.log.files import DiskFiles
 from kohort.log.log import Log, LogConfig
 from kohort.pipeline.inputs import Inputs
 from kohort.pipeline.lake import write_batch
 from kohort.pipeline.lake.writer import Writer
 from kohort.pipeline.samples import Samples
+from support.log import NewRecord, build
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

@@ -17,7 +17,6 @@ from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.fetch_sessions import FetchSessionCache
 from kohort.broker.request import RequestContext, Routes
 from kohort.broker.scheduler import Scheduler
-from kohort.log.batch import NewRecord, build
 from kohort.log.group_commit import Durability, GroupCommit
 from kohort.log.log import Log
 from kohort.protocol.apis import APIS, Api
@@ -26,7 +25,7 @@ from kohort.testing.faulty_files import FaultyFiles
 from kohort.topics.configs import Configs
 from kohort.topics.registry import Topics, TopicsView
 from kohort.topics.topic import Nodes, Topic
-from support.log import sync_each
+from support.log import NewRecord, build, sync_each
 from support.runtime import HandTimer, run_now
 
 FOLDER = Path("/data")

@@ -4,10 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
-from kohort.log.batch import NewRecord, build, read_header
+from kohort.log.batch import read_header
 from kohort.log.errors import InvalidProducerEpoch, OutOfOrderSequence
 from kohort.log.producer_state import ProducerStates
 from support.broker import NOW_MS, World
+from support.log import NewRecord, build
 
 DAY_MS = 86_400_000
 SEQUENCE_MAX = 2**31 - 1

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
-from kohort.log.batch import HEADER, NewRecord, build, check, read_header
+from kohort.log.batch import HEADER, check, read_header
 from kohort.log.group_commit import Durability
 from kohort.log.records import records
 from support.broker import FOLDER, NOW_MS, World, batch, milliseconds
+from support.log import NewRecord, build
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@
 
 import pytest
 from kio.schema.errors import ErrorCode
-from kohort.log.batch import NewRecord, build
 from support.broker import NOW_MS, World, batch
+from support.log import NewRecord, build
 
 AHEAD_MS = NOW_MS + 2 * 86_400_000
 

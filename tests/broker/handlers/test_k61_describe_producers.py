@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
-from kohort.log.batch import NewRecord, build
 from support.broker import NOW_MS, World
+from support.log import NewRecord, build
 
 
 @pytest.fixture

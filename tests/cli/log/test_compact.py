@@ -9,13 +9,12 @@ from pathlib import Path
 import pytest
 from kohort.cli.log.compact import Row, table
 from kohort.cli.main import main
-from kohort.log.batch import NewRecord, build
 from kohort.log.files import DiskFiles
 from kohort.log.log import Log, LogConfig
 from kohort.log.records import records
 from kohort.topics.registry_log import TopicRecord, encode
 from support.broker_thread import BrokerThread
-from support.log import newest, put
+from support.log import NewRecord, build, newest, put
 
 from .conftest import batch_of, commit, corrupt, write_log
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from kohort.cli.main import main
-from kohort.log.batch import NewRecord, build
 from kohort.log.segment import segment_name
 from kohort.offsets.records import (
     GroupMetadata,
@@ -16,6 +15,7 @@ from kohort.offsets.records import (
     GroupTombstone,
     MemberMetadata,
 )
+from support.log import NewRecord, build
 
 from .conftest import NOW_MS, batch_of, commit, in_transaction, new_records, write_log
 

@@ -11,7 +11,6 @@ import pytest
 from kohort.cli.log.partition_logs import PartitionLog
 from kohort.cli.log.repair import rewrite, scan_damage
 from kohort.cli.main import main
-from kohort.log.batch import NewRecord, build
 from kohort.log.files import DiskFiles, lock_folder
 from kohort.log.log import Log
 from kohort.log.memory_files import MemoryFile
@@ -25,6 +24,7 @@ from kohort.offsets.records import (
 )
 from kohort.testing.faulty_files import Crashed, FaultyFiles
 from kohort.topics.names import OFFSETS_TOPIC
+from support.log import NewRecord, build
 
 from .conftest import NOW_MS, batch_of, commit, corrupt, write_log
 

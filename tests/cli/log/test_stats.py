@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from kohort.cli.log.stats import dirty_ratio
 from kohort.cli.main import main
-from kohort.log.batch import NewRecord, build
 from kohort.log.segment import segment_name
 from kohort.offsets.records import GroupMetadata, GroupMetadataRecord, OffsetTombstone
+from support.log import NewRecord, build
 
 from .conftest import NOW_MS, batch_of, commit, corrupt, in_transaction, new_records, write_log
 

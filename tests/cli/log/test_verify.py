@@ -12,10 +12,10 @@ import pytest
 from crc32c import crc32c
 from kohort.cli.log import verify
 from kohort.cli.main import main
-from kohort.log.batch import NewRecord, build
 from kohort.log.files import DiskFile, DiskFiles
 from kohort.log.log import Log, LogConfig
 from kohort.log.segment import segment_name
+from support.log import NewRecord, build
 
 from .conftest import NOW_MS, batch_of, commit, corrupt, in_transaction, new_records, write_log
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from kohort.cli.main import main
 from kohort.cli.pipeline.stopping import Stopping
-from kohort.log.batch import NewRecord, build
 from kohort.log.files import DiskFiles
 from kohort.log.log import Log, LogConfig
 from kohort.offsets.commit_value import encode_commit_value
@@ -19,6 +18,7 @@ from kohort.pipeline.lake import Lake, write_batch
 from kohort.pipeline.lake.writer import Writer
 from kohort.pipeline.tables import TABLES
 from support.broker_process import kohort
+from support.log import NewRecord, build
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

@@ -10,7 +10,6 @@ import pytest
 from confluent_kafka import Producer
 from hypothesis import given
 from hypothesis import strategies as st
-from kohort.log.batch import NewRecord, build
 from kohort.log.checkpoint import START_OFFSETS_FILE
 from kohort.log.files import DiskFiles
 from kohort.log.log import Log, LogConfig
@@ -21,6 +20,7 @@ from kohort.pipeline.source.wire_cluster import TopicPartition
 from kohort.pipeline.tables import TABLES
 from kohort.testing import Kafka
 from support.broker_thread import BrokerThread
+from support.log import NewRecord, build
 
 HOUR_MS = 3_600_000
 # A multiple of both periods.

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pyarrow as pa
 from kohort.log.batch import split
-from kohort.log.segment_swap import list_segments
+from kohort.log.segment_swap import list_live_segments
 from kohort.pipeline.columns import SOURCE
 from kohort.pipeline.source.folder import FolderSource
 from kohort.pipeline.source.records import rows_of
@@ -22,7 +22,7 @@ def test_a_folder_of_kafka_is_read_to_its_last_record(tmp_path: Path) -> None:
     assert ends
     for partition, end in ends.items():
         rows = []
-        for path in list_segments(data / f"__consumer_offsets-{partition}").values():
+        for path in list_live_segments(data / f"__consumer_offsets-{partition}").values():
             content = path.read_bytes()
             for position, header in split(
                 content.rstrip(b"\0") if not content.strip(b"\0") else content

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 
 import pytest
-from kohort.log.batch import NewRecord, build
 from kohort.pipeline.source.batches import Chunk
 from kohort.pipeline.source.source import SourceError, Split
 from kohort.pipeline.source.wire_batches import chunks_of
 from kohort.pipeline.source.wire_cluster import EARLIEST, Fetched, OutOfRange, TopicPartition
+from support.log import NewRecord, build
 
 
 def batch(base_offset: int, count: int = 1) -> bytes:
