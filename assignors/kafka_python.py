@@ -61,8 +61,8 @@ class _Strategy(AbstractPartitionAssignor):
     def metadata(self, topics: Iterable[str]) -> ConsumerProtocolSubscription:
         # kafka-python reports assignments to a strategy, but not their loss (removal from the
         # group, unsubscribing). A partition that is claimed but not owned is never assigned to
-        # another member. So, as in Java, members claim what their consumer owns; only the
-        # coordinator that calls this method knows that.
+        # another member. So, as in Java, members claim what their consumer owns. Only the
+        # coordinator, which calls this method, has that state.
         coordinator = sys._getframe(1).f_locals["self"]
         cooperative = coordinator._rebalance_protocol is RebalanceProtocol.COOPERATIVE
         owned = coordinator._subscription.assigned_partitions() if cooperative else ()

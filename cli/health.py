@@ -48,7 +48,7 @@ def count_apis(address: tuple[str, int], timeout_seconds: float) -> int:
             connection.sendall(struct.pack(">i", len(REQUEST)) + REQUEST)
             (size,) = struct.unpack(">i", _read(connection, 4))
             if not 10 <= size <= RESPONSE_BYTES_MAX:
-                raise Unhealthy("does not speak Kafka's protocol.")
+                raise Unhealthy("did not send a response of Kafka's protocol.")
             response = _read(connection, size)
     except TimeoutError as error:
         raise Unhealthy(f"did not respond within {timeout_seconds:g} s.") from error

@@ -169,7 +169,7 @@ def _health(commands: Commands) -> None:
         commands,
         "health",
         "check that a broker responds; exit code 0 or 1",
-        "Request the API versions of a broker (any that speaks Kafka's protocol).\n"
+        "Request the API versions of a broker (of kohort or Kafka).\n"
         "Exit code 0: it responded; 1: it did not, and the reason is printed.",
     )
     add = health.add_argument

@@ -62,8 +62,8 @@ def assign(case: Case, before: Assignment | None = None) -> Result:
         assigned = case.assignor.assign(case.topics, case.members)
     except Exception as error:  # the assignor may be the user's own
         raise _assignor_failed(case.assignor, error) from error
-    if flaw := _flaw(assigned, case):
-        raise CaseError(f"assignor {case.assignor.name} {flaw}")
+    if problem := _problem(assigned, case):
+        raise CaseError(f"assignor {case.assignor.name} {problem}")
     assignment = {member: sorted(assigned[member]) for member in sorted(assigned)}
     if before is None:
         return Result(case, assignment, None, (), ())
@@ -75,7 +75,7 @@ def assign(case: Case, before: Assignment | None = None) -> Result:
     return Result(case, assignment, before, kept, moved)
 
 
-def _flaw(assigned: Assignment, case: Case) -> str | None:
+def _problem(assigned: Assignment, case: Case) -> str | None:
     """Why the assignment is invalid, or None."""
     if missing := case.members.keys() - assigned.keys():
         return f"left out member {_quoted(min(missing))}"

@@ -91,7 +91,7 @@ def _opened(path: str) -> AbstractContextManager[BinaryIO]:
     try:
         return Path(path).open("rb")
     except OSError as error:
-        raise UserError(f"{path}: {error.strerror or error}.") from error
+        raise UserError(f"cannot read {path}: {error.strerror or error}.") from error
 
 
 def _warnings(result: Result) -> Iterator[str]:
@@ -112,7 +112,7 @@ def _write_svg(result: Result, path: Path) -> None:
     try:
         path.write_text(svg(result, grid), encoding="utf-8")
     except OSError as error:
-        raise UserError(f"--svg {path}: {error.strerror or error}.") from error
+        raise UserError(f"cannot write --svg {path}: {error.strerror or error}.") from error
 
 
 # --- JSON and CSV

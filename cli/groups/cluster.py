@@ -1,6 +1,6 @@
 """Groups and logs of a cluster, through kafka-python's admin client.
 
-Works with every broker that speaks Kafka's protocol.
+Works with kohort and with Kafka.
 """
 
 import contextlib
@@ -62,7 +62,7 @@ class Member(NamedTuple):
     target: tuple[Partition, ...] = ()
     """The target assignment."""
     upgraded: bool | None = None
-    """Whether the member uses the consumer protocol itself; None if the broker does not say."""
+    """Whether the member uses the consumer protocol; None if the broker does not report it."""
 
 
 class Group(NamedTuple):
@@ -216,7 +216,7 @@ class Cluster:
         message: Any = ConsumerGroupDescribeRequest
         request = message(group_ids=[group], include_authorized_operations=False)
         try:
-            # kafka-python has no public method to send a message that it does not know.
+            # kafka-python has no public method to send a message of an unsupported class.
             response = manager.run(partial(manager.send, request, node_id=node_id))
         except kafka_errors.IncompatibleBrokerVersion:
             return None

@@ -102,8 +102,8 @@ def offset_rows(
             for at in sorted(member.partitions)
         )
     unassigned = sorted(committed.keys() - assigned)
-    nobody = (None, None, None)
-    return rows + [_offset_row(group, at, committed, end_offsets, nobody) for at in unassigned]
+    no_member = (None, None, None)
+    return rows + [_offset_row(group, at, committed, end_offsets, no_member) for at in unassigned]
 
 
 def _offset_row(

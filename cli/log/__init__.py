@@ -1,6 +1,6 @@
 """`kohort log`: inspect, repair and compact the files of a log, Kafka's or kohort's.
 
-Only `repair` and `compact` write; the others work beside a running broker.
+Only `repair` and `compact` write; the others also work while a broker runs.
 
 arguments       commands and flags
 dump            `kohort log dump`

@@ -143,7 +143,10 @@ def _of_data_folder(path: Path, topic: str | None, may_be_empty: bool) -> list[P
         )
     if not any(path.iterdir()):
         raise UserError(f"{path} is empty.")
-    raise UserError(f"{path} is not a log: it has neither segments nor folders of partitions.")
+    raise UserError(
+        f"{path} is not a log: it contains neither segments nor partition folders. "
+        "Pass a segment, a partition folder or a data folder."
+    )
 
 
 def _has_segments(log: PartitionLog) -> bool:

@@ -1,7 +1,7 @@
 """`kohort log repair`: remove corrupt bytes from segments, and keep the valid batches behind them.
 
 (A broker that starts truncates its log at the first corrupt byte.) The corrupt bytes are first
-copied to files *.cut. Then the segment is rewritten beside the original, synced, and renamed: a
+copied to files *.cut. Then the segment is rewritten to a new file, synced, and renamed: a
 crash at any moment leaves either the old or the new segment.
 """
 

@@ -1,7 +1,7 @@
-// Kafka's own assignors, asked by lines of JSON: one case in, its assignment out.
+// Runs Kafka's assignors: reads a case in JSON per line (format: cases.py), prints its assignment.
 //
-//   java -cp 'kafka/*' KafkaAssignors.java        cases on stdin (their form: cases.py)
-//   java -cp 'kafka/*' KafkaAssignors.java time   the same, answered by nanoseconds, best of several
+//   java -cp 'kafka/*' KafkaAssignors.java        prints assignments
+//   java -cp 'kafka/*' KafkaAssignors.java time   prints nanoseconds, the minimum of several runs
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
@@ -41,28 +41,28 @@ public class KafkaAssignors {
     public static void main(String[] arguments) throws Exception {
         boolean timed = arguments.length > 0 && arguments[0].equals("time");
         BufferedReader cases = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        PrintStream answers = new PrintStream(System.out, true, StandardCharsets.UTF_8);
+        PrintStream output = new PrintStream(System.out, true, StandardCharsets.UTF_8);
         for (String line = cases.readLine(); line != null; line = cases.readLine()) {
-            JsonNode asked = JSON.readTree(line);
-            answers.println(JSON.writeValueAsString(timed ? nanoseconds(asked) : answer(asked)));
+            JsonNode testCase = JSON.readTree(line);
+            output.println(JSON.writeValueAsString(timed ? nanoseconds(testCase) : assignment(testCase)));
         }
     }
 
-    private static ObjectNode answer(JsonNode asked) {
+    private static ObjectNode assignment(JsonNode testCase) {
         try {
-            return shares(assign(asked, cluster(asked)));
-        } catch (RuntimeException refused) {
-            return JSON.createObjectNode().put("error", refused.toString());
+            return toJson(assign(testCase, cluster(testCase)));
+        } catch (RuntimeException error) {
+            return JSON.createObjectNode().put("error", error.toString());
         }
     }
 
-    private static long nanoseconds(JsonNode asked) {
-        Cluster cluster = cluster(asked);
+    private static long nanoseconds(JsonNode testCase) {
+        Cluster cluster = cluster(testCase);
         long best = Long.MAX_VALUE;
         long end = System.nanoTime() + TIMED_NANOSECONDS;
         for (int run = 0; run == 0 || run < TIMED_RUNS && System.nanoTime() < end; run++) {
-            GroupSubscription group = group(asked);
-            ConsumerPartitionAssignor assignor = assignor(asked);
+            GroupSubscription group = group(testCase);
+            ConsumerPartitionAssignor assignor = assignor(testCase);
             long start = System.nanoTime();
             assignor.assign(cluster, group);
             best = Math.min(best, System.nanoTime() - start);
@@ -70,12 +70,12 @@ public class KafkaAssignors {
         return best;
     }
 
-    private static Map<String, Assignment> assign(JsonNode asked, Cluster cluster) {
-        return assignor(asked).assign(cluster, group(asked)).groupAssignment();
+    private static Map<String, Assignment> assign(JsonNode testCase, Cluster cluster) {
+        return assignor(testCase).assign(cluster, group(testCase)).groupAssignment();
     }
 
-    private static ConsumerPartitionAssignor assignor(JsonNode asked) {
-        String name = asked.get("assignor").asText();
+    private static ConsumerPartitionAssignor assignor(JsonNode testCase) {
+        String name = testCase.get("assignor").asText();
         return switch (name) {
             case "range" -> new RangeAssignor();
             case "roundrobin" -> new RoundRobinAssignor();
@@ -85,30 +85,30 @@ public class KafkaAssignors {
         };
     }
 
-    // A replica is on a node of its rack; which one does not matter to any assignor.
-    private static Cluster cluster(JsonNode asked) {
+    // One node per rack: the assignors compare racks only.
+    private static Cluster cluster(JsonNode testCase) {
         Map<String, Node> nodes = new HashMap<>();
-        Node nowhere = new Node(0, "kafka", 9092);
+        Node noRack = new Node(0, "kafka", 9092);
         List<PartitionInfo> partitions = new ArrayList<>();
-        asked.get("partitions").fields().forEachRemaining(topic -> {
-            JsonNode racks = asked.path("replica_racks").path(topic.getKey());
+        testCase.get("partitions").fields().forEachRemaining(topic -> {
+            JsonNode racks = testCase.path("replica_racks").path(topic.getKey());
             for (int partition = 0; partition < topic.getValue().asInt(); partition++) {
                 List<Node> replicas = new ArrayList<>();
                 racks.path(partition).forEach(rack -> replicas.add(nodes.computeIfAbsent(
                     rack.asText(), name -> new Node(nodes.size() + 1, "kafka", 9092, rack.isNull() ? null : name))));
-                Node[] all = replicas.isEmpty() ? new Node[] {nowhere} : replicas.toArray(new Node[0]);
+                Node[] all = replicas.isEmpty() ? new Node[] {noRack} : replicas.toArray(new Node[0]);
                 partitions.add(new PartitionInfo(topic.getKey(), partition, all[0], all, all));
             }
         });
-        List<Node> everywhere = new ArrayList<>(nodes.values());
-        everywhere.add(nowhere);
-        return new Cluster("kohort", everywhere, partitions, Set.of(), Set.of());
+        List<Node> allNodes = new ArrayList<>(nodes.values());
+        allNodes.add(noRack);
+        return new Cluster("kohort", allNodes, partitions, Set.of(), Set.of());
     }
 
-    // Put into a HashMap by turns of their ids: where Java's answer depends on that order, so be it.
-    private static GroupSubscription group(JsonNode asked) {
+    // Inserted into a HashMap in the order of member ids, as some results depend on that order.
+    private static GroupSubscription group(JsonNode testCase) {
         List<Map.Entry<String, JsonNode>> members = new ArrayList<>();
-        asked.get("members").fields().forEachRemaining(members::add);
+        testCase.get("members").fields().forEachRemaining(members::add);
         members.sort(Map.Entry.comparingByKey());
         Map<String, Subscription> subscriptions = new HashMap<>();
         members.forEach(member -> subscriptions.put(member.getKey(), subscription(member.getValue())));
@@ -132,14 +132,14 @@ public class KafkaAssignors {
         return subscription;
     }
 
-    private static ObjectNode shares(Map<String, Assignment> assignment) {
-        ObjectNode shares = JSON.createObjectNode();
-        assignment.forEach((member, given) -> {
-            ArrayNode share = shares.putArray(member);
-            given.partitions().stream()
+    private static ObjectNode toJson(Map<String, Assignment> assignment) {
+        ObjectNode result = JSON.createObjectNode();
+        assignment.forEach((member, assigned) -> {
+            ArrayNode partitions = result.putArray(member);
+            assigned.partitions().stream()
                 .sorted(Comparator.comparing(TopicPartition::topic).thenComparing(TopicPartition::partition))
-                .forEach(one -> share.addArray().add(one.topic()).add(one.partition()));
+                .forEach(one -> partitions.addArray().add(one.topic()).add(one.partition()));
         });
-        return shares;
+        return result;
     }
 }

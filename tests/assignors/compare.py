@@ -28,7 +28,7 @@ def imbalance(assigned: Assigned) -> int:
 def revoked(case: Case, assigned: Assigned) -> int:
     """How many partitions were taken from an owner that still subscribes to their topic.
 
-    If claims conflict, the newest generation owns; if it claims a partition twice, nobody does.
+    If claims conflict, the newest generation wins; a partition it claims twice has no owner.
     """
     strategy, topics, members = read(case)
     member_data = sticky_member_data if strategy == "sticky" else cooperative_member_data

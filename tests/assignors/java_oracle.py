@@ -1,4 +1,4 @@
-"""Runs Kafka's own assignors in a small Java program beside the test."""
+"""Run Kafka's assignors in a Java program."""
 
 import json
 import subprocess
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def run_oracle(jars: Path, program: Path, cases: Iterable[Any]) -> list[Any]:
-    """One result for each case, both as JSON. Fails if the program does."""
+    """Return one result per case; fail if the program fails."""
     command = ["java", "-XX:TieredStopAtLevel=1", "-cp", f"{jars}/*", str(program)]
     lines = "".join(f"{json.dumps(case)}\n" for case in cases)
     done = subprocess.run(command, input=lines, capture_output=True, text=True)

@@ -47,7 +47,7 @@ Join = Callable[[], object]
 
 @pytest.fixture(scope="module")
 def events() -> list[GroupEvent]:
-    """What the broker tells of its groups."""
+    """The group events of the broker."""
     return []
 
 

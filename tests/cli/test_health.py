@@ -71,7 +71,7 @@ def test_a_response_that_arrives_byte_by_byte_is_read_completely(
     [
         (b"", "closed the connection without a response."),
         (FIVE_APIS[:9], "closed the connection without a response."),
-        (b"HTTP/1.1 400 Bad Request\r\n", "does not speak Kafka's protocol."),
+        (b"HTTP/1.1 400 Bad Request\r\n", "did not send a response of Kafka's protocol."),
         (struct.pack(">iihi", 10, 1, 35, 0), "responded with error code 35."),
     ],
 )

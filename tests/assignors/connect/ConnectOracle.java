@@ -29,12 +29,14 @@ import org.apache.kafka.connect.storage.ClusterConfigState;
 import org.apache.kafka.connect.util.ConnectorTaskId;
 
 /**
- * Kafka Connect's own assignor and its bytes. One case a line, JSON, answered by one line.
+ * Runs Kafka Connect's assignor and serializer: a case in JSON per line, its result per line.
  *
- * Rounds:  {"max_delay_ms": M, "rounds": [{"now_ms", "generation", "last_completed_generation",
+ * Rebalances:
+ *          {"max_delay_ms": M, "rounds": [{"now_ms", "generation", "last_completed_generation",
  *           "connectors": {name: tasks}, "running": {worker: [[connector, task], ...]}}, ...]}
  *          -> [{"assigned": {worker: [[connector, task], ...]}, "revoked": {...}, "delay_ms"}, ...]
- * Bytes:   {"url", "config_offset", "sessioned", "allocation": null | {"leader", "leader_url",
+ * Serializer:
+ *          {"url", "config_offset", "sessioned", "allocation": null | {"leader", "leader_url",
  *           "config_offset", "error", "assigned": [...], "revoked": [...], "delay_ms"}}
  *          -> {"metadata": hex, "assignment": hex}
  */
@@ -62,7 +64,7 @@ public class ConnectOracle {
         return ids;
     }
 
-    static ClusterConfigState configured(JsonNode connectors) {
+    static ClusterConfigState configState(JsonNode connectors) {
         Map<String, Integer> counts = new HashMap<>();
         Map<String, Map<String, String>> configs = new HashMap<>();
         Map<String, TargetState> states = new HashMap<>();
@@ -76,7 +78,7 @@ public class ConnectOracle {
         return new ClusterConfigState(1, null, counts, configs, states, taskConfigs, Map.of(), Map.of(), Map.of(), Set.of(), Set.of());
     }
 
-    static Method open(Class<?> type, String name, Class<?>... args) throws Exception {
+    static Method accessible(Class<?> type, String name, Class<?>... args) throws Exception {
         Method m = type.getDeclaredMethod(name, args);
         m.setAccessible(true);
         return m;
@@ -84,8 +86,8 @@ public class ConnectOracle {
 
     @SuppressWarnings("unchecked")
     static ObjectNode work(Object cluster, String connectors, String tasks, Collection<String> workers) throws Exception {
-        Map<String, Collection<String>> c = (Map<String, Collection<String>>) open(cluster.getClass(), connectors).invoke(cluster);
-        Map<String, Collection<ConnectorTaskId>> t = (Map<String, Collection<ConnectorTaskId>>) open(cluster.getClass(), tasks).invoke(cluster);
+        Map<String, Collection<String>> c = (Map<String, Collection<String>>) accessible(cluster.getClass(), connectors).invoke(cluster);
+        Map<String, Collection<ConnectorTaskId>> t = (Map<String, Collection<ConnectorTaskId>>) accessible(cluster.getClass(), tasks).invoke(cluster);
         ObjectNode out = JSON.createObjectNode();
         for (String worker : workers) {
             ArrayNode list = out.putArray(worker);
@@ -95,34 +97,33 @@ public class ConnectOracle {
         return out;
     }
 
-    static JsonNode rounds(JsonNode c) throws Exception {
-        Class<?> held = Class.forName(DISTRIBUTED + "WorkerCoordinator$ConnectorsAndTasks");
+    static JsonNode rebalance(JsonNode c) throws Exception {
         Class<?> builder = Class.forName(DISTRIBUTED + "WorkerCoordinator$ConnectorsAndTasks$Builder");
         Constructor<?> make = builder.getDeclaredConstructor();
         make.setAccessible(true);
         Clock clock = new Clock();
         IncrementalCooperativeAssignor assignor =
             new IncrementalCooperativeAssignor(new LogContext(), clock, c.get("max_delay_ms").asInt());
-        Method perform = open(assignor.getClass(), "performTaskAssignment", ClusterConfigState.class, int.class, int.class, Map.class);
+        Method perform = accessible(assignor.getClass(), "performTaskAssignment", ClusterConfigState.class, int.class, int.class, Map.class);
         Field delay = assignor.getClass().getDeclaredField("delay");
         delay.setAccessible(true);
-        ArrayNode answers = JSON.createArrayNode();
+        ArrayNode results = JSON.createArrayNode();
         for (JsonNode r : c.get("rounds")) {
             clock.ms = r.get("now_ms").asLong();
             Map<String, Object> running = new TreeMap<>();
             for (var e : r.get("running").properties()) {
                 Object b = make.newInstance();
-                open(builder, "with", Collection.class, Collection.class).invoke(b, connectors(e.getValue()), tasks(e.getValue()));
-                running.put(e.getKey(), open(builder, "build").invoke(b));
+                accessible(builder, "with", Collection.class, Collection.class).invoke(b, connectors(e.getValue()), tasks(e.getValue()));
+                running.put(e.getKey(), accessible(builder, "build").invoke(b));
             }
-            Object cluster = perform.invoke(assignor, configured(r.get("connectors")),
+            Object cluster = perform.invoke(assignor, configState(r.get("connectors")),
                 r.get("last_completed_generation").asInt(), r.get("generation").asInt(), running);
-            ObjectNode answer = answers.addObject();
-            answer.set("assigned", work(cluster, "newlyAssignedConnectors", "newlyAssignedTasks", running.keySet()));
-            answer.set("revoked", work(cluster, "newlyRevokedConnectors", "newlyRevokedTasks", running.keySet()));
-            answer.put("delay_ms", (int) delay.get(assignor));
+            ObjectNode result = results.addObject();
+            result.set("assigned", work(cluster, "newlyAssignedConnectors", "newlyAssignedTasks", running.keySet()));
+            result.set("revoked", work(cluster, "newlyRevokedConnectors", "newlyRevokedTasks", running.keySet()));
+            result.put("delay_ms", (int) delay.get(assignor));
         }
-        return answers;
+        return results;
     }
 
     static String hex(ByteBuffer b) {
@@ -131,7 +132,7 @@ public class ConnectOracle {
         return HexFormat.of().formatHex(bytes);
     }
 
-    static JsonNode bytes(JsonNode c) {
+    static JsonNode serialize(JsonNode c) {
         boolean sessioned = c.get("sessioned").asBoolean();
         JsonNode a = c.get("allocation");
         ExtendedAssignment allocation = a.isNull() ? null : new ExtendedAssignment(
@@ -149,7 +150,7 @@ public class ConnectOracle {
         Scanner in = new Scanner(System.in);
         while (in.hasNextLine()) {
             JsonNode c = JSON.readTree(in.nextLine());
-            System.out.println(JSON.writeValueAsString(c.has("rounds") ? rounds(c) : bytes(c)));
+            System.out.println(JSON.writeValueAsString(c.has("rounds") ? rebalance(c) : serialize(c)));
         }
     }
 }

@@ -22,19 +22,19 @@ import org.apache.kafka.coordinator.group.modern.GroupSpecImpl;
 import org.apache.kafka.coordinator.group.modern.MemberSubscriptionAndAssignmentImpl;
 
 /**
- * The assignors of Kafka's group coordinator. One case a line, JSON, answered by one line.
+ * Runs the assignors of Kafka's group coordinator: a case in JSON per line, its assignment per line.
  *
  * {"assignor": "uniform" | "server-range", "partitions": {topic: count}, "members": {member:
  *  {"topics": [...], "owned": [[topic, partition], ...], "group_instance_id": null | id}}}
  * -> {member: [[topic, partition], ...]}
  *
- * Topics get ids whose hashes are in the order of their names, members come as they are given:
- * otherwise the order of both is that of hashes.
+ * Topic ids are chosen so that their hashes have the order of the names, and members keep the order
+ * of the case: Kafka's result depends on both orders.
  */
 public class ServerOracle {
     static final ObjectMapper JSON = new ObjectMapper();
 
-    static JsonNode answer(JsonNode c) {
+    static JsonNode assign(JsonNode c) {
         Map<String, Uuid> ids = new TreeMap<>();
         Map<Uuid, String> names = new HashMap<>();
         Map<Uuid, Integer> sizes = new HashMap<>();
@@ -49,8 +49,8 @@ public class ServerOracle {
         Map<Uuid, Map<Integer, String>> owners = new HashMap<>();
         Set<Set<Uuid>> subscriptions = new java.util.HashSet<>();
         for (var e : c.get("members").properties()) {
-            Set<Uuid> wanted = new TreeSet<>();
-            for (JsonNode topic : e.getValue().get("topics")) wanted.add(ids.get(topic.asText()));
+            Set<Uuid> subscribed = new TreeSet<>();
+            for (JsonNode topic : e.getValue().get("topics")) subscribed.add(ids.get(topic.asText()));
             Map<Uuid, Set<Integer>> owned = new TreeMap<>();
             for (JsonNode tp : e.getValue().get("owned")) {
                 Uuid id = ids.get(tp.get(0).asText());
@@ -59,21 +59,21 @@ public class ServerOracle {
             }
             JsonNode instance = e.getValue().get("group_instance_id");
             members.put(e.getKey(), new MemberSubscriptionAndAssignmentImpl(Optional.empty(),
-                instance.isNull() ? Optional.empty() : Optional.of(instance.asText()), wanted, new Assignment(owned)));
-            subscriptions.add(wanted);
+                instance.isNull() ? Optional.empty() : Optional.of(instance.asText()), subscribed, new Assignment(owned)));
+            subscriptions.add(subscribed);
         }
         SubscriptionType type = subscriptions.size() == 1 ? SubscriptionType.HOMOGENEOUS : SubscriptionType.HETEROGENEOUS;
         ConsumerGroupPartitionAssignor assignor =
             c.get("assignor").asText().equals("uniform") ? new UniformAssignor() : new RangeAssignor();
-        var given = assignor.assign(new GroupSpecImpl(members, type, owners), new SubscribedTopicDescriber() {
+        var assigned = assignor.assign(new GroupSpecImpl(members, type, owners), new SubscribedTopicDescriber() {
             public int numPartitions(Uuid topic) { return sizes.getOrDefault(topic, -1); }
             public Set<String> racksForPartition(Uuid topic, int partition) { return Set.of(); }
         }).members();
         ObjectNode out = JSON.createObjectNode();
         for (String member : members.keySet()) {
             ArrayNode list = out.putArray(member);
-            if (!given.containsKey(member)) continue;
-            new TreeMap<>(given.get(member).partitions()).forEach((id, partitions) ->
+            if (!assigned.containsKey(member)) continue;
+            new TreeMap<>(assigned.get(member).partitions()).forEach((id, partitions) ->
                 new TreeSet<>(partitions).forEach(p -> list.addArray().add(names.get(id)).add(p)));
         }
         return out;
@@ -81,6 +81,6 @@ public class ServerOracle {
 
     public static void main(String[] x) throws Exception {
         Scanner in = new Scanner(System.in);
-        while (in.hasNextLine()) System.out.println(JSON.writeValueAsString(answer(JSON.readTree(in.nextLine()))));
+        while (in.hasNextLine()) System.out.println(JSON.writeValueAsString(assign(JSON.readTree(in.nextLine()))));
     }
 }

@@ -221,9 +221,15 @@ def test_an_unknown_topic_is_skipped_with_a_warning(assign) -> None:
         ),
         ("--cases f --assignor range", "--assignor cannot be used with --cases."),
         ("--cases f --format json", "--format cannot be used with --cases."),
-        ("--cases no/such/file", "no/such/file: No such file or directory."),
-        ("--assignor range --before no/such/file", "no/such/file: No such file or directory."),
-        (f"{RANGE} --svg no/such/file", "--svg no/such/file: No such file or directory."),
+        ("--cases no/such/file", "cannot read no/such/file: No such file or directory."),
+        (
+            "--assignor range --before no/such/file",
+            "cannot read no/such/file: No such file or directory.",
+        ),
+        (
+            f"{RANGE} --svg no/such/file",
+            "cannot write --svg no/such/file: No such file or directory.",
+        ),
     ],
 )
 def test_a_user_error_is_one_line(assign, flags: str, message: str) -> None:

@@ -228,7 +228,7 @@ def test_a_path_that_is_not_a_log_is_a_user_error(
         tmp_path / "missing": "does not exist.",
         tmp_path / "empty": "is empty.",
         tmp_path / "notes.txt": "is not a segment",
-        tmp_path / "other": "is not a log: it has neither segments nor folders of partitions",
+        tmp_path / "other": "is not a log: it contains neither segments nor partition folders",
         offsets_log
         / "00000000000000000000.index": "is the offset index of a segment: give the .log",
         text: "is not a log: it has no record batch",
