@@ -274,7 +274,7 @@ class Connection(asyncio.BufferedProtocol):
         self._will_send = False
         pending = self._pending
         frames: list[bytes] = []
-        in_pieces = False
+        in_buffers = False
         while pending:
             response = pending[0].response
             if response is None:
@@ -283,11 +283,11 @@ class Connection(asyncio.BufferedProtocol):
                 frames.append(response)
             else:
                 frames += response
-                in_pieces = True
+                in_buffers = True
             pending.popleft()
         if frames:
             if self._transport is not None:
-                if in_pieces:
+                if in_buffers:
                     self._transport.writelines(frames)
                 else:
                     self._transport.write(frames[0] if len(frames) == 1 else b"".join(frames))

@@ -53,9 +53,9 @@ class CachedPartition:
     def key(self) -> PartitionKey:
         return self.topic, self.request.partition
 
-    def update_response(self, found: PartitionData) -> None:
-        self.high_watermark = found.high_watermark
-        self.start_offset = found.start_offset
+    def update_response(self, data: PartitionData) -> None:
+        self.high_watermark = data.high_watermark
+        self.start_offset = data.start_offset
 
 
 CachedPartitions: TypeAlias = dict[PartitionKey, CachedPartition]
@@ -107,18 +107,18 @@ class FetchSession:
         for key in forgotten:
             partitions.pop(key, None)
 
-    def update_response(self, partition: CachedPartition, found: PartitionData) -> bool:
+    def update_response(self, partition: CachedPartition, data: PartitionData) -> bool:
         """Whether the response must contain this partition (upstream:
         CachedPartition.maybeUpdateResponseData). One with records is read last the next time, so
         that all partitions are served."""
         has_news = (
-            found.high_watermark != partition.high_watermark
-            or found.start_offset != partition.start_offset
-            or found.error is not _NONE
-            or found.diverging is not None
+            data.high_watermark != partition.high_watermark
+            or data.start_offset != partition.start_offset
+            or data.error is not _NONE
+            or data.diverging is not None
         )
-        partition.update_response(found)
-        if found.records:
+        partition.update_response(data)
+        if data.records:
             key = partition.key
             self.partitions[key] = self.partitions.pop(key)
             return True
@@ -202,8 +202,8 @@ class FetchSessionCache:
             return NO_SESSION
         if len(self) >= self._slots and not self._evict((is_privileged, size), now_ms):
             return NO_SESSION
-        for partition, found in zip(partitions, results, strict=True):
-            partition.update_response(found)
+        for partition, data in zip(partitions, results, strict=True):
+            partition.update_response(data)
         id_ = NO_SESSION
         while id_ == NO_SESSION or id_ in self._sessions:
             id_ = 1 + self._new_id(SESSION_ID_MAX)

@@ -21,7 +21,7 @@ from ..protocol.messages import request_decoder, request_finder, response_encode
 _correlation_id: Final = Struct(">i").pack
 
 ResponseFrame: TypeAlias = bytes | list[bytes]
-"""A frame, or the pieces of a large one: joining them would copy the records."""
+"""A frame, or the buffers of a large one: joining them would copy the records."""
 
 Numbers: TypeAlias = Sequence[int]
 """The values of one varying field, one for each request of a context."""
@@ -258,7 +258,7 @@ class RequestContext:
             return
         self.channel.response_ready(self)
 
-    def respond_in_pieces(self, message: Any, encode: BuffersEncoder) -> None:
+    def respond_in_buffers(self, message: Any, encode: BuffersEncoder) -> None:
         """Respond to one request with a large `message`, whose records are not copied."""
         try:
             self.response = encode(message, self.correlation_id)

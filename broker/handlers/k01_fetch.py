@@ -133,20 +133,20 @@ class _Fetch:
         self.partitions = list(fetched.values())
 
     def begin(self) -> None:
-        wanted = self._look_up()
-        if None in [each.partition for each in wanted]:
+        requests = self._look_up()
+        if None in [each.partition for each in requests]:
             # Partitions that do not exist come last, unknown ids first of them (upstream:
             # KafkaApis.handleFetchRequest).
-            order = sorted(range(len(wanted)), key=lambda index: _missing_rank(wanted[index]))
-            wanted = [wanted[index] for index in order]
+            order = sorted(range(len(requests)), key=lambda index: _missing_rank(requests[index]))
+            requests = [requests[index] for index in order]
             self.partitions = [self.partitions[index] for index in order]
         # Kafka fails at an unknown isolation level once it begins to read, so only if there is a
         # partition to read.
         unknown_level = self.context.request.isolation_level not in ISOLATION_LEVELS
-        if unknown_level and wanted and wanted[0].partition is not None:
+        if unknown_level and requests and requests[0].partition is not None:
             self.context.respond(_unknown_server_error(self.context))
             return
-        self._attempt(wanted)
+        self._attempt(requests)
 
     def attempt(self) -> None:
         # Looked up each time: a topic may be deleted while a fetch waits for it.
@@ -155,27 +155,27 @@ class _Fetch:
     def _look_up(self) -> list[PartitionRequest]:
         return _look_up(self.context, self.node, self.partitions)
 
-    def _attempt(self, wanted: list[PartitionRequest]) -> None:
+    def _attempt(self, requests: list[PartitionRequest]) -> None:
         """Respond if there is enough or time is up; else wait for more."""
-        found, size = read_partitions(wanted, self.bytes_max)
+        data, size = read_partitions(requests, self.bytes_max)
         # A response cannot be larger than bytes_max.
         bytes_min = min(self.context.request.min_bytes, self.bytes_max)
         if size >= bytes_min or self.node.client_timers.now_ms() >= self.deadline_ms:
-            self._finish(wanted, found)
+            self._finish(requests, data)
             return
-        known = [each for each in zip(wanted, found, strict=True) if each[0].partition is not None]
-        sizes = [available_bytes(one, got) for one, got in known]
+        known = [each for each in zip(requests, data, strict=True) if each[0].partition is not None]
+        sizes = [available_bytes(request, data) for request, data in known]
         missing_bytes = bytes_min - sum(sizes)
         was_deleted = len(known) < self.known
-        failed = any(got.error is not NONE or got.diverging for _, got in known)
+        failed = any(data.error is not NONE or data.diverging for _, data in known)
         if not known or missing_bytes <= 0 or was_deleted or failed:
-            self._finish(wanted, found)
+            self._finish(requests, data)
             return
         self.known = len(known)
         self.poll = DelayedFetch(missing_bytes, self.attempt)
-        for (one, _), size in zip(known, sizes, strict=True):
-            assert one.partition is not None
-            self.poll.watch(one.partition.delayed_fetches, max(one.bytes_max - size, 1))
+        for (request, _), size in zip(known, sizes, strict=True):
+            assert request.partition is not None
+            self.poll.watch(request.partition.delayed_fetches, max(request.bytes_max - size, 1))
         if self.timer is None:
             self.timer = self.node.client_timers.call_at(self.deadline_ms, self._on_deadline)
             self.context.mute_channel()
@@ -194,7 +194,7 @@ class _Fetch:
         if self.timer is not None:
             self.timer.cancel()
 
-    def _finish(self, wanted: list[PartitionRequest], found: list[PartitionData]) -> None:
+    def _finish(self, requests: list[PartitionRequest], data: list[PartitionData]) -> None:
         self._cancel()
         context, session = self.context, self.session
         if session is not None and session.epoch != self.epoch:
@@ -202,9 +202,9 @@ class _Fetch:
             error = ErrorCode.invalid_fetch_session_epoch
             context.respond(FetchResponse(error, [], session.id))
             return
-        results: Iterable[_Result] = zip(self.partitions, wanted, found, strict=True)
+        results: Iterable[_Result] = zip(self.partitions, requests, data, strict=True)
         if session is None:
-            session_id = _new_session(context, self.node, self.partitions, found)
+            session_id = _new_session(context, self.node, self.partitions, data)
         else:
             session_id = session.id
             results = [each for each in results if session.update_response(each[0], each[2])]
@@ -216,8 +216,8 @@ class _Fetch:
             if isinstance(each, MovedResponse)
         ]
         response = FetchResponse(NONE, topics, session_id, node_endpoints(self.node, leaders))
-        if sum(len(each.records) for each in found) > JOINED_BYTES_MAX:
-            context.respond_in_pieces(response, response_buffers_encoder(FETCH, context.version))
+        if sum(len(each.records) for each in data) > JOINED_BYTES_MAX:
+            context.respond_in_buffers(response, response_buffers_encoder(FETCH, context.version))
         else:
             context.respond(response)
 
@@ -287,14 +287,14 @@ def _new_session(
     context: RequestContext,
     node: Node,
     partitions: list[CachedPartition],
-    found: list[PartitionData],
+    data: list[PartitionData],
 ) -> int:
     """The id of a session for a full request that asks for one."""
     if context.version < 7 or context.request.session_epoch != INITIAL_EPOCH:
         return NO_SESSION
     return node.fetch_sessions.create(
         partitions,
-        found,
+        data,
         by_id=is_by_id(context),
         is_privileged=_replica_id(context) > CONSUMER_REPLICA_ID,
         now_ms=node.clock.now_ms(),
@@ -315,7 +315,7 @@ def _look_up(
     must_lead = is_follower or (replica_id == CONSUMER_REPLICA_ID and context.version < 11)
     key: Any = None
     topic: Topic | None = None
-    wanted = []
+    requests = []
     for each in partitions:
         # Partitions of a topic are mostly adjacent.
         if each.topic is not key:
@@ -336,10 +336,10 @@ def _look_up(
                     error = ErrorCode.not_leader_or_follower
         last_epoch = getattr(request, "last_fetched_epoch", NO_EPOCH)
         offset, bytes_max = request.fetch_offset, request.partition_max_bytes
-        wanted.append(
+        requests.append(
             PartitionRequest(request.partition, partition, offset, bytes_max, error, last_epoch)
         )
-    return wanted
+    return requests
 
 
 def _without_topic(
@@ -357,10 +357,10 @@ def _without_topic(
     return successor, ErrorCode.inconsistent_topic_id
 
 
-def _missing_rank(wanted: PartitionRequest) -> int:
-    if wanted.partition is not None:
+def _missing_rank(request: PartitionRequest) -> int:
+    if request.partition is not None:
         return 0
-    return 1 if wanted.error is ErrorCode.unknown_topic_id else 2
+    return 1 if request.error is ErrorCode.unknown_topic_id else 2
 
 
 # --- the response
@@ -382,39 +382,39 @@ def _topic_responses(context: RequestContext, results: Iterable[_Result]) -> lis
     by_id = is_by_id(context)
     topics: list[TopicResponse] = []
     key: Any = None
-    for partition, wanted, found in results:
+    for partition, request, data in results:
         topic: Any = partition.topic
         if not topics or (topic is not key and topic != key):
             key = topic
             topics.append(TopicResponse("", topic, []) if by_id else TopicResponse(topic, None, []))
-        topics[-1].partitions.append(_partition_response(context, wanted, found))
+        topics[-1].partitions.append(_partition_response(context, request, data))
     return topics
 
 
 def _partition_response(
-    context: RequestContext, wanted: PartitionRequest, found: PartitionData
+    context: RequestContext, request: PartitionRequest, data: PartitionData
 ) -> PartitionResponse:
-    if wanted.partition is None:
-        return PartitionResponse(found.partition_index, found.error)
+    if request.partition is None:
+        return PartitionResponse(data.partition_index, data.error)
     committed_only = context.request.isolation_level == READ_COMMITTED
-    was_read = found.error is NONE and found.diverging is None
+    was_read = data.error is NONE and data.diverging is None
     # No transaction begins here, so that everything readable is stable; only the log of a Kafka
     # broker can have aborted ones. Null: not requested, or not read (upstream: FetchPartitionData).
     response = PartitionResponse(
-        partition_index=found.partition_index,
-        error_code=found.error,
-        high_watermark=found.high_watermark,
-        last_stable_offset=found.high_watermark,
-        log_start_offset=found.start_offset,
-        aborted_transactions=found.aborted if committed_only and was_read else None,
-        records=found.records,
+        partition_index=data.partition_index,
+        error_code=data.error,
+        high_watermark=data.high_watermark,
+        last_stable_offset=data.high_watermark,
+        log_start_offset=data.start_offset,
+        aborted_transactions=data.aborted if committed_only and was_read else None,
+        records=data.records,
     )
-    if found.diverging is not None:
+    if data.diverging is not None:
         diverging = DivergingResponse(*response)
-        diverging.diverging_epoch = found.diverging
+        diverging.diverging_epoch = data.diverging
         return diverging
-    if found.error in MOVED and context.version >= 16:
+    if data.error in MOVED and context.version >= 16:
         moved = MovedResponse(*response)
-        moved.current_leader = current_leader(wanted.partition)
+        moved.current_leader = current_leader(request.partition)
         return moved
     return response

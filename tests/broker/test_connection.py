@@ -32,11 +32,11 @@ async def test_responses_are_sent_in_the_order_of_requests(peer: Peer) -> None:
     assert peer.transport.written == [bytes([1, 2, 3])], "three responses are one write"
 
 
-async def test_a_large_response_is_sent_in_pieces(peer: Peer) -> None:
+async def test_a_large_response_is_sent_in_buffers(peer: Peer) -> None:
     peer.send(1, 2, 3)
     peer.contexts[2].respond(None)
     records = bytes(range(100))
-    peer.contexts[1].respond_in_pieces(
+    peer.contexts[1].respond_in_buffers(
         None, lambda _, correlation_id: [bytes([correlation_id]), records]
     )
     assert peer.contexts[1].response_bytes == bytes([2]) + records
@@ -49,7 +49,7 @@ async def test_a_large_response_is_sent_in_pieces(peer: Peer) -> None:
 async def test_a_client_that_does_not_read_a_large_response_gets_no_more() -> None:
     def handle(context: RequestContext, _node: Any) -> None:
         peer.contexts.append(context)
-        context.respond_in_pieces(None, lambda *_: [b"head", bytes(UNSENT_BYTES_MAX)])
+        context.respond_in_buffers(None, lambda *_: [b"head", bytes(UNSENT_BYTES_MAX)])
 
     peer = Peer(handle)
     peer.transport.on_write = peer.connection.pause_writing
@@ -63,7 +63,7 @@ async def test_a_large_response_that_cannot_be_encoded_closes_the_connection(pee
         raise EncodeError("injected error")
 
     peer.send(1, 2)
-    peer.contexts[0].respond_in_pieces(None, write)
+    peer.contexts[0].respond_in_buffers(None, write)
     await iterations()
     assert peer.sent == b""
     peer.contexts[1].respond(None)
