@@ -178,12 +178,7 @@ class BrokerParts:
         return advertised.host, advertised.port + place if advertised.port else port
 
     def _runtime(
-        self,
-        node_id: int,
-        topics: Topics,
-        timers: Timers,
-        cluster: Cluster,
-        config: GroupConfig,
+        self, node_id: int, topics: Topics, timers: Timers, cluster: Cluster, config: GroupConfig
     ) -> CoordinatorRuntime:
         def partition(index: int) -> Partition:
             found = topics.ensure_offsets_topic().partition(index)

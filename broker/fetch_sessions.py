@@ -7,6 +7,7 @@ so or needs no partition any more, or when another session takes its slot; not w
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 from uuid import UUID
 
@@ -35,19 +36,17 @@ PartitionKey: TypeAlias = tuple[str | UUID | None, int]
 _NONE = ErrorCode.none
 
 
+@dataclass(slots=True, eq=False)
 class CachedPartition:
     """A partition as its client requested it, and what the last response contained."""
 
-    __slots__ = ("high_watermark", "name", "request", "start_offset", "topic")
-
-    def __init__(self, topic: str | UUID | None, request: Any) -> None:
-        self.topic = topic
-        self.request = request
-        """kio's FetchPartition, of any version."""
-        self.name: str | None = None
-        """The name of a topic id once it was resolved. It stays when the topic is deleted."""
-        self.high_watermark = -1
-        self.start_offset = -1
+    topic: str | UUID | None
+    request: Any
+    """kio's FetchPartition, of any version."""
+    name: str | None = None
+    """The name of a topic id once it was resolved. It stays when the topic is deleted."""
+    high_watermark: int = -1
+    start_offset: int = -1
 
     @property
     def key(self) -> PartitionKey:
@@ -61,35 +60,17 @@ class CachedPartition:
 CachedPartitions: TypeAlias = dict[PartitionKey, CachedPartition]
 
 
+@dataclass(slots=True, eq=False)
 class FetchSession:
-    """`epoch`: that of the next request."""
-
-    __slots__ = (
-        "by_id",
-        "created_ms",
-        "epoch",
-        "id",
-        "is_privileged",
-        "partitions",
-        "used_ms",
-    )
-
-    def __init__(
-        self,
-        id_: int,
-        partitions: CachedPartitions,
-        *,
-        by_id: bool,
-        is_privileged: bool,
-        now_ms: int,
-    ) -> None:
-        self.id = id_
-        self.partitions = partitions
-        """In the order in which they are read."""
-        self.by_id = by_id
-        self.is_privileged = is_privileged
-        self.created_ms = self.used_ms = now_ms
-        self.epoch = _next(INITIAL_EPOCH)
+    id: int
+    partitions: CachedPartitions
+    """In the order in which they are read."""
+    by_id: bool
+    is_privileged: bool
+    created_ms: int
+    used_ms: int
+    epoch: int = INITIAL_EPOCH + 1
+    """That of the next request."""
 
     @property
     def rank(self) -> tuple[bool, int]:
@@ -208,9 +189,7 @@ class FetchSessionCache:
         while id_ == NO_SESSION or id_ in self._sessions:
             id_ = 1 + self._new_id(SESSION_ID_MAX)
         cached = {each.key: each for each in partitions}
-        self._sessions[id_] = FetchSession(
-            id_, cached, by_id=by_id, is_privileged=is_privileged, now_ms=now_ms
-        )
+        self._sessions[id_] = FetchSession(id_, cached, by_id, is_privileged, now_ms, now_ms)
         self._partitions += size
         return id_
 

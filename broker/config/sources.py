@@ -8,14 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-__all__ = [
-    "ConfigError",
-    "RawSetting",
-    "from_environment",
-    "from_file",
-    "from_overrides",
-    "key_of",
-]
+__all__ = ["ConfigError", "RawSetting", "from_environment", "from_file", "from_overrides", "key_of"]
 
 # Variables that Kafka's start scripts and images read themselves; they name no broker key.
 SCRIPT_VARIABLES: Final = re.compile(

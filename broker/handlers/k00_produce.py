@@ -61,8 +61,6 @@ class _Produce:
     """One request: what was appended, which logs must be synced before the response, and the
     leaders of partitions that this node does not lead."""
 
-    __slots__ = ("acks", "appended", "leaders", "node", "terms", "to_sync")
-
     def __init__(self, context: RequestContext, node: Node) -> None:
         request = context.request
         self.node = node

@@ -102,19 +102,6 @@ class _Fetch:
     """One request until its response: its partitions, its session, its long poll. Raises
     ApiError."""
 
-    __slots__ = (
-        "bytes_max",
-        "context",
-        "deadline_ms",
-        "epoch",
-        "known",
-        "node",
-        "partitions",
-        "poll",
-        "session",
-        "timer",
-    )
-
     def __init__(self, context: RequestContext, node: Node) -> None:
         self.context = context
         self.node = node
@@ -126,11 +113,43 @@ class _Fetch:
         # How many of the partitions existed when the long poll began. The errors of the others may
         # wait for it.
         self.known = 0
+        state = request if context.version < 15 else request.replica_state
+        # CONSUMER_REPLICA_ID or lower for a consumer, else the id of a follower.
+        self.replica_id: int = state.replica_id
         requested = requested_partitions(context)
-        self.session = _resume_session(context, node, requested)
+        self.session = self._resume_session(requested)
         self.epoch = NO_EPOCH if self.session is None else self.session.epoch
         fetched = requested if self.session is None else self.session.partitions
         self.partitions = list(fetched.values())
+
+    def _resume_session(self, requested: CachedPartitions) -> FetchSession | None:
+        """The session of an incremental request, updated by it; a full one closes it. Raises
+        ApiError."""
+        context, node = self.context, self.node
+        if context.version < 7:
+            return None
+        request = context.request
+        session_id, epoch = request.session_id, request.session_epoch
+        if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+            node.fetch_sessions.close(session_id)
+            return None
+        forgotten, now_ms = forgotten_partitions(context), node.clock.now_ms()
+        return node.fetch_sessions.resume(
+            session_id, epoch, requested, forgotten, by_id=is_by_id(context), now_ms=now_ms
+        )
+
+    def _new_session(self, data: list[PartitionData]) -> int:
+        """The id of a session for a full request that requests one."""
+        context, node = self.context, self.node
+        if context.version < 7 or context.request.session_epoch != INITIAL_EPOCH:
+            return NO_SESSION
+        return node.fetch_sessions.create(
+            self.partitions,
+            data,
+            by_id=is_by_id(context),
+            is_privileged=self.replica_id > CONSUMER_REPLICA_ID,
+            now_ms=node.clock.now_ms(),
+        )
 
     def begin(self) -> None:
         requests = self._look_up()
@@ -153,7 +172,40 @@ class _Fetch:
         self._attempt(self._look_up())
 
     def _look_up(self) -> list[PartitionRequest]:
-        return _look_up(self.context, self.node, self.partitions)
+        """The partitions as they are now, or the errors that they get."""
+        context, node = self.context, self.node
+        look_up = node.view.by_id if is_by_id(context) else node.view.get
+        is_follower = self.replica_id > CONSUMER_REPLICA_ID
+        # Since v11 consumers may read from followers (KIP-392; upstream: FetchParams).
+        is_old_consumer = self.replica_id == CONSUMER_REPLICA_ID and context.version < 11
+        key: Any = None
+        topic: Topic | None = None
+        requests = []
+        for each in self.partitions:
+            # Partitions of a topic are mostly adjacent.
+            if each.topic is not key:
+                key = each.topic
+                topic = look_up(key)
+            request = each.request
+            if topic is None:
+                partition, error = _without_topic(context, node, each)
+            else:
+                each.name = topic.name
+                partition, error = topic.partition(request.partition), UNKNOWN_PARTITION
+                if partition is not None:
+                    # Unlike in ListOffsets every negative epoch means "unknown".
+                    epoch = max(getattr(request, "current_leader_epoch", NO_EPOCH), NO_EPOCH)
+                    must_lead = is_follower or is_old_consumer
+                    error = check_leader(partition, node.node_id, epoch, must_lead=must_lead)
+                    if is_follower and error is NONE:
+                        # All nodes share the log: there are no followers that copy it.
+                        error = ErrorCode.not_leader_or_follower
+            last_epoch = getattr(request, "last_fetched_epoch", NO_EPOCH)
+            offset, bytes_max = request.fetch_offset, request.partition_max_bytes
+            requests.append(
+                PartitionRequest(request.partition, partition, offset, bytes_max, error, last_epoch)
+            )
+        return requests
 
     def _attempt(self, requests: list[PartitionRequest]) -> None:
         """Respond if there is enough or time is up; else wait for more."""
@@ -204,7 +256,7 @@ class _Fetch:
             return
         results: Iterable[_Result] = zip(self.partitions, requests, data, strict=True)
         if session is None:
-            session_id = _new_session(context, self.node, self.partitions, data)
+            session_id = self._new_session(data)
         else:
             session_id = session.id
             results = [each for each in results if session.update_response(each[0], each[2])]
@@ -220,9 +272,6 @@ class _Fetch:
             context.respond_in_buffers(response, response_buffers_encoder(FETCH, context.version))
         else:
             context.respond(response)
-
-
-# --- the request
 
 
 def is_by_id(context: RequestContext) -> bool:
@@ -251,97 +300,6 @@ def forgotten_partitions(context: RequestContext) -> list[PartitionKey]:
     return forgotten
 
 
-def _replica_id(context: RequestContext) -> int:
-    """CONSUMER_REPLICA_ID or lower for a consumer, else the id of a follower."""
-    request = context.request
-    state = request if context.version < 15 else request.replica_state
-    replica_id: int = state.replica_id
-    return replica_id
-
-
-# --- sessions
-
-
-def _resume_session(
-    context: RequestContext, node: Node, requested: CachedPartitions
-) -> FetchSession | None:
-    """The session of an incremental request, updated by it; a full one closes it. Raises
-    ApiError."""
-    if context.version < 7:
-        return None
-    request, sessions = context.request, node.fetch_sessions
-    if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
-        sessions.close(request.session_id)
-        return None
-    return sessions.resume(
-        request.session_id,
-        request.session_epoch,
-        requested,
-        forgotten_partitions(context),
-        by_id=is_by_id(context),
-        now_ms=node.clock.now_ms(),
-    )
-
-
-def _new_session(
-    context: RequestContext,
-    node: Node,
-    partitions: list[CachedPartition],
-    data: list[PartitionData],
-) -> int:
-    """The id of a session for a full request that asks for one."""
-    if context.version < 7 or context.request.session_epoch != INITIAL_EPOCH:
-        return NO_SESSION
-    return node.fetch_sessions.create(
-        partitions,
-        data,
-        by_id=is_by_id(context),
-        is_privileged=_replica_id(context) > CONSUMER_REPLICA_ID,
-        now_ms=node.clock.now_ms(),
-    )
-
-
-# --- partitions
-
-
-def _look_up(
-    context: RequestContext, node: Node, partitions: Iterable[CachedPartition]
-) -> list[PartitionRequest]:
-    """The partitions as they are now, or the errors that they get."""
-    look_up = node.view.by_id if is_by_id(context) else node.view.get
-    replica_id = _replica_id(context)
-    is_follower = replica_id > CONSUMER_REPLICA_ID
-    # Since v11 consumers may read from followers (KIP-392; upstream: FetchParams).
-    must_lead = is_follower or (replica_id == CONSUMER_REPLICA_ID and context.version < 11)
-    key: Any = None
-    topic: Topic | None = None
-    requests = []
-    for each in partitions:
-        # Partitions of a topic are mostly adjacent.
-        if each.topic is not key:
-            key = each.topic
-            topic = look_up(key)
-        request = each.request
-        if topic is None:
-            partition, error = _without_topic(context, node, each)
-        else:
-            each.name = topic.name
-            partition, error = topic.partition(request.partition), UNKNOWN_PARTITION
-            if partition is not None:
-                # Unlike in ListOffsets every negative epoch means "unknown".
-                epoch = max(getattr(request, "current_leader_epoch", NO_EPOCH), NO_EPOCH)
-                error = check_leader(partition, node.node_id, epoch, must_lead=must_lead)
-                if is_follower and error is NONE:
-                    # All nodes share the log: there are no followers that copy it.
-                    error = ErrorCode.not_leader_or_follower
-        last_epoch = getattr(request, "last_fetched_epoch", NO_EPOCH)
-        offset, bytes_max = request.fetch_offset, request.partition_max_bytes
-        requests.append(
-            PartitionRequest(request.partition, partition, offset, bytes_max, error, last_epoch)
-        )
-    return requests
-
-
 def _without_topic(
     context: RequestContext, node: Node, partition: CachedPartition
 ) -> tuple[Partition | None, ErrorCode]:
@@ -361,9 +319,6 @@ def _missing_rank(request: PartitionRequest) -> int:
     if request.partition is not None:
         return 0
     return 1 if request.error is ErrorCode.unknown_topic_id else 2
-
-
-# --- the response
 
 
 def _unknown_server_error(context: RequestContext) -> FetchResponse:

@@ -13,7 +13,7 @@ from ...protocol.errors import ApiError, ErrorCode
 from ...topics.fetch import check_leader
 from ...topics.topic import Partition
 from ..cluster import Node
-from ..request import RequestContext
+from ..request import Message, RequestContext
 
 LATEST = -1
 EARLIEST = -2
@@ -43,15 +43,6 @@ class PartitionResponse(NamedTuple):
     leader_epoch: int = UNKNOWN
 
 
-class TopicResponse(NamedTuple):
-    name: str
-    partitions: list[PartitionResponse]
-
-
-class ListOffsetsResponse(NamedTuple):
-    topics: list[TopicResponse]
-
-
 def handle(context: RequestContext, node: Node) -> None:
     request = context.request
     must_lead = request.replica_id != DEBUGGING_REPLICA_ID
@@ -76,8 +67,8 @@ def handle(context: RequestContext, node: Node) -> None:
             else:
                 response = PartitionResponse(index, ErrorCode.none, timestamp, offset, epoch)
                 partitions.append(response)
-        topics.append(TopicResponse(topic.name, partitions))
-    context.respond(ListOffsetsResponse(topics))
+        topics.append(Message(name=topic.name, partitions=partitions))
+    context.respond(Message(topics=topics))
 
 
 def _partition(node: Node, topic: str, requested: Any, must_lead: bool) -> Partition:

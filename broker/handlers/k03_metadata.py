@@ -16,13 +16,7 @@ from ...topics.names import OFFSETS_TOPIC, topic_name_error
 from ...topics.topic import NO_LEADER, Partition, Topic
 from ..cluster import Node
 from ..request import RequestContext
-from .common import (
-    CLUSTER_OPERATIONS,
-    NOT_REQUESTED,
-    TOPIC_OPERATIONS,
-    BrokerResponse,
-    brokers,
-)
+from .common import CLUSTER_OPERATIONS, NOT_REQUESTED, TOPIC_OPERATIONS, BrokerResponse, brokers
 
 
 class PartitionResponse(NamedTuple):

@@ -70,18 +70,6 @@ class Resolved(NamedTuple):
 class Commit:
     """Everything in an OffsetCommit but the offsets: what repeated requests share."""
 
-    __slots__ = (
-        "_entries",
-        "_ids",
-        "_indexes",
-        "_pipelined_max",
-        "_request",
-        "_resolved",
-        "_rest",
-        "_success",
-        "_topics_version",
-    )
-
     def __init__(self, request: Any, version: int, node: Node) -> None:
         self._request = request
         # The command's fields before its entries and offsets, and after.

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ...protocol.errors import ErrorCode
 from ...topics.names import OFFSETS_TOPIC
 from ..cluster import Node
-from ..request import RequestContext
+from ..request import Message, RequestContext
 from .common import ERROR_MESSAGES
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
@@ -26,10 +26,6 @@ class CoordinatorResponse(NamedTuple):
     port: int
     error_code: ErrorCode
     error_message: str | None
-
-
-class FindCoordinatorResponse(NamedTuple):
-    coordinators: list[CoordinatorResponse]
 
 
 def handle(context: RequestContext, node: Node) -> None:
@@ -80,6 +76,6 @@ def _respond(
 
     if context.version >= 4:
         keys = context.request.coordinator_keys
-        context.respond(FindCoordinatorResponse([response(key) for key in keys]))
+        context.respond(Message(coordinators=[response(key) for key in keys]))
     else:
         context.respond(response(context.request.key))

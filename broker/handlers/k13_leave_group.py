@@ -9,18 +9,13 @@ from typing import NamedTuple
 from ...coordinator.commands import LeaveGroup, LeaveResult, LeavingMember
 from ...protocol.errors import ErrorCode
 from ..cluster import Node
-from ..request import RequestContext
+from ..request import Message, RequestContext
 
 
 class MemberResponse(NamedTuple):
     member_id: str
     group_instance_id: str | None
     error_code: ErrorCode
-
-
-class LeaveGroupResponse(NamedTuple):
-    error_code: ErrorCode
-    members: list[MemberResponse]
 
 
 def handle(context: RequestContext, node: Node) -> None:
@@ -41,4 +36,4 @@ def _respond(context: RequestContext, result: LeaveResult) -> None:
     if context.version < 3 and not error and result.members:
         error = result.members[0].error
     members = [MemberResponse(*member) for member in result.members]
-    context.respond(LeaveGroupResponse(error, members))
+    context.respond(Message(error_code=error, members=members))

@@ -13,7 +13,7 @@ from ...protocol.apis import STRING_BYTES_MAX
 from ...protocol.errors import ErrorCode
 from ..cluster import Node
 from ..gather import Gather
-from ..request import RequestContext
+from ..request import Message, RequestContext
 from .common import GROUP_OPERATIONS, NOT_REQUESTED
 
 
@@ -37,10 +37,6 @@ class GroupResponse(NamedTuple):
     authorized_operations: int = NOT_REQUESTED
 
 
-class DescribeGroupsResponse(NamedTuple):
-    groups: list[GroupResponse]
-
-
 def handle(context: RequestContext, node: Node) -> None:
     """A group that is named twice is described twice."""
     groups = context.request.groups
@@ -56,7 +52,7 @@ def _respond(context: RequestContext, results: list[DescribeResult]) -> None:
         # Upstream fails to encode the response, and responds with this error for all groups.
         error = ErrorCode.unknown_server_error
         groups = [GroupResponse(error, "", group.group_id) for group in groups]
-    context.respond(DescribeGroupsResponse(groups))
+    context.respond(Message(groups=groups))
 
 
 def _response(context: RequestContext, group_id: str, result: DescribeResult) -> GroupResponse:

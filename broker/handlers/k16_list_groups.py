@@ -7,9 +7,8 @@ group_type (KIP-848).
 from typing import NamedTuple
 
 from ...coordinator.commands import ListGroups, ListResult
-from ...protocol.errors import ErrorCode
 from ..cluster import Node
-from ..request import RequestContext
+from ..request import Message, RequestContext
 
 
 class GroupResponse(NamedTuple):
@@ -17,11 +16,6 @@ class GroupResponse(NamedTuple):
     protocol_type: str
     group_state: str
     group_type: str
-
-
-class ListGroupsResponse(NamedTuple):
-    error_code: ErrorCode
-    groups: list[GroupResponse]
 
 
 def handle(context: RequestContext, node: Node) -> None:
@@ -34,4 +28,4 @@ def handle(context: RequestContext, node: Node) -> None:
 
 def _respond(context: RequestContext, result: ListResult) -> None:
     groups = [GroupResponse(*group) for group in result.groups]
-    context.respond(ListGroupsResponse(result.error, groups))
+    context.respond(Message(error_code=result.error, groups=groups))

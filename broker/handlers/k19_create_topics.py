@@ -15,7 +15,7 @@ from ...topics.admin import NewTopic, PlannedTopic, check_partition_count, plan_
 from ...topics.config_keys import TOPIC_KEYS
 from ...topics.configs import Configs, describe_topic_config
 from ..cluster import Node
-from ..request import RequestContext, milliseconds
+from ..request import Message, RequestContext, milliseconds
 from .common import or_storage_error
 
 
@@ -37,17 +37,13 @@ class TopicResponse(NamedTuple):
     configs: Sequence[ConfigResponse] | None = ()
 
 
-class CreateTopicsResponse(NamedTuple):
-    topics: list[TopicResponse]
-
-
 def handle(context: RequestContext, node: Node) -> None:
     request = context.request
     counts = Counter(topic.name for topic in request.topics)
     if milliseconds(request.timeout) <= 0 and 1 in counts.values():
         # Kafka's controller starts nothing after the timeout; duplicates do not get that far.
         late = [TopicResponse(each.name, ErrorCode.request_timed_out) for each in request.topics]
-        context.respond(CreateTopicsResponse(late))
+        context.respond(Message(topics=late))
         return
     responses = []
     partitions = 0
@@ -103,4 +99,4 @@ def _configs(configs: Configs, planned: PlannedTopic) -> list[ConfigResponse]:
 def _respond(
     context: RequestContext, responses: list[TopicResponse], error: OSError | None
 ) -> None:
-    context.respond(CreateTopicsResponse(or_storage_error(responses, error)))
+    context.respond(Message(topics=or_storage_error(responses, error)))

@@ -15,7 +15,7 @@ from ...topics.admin import check_not_internal
 from ...topics.topic import Topic
 from ..cluster import Node
 from ..gather import Gather
-from ..request import RequestContext, milliseconds
+from ..request import Message, RequestContext, milliseconds
 
 
 class TopicResponse(NamedTuple):
@@ -23,10 +23,6 @@ class TopicResponse(NamedTuple):
     topic_id: UUID | None
     error_code: ErrorCode = ErrorCode.none
     error_message: str | None = None
-
-
-class DeleteTopicsResponse(NamedTuple):
-    responses: list[TopicResponse]
 
 
 class _Requested(NamedTuple):
@@ -49,7 +45,7 @@ def handle(context: RequestContext, node: Node) -> None:
         late = [
             TopicResponse(each.name, each.id, ErrorCode.request_timed_out) for each in requested
         ]
-        context.respond(DeleteTopicsResponse(late))
+        context.respond(Message(responses=late))
         return
     responses: list[TopicResponse] = []
     deleted: dict[int, Topic] = {}  # by the index of their response
@@ -77,7 +73,7 @@ def handle(context: RequestContext, node: Node) -> None:
             responses.append(TopicResponse(topic.name, topic.id))
     if not deleted:
         # The rejections may depend on changes that are not durable yet.
-        node.topics.on_durable(lambda _error: context.respond(DeleteTopicsResponse(responses)))
+        node.topics.on_durable(lambda _error: context.respond(Message(responses=responses)))
         return
     results = Gather(len(deleted), partial(_respond, context, responses, list(deleted)))
     for index, topic in enumerate(deleted.values()):
@@ -126,4 +122,4 @@ def _respond(
             responses[index] = responses[index]._replace(
                 error_code=ErrorCode.kafka_storage_error, error_message=str(error)
             )
-    context.respond(DeleteTopicsResponse(responses))
+    context.respond(Message(responses=responses))

@@ -11,7 +11,7 @@ from ...topics.admin import check_not_internal
 from ...topics.fetch import NO_EPOCH, check_leader
 from ...topics.topic import Partition
 from ..cluster import Node
-from ..request import RequestContext
+from ..request import Message, RequestContext
 
 HIGH_WATERMARK = -1
 NO_LOW_WATERMARK = -1
@@ -21,15 +21,6 @@ class PartitionResponse(NamedTuple):
     partition_index: int
     low_watermark: int = NO_LOW_WATERMARK
     error_code: ErrorCode = ErrorCode.none
-
-
-class TopicResponse(NamedTuple):
-    name: str
-    partitions: list[PartitionResponse]
-
-
-class DeleteRecordsResponse(NamedTuple):
-    topics: list[TopicResponse]
 
 
 def handle(context: RequestContext, node: Node) -> None:
@@ -48,10 +39,10 @@ def handle(context: RequestContext, node: Node) -> None:
                 responses[place] = PartitionResponse(index, error_code=rejection.error)
     for place, response in zip(deletions, _delete(node, list(deletions.values())), strict=True):
         responses[place] = response
-    topics: dict[str, TopicResponse] = {}
+    topics: dict[str, Message] = {}
     for (name, _), response in responses.items():
-        topics.setdefault(name, TopicResponse(name, [])).partitions.append(response)
-    context.respond(DeleteRecordsResponse(list(topics.values())))
+        topics.setdefault(name, Message(name=name, partitions=[])).partitions.append(response)
+    context.respond(Message(topics=list(topics.values())))
 
 
 def _validate(node: Node, topic: str, index: int, offset: int) -> tuple[Partition, int]:

@@ -10,7 +10,7 @@ from ...log.errors import LogError
 from ...protocol.errors import ErrorCode
 from ...topics.fetch import check_leader
 from ..cluster import Node
-from ..request import RequestContext
+from ..request import Message, RequestContext
 
 UNKNOWN = -1
 
@@ -22,23 +22,15 @@ class PartitionResponse(NamedTuple):
     end_offset: int = UNKNOWN
 
 
-class TopicResponse(NamedTuple):
-    topic: str
-    partitions: list[PartitionResponse]
-
-
-class OffsetForLeaderEpochResponse(NamedTuple):
-    topics: list[TopicResponse]
-
-
 def handle(context: RequestContext, node: Node) -> None:
     topics = [
-        TopicResponse(
-            topic.topic, [_response(node, topic.topic, each) for each in topic.partitions]
+        Message(
+            topic=topic.topic,
+            partitions=[_response(node, topic.topic, each) for each in topic.partitions],
         )
         for topic in context.request.topics
     ]
-    context.respond(OffsetForLeaderEpochResponse(topics))
+    context.respond(Message(topics=topics))
 
 
 def _response(node: Node, topic: str, requested: Any) -> PartitionResponse:

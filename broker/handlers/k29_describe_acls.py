@@ -1,10 +1,10 @@
 """DescribeAcls (key 29). v1 pattern types (KIP-290) · v2 flexible · v3 resource type USER."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...protocol.errors import ErrorCode
 from ..cluster import Node
-from ..request import RequestContext
+from ..request import Message, RequestContext
 
 # Upstream: AclApis, with another message than CreateAcls and DeleteAcls.
 NO_AUTHORIZER = "No Authorizer is configured on the broker"
@@ -12,18 +12,13 @@ NO_AUTHORIZER = "No Authorizer is configured on the broker"
 UNKNOWN = 0
 
 
-class DescribeAclsResponse(NamedTuple):
-    error_code: ErrorCode = ErrorCode.security_disabled
-    error_message: str | None = NO_AUTHORIZER
-    resources: tuple[()] = ()
-
-
 def handle(context: RequestContext, node: Node) -> None:  # noqa: ARG001
     """As Kafka without an authorizer."""
     if has_unknown(context.request):
         context.close_connection("DescribeAcls with an UNKNOWN element")
     else:
-        context.respond(DescribeAclsResponse())
+        error = ErrorCode.security_disabled
+        context.respond(Message(error_code=error, error_message=NO_AUTHORIZER, resources=()))
 
 
 def has_unknown(acl_filter: Any) -> bool:

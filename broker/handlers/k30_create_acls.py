@@ -1,22 +1,13 @@
 """CreateAcls (key 30). v1 pattern types (KIP-290) · v2 flexible · v3 resource type USER."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...protocol.errors import ErrorCode
 from ..cluster import Node
-from ..request import RequestContext
+from ..request import Message, RequestContext
 from .k29_describe_acls import UNKNOWN
 
 NO_AUTHORIZER = "No Authorizer is configured."
-
-
-class CreationResponse(NamedTuple):
-    error_code: ErrorCode = ErrorCode.security_disabled
-    error_message: str | None = NO_AUTHORIZER
-
-
-class CreateAclsResponse(NamedTuple):
-    results: list[CreationResponse]
 
 
 def handle(context: RequestContext, node: Node) -> None:  # noqa: ARG001
@@ -25,7 +16,8 @@ def handle(context: RequestContext, node: Node) -> None:  # noqa: ARG001
     if any(_has_unknown(each) for each in creations):
         context.close_connection("CreateAcls with an UNKNOWN element")
     else:
-        context.respond(CreateAclsResponse([CreationResponse() for _ in creations]))
+        rejected = Message(error_code=ErrorCode.security_disabled, error_message=NO_AUTHORIZER)
+        context.respond(Message(results=[rejected] * len(creations)))
 
 
 def _has_unknown(acl: Any) -> bool:

@@ -1,22 +1,10 @@
 """DeleteAcls (key 31). v1 pattern types (KIP-290) · v2 flexible · v3 resource type USER."""
 
-from typing import NamedTuple
-
 from ...protocol.errors import ErrorCode
 from ..cluster import Node
-from ..request import RequestContext
+from ..request import Message, RequestContext
 from .k29_describe_acls import has_unknown
 from .k30_create_acls import NO_AUTHORIZER
-
-
-class FilterResponse(NamedTuple):
-    error_code: ErrorCode = ErrorCode.security_disabled
-    error_message: str | None = NO_AUTHORIZER
-    matching_acls: tuple[()] = ()
-
-
-class DeleteAclsResponse(NamedTuple):
-    filter_results: list[FilterResponse]
 
 
 def handle(context: RequestContext, node: Node) -> None:  # noqa: ARG001
@@ -25,4 +13,6 @@ def handle(context: RequestContext, node: Node) -> None:  # noqa: ARG001
     if any(has_unknown(each) for each in filters):
         context.close_connection("DeleteAcls with an UNKNOWN element")
     else:
-        context.respond(DeleteAclsResponse([FilterResponse() for _ in filters]))
+        error = ErrorCode.security_disabled
+        rejected = Message(error_code=error, error_message=NO_AUTHORIZER, matching_acls=())
+        context.respond(Message(filter_results=[rejected] * len(filters)))

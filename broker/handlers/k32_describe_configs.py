@@ -14,39 +14,18 @@ from ...topics.config_keys import TOPIC_KEYS
 from ...topics.configs import EVERY_BROKER, ConfigSynonym
 from ...topics.names import topic_name_error
 from ..cluster import Node
-from ..request import RequestContext
+from ..request import Message, RequestContext
 from .common import ERROR_MESSAGES
 
 RESOURCE_TYPES: Final = {*ResourceType, *UNSUPPORTED_RESOURCES}
 
 
-class SynonymResponse(NamedTuple):
-    name: str
-    value: str | None
-    source: int
-
-
-class ConfigResponse(NamedTuple):
-    name: str
-    value: str | None
-    read_only: bool
-    config_source: int
-    synonyms: list[SynonymResponse]
-    config_type: int
-    documentation: str | None
-    is_sensitive: bool = False
-
-
 class ResourceResponse(NamedTuple):
     resource_type: int
     resource_name: str
-    configs: Sequence[ConfigResponse] = ()
+    configs: Sequence[Message] = ()
     error_code: ErrorCode = ErrorCode.none
     error_message: str | None = ""  # not null, as from Kafka
-
-
-class DescribeConfigsResponse(NamedTuple):
-    results: list[ResourceResponse]
 
 
 def handle(context: RequestContext, node: Node) -> None:
@@ -64,10 +43,10 @@ def handle(context: RequestContext, node: Node) -> None:
         except ApiError as rejection:
             message = rejection.message or ""
             responses.append(ResourceResponse(*key, (), rejection.error, message))
-    context.respond(DescribeConfigsResponse(responses))
+    context.respond(Message(results=responses))
 
 
-def _describe(context: RequestContext, node: Node, resource: Any) -> list[ConfigResponse]:
+def _describe(context: RequestContext, node: Node, resource: Any) -> list[Message]:
     name = resource.resource_name
     if resource.resource_type == ResourceType.TOPIC:
         return _describe_topic(context, node, resource)
@@ -93,7 +72,7 @@ def _describe(context: RequestContext, node: Node, resource: Any) -> list[Config
     return responses
 
 
-def _describe_topic(context: RequestContext, node: Node, resource: Any) -> list[ConfigResponse]:
+def _describe_topic(context: RequestContext, node: Node, resource: Any) -> list[Message]:
     name = resource.resource_name
     if message := topic_name_error(name):
         raise ApiError(ErrorCode.invalid_topic_exception, message)
@@ -108,9 +87,7 @@ def _describe_topic(context: RequestContext, node: Node, resource: Any) -> list[
     return responses
 
 
-def _describe_every_broker(
-    context: RequestContext, node: Node, resource: Any
-) -> list[ConfigResponse]:
+def _describe_every_broker(context: RequestContext, node: Node, resource: Any) -> list[Message]:
     """Only the dynamic defaults of all brokers: each may have been started with other values."""
     keys = node.config.config_def
     values = node.configs.every_broker
@@ -134,16 +111,19 @@ def _response(
     name: str,
     value: str | None,
     synonyms: list[ConfigSynonym],
-) -> ConfigResponse:
+) -> Message:
     request = context.request
     key = keys[name]
     shown = synonyms if request.include_synonyms else []
-    return ConfigResponse(
+    return Message(
         name=name,
         value=value,
         read_only=key.read_only,
         config_source=synonyms[0].source if synonyms else ConfigSource.DEFAULT,
-        synonyms=[SynonymResponse(each.name, text_of(each.value), each.source) for each in shown],
+        synonyms=[
+            Message(name=each.name, value=text_of(each.value), source=each.source) for each in shown
+        ],
         config_type=key.type,
         documentation=key.doc if getattr(request, "include_documentation", False) else None,
+        is_sensitive=False,
     )

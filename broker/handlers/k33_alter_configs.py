@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ...protocol.errors import ApiError, ErrorCode
 from ...topics.alter_configs import ConfigChange, Operation, check_distinct, legacy_alter_configs
 from ..cluster import Node
-from ..request import RequestContext
+from ..request import Message, RequestContext
 from .common import or_storage_error
 
 
@@ -17,10 +17,6 @@ class ResourceResponse(NamedTuple):
     resource_name: str
     error_code: ErrorCode = ErrorCode.none
     error_message: str | None = None
-
-
-class AlterConfigsResponse(NamedTuple):
-    responses: list[ResourceResponse]
 
 
 def handle(context: RequestContext, node: Node) -> None:
@@ -60,4 +56,4 @@ def change_each(
 def _respond(
     context: RequestContext, responses: list[ResourceResponse], error: OSError | None
 ) -> None:
-    context.respond(AlterConfigsResponse(or_storage_error(responses, error, keys=2)))
+    context.respond(Message(responses=or_storage_error(responses, error, keys=2)))

@@ -10,49 +10,37 @@ from typing import NamedTuple
 from ...protocol.errors import ErrorCode
 from ...topics.topic import Partition
 from ..cluster import Node
-from ..request import RequestContext
+from ..request import Message, RequestContext
 
 UNKNOWN_BYTES = -1
-
-
-class PartitionResponse(NamedTuple):
-    partition_index: int
-    partition_size: int
-    # There is one copy, which never lags and is never moved to another folder.
-    offset_lag: int = 0
-    is_future_key: bool = False
-
-
-class TopicResponse(NamedTuple):
-    name: str
-    partitions: list[PartitionResponse]
 
 
 class LogDirResponse(NamedTuple):
     error_code: ErrorCode
     log_dir: str
-    topics: list[TopicResponse]
+    topics: list[Message]
     total_bytes: int = UNKNOWN_BYTES
     usable_bytes: int = UNKNOWN_BYTES
     is_cordoned: bool = False
-
-
-class DescribeLogDirsResponse(NamedTuple):
-    results: list[LogDirResponse]
-    error_code: ErrorCode = ErrorCode.none
 
 
 def handle(context: RequestContext, node: Node) -> None:
     folder = str(node.topics.folder.absolute())
     try:
         topics = [
-            TopicResponse(name, [PartitionResponse(each.index, each.size) for each in partitions])
+            Message(name=name, partitions=[_response(each) for each in partitions])
             for name, partitions in _requested(context, node)
         ]
         response = LogDirResponse(ErrorCode.none, folder, topics, *node.topics.disk_space())
     except OSError:
         response = LogDirResponse(ErrorCode.kafka_storage_error, folder, [])
-    context.respond(DescribeLogDirsResponse([response]))
+    context.respond(Message(results=[response], error_code=ErrorCode.none))
+
+
+def _response(partition: Partition) -> Message:
+    # There is one copy, which never lags and is never moved to another folder.
+    lag = {"offset_lag": 0, "is_future_key": False}
+    return Message(partition_index=partition.index, partition_size=partition.size, **lag)
 
 
 def _requested(context: RequestContext, node: Node) -> Iterable[tuple[str, list[Partition]]]:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from ...protocol.errors import ApiError, ErrorCode
 from ...topics.admin import check_new_partitions
 from ..cluster import Node
-from ..request import RequestContext, milliseconds
+from ..request import Message, RequestContext, milliseconds
 from .common import or_storage_error
 
 
@@ -17,17 +17,13 @@ class TopicResponse(NamedTuple):
     error_message: str | None = None
 
 
-class CreatePartitionsResponse(NamedTuple):
-    results: list[TopicResponse]
-
-
 def handle(context: RequestContext, node: Node) -> None:
     request = context.request
     counts = Counter(topic.name for topic in request.topics)
     if milliseconds(request.timeout) <= 0 and 1 in counts.values():
         # As CreateTopics.
         late = [TopicResponse(each.name, ErrorCode.request_timed_out) for each in request.topics]
-        context.respond(CreatePartitionsResponse(late))
+        context.respond(Message(results=late))
         return
     responses = []
     for topic in {each.name: each for each in request.topics}.values():
@@ -59,4 +55,4 @@ def _create_partitions(node: Node, requested: Any, validate_only: bool) -> None:
 def _respond(
     context: RequestContext, responses: list[TopicResponse], error: OSError | None
 ) -> None:
-    context.respond(CreatePartitionsResponse(or_storage_error(responses, error)))
+    context.respond(Message(results=or_storage_error(responses, error)))

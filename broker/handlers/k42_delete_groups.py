@@ -1,22 +1,11 @@
 """DeleteGroups (key 42). v1 nothing new · v2 flexible."""
 
 from functools import partial
-from typing import NamedTuple
 
 from ...coordinator.commands import DeleteGroup, DeleteGroupResult
-from ...protocol.errors import ErrorCode
 from ..cluster import Node
 from ..gather import Gather
-from ..request import RequestContext
-
-
-class GroupResponse(NamedTuple):
-    group_id: str
-    error_code: ErrorCode
-
-
-class DeleteGroupsResponse(NamedTuple):
-    results: list[GroupResponse]
+from ..request import Message, RequestContext
 
 
 def handle(context: RequestContext, node: Node) -> None:
@@ -30,7 +19,7 @@ def handle(context: RequestContext, node: Node) -> None:
 
 def _respond(context: RequestContext, groups: list[str], results: list[DeleteGroupResult]) -> None:
     responses = [
-        GroupResponse(group_id, result.error)
+        Message(group_id=group_id, error_code=result.error)
         for group_id, result in zip(groups, results, strict=True)
     ]
-    context.respond(DeleteGroupsResponse(responses))
+    context.respond(Message(results=responses))

@@ -1,6 +1,5 @@
 """OffsetDelete (key 47, KIP-496). Only v0, which is not flexible."""
 
-from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -8,7 +7,7 @@ from ...coordinator.commands import DeleteOffsetsResult, OffsetDelete
 from ...protocol.errors import ErrorCode
 from ..cluster import Node
 from ..gather import merge_topics
-from ..request import RequestContext
+from ..request import Message, RequestContext
 
 UNKNOWN = ErrorCode.unknown_topic_or_partition
 
@@ -21,11 +20,6 @@ class PartitionResponse(NamedTuple):
 class TopicResponse(NamedTuple):
     name: str
     partitions: list[PartitionResponse]
-
-
-class OffsetDeleteResponse(NamedTuple):
-    error_code: ErrorCode
-    topics: Sequence[TopicResponse]
 
 
 def handle(context: RequestContext, node: Node) -> None:
@@ -53,10 +47,10 @@ def _respond(
     result: DeleteOffsetsResult,
 ) -> None:
     if result.error:
-        context.respond(OffsetDeleteResponse(result.error, []))
+        context.respond(Message(error_code=result.error, topics=[]))
         return
     decided = [
         TopicResponse(name, [PartitionResponse(index, error) for index in partitions])
         for (name, partitions), error in zip(command.topics, result.errors, strict=True)
     ]
-    context.respond(OffsetDeleteResponse(result.error, merge_topics(rejected, decided)))
+    context.respond(Message(error_code=result.error, topics=merge_topics(rejected, decided)))

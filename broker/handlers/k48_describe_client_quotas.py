@@ -5,30 +5,24 @@ DescribeClientQuotasRequest, ClientQuotasImage).
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...protocol.errors import ApiError, ErrorCode
 from ..cluster import Node
-from ..request import RequestContext
+from ..request import Message, RequestContext
 
 EXACT, DEFAULT, ANY = 0, 1, 2
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
-
-
-class DescribeClientQuotasResponse(NamedTuple):
-    error_code: ErrorCode = ErrorCode.none
-    error_message: str | None = ""  # not null, as from Kafka
-    entries: tuple[()] | None = ()
 
 
 def handle(context: RequestContext, node: Node) -> None:  # noqa: ARG001
     try:
         _validate(context.request.components)
     except ApiError as rejection:
-        response = DescribeClientQuotasResponse(rejection.error, rejection.message, None)
-        context.respond(response)
-    else:
-        context.respond(DescribeClientQuotasResponse())
+        error, message = rejection.error, rejection.message
+        context.respond(Message(error_code=error, error_message=message, entries=None))
+    else:  # an empty message, not null, as from Kafka
+        context.respond(Message(error_code=ErrorCode.none, error_message="", entries=()))
 
 
 def _validate(components: Sequence[Any]) -> None:

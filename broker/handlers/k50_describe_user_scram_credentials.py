@@ -4,36 +4,26 @@ There are no users with credentials (upstream: ScramImage.describe).
 """
 
 from collections import Counter
-from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ..cluster import Node
-from ..request import RequestContext
-
-
-class UserResponse(NamedTuple):
-    user: str
-    error_code: ErrorCode
-    error_message: str | None
-    credential_infos: tuple[()] = ()
-
-
-class DescribeUserScramCredentialsResponse(NamedTuple):
-    results: list[UserResponse]
-    error_code: ErrorCode = ErrorCode.none
-    error_message: str | None = ""  # not null, as from Kafka
+from ..request import Message, RequestContext
 
 
 def handle(context: RequestContext, node: Node) -> None:  # noqa: ARG001
-    """Null and an empty list both request all users, of whom there are none."""
+    # Null and an empty list both request all users, of whom there are none. Kafka's message is
+    # empty, not null.
     counts = Counter(user.name for user in context.request.users or ())
     responses = [_response(name, count) for name, count in counts.items()]
-    context.respond(DescribeUserScramCredentialsResponse(responses))
+    context.respond(Message(results=responses, error_code=ErrorCode.none, error_message=""))
 
 
-def _response(name: str, count: int) -> UserResponse:
+def _response(name: str, count: int) -> Message:
     if count > 1:
+        error = ErrorCode.duplicate_resource
         message = "Cannot describe SCRAM credentials for the same user twice in a single request"
-        return UserResponse(name, ErrorCode.duplicate_resource, f"{message}: {name}")
-    message = "Attempt to describe a user credential that does not exist"
-    return UserResponse(name, ErrorCode.resource_not_found, f"{message}: {name}")
+    else:
+        error = ErrorCode.resource_not_found
+        message = "Attempt to describe a user credential that does not exist"
+    message = f"{message}: {name}"
+    return Message(user=name, error_code=error, error_message=message, credential_infos=())

@@ -8,7 +8,7 @@ from ...log.errors import LogError
 from ...protocol.errors import ApiError, ErrorCode
 from ...topics.names import topic_name_error
 from ..cluster import Node
-from ..request import RequestContext
+from ..request import Message, RequestContext
 
 # There are no transactions.
 NO_COORDINATOR_EPOCH = NO_TRANSACTION = -1
@@ -30,15 +30,6 @@ class PartitionResponse(NamedTuple):
     active_producers: Sequence[ProducerResponse] = ()
 
 
-class TopicResponse(NamedTuple):
-    name: str
-    partitions: list[PartitionResponse]
-
-
-class DescribeProducersResponse(NamedTuple):
-    topics: list[TopicResponse]
-
-
 def handle(context: RequestContext, node: Node) -> None:
     topics = []
     for topic in context.request.topics:
@@ -53,8 +44,8 @@ def handle(context: RequestContext, node: Node) -> None:
                 partitions.append(PartitionResponse(index, storage_error, str(error)))
             else:
                 partitions.append(PartitionResponse(index, active_producers=producers))
-        topics.append(TopicResponse(topic.name, partitions))
-    context.respond(DescribeProducersResponse(topics))
+        topics.append(Message(name=topic.name, partitions=partitions))
+    context.respond(Message(topics=topics))
 
 
 def _producers(node: Node, name: str, index: int) -> list[ProducerResponse]:

@@ -5,11 +5,10 @@ There are no transactions: the filters are validated, and nothing is found.
 """
 
 import re
-from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ..cluster import Node
-from ..request import RequestContext
+from ..request import Message, RequestContext
 
 # Upstream: TransactionState.
 STATES = (
@@ -24,19 +23,16 @@ STATES = (
 )
 
 
-class ListTransactionsResponse(NamedTuple):
-    error_code: ErrorCode
-    unknown_state_filters: tuple[str, ...] = ()
-    transaction_states: tuple[()] = ()
-
-
 def handle(context: RequestContext, node: Node) -> None:  # noqa: ARG001
     request = context.request
-    if not _is_valid_pattern(getattr(request, "transactional_id_pattern", None) or ""):
-        context.respond(ListTransactionsResponse(ErrorCode.invalid_regular_expression))
-        return
-    unknown = tuple(dict.fromkeys(each for each in request.state_filters if each not in STATES))
-    context.respond(ListTransactionsResponse(ErrorCode.none, unknown))
+    error, unknown = ErrorCode.none, {}
+    if _is_valid_pattern(getattr(request, "transactional_id_pattern", None) or ""):
+        unknown = dict.fromkeys(each for each in request.state_filters if each not in STATES)
+    else:
+        error = ErrorCode.invalid_regular_expression
+    context.respond(
+        Message(error_code=error, unknown_state_filters=tuple(unknown), transaction_states=())
+    )
 
 
 def _is_valid_pattern(pattern: str) -> bool:

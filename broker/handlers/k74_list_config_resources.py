@@ -3,38 +3,30 @@
 v0 was ListClientMetricsResources (KIP-714) · v1 resource_types; an empty list requests all.
 """
 
-from typing import NamedTuple
-
 from ...protocol.errors import ErrorCode
 from ...topics.alter_configs import ResourceType
 from ..cluster import Node
-from ..request import RequestContext
+from ..request import Message, RequestContext
 
 BROKER_LOGGER, CLIENT_METRICS, GROUP = 8, 16, 32
 RESOURCE_TYPES = (ResourceType.TOPIC, ResourceType.BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
-
-
-class ResourceResponse(NamedTuple):
-    resource_name: str
-    resource_type: int
-
-
-class ListConfigResourcesResponse(NamedTuple):
-    error_code: ErrorCode
-    config_resources: list[ResourceResponse]
 
 
 def handle(context: RequestContext, node: Node) -> None:
     """Broker loggers, client metrics and groups have no configurations here."""
     requested = getattr(context.request, "resource_types", (CLIENT_METRICS,)) or RESOURCE_TYPES
     if not set(requested) <= set(RESOURCE_TYPES):
-        context.respond(ListConfigResourcesResponse(ErrorCode.unsupported_version, []))
+        context.respond(Message(error_code=ErrorCode.unsupported_version, config_resources=[]))
         return
     found = []
     if ResourceType.BROKER in requested:
         found += [
-            ResourceResponse(str(each.node_id), ResourceType.BROKER) for each in node.cluster.up
+            Message(resource_name=str(each.node_id), resource_type=ResourceType.BROKER)
+            for each in node.cluster.up
         ]
     if ResourceType.TOPIC in requested:
-        found += [ResourceResponse(topic.name, ResourceType.TOPIC) for topic in node.topics]
-    context.respond(ListConfigResourcesResponse(ErrorCode.none, found))
+        found += [
+            Message(resource_name=topic.name, resource_type=ResourceType.TOPIC)
+            for topic in node.topics
+        ]
+    context.respond(Message(error_code=ErrorCode.none, config_resources=found))

@@ -11,7 +11,7 @@ from uuid import UUID
 from ...protocol.errors import ApiError, ErrorCode
 from ...topics.names import is_internal, topic_name_error
 from ..cluster import Node
-from ..request import RequestContext
+from ..request import Message, RequestContext
 from .common import NOT_REQUESTED, TOPIC_OPERATIONS
 from .k03_metadata import PartitionResponse, partition_response
 
@@ -32,18 +32,6 @@ class TopicResponse(NamedTuple):
     topic_authorized_operations: int = TOPIC_OPERATIONS
 
 
-class CursorResponse(NamedTuple):
-    """Where the next page begins."""
-
-    topic_name: str
-    partition_index: int
-
-
-class DescribeTopicPartitionsResponse(NamedTuple):
-    topics: list[TopicResponse]
-    next_cursor: CursorResponse | None = None
-
-
 def handle(context: RequestContext, node: Node) -> None:
     try:
         context.respond(_page(context, node, _names(context, node)))
@@ -52,7 +40,7 @@ def handle(context: RequestContext, node: Node) -> None:
             TopicResponse(rejection.error, topic.name, topic_authorized_operations=NOT_REQUESTED)
             for topic in context.request.topics
         ]
-        context.respond(DescribeTopicPartitionsResponse(topics))
+        context.respond(Message(topics=topics, next_cursor=None))
 
 
 def _names(context: RequestContext, node: Node) -> list[str]:
@@ -72,16 +60,14 @@ def _names(context: RequestContext, node: Node) -> list[str]:
     return names
 
 
-def _page(
-    context: RequestContext, node: Node, names: Sequence[str]
-) -> DescribeTopicPartitionsResponse:
+def _page(context: RequestContext, node: Node, names: Sequence[str]) -> Message:
     request = context.request
     limit = node.config.int("max.request.partition.size.limit")
     room = max(min(limit, request.response_partition_limit), 1)
     topics: list[TopicResponse] = []
     for name in names:
         if room == 0:
-            return DescribeTopicPartitionsResponse(topics, CursorResponse(name, 0))
+            return Message(topics=topics, next_cursor=Message(topic_name=name, partition_index=0))
         topic = node.view.get(name)
         if topic is None:
             topics.append(TopicResponse(_error(name), name, is_internal=is_internal(name)))
@@ -96,8 +82,8 @@ def _page(
         room -= len(partitions)
         end = first + len(partitions)
         if end < len(topic.partitions):
-            return DescribeTopicPartitionsResponse(topics, CursorResponse(name, end))
-    return DescribeTopicPartitionsResponse(topics)
+            return Message(topics=topics, next_cursor=Message(topic_name=name, partition_index=end))
+    return Message(topics=topics, next_cursor=None)
 
 
 def _error(name: str) -> ErrorCode:
