@@ -14,7 +14,6 @@ A file is written under a name of its own, then renamed: `segments.new.derived`.
 from __future__ import annotations
 
 from pathlib import Path
-from struct import Struct
 from typing import Final, Literal
 
 from crc32c import crc32c
@@ -31,8 +30,6 @@ MAGIC_BYTES: Final = 8
 _CRC_BYTES: Final = 4
 FRAME_OVERHEAD_BYTES: Final = MAGIC_BYTES + _CRC_BYTES
 
-_BLOCK: Final = Struct(">II")  # CRC-32C and size of the content
-
 ByteOrder = Literal["big", "little"]
 
 
@@ -47,14 +44,10 @@ def is_cache_file(name: str) -> bool:
     return name.endswith(_SUFFIX) or name == SPILL
 
 
-def list_cache_files(folder: Path, files: Files) -> list[str]:
-    """Names of the files that must be removed before the log loses or replaces bytes."""
-    return [name for name in files.list(folder) if name.endswith(_SUFFIX)]
-
-
 def remove_cache_files(folder: Path, files: Files) -> CooperativeTask[None]:
-    """Remove them durably, including those that are written meanwhile. Raises OSError."""
-    while names := list_cache_files(folder, files):
+    """Durably remove the files that must go before the log loses or replaces bytes, including those
+    that are written meanwhile. Raises OSError."""
+    while names := [name for name in files.list(folder) if name.endswith(_SUFFIX)]:
         for name in names:
             files.remove(folder / name)
         yield lambda: files.sync_folder(folder)
@@ -99,19 +92,3 @@ def unframe(magic: bytes, data: bytes, byteorder: ByteOrder = "big") -> bytes:
     if crc32c(memoryview(data)[:end]) != int.from_bytes(data[end:], byteorder):
         raise InvalidCacheFile("wrong checksum")
     return data[MAGIC_BYTES:end]
-
-
-def frame_block(content: bytes) -> bytes:
-    """CRC-32C, size and content of one of many blocks in a file."""
-    return _BLOCK.pack(crc32c(content), len(content)) + content
-
-
-def unframe_block(data: bytes) -> bytes:
-    """The content of what `frame_block` returned. Raises InvalidCacheFile."""
-    if len(data) < _BLOCK.size:
-        raise InvalidCacheFile(f"a block of {len(data)} bytes")
-    crc, size = _BLOCK.unpack_from(data)
-    content = data[_BLOCK.size :]
-    if size != len(content) or crc32c(content) != crc:
-        raise InvalidCacheFile("wrong size or checksum")
-    return content

@@ -357,8 +357,12 @@ class _Filter:
 
     def load_producers(self) -> CooperativeTask[None]:
         producers = self.producers = yield from read_producer_history(self._log.batches())
-        config = self._config
-        self._last = producers.active(config.now_ms, config.producer_expiration_ms)
+        expired_before_ms = self._config.now_ms - self._config.producer_expiration_ms
+        self._last = {
+            producer_id: last
+            for producer_id, last in producers.last.items()
+            if last.timestamp > expired_before_ms
+        }
         self._transactions = TransactionTracker(producers.aborted)
         if producers.first_unstable_offset is not None:
             self.end = min(self.end, producers.first_unstable_offset)

@@ -187,14 +187,6 @@ class ProducerHistory(NamedTuple):
     first_unstable_offset: int | None
     last: dict[int, LastBatch]
 
-    def active(self, now_ms: int, expiration_ms: int) -> dict[int, LastBatch]:
-        """`last`, without the producers that have expired."""
-        return {
-            producer_id: last
-            for producer_id, last in self.last.items()
-            if now_ms - last.timestamp < expiration_ms
-        }
-
 
 def marker_type(batch: bytes) -> int | None:
     """The type of a control batch: ABORT, COMMIT or another; None if compaction emptied it."""

@@ -24,8 +24,6 @@ from .batch import LENGTH_END
 from .files import File, Files
 from .log import Log
 
-__all__ = ["BYTES_MAX", "PREFIX", "SyncAll", "Syncable", "WriteAheadLog"]
-
 PREFIX: Final = "write-ahead."
 # The size at which a file is full. A start after a crash reads two such files at most, 75 ms each,
 # and the forty syncs that retire one are needed once in a hundred thousand commits.

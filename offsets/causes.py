@@ -6,8 +6,6 @@ is stored by its name, which is stable, and shown as text: `Cause.MEMBER_JOINED 
 
 from enum import StrEnum
 
-__all__ = ["Cause", "cause_of_leaving"]
-
 
 class Cause(StrEnum):
     # --- a member joined, or rejoined with changes

@@ -30,8 +30,6 @@ from .records import (
     UnknownRecord,
 )
 
-__all__ = ["decode_record", "encode_group_value", "encode_record", "encode_records"]
-
 # Type 0 has the same key as type 1; Kafka decodes both and has written only 1 since 0.9.
 _LEGACY_OFFSET, _OFFSET, _GROUP = 0, 1, 2
 _TYPES_OF_OTHER_GROUPS: Final = {

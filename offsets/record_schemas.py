@@ -17,8 +17,6 @@ from ..protocol.schema import MessageSpec
 from .errors import UndecodableRecord
 from .records import GroupMetadata, MemberMetadata, OffsetAndMetadata
 
-__all__ = ["RECORD_SPECS", "DictRecord", "RecordSpec", "decode_as_dicts", "value_version"]
-
 
 class RecordSpec(NamedTuple):
     name: str

@@ -14,9 +14,11 @@ from struct import Struct
 from struct import error as struct_error
 from typing import NamedTuple, TypeAlias
 
-from ..log.cache_files import InvalidCacheFile, frame_block, unframe_block
+from crc32c import crc32c
+
 from ..log.files import File
 
+_BLOCK = Struct(">II")  # CRC-32C and size of the rest
 _LENGTH = Struct(">H")
 _COUNT = Struct(">I")
 
@@ -44,7 +46,8 @@ def append_block(file: File, group_id: str, offsets: Mapping[str, bytes]) -> Ext
     for key, value in offsets.items():
         name = key.encode()
         parts += (_LENGTH.pack(len(name)), name, _LENGTH.pack(len(value)), value)
-    block = frame_block(b"".join(parts))
+    content = b"".join(parts)
+    block = _BLOCK.pack(crc32c(content), len(content)) + content
     extent = Extent(file, file.size, len(block), len(offsets))
     file.append(block)
     return extent
@@ -53,13 +56,14 @@ def append_block(file: File, group_id: str, offsets: Mapping[str, bytes]) -> Ext
 def read_block(group_id: str, extent: Extent) -> GroupOffsets:
     """Raises UnreadableBlock."""
     try:
-        data = unframe_block(extent.file.read(extent.position, extent.size))
+        data = extent.file.read(extent.position, extent.size)
     except OSError as error:
         raise UnreadableBlock(f"The offsets of group {group_id} cannot be read: {error}") from error
-    except InvalidCacheFile as error:
-        raise UnreadableBlock(f"The offsets of group {group_id} are corrupted: {error}") from error
     try:
-        found, at = _read_string(data, 0)
+        content = memoryview(data)[_BLOCK.size :]
+        if _BLOCK.unpack_from(data) != (crc32c(content), len(content)):
+            raise UnreadableBlock(f"The offsets of group {group_id} are corrupted: wrong checksum")
+        found, at = _read_string(data, _BLOCK.size)
         if found != group_id:
             raise UnreadableBlock(f"Found the offsets of group {found}, expected {group_id}")
         (count,) = _COUNT.unpack_from(data, at)

@@ -21,8 +21,6 @@ from .records import (
     TransactionalOffsetEnd,
 )
 
-__all__ = ["Transactions"]
-
 # The key of a control record: int16 version, int16 type (upstream: ControlRecordType).
 _CONTROL_KEY = Struct(">hh")
 _ABORT, _COMMIT = 0, 1

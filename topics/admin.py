@@ -8,21 +8,10 @@ from typing import Final, NamedTuple
 
 from ..protocol.errors import ApiError, ErrorCode
 from .config_def import InvalidConfigValue
-from .configs import validate_overrides
+from .configs import static_number, validate_overrides
 from .names import is_internal, topic_name_error
 from .registry import Topics
 from .topic import Nodes, Topic
-
-__all__ = [
-    "NewTopic",
-    "PlannedTopic",
-    "check_new_partitions",
-    "check_new_topic",
-    "check_not_internal",
-    "check_partition_count",
-    "default_partitions",
-    "plan_topic",
-]
 
 # Upstream: ReplicationControlManager.MAX_PARTITIONS_PER_BATCH.
 PARTITIONS_PER_REQUEST_MAX: Final = 10_000
@@ -132,9 +121,7 @@ def _check_new_assignments(
 
 def default_partitions(topics: Topics) -> int:
     """The number of partitions of a topic if none is specified."""
-    partitions = topics.configs.broker["num.partitions"]
-    assert isinstance(partitions, int)
-    return partitions
+    return static_number(topics.configs.broker, "num.partitions")
 
 
 def _check_replication_factor(topics: Topics, requested: int) -> None:
@@ -145,9 +132,7 @@ def _check_replication_factor(topics: Topics, requested: int) -> None:
         )
     factor = requested
     if requested == DEFAULT:
-        default = topics.configs.broker["default.replication.factor"]
-        assert isinstance(default, int)
-        factor = default
+        factor = static_number(topics.configs.broker, "default.replication.factor")
     brokers = len(topics.nodes.up)
     if factor > brokers:
         raise ApiError(

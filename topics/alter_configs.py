@@ -15,17 +15,6 @@ from .configs import EVERY_BROKER, MIN_INSYNC_REPLICAS, validate_overrides
 from .names import topic_name_error
 from .registry import Topics
 
-__all__ = [
-    "UNSUPPORTED_RESOURCES",
-    "ConfigChange",
-    "Operation",
-    "ResourceType",
-    "check_distinct",
-    "incremental_alter_configs",
-    "legacy_alter_configs",
-    "unsupported_resource",
-]
-
 
 class ResourceType(IntEnum):
     """What a configuration belongs to, in the numbers of the protocol."""
@@ -57,12 +46,6 @@ class ConfigChange(NamedTuple):
 _LISTENER_MAP: Final = "listener.security.protocol.map"
 
 
-def check_distinct(resource: tuple[int, str], counts: Mapping[tuple[int, str], int]) -> None:
-    """Whether the request contains the resource once."""
-    if counts[resource] > 1:
-        raise ApiError(ErrorCode.invalid_request, "Each resource must appear at most once.")
-
-
 def unsupported_resource(kind: int) -> ApiError:
     """The error for a resource that is neither a topic nor a broker."""
     known = UNSUPPORTED_RESOURCES.get(kind)
@@ -72,16 +55,17 @@ def unsupported_resource(kind: int) -> ApiError:
     return ApiError(ErrorCode.invalid_request, message)
 
 
-def incremental_alter_configs(
+def alter_configs(
     topics: Topics,
     node_id: int,
     resource: tuple[int, str],
     changes: Iterable[ConfigChange],
     *,
+    replace: bool,
     validate_only: bool,
 ) -> None:
-    """Change some keys of the resource. `node_id`: of the node that received the request; each
-    changes only its own configuration."""
+    """Change some keys of the resource; `replace`: reset all others. `node_id`: of the node that
+    received the request; each changes only its own configuration."""
     changes = list(changes)
     _check_changes(changes)
     kind, name = resource
@@ -89,37 +73,16 @@ def incremental_alter_configs(
         _check_topic_name(name)
         _check_operations(changes, "Unknown operation {} for config {}")
         topic = topics.get(name)
-        overrides = _changed(TOPIC_KEYS, topic.overrides if topic else {}, changes)
-        _configure_topic(topics, name, overrides, validate_only)
+        before = {} if replace or topic is None else topic.overrides
+        _configure_topic(topics, name, _changed(TOPIC_KEYS, before, changes), validate_only)
     else:
         target = _broker_resource(node_id, resource)
         _check_operations(changes, "Unknown operations type {}")
         configs = topics.configs
-        before = configs.dynamic.get(target, {}) if target else configs.every_broker
-        overrides = _changed(configs.broker.config_def, before, changes)
+        stored = configs.dynamic.get(target, {}) if target else configs.every_broker
+        overrides = _changed(configs.broker.config_def, {} if replace else stored, changes)
         names = [each.key for each in changes]
         _configure_broker(topics, target, overrides, names, validate_only)
-
-
-def legacy_alter_configs(
-    topics: Topics,
-    node_id: int,
-    resource: tuple[int, str],
-    changes: Iterable[ConfigChange],
-    *,
-    validate_only: bool,
-) -> None:
-    """Set these keys of the resource and reset all others. `node_id` as above."""
-    changes = list(changes)
-    _check_changes(changes)
-    kind, name = resource
-    overrides = {each.key: each.text or "" for each in changes}
-    if kind == ResourceType.TOPIC:
-        _check_topic_name(name)
-        _configure_topic(topics, name, overrides, validate_only)
-    else:
-        target = _broker_resource(node_id, resource)
-        _configure_broker(topics, target, overrides, list(overrides), validate_only)
 
 
 def _configure_topic(

@@ -1,36 +1,16 @@
 """Typed configuration keys: parsing, validation, and the messages for invalid values.
 
-A `ConfigDef` is a set of `ConfigKey`s. Topics and the broker both use it; the messages are those of
-Kafka's ConfigDef in INVALID_CONFIG responses.
+Topics and the broker each have a `ConfigDef`, a set of keys. The messages are those of Kafka's
+ConfigDef in INVALID_CONFIG responses.
 """
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import IntEnum
-from typing import Final
-
-__all__ = [
-    "INT_MAX",
-    "LONG_MAX",
-    "ConfigDef",
-    "ConfigKey",
-    "ConfigSource",
-    "ConfigType",
-    "InvalidConfigValue",
-    "Validator",
-    "Value",
-    "at_least",
-    "between",
-    "integer_of",
-    "no_empty_items",
-    "not_empty",
-    "one_of",
-    "some_of",
-    "text_of",
-]
+from typing import Final, TypeAlias
 
 Value = bool | int | float | str | tuple[str, ...] | None
 """A parsed value. Lists are tuples; None: the key has no value (`log.retention.ms`)."""
@@ -173,35 +153,23 @@ class ConfigKey:
         return trimmed
 
 
-class ConfigDef(Mapping[str, ConfigKey]):
-    """Keys by name, in the order of declaration."""
+ConfigDef: TypeAlias = Mapping[str, ConfigKey]
+"""Keys by name, in the order of declaration."""
 
-    def __init__(self, keys: Iterable[ConfigKey]) -> None:
-        self._keys: dict[str, ConfigKey] = {}
-        for key in keys:
-            assert key.name not in self._keys, f"{key.name} is declared twice"
-            key.check(key.default)
-            self._keys[key.name] = key
 
-    def __getitem__(self, name: str) -> ConfigKey:
-        return self._keys[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._keys)
-
-    def __len__(self) -> int:
-        return len(self._keys)
+def config_def(keys: Iterable[ConfigKey]) -> ConfigDef:
+    """The keys by name; their names must differ, and their defaults be valid."""
+    defined: dict[str, ConfigKey] = {}
+    for key in keys:
+        assert key.name not in defined, f"{key.name} is declared twice"
+        key.check(key.default)
+        defined[key.name] = key
+    return defined
 
 
 def at_least(low: float) -> Validator:
     """A minimum."""
-
-    def check(name: str, value: Value) -> None:
-        assert isinstance(value, int | float)
-        if value < low:
-            raise InvalidConfigValue.of(name, value, f"Value must be at least {low}")
-
-    return check
+    return between(low, math.inf)
 
 
 def between(low: float, high: float) -> Validator:

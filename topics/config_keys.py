@@ -5,7 +5,6 @@ from typing import Final
 
 from .config_def import (
     LONG_MAX,
-    ConfigDef,
     ConfigKey,
     ConfigType,
     InvalidConfigValue,
@@ -13,11 +12,10 @@ from .config_def import (
     Value,
     at_least,
     between,
+    config_def,
     one_of,
     some_of,
 )
-
-__all__ = ["BROKER_SYNONYMS", "TOPIC_KEYS", "gzip_level"]
 
 MINUTE_MS: Final = 60_000
 HOUR_MS: Final = 60 * MINUTE_MS
@@ -66,7 +64,7 @@ _ONE_REPLICA: Final = "Accepted without effect: all nodes share one copy of the 
 _NOT_RECOMPRESSED: Final = "Accepted without effect: batches are stored as they were sent."
 
 # In the order of upstream's LogConfig: of several invalid values, the first one is reported.
-TOPIC_KEYS: Final = ConfigDef(
+TOPIC_KEYS: Final = config_def(
     (
         _int("segment.bytes", 1024 * MIB, at_least(MIB), "Size at which a segment is rolled."),
         _long("segment.ms", 168 * HOUR_MS, at_least(1), "Age at which a segment is rolled."),

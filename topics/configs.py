@@ -7,19 +7,6 @@ from typing import Any, Final, NamedTuple, Protocol
 from .config_def import ConfigDef, ConfigSource, InvalidConfigValue, Value, text_of
 from .config_keys import BROKER_SYNONYMS, TOPIC_KEYS
 
-__all__ = [
-    "EVERY_BROKER",
-    "MIN_INSYNC_REPLICAS",
-    "ConfigDescription",
-    "ConfigSynonym",
-    "Configs",
-    "StaticBrokerConfig",
-    "TopicSettings",
-    "describe_topic_config",
-    "offsets_topic",
-    "validate_overrides",
-]
-
 # Resource names of dynamic broker values: "" is every broker (KIP-226).
 EVERY_BROKER: Final = ""
 MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
@@ -35,6 +22,12 @@ class StaticBrokerConfig(Protocol):
     def __getitem__(self, key: str, /) -> Value: ...
 
     def source(self, key: str, /) -> ConfigSource: ...
+
+
+def static_number(broker: StaticBrokerConfig, key: str) -> int:
+    value = broker[key]
+    assert isinstance(value, int)
+    return value
 
 
 class ConfigSynonym(NamedTuple):
@@ -217,24 +210,6 @@ def _listed(name: str, sources: Iterable[ConfigSynonym]) -> list[ConfigSynonym]:
     return list(dropwhile(lambda source: source.name != name, sources))
 
 
-class ConfigDescription(NamedTuple):
-    """A topic key in a response."""
-
-    name: str
-    text: str | None
-    source: ConfigSource
-    synonyms: list[ConfigSynonym]
-
-
-def describe_topic_config(
-    configs: Configs, key: str, overrides: Mapping[str, str]
-) -> ConfigDescription:
-    """The effective value of a topic key, and its sources."""
-    synonyms = configs.synonyms(key, overrides)
-    source = synonyms[0].source if synonyms else ConfigSource.DEFAULT
-    return ConfigDescription(key, text_of(configs.value(key, overrides)), source, synonyms)
-
-
 # The minimum of a topic's segment.bytes; offsets.topic.segment.bytes may be lower.
 _SEGMENT_BYTES_MIN: Final = 1024 * 1024
 
@@ -242,12 +217,9 @@ _SEGMENT_BYTES_MIN: Final = 1024 * 1024
 def offsets_topic(broker: StaticBrokerConfig) -> tuple[int, dict[str, str]]:
     """(number of partitions, overrides) of the offsets topic (upstream:
     GroupCoordinatorService.groupMetadataTopicConfigs)."""
-    partitions = broker["offsets.topic.num.partitions"]
-    segment_bytes = broker["offsets.topic.segment.bytes"]
-    assert isinstance(partitions, int)
-    assert isinstance(segment_bytes, int)
-    return partitions, {
+    segment_bytes = max(static_number(broker, "offsets.topic.segment.bytes"), _SEGMENT_BYTES_MIN)
+    return static_number(broker, "offsets.topic.num.partitions"), {
         "cleanup.policy": "compact",
         "compression.type": "producer",
-        "segment.bytes": str(max(segment_bytes, _SEGMENT_BYTES_MIN)),
+        "segment.bytes": str(segment_bytes),
     }

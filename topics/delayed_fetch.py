@@ -6,8 +6,6 @@ and one that has enough is completed at once. (Kafka's DelayedFetch reads the lo
 
 from collections.abc import Callable
 
-__all__ = ["DelayedFetch", "DelayedFetches"]
-
 
 class DelayedFetch:
     """A fetch that waits for `missing_bytes` more. `on_complete` is called once; never if it is

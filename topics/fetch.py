@@ -13,16 +13,6 @@ from ..log.producer_state import AbortedTransaction
 from ..protocol.errors import ErrorCode
 from .topic import UNKNOWN_EPOCH, Partition
 
-__all__ = [
-    "NO_EPOCH",
-    "Diverging",
-    "PartitionData",
-    "PartitionRequest",
-    "available_bytes",
-    "check_leader",
-    "read_partitions",
-]
-
 NO_EPOCH: Final = -1
 _NONE = ErrorCode.none
 

@@ -41,8 +41,6 @@ from .names import OFFSETS_TOPIC, REGISTRY_TOPIC, topic_name_error
 from .registry_log import LeaderRecord, ProducerIdsRecord, RegistryRecord, TopicRecord, encode
 from .topic import NO_LEADER
 
-__all__ = ["KafkaMetadata", "KafkaTopic", "import_kafka_folder", "read_metadata"]
-
 _log = logging.getLogger("kohort.topics")
 
 METADATA_FOLDER: Final = "__cluster_metadata-0"

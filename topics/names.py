@@ -5,15 +5,6 @@ from typing import Final
 
 from .config_def import InvalidConfigValue, Value
 
-__all__ = [
-    "OFFSETS_TOPIC",
-    "REGISTRY_TOPIC",
-    "collision_key",
-    "is_internal",
-    "topic_name_error",
-    "validate_topic_name",
-]
-
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 # Reserved: the folder of the registry's log is beside those of the topics.
 REGISTRY_TOPIC: Final = "__kohort_topics"

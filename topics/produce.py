@@ -26,12 +26,9 @@ from ..log.errors import (
     LogError,
     OutOfOrderSequence,
 )
-from ..log.records import Record, records
+from ..log.records import records
 from ..protocol.errors import ApiError, ErrorCode
-from .configs import TopicSettings
 from .topic import Partition
-
-__all__ = ["AppendError", "AppendResult", "ProduceContext", "RecordError", "append"]
 
 # Kafka reads this much of a batch before it knows the size: fewer bytes at the end of the data are
 # ignored (upstream: ByteBufferLogInputStream).
@@ -93,7 +90,7 @@ def append(partition: Partition, data: bytes | None, context: ProduceContext) ->
         # First: if the log cannot be opened, that is the error, as in Kafka.
         start_offset = partition.start_offset
         try:
-            _validate(partition, batch, header, partition.settings, context)
+            _validate(partition, batch, header, context)
             return _append(partition, batch, header, context)
         except AppendError as error:
             if error.error not in WITHOUT_START_OFFSET:
@@ -156,43 +153,37 @@ def _read_batch(data: bytes) -> tuple[bytes, BatchHeader]:
 
 
 def _validate(
-    partition: Partition,
-    batch: bytes,
-    header: BatchHeader,
-    settings: TopicSettings,
-    context: ProduceContext,
+    partition: Partition, batch: bytes, header: BatchHeader, context: ProduceContext
 ) -> None:
-    if len(batch) > settings.max_message_bytes:
+    bytes_max = partition.settings.max_message_bytes
+    if len(batch) > bytes_max:
         raise AppendError(
             ErrorCode.message_too_large,
             f"The record batch size in the append to {partition.name} is {len(batch)} bytes "
-            f"which exceeds the maximum configured value of {settings.max_message_bytes}.",
+            f"which exceeds the maximum configured value of {bytes_max}.",
         )
     try:
         check_crc(batch, 0, len(batch))
+        if header.is_transactional:
+            raise _transaction_error(context)
+        check_produced(header)
+        _validate_header(partition, header, context)
+        _validate_records(partition, batch, header, context.now_ms)
     except CorruptBatch as error:
         raise AppendError(ErrorCode.corrupt_message, str(error)) from error
-    if header.is_transactional:
-        raise _transaction_error(context)
-    _validate_header(partition, header, context)
-    _validate_records(partition, batch, header, settings, context.now_ms)
+    except InvalidRecord as error:
+        raise AppendError(ErrorCode.invalid_record, str(error)) from error
 
 
 def _validate_header(partition: Partition, header: BatchHeader, context: ProduceContext) -> None:
-    try:
-        check_produced(header)
-    except InvalidRecord as error:
-        raise AppendError(ErrorCode.invalid_record, str(error)) from error
     if header.base_offset != 0:
-        raise AppendError(
-            ErrorCode.invalid_record,
+        raise InvalidRecord(
             f"The baseOffset of the record batch in the append to {partition.name} "
-            f"should be 0, but it is {header.base_offset}",
+            f"should be 0, but it is {header.base_offset}"
         )
     if header.codec > CODEC_MAX:
         # Kafka fails with UNKNOWN_SERVER_ERROR, which clients retry.
-        message = f"Unknown compression type id: {header.codec}"
-        raise AppendError(ErrorCode.invalid_record, message)
+        raise InvalidRecord(f"Unknown compression type id: {header.codec}")
     if header.codec == ZSTD and not context.zstd_allowed:
         raise AppendError(
             ErrorCode.unsupported_compression_type,
@@ -213,11 +204,10 @@ def _transaction_error(context: ProduceContext) -> AppendError:
     )
 
 
-def _validate_records(
-    partition: Partition, batch: bytes, header: BatchHeader, settings: TopicSettings, now_ms: int
-) -> None:
+def _validate_records(partition: Partition, batch: bytes, header: BatchHeader, now_ms: int) -> None:
     """Validate the key of each record, then its timestamp. All errors are reported together
     (upstream: LogValidator.validateRecord, processRecordErrors)."""
+    settings = partition.settings
     low = now_ms - settings.message_timestamp_before_max_ms
     high = now_ms + settings.message_timestamp_after_max_ms
     is_append_time = settings.has_append_time
@@ -229,7 +219,7 @@ def _validate_records(
     if not may_be_invalid and not settings.compacted:
         return
     without_key, bad_timestamp = list[RecordError](), list[RecordError]()
-    for index, record in enumerate(_decode_records(batch)):
+    for index, record in enumerate(records(batch)):
         if settings.compacted and record.key is None:
             message = (
                 "Compacted topic cannot accept message without key in topic partition "
@@ -264,10 +254,3 @@ def _summary(errors: Sequence[RecordError]) -> str:
         f"One or more records have been rejected due to {len(errors)} record errors in total, "
         f"and only showing the first three errors at most: [{shown}]"
     )
-
-
-def _decode_records(batch: bytes) -> list[Record]:
-    try:
-        return list(records(batch))
-    except InvalidRecord as error:
-        raise AppendError(ErrorCode.invalid_record, str(error)) from error

@@ -39,8 +39,6 @@ from .registry_log import (
 from .topic import NO_LEADER, Nodes, Partition, Topic
 from .topic_deletion import FolderDeletion
 
-__all__ = ["Topics", "TopicsView"]
-
 _log = logging.getLogger("kohort.topics")
 
 # As Kafka's ProducerIdsBlock: one record per thousand ids; a restart skips the rest.

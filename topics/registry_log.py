@@ -21,26 +21,6 @@ from ..log.segment import base_offset_of, is_zero_from
 from ..log.segment_swap import write_swap
 from .names import REGISTRY_TOPIC
 
-__all__ = [
-    "BrokerConfigRecord",
-    "CorruptRegistry",
-    "LeaderRecord",
-    "ProducerIdsRecord",
-    "RegistryRecord",
-    "TopicDeletedRecord",
-    "TopicPurgedRecord",
-    "TopicRecord",
-    "UndecodableRegistryRecord",
-    "check_registry",
-    "compact_registry",
-    "decode",
-    "encode",
-    "latest_records",
-    "open_registry",
-    "read_registry",
-    "recover_registry",
-]
-
 _log = logging.getLogger("kohort.topics")
 
 # --- records

@@ -18,8 +18,6 @@ from .configs import Configs, TopicSettings
 from .delayed_fetch import DelayedFetches
 from .names import is_internal
 
-__all__ = ["NO_LEADER", "UNKNOWN_EPOCH", "Nodes", "Partition", "Topic"]
-
 NO_LEADER: Final = -1
 UNKNOWN_EPOCH: Final = -1
 
@@ -55,26 +53,6 @@ class Partition:
     raise OSError or LogError.
     """
 
-    __slots__ = (
-        "_aborted",
-        "_checkpoints",
-        "_durable_reads_only",
-        "_files",
-        "_folder",
-        "_log",
-        "_producers",
-        "_settings",
-        "_truncate_to",
-        "_write_ahead",
-        "delayed_fetches",
-        "flush_is_scheduled",
-        "index",
-        "leader_epoch",
-        "leader_id",
-        "name",
-        "unflushed_records",
-    )
-
     def __init__(
         self,
         name: str,
@@ -91,6 +69,7 @@ class Partition:
         self.name = name
         """As in Kafka's messages and folders: `orders-0`."""
         self.index = index
+        self.settings = settings
         self.leader_id = leader_id
         """The leading node; NO_LEADER while none is up."""
         self.leader_epoch = 0
@@ -101,7 +80,6 @@ class Partition:
         """Whether a timer is set for flush.ms."""
         self._folder = folder
         self._files = files
-        self._settings = settings
         self._checkpoints = checkpoints
         self._durable_reads_only = durable_reads_only
         self._write_ahead = write_ahead
@@ -110,18 +88,8 @@ class Partition:
         self._producers: ProducerStates | None = None
         self._aborted: tuple[AbortedTransaction, ...] | None = None
 
-    def set_leader(self, leader_id: int, epoch: int) -> None:
-        self.leader_id, self.leader_epoch = leader_id, epoch
-        if self._log is not None:
-            self._log.config = self._log_config()
-
-    @property
-    def settings(self) -> TopicSettings:
-        return self._settings
-
-    @settings.setter
-    def settings(self, settings: TopicSettings) -> None:
-        self._settings = settings
+    def configure(self, settings: TopicSettings, leader_id: int, leader_epoch: int) -> None:
+        self.settings, self.leader_id, self.leader_epoch = settings, leader_id, leader_epoch
         if self._log is not None:
             self._log.config = self._log_config()
 
@@ -141,7 +109,7 @@ class Partition:
             if newest > self.leader_epoch:
                 # A crash lost the record of the election, or another broker wrote the log. An epoch
                 # must not be used twice.
-                self.set_leader(self.leader_id, newest + 1)
+                self.configure(self.settings, self.leader_id, newest + 1)
         return self._log
 
     def reopen(self, end_offset: int | None = None) -> Log:
@@ -236,7 +204,7 @@ class Partition:
         self._checkpoints.remove(self.name)
 
     def _log_config(self) -> LogConfig:
-        settings = self._settings
+        settings = self.settings
         segment_ms = settings.segment_ms
         if settings.compacted:
             # Only closed segments are compacted (upstream: LogConfig.maxSegmentMs).
@@ -254,8 +222,6 @@ class Partition:
 
 class Topic:
     """Only the registry changes it. `overrides`: the keys that are set for this topic."""
-
-    __slots__ = ("_configs", "_settings", "id", "is_internal", "name", "overrides", "partitions")
 
     def __init__(self, name: str, id_: uuid.UUID, configs: Configs) -> None:
         self.name = name
@@ -282,11 +248,10 @@ class Topic:
         self.overrides = overrides
         self._settings.clear()
         for partition in self.partitions:
-            partition.settings = self.settings_at(partition.leader_id)
+            self.set_leader(partition, partition.leader_id, partition.leader_epoch)
 
     def set_leader(self, partition: Partition, leader_id: int, epoch: int) -> None:
-        partition.set_leader(leader_id, epoch)
-        partition.settings = self.settings_at(leader_id)
+        partition.configure(self.settings_at(leader_id), leader_id, epoch)
 
     def adopt(self, partitions: list[Partition]) -> list[Partition]:
         """The registry was read again: keep the partitions that the topic had, with their open

@@ -16,8 +16,6 @@ from ..log.log import Log, LogConfig
 from .names import REGISTRY_TOPIC
 from .topic import Partition
 
-__all__ = ["FolderDeletion"]
-
 _log = logging.getLogger("kohort.topics")
 
 # Partitions per turn of the loop: 0.4 ms each, and a sync, if they have a folder.

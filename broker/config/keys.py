@@ -12,7 +12,6 @@ from typing import Any, Final, Literal, get_args
 from ...protocol.apis import NEWEST, PROFILES
 from ...topics.config_def import (
     INT_MAX,
-    ConfigDef,
     ConfigKey,
     ConfigType,
     InvalidConfigValue,
@@ -20,6 +19,7 @@ from ...topics.config_def import (
     Value,
     at_least,
     between,
+    config_def,
     no_empty_items,
     not_empty,
     one_of,
@@ -374,7 +374,7 @@ GROUPS: Final = (
     ),
 )
 
-BROKER_KEYS: Final = ConfigDef((*KOHORT, *NETWORK, *IDENTITY, *STORAGE, *TOPICS, *GROUPS))
+BROKER_KEYS: Final = config_def((*KOHORT, *NETWORK, *IDENTITY, *STORAGE, *TOPICS, *GROUPS))
 
 IGNORED_PREFIXES: Final = tuple(
     """

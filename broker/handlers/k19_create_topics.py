@@ -12,8 +12,9 @@ from uuid import UUID
 
 from ...protocol.errors import ApiError, ErrorCode
 from ...topics.admin import NewTopic, PlannedTopic, check_partition_count, plan_topic
+from ...topics.config_def import ConfigSource, text_of
 from ...topics.config_keys import TOPIC_KEYS
-from ...topics.configs import Configs, describe_topic_config
+from ...topics.configs import Configs
 from ..cluster import Node
 from ..request import Message, RequestContext, milliseconds
 from .common import or_storage_error
@@ -90,10 +91,14 @@ def _create(node: Node, name: str, planned: PlannedTopic, validate_only: bool) -
 
 
 def _configs(configs: Configs, planned: PlannedTopic) -> list[ConfigResponse]:
-    overrides = planned.overrides
-    shown = [describe_topic_config(configs, key, overrides) for key in sorted(TOPIC_KEYS)]
-    # An override is returned as the client wrote it.
-    return [ConfigResponse(key, overrides.get(key, text), source) for key, text, source, _ in shown]
+    responses = []
+    for key in sorted(TOPIC_KEYS):
+        text = text_of(configs.value(key, planned.overrides))
+        synonyms = configs.synonyms(key, planned.overrides)
+        source = synonyms[0].source if synonyms else ConfigSource.DEFAULT
+        # An override is returned as the client wrote it.
+        responses.append(ConfigResponse(key, planned.overrides.get(key, text), source))
+    return responses
 
 
 def _respond(

@@ -1,12 +1,11 @@
 """AlterConfigs (key 33): replaces all configurations of a resource. v2 flexible."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable
 from functools import partial
 from typing import NamedTuple
 
 from ...protocol.errors import ApiError, ErrorCode
-from ...topics.alter_configs import ConfigChange, Operation, check_distinct, legacy_alter_configs
+from ...topics.alter_configs import ConfigChange, Operation, alter_configs
 from ..cluster import Node
 from ..request import Message, RequestContext
 from .common import or_storage_error
@@ -20,32 +19,32 @@ class ResourceResponse(NamedTuple):
 
 
 def handle(context: RequestContext, node: Node) -> None:
+    change_each(context, node, replace=True)
+
+
+def change_each(context: RequestContext, node: Node, *, replace: bool) -> None:
+    """Change each resource; respond when all changes are durable. For IncrementalAlterConfigs too,
+    whose requests specify an operation for each key; `replace`: reset all other keys."""
     request = context.request
-    change = partial(
-        legacy_alter_configs, node.topics, node.node_id, validate_only=request.validate_only
-    )
-    changes = []
-    for each in request.resources:
-        resource = (each.resource_type, each.resource_name)
-        values = [ConfigChange(c.name, Operation.SET, c.value) for c in each.configs]
-        changes.append((resource, partial(change, resource, values)))
-    change_each(context, node, changes)
-
-
-def change_each(
-    context: RequestContext,
-    node: Node,
-    changes: Iterable[tuple[tuple[int, str], Callable[[], None]]],
-) -> None:
-    """Change each (type, name) resource by its function, which raises ApiError; respond when all
-    changes are durable. IncrementalAlterConfigs does the same."""
-    changes = list(changes)
-    counts = Counter(resource for resource, _ in changes)
+    counts = Counter((each.resource_type, each.resource_name) for each in request.resources)
     responses = []
-    for resource, change in changes:
+    for each in request.resources:
+        resource = each.resource_type, each.resource_name
+        changes = [
+            ConfigChange(c.name, Operation.SET if replace else c.config_operation, c.value)
+            for c in each.configs
+        ]
         try:
-            check_distinct(resource, counts)
-            change()
+            if counts[resource] > 1:
+                raise ApiError(ErrorCode.invalid_request, "Each resource must appear at most once.")
+            alter_configs(
+                node.topics,
+                node.node_id,
+                resource,
+                changes,
+                replace=replace,
+                validate_only=request.validate_only,
+            )
         except ApiError as rejection:
             responses.append(ResourceResponse(*resource, rejection.error, rejection.message))
         else:

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kohort.topics.config_def import (
     LONG_MAX,
-    ConfigDef,
     ConfigKey,
     ConfigType,
     InvalidConfigValue,
@@ -15,6 +14,7 @@ from kohort.topics.config_def import (
     Value,
     at_least,
     between,
+    config_def,
     integer_of,
     no_empty_items,
     not_empty,
@@ -184,7 +184,7 @@ def test_only_some_keys_may_be_without_value() -> None:
 
 
 def test_a_definition_keeps_the_order_of_its_keys() -> None:
-    keys = ConfigDef([ConfigKey("b", ConfigType.INT, 1), ConfigKey("a", ConfigType.INT, 2)])
+    keys = config_def([ConfigKey("b", ConfigType.INT, 1), ConfigKey("a", ConfigType.INT, 2)])
     assert list(keys) == ["b", "a"]
     assert len(keys) == 2
 

@@ -159,7 +159,7 @@ def test_an_epoch_that_a_crash_took_back_is_not_given_again() -> None:
     world.make("orders")
     partition = world.topics.partition("orders", 0)
     assert partition is not None
-    partition.set_leader(1, 5)  # and the record of it is lost
+    partition.configure(partition.settings, 1, 5)  # and the record of it is lost
     world.produce("orders", batch(b"written"))
     partition = world.restarted().topics.partition("orders", 0)
     assert partition is not None

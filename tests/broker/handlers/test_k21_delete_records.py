@@ -144,7 +144,7 @@ def test_invalid_deletions_are_rejected(
 def test_a_partition_of_another_leader_is_rejected(world: World) -> None:
     topic = world.topics.get("orders")
     assert topic is not None
-    topic.partitions[0].set_leader(2, 1)
+    topic.set_leader(topic.partitions[0], 2, 1)
     assert delete(world, ("orders", 0, 3)) == {("orders", 0): (-1, 6)}
 
 

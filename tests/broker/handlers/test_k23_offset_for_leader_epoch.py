@@ -24,7 +24,7 @@ def world() -> World:
 def lead(world: World, epoch: int, node_id: int = 1) -> None:
     topic = world.topics.get("orders")
     assert topic is not None
-    topic.partitions[0].set_leader(node_id, epoch)
+    topic.set_leader(topic.partitions[0], node_id, epoch)
 
 
 def epoch_end(
