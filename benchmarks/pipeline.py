@@ -17,8 +17,8 @@ from typing import Any, Final
 
 from kohort.pipeline.inputs import Inputs
 from kohort.pipeline.lake.writer import Writer
-from kohort.pipeline.run import Done, Entered, Told, run
-from kohort.pipeline.session import NoSpark, new_session
+from kohort.pipeline.run import BatchDone, LayerStarted, Progress, run
+from kohort.pipeline.session import SparkUnavailable, new_session
 from kohort.pipeline.source.batches import walk
 from kohort.pipeline.source.folder import FolderSource
 
@@ -48,7 +48,7 @@ def measure(setting: Setting) -> dict[str, Any]:
 def run_batches(setting: Setting) -> dict[str, Any] | None:
     try:
         return measure_batches(setting.scaled(RUN_RECORDS), setting.folder / "batches")
-    except NoSpark as error:
+    except SparkUnavailable as error:
         print(f"The batches of the pipeline are skipped: {error}")
         return None
 
@@ -96,14 +96,14 @@ class Stopwatch:
         self._layer: str | None = None
         self._started = (0.0, 0.0)
 
-    def __call__(self, event: Told) -> None:
-        if not isinstance(event, Entered | Done):
+    def __call__(self, event: Progress) -> None:
+        if not isinstance(event, LayerStarted | BatchDone):
             return
         now = time.monotonic(), cpu_s(self._jvm) + time.process_time()
         if self._layer is not None:
             self._times[self._layer] = now[0] - self._started[0], now[1] - self._started[1]
-        self._layer, self._started = (event.layer if isinstance(event, Entered) else None), now
-        if isinstance(event, Done):
+        self._layer, self._started = (event.layer if isinstance(event, LayerStarted) else None), now
+        if isinstance(event, BatchDone):
             self.workers_mib = max(self.workers_mib, workers_mib(self._jvm))
             self.batches.append((event.records, self._times))
             self._times = {}
@@ -158,7 +158,7 @@ def measure_batches(records: int, folder: Path) -> dict[str, Any]:
         jvm = spark.sparkContext._gateway.proc.pid
         stopwatch = Stopwatch(jvm)
         with Writer(lake) as writer:
-            run(lambda: spark, writer, Inputs({"path": str(log)}, "bench"), tell=stopwatch)
+            run(lambda: spark, writer, Inputs({"path": str(log)}, "bench"), report=stopwatch)
         # The first batch includes JIT compilation; a small last batch has high fixed costs.
         full = [batch for batch in stopwatch.batches if batch[0] > 500_000] or stopwatch.batches
         later = full[len(full) // 2 :]

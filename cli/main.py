@@ -18,7 +18,6 @@ from .errors import EXIT_INTERRUPTED, EXIT_USER_ERROR, UserError
 from .groups import arguments as groups_arguments
 from .log import arguments as log_arguments
 from .pipeline import arguments as pipeline_arguments
-from .pipeline import questions
 
 __all__ = ["main", "parser"]
 
@@ -100,8 +99,9 @@ def parser() -> argparse.ArgumentParser:
     log_arguments.add_commands(_add(commands, "log", summary, log_arguments.HELP))
     summary = "read an offsets log into a lake of tables, with Spark"
     pipeline_arguments.add_commands(_add(commands, "pipeline", summary, pipeline_arguments.HELP))
-    for name, question in questions.QUESTIONS.items():
-        questions.add_flags(_add(commands, name, question.says, question.description), name)
+    for name, query in pipeline_arguments.QUERIES.items():
+        command = _add(commands, name, query.summary, query.description)
+        pipeline_arguments.add_query_flags(command, name)
     summary = "query and control a broker that runs with --control-port"
     ctl_arguments.add_commands(_add(commands, "ctl", summary, ctl_arguments.HELP))
     top.set_defaults(commands=list(commands.choices))

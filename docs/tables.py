@@ -11,7 +11,7 @@ from typing import Any
 
 from kohort.broker.config.keys import BROKER_KEYS
 from kohort.control_api.endpoints import SECTIONS
-from kohort.pipeline.answers.rows import Change, Diagnosis, Lag, Storm
+from kohort.pipeline.query_rows import Diagnosis, PartitionLag, Storm, TimelineEntry
 from kohort.pipeline.tables import TABLES
 from kohort.protocol.apis import APIS
 from kohort.topics.config_def import ConfigKey, text_of
@@ -22,8 +22,8 @@ ROOT = Path(__file__).parents[1]
 # Of each command the type of its rows, and what it adds.
 ANSWERS: dict[str, tuple[Any, ...]] = {
     "why": (Diagnosis, "rebalances"),
-    "timeline": (Change,),
-    "lag": (Lag,),
+    "timeline": (TimelineEntry,),
+    "lag": (PartitionLag,),
     "storms": (Storm,),
 }
 

@@ -1,11 +1,10 @@
-"""PySpark over the offsets log: who lags, who was kicked out, and why a group rebalanced.
+"""PySpark over the offsets log: lag, the causes of rebalances, and the members that left.
 
-tables.py   every table, its columns and what one row is. Start here.  columns.py: their pieces
-source      the log as Arrow batches, from a folder or from any Kafka
-layers      what is told of commits by Arrow, of groups by Spark;  lake: where it lies
-run.py      the loop that fills the lake; inputs.py, samples.py: what a batch of it reads
-diagnosis   why a group rebalanced, who is behind: pure functions
-answers     what people ask, from the lake, without Spark;  report: the same as a page
-state_tables.py: what one batch hands to the next
-session.py  the Spark session
+tables.py     every table of the lake and its columns. Start here;  columns.py: shared columns
+run.py        the loop that fills the lake;  inputs.py: what a batch reads;  session.py: Spark
+source        the offsets log as Arrow batches, from a folder or any Kafka
+layers        from records to tables;  lake: Parquet files and the manifest
+diagnosis     the rules: pure functions
+queries.py    queries to a lake without Spark;  query_rows.py: their rows;  lag_series.py
+report        the lake as an HTML page;  formatting.py: times, durations, names as text
 """

@@ -1,29 +1,36 @@
-"""The pieces that tables are made of, and the row that the data source yields.
+"""Arrow types and groups of columns that several tables share, and the schema of the data source.
 
-Times are timestamps in UTC; spans are `_ms`, longs.
+Times are timestamps in UTC; durations are `_ms`, int64.
 """
 
-from typing import Final, Literal, NamedTuple
+from typing import Final
 
 import pyarrow as pa
 
 __all__ = [
     "ASSIGNED",
-    "CAUSE",
+    "BINARY",
+    "BOOL",
     "COMMIT",
+    "DETAIL",
+    "DOUBLE",
     "ENVELOPE",
     "GROUP",
+    "INT",
+    "LONG",
     "MEMBER",
+    "MEMBERS",
     "OF_GROUP",
     "OF_PARTITION",
     "OTHER",
     "OWNER",
-    "PLACE",
+    "POSITION",
+    "SHORT",
     "SOURCE",
-    "Table",
-    "append",
+    "STRING",
+    "STRINGS",
+    "TIME",
     "columns",
-    "current",
 ]
 
 TIME: Final = pa.timestamp("us", tz="UTC")
@@ -33,14 +40,14 @@ STRINGS: Final = pa.list_(STRING)
 
 
 def columns(**types: pa.DataType) -> list[pa.Field]:
-    """A column whose name is given with an underscore at its end is never null."""
+    """Fields by name; a trailing underscore marks a column that is never null."""
     return [
         pa.field(name.rstrip("_"), type_, not name.endswith("_")) for name, type_ in types.items()
     ]
 
 
 ASSIGNED: Final = pa.struct(columns(topic_=STRING, partition_=INT))
-"""A partition that a member was given, or says it has."""
+"""A partition that a member was assigned, or owned when it joined."""
 
 MEMBER: Final = pa.struct(
     columns(
@@ -50,11 +57,11 @@ MEMBER: Final = pa.struct(
         client_host_=STRING,
         rebalance_timeout_ms_=INT,
         session_timeout_ms_=INT,
-        topics=STRINGS,  # null: a subscription that cannot be read (Connect, custom protocols)
-        owned=pa.list_(ASSIGNED),  # null: of a version that does not say (v0)
+        topics=STRINGS,  # null: the subscription cannot be decoded (Connect, custom protocols)
+        owned=pa.list_(ASSIGNED),  # null: not in this version of the subscription (v0)
         sub_generation=INT,
         rack=STRING,
-        assigned=pa.list_(ASSIGNED),  # null: an assignment that cannot be read
+        assigned=pa.list_(ASSIGNED),  # null: the assignment cannot be decoded
         raw_subscription=BINARY,
     )
 )
@@ -62,14 +69,14 @@ MEMBER: Final = pa.struct(
 MEMBERS: Final = pa.list_(MEMBER)
 DETAIL: Final = pa.map_(STRING, STRING)
 
-# Where a record stands in the log. `missing_before`: how many offsets right before it are not in
-# the log any more, which is compaction's work; what is counted or timed across it is not known.
-PLACE: Final = columns(
+# A record's position in the log. `missing_before`: the number of offsets missing right before it,
+# removed by compaction; counts and times across such a gap are unknown.
+POSITION: Final = columns(
     offsets_partition_=INT,
     log_offset_=LONG,
     append_ts=TIME,
     leader_epoch_batch_=INT,
-    producer_id_=LONG,  # -1: of no producer
+    producer_id_=LONG,  # -1: none
     txn_=BOOL,
     missing_before_=LONG,
 )
@@ -78,7 +85,7 @@ COMMIT: Final = columns(
     topic=STRING,
     partition=INT,
     offset=LONG,
-    leader_epoch=INT,  # null: the client gave none (-1 in the log)
+    leader_epoch=INT,  # null: not given by the client (-1 in the log)
     metadata=STRING,
     commit_ts=TIME,
     expire_ts=TIME,
@@ -98,11 +105,11 @@ OTHER: Final = columns(
     value=BINARY,
     key_version=SHORT,  # the record type; of a control record: 0 abort, 1 commit
     control_=BOOL,
-    flaw=STRING,  # why a record of a known type could not be read
+    flaw=STRING,  # why a record of a known type could not be decoded
 )
 
-SOURCE: Final = pa.schema([*columns(kind_=STRING), *PLACE, *COMMIT, *GROUP, *OTHER])
-"""What the data source `kohort` yields: a row per record; `kind` commit, group or other."""
+SOURCE: Final = pa.schema([*columns(kind_=STRING), *POSITION, *COMMIT, *GROUP, *OTHER])
+"""The rows of the data source `kohort`: one per record; `kind` is commit, group or other."""
 
 ENVELOPE: Final = columns(cluster_=STRING, source_=STRING)
 OF_PARTITION: Final = columns(cluster_=STRING, group_=STRING, topic_=STRING, partition_=INT)
@@ -110,24 +117,3 @@ OF_GROUP: Final = columns(cluster_=STRING, group_=STRING)
 OWNER: Final = columns(
     owner_member_id=STRING, owner_instance_id=STRING, client_id=STRING, client_host=STRING
 )
-CAUSE: Final = columns(
-    cause_=STRING,  # a name of offsets.causes.Cause
-    confidence_=STRING,  # exact (of the event log), high, medium, low
-    evidence_=STRING,  # a sentence with the figures that it rests on
-)
-
-
-class Table(NamedTuple):
-    """`grain`: what one row is; `schema` is without `batch_id`, which its folder says."""
-
-    grain: str
-    growth: Literal["append", "current"]
-    schema: pa.Schema
-
-
-def append(grain: str, *fields: list[pa.Field]) -> Table:
-    return Table(grain, "append", pa.schema([field for part in fields for field in part]))
-
-
-def current(grain: str, *fields: list[pa.Field]) -> Table:
-    return Table(grain, "current", pa.schema([field for part in fields for field in part]))

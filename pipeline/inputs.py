@@ -1,35 +1,40 @@
-"""What the pipeline reads: the offsets log, the ends of topics' logs, and the coordinator's events.
+"""The inputs of the pipeline: the offsets log, samples of the topics' log ends, the event log.
 
-Everything is planned here, on the driver; many records are then read by Spark's tasks, while few of
-them, samples and events are read right here.
+Everything is planned here, on the driver. Large numbers of records are then read in Spark tasks;
+small ones, samples and events are read here.
 """
 
 from collections.abc import Collection, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from .diagnosis.story import OFFSETS_RETENTION_MS
-from .lake.errors import LakeError
+from .diagnosis.group_history import OFFSETS_RETENTION_MS
 from .lake.manifest import Manifest
-from .source.ends import Span, log_ends
+from .lake.reader import Lake
+from .lake.schema import LakeError
+from .layers.batch import Batch
 from .source.events import event_ends, read_events
-from .source.source import Split, cluster_id, open_source
+from .source.factory import cluster_id, log_ends, open_source
+from .source.log_ends import TimeSpan
+from .source.source import Split
 from .tables import TABLES
 
-__all__ = ["Inputs", "OtherLog", "Plan"]
+__all__ = ["Inputs", "LogMismatch", "Plan", "Samples"]
 
 _SAMPLES: Final = TABLES["bronze_log_end"].schema
 
 
-class OtherLog(LakeError):
-    """The lake was made of another log, or of this one before it was made anew or lost its end."""
+class LogMismatch(LakeError):
+    """The lake belongs to another log, or to this one before it was recreated or truncated."""
 
 
 class Plan(NamedTuple):
-    """`end`: of the partitions that a batch reads; `records` of them at most (compaction may have
-    taken some), and so many are `left` behind it."""
+    """`end`: of the partitions that a batch reads; `records`: at most that many, as compaction may
+    have removed some; `left`: the number after it."""
 
     start: dict[int, int]
     end: dict[int, int]
@@ -42,26 +47,26 @@ class Plan(NamedTuple):
         return self.left == 0
 
 
-def shared(waiting: Mapping[int, tuple[int, int]], records_max: int) -> Plan:
-    """As much of each partition as its share of what waits in all of them is, so that they come to
-    the same time together. `waiting`: from which offset, up to which."""
-    total = sum(end - begin for begin, end in waiting.values())
-    taken = {}
-    for partition, (begin, end) in waiting.items():
+def share_records(pending: Mapping[int, tuple[int, int]], records_max: int) -> Plan:
+    """Take from each partition in proportion to what it has pending, so that all of them reach the
+    same time. `pending`: (start offset, end offset)."""
+    total = sum(end - begin for begin, end in pending.values())
+    ends = {}
+    for partition, (begin, end) in pending.items():
         share = end - begin
         if total > records_max:
             share = -(-share * records_max // total)
         if share > 0:
-            taken[partition] = begin + share
-    start = {partition: begin for partition, (begin, _) in waiting.items()}
-    records = sum(end - start[partition] for partition, end in taken.items())
-    return Plan(start, taken, records, total - records)
+            ends[partition] = begin + share
+    start = {partition: begin for partition, (begin, _) in pending.items()}
+    records = sum(end - start[partition] for partition, end in ends.items())
+    return Plan(start, ends, records, total - records)
 
 
 class Inputs:
-    """`options`: those of the data source, `path` or `bootstrapServers`. `cluster`: the name that
-    rows get; null: the id that the log itself has. `events`: the data folder whose event log is
-    read; null: `path`, if it has one. `offsets_retention_ms`: of the cluster.
+    """`options`: of the data source, `path` or `bootstrapServers`. `cluster`: the name in the rows;
+    None: the cluster's own id. `events`: the data folder with the event log; None: `path`, if
+    given. `offsets_retention_ms`: of the cluster.
 
     Raises SourceError, OSError.
     """
@@ -83,59 +88,141 @@ class Inputs:
         self._events = events or (Path(path) if path else None)
 
     def plan(self, lake: Manifest, records_max: int) -> Plan:
-        """The next batch. Raises OtherLog, SourceError, OSError."""
+        """The next batch. Raises LogMismatch, SourceError, OSError."""
         if lake.cluster not in {"", self.cluster}:
-            raise OtherLog(
-                f"the lake is of cluster {lake.cluster}, and this is {self.cluster}: choose "
-                f"another --lake, or say --cluster {lake.cluster} if they are one."
+            raise LogMismatch(
+                f"the lake is of cluster {lake.cluster}, not {self.cluster}: choose another "
+                f"--lake, or give --cluster {lake.cluster} if they are the same."
             )
         known = lake.inputs.get("log")
         log_id = self.source.log_id() or known
         if known is not None and log_id != known:
-            raise OtherLog(
-                f"the lake is of a log whose topic has the id {known}, and this one's is {log_id}: "
-                "it was made anew; choose another --lake."
+            raise LogMismatch(
+                f"the lake is of an offsets topic with id {known}, this one has id {log_id}: the "
+                "topic was recreated; choose another --lake."
             )
         starts, ends = self.source.starts(), self.source.ends()
         for partition, position in lake.positions.items():
             if position > ends.get(partition, 0):
-                raise OtherLog(
-                    f"the lake has read partition {partition} up to offset {position}, and this "
-                    f"log ends at {ends.get(partition, 0)}: it is another log, was made anew, or "
-                    "lost its end; choose another --lake."
+                raise LogMismatch(
+                    f"the lake has read partition {partition} up to offset {position}, but this "
+                    f"log ends at {ends.get(partition, 0)}: it is another log, or was recreated or "
+                    "truncated; choose another --lake."
                 )
-        # A log whose beginning was deleted goes on at its start.
+        # If the beginning of the log was deleted, continue at its start.
         start = {at: max(lake.positions.get(at, 0), starts.get(at, 0)) for at in ends}
-        plan = shared({at: (start[at], end) for at, end in ends.items()}, records_max)
-        # What compaction took from the end of the batch before, after that was planned, is missing
-        # before the records of this one.
+        plan = share_records({at: (start[at], end) for at, end in ends.items()}, records_max)
+        # Compaction may have removed records at the end of the previous batch after it was planned:
+        # they count as missing before the first record of this one.
         read_to = lake.inputs.get("read_to", {})
         for at, begin in start.items():
             plan.start[at] = min(begin, max(read_to.get(str(at), begin), starts.get(at, 0)))
         return plan._replace(log_id=log_id)
 
     def splits(self, plan: Plan) -> list[Split]:
-        """What is planned, in pieces for tasks. Raises SourceError, OSError."""
+        """Raises SourceError, OSError."""
         return self.source.splits(plan.start, plan.end)
 
     def records(self, plan: Plan) -> Iterator[pa.RecordBatch]:
-        """What is planned, of schema columns.SOURCE. Raises SourceError, OSError."""
+        """The planned records, of schema columns.SOURCE. Raises SourceError, OSError."""
         for split in self.splits(plan):
             yield from self.source.read(split)
 
-    def samples(self, topics: Collection[str] | None, past: Span | None) -> pa.Table:
-        """Of the ends of these topics' logs (None: of all): of the present, and of the ticks in
-        `past`; as rows of bronze_log_end. Raises SourceError, OSError."""
+    def samples(self, topics: Collection[str] | None, past: TimeSpan | None) -> pa.Table:
+        """Current samples of the log ends of these topics (None: all), and those at the ticks in
+        `past`, as rows of bronze_log_end. Raises SourceError, OSError."""
         if topics is not None and not topics:
             return _SAMPLES.empty_table()
         found = log_ends(self.options, topics, self.cluster, past)
         return pa.Table.from_batches(found, schema=_SAMPLES)
 
     def event_ends(self) -> dict[str, int]:
-        """How far the event log goes, by file; nothing where there is none. Raises OSError."""
+        """The length of the event log by file; empty without one. Raises OSError."""
         return event_ends(self._events) if self._events else {}
 
     def events(self, start: Mapping[str, int], end: Mapping[str, int]) -> Iterator[pa.RecordBatch]:
-        """As rows of bronze_event. Raises OSError."""
+        """Rows of bronze_event. Raises OSError."""
         if self._events is not None:
             yield from read_events(self._events, start, end, self.cluster)
+
+
+# The first batch's samples begin this long before its first record, so that its first commits have
+# an earlier sample.
+LOOK_BACK: Final = timedelta(minutes=1)
+
+
+class Samples:
+    """The samples of one batch: those of the time of its records, and current ones once the log has
+    been read to its end. `lake`: before the batch.
+
+    Current samples are taken before the log is read: later ones would show records whose commits
+    come with the next batch as lag. Raises SourceError, OSError.
+    """
+
+    def __init__(self, inputs: Inputs, lake: Lake) -> None:
+        self._inputs = inputs
+        positions = lake.manifest.inputs.get("samples", {})
+        self._sampled_to = _parse_time(positions.get("looked_to"))
+        self._newest = _parse_time(positions.get("newest"))
+        self._known = set(lake.read("state_commit", ["topic"])["topic"].unique().to_pylist())
+        # Before the first batch it is unknown which topics have commits.
+        self._current = inputs.samples(None if lake.batch_id < 0 else self._known, None)
+
+    @property
+    def has_news(self) -> bool:
+        """Whether a topic that groups have committed to has changed."""
+        return bool(self._new(_of_topics(self._current, self._known)).num_rows)
+
+    def of(self, batch: Batch) -> pa.Table:
+        """Rows of bronze_log_end, once bronze is written. Raises SourceError, OSError."""
+        topics = self._known | batch.topics()
+        found = _of_topics(self._current, topics)
+        span = batch.span()
+        if span is not None:
+            since = self._sampled_to or span[0] - LOOK_BACK
+            self._sampled_to = max(span[1], since)
+            past = TimeSpan(_ms(since), _ms(self._sampled_to))
+            found = self._with_past(found, self._inputs.samples(topics, past))
+        found = self._new(found)
+        if not batch.caught_up and self._sampled_to is not None:
+            found = found.filter(pc.less_equal(found["sampled_at"], pa.scalar(self._sampled_to)))
+        if found.num_rows:
+            self._newest = pc.max(found["sampled_at"]).as_py()
+        return found
+
+    def positions(self) -> dict[str, str]:
+        """For the manifest, after `of`."""
+        times = {"looked_to": self._sampled_to, "newest": self._newest}
+        return {name: time.isoformat() for name, time in times.items() if time is not None}
+
+    def _with_past(self, current: pa.Table, found: pa.Table) -> pa.Table:
+        """`current` and the samples of the past in `found`, whose own current samples are kept only
+        for topics that `current` lacks. A log at rest was the same at its last record's time."""
+        is_past = pc.is_null(found["log_start"])
+        is_new = pc.invert(pc.is_in(found["topic"], pc.unique(current["topic"])))
+        position = current.schema.get_field_index("sampled_at")
+        field = current.schema.field(position)
+        earliest = pa.scalar(self._sampled_to, field.type)
+        times = current["sampled_at"]
+        times = pc.if_else(pc.less(times, earliest), earliest, times)
+        kept = found.filter(pc.or_(is_past, is_new))
+        return pa.concat_tables([kept, current.set_column(position, field, times)])
+
+    def _new(self, found: pa.Table) -> pa.Table:
+        if self._newest is None:
+            return found
+        is_later = pc.greater(found["sampled_at"], pa.scalar(self._newest))
+        is_known = pc.is_in(found["topic"], pa.array(sorted(self._known), pa.string()))
+        return found.filter(pc.or_(is_later, pc.invert(is_known)))
+
+
+def _of_topics(found: pa.Table, topics: set[str]) -> pa.Table:
+    return found.filter(pc.is_in(found["topic"], pa.array(sorted(topics), pa.string())))
+
+
+def _parse_time(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)
+
+
+def _ms(time: datetime) -> int:
+    return (time - datetime.fromtimestamp(0, UTC)) // timedelta(milliseconds=1)

@@ -11,36 +11,35 @@ if TYPE_CHECKING:
     from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
-__all__ = ["FEW_RECORDS", "NoSpark", "new_session", "tune"]
+__all__ = ["FEW_RECORDS", "SparkUnavailable", "new_session", "tune"]
 
-# So many records, or rows, are read and told in less time than Spark takes to compile programs for
-# them, to start Python for them, and to watch how its tasks do: all of that is left out. Above it
-# pays.
+# Up to this many rows, code generation, Python workers and adaptive execution cost more time than
+# they save.
 FEW_RECORDS: Final = 100_000
 
-JAVA_WANTED: Final = 17
+JAVA_MIN: Final = 17
 
 _ALWAYS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.sources.partitionColumnTypeInference.enabled": "true",
-    # Without it a data source that has pushFilters is refused.
+    # Required for data sources with pushFilters.
     "spark.sql.python.filterPushdown.enabled": "true",
-    # The default, INT96, is read by few and has no statistics.
+    # The default, INT96, is deprecated and has no statistics.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.compression.codec": "zstd",
-    # Rows of groups are few; a mini cluster needs no two hundred.
+    # Rows of groups are few.
     "spark.sql.shuffle.partitions": "4",
 }
-# What a job on this machine adds: nobody else is to reach it, and a batch of a million records with
-# the windows over it fits into twice the default heap.
-_HERE = {
+# For a local session: not reachable from other machines, and enough memory for a batch of a million
+# records and the windows over it.
+_LOCAL = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "2g",
-    # Hundreds of small queries of records of groups: Java's best compiler never pays for itself
-    # (measured up to 60,000 generations of three members, and ten million commits).
+    # Hundreds of small queries: the C2 compiler never pays off (measured up to 60,000 generations
+    # of three members, and ten million commits).
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 _FOR_FEW = {
@@ -51,8 +50,8 @@ _FOR_FEW = {
 }
 
 
-class NoSpark(Exception):
-    """There is no Spark to be had; one sentence that says what to install."""
+class SparkUnavailable(Exception):
+    """Spark or Java is missing or does not start; the message says what to install."""
 
 
 def new_session(
@@ -60,29 +59,29 @@ def new_session(
     more: Mapping[str, str] | None = None,
     log: Path | None = None,
 ) -> "SparkSession":
-    """`master` null: what `spark-submit` says, else all cores of this machine. `log`: a file for
-    what Spark, its JVM and its workers say; null: standard error.
+    """`master`: None for that of `spark-submit`, else all local cores. `log`: a file for the output
+    of Spark, its JVM and its workers; None: standard error.
 
-    Raises NoSpark.
+    Raises SparkUnavailable.
     """
     try:
         from pyspark import SparkConf
         from pyspark.sql import SparkSession
     except ImportError as error:
-        raise NoSpark(
-            "Spark is not installed: pip install './kohort[pipeline]', in the folder that holds "
-            "its clone."
+        raise SparkUnavailable(
+            "Spark is not installed: run pip install './kohort[pipeline]' in the folder that "
+            "contains the clone."
         ) from error
 
-    # Otherwise workers run whatever `python3` is in their PATH, and die without a word about it.
+    # By default workers run the first `python3` in PATH, which may lack kohort, and exit silently.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     submitted = "SPARK_ENV_LOADED" in os.environ
-    here = not submitted and (master or "local").startswith("local")
-    if here:
-        # Or Spark looks for a name of this machine, and complains of what it finds.
+    is_local = not submitted and (master or "local").startswith("local")
+    if is_local:
+        # Avoids the lookup of the host name, and a warning about its result.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     conf = SparkConf().setAppName("kohort")
-    conf.setAll([*_ALWAYS.items(), *(_HERE.items() if here else ())])
+    conf.setAll([*_ALWAYS.items(), *(_LOCAL.items() if is_local else ())])
     conf.setAll(list((more or {}).items()))
     if master is not None or not submitted:
         conf.setMaster(master or "local[*]")
@@ -94,7 +93,7 @@ def new_session(
 
 
 def tune(session: "SparkSession", rows: int) -> None:
-    """For what reads so many; what the user has set stays as it is."""
+    """Configure the session for queries over that many rows; settings of the user stay."""
     conf = session.sparkContext.getConf()
     for key, value in _FOR_FEW.items():
         given = conf.get(key)
@@ -109,7 +108,7 @@ def tune(session: "SparkSession", rows: int) -> None:
 
 
 def _start_jvm(conf: "SparkConf", log: Path | None) -> None:
-    """As Spark itself would, but that all of it is written to `log`. Raises NoSpark."""
+    """Start the JVM as Spark does, with its output in `log`. Raises SparkUnavailable."""
     from pyspark import SparkContext
     from pyspark.errors import PySparkRuntimeError
     from pyspark.java_gateway import launch_gateway
@@ -118,29 +117,28 @@ def _start_jvm(conf: "SparkConf", log: Path | None) -> None:
         return
     home = os.environ.get("JAVA_HOME")
     if home and not (Path(home) / "bin" / "java").exists():
-        raise NoSpark(f"JAVA_HOME is {home}, and there is no bin/java in it: correct or unset it.")
+        raise SparkUnavailable(f"JAVA_HOME is {home}, which has no bin/java: correct or unset it.")
     if not home and shutil.which("java") is None:
-        raise NoSpark(
-            f"Spark needs Java {JAVA_WANTED} or later, and there is no `java`: install one (apt "
+        raise SparkUnavailable(
+            f"Spark needs Java {JAVA_MIN} or later, and `java` was not found: install it (apt "
             "install default-jre-headless, brew install openjdk), or set JAVA_HOME."
         )
     with (log or Path(os.devnull)).open("wb") as file:
-        # A signal to our process group (of a supervisor, of a terminal) is ours to heed: the batch
-        # is finished first, and the JVM is needed for that. It ends when we do.
-        how = {"start_new_session": True, **({"stdout": file, "stderr": file} if log else {})}
+        # A signal to the process group (by a terminal or a supervisor) is handled by this process:
+        # the JVM is needed to finish the batch, and ends with us.
+        options = {"start_new_session": True, **({"stdout": file, "stderr": file} if log else {})}
         try:
-            gateway = launch_gateway(conf, how)  # type: ignore[no-untyped-call]
+            gateway = launch_gateway(conf, options)  # type: ignore[no-untyped-call]
             SparkContext._ensure_initialized(gateway=gateway, conf=conf)
         except PySparkRuntimeError as error:
-            raise NoSpark(_why_not(log)) from error
+            raise SparkUnavailable(_start_failure(log)) from error
 
 
-def _why_not(log: Path | None) -> str:
-    """Of a JVM that ended before it was there."""
-    told = log.read_text(errors="replace").splitlines() if log else []
-    # The class files of Spark 4 are of Java 17; an older one says so, or knows none of the flags.
-    if any("UnsupportedClassVersion" in line or "Unrecognized" in line for line in told):
-        return f"This Java is too old: Spark needs {JAVA_WANTED} or later; set JAVA_HOME to one."
-    lines = (line.strip() for line in told if not line.startswith("WARNING"))
-    said = next(filter(None, lines), "it said nothing")
-    return f"Java could not start Spark, which needs Java {JAVA_WANTED} or later: {said}"
+def _start_failure(log: Path | None) -> str:
+    output = log.read_text(errors="replace").splitlines() if log else []
+    # Spark 4 is compiled for Java 17; an older JVM reports that, or rejects one of the flags.
+    if any("UnsupportedClassVersion" in line or "Unrecognized" in line for line in output):
+        return f"This Java is too old: Spark needs {JAVA_MIN} or later; set JAVA_HOME to one."
+    lines = (line.strip() for line in output if not line.startswith("WARNING"))
+    first = next(filter(None, lines), "no output")
+    return f"Java could not start Spark, which needs Java {JAVA_MIN} or later: {first}"

@@ -1,17 +1,20 @@
-"""Every table of the lake: its columns, what one row is, and how it grows.
+"""The tables of the lake: their columns, what a row is, and how they grow.
 
-`append`: a batch adds rows under its own `batch_id=` folder, and they are never touched again but
-by compaction. `current`: a batch writes the whole table anew, and only the newest one counts.
+`append`: a batch adds rows in its own `batch_id=` folder, which only compaction changes later.
+`current`: a batch rewrites the table, and only the newest folder counts.
 
-Times are timestamps in UTC; spans are `_ms`, longs. A column that may be null is null where nothing
-is known: a lag without a sample of the log's end is null, never 0.
+Times are timestamps in UTC; durations are `_ms`, int64. Null means unknown: a lag without a sample
+of the log end is null, never 0.
 """
 
-from typing import Final
+from types import NoneType
+from typing import Annotated, Any, Final, Literal, NamedTuple, get_args, get_origin, get_type_hints
+
+import pyarrow as pa
 
 from .columns import (
+    BINARY,
     BOOL,
-    CAUSE,
     COMMIT,
     DETAIL,
     DOUBLE,
@@ -24,32 +27,73 @@ from .columns import (
     OF_PARTITION,
     OTHER,
     OWNER,
-    PLACE,
+    POSITION,
     SHORT,
     STRING,
     STRINGS,
     TIME,
-    Table,
-    append,
     columns,
-    current,
 )
+from .diagnosis import rows
 
-__all__ = ["TABLES", "Table"]
+__all__ = ["STATE_TABLES", "TABLES", "Table"]
+
+
+class Table(NamedTuple):
+    """`grain`: what a row is; `schema`: without `batch_id`, which is in the folder's name."""
+
+    grain: str
+    growth: Literal["append", "current"]
+    schema: pa.Schema
+
+
+def append(grain: str, *fields: list[pa.Field]) -> Table:
+    return Table(grain, "append", pa.schema([field for part in fields for field in part]))
+
+
+def current(grain: str, *fields: list[pa.Field]) -> Table:
+    return Table(grain, "current", pa.schema([field for part in fields for field in part]))
+
+
+_ARROW_TYPES: Final = {
+    str: STRING,
+    bool: BOOL,
+    int: INT,
+    float: DOUBLE,
+    tuple[str, ...]: STRINGS,
+    rows.Long: LONG,
+    rows.Time: TIME,
+}
+
+
+def _columns_of(row: type) -> list[pa.Field]:
+    """The columns that a row class of diagnosis/rows.py declares."""
+    hints: dict[str, Any] = get_type_hints(row, include_extras=True)
+    return [_column(name, hint) for name, hint in hints.items()]
+
+
+def _column(name: str, hint: Any) -> pa.Field:
+    alternatives = get_args(hint) if get_origin(hint) not in (tuple, Annotated) else ()
+    is_nullable = NoneType in alternatives
+    type_ = next(each for each in alternatives if each is not NoneType) if is_nullable else hint
+    return pa.field(name, _ARROW_TYPES[type_], is_nullable)
+
 
 TABLES: Final[dict[str, Table]] = {
-    # --- bronze: what was read, as it was
-    "bronze_commit": append("a record of a commit", ENVELOPE, PLACE, COMMIT),
+    # --- bronze: records as they were read
+    "bronze_commit": append("an OffsetCommit record", ENVELOPE, POSITION, COMMIT),
     "bronze_group": append(
-        "a record of a group's metadata",
+        "a GroupMetadata record",
         ENVELOPE,
-        PLACE,
+        POSITION,
         [COMMIT[0], *GROUP],
         columns(value_version=SHORT, tombstone_=BOOL),
     ),
-    "bronze_other": append("a record of another kind, a control record", ENVELOPE, PLACE, OTHER),
+    "bronze_other": append(
+        "a record of another type, or a control record", ENVELOPE, POSITION, OTHER
+    ),
     "bronze_log_end": append(
-        "a sample of a partition's log",
+        "a sample of a partition's log start and end offset",
         columns(
             cluster_=STRING,
             topic_=STRING,
@@ -82,9 +126,9 @@ TABLES: Final[dict[str, Table]] = {
             detail=DETAIL,
         ),
     ),
-    # --- silver: each record beside what came before it
+    # --- silver: each record compared with the previous one
     "silver_commit": append(
-        "a commit, its tombstone; of a transaction once it is committed",
+        "a commit or its tombstone; a transactional commit once its transaction is committed",
         OF_PARTITION,
         columns(
             offsets_partition_=INT,
@@ -97,19 +141,19 @@ TABLES: Final[dict[str, Table]] = {
             delta=LONG,
             gap_ms=LONG,
             kind_=STRING,  # ADVANCE, REPEAT, REWIND, FIRST, TOMBSTONE
-            generation=INT,  # in force at its place in the log
+            generation=INT,  # in force at this position of the log
             generation_log_offset=LONG,
         ),
         OWNER,
         columns(lag=LONG, lag_ms=LONG, group_empty_=BOOL, history_complete_=BOOL),
     ),
     "silver_generation": append(
-        "a record of a group's metadata",
+        "a GroupMetadata record",
         OF_GROUP,
         columns(
             offsets_partition_=INT,
             log_offset_=LONG,
-            # GENERATION, EMPTY, FIRST_SEEN, STATIC_REPLACED, TOMBSTONE; CONVERTED: one to KIP-848
+            # GENERATION, EMPTY, FIRST_SEEN, STATIC_REPLACED, TOMBSTONE; CONVERTED (to KIP-848)
             record_kind_=STRING,
             generation=INT,
             prev_generation=INT,
@@ -126,14 +170,14 @@ TABLES: Final[dict[str, Table]] = {
             left=STRINGS,
             replaced=STRINGS,
             kept=STRINGS,
-            lost_generations=INT,  # null: the log between the two was compacted
+            lost_generations=INT,  # null: records in between were compacted away
             member_list=MEMBERS,
             history_complete_=BOOL,
-            last_gap=LONG,  # the last record up to this one that offsets are missing before
+            last_gap=LONG,  # the last record, up to this one, that follows a gap
         ),
     ),
     "silver_ownership": current(
-        "a partition's time with one owner",
+        "an interval in which a partition had one owner",
         OF_PARTITION,
         columns(
             member_id_=STRING,
@@ -147,7 +191,7 @@ TABLES: Final[dict[str, Table]] = {
         ),
     ),
     "silver_activity": append(
-        "a batch's commits of a partition under one generation; readers add rows up",
+        "a batch's commits of a partition under one generation; readers sum the rows",
         OF_PARTITION,
         columns(
             generation=INT,
@@ -164,9 +208,9 @@ TABLES: Final[dict[str, Table]] = {
             history_complete_=BOOL,
         ),
     ),
-    # --- gold: answers
+    # --- gold: results
     "gold_partition_minute": append(
-        "a batch's commits of a partition in one minute; readers add rows up",
+        "a batch's commits of a partition in one minute; readers sum the rows",
         OF_PARTITION,
         columns(
             minute_=TIME,
@@ -174,7 +218,7 @@ TABLES: Final[dict[str, Table]] = {
             advanced_=LONG,
             repeats_=LONG,
             rewinds_=LONG,
-            consumed_=LONG,  # the sum of what offsets grew by
+            consumed_=LONG,  # the sum of all advances
             last_offset=LONG,
             last_commit_ts_=TIME,
             max_gap_ms=LONG,
@@ -184,129 +228,16 @@ TABLES: Final[dict[str, Table]] = {
             owner_client_id=STRING,
         ),
     ),
-    "gold_partition_status": current(
-        "a partition of a group",
-        OF_PARTITION,
-        columns(
-            status_=STRING,  # Burrow's, and REBALANCING, NO_OWNER, DATA_LOST, UNKNOWN
-            status_burrow_=STRING,  # OK, WARN, STOP, STALL, REWIND; UNKNOWN without samples
-            status_reason_=STRING,
-            committed=LONG,
-            log_start=LONG,
-            log_end=LONG,
-            lag=LONG,
-            lag_ms=LONG,
-            trend=STRING,  # GROWING, SHRINKING, FLAT
-            consume_rate=DOUBLE,  # per second
-            produce_rate=DOUBLE,
-            catch_up_ms=LONG,  # null: never, or not known
-            last_commit_ts=TIME,
-            window_start=TIME,
-            window_end=TIME,
-            complete_=DOUBLE,
-        ),
-        OWNER,
-        columns(as_of_=TIME),
-    ),
-    "gold_group_status": current(
-        "a group",
-        OF_GROUP,
-        columns(
-            state_inferred_=STRING,
-            status_=STRING,
-            status_burrow_=STRING,
-            total_lag=LONG,
-            max_lag=LONG,
-            max_lag_topic=STRING,
-            max_lag_partition=INT,
-            max_lag_ms=LONG,
-            members_=INT,
-            partitions_=INT,
-            unassigned=INT,  # null, as the next: of the consumer protocol, and not known
-            rebalances_1h=INT,
-            pause_share_1h=DOUBLE,
-            protocol=STRING,
-            as_of_=TIME,
-        ),
-    ),
+    "gold_partition_status": current("a partition of a group", _columns_of(rows.PartitionStatus)),
+    "gold_group_status": current("a group", _columns_of(rows.GroupStatus)),
     "gold_rebalance": current(
-        "a rebalance, or another change of a group that its log tells of",
-        OF_GROUP,
-        columns(
-            log_offset_=LONG,
-            generation=INT,
-            started_at_est=TIME,
-            joined_at=TIME,
-            synced_at=TIME,
-        ),
-        CAUSE,
-        columns(
-            is_rebalance_=BOOL,  # False: a static replacement, a first sight, a tombstone
-            member_id=STRING,  # whom the cause is about, the first of them
-            client_id=STRING,
-            members_before_=INT,
-            members_after_=INT,
-            moved=INT,
-            kept=INT,
-            revoked_then_returned=INT,
-            stickiness=DOUBLE,
-            pause_ms=LONG,
-            sync_ms=LONG,
-            join_ms=LONG,  # of the event log alone
-            wait_ms=LONG,  # how long the others waited for the last one to join
-            waited_for=STRING,  # that one's member id
-            lost_generations=INT,
-            rejected_commits=INT,  # of the event log alone
-        ),
+        "a rebalance, or another change of a group", _columns_of(rows.Rebalance)
     ),
-    "gold_rebalance_storm": current(
-        "a storm of rebalances",
-        OF_GROUP,
-        columns(
-            from_ts_=TIME,
-            to_ts_=TIME,
-            rebalances_=INT,
-            distinct_members_=INT,
-            pause_ms_total=LONG,
-            dominant_cause_=STRING,
-        ),
-    ),
-    "gold_member_exit": current(
-        "a member's end",
-        OF_GROUP,
-        columns(
-            log_offset_=LONG,  # of the first record that it is not in
-            generation_=INT,  # the last one that it was in
-            left_at=TIME,
-            member_id_=STRING,
-            instance_id=STRING,
-            client_id_=STRING,
-            client_host_=STRING,
-        ),
-        CAUSE,
-        columns(
-            silence_ms=LONG,
-            session_timeout_ms_=INT,
-            rebalance_timeout_ms_=INT,
-            came_back_after_ms=LONG,
-            heartbeat_ms_est=LONG,  # of the event log alone: by how members hear of rounds
-        ),
-    ),
+    "gold_rebalance_storm": current("a rebalance storm", _columns_of(rows.Storm)),
+    "gold_member_exit": current("a member that left a group", _columns_of(rows.MemberExit)),
     "gold_skew": current(
-        "a generation's shares, of all topics (topic null) and of each",
-        OF_GROUP,
-        columns(
-            generation_=INT,
-            log_offset_=LONG,
-            topic=STRING,
-            max_parts_=INT,
-            min_parts_=INT,
-            ideal_=INT,
-            imbalance_=DOUBLE,
-            cv_=DOUBLE,
-            idle_members_=INT,
-            lag_skew=DOUBLE,
-        ),
+        "the balance of a generation's assignment, for all topics (null) and for each",
+        _columns_of(rows.Skew),
     ),
     "gold_offset_jump": append(
         "an offset that went back, or far ahead",
@@ -322,29 +253,89 @@ TABLES: Final[dict[str, Table]] = {
             by=STRING,
         ),
     ),
-    "gold_group_lifecycle": current(
-        "a group",
-        OF_GROUP,
+    "gold_group_lifecycle": current("a group", _columns_of(rows.GroupLifecycle)),
+    "gold_diagnosis": current("a group and its diagnosis", _columns_of(rows.Diagnosis)),
+}
+"""The tables for users."""
+
+STATE_TABLES: Final[dict[str, Table]] = {
+    # --- commits
+    "state_place": current(
+        "a partition of the offsets topic",
         columns(
-            first_seen_=TIME,
-            last_commit=TIME,
-            emptied_at=TIME,
-            deleted_at=TIME,
-            # EXPIRED, DELETED, DELETED_OR_EXPIRED, OFFSETS_DELETED, TOPIC_DELETED; null: it lives
-            end_kind=STRING,
-            expires_at_est=TIME,
+            cluster_=STRING,
+            offsets_partition_=INT,
+            last_gap_=LONG,  # the last record that follows a gap; -1: none
         ),
     ),
-    "gold_diagnosis": current(
-        "what is to be said of a group",
-        OF_GROUP,
+    "state_commit": current(
+        "a partition's last commit, unless that is a tombstone",
+        OF_PARTITION,
+        columns(offsets_partition_=INT, log_offset_=LONG, commit_ts_=TIME, offset_=LONG),
+    ),
+    "state_open_txn": current(
+        "a commit whose transaction has not ended",
+        OF_PARTITION,
         columns(
-            severity_=INT,  # 0 nothing wrong, 1 to be known, 2 warning, 3 error
-            verdict_=STRING,
-            text_=STRING,
-            evidence_=STRINGS,
-            advice_=STRINGS,
-            as_of_=TIME,
+            offsets_partition_=INT,
+            log_offset_=LONG,
+            producer_id_=LONG,
+            commit_ts=TIME,
+            offset=LONG,
+            leader_epoch=INT,
+            last_gap_=LONG,
+            generation=INT,
+            generation_log_offset=LONG,
+            group_empty_=BOOL,
+        ),
+        OWNER,
+    ),
+    "state_delta": current(
+        "how many deltas per second of a group and topic are in [2^(magnitude-1), 2^magnitude)",
+        columns(cluster_=STRING, offsets_partition_=INT, group_=STRING, topic_=STRING),
+        columns(magnitude_=INT, deltas_=LONG),
+    ),
+    "state_log_end": current(
+        "a sample of a partition's log, of the last week, fewer the older they are",
+        list(TABLES["bronze_log_end"].schema),
+    ),
+    # --- groups
+    "state_generation": current(
+        "one of a group's newest records: the last hour's, and always the last one",
+        list(TABLES["silver_generation"].schema),
+    ),
+    "state_consumer": current(
+        "the newest record of a key of a consumer group (KIP-848), not decoded",
+        columns(cluster_=STRING, group_=STRING, key_=BINARY, log_offset_=LONG, value_=BINARY),
+    ),
+    "state_activity": current(
+        "commits of a partition under a generation in state_generation, or under none",
+        list(TABLES["silver_activity"].schema),
+    ),
+    "state_removal": current(
+        "a tombstone of a commit, of the last hour",
+        OF_PARTITION,
+        columns(log_offset_=LONG, removed_at_=TIME),
+    ),
+    "state_window": current(
+        "the last ten commits of a partition; those of one second count as one",
+        OF_PARTITION,
+        columns(
+            offsets_partition_=INT,
+            points_=pa.list_(
+                pa.struct(
+                    columns(
+                        log_offset=LONG,
+                        second=LONG,
+                        at_ms=LONG,
+                        offset=LONG,
+                        lag=LONG,
+                        last_ms=LONG,
+                    )
+                )
+            ),
         ),
     ),
 }
+"""What one batch hands to the next. They are committed with the batch, so that state and results
+always belong together, and may change in any version."""

@@ -1,84 +1,159 @@
-"""The commands of `kohort pipeline` and their flags. Imported for every `kohort --help`: nothing
-heavy here.
-"""
+"""The commands of the pipeline and their flags. Imported for every `kohort --help`."""
 
 import argparse
 import re
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
-__all__ = ["HELP", "add_commands"]
+from ..output import FORMATS
+
+__all__ = ["HELP", "QUERIES", "Query", "add_commands", "add_query_flags"]
 
 HELP: Final = """\
-Read an offsets log with Spark, Kafka's or ours, and keep what it tells in a lake: Parquet files
-that `kohort why`, `timeline`, `lag` and `storms` answer from, and whatever reads Parquet."""
+Read an offsets log of Kafka or kohort with Spark and write the results to a lake. A lake consists
+of Parquet files, which `kohort why`, `timeline`, `lag`, `storms` and `report` query."""
 
 RUN: Final = """\
-Read what is new in the log into the lake, batch after batch, and end; with --follow, go on.
+Read the new part of the log into the lake, batch by batch, and exit; with --follow, keep running.
 
-A batch counts as a whole or not at all: a run that is killed leaves the lake as it was, and the
-next one goes on from there. Ctrl-C ends after the batch that is being read, and twice at once."""
+Batches are atomic: after a kill, the lake is as the last batch left it, and the next run continues.
+Ctrl-C stops after the current batch, a second Ctrl-C at once."""
 
 _UNITS_S: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
 
 Commands: TypeAlias = "argparse._SubParsersAction[Any]"
 
 
+class Query(NamedTuple):
+    summary: str
+    details: str
+    group: str | None  # "required", "optional"; None: all groups
+
+    @property
+    def description(self) -> str:
+        return f"{self.summary[0].upper()}{self.summary[1:]}.\n{self.details}"
+
+
+QUERIES: Final = {
+    "why": Query(
+        "explain what is wrong with a group",
+        "A diagnosis with evidence and advice, then the rebalances that it is based on.",
+        "required",
+    ),
+    "timeline": Query(
+        "list a group's generations with their causes, and the members that joined and left",
+        "One entry per change of the group, the newest last.",
+        "required",
+    ),
+    "lag": Query(
+        "show the lag of groups per partition",
+        "In records and in time, with status, trend and owner. An unknown lag is shown as -, never "
+        "as 0.",
+        "optional",
+    ),
+    "storms": Query(
+        "list rebalance storms",
+        "A storm: three or more rebalances within five minutes.",
+        "optional",
+    ),
+    "report": Query(
+        "write an HTML page about all groups",
+        "The page needs no network and no server.",
+        None,
+    ),
+}
+"""By command, in the order of `kohort --help`."""
+
+
+def add_query_flags(command: argparse.ArgumentParser, name: str) -> None:
+    command.set_defaults(module="pipeline.queries")
+    add: Any = command.add_argument
+    match QUERIES[name].group:
+        case "required":
+            add("group", metavar="GROUP")
+        case "optional":
+            add("group", metavar="GROUP", nargs="?", help="(default: all groups)")
+    _add_lake(command, "a lake written by `kohort pipeline run`")
+    if name == "report":
+        add("--out", metavar="FILE", type=Path, required=True, help="the page to write")
+        return
+    if name == "timeline":
+        add("--last", metavar="N", type=_count, help="only the newest N changes")
+    _add_format(command)
+
+
 def add_commands(pipeline: argparse.ArgumentParser) -> None:
     commands = pipeline.add_subparsers(dest="pipeline_command", metavar="COMMAND", required=True)
-    _run(commands)
-    status = _add(commands, "status", "show what is in a lake", "Needs no Spark.")
-    status.add_argument(
-        "--format", choices=("table", "json", "csv"), default="table", help="(default: table)"
-    )
-    _add(
-        commands,
-        "compact",
-        "merge the small files of a lake",
-        "A run does it by itself when there are many. Needs no Spark; changes no row.",
-    )
+    run = _add(commands, "run", "read the new part of the log into the lake", RUN, "run")
+    _add_run_flags(run)
+    status = _add(commands, "status", "show what is in a lake", "Does not need Spark.", "lake")
+    _add_format(status)
+    more = "A run does this itself when there are many. Does not need Spark; changes no row."
+    _add(commands, "compact", "merge the small files of a lake", more, "lake")
 
 
-def _add(commands: Commands, name: str, says: str, more: str) -> Any:
+def _add(commands: Commands, name: str, summary: str, details: str, module: str) -> Any:
     command = commands.add_parser(
         name,
-        help=says,
-        description=f"{says[0].upper()}{says[1:]}. {more}",
+        help=summary,
+        description=details if name == "run" else f"{summary.capitalize()}. {details}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    command.set_defaults(parser=command, module=f"pipeline.{name}")
-    command.add_argument("--lake", metavar="DIR", type=Path, required=True, help="where it lies")
+    command.set_defaults(parser=command, module=f"pipeline.{module}")
+    _add_lake(command, "the folder of the lake")
     return command
 
 
-def _run(commands: Commands) -> None:
-    command = _add(commands, "run", "read what is new in the log into the lake", "")
-    command.description = RUN
-    _of_the_cluster(command)
+def _add_lake(command: argparse.ArgumentParser, text: str) -> None:
+    command.add_argument("--lake", metavar="DIR", type=Path, required=True, help=text)
+
+
+def _add_format(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--format", choices=FORMATS, default="table", help="(default: table)")
+
+
+def _add_run_flags(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
+    source = command.add_mutually_exclusive_group(required=True)
+    source.add_argument("--log", metavar="DIR", type=Path, help="a data folder, in use or not")
+    source.add_argument("--bootstrap-server", metavar="H:P", help="a broker, of any Kafka")
+    add(
+        "--events",
+        metavar="DIR",
+        type=Path,
+        help="a folder with the event log of a kohort broker (default: that of --log)",
+    )
+    add("--cluster", metavar="NAME", help="the cluster's name in the lake (default: its id)")
+    add(
+        "--offsets-retention-minutes",
+        metavar="N",
+        type=_count,
+        help="the cluster's offsets.retention.minutes, which distinguishes expired from deleted "
+        "groups (default: Kafka's, 10080)",
+    )
     until = command.add_mutually_exclusive_group()
     until.add_argument(
-        "--follow", action="store_true", help="go on with what is appended, until Ctrl-C"
+        "--follow", action="store_true", help="keep reading new records until Ctrl-C"
     )
-    until.add_argument("--once", action="store_true", help="one batch, and no more")
+    until.add_argument("--once", action="store_true", help="process one batch only")
     add(
         "--every",
         metavar="TIME",
         type=_seconds,
-        help="with --follow: how often it looks, as 500ms, 30s, 5m (default: 30s)",
+        help="with --follow: the interval, such as 500ms, 30s, 5m (default: 30s)",
     )
     add(
         "--max-records-per-batch",
         metavar="N",
         type=_count,
-        help="(default: 1000000; more need more memory, fewer end sooner at Ctrl-C)",
+        help="(default: 1000000; more need more memory, fewer react faster to Ctrl-C)",
     )
     add(
         "--master",
         metavar="URL",
-        help="where Spark runs, as spark://HOST:7077 (default: what spark-submit says, else this "
-        "machine, with all its cores)",
+        help="Spark master, such as spark://HOST:7077 (default: that of spark-submit, else this "
+        "machine with all cores)",
     )
     add(
         "--conf",
@@ -86,50 +161,25 @@ def _run(commands: Commands) -> None:
         type=_pair,
         action="append",
         default=[],
-        help="a setting of Spark's, as spark.driver.memory=4g; as often as you like",
-    )
-
-
-def _of_the_cluster(command: argparse.ArgumentParser) -> None:
-    """What is read, and what is to be known of it."""
-    source = command.add_mutually_exclusive_group(required=True)
-    source.add_argument("--log", metavar="DIR", type=Path, help="a data folder, in use or not")
-    source.add_argument("--bootstrap-server", metavar="H:P", help="a broker, of any Kafka")
-    command.add_argument(
-        "--events",
-        metavar="DIR",
-        type=Path,
-        help="a folder of events that a kohort broker has written (default: that of --log)",
-    )
-    command.add_argument(
-        "--cluster",
-        metavar="NAME",
-        help="what the cluster is called in the lake (default: its own id)",
-    )
-    command.add_argument(
-        "--offsets-retention-minutes",
-        metavar="N",
-        type=_count,
-        help="the cluster's offsets.retention.minutes, by which a group has expired or was deleted "
-        "(default: Kafka's, 10080)",
+        help="a Spark setting, such as spark.driver.memory=4g; repeatable",
     )
 
 
 def _seconds(text: str) -> float:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h)", text, re.ASCII)
     if match is None or not float(match[1]):
-        raise argparse.ArgumentTypeError(f"{text!r} is no time: give one as 500ms, 30s, 5m, 1h")
+        raise argparse.ArgumentTypeError(f"invalid time {text!r}: expected 500ms, 30s, 5m, 1h")
     return float(match[1]) * _UNITS_S[match[2]]
 
 
 def _count(text: str) -> int:
     if not text.isascii() or not text.isdigit() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 on")
+        raise argparse.ArgumentTypeError(f"invalid number {text!r}: expected 1 or more")
     return int(text)
 
 
 def _pair(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not key or not equals:
-        raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE")
+        raise argparse.ArgumentTypeError(f"invalid setting {text!r}: expected KEY=VALUE")
     return key, value

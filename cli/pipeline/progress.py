@@ -1,82 +1,77 @@
-"""How far a run has come: a line per batch, and on a terminal a bar as well."""
+"""The output of a run: a line per batch, and a progress bar on a terminal."""
 
 import sys
 from contextlib import AbstractContextManager, nullcontext
-from types import TracebackType
 from typing import Any
 
-from ...pipeline.run import Began, Done, Entered, Retrying, Told
+from ...pipeline.run import BatchDone, BatchStarted, LayerStarted, Progress, Retrying
 
-__all__ = ["Progress"]
+__all__ = ["RunOutput"]
 
 
-class Progress:
+class RunOutput:
     """Lines go to standard output, the bar to standard error if that is a terminal."""
 
     def __init__(self) -> None:
         self.records = 0
         self._bar = _Bar() if sys.stderr.isatty() else None
 
-    def __enter__(self) -> "Progress":
+    def __enter__(self) -> "RunOutput":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._bar is not None:
             self._bar.close()
 
-    def starting(self, what: str) -> AbstractContextManager[object]:
-        """While something takes seconds and cannot say how far it is."""
-        return self._bar.spinning(what) if self._bar is not None else nullcontext()
+    def spinner(self, text: str) -> AbstractContextManager[object]:
+        """For work of unknown duration."""
+        return self._bar.spinner(text) if self._bar is not None else nullcontext()
 
-    def __call__(self, told: Told) -> None:
-        if isinstance(told, Done):
-            self.records += told.records
+    def __call__(self, progress: Progress) -> None:
+        if isinstance(progress, BatchDone):
+            self.records += progress.records
         if self._bar is not None:
-            self._bar.show(told)
-        elif isinstance(told, Began):
-            # Spark takes half a minute to say anything else.
-            print(f"batch {told.batch_id}: {told.records:,} records to read", flush=True)
-        for line in _lines(told):
+            self._bar.update(progress)
+        elif isinstance(progress, BatchStarted):
+            # The next line may take half a minute.
+            print(f"batch {progress.batch_id}: reading {progress.records:,} records", flush=True)
+        for line in _lines(progress):
             print(line, flush=True)
 
 
-def _lines(told: Told) -> list[str]:
-    if isinstance(told, Retrying):
-        return [f"{told.error.rstrip('.')}. It is tried again."]
-    if not isinstance(told, Done):
+def _lines(progress: Progress) -> list[str]:
+    if isinstance(progress, Retrying):
+        return [f"{progress.error.rstrip('.')}. Retrying."]
+    if not isinstance(progress, BatchDone):
         return []
-    rate = told.records / told.seconds if told.seconds else 0
-    behind = f"; {told.left:,} to go" if told.left else ""
-    done = f"batch {told.batch_id}: {told.records:,} records in {told.seconds:.1f} s"
+    records, seconds = progress.records, progress.seconds
+    rate = records / seconds if seconds else 0
+    left = f"; {progress.left:,} left" if progress.left else ""
+    took = f"{records:,} records in {seconds:.1f} s ({rate:,.0f} records/s)"
     return [
-        f"{done} ({rate:,.0f} records/s){behind}",
-        *(f"{one.table}: {one.rows:,} not as expected ({one.expectation})" for one in told.broken),
-        *(f"{one.table}: {one.folders} folders merged into one" for one in told.merged),
+        f"batch {progress.batch_id}: {took}{left}",
+        *(f"{v.table}: {v.rows:,} rows violate: {v.expectation}" for v in progress.violations),
+        *(f"{c.table}: {c.folders} folders merged into one" for c in progress.compacted),
     ]
 
 
 class _Bar:
-    """Of the records that the lake has not yet; rich is imported on a terminal alone."""
+    """Progress in records. rich is only imported on a terminal."""
 
     def __init__(self) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-        from rich.progress import Progress as Rich
+        from rich.progress import Progress as RichProgress
 
         self._console = Console(stderr=True)
-        self._shown = Rich(
+        self._rich = RichProgress(
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
             TimeRemainingColumn(),
             console=self._console,
             transient=True,
-            # Or rich would take what goes to standard output for its own.
+            # Otherwise rich captures standard output as well.
             redirect_stdout=False,
             redirect_stderr=False,
         )
@@ -85,26 +80,23 @@ class _Bar:
         self._done = 0
 
     def close(self) -> None:
-        self._shown.stop()
+        self._rich.stop()
 
-    def spinning(self, what: str) -> AbstractContextManager[object]:
-        return self._console.status(what)
+    def spinner(self, text: str) -> AbstractContextManager[object]:
+        return self._console.status(text)
 
-    def show(self, told: Told) -> None:
-        if isinstance(told, Began):
-            self._begin(told)
-        elif isinstance(told, Entered) and self._task is not None:
-            self._shown.update(self._task, description=f"{self._batch}: {told.layer}")
-        elif isinstance(told, Done) and self._task is not None:
-            self._done += told.records
-            self._shown.update(self._task, completed=self._done)
-            # A line about the batch is printed next; the bar comes back below it.
-            self._shown.stop()
-
-    def _begin(self, told: Began) -> None:
-        self._batch = f"batch {told.batch_id}"
-        total = self._done + told.records + told.left
-        if self._task is None:
-            self._task = self._shown.add_task(self._batch, total=total)
-        self._shown.update(self._task, total=total, description=self._batch)
-        self._shown.start()
+    def update(self, progress: Progress) -> None:
+        if isinstance(progress, BatchStarted):
+            self._batch = f"batch {progress.batch_id}"
+            total = self._done + progress.records + progress.left
+            if self._task is None:
+                self._task = self._rich.add_task(self._batch, total=total)
+            self._rich.update(self._task, total=total, description=self._batch)
+            self._rich.start()
+        elif isinstance(progress, LayerStarted) and self._task is not None:
+            self._rich.update(self._task, description=f"{self._batch}: {progress.layer}")
+        elif isinstance(progress, BatchDone) and self._task is not None:
+            self._done += progress.records
+            self._rich.update(self._task, completed=self._done)
+            # The line about the batch is printed next; the bar returns below it.
+            self._rich.stop()

@@ -1,63 +1,72 @@
-"""`kohort pipeline run`: what is new in the log, into the lake."""
+"""`kohort pipeline run`: read the new part of the log into the lake."""
 
 import argparse
+import os
+import signal
+import sys
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .. import signals
 from ..errors import EXIT_INTERRUPTED, UserError
-from .failing import explained
-from .stopping import Stopping
+from .errors import user_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from ...pipeline.inputs import Inputs
     from ...pipeline.lake.writer import Writer
-    from ...pipeline.run import Told
-    from .progress import Progress
+    from ...pipeline.run import Progress
+    from .progress import RunOutput
 
-__all__ = ["run"]
+__all__ = ["StopSignals", "run"]
 
-# What Spark, its JVM and its workers say: of use when something fails, and of none otherwise.
+# The output of Spark, its JVM and its workers, which is only needed after a failure.
 SPARK_LOG = "_spark.log"
 EVERY_S = 30.0
 
 
 def run(args: argparse.Namespace) -> int:
-    """0: the lake has all of the log, or has been told to follow it no longer. 130: ended before.
-    Raises UserError."""
+    """0: the end of the log was reached, or --follow was stopped. 130: interrupted before. Raises
+    UserError."""
     if args.every is not None and not args.follow:
-        args.parser.error("--every goes with --follow")
-    log = args.lake / SPARK_LOG
-    with explained(args.lake, log):
+        args.parser.error("--every requires --follow")
+    spark_log = args.lake / SPARK_LOG
+    with user_errors(args.lake, spark_log):
+        from ...pipeline.diagnosis.group_history import OFFSETS_RETENTION_MS
         from ...pipeline.inputs import Inputs
         from ...pipeline.lake.writer import Writer
-        from .progress import Progress
+        from .progress import RunOutput
 
-        if args.log is not None and not args.log.is_dir():
-            raise UserError(f"{args.log} is no folder: give a data folder with an offsets log.")
+        options = {"bootstrapServers": args.bootstrap_server}
+        if args.log is not None:
+            if not args.log.is_dir():
+                raise UserError(f"{args.log} is not a folder: give a data folder.")
+            options = {"path": str(args.log.absolute())}
+        minutes = args.offsets_retention_minutes
         inputs = Inputs(
-            _options(args),
+            options,
             args.cluster,
             args.events and _data_folder(args.events),
-            offsets_retention_ms=_retention_ms(args.offsets_retention_minutes),
+            offsets_retention_ms=OFFSETS_RETENTION_MS if minutes is None else minutes * 60_000,
         )
-        with Writer(args.lake) as writer, Progress() as progress:
-            return _run(args, inputs, writer, progress, _Session(args, log, progress))
+        with Writer(args.lake) as writer, RunOutput() as output:
+            return _run(args, inputs, writer, output, _LazySession(args, spark_log, output))
 
 
 def _run(
     args: argparse.Namespace,
     inputs: "Inputs",
     writer: "Writer",
-    progress: "Progress",
-    session: "_Session",
+    output: "RunOutput",
+    session: "_LazySession",
 ) -> int:
     from ...pipeline.run import RECORDS_MAX, run
 
     begun = time.monotonic()
-    session.stopping.listen()
+    session.signals.install()
     try:
         caught_up = run(
             session.get,
@@ -66,64 +75,80 @@ def _run(
             records_max=args.max_records_per_batch or RECORDS_MAX,
             every_s=(args.every or EVERY_S) if args.follow else None,
             once=args.once,
-            tell=session.tell,
-            wait=session.stopping.wait,
+            report=session.report,
+            wait=session.signals.wait,
         )
     finally:
         session.close()
     seconds, as_of = time.monotonic() - begun, writer.manifest.as_of
-    until = f"; it tells of all until {as_of:%Y-%m-%d %H:%M:%S} UTC" if as_of else ""
-    what = f"{progress.records:,} records in {seconds:.1f} s" if progress.records else "nothing new"
-    print(f"{args.lake}: {what}{until if caught_up else '; the log holds more'}")
+    what = f"{output.records:,} records in {seconds:.1f} s" if output.records else "nothing new"
+    state = f"; up to date as of {as_of:%Y-%m-%d %H:%M:%S} UTC" if as_of else ""
+    print(f"{args.lake}: {what}{state if caught_up else '; the log has more records'}")
     return 0 if caught_up or args.once or args.follow else EXIT_INTERRUPTED
 
 
-class _Session:
-    """Spark, started when there is something to do: a run that finds nothing new takes no time."""
+def _data_folder(events: Path) -> Path:
+    """The data folder and its folder of events are both accepted."""
+    if not events.is_dir():
+        raise UserError(f"{events} is not a folder: give the data folder of a kohort broker.")
+    return events.parent if events.name == "events" else events
 
-    def __init__(self, args: argparse.Namespace, log: Path, progress: "Progress") -> None:
-        self.stopping = Stopping()
-        self._args, self._log, self._progress = args, log, progress
+
+class _LazySession:
+    """Spark, started when there is something to do: a run without new records is quick."""
+
+    def __init__(self, args: argparse.Namespace, spark_log: Path, output: "RunOutput") -> None:
+        self.signals = StopSignals()
+        self._args, self._spark_log, self._output = args, spark_log, output
         self._spark: SparkSession | None = None
 
     def get(self) -> "SparkSession":
         from ...pipeline.session import new_session
 
         if self._spark is None:
-            self.stopping.in_batch = False
-            with self._progress.starting("Spark starts"):
-                more = dict(self._args.conf)
-                self._spark = new_session(self._args.master, more, self._log)
-            self.stopping.listen()
-            self.stopping.in_batch = True
+            self.signals.in_batch = False
+            with self._output.spinner("starting Spark"):
+                conf = dict(self._args.conf)
+                self._spark = new_session(self._args.master, conf, self._spark_log)
+            self.signals.install()  # Spark installs handlers of its own
+            self.signals.in_batch = True
         return self._spark
 
-    def tell(self, told: "Told") -> None:
-        from ...pipeline.run import Began, Done
+    def report(self, progress: "Progress") -> None:
+        from ...pipeline.run import BatchDone, BatchStarted
 
-        if isinstance(told, Began | Done):
-            self.stopping.in_batch = isinstance(told, Began)
-        self._progress(told)
+        if isinstance(progress, BatchStarted | BatchDone):
+            self.signals.in_batch = isinstance(progress, BatchStarted)
+        self._output(progress)
 
     def close(self) -> None:
         if self._spark is not None:
             self._spark.stop()
 
 
-def _options(args: argparse.Namespace) -> dict[str, str]:
-    if args.log is not None:
-        return {"path": str(args.log.absolute())}
-    return {"bootstrapServers": args.bootstrap_server}
+class StopSignals:
+    """Ctrl-C and SIGTERM: the first one stops after the current batch, the second one at once.
+    Outside of a batch (`in_batch` is False) the first one raises KeyboardInterrupt."""
 
+    def __init__(self) -> None:
+        self.in_batch = False
+        self._stopping = threading.Event()
 
-def _retention_ms(minutes: int | None) -> int:
-    from ...pipeline.diagnosis.story import OFFSETS_RETENTION_MS
+    def install(self) -> None:
+        signal.signal(signal.SIGINT, self._on_signal)
+        signal.signal(signal.SIGTERM, self._on_signal)
 
-    return OFFSETS_RETENTION_MS if minutes is None else minutes * 60_000
+    def wait(self, seconds: float) -> bool:
+        """Wait that long or until a signal; returns whether to stop."""
+        return signals.wait_for(self._stopping, seconds)
 
-
-def _data_folder(events: Path) -> Path:
-    """Either may be given: the data folder, or the folder of events in it."""
-    if not events.is_dir():
-        raise UserError(f"{events} is no folder: give one that a broker with --events has written.")
-    return events.parent if events.name == "events" else events
+    def _on_signal(self, *_: object) -> None:
+        if not self.in_batch:
+            self._stopping.set()
+            raise KeyboardInterrupt
+        if self._stopping.is_set():
+            print("stopped within a batch: the lake is unchanged", file=sys.stderr, flush=True)
+            # py4j would print the traceback of an exception. The JVM exits with its standard input.
+            os._exit(EXIT_INTERRUPTED)
+        self._stopping.set()
+        print("stopping after this batch; press Ctrl-C again to stop at once", file=sys.stderr)

@@ -1,15 +1,14 @@
-"""What a group's records and events add up to: pure functions, without Spark and files.
+"""The rules: pure functions from what is known about a group to rows of the gold tables.
 
-story.py       what is known of one group; rows.py: answers, as the gold tables have them
-consumers.py   how a group of the consumer protocol (KIP-848) is
-reading.py     stories of a log that a source has read, without a lake
-rebalances.py  why each rebalance was, why each member went. Start here.
-  causes.py    the fifteen rules; leaving.py: those of members that went; silence.py: for how long
-  events.py    what the coordinator's event log adds
-  moves.py     who got whose partitions; pauses.py: how long nothing was read
-  history.py   a story with its indexes; words.py: how evidence is put into words
-storms.py      rebalances that follow each other; skew.py: shares; lifecycle.py: beginning and end
-verdict.py     what is to be said of a group, by what is known of it (findings.py)
-  complaints.py  what may be wrong; slow.py: the slow consumer
-status.py      what partitions and groups are in; burrow.py: in Burrow's words; lag.py: lag in time
+group_history.py    input: a group's records, commits, samples and events;  rows.py: output
+history_index.py    transitions between records, commits by owner, log ends
+rebalances.py       why each rebalance happened and why each member left. Start here.
+  rebalance_rules.py  the fifteen rules;  exit_rules.py: rules 6 to 10, for members that left
+  timing.py         silence of members, join phases, pauses
+  event_log.py      what the coordinator's event log adds
+assignments.py      moved partitions and balance;  storms.py;  lifecycle.py: creation and end
+status.py           status of partitions and groups;  burrow.py: Burrow's;  lag.py: time lag, trend
+consumer_group.py   groups of the consumer protocol (KIP-848)
+checks.py           the diagnosis of a group;  slow_consumer.py: its main check
+  facts.py          input and results of the checks
 """

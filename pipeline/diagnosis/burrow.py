@@ -1,25 +1,24 @@
-"""Burrow's rules for a partition's window of commits, restated: whoever alerts on Burrow's words
-gets the same ones.
+"""Burrow's evaluation rules, so that alerts on its statuses keep working.
 
-Facts: linkedin/Burrow, core/internal/evaluator/caching.go (the rules) and
-core/internal/storage/inmemory.go (what a window keeps).
+Sources: linkedin/Burrow, core/internal/evaluator/caching.go (rules) and
+core/internal/storage/inmemory.go (the window of commits).
 """
 
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
-from .story import Commit
+from .group_history import Commit
 
 __all__ = ["INTERVALS", "completeness", "group_status", "merged", "partition_status"]
 
 INTERVALS: Final = 10
-"""Commits that a window keeps: Burrow's `intervals`."""
+"""Commits in a window: Burrow's `intervals`."""
 
 
 def merged(commits: Sequence[Commit], min_distance_ms: int = 1_000) -> list[Commit]:
-    """Commits nearer to the one before than `min-distance` take its place, and keep its time: else
-    a client that commits all the time would never fill a window."""
+    """Burrow's `min-distance`: a commit closer to the previous one replaces it and keeps its time,
+    so that a client that commits all the time still fills a window."""
     kept: list[Commit] = []
     for commit in commits:
         if kept and commit.commit_ms - kept[-1].commit_ms < min_distance_ms:
@@ -42,17 +41,22 @@ def partition_status(
     minimum_complete: float = 0.0,
     allowed_lag: int = 0,
 ) -> str:
-    """OK, WARN, STOP, STALL or REWIND, of the last `intervals` commits, oldest first. `log_ends`
-    are the log's last ends that were seen, the newest one last; lag counts against it."""
+    """OK, WARN, STOP, STALL or REWIND, from the last `intervals` commits, oldest first.
+
+    `log_ends`: recent samples of the log end, newest last, which is the one that lag counts from.
+    """
     window = list(commits)[-intervals:]
     if not window or not log_ends or completeness(window, intervals) < minimum_complete:
         return "OK"
     if max(log_ends[-1] - window[-1].offset, 0) <= allowed_lag:
         return "OK"
-    if _stopped(window, now_ms) and not _covered_lately(window, log_ends):
+    # The lag was zero in a recent sample: the records have just arrived.
+    had_no_lag = any(end <= window[-1].offset for end in log_ends)
+    silence_ms = now_ms - window[-1].commit_ms
+    if silence_ms > window[-1].commit_ms - window[0].commit_ms and not had_no_lag:
         return "STOP"
-    # Asked whatever the lag was: who had read everything may have been sent back to the beginning.
-    if _rewound(window):
+    # Independent of the lag: a group without lag may have been reset to the beginning.
+    if _is_rewound(window):
         return "REWIND"
     lags = [commit.lag for commit in window if commit.lag is not None]
     if all(lag > allowed_lag for lag in lags):
@@ -64,7 +68,7 @@ def partition_status(
 
 
 def group_status(partitions: Sequence[str]) -> str:
-    """NOTFOUND without partitions; else OK, WARN, or ERR if one is worse than that."""
+    """NOTFOUND without partitions, else the worst of OK, WARN and ERR."""
     if not partitions:
         return "NOTFOUND"
     if any(status in ("STOP", "STALL", "REWIND") for status in partitions):
@@ -72,20 +76,9 @@ def group_status(partitions: Sequence[str]) -> str:
     return "WARN" if "WARN" in partitions else "OK"
 
 
-def _stopped(window: list[Commit], now_ms: int) -> bool:
-    """Silent for longer than the whole window took."""
-    return now_ms - window[-1].commit_ms > window[-1].commit_ms - window[0].commit_ms
-
-
-def _covered_lately(window: list[Commit], log_ends: Sequence[int]) -> bool:
-    """The lag was zero a few samples ago: records have only just come."""
-    return any(end <= window[-1].offset for end in log_ends)
-
-
-def _rewound(window: list[Commit]) -> bool:
-    """Went back, the first time that it did, and has not reached that place again."""
-    for index in range(1, len(window)):
-        before = window[index - 1].offset
-        if window[index].offset < before:
-            return all(commit.offset < before for commit in window[index:])
+def _is_rewound(window: list[Commit]) -> bool:
+    """Whether the first rewind in the window has not been caught up with."""
+    for index, (before, after) in enumerate(pairwise(window), 1):
+        if after.offset < before.offset:
+            return all(commit.offset < before.offset for commit in window[index:])
     return False

@@ -1,191 +1,189 @@
-"""A story's records as rows: why each rebalance was, and why each member went.
+"""Rows of gold_rebalance and gold_member_exit: the cause of each rebalance and each exit.
 
-The rules answer from the log alone; then the event log, where there is one, is asked what it saw.
+The rules infer causes from the log; where the event log covers a rebalance or an exit, its cause
+replaces or confirms theirs.
 """
 
 from typing import Final, NamedTuple
 
 from ...offsets.causes import Cause
-from .causes import Case, Return, partitions_added, why_rebalanced
-from .events import Witness, WitnessedRound, told_rejected
-from .history import REJOIN_WITHIN_MS, History, Step, identity
-from .leaving import Finding, Leaving, why_left
-from .moves import moves
-from .pauses import pause_ms
+from ..formatting import count_of, duration, join_texts, without_uuids
+from .assignments import assignment_moves
+from .event_log import EventLog, LoggedRebalance, describe_rejected
+from .exit_rules import Departure, Explanation, explain_exit
+from .group_history import GroupHistory, Member
+from .history_index import REJOIN_WITHIN_MS, HistoryIndex, Transition
+from .rebalance_rules import RebalanceCase, Rejoin, explain_rebalance, partitions_added
 from .rows import MemberExit, Rebalance
-from .silence import round_of, silence_of
-from .story import Member, Story
-from .words import listed, span, without_uuids
+from .timing import join_phase_of, pause_ms, silence_of
 
-__all__ = ["Account", "account", "exits", "rebalances"]
+__all__ = ["ExplainedHistory", "explain"]
 
 
-class Account(NamedTuple):
-    """What a story's records come to."""
+class ExplainedHistory(NamedTuple):
+    """`rebalances`: one for each record of the group, in log order; `exits`: one for each member
+    that is in a record and not in the next."""
 
     rebalances: list[Rebalance]
     exits: list[MemberExit]
 
 
-def rebalances(story: Story) -> list[Rebalance]:
-    """One for each record of the group's metadata, in the order of the log."""
-    return account(story).rebalances
-
-
-def exits(story: Story) -> list[MemberExit]:
-    """One for each member that is in a record and not in the next."""
-    return account(story).exits
-
-
-def account(story: Story) -> Account:
-    history, witness = History(story), Witness(story)
-    returns = _returns(history)
+def explain(history: GroupHistory) -> ExplainedHistory:
+    index, events = HistoryIndex(history), EventLog(history)
+    returns = _returns(index)
     causes_of_exits: dict[_Exit, Cause] = {}
-    told = Account([], [])
-    for index, step in enumerate(history.steps):
-        seen = witness.round_to(step)
-        round_ = round_of(history, step)
-        if seen is not None:
-            round_ = witness.waited(step, seen, round_)
-        found = []
-        for member in step.left:
-            exit_ = _Exit(index, member.member_id)
-            back = returns.get(exit_)
-            leaving = Leaving(
-                silence_of(history, step, member, round_),
-                member.member_id in step.back,
-                None if back is None else back.after_ms,
+    rows = ExplainedHistory([], [])
+    for number, transition in enumerate(index.transitions):
+        logged = events.rebalance_of(transition)
+        phase = join_phase_of(index, transition)
+        if logged is not None:
+            phase = events.join_phase_of(transition, logged, phase)
+        exits = []
+        for member in transition.left:
+            exit_ = _Exit(number, member.member_id)
+            return_ = returns.get(exit_)
+            departure = Departure(
+                silence_of(index, transition, member, phase),
+                member.member_id in transition.returned,
+                None if return_ is None else return_.after_ms,
             )
-            inferred = why_left(leaving)
-            finding = witness.exit_of(step, leaving, inferred, seen) or inferred
-            causes_of_exits[exit_] = finding.cause
-            found.append(finding)
-            told.exits.append(_exit_row(story, step, leaving, finding, witness))
-        earlier = {
-            back.joined_id: Return(causes_of_exits[exit_], back.after_ms, back.step == exit_.step)
-            for exit_, back in returns.items()
-            if back.step == index and exit_ in causes_of_exits
+            inferred = explain_exit(departure)
+            explanation = events.explain_exit(transition, departure, inferred, logged) or inferred
+            causes_of_exits[exit_] = explanation.cause
+            exits.append(explanation)
+            rows.exits.append(_exit_row(history, transition, departure, explanation, events))
+        rejoins = {
+            return_.joined_id: Rejoin(causes_of_exits[exit_], return_.after_ms)
+            for exit_, return_ in returns.items()
+            if return_.transition == number and exit_ in causes_of_exits
         }
-        case = Case(history, step, round_, tuple(found), earlier)
-        finding = _with_events(case, why_rebalanced(case), witness, seen)
-        told.rebalances.append(_rebalance_row(case, finding, witness, seen))
-    return told
+        case = RebalanceCase(index, transition, phase, tuple(exits), rejoins)
+        explanation = _with_events(case, explain_rebalance(case), events, logged)
+        rows.rebalances.append(_rebalance_row(case, explanation, events, logged))
+    return rows
 
 
-# --- who came back
+# --- members that come back
 
 
 class _Exit(NamedTuple):
-    step: int  # its place among the steps
+    transition: int  # its number
     member_id: str
 
 
-class _Back(NamedTuple):
-    step: int  # that it came back in
+class _Return(NamedTuple):
+    transition: int
     joined_id: str
     after_ms: int
 
 
-def _returns(history: History) -> dict[_Exit, _Back]:
-    """Each exit with the first join of the same client that is no other exit's."""
-    returns: dict[_Exit, _Back] = {}
-    gone: dict[str, list[tuple[_Exit, int | None]]] = {}
-    for index, step in enumerate(history.steps):
-        at = step.after.state_ms
-        for old_id, new in step.back.items():
-            returns[_Exit(index, old_id)] = _Back(index, new.member_id, 0)
-        taken = {member.member_id for member in step.back.values()}
-        for member in step.joined:
-            waiting = gone.get(identity(member), [])
-            while waiting and member.member_id not in taken:
-                exit_, left_at = waiting.pop(0)
-                if at is not None and left_at is not None and at - left_at <= REJOIN_WITHIN_MS:
-                    returns[exit_] = _Back(index, member.member_id, max(at - left_at, 0))
+def _returns(index: HistoryIndex) -> dict[_Exit, _Return]:
+    """Each exit with the first join of the same client that does not belong to another exit."""
+    returns: dict[_Exit, _Return] = {}
+    waiting: dict[str, list[tuple[_Exit, int | None]]] = {}
+    for number, transition in enumerate(index.transitions):
+        now = transition.after.state_ms
+        for old_id, new in transition.returned.items():
+            returns[_Exit(number, old_id)] = _Return(number, new.member_id, 0)
+        taken = {member.member_id for member in transition.returned.values()}
+        for member in transition.joined:
+            earlier = waiting.get(member.identity, [])
+            while earlier and member.member_id not in taken:
+                exit_, left_ms = earlier.pop(0)
+                if now is not None and left_ms is not None and now - left_ms <= REJOIN_WITHIN_MS:
+                    returns[exit_] = _Return(number, member.member_id, max(now - left_ms, 0))
                     break
-        for member in step.left:
-            if member.member_id not in step.back:
-                exit_ = _Exit(index, member.member_id)
-                gone.setdefault(identity(member), []).append((exit_, at))
+        for member in transition.left:
+            if member.member_id not in transition.returned:
+                exit_ = _Exit(number, member.member_id)
+                waiting.setdefault(member.identity, []).append((exit_, now))
     return returns
 
 
-# --- with the event log
+# --- the event log
 
-_FACTS: Final = 5
-"""Rules up to this one rest on what the records say, not on inference."""
+_LAST_FACT: Final = 5
+"""Rules up to this one rest on facts in the records, the others on inference."""
 
-_OF_SAME_MEMBERS: Final = frozenset(
+_SAME_MEMBERS: Final = frozenset(
     {Cause.LEADER_REJOINED, Cause.METADATA_CHANGED, Cause.COOPERATIVE_FOLLOWUP}
 )
 
 
 def _with_events(
-    case: Case, inferred: Finding, witness: Witness, seen: WitnessedRound | None
-) -> Finding:
-    finding = _exactly(case, inferred, witness, seen)
-    text = finding.evidence
-    if seen is not None:
-        text += f'; the coordinator\'s reason: "{without_uuids(seen.reason)}"'
-    lost = witness.lost_rounds(case.step)
-    if lost:
-        rounds = listed(f"{generation} ({cause.name})" for generation, cause in lost)
-        text += f"; lost before: generation {rounds}"
-    elif case.step.lost_generations:
-        count = case.step.lost_generations
-        text += f"; {count} generation{'s' * (count > 1)} before came to no assignment"
-    if case.round.waited_for is not None and case.round.wait_ms is not None:
-        waited_for = case.round.waited_for
-        text += f"; the others waited {span(case.round.wait_ms)} for {waited_for.client_id}"
-    if rejected := witness.rejected_commits(case.step):
-        text += f"; {told_rejected(rejected)}"
-    return finding._replace(evidence=text)
+    case: RebalanceCase, inferred: Explanation, events: EventLog, logged: LoggedRebalance | None
+) -> Explanation:
+    if logged is None:
+        explanation = _without_rebalance_event(case, inferred, events)
+    else:
+        explanation = _with_rebalance_event(case, inferred, logged)
+    text = explanation.evidence
+    if logged is not None:
+        text += f'; the coordinator\'s reason: "{without_uuids(logged.reason)}"'
+    if lost := events.lost_generations(case.transition):
+        generations = join_texts(f"{generation} ({cause.name})" for generation, cause in lost)
+        text += f"; lost generations: {generations}"
+    elif case.transition.lost_generations:
+        count = count_of(case.transition.lost_generations, "earlier generation")
+        text += f"; {count} never reached an assignment"
+    if case.join_phase.waited_for is not None:
+        waited = duration(case.join_phase.wait_ms)
+        text += f"; the others waited {waited} for {case.join_phase.waited_for.client_id}"
+    if rejected := events.rejected_commits(case.transition):
+        text += f"; {describe_rejected(rejected)}"
+    return explanation._replace(evidence=text)
 
 
-def _exactly(
-    case: Case, inferred: Finding, witness: Witness, seen: WitnessedRound | None
-) -> Finding:
-    if seen is None:
-        deed = witness.deed(case.step)
-        if deed is not None and inferred.rule <= _FACTS and inferred.cause is not Cause.FIRST_SEEN:
-            return inferred._replace(cause=deed, confidence="exact")
-        exact = [finding for finding in case.exits if finding.confidence == "exact"]
-        if exact and inferred.rule > _FACTS and inferred.confidence != "exact":
-            return exact[0]
-        return inferred
-    if inferred.rule <= _FACTS and inferred.cause not in (Cause.FIRST_SEEN, Cause.STATIC_REPLACED):
+def _without_rebalance_event(
+    case: RebalanceCase, inferred: Explanation, events: EventLog
+) -> Explanation:
+    cause = events.cause_without_rebalance(case.transition)
+    is_fact = inferred.rule <= _LAST_FACT
+    if cause is not None and is_fact and inferred.cause is not Cause.FIRST_SEEN:
+        return inferred._replace(cause=cause, confidence="exact")
+    exact = [exit_ for exit_ in case.exits if exit_.confidence == "exact"]
+    return exact[0] if exact and not is_fact and inferred.confidence != "exact" else inferred
+
+
+def _with_rebalance_event(
+    case: RebalanceCase, inferred: Explanation, logged: LoggedRebalance
+) -> Explanation:
+    if inferred.rule <= _LAST_FACT and inferred.cause not in (
+        Cause.FIRST_SEEN,
+        Cause.STATIC_REPLACED,
+    ):
         return inferred._replace(confidence="exact")
-    if (exit_ := _exit_behind(case, seen)) is not None:
+    if (exit_ := _triggering_exit(case, logged)) is not None:
         return exit_
-    cause = seen.cause
-    if cause in _OF_SAME_MEMBERS and (added := partitions_added(case)) is not None:
-        return added._replace(confidence="exact")  # whoever went meanwhile
-    if cause in _OF_SAME_MEMBERS and 12 <= inferred.rule <= 14:
+    cause = logged.cause
+    if cause in _SAME_MEMBERS and (added := partitions_added(case)) is not None:
+        return added._replace(confidence="exact")  # even if a member left during the rebalance
+    if cause in _SAME_MEMBERS and 12 <= inferred.rule <= 14:
         return inferred._replace(confidence="exact")
     if cause is Cause.COOPERATIVE_FOLLOWUP and inferred.rule == 15:
-        # To the broker it is one whenever a member tells that it owns something else than when it
-        # joined before; but nothing had been waiting for an owner.
-        led = case.step.before is not None and case.step.before.leader in seen.triggered_by
-        cause = Cause.LEADER_REJOINED if led else Cause.METADATA_CHANGED
-    about = _member(case.step, seen.triggered_by)
+        # The coordinator sees a follow-up whenever a member's owned partitions differ from those of
+        # its previous join; here no partition was waiting for an owner.
+        before = case.transition.before
+        by_leader = before is not None and before.leader in logged.triggered_by
+        cause = Cause.LEADER_REJOINED if by_leader else Cause.METADATA_CHANGED
+    members = {m.member_id: m for m in case.transition.members_before}
+    members |= {m.member_id: m for m in case.transition.after.members}
+    about: Member | None = next((members[i] for i in logged.triggered_by if i in members), None)
     text = inferred.evidence if cause is inferred.cause else cause.value
-    return Finding(cause, "exact", text, about or inferred.member)
+    return Explanation(cause, "exact", text, about or inferred.member)
 
 
-def _exit_behind(case: Case, seen: WitnessedRound) -> Finding | None:
-    """Of the member on whose account the round was opened: because it went, or because it came
-    back while its old self was still a member."""
-    asked = set(seen.triggered_by)
-    for finding in case.exits:
-        member_id = finding.member.member_id if finding.member is not None else ""
-        back = case.step.back.get(member_id)
-        if member_id in asked or (back is not None and back.member_id in asked):
-            return finding
+def _triggering_exit(case: RebalanceCase, logged: LoggedRebalance) -> Explanation | None:
+    """The exit of the member that triggered the rebalance: by leaving, or by rejoining while its
+    previous incarnation was still a member."""
+    for exit_ in case.exits:
+        member_id = exit_.member.member_id if exit_.member is not None else ""
+        returned = case.transition.returned.get(member_id)
+        if member_id in logged.triggered_by or (
+            returned is not None and returned.member_id in logged.triggered_by
+        ):
+            return exit_
     return None
-
-
-def _member(step: Step, ids: tuple[str, ...]) -> Member | None:
-    members = {m.member_id: m for m in (*step.members_before, *step.after.members)}
-    return next((members[id_] for id_ in ids if id_ in members), None)
 
 
 # --- rows
@@ -202,73 +200,78 @@ _NO_REBALANCE: Final = frozenset(
 
 
 def _rebalance_row(
-    case: Case, finding: Finding, witness: Witness, seen: WitnessedRound | None
+    case: RebalanceCase,
+    explanation: Explanation,
+    events: EventLog,
+    logged: LoggedRebalance | None,
 ) -> Rebalance:
-    step, round_ = case.step, case.round
-    after, done = step.after, moves(case.history, case.step)
-    sync_ms = None if seen is None else seen.sync_ms
-    if sync_ms is None and after.members and not step.is_same_generation:
-        sync_ms = _between(after.state_ms, after.append_ms)
-    same = finding.cause in _NO_REBALANCE or step.is_same_generation or after.converted
+    transition, phase, after = case.transition, case.join_phase, case.transition.after
+    moves = assignment_moves(case.history_index, transition)
+    sync_ms = None if logged is None else logged.sync_ms
+    if sync_ms is None and after.members and not transition.is_same_generation:
+        sync_ms = after.sync_ms
+    is_rebalance = not (
+        explanation.cause in _NO_REBALANCE or transition.is_same_generation or after.converted
+    )
+    member = explanation.member
+    rejected = sum(events.rejected_commits(transition).values())
     return Rebalance(
-        cluster=case.history.story.cluster,
-        group=case.history.story.group,
+        cluster=case.history_index.history.cluster,
+        group=case.history_index.history.group,
         log_offset=after.log_offset,
         generation=after.generation,
-        started_at_est=round_.started_est,
+        started_at_est=phase.started_ms,
         joined_at=after.state_ms,
         synced_at=after.append_ms,
-        cause=finding.cause.name,
-        confidence=finding.confidence,
-        evidence=finding.evidence,
-        is_rebalance=not same,
-        member_id=None if finding.member is None else finding.member.member_id,
-        client_id=None if finding.member is None else finding.member.client_id,
-        members_before=len(step.members_before),
-        # Whoever is converted with a group is a member still.
-        members_after=len(step.members_before if after.converted else after.members),
-        moved=None if done is None else done.moved,
-        kept=None if done is None else done.kept,
-        revoked_then_returned=None if done is None else done.revoked_then_returned,
-        stickiness=None if done is None else done.stickiness,
-        pause_ms=None if same else pause_ms(case.history, step, round_),
+        cause=explanation.cause.name,
+        confidence=explanation.confidence,
+        evidence=explanation.evidence,
+        is_rebalance=is_rebalance,
+        member_id=None if member is None else member.member_id,
+        client_id=None if member is None else member.client_id,
+        members_before=len(transition.members_before),
+        # The members of a converted group remain.
+        members_after=len(transition.members_before if after.converted else after.members),
+        moved=None if moves is None else moves.moved,
+        kept=None if moves is None else moves.kept,
+        revoked_then_returned=None if moves is None else moves.revoked_then_returned,
+        stickiness=None if moves is None else moves.stickiness,
+        pause_ms=pause_ms(case.history_index, transition, phase) if is_rebalance else None,
         sync_ms=sync_ms,
-        join_ms=None if seen is None else seen.join_ms,
-        wait_ms=round_.wait_ms,
-        waited_for=None if round_.waited_for is None else round_.waited_for.member_id,
-        lost_generations=step.lost_generations,
-        rejected_commits=sum(witness.rejected_commits(step).values()) if witness else None,
+        join_ms=None if logged is None else logged.join_ms,
+        wait_ms=phase.wait_ms,
+        waited_for=None if phase.waited_for is None else phase.waited_for.member_id,
+        lost_generations=transition.lost_generations,
+        rejected_commits=rejected if events else None,
     )
 
 
-def _between(since: int | None, until: int | None) -> int | None:
-    return None if since is None or until is None else max(until - since, 0)
-
-
 def _exit_row(
-    story: Story, step: Step, leaving: Leaving, finding: Finding, witness: Witness
+    history: GroupHistory,
+    transition: Transition,
+    departure: Departure,
+    explanation: Explanation,
+    events: EventLog,
 ) -> MemberExit:
-    member, before = leaving.member, step.before
+    member, before = departure.member, transition.before
     assert before is not None
-    left_at = witness.left_at(step, member)
-    if left_at is None:
-        left_at = step.after.state_ms if step.after.state_ms is not None else step.after.append_ms
+    left_at = events.left_at(transition, member)
     return MemberExit(
-        cluster=story.cluster,
-        group=story.group,
-        log_offset=step.after.log_offset,
+        cluster=history.cluster,
+        group=history.group,
+        log_offset=transition.after.log_offset,
         generation=before.generation or 0,
-        left_at=left_at,
+        left_at=transition.after.time_ms if left_at is None else left_at,
         member_id=member.member_id,
         instance_id=member.instance_id,
         client_id=member.client_id,
         client_host=member.client_host,
-        cause=finding.cause.name,
-        confidence=finding.confidence,
-        evidence=finding.evidence,
-        silence_ms=leaving.silence.ms,
+        cause=explanation.cause.name,
+        confidence=explanation.confidence,
+        evidence=explanation.evidence,
+        silence_ms=departure.silence.total_ms,
         session_timeout_ms=member.session_timeout_ms,
         rebalance_timeout_ms=member.rebalance_timeout_ms,
-        came_back_after_ms=leaving.came_back_after_ms,
-        heartbeat_ms_est=witness.heartbeat_ms,
+        came_back_after_ms=departure.came_back_after_ms,
+        heartbeat_ms_est=events.heartbeat_ms,
     )

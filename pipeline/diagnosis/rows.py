@@ -1,37 +1,45 @@
-"""What the rules answer: rows whose fields are the columns of the gold tables (pipeline/tables.py).
+"""Rows of the gold tables that the rules produce. These classes declare those tables: field names
+are columns, and the Arrow types follow from the annotations (tables.py).
 
-Times are milliseconds since 1970 here, and timestamps in the lake: whoever writes them converts.
+Times are milliseconds since the epoch here, timestamps in the lake. None means unknown.
 """
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 __all__ = [
     "Diagnosis",
     "GroupLifecycle",
     "GroupStatus",
+    "Long",
     "MemberExit",
     "PartitionStatus",
     "Rebalance",
     "Skew",
     "Storm",
+    "Time",
 ]
+
+Long = Annotated[int, "long"]
+"""An int64 column; plain `int` is int32."""
+Time = Annotated[int, "time"]
+"""A timestamp column."""
 
 
 class Rebalance(NamedTuple):
-    """gold_rebalance: one for each record of the group's metadata."""
+    """gold_rebalance: one for each GroupMetadata record."""
 
     cluster: str
     group: str
-    log_offset: int
+    log_offset: Long
     generation: int | None
-    started_at_est: int | None
-    joined_at: int | None
-    synced_at: int | None
+    started_at_est: Time | None
+    joined_at: Time | None  # the end of the join phase
+    synced_at: Time | None
     cause: str  # a name of offsets.causes.Cause
-    confidence: str  # exact, high, medium, low
+    confidence: str  # exact (from the event log), high, medium, low
     evidence: str
-    is_rebalance: bool
-    member_id: str | None
+    is_rebalance: bool  # False: creation, deletion, static replacement
+    member_id: str | None  # the member that caused it, or the first of several
     client_id: str | None
     members_before: int
     members_after: int
@@ -39,13 +47,13 @@ class Rebalance(NamedTuple):
     kept: int | None
     revoked_then_returned: int | None
     stickiness: float | None
-    pause_ms: int | None
-    sync_ms: int | None
-    join_ms: int | None
-    wait_ms: int | None
-    waited_for: str | None
+    pause_ms: Long | None
+    sync_ms: Long | None
+    join_ms: Long | None  # only from the event log
+    wait_ms: Long | None  # how long the others waited for `waited_for` to join
+    waited_for: str | None  # a member id
     lost_generations: int | None
-    rejected_commits: int | None
+    rejected_commits: int | None  # only from the event log
 
 
 class MemberExit(NamedTuple):
@@ -53,9 +61,9 @@ class MemberExit(NamedTuple):
 
     cluster: str
     group: str
-    log_offset: int
-    generation: int
-    left_at: int | None
+    log_offset: Long  # of the first record without the member
+    generation: int  # the member's last
+    left_at: Time | None
     member_id: str
     instance_id: str | None
     client_id: str
@@ -63,11 +71,11 @@ class MemberExit(NamedTuple):
     cause: str
     confidence: str
     evidence: str
-    silence_ms: int | None
+    silence_ms: Long | None
     session_timeout_ms: int
     rebalance_timeout_ms: int
-    came_back_after_ms: int | None
-    heartbeat_ms_est: int | None
+    came_back_after_ms: Long | None
+    heartbeat_ms_est: Long | None  # only from the event log
 
 
 class Storm(NamedTuple):
@@ -75,21 +83,21 @@ class Storm(NamedTuple):
 
     cluster: str
     group: str
-    from_ts: int
-    to_ts: int
+    from_ts: Time
+    to_ts: Time
     rebalances: int
     distinct_members: int
-    pause_ms_total: int | None
+    pause_ms_total: Long | None
     dominant_cause: str
 
 
 class Skew(NamedTuple):
-    """gold_skew: of a generation's topics together (`topic` None) and of each."""
+    """gold_skew: one for each topic of a generation, and one for all of them (`topic` None)."""
 
     cluster: str
     group: str
     generation: int
-    log_offset: int
+    log_offset: Long
     topic: str | None
     max_parts: int
     min_parts: int
@@ -105,12 +113,13 @@ class GroupLifecycle(NamedTuple):
 
     cluster: str
     group: str
-    first_seen: int
-    last_commit: int | None
-    emptied_at: int | None
-    deleted_at: int | None
+    first_seen: Time
+    last_commit: Time | None
+    emptied_at: Time | None
+    deleted_at: Time | None
+    # EXPIRED, DELETED, DELETED_OR_EXPIRED, OFFSETS_DELETED, TOPIC_DELETED; None: it exists
     end_kind: str | None
-    expires_at_est: int | None
+    expires_at_est: Time | None
 
 
 class PartitionStatus(NamedTuple):
@@ -120,27 +129,27 @@ class PartitionStatus(NamedTuple):
     group: str
     topic: str
     partition: int
-    status: str
-    status_burrow: str
+    status: str  # Burrow's, and REBALANCING, NO_OWNER, DATA_LOST, UNKNOWN
+    status_burrow: str  # OK, WARN, STOP, STALL, REWIND; UNKNOWN without samples
     status_reason: str
-    committed: int | None
-    log_start: int | None
-    log_end: int | None
-    lag: int | None
-    lag_ms: int | None
-    trend: str | None
-    consume_rate: float | None
+    committed: Long | None
+    log_start: Long | None
+    log_end: Long | None
+    lag: Long | None
+    lag_ms: Long | None
+    trend: str | None  # GROWING, SHRINKING, FLAT
+    consume_rate: float | None  # records per second
     produce_rate: float | None
-    catch_up_ms: int | None
-    last_commit_ts: int | None
-    window_start: int | None
-    window_end: int | None
+    catch_up_ms: Long | None  # None: never, or unknown
+    last_commit_ts: Time | None
+    window_start: Time | None
+    window_end: Time | None
     complete: float
     owner_member_id: str | None
     owner_instance_id: str | None
     client_id: str | None
     client_host: str | None
-    as_of: int
+    as_of: Time
 
 
 class GroupStatus(NamedTuple):
@@ -151,18 +160,18 @@ class GroupStatus(NamedTuple):
     state_inferred: str
     status: str
     status_burrow: str
-    total_lag: int | None
-    max_lag: int | None
+    total_lag: Long | None
+    max_lag: Long | None
     max_lag_topic: str | None
     max_lag_partition: int | None
-    max_lag_ms: int | None
+    max_lag_ms: Long | None
     members: int
     partitions: int
-    unassigned: int | None
+    unassigned: int | None  # None, as the next two: unknown for consumer groups with members
     rebalances_1h: int | None
     pause_share_1h: float | None
     protocol: str | None
-    as_of: int
+    as_of: Time
 
 
 class Diagnosis(NamedTuple):
@@ -170,9 +179,9 @@ class Diagnosis(NamedTuple):
 
     cluster: str
     group: str
-    severity: int
+    severity: int  # 0 healthy, 1 info, 2 warning, 3 error
     verdict: str
     text: str
     evidence: tuple[str, ...]
     advice: tuple[str, ...]
-    as_of: int
+    as_of: Time

@@ -1,21 +1,21 @@
-"""What a partition, and a group, is in: Burrow's word, and ours, which knows owners and log starts.
+"""Status of partitions and groups: Burrow's, and one that knows owners and log start offsets.
 
-Ours, the first that holds: UNKNOWN (no sample of the log), DATA_LOST (what was to be read next is
-gone), OK (nothing to read), NO_OWNER, REBALANCING (the whole group stands still), then Burrow's.
+Ours is the first that applies: UNKNOWN (no sample of the log end), DATA_LOST (the next records are
+deleted), OK (no lag), NO_OWNER, REBALANCING (the whole group is paused), then Burrow's.
 """
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Final
 
+from ..formatting import duration, join_texts
 from . import burrow
-from .consumers import ConsumerGroup
+from .consumer_group import ConsumerGroup
+from .group_history import Commit, Generation, LogEnd, PartitionWindow
 from .lag import consume_rate, log_end_at, produce_rate, since, time_lag_ms, trend
 from .rows import GroupStatus, PartitionStatus, Rebalance
-from .story import Commit, Generation, LogEnd, Window
-from .words import listed, span
 
-__all__ = ["WORST_FIRST", "group_status", "partition_statuses"]
+__all__ = ["WORST_FIRST", "describe_worst", "group_status", "partition_statuses", "state_of"]
 
 WORST_FIRST: Final = (
     "DATA_LOST",
@@ -31,8 +31,8 @@ WORST_FIRST: Final = (
 
 REBALANCING: Final = frozenset({"PreparingRebalance", "CompletingRebalance"})
 
-STANDSTILL_MS: Final = 10_000
-"""No group is taken to stand still before: three of Kafka's heartbeat intervals."""
+PAUSED_MS: Final = 10_000
+"""The shortest silence that counts as a pause: three of Kafka's heartbeat intervals."""
 
 HOUR_MS: Final = 3_600_000
 
@@ -43,43 +43,47 @@ CONSUMER: Final = "consumer"
 def partition_statuses(
     cluster: str,
     group: str,
-    windows: Iterable[Window],
+    windows: Iterable[PartitionWindow],
     generation: Generation | None,
     as_of_ms: int,
     state: str | None = None,
     consumer: ConsumerGroup | None = None,
 ) -> list[PartitionStatus]:
-    """Of all partitions of a group. `generation`: the newest record of its metadata; `state`: as
-    the event log says, if there is one; `consumer`: it is of that protocol, and has no generation.
+    """The status of each partition of a group.
+
+    `generation`: the group's newest record; `state`: its state if known already; `consumer`: set
+    for a consumer group, which has no generation.
     """
-    all_ = list(windows)
+    found = list(windows)
     if state is None:
-        state = state_of(generation, all_, as_of_ms)
-    # A group that never had members is one of consumers without membership.
-    has_members = generation is not None and bool(generation.generation)
+        state = state_of(generation, found, as_of_ms)
+    # A group that never had members consists of consumers without group membership. The owners of a
+    # consumer group with members are unknown.
+    needs_owner = generation is not None and bool(generation.generation)
     if consumer is not None:
-        has_members = not consumer.members  # else there may be owners, and nobody knows who
+        needs_owner = not consumer.members
     return [
-        _partition(cluster, group, window, has_members, as_of_ms, state in REBALANCING)
-        for window in all_
+        _partition_status(cluster, group, window, needs_owner, as_of_ms, state in REBALANCING)
+        for window in found
     ]
 
 
-def state_of(generation: Generation | None, windows: Sequence[Window], as_of_ms: int) -> str:
-    """Kafka's name of the group's state. The log says no more than Empty, Stable and Dead; a
-    rebalance is inferred where several members with something to read stopped all at once."""
+def state_of(
+    generation: Generation | None, windows: Sequence[PartitionWindow], as_of_ms: int
+) -> str:
+    """Kafka's name of the group's state. The log only shows Empty, Stable and Dead; a rebalance is
+    inferred if several members with records to read stopped committing at the same time."""
     if generation is None:
-        return "Empty"  # offsets alone: a consumer without membership
+        return "Empty"  # offsets without group membership
     if generation.tombstone:
         return "Dead"
     if not generation.members:
         return "Empty"
-    waiting = [window for window in windows if window.owner is not None and (_lag(window) or 0) > 0]
-    if len({window.owner.member_id for window in waiting if window.owner is not None}) < 2:
+    behind = [(w, w.owner.member_id) for w in windows if w.owner is not None and (_lag(w) or 0) > 0]
+    if len({owner for _, owner in behind}) < 2:
         return "Stable"
-    if all(_stands_still(window, as_of_ms) for window in waiting):
-        return "PreparingRebalance"
-    return "Stable"
+    is_paused = all(_is_paused(window, as_of_ms) for window, _ in behind)
+    return "PreparingRebalance" if is_paused else "Stable"
 
 
 def group_status(
@@ -92,7 +96,7 @@ def group_status(
     state: str,
     consumer: ConsumerGroup | None = None,
 ) -> GroupStatus:
-    """Of a group, of its partitions' statuses. `rebalances` of the last hour at least."""
+    """`rebalances`: at least those of the last hour."""
     members = len(generation.members) if generation is not None else 0
     protocol = None if generation is None else generation.protocol
     if consumer is not None:
@@ -100,7 +104,7 @@ def group_status(
     owners_known = consumer is None or not consumer.members
     lags = [partition for partition in partitions if partition.lag is not None]
     worst = max(lags, key=lambda partition: partition.lag or 0, default=None)
-    lately = [
+    recent = [
         row
         for row in rebalances
         if row.is_rebalance and row.joined_at is not None and row.joined_at > as_of_ms - HOUR_MS
@@ -120,39 +124,39 @@ def group_status(
         members=members,
         partitions=len(partitions),
         unassigned=sum(p.owner_member_id is None for p in partitions) if owners_known else None,
-        rebalances_1h=len(lately) if consumer is None else None,
-        pause_share_1h=_share(lately) if consumer is None else None,
+        rebalances_1h=len(recent) if consumer is None else None,
+        pause_share_1h=_pause_share(recent) if consumer is None else None,
         protocol=protocol,
         as_of=as_of_ms,
     )
 
 
-def _share(lately: Sequence[Rebalance]) -> float | None:
-    """How much of the last hour its rebalances stood still."""
-    pauses = [row.pause_ms for row in lately if row.pause_ms is not None]
-    return None if lately and not pauses else min(sum(pauses) / HOUR_MS, 1.0)
+def _pause_share(recent: Sequence[Rebalance]) -> float | None:
+    """The share of the last hour that the group was paused by rebalances."""
+    pauses = [row.pause_ms for row in recent if row.pause_ms is not None]
+    return None if recent and not pauses else min(sum(pauses) / HOUR_MS, 1.0)
 
 
 # --- one partition
 
 
-def _partition(
+def _partition_status(
     cluster: str,
     group: str,
-    window: Window,
-    has_members: bool,
+    window: PartitionWindow,
+    needs_owner: bool,
     now_ms: int,
-    rebalancing: bool,
+    is_rebalancing: bool,
 ) -> PartitionStatus:
     commits, samples = burrow.merged(window.commits)[-burrow.INTERVALS :], window.log_ends
-    # Older samples tell how far back in time it is, not what was lately.
+    # Older samples are for the time lag only.
     ends = [sample.log_end for sample in samples[-burrow.INTERVALS :]]
     committed = commits[-1].offset if commits else None
     lag = _lag(window)
-    of_burrow = burrow.partition_status(commits, ends, now_ms) if samples else "UNKNOWN"
-    status, reason = _status(window, has_members, now_ms, rebalancing, of_burrow)
-    lately = since(commits[0].commit_ms, samples) if commits else samples
-    consumed, produced = consume_rate(commits), produce_rate(lately)
+    status_burrow = burrow.partition_status(commits, ends, now_ms) if samples else "UNKNOWN"
+    status, reason = _status(window, needs_owner, now_ms, is_rebalancing, status_burrow)
+    consumed = consume_rate(commits)
+    produced = produce_rate(since(commits[0].commit_ms, samples) if commits else samples)
     owner = window.owner
     return PartitionStatus(
         cluster=cluster,
@@ -160,7 +164,7 @@ def _partition(
         topic=window.topic,
         partition=window.partition,
         status=status,
-        status_burrow=of_burrow,
+        status_burrow=status_burrow,
         status_reason=reason,
         committed=committed,
         log_start=_log_start(window),
@@ -184,44 +188,44 @@ def _partition(
 
 
 def _status(
-    window: Window,
-    has_members: bool,
+    window: PartitionWindow,
+    needs_owner: bool,
     now_ms: int,
-    rebalancing: bool,
-    of_burrow: str,
+    is_rebalancing: bool,
+    status_burrow: str,
 ) -> tuple[str, str]:
-    """Our word, and why."""
+    """(our status, its reason)."""
     lag = _lag(window)
     if lag is None:
-        what = "commit" if window.log_ends else "sample of the log's end"
-        return "UNKNOWN", f"no {what} is known"
+        missing = "commit" if window.log_ends else "sample of the log end"
+        return "UNKNOWN", f"no {missing}"
     start, committed = _log_start(window), window.commits[-1].offset
     if start is not None and committed < start:
         return "DATA_LOST", f"{start - committed} records were deleted before they were read"
     if lag == 0:
-        return "OK", "everything is read"
-    silent = now_ms - window.commits[-1].commit_ms
-    if has_members and window.owner is None:
-        return "NO_OWNER", f"{lag} records wait, and no member is assigned the partition"
-    if rebalancing:
-        return "REBALANCING", f"nobody in the group has committed for {span(silent)}"
-    return of_burrow, {
-        "STOP": f"{lag} records wait, and the last commit was {span(silent)} ago",
-        "STALL": f"{lag} records wait, and commits repeat offset {committed}",
-        "REWIND": f"commits went back to an earlier offset, {lag} records wait again",
-        "WARN": f"commits go ahead, and the lag of {lag} does not shrink",
-    }.get(of_burrow, f"{lag} records wait, the last commit was {span(silent)} ago")
+        return "OK", "no lag"
+    silent = duration(now_ms - window.commits[-1].commit_ms)
+    if needs_owner and window.owner is None:
+        return "NO_OWNER", f"lag {lag}; the partition is not assigned to a member"
+    if is_rebalancing:
+        return "REBALANCING", f"no member of the group has committed for {silent}"
+    return status_burrow, {
+        "STOP": f"lag {lag}; the last commit was {silent} ago",
+        "STALL": f"lag {lag}; commits repeat offset {committed}",
+        "REWIND": f"lag {lag}; commits went back to an earlier offset",
+        "WARN": f"lag {lag}; offsets advance but the lag does not shrink",
+    }.get(status_burrow, f"lag {lag}; the last commit was {silent} ago")
 
 
-def _lag(window: Window) -> int | None:
+def _lag(window: PartitionWindow) -> int | None:
     if not window.commits or not window.log_ends:
         return None
     return max(window.log_ends[-1].log_end - window.commits[-1].offset, 0)
 
 
 def _lags(commits: list[Commit], samples: Sequence[LogEnd]) -> list[tuple[int, int]]:
-    """Lags by time: of each commit against where the log ended then, as the samples around it say,
-    and since the last one by each sample."""
+    """Lags by time: of each commit relative to the interpolated log end, then one for each sample
+    after the last commit."""
     ends = [(commit, log_end_at(commit.commit_ms, samples)) for commit in commits]
     lags = [
         (commit.commit_ms, max(end - commit.offset, 0)) for commit, end in ends if end is not None
@@ -234,19 +238,19 @@ def _lags(commits: list[Commit], samples: Sequence[LogEnd]) -> list[tuple[int, i
     ]
 
 
-def _log_start(window: Window) -> int | None:
-    """The newest sample that says it: those of the past do not."""
+def _log_start(window: PartitionWindow) -> int | None:
+    """From the newest sample that has it: samples of the past have none."""
     starts = (end.log_start for end in reversed(window.log_ends) if end.log_start is not None)
     return next(starts, None)
 
 
-def _stands_still(window: Window, now_ms: int) -> bool:
+def _is_paused(window: PartitionWindow, now_ms: int) -> bool:
     commits = burrow.merged(window.commits)
     if len(commits) < 2:
         return False
     gaps = sorted(b.commit_ms - a.commit_ms for a, b in pairwise(commits))
     usual = gaps[len(gaps) // 2]
-    return now_ms - commits[-1].commit_ms > max(3 * usual, STANDSTILL_MS)
+    return now_ms - commits[-1].commit_ms > max(3 * usual, PAUSED_MS)
 
 
 def _catch_up_ms(lag: int | None, consumed: float | None, produced: float | None) -> int | None:
@@ -255,7 +259,7 @@ def _catch_up_ms(lag: int | None, consumed: float | None, produced: float | None
     return round(1000 * lag / (consumed - produced))
 
 
-def told(partitions: Iterable[PartitionStatus]) -> str:
-    """orders-1 (lag 1200, STOP), orders-2 …; the worst first."""
+def describe_worst(partitions: Iterable[PartitionStatus]) -> str:
+    """`orders-1 (lag 1200, STOP), orders-2 …`; the worst first."""
     worst = sorted(partitions, key=lambda p: (WORST_FIRST.index(p.status), -(p.lag or 0)))
-    return listed(f"{p.topic}-{p.partition} (lag {p.lag}, {p.status})" for p in worst)
+    return join_texts(f"{p.topic}-{p.partition} (lag {p.lag}, {p.status})" for p in worst)

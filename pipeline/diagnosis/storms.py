@@ -1,8 +1,7 @@
-"""Storms: rebalances that follow each other so fast that a group hardly gets to read.
+"""Rebalance storms (gold_rebalance_storm): three or more rebalances within five minutes.
 
-Three within five minutes are one, with those that came to no assignment; storms less than five
-minutes apart are the same one. The second phase of a cooperative rebalance is no rebalance of its
-own here.
+Generations that never reached an assignment count; the second phase of a cooperative rebalance does
+not. Storms less than five minutes apart are one storm.
 """
 
 import re
@@ -19,21 +18,20 @@ REBALANCES_MIN: Final = 3
 
 
 def storms(rebalances: Sequence[Rebalance], exits: Sequence[MemberExit] = ()) -> list[Storm]:
-    """Of one group, by time."""
+    """The storms of one group, by time."""
     timed = sorted(
         (
             (_time(row), row)
             for row in rebalances
             if row.is_rebalance and row.cause != "COOPERATIVE_FOLLOWUP" and _time(row)
         ),
-        key=lambda timed: (timed[0], timed[1].log_offset),
+        key=lambda item: (item[0], item[1].log_offset),
     )
     found: list[list[Rebalance]] = []
-    ended_ms = 0
-    first, count = 0, 0
-    for last, (at_ms, row) in enumerate(timed):
+    first = count = ended_ms = 0
+    for last, (time_ms, row) in enumerate(timed):
         count += _weight(row)
-        while at_ms - timed[first][0] > WITHIN_MS:
+        while time_ms - timed[first][0] > WITHIN_MS:
             count -= _weight(timed[first][1])
             first += 1
         if count < REBALANCES_MIN:
@@ -43,19 +41,15 @@ def storms(rebalances: Sequence[Rebalance], exits: Sequence[MemberExit] = ()) ->
             found[-1] += [row for row in window if row not in found[-1]]
         else:
             found.append(window)
-        ended_ms = at_ms
+        ended_ms = time_ms
     return [_storm(rows, exits) for rows in found]
 
 
 def _storm(rows: list[Rebalance], exits: Sequence[MemberExit]) -> Storm:
     offsets = {row.log_offset for row in rows}
-    clients = {
-        row.instance_id or f"{row.client_id} {row.client_host}"
-        for row in exits
-        if row.log_offset in offsets
-    }
-    gone = {row.client_id for row in exits if row.log_offset in offsets}
-    clients |= {row.client_id for row in rows if row.client_id} - gone
+    left = [row for row in exits if row.log_offset in offsets]
+    clients = {row.instance_id or f"{row.client_id} {row.client_host}" for row in left}
+    clients |= {row.client_id for row in rows if row.client_id} - {row.client_id for row in left}
     pauses = [row.pause_ms for row in rows if row.pause_ms is not None]
     causes = Counter(_cause(row) for row in rows)
     return Storm(
@@ -66,15 +60,15 @@ def _storm(rows: list[Rebalance], exits: Sequence[MemberExit]) -> Storm:
         rebalances=sum(_weight(row) for row in rows),
         distinct_members=len(clients),
         pause_ms_total=sum(pauses) if pauses else None,
-        # Of causes that are as frequent, what made somebody go comes before who came back.
+        # Among equally frequent causes, that of an exit wins over a join.
         dominant_cause=max(causes, key=lambda cause: (causes[cause], cause != "MEMBER_JOINED")),
     )
 
 
 def _cause(row: Rebalance) -> str:
-    """Who comes back is there for the same reason as he went."""
-    back = re.search(r"\(REJOIN_AFTER_(\w+)\)", row.evidence)
-    return row.cause if back is None else back[1]
+    """A client that rejoins counts under the cause of its exit."""
+    rejoin = re.search(r"\(REJOIN_AFTER_(\w+)\)", row.evidence)
+    return row.cause if rejoin is None else rejoin[1]
 
 
 def _time(row: Rebalance) -> int:

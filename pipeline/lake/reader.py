@@ -1,7 +1,7 @@
-"""A lake without Spark: each table as Arrow, of the folders that the manifest lists and no others.
+"""A lake without Spark: each table as Arrow, from the folders in the manifest.
 
-A `Lake` is what it was when it was opened: batches that come later are not seen, and what they put
-aside stays for a grace (writer.py), so a question is answered from one state of the lake.
+A `Lake` is a snapshot: later batches are not visible, and the folders they replace are kept for a
+grace period (writer.py).
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -13,9 +13,8 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from .errors import LakeError, WrongRows
-from .manifest import MANIFEST, Live, Manifest, load
-from .schemas import BATCH_ID, table_of
+from .manifest import MANIFEST, LiveFolder, Manifest, load
+from .schema import BATCH_ID, LakeError, SchemaMismatch, table_of
 
 __all__ = ["Lake", "batch_folder"]
 
@@ -29,7 +28,7 @@ def batch_folder(lake: Path, table: str, batch_id: int) -> Path:
 
 
 class Lake:
-    """Raises NoLake, LakeTooNew, LakeError."""
+    """Raises LakeNotFound, LakeTooNew, LakeError."""
 
     def __init__(self, path: Path | str, manifest: Manifest | None = None) -> None:
         self.path = Path(path)
@@ -41,7 +40,7 @@ class Lake:
 
     @property
     def as_of(self) -> datetime | None:
-        """The newest time that any input has told of, in UTC; null: nothing has been read."""
+        """The newest time in any input, in UTC; None: nothing has been read."""
         return self.manifest.as_of
 
     @property
@@ -54,19 +53,19 @@ class Lake:
 
     @property
     def positions(self) -> dict[int, int]:
-        """Offsets partition -> the log offset that is read next."""
+        """Offsets partition -> next log offset to read."""
         return self.manifest.positions
 
-    def live(self, table: str) -> tuple[Live, ...]:
-        """The folders of a table that count; none: nothing has been written to it."""
+    def live(self, table: str) -> tuple[LiveFolder, ...]:
+        """The current folders of a table; empty: never written."""
         table_of(table)
         return self.manifest.tables.get(table, ())
 
     def rows(self, table: str) -> int:
-        return sum(one.rows for one in self.live(table))
+        return sum(folder.rows for folder in self.live(table))
 
     def folders(self, table: str) -> list[Path]:
-        return [batch_folder(self.path, table, one.batch_id) for one in self.live(table)]
+        return [batch_folder(self.path, table, folder.batch_id) for folder in self.live(table)]
 
     def read(
         self,
@@ -74,42 +73,35 @@ class Lake:
         columns: Sequence[str] | None = None,
         filters: ds.Expression | None = None,
     ) -> pa.Table:
-        """The rows of a table, in no order, with `batch_id` as the last column.
+        """The rows of a table, unordered, with `batch_id` as the last column.
 
-        Raises WrongRows where the files are not of this version's schema; LakeError where they are
-        not what the manifest says; OSError.
+        Raises SchemaMismatch if the files have another version's schema, LakeError if they do not
+        match the manifest, OSError.
         """
-        found = self.dataset(table, None)
+        dataset = self.dataset(table)
         try:
-            rows = sum(_checked_rows(table, fragment) for fragment in found.get_fragments())
+            rows = sum(_verified_rows(table, fragment) for fragment in dataset.get_fragments())
             if rows != self.rows(table):
                 raise self._damaged(table, f"{rows} rows instead of {self.rows(table)}")
             wanted = None if columns is None else list(columns)
-            return found.to_table(columns=wanted, filter=filters)
+            return dataset.to_table(columns=wanted, filter=filters)
         except (pa.ArrowInvalid, FileNotFoundError) as error:
             raise self._damaged(table, str(error).partition("\n")[0]) from error
 
     def pieces(self, table: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """The rows of a table, some at a time, of some columns; of one that is nested also a leaf
-        alone: `member_list.list.element.member_id`. What `read` would find wrong is not looked for.
-        """
+        """Some columns of a table, PIECE_ROWS at a time, without the checks of `read`. A leaf of a
+        nested column can be read alone: `member_list.list.element.member_id`."""
         for folder in self.folders(table):
             for file in sorted(folder.glob("*.parquet")):
                 with pq.ParquetFile(file) as parquet:
                     yield from parquet.iter_batches(PIECE_ROWS, columns=list(columns))
 
-    def _damaged(self, table: str, what: str) -> LakeError:
-        return LakeError(
-            f"{self.path / table} is damaged ({what}): make the lake anew: remove it, and run the "
-            "pipeline again."
-        )
-
-    def dataset(self, table: str, batch_ids: Collection[int] | None) -> ds.Dataset:
-        """For those who read a table in pieces; `batch_ids`: of some batches alone."""
+    def dataset(self, table: str, batch_ids: Collection[int] | None = None) -> ds.Dataset:
+        """The rows of a table, or of some of its batches, not read yet."""
         folders = [
-            batch_folder(self.path, table, one.batch_id)
-            for one in self.live(table)
-            if batch_ids is None or one.batch_id in batch_ids
+            batch_folder(self.path, table, folder.batch_id)
+            for folder in self.live(table)
+            if batch_ids is None or folder.batch_id in batch_ids
         ]
         return ds.dataset(
             [str(file) for folder in folders for file in sorted(folder.glob("*.parquet"))],
@@ -119,13 +111,19 @@ class Lake:
             partition_base_dir=str(self.path / table),
         )
 
+    def _damaged(self, table: str, problem: str) -> LakeError:
+        return LakeError(
+            f"{self.path / table} is damaged ({problem}): remove the lake and run the pipeline "
+            "again."
+        )
 
-def _checked_rows(table: str, fragment: ds.ParquetFileFragment) -> int:
-    """How many it has. Arrow itself would make up nulls for a column that a file lacks."""
-    lacking = set(table_of(table).schema.names) - set(fragment.physical_schema.names)
-    if lacking:
-        raise WrongRows(
-            f"{fragment.path} lacks {', '.join(sorted(lacking))}: another version of kohort wrote "
-            "this lake. Make it anew: remove it, and run the pipeline again."
+
+def _verified_rows(table: str, fragment: ds.ParquetFileFragment) -> int:
+    """The number of rows. Arrow itself would fill a missing column with nulls."""
+    missing = set(table_of(table).schema.names) - set(fragment.physical_schema.names)
+    if missing:
+        raise SchemaMismatch(
+            f"{fragment.path} has no {', '.join(sorted(missing))}: another version of kohort wrote "
+            "this lake. Remove it and run the pipeline again."
         )
     return int(fragment.metadata.num_rows)

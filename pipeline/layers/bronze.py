@@ -1,7 +1,5 @@
-"""Bronze: what the source yields, parted by kind, with where it is from.
-
-Whoever decodes records writes them down as well (sharing.py).
-"""
+"""Bronze: the records of a source, split into tables by kind, with their origin. The tasks that
+decode records also write them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -11,53 +9,57 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..lake.writer import Writer
-from ..source.source import Split, open_source
+from ..source.factory import open_source
+from ..source.source import Split
 from ..tables import TABLES
-from . import sharing
-from .batch import Broken
+from .batch import Violation
+from .parquet_tasks import PartFiles, split_for_tasks, write_in_process, write_in_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Origin", "write_by_tasks", "write_here"]
+__all__ = ["Origin", "write_records", "write_splits"]
 
 KINDS: Final = {"bronze_commit": "commit", "bronze_group": "group", "bronze_other": "other"}
 
 
 class Origin(NamedTuple):
-    """`source`: what is read, a folder or servers."""
+    """`source`: the folder or the bootstrap servers."""
 
     cluster: str
     source: str
 
 
-def write_here(writer: Writer, rows: Iterable[pa.RecordBatch], origin: Origin) -> list[Broken]:
-    """`rows`: of schema columns.SOURCE. Raises what reading them does, OSError, WrongRows."""
-    return sharing.write_here(writer, KINDS, rows, partial(_write, origin))
+def write_records(
+    writer: Writer, rows: Iterable[pa.RecordBatch], origin: Origin
+) -> list[Violation]:
+    """`rows`: of schema SOURCE. Raises what reading them raises, OSError, SchemaMismatch."""
+    return write_in_process(writer, KINDS, rows, partial(_write, origin))
 
 
-def write_by_tasks(
+def write_splits(
     writer: Writer,
     session: "SparkSession",
     options: Mapping[str, str],
     splits: Sequence[Split],
     origin: Origin,
-) -> list[Broken]:
-    """`options`: of the source (source.py). Raises what Spark does, OSError, WrongRows."""
-    shares = sharing.tasks_of(session, [(split.end - split.start, split) for split in splits])
+) -> list[Violation]:
+    """Read splits in Spark tasks. `options`: of the source (factory.py). Raises what Spark raises,
+    OSError, SchemaMismatch."""
+    shares = split_for_tasks(session, [(split.end - split.start, split) for split in splits])
     work = partial(_read, dict(options), origin)
-    return sharing.write_by_tasks(writer, session, KINDS, shares, work)
+    return write_in_tasks(writer, session, KINDS, shares, work)
 
 
 def _read(
-    options: Mapping[str, str], origin: Origin, splits: Sequence[Split], files: sharing.Files
+    options: Mapping[str, str], origin: Origin, splits: Sequence[Split], files: PartFiles
 ) -> None:
     source = open_source(options)
     for split in splits:
         _write(origin, source.read(split), files)
 
 
-def _write(origin: Origin, rows: Iterable[pa.RecordBatch], files: sharing.Files) -> None:
+def _write(origin: Origin, rows: Iterable[pa.RecordBatch], files: PartFiles) -> None:
     for batch in rows:
         for table, kind in KINDS.items():
             files.write(table, _of_kind(batch, table, kind, origin))
@@ -65,12 +67,11 @@ def _write(origin: Origin, rows: Iterable[pa.RecordBatch], files: sharing.Files)
 
 def _of_kind(rows: pa.RecordBatch, table: str, kind: str, origin: Origin) -> pa.RecordBatch:
     schema = TABLES[table].schema
-    wanted = pc.equal(rows["kind"], kind)
     found = rows.select([name for name in schema.names if name not in Origin._fields])
-    found = found.filter(wanted)
-    said = {
+    found = found.filter(pc.equal(rows["kind"], kind))
+    constants = {
         name: pa.repeat(pa.scalar(value, pa.string()), len(found))
         for name, value in origin._asdict().items()
     }
-    columns = [said[name] if name in said else found[name] for name in schema.names]
+    columns = [constants[n] if n in constants else found[n] for n in schema.names]
     return pa.RecordBatch.from_arrays(columns, schema=schema)

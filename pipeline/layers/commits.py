@@ -1,7 +1,7 @@
-"""All that is told of commits one by one: silver_commit, what it adds up to, and the state of it.
+"""The layer of single commits: silver_commit, its aggregates, jumps, and their state.
 
-A partition of the offsets topic has all there is of its groups, so each is told by itself, in tasks
-of Spark that read what the lake has of it and write what they make of it.
+A partition of the offsets topic holds everything about its groups, so that partitions are processed
+independently, in Spark tasks that read from the lake and write to it, or in this process.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,13 +14,13 @@ import pyarrow.compute as pc
 
 from ..session import FEW_RECORDS
 from ..tables import TABLES
-from . import jumps, log_ends, places
-from .activity import silver_activity
-from .minutes import partition_minutes
+from . import jumps
+from .aggregates import activity_by_generation, commits_by_minute, last_commits
+from .batch import RECORD_TABLES
+from .lag import thin_out
 from .ordering import Runs, bools, ints, keys
-from .sharing import Files, tasks_of, write_by_tasks, write_here
-from .silver import Before, silver_commit
-from .windows import windows
+from .parquet_tasks import PartFiles, split_for_tasks, write_in_process, write_in_tasks
+from .silver_commit import CommitContext, gap_state, log_gaps, silver_commit
 
 if TYPE_CHECKING:
     from ..lake.reader import Lake
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["tables"]
 
-TABLES_MADE: Final = (
+WRITTEN: Final = (
     "silver_commit",
     "silver_activity",
     "gold_partition_minute",
@@ -39,13 +39,12 @@ TABLES_MADE: Final = (
     "state_window",
     "gold_offset_jump",
 )
-_RECORDS: Final = ("bronze_commit", "bronze_group", "bronze_other")
-_PLACE: Final = ["offsets_partition", "log_offset", "missing_before"]
+_POSITION: Final = ["offsets_partition", "log_offset", "missing_before"]
 _COMMIT: Final = [
     *("group", "topic", "partition", "offset", "leader_epoch", "tombstone", "producer_id"),
     *("commit_ts", "append_ts"),
 ]
-# Of members, who may be many, what tells owners: no more of them is read.
+# The leaves of member_list that identify owners: members may be many, and no others are read.
 _MEMBER_LISTS: Final = [
     *("offsets_partition", "log_offset"),
     *(
@@ -60,124 +59,119 @@ _GENERATION: Final = [
 
 
 def tables(batch: "Batch") -> dict[str, pa.Table]:
-    """Only state_log_end, which is no partition's: the tasks have written TABLES_MADE."""
+    """state_log_end, which does not belong to a partition of the offsets topic; the tasks write the
+    tables in WRITTEN."""
     found = {}
     if batch.rows("bronze_log_end"):
-        found["state_log_end"] = log_ends.remembered(_samples(batch.lake, batch.written), batch.now)
-    if not any(map(batch.rows, _RECORDS)):
+        found["state_log_end"] = thin_out(_samples(batch.lake, batch.written), batch.now)
+    if not any(map(batch.rows, RECORD_TABLES)):
         return found
-    work = partial(_tell_partitions, batch.lake, batch.written, batch.cluster)
+    work = partial(_process, batch.lake, batch.written, batch.cluster)
     sizes = _sizes(batch)
     if sum(sizes.values()) <= FEW_RECORDS:
-        batch.broken += write_here(batch.writer, TABLES_MADE, list(sizes), work)
+        batch.violations += write_in_process(batch.writer, WRITTEN, list(sizes), work)
     else:
-        shares = tasks_of(batch.spark, [(size, number) for number, size in sizes.items()])
-        batch.broken += write_by_tasks(batch.writer, batch.spark, TABLES_MADE, shares, work)
+        shares = split_for_tasks(batch.spark, [(size, number) for number, size in sizes.items()])
+        batch.violations += write_in_tasks(batch.writer, batch.spark, WRITTEN, shares, work)
     return found
 
 
 def _sizes(batch: "Batch") -> dict[int, int]:
-    """Partition of the offsets topic -> how many rows are to be read for it."""
+    """Offsets partition -> number of rows to read for it."""
     sizes: dict[int, int] = {}
-    for lake, tables in ((batch.written, _RECORDS), (batch.lake, ("state_commit", "state_place"))):
-        for table in tables:
-            counted = pc.value_counts(lake.read(table, [_PLACE[0]])[_PLACE[0]])
-            for each in counted.to_pylist():
+    state = ("state_commit", "state_place")
+    for lake, names in ((batch.written, RECORD_TABLES), (batch.lake, state)):
+        for table in names:
+            column = lake.read(table, ["offsets_partition"])["offsets_partition"]
+            for each in pc.value_counts(column).to_pylist():
                 sizes[each["values"]] = sizes.get(each["values"], 0) + each["counts"]
     return sizes
 
 
 class _Partitions(NamedTuple):
-    """Some partitions of the offsets topic: what the lake has of them, from `before` this batch and
-    `written` by it."""
+    """Rows of some partitions of the offsets topic, before this batch and written by it."""
 
     before: "Lake"
     written: "Lake"
     numbers: Sequence[int]
 
     def old(self, table: str, columns: list[str] | None = None) -> pa.Table:
-        return self.before.read(table, columns, self._which)
+        return self.before.read(table, columns, self._filter)
 
     def new(self, table: str, columns: list[str] | None = None) -> pa.Table:
-        return self.written.read(table, columns, self._which)
+        return self.written.read(table, columns, self._filter)
 
     def generations(self) -> pa.Table:
-        before = _newest(self.old("state_generation", _GENERATION))
+        before = _last_of_each_group(self.old("state_generation", _GENERATION))
         return pa.concat_tables([before, self.new("silver_generation", _GENERATION)])
 
-    def member_lists(self, places: pa.Array) -> Iterator[pa.RecordBatch]:
-        there = self._which & pc.field("log_offset").isin(places)
+    def member_lists(self, log_offsets: pa.Array) -> Iterator[pa.RecordBatch]:
+        wanted = self._filter & pc.field("log_offset").isin(log_offsets)
         lakes = ((self.before, "state_generation"), (self.written, "silver_generation"))
         for lake, table in lakes:
             for rows in lake.pieces(table, _MEMBER_LISTS):
-                yield from pa.Table.from_batches([rows]).filter(there).to_batches()
+                yield from pa.Table.from_batches([rows]).filter(wanted).to_batches()
 
     def samples(self, *commits: pa.Table) -> pa.Table:
-        """Of the logs that these commits are of."""
+        """Of the topics of these commits."""
         found = {topic for rows in commits for topic in rows["topic"].unique().to_pylist()}
         topics = pa.array(sorted(found), pa.string())
         return _samples(self.before, self.written, pc.field("topic").isin(topics))
 
     @property
-    def _which(self) -> pc.Expression:
+    def _filter(self) -> pc.Expression:
         return pc.field("offsets_partition").isin(list(self.numbers))
 
 
-def _tell_partitions(
-    before: "Lake", written: "Lake", cluster: str, numbers: Sequence[int], files: Files
+def _process(
+    before: "Lake", written: "Lake", cluster: str, numbers: Sequence[int], files: PartFiles
 ) -> None:
-    """Tells all that there is to tell of the commits of these partitions of the offsets topic."""
-    given = _Partitions(before, written, numbers)
-    commits = given.new("bronze_commit", [*_PLACE, *_COMMIT])
-    others = given.new("bronze_other", [*_PLACE, "producer_id", "control", "key_version"])
-    known, pending = given.old("state_place"), given.old("state_open_txn")
-    gaps = places.gaps_of([commits, given.new("bronze_group", _PLACE), others], known)
-    samples = given.samples(commits, pending)
-    told = silver_commit(
-        commits,
-        Before(
-            others,
-            gaps,
-            given.generations(),
-            given.member_lists,
-            given.old("state_commit"),
-            pending,
-            samples,
-        ),
-        cluster,
+    """Write the tables in WRITTEN for some partitions of the offsets topic."""
+    partitions = _Partitions(before, written, numbers)
+    commits = partitions.new("bronze_commit", [*_POSITION, *_COMMIT])
+    others = partitions.new("bronze_other", [*_POSITION, "producer_id", "control", "key_version"])
+    known, pending = partitions.old("state_place"), partitions.old("state_open_txn")
+    gaps = log_gaps([commits, partitions.new("bronze_group", _POSITION), others], known)
+    samples = partitions.samples(commits, pending)
+    context = CommitContext(
+        others,
+        gaps,
+        partitions.generations(),
+        partitions.member_lists,
+        partitions.old("state_commit"),
+        pending,
+        samples,
     )
-    silver = told.silver
-    usual = jumps.deltas(silver, given.old("state_delta"))
-    moved = jumps.candidates(silver, usual)
-    # Commits that were removed are no commits.
+    silver, key, state_commit, state_open_txn = silver_commit(commits, context, cluster)
+    deltas = jumps.count_deltas(silver, partitions.old("state_delta"))
+    moved = jumps.candidates(silver, deltas)
     is_live = bools(pc.not_equal(silver["kind"], "TOMBSTONE"))
-    live, key = silver.filter(is_live), told.key[is_live]
-    made = {
+    live, live_key = silver.filter(is_live), key[is_live]
+    rows = {
         "silver_commit": silver,
-        "silver_activity": silver_activity(live, key),
-        "gold_partition_minute": partition_minutes(live, key),
-        "state_commit": told.state_commit,
-        "state_open_txn": told.state_open_txn,
-        "state_place": places.remembered(cluster, gaps, known),
-        "state_window": windows(given.old("state_window"), silver),
-        "state_delta": usual,
+        "silver_activity": activity_by_generation(live, live_key),
+        "gold_partition_minute": commits_by_minute(live, live_key),
+        "state_commit": state_commit,
+        "state_open_txn": state_open_txn,
+        "state_place": gap_state(cluster, gaps, known),
+        "state_window": last_commits(partitions.old("state_window"), silver),
+        "state_delta": deltas,
     }
     if moved.any():
         groups = pc.field("group").isin(silver.filter(moved)["group"].unique())
         activity = before.read("state_activity", _ACTIVITY, groups)
-        made["gold_offset_jump"] = jumps.offset_jumps(silver, moved, activity, samples)
-    for table, rows in made.items():
-        files.write(table, rows)
+        rows["gold_offset_jump"] = jumps.offset_jumps(silver, moved, activity, samples)
+    for table, found in rows.items():
+        files.write(table, found)
 
 
-def _newest(generations: pa.Table) -> pa.Table:
-    """Each group's last."""
+def _last_of_each_group(generations: pa.Table) -> pa.Table:
     (group,) = keys(["offsets_partition", "group"], generations)
     order = np.lexsort((ints(generations["log_offset"]), group))
     return generations.take(order[Runs(group[order]).last])
 
 
-def _samples(before: "Lake", written: "Lake", which: pc.Expression | None = None) -> pa.Table:
+def _samples(before: "Lake", written: "Lake", wanted: pc.Expression | None = None) -> pa.Table:
     names = TABLES["bronze_log_end"].schema.names
     both = ((before, "state_log_end"), (written, "bronze_log_end"))
-    return pa.concat_tables([lake.read(table, names, which) for lake, table in both])
+    return pa.concat_tables([lake.read(table, names, wanted) for lake, table in both])

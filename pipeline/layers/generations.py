@@ -1,83 +1,127 @@
-"""Each record of a group's metadata beside the one before it: silver_generation.
+"""silver_generation: each GroupMetadata record compared with the previous one, in log order; and
+the records of consumer groups (KIP-848).
 
-The order is the log's. What a batch needs of earlier ones is in `state_generation`: the newest rows
-of each group, the last of which is the record before the batch's first.
+What a batch needs of earlier ones is in `state_generation`: the newest rows of each group, the last
+of which precedes the batch's first. `state_consumer` has the newest record of each key of a
+consumer group, not decoded; diagnosis/consumer_group.py derives the group's status from them.
 """
 
 from datetime import datetime, timedelta
+from functools import reduce
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from ..state_tables import STATE
-from ..tables import TABLES
-from . import consumers
-from .limits import REMEMBERED_MAX, REMEMBERED_MEMBERS_MAX, REMEMBERED_MIN, REMEMBERED_MS
+from ..diagnosis.consumer_group import RECORD_TYPES
+from ..tables import STATE_TABLES, TABLES
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column
 
     from .batch import Batch
 
-__all__ = ["GONE", "gaps_of", "generations", "newest", "remembered", "tables"]
+__all__ = [
+    "GONE",
+    "KEPT_MAX",
+    "KEPT_MEMBERS_MAX",
+    "KEPT_MS",
+    "consumer_epochs",
+    "generations",
+    "log_gaps",
+    "newest",
+    "newest_consumer_records",
+    "newest_generations",
+    "tables",
+]
 
-FORGOTTEN_AFTER: Final = timedelta(days=1)
+# What state_generation keeps of a group, for later batches to look back: one hour, for
+# `rebalances_1h` (rules look back 15 minutes, storms 5); always the last three, for the previous
+# record and both phases of a cooperative rebalance; at most 200 rows and 20,000 members in them,
+# some 10 MB as Python objects in one task.
+KEPT_MS: Final = 3_600_000
+KEPT_MIN: Final = 3
+KEPT_MAX: Final = 200
+KEPT_MEMBERS_MAX: Final = 20_000
+DROPPED_AFTER: Final = timedelta(days=1)
+
 GONE: Final = "('TOMBSTONE', 'CONVERTED')"
-"""What a tombstone may be, in SQL: CONVERTED is one of a group that goes on in another protocol."""
+"""Kinds of tombstones, in SQL; CONVERTED: the group continues under the consumer protocol."""
 
 _GROUP: Final = ["cluster", "group"]
 _TOPICS: Final = """array_sort(array_distinct(flatten(
     transform(member_list, m -> coalesce(m.topics, CAST(array() AS array<string>))))))"""
-# The members of this record and of the one before, `p`, by what parts them.
+# Members of this record, and of the previous one, `p`.
 _IDS: Final = "transform(member_list, m -> m.member_id)"
 _PREV_IDS: Final = "transform(p.members, m -> m.member_id)"
-# A static member under a new id: its old one has not left, its new one has not joined.
+# A static member with a new id: the old one has not left, the new one has not joined.
 _REPLACING: Final = """transform(filter(member_list, m -> m.instance_id IS NOT NULL
     AND NOT exists(p.members, q -> q.member_id = m.member_id)
     AND exists(p.members, q -> q.instance_id = m.instance_id)), m -> m.member_id)"""
 _REPLACED: Final = """transform(filter(p.members, q -> q.instance_id IS NOT NULL
     AND NOT exists(member_list, m -> m.member_id = q.member_id)
     AND exists(member_list, m -> m.instance_id = q.instance_id)), q -> q.member_id)"""
-
-# Of a group that is converted nobody has left: what became of its members stands elsewhere.
+# The members of a converted group continue in other records.
 _LEFT: Final = f"""if(record_kind = 'CONVERTED', CAST(array() AS array<string>),
     array_except(array_except({_PREV_IDS}, {_IDS}), {_REPLACED}))"""
 
 
-def gaps_of(*records: "DataFrame") -> "DataFrame":
-    """Where offsets are missing from the log: the record after each gap, of any kind."""
+def tables(batch: "Batch") -> dict[str, DataFrame]:
+    found: dict[str, DataFrame] = {}
+    if batch.rows("bronze_other"):
+        records = _consumer_records(batch.new("bronze_other"), *RECORD_TYPES)
+        if not records.isEmpty():
+            old = batch.old("state_consumer")
+            found["state_consumer"] = newest_consumer_records(old, records)
+    if not batch.rows("bronze_group"):
+        return found
+    records, state = batch.new("bronze_group"), batch.old("state_generation")
+    # Of earlier batches only the last gap of each partition matters.
+    last_gaps = batch.old("state_place").where("last_gap >= 0")
+    gaps = log_gaps(records, batch.new("bronze_commit"), batch.new("bronze_other")).unionByName(
+        last_gaps.select("cluster", "offsets_partition", F.col("last_gap").alias("log_offset"))
+    )
+    epochs = None
+    if batch.rows("bronze_other"):
+        epochs = consumer_epochs(batch.new("bronze_other"))
+    new = batch.cache(generations(records, state, gaps, epochs))
+    found["silver_generation"] = new
+    found["state_generation"] = newest_generations(state, new, batch.now)
+    return found
+
+
+# --- classic groups
+
+
+def log_gaps(*records: DataFrame) -> DataFrame:
+    """(cluster, offsets_partition, log_offset): the record after each gap, of any kind."""
     frames = [
         frame.where("missing_before > 0").select("cluster", "offsets_partition", "log_offset")
         for frame in records
     ]
-    first, *others = frames
-    for other in others:
-        first = first.unionByName(other)
-    return first
+    return reduce(DataFrame.unionByName, frames)
 
 
 def generations(
-    records: "DataFrame",
-    state: "DataFrame | None",
-    gaps: "DataFrame | None" = None,
-    epochs: "DataFrame | None" = None,
-) -> "DataFrame":
-    """`records` (bronze_group) after what `state` (state_generation) remembers: silver_generation.
+    records: DataFrame,
+    state: DataFrame | None,
+    gaps: DataFrame | None = None,
+    epochs: DataFrame | None = None,
+) -> DataFrame:
+    """silver_generation for `records` (bronze_group), given `state` (state_generation).
 
-    `gaps`: gaps_of the same batch's records; `epochs`: consumers.epochs of them.
+    `gaps`: log_gaps of the batch; `epochs`: consumer_epochs of the batch.
     """
-    rows = _as_read(records)
+    rows = _columns_of_record(records)
     if epochs is not None:
         rows = _with_conversions(rows, _with_last_gap(epochs, gaps))
     rows = rows.withColumn("is_new", F.lit(True))
     if state is not None:
-        rows = rows.unionByName(
-            newest(state).select(*rows.columns[:-1]).withColumn("is_new", F.lit(False))
-        )
+        last = newest(state).select(*rows.columns[:-1])
+        rows = rows.unionByName(last.withColumn("is_new", F.lit(False)))
     rows = _with_last_gap(rows, gaps)
     in_order = Window.partitionBy("cluster", "offsets_partition", "group").orderBy("log_offset")
-    before = F.struct(
+    previous = F.struct(
         "log_offset",
         "record_kind",
         "generation",
@@ -85,7 +129,7 @@ def generations(
     )
     none = "CAST(array() AS array<struct<member_id: string, instance_id: string>>)"
     rows = (
-        rows.withColumn("prev", F.lag(before).over(in_order))
+        rows.withColumn("prev", F.lag(previous).over(in_order))
         .where("is_new")
         .withColumn(
             "p",
@@ -99,80 +143,66 @@ def generations(
     return _compared(rows).select(*TABLES["silver_generation"].schema.names)
 
 
-def newest(state: "DataFrame") -> "DataFrame":
+def newest(state: DataFrame) -> DataFrame:
     """The last record of each group."""
-    last = Window.partitionBy(*_GROUP).orderBy(F.desc("log_offset"))
-    return state.withColumn("n", F.row_number().over(last)).where("n = 1").drop("n")
+    newest_first = Window.partitionBy(*_GROUP).orderBy(F.desc("log_offset"))
+    return state.withColumn("n", F.row_number().over(newest_first)).where("n = 1").drop("n")
 
 
-def remembered(
-    state: "DataFrame | None", new: "DataFrame", now: datetime | None = None
-) -> "DataFrame":
-    """state_generation with the rows `new` of silver_generation: what the next batch starts from.
-    Groups that were gone a day before `now` are forgotten: consumers of one evening are many."""
-    names = STATE["state_generation"].schema.names
+def newest_generations(
+    state: DataFrame | None, new: DataFrame, now: datetime | None = None
+) -> DataFrame:
+    """state_generation after `new`, rows of silver_generation. Groups that were gone a day before
+    `now` are dropped: short-lived consumers may be many."""
+    names = STATE_TABLES["state_generation"].schema.names
+    rows = new.select(*names)
+    if state is not None:
+        rows = state.select(*names).unionByName(rows)
+    newest_first = Window.partitionBy(*_GROUP).orderBy(F.desc("log_offset"))
     rows = (
-        new.select(*names)
-        if state is None
-        else state.select(*names).unionByName(new.select(*names))
+        rows.withColumn("at", F.coalesce("synced_at", "joined_at"))
+        .withColumn("n", F.row_number().over(newest_first))
+        .withColumn("members_so_far", F.sum(F.greatest("members", F.lit(1))).over(newest_first))
+        .withColumn("newest_kind", F.first("record_kind").over(newest_first))
+        .withColumn("newest_at", F.first("at").over(newest_first))
+        .withColumn("age_ms", F.unix_millis("newest_at") - F.unix_millis("at"))
     )
-    lately = (
-        (F.col("n") <= REMEMBERED_MAX)
-        & (F.col("members_so_far") <= REMEMBERED_MEMBERS_MAX)
-        & (F.col("age_ms") <= REMEMBERED_MS)
+    is_recent = (
+        (F.col("n") <= KEPT_MAX)
+        & (F.col("members_so_far") <= KEPT_MEMBERS_MAX)
+        & (F.col("age_ms") <= KEPT_MS)
     )
-    rows = _by_age(rows).where(lately | (F.col("n") <= REMEMBERED_MIN))
+    rows = rows.where(is_recent | (F.col("n") <= KEPT_MIN))
     if now is not None:
-        gone = f"newest_kind IN {GONE}"
-        rows = rows.where(~F.expr(gone) | (F.col("newest_at") > F.lit(now - FORGOTTEN_AFTER)))
+        is_gone = F.expr(f"newest_kind IN {GONE}")
+        rows = rows.where(~is_gone | (F.col("newest_at") > F.lit(now - DROPPED_AFTER)))
     return rows.select(*names)
 
 
-def _by_age(rows: "DataFrame") -> "DataFrame":
-    """Records with their place from the newest on (`n`), the members up to there, their age."""
-    down = Window.partitionBy(*_GROUP).orderBy(F.desc("log_offset"))
-    return (
-        rows.withColumn("at", F.coalesce("synced_at", "joined_at"))
-        .withColumn("n", F.row_number().over(down))
-        .withColumn("members_so_far", F.sum(F.greatest("members", F.lit(1))).over(down))
-        .withColumn("newest_kind", F.first("record_kind").over(down))
-        .withColumn("newest_at", F.first("at").over(down))
-        .withColumn("age_ms", F.unix_millis("newest_at") - F.unix_millis("at"))
-    )
-
-
-def tables(batch: "Batch") -> "dict[str, DataFrame]":
-    if not batch.rows("bronze_group"):
-        return {}
-    records, state = batch.new("bronze_group"), batch.old("state_generation")
-    gaps = gaps_of(records, batch.new("bronze_commit"), batch.new("bronze_other")).unionByName(
-        # Of the batches before only the last gap of each partition counts.
-        batch.old("state_place")
-        .where("last_gap >= 0")
-        .select("cluster", "offsets_partition", F.col("last_gap").alias("log_offset"))
-    )
-    others = batch.rows("bronze_other") > 0
-    epochs = consumers.epochs(batch.new("bronze_other")) if others else None
-    new = batch.keep(generations(records, state, gaps, epochs))
-    return {"silver_generation": new, "state_generation": remembered(state, new, batch.now)}
-
-
-def _as_read(records: "DataFrame") -> "DataFrame":
-    """A record's own columns, by silver's names."""
-    no_members = "CAST(array() AS {})".format(records.schema["members"].dataType.simpleString())
+def _columns_of_record(records: DataFrame) -> DataFrame:
+    """The columns of silver_generation that do not depend on the previous record."""
+    no_members = f"CAST(array() AS {records.schema['members'].dataType.simpleString()})"
     members = F.expr(f"coalesce(members, {no_members})")
+    # STATIC_REPLACED depends on the previous record. The coordinator of Kafka 4 writes generation 0
+    # for a new group: nobody has left it.
+    kind = (
+        F.when(F.col("tombstone"), "TOMBSTONE")
+        .when((F.size(members) == 0) & (F.col("generation") == 0), "FIRST_SEEN")
+        .when(F.size(members) == 0, "EMPTY")
+        .otherwise("GENERATION")
+    )
     return records.select(
         *_GROUP,
         "offsets_partition",
         "log_offset",
-        _kind_alone(members).alias("record_kind"),
+        kind.alias("record_kind"),
         "generation",
         F.col("state_ts").alias("joined_at"),
         F.col("append_ts").alias("synced_at"),
         "protocol_type",
         "protocol",
         "leader",
-        # Only a subscription that cannot be read is all that there is to tell it from the next.
+        # The raw subscription is kept only if it cannot be decoded.
         F.transform(
             members,
             lambda m: m.withField(
@@ -182,28 +212,17 @@ def _as_read(records: "DataFrame") -> "DataFrame":
     )
 
 
-def _kind_alone(members: "Column") -> "Column":
-    """What the record is, but for STATIC_REPLACED, which the one before decides."""
-    # 4.x writes a record of generation 0 for a group that it first hears of; nobody left it.
-    return (
-        F.when(F.col("tombstone"), "TOMBSTONE")
-        .when((F.size(members) == 0) & (F.col("generation") == 0), "FIRST_SEEN")
-        .when(F.size(members) == 0, "EMPTY")
-        .otherwise("GENERATION")
-    )
-
-
-def _with_conversions(rows: "DataFrame", epochs: "DataFrame") -> "DataFrame":
-    """A tombstone is CONVERTED if the group's first epoch was written with it, at one time; or if
-    compaction has left a later one alone. `epochs` with their last gap."""
+def _with_conversions(rows: DataFrame, epochs: DataFrame) -> DataFrame:
+    """A tombstone is CONVERTED if the group's first epoch was written with it, at the same time; or
+    if compaction has left only a later one. `epochs`: with their last gap."""
     place = [*_GROUP, "offsets_partition"]
     gone = rows.where("record_kind = 'TOMBSTONE'").select(*place, "log_offset", "synced_at")
-    with_it = """later.log_offset > gone.log_offset
-        AND (later.append_ts = gone.synced_at OR later.last_gap > gone.log_offset)"""
     same = " AND ".join(f"gone.{name} = later.{name}" for name in place)
+    belongs = """later.log_offset > gone.log_offset
+        AND (later.append_ts = gone.synced_at OR later.last_gap > gone.log_offset)"""
     converted = (
         gone.alias("gone")
-        .join(epochs.alias("later"), F.expr(f"{same} AND {with_it}"), "left_semi")
+        .join(epochs.alias("later"), F.expr(f"{same} AND {belongs}"), "left_semi")
         .select(*place, "log_offset", F.lit(True).alias("converted"))
     )
     return (
@@ -213,8 +232,8 @@ def _with_conversions(rows: "DataFrame", epochs: "DataFrame") -> "DataFrame":
     )
 
 
-def _with_last_gap(rows: "DataFrame", gaps: "DataFrame | None") -> "DataFrame":
-    """`last_gap`: the newest gap at or before each row, in its partition of the offsets topic."""
+def _with_last_gap(rows: DataFrame, gaps: DataFrame | None) -> DataFrame:
+    """`last_gap`: the newest gap of the offsets partition at or before each row."""
     if gaps is None:
         return rows.withColumn("last_gap", F.lit(None).cast("long"))
     in_log = Window.partitionBy("cluster", "offsets_partition").orderBy("log_offset")
@@ -227,19 +246,19 @@ def _with_last_gap(rows: "DataFrame", gaps: "DataFrame | None") -> "DataFrame":
     )
 
 
-def _compared(rows: "DataFrame") -> "DataFrame":
-    """What changed since `p`, the record before."""
-    known = F.expr("coalesce(last_gap <= prev.log_offset, true)")
-    # Nothing is before it in the lake: there was nothing, if it may be the first and no gap is.
-    whole = F.expr("last_gap IS NULL AND coalesce(generation, 0) <= 1")
-    replacing = F.expr(_REPLACING)
-    same = F.expr("record_kind = 'GENERATION' AND generation = p.generation")
+def _compared(rows: DataFrame) -> DataFrame:
+    """The columns that compare a record with the previous one, `p`."""
+    has_no_gap = F.expr("coalesce(last_gap <= prev.log_offset, true)")
+    # Without a previous record in the lake: it may be the group's first, if there is no gap.
+    may_be_first = F.expr("last_gap IS NULL AND coalesce(generation, 0) <= 1")
+    complete = F.when(F.col("prev").isNull(), may_be_first).otherwise(has_no_gap)
+    is_same = F.expr("record_kind = 'GENERATION' AND generation = p.generation")
     return (
-        rows.withColumn("history_complete", F.when(F.col("prev").isNull(), whole).otherwise(known))
-        .withColumn("replaced", replacing)
+        rows.withColumn("history_complete", complete)
+        .withColumn("replaced", F.expr(_REPLACING))
         .withColumn(
             "record_kind",
-            F.when(same & (F.size("replaced") > 0), "STATIC_REPLACED").otherwise(
+            F.when(is_same & (F.size("replaced") > 0), "STATIC_REPLACED").otherwise(
                 F.col("record_kind")
             ),
         )
@@ -253,13 +272,51 @@ def _compared(rows: "DataFrame") -> "DataFrame":
         .withColumn("joined", F.expr(f"array_except(array_except({_IDS}, {_PREV_IDS}), replaced)"))
         .withColumn("left", F.expr(_LEFT))
         .withColumn("kept", F.expr(f"array_intersect({_IDS}, {_PREV_IDS})"))
-        .withColumn("lost_generations", _lost())
+        .withColumn("lost_generations", _lost_generations())
     )
 
 
-def _lost() -> "Column":
-    """Generations that were joined and never stored, between this record and the one before."""
-    # After a tombstone a group begins anew: with 0 (4.x), or with 1.
+def _lost_generations() -> "Column":
+    """Generations between this record and the previous one that never reached SyncGroup."""
+    # After a tombstone a group starts with generation 0 (Kafka 4) or 1.
     before = F.expr("CASE WHEN prev IS NULL OR p.tombstone THEN 0 ELSE p.generation END")
     lost = F.greatest(F.col("generation") - before - 1, F.lit(0))
     return F.when(F.col("history_complete") & F.col("generation").isNotNull(), lost)
+
+
+# --- consumer groups
+
+_GROUP_METADATA: Final = 3  # ConsumerGroupMetadata: its key is the group, its value the epoch
+# A key begins with the record type, the length of the group id, and the group id.
+_ID_LENGTH: Final = "CAST(conv(hex(substring(key, 3, 2)), 16, 10) AS INT)"
+_GROUP_ID: Final = f"CAST(substring(key, 5, {_ID_LENGTH}) AS STRING)"
+
+
+def consumer_epochs(others: DataFrame) -> DataFrame:
+    """The records in bronze_other that give consumer groups an epoch."""
+    names = ["cluster", "offsets_partition", "group", "log_offset", "append_ts", "missing_before"]
+    return _consumer_records(others, _GROUP_METADATA).where("value IS NOT NULL").select(*names)
+
+
+def newest_consumer_records(old: DataFrame, new: DataFrame) -> DataFrame:
+    """state_consumer after the records `new`, without keys that were deleted."""
+    names = STATE_TABLES["state_consumer"].schema.names
+    newest = F.max_by(F.struct("log_offset", "value"), "log_offset").alias("newest")
+    return (
+        old.select(*names)
+        .unionByName(new.select(*names))
+        .groupBy("cluster", "group", "key")
+        .agg(newest)
+        .select("cluster", "group", "key", "newest.log_offset", "newest.value")
+        .where("value IS NOT NULL")
+        .select(*names)
+    )
+
+
+def _consumer_records(others: DataFrame, *types: int) -> DataFrame:
+    """Rows of bronze_other of these record types, with their `group`."""
+    return (
+        others.where(F.col("key_version").isin(*types) & ~F.col("control"))
+        .where("length(key) > 4")
+        .withColumn("group", F.expr(_GROUP_ID))
+    )

@@ -1,9 +1,9 @@
-"""gold_offset_jump: offsets that went back, or far ahead, and who moved them.
+"""gold_offset_jump: offsets that went back or far ahead, and what moved them.
 
-What is far is told by what is usual: of each group and topic `state_delta` counts by how much
-offsets have grown in a second, by powers of two. Ten times what all but one in a hundred stay below
-is far. By the second, because who takes a partition over, or comes back, commits at once what was
-read since the commit before.
+Far is relative to the group's usual pace: `state_delta` counts, for each group and topic, the
+records per second between commits by powers of two. A jump is more than ten times what 99 % of them
+stay below. Per second, because a member that takes over a partition or comes back commits at once
+what was read since the last commit.
 """
 
 from typing import Any, Final
@@ -13,17 +13,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..columns import INT
-from .log_ends import TOLERANCE_MS
+from .lag import TOLERANCE_MS
 from .ordering import NEVER, Bools, Ints, Runs, bools, ints, keys, newest_before
 
-__all__ = ["candidates", "deltas", "offset_jumps"]
+__all__ = ["candidates", "count_deltas", "offset_jumps"]
 
 FAR: Final = 10
-# Of fewer than a hundred the hundredth part is none: then one in ten is left out. Of fewer than
-# ten nothing is usual.
+# Below a hundred deltas 90 % replaces 99 %; below ten there is no usual pace.
 DELTAS_MIN: Final = 10
 DELTAS_MANY: Final = 100
-# A commit of what the owner before had read, and the one that follows it.
+# A new owner's commit of records that the previous owner had read, and the one after it.
 FIRST_COMMITS: Final = 2
 
 _TOPIC: Final = ["offsets_partition", "group", "topic"]
@@ -40,15 +39,15 @@ _KINDS: Final = (
 
 
 def _pace(commits: pa.Table) -> Any:
-    """Records in a second since the commit before; of commits that are nearer, since a second
-    before. 1 where an offset has not grown. Not in whole numbers: an absurd offset is one too."""
+    """Records per second since the previous commit, counted as at least a second ago; at least 1.
+    A float, as an absurd offset must not overflow."""
     delta = np.maximum(ints(commits["delta"], 0), 0).astype(np.float64)
     return np.maximum(np.floor(delta * 1000 / np.maximum(ints(commits["gap_ms"], 0), 1000)), 1)
 
 
-def deltas(commits: pa.Table, before: pa.Table) -> pa.Table:
-    """state_delta after the rows `commits` of silver_commit: how many paces are below
-    2 ** magnitude, and not below half."""
+def count_deltas(commits: pa.Table, before: pa.Table) -> pa.Table:
+    """state_delta after the rows `commits` of silver_commit: the number of paces in
+    [2^(magnitude-1), 2^magnitude)."""
     grown = commits.filter(pc.greater(commits["delta"], 0))
     magnitude = pa.array(np.frexp(_pace(grown))[1], INT)
     names = ["cluster", *_TOPIC]
@@ -56,59 +55,57 @@ def deltas(commits: pa.Table, before: pa.Table) -> pa.Table:
     new = new.append_column("deltas", pa.repeat(pa.scalar(1, pa.int64()), new.num_rows))
     by = [*names, "magnitude"]
     both = pa.concat_tables([before.select([*by, "deltas"]), new], promote_options="permissive")
-    found = both.group_by(by).aggregate([("deltas", "sum")])
-    return found.rename_columns([*by, "deltas"])
+    return both.group_by(by).aggregate([("deltas", "sum")]).rename_columns([*by, "deltas"])
 
 
 def candidates(commits: pa.Table, usual: pa.Table) -> Bools:
-    """Which commits moved as no reading moves them; `usual`: state_delta."""
+    """Commits whose offset moved as reading does not move it; `usual`: state_delta."""
     delta = ints(commits["delta"], 0)
-    # A group that has had members, and is empty: none of them commits. One that never had any
-    # (an assignor of its own, Connect's and Flink's offsets) commits all the time.
-    by_nobody = (
+    # A group that is empty but had members is moved by a tool. One that never had members (custom
+    # assignment, offsets of Connect and Flink) commits all the time.
+    by_tool = (
         bools(commits["group_empty"])
         & (ints(commits["generation"]) > 0)
         & bools(pc.is_null(commits["leader_epoch"]))
     )
     far = _pace(commits) > _far(commits, usual)
-    found: Bools = (delta < 0) | ((delta > 0) & (far | by_nobody))
+    found: Bools = (delta < 0) | ((delta > 0) & (far | by_tool))
     return found
 
 
 def _far(commits: pa.Table, usual: pa.Table) -> Any:
-    """From which pace on an offset of a group and topic has jumped; infinite where too few are
+    """The pace of each row's group and topic from which on it is a jump; infinite if too few are
     known."""
-    of, key = keys(_TOPIC, usual, commits)
-    order = np.lexsort((ints(usual["magnitude"]), of))
-    of, counts = of[order], ints(usual["deltas"])[order]
-    runs = Runs(of)
+    usual_key, key = keys(_TOPIC, usual, commits)
+    order = np.lexsort((ints(usual["magnitude"]), usual_key))
+    usual_key, counts = usual_key[order], ints(usual["deltas"])[order]
+    runs = Runs(usual_key)
     total = runs.spread(runs.sum(counts))
-    reached = runs.so_far(counts) >= total * np.where(total < DELTAS_MANY, 0.9, 0.99)
+    reached = runs.running_sum(counts) >= total * np.where(total < DELTAS_MANY, 0.9, 0.99)
     magnitude = np.where(reached & (total >= DELTAS_MIN), ints(usual["magnitude"])[order], np.inf)
-    far = np.full(1 + max(of.max(initial=0), key.max(initial=0)), np.inf)
-    np.minimum.at(far, of, np.exp2(magnitude) * FAR)
+    far = np.full(1 + max(usual_key.max(initial=0), key.max(initial=0)), np.inf)
+    np.minimum.at(far, usual_key, np.exp2(magnitude) * FAR)
     return far[key]
 
 
 def offset_jumps(
     commits: pa.Table, moved: Bools, activity: pa.Table, samples: pa.Table
 ) -> pa.Table:
-    """`commits`: silver_commit, by partition and then as in the log; `moved`: its candidates;
-    `activity`: what earlier batches had of them (state_activity); `samples`: of the logs'
-    beginnings and ends."""
-    number = _numbers(commits, moved, activity)
+    """`commits`: silver_commit, by partition and log offset; `moved`: its candidates; `activity`:
+    state_activity before this batch; `samples`: of the log start and end offsets."""
+    number = _numbers_in_generation(commits, moved, activity)
     rows = commits.filter(pa.array(moved))
-    log_start, log_end = _beside_samples(rows, samples)
+    log_start, log_end = _log_bounds(rows, samples)
     delta, offset = ints(rows["delta"]), ints(rows["offset"])
-    reset = bools(rows["group_empty"]) & bools(pc.is_null(rows["leader_epoch"]))
-    known = bools(pc.is_valid(rows["generation_log_offset"]))
+    is_reset = bools(rows["group_empty"]) & bools(pc.is_null(rows["leader_epoch"]))
+    has_generation = bools(pc.is_valid(rows["generation_log_offset"]))
     kind = np.select(
         [
-            reset,
+            is_reset,
             (delta < 0) & (log_start != NEVER) & (abs(offset - log_start) <= 1),
             (delta > 0) & (log_end != NEVER) & (abs(offset - log_end) <= 1),
             delta > 0,
-            known & (number <= FIRST_COMMITS),
+            has_generation & (number <= FIRST_COMMITS),
         ],
         range(5),
         5,
@@ -122,30 +119,30 @@ def offset_jumps(
             "to_offset": rows["offset"],
             "jump": rows["delta"],
             "kind": pa.array(_KINDS).take(pa.array(kind)),
-            "by": pc.if_else(pa.array(reset), "administrator", rows["client_id"]),
+            "by": pc.if_else(pa.array(is_reset), "administrator", rows["client_id"]),
         }
     )
 
 
-def _numbers(commits: pa.Table, moved: Bools, activity: pa.Table) -> Ints:
-    """Of each that has moved, the how manieth of its partition in its generation it is."""
-    before, key = keys(_IN_GENERATION, activity, commits)
+def _numbers_in_generation(commits: pa.Table, moved: Bools, activity: pa.Table) -> Ints:
+    """For each candidate its number among the commits of its partition and generation."""
+    activity_key, key = keys(_IN_GENERATION, activity, commits)
     live = bools(pc.not_equal(commits["kind"], "TOMBSTONE"))
-    number = Runs(key).so_far(live)
-    earlier = np.zeros(1 + max(before.max(initial=0), key.max(initial=0)), np.int64)
-    np.add.at(earlier, before, ints(activity["commits"]))
+    number = Runs(key).running_sum(live)
+    earlier = np.zeros(1 + max(activity_key.max(initial=0), key.max(initial=0)), np.int64)
+    np.add.at(earlier, activity_key, ints(activity["commits"]))
     found: Ints = (number + earlier[key])[moved]
     return found
 
 
-def _beside_samples(rows: pa.Table, samples: pa.Table) -> tuple[Ints, Ints]:
-    """log_start and log_end of the last sample before each, if it is young enough."""
-    of, key = keys(_LOG, samples, rows)
+def _log_bounds(rows: pa.Table, samples: pa.Table) -> tuple[Ints, Ints]:
+    """log_start and log_end of the last sample before each row, unless it is too old."""
+    log, key = keys(_LOG, samples, rows)
     at, time = ints(samples["sampled_at"]), ints(rows["commit_ts"])
-    found = newest_before((of, at), (key, time), inclusive=True)
+    found = newest_before((log, at), (key, time), inclusive=True)
     seen = samples.select(["log_start", "log_end", "sampled_at"]).take(found)
-    young = time // 1000 - ints(seen["sampled_at"], 0) // 1000 <= TOLERANCE_MS
+    is_recent = time // 1000 - ints(seen["sampled_at"], 0) // 1000 <= TOLERANCE_MS
     log_start, log_end = (
-        np.where(young, ints(seen[name]), NEVER) for name in ("log_start", "log_end")
+        np.where(is_recent, ints(seen[name]), NEVER) for name in ("log_start", "log_end")
     )
     return log_start, log_end

@@ -1,8 +1,8 @@
-"""Rows in the order of the log, by numpy: keys as numbers, what was in force at a place, runs.
+"""Rows in log order with numpy: keys as numbers, the value in force at a position, runs.
 
-Whoever reads a log record by record keeps what is in force by its key. Here all records are
-columns: they are sorted by key and place once, what came before stands beside them, and what was in
-force is found by bisection. Rows are taken by numbers; where there is none, Arrow gives null.
+Instead of replaying a log record by record, all records are columns, sorted once by key and log
+offset: the previous record is the row before, and the value in force is found by binary search.
+Rows are addressed by index; a missing row is null in Arrow.
 """
 
 from collections.abc import Sequence
@@ -14,34 +14,44 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["NEVER", "Bools", "Ints", "Runs", "bools", "ints", "keys", "newest_before", "row_before"]
+__all__ = [
+    "NEVER",
+    "Bools",
+    "Ints",
+    "Runs",
+    "bools",
+    "ints",
+    "keys",
+    "newest_before",
+    "previous_row",
+]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 Number = TypeVar("Number", bound=np.generic)
 
 NEVER: Final = -(1 << 63)
-"""What is before every number: a null, where a maximum is looked for."""
+"""Less than every number: stands for null where a maximum is computed."""
 
 
-def ints(values: Any, absent: int = NEVER) -> Ints:
-    """Of a column of whole numbers or of times; null is `absent`."""
+def ints(values: Any, missing: int = NEVER) -> Ints:
+    """A column of integers or timestamps; null becomes `missing`."""
     if pa.types.is_timestamp(values.type):
         values = values.cast(pa.int64())
-    found: Ints = np.asarray(pc.fill_null(values.cast(pa.int64()), absent))
+    found: Ints = np.asarray(pc.fill_null(values.cast(pa.int64()), missing))
     return found
 
 
 def bools(values: Any) -> Bools:
-    """Null is False."""
+    """Null becomes False."""
     found: Bools = np.asarray(pc.fill_null(values, False))
     return found
 
 
 def keys(names: Sequence[str], *tables: pa.Table) -> list[Ints]:
-    """Of each table its rows' keys as numbers from 0 on: the same where all of `names` are."""
+    """For each table its rows' keys as numbers from 0 on: equal if all columns `names` are."""
     numbered = (_numbered([table[name] for table in tables]) for name in names)
-    # Each is below the count of rows, so a product of two is no absurd number.
+    # Each number is below the count of rows, so that the product of two fits 64 bits.
     found = reduce(lambda one, more: _numbers(one * (more.max(initial=0) + 1) + more), numbered)
     return np.split(found, np.cumsum([table.num_rows for table in tables])[:-1])
 
@@ -52,9 +62,9 @@ def _numbered(columns: Sequence[pa.ChunkedArray]) -> Ints:
 
 
 def _numbers(values: Any) -> Ints:
-    """Equal numbers for equal values, null among them."""
+    """Equal numbers for equal values, null included."""
     values = pa.chunked_array([pa.array(values)]) if isinstance(values, np.ndarray) else values
-    # All chunks are given one dictionary.
+    # All chunks share one dictionary.
     chunks = pc.dictionary_encode(values, null_encoding="encode").chunks
     indices = [np.asarray(chunk.indices) for chunk in chunks]
     return np.concatenate([np.empty(0, np.int64), *indices]).astype(np.int64)
@@ -63,32 +73,33 @@ def _numbers(values: Any) -> Ints:
 def newest_before(
     marks: tuple[Ints, Ints], rows: tuple[Ints, Ints], *, inclusive: bool = False
 ) -> pa.Array:
-    """For each row the mark of its key that stands last before it; `inclusive`: or at its place.
+    """For each row the index of the last mark of the same key before it; null if there is none.
 
-    Both are (key, place). Of marks at one place the last one counts. Null: there is none.
+    Both are (key, position). Of marks at the same position the last one counts. `inclusive`: also
+    marks at the row's position.
     """
-    (of, at), (key, place) = marks, rows
-    order = np.lexsort((at, of))
-    steps = np.unique(at)
+    (mark_key, mark_at), (key, at) = marks, rows
+    order = np.lexsort((mark_at, mark_key))
+    steps = np.unique(mark_at)
     width = len(steps) + 1
-    standing = of[order] * width + np.searchsorted(steps, at[order]) + 1
-    passed = np.searchsorted(steps, place, side="right" if inclusive else "left")
-    found = np.searchsorted(standing, key * width + passed, side="right") - 1
+    combined = mark_key[order] * width + np.searchsorted(steps, mark_at[order]) + 1
+    passed = np.searchsorted(steps, at, side="right" if inclusive else "left")
+    found = np.searchsorted(combined, key * width + passed, side="right") - 1
     if not len(order):
         return pa.nulls(len(key), pa.int64())
     mark = order[found]
-    return pa.array(mark, mask=(found < 0) | (of[mark] != key))
+    return pa.array(mark, mask=(found < 0) | (mark_key[mark] != key))
 
 
-def row_before(key: Ints) -> pa.Array:
-    """The row before, if it is of the same key; of rows that are sorted by it."""
+def previous_row(key: Ints) -> pa.Array:
+    """For rows sorted by key the index of the row before, null for the first of each key."""
     is_first = np.zeros(len(key), np.bool_)
     is_first[Runs(key).first] = True
     return pa.array(np.arange(len(key), dtype=np.int64) - 1, mask=is_first)
 
 
 class Runs:
-    """Rows side by side whose numbers are equal, and what they add up to, run by run."""
+    """Adjacent rows with equal numbers, and aggregates of each run."""
 
     def __init__(self, *numbers: Ints) -> None:
         count = len(numbers[0])
@@ -101,11 +112,11 @@ class Runs:
         self.last: Ints = self.first + self.lengths - 1
 
     def spread(self, values: npt.NDArray[Number]) -> npt.NDArray[Number]:
-        """What there is of each run, to each of its rows."""
+        """One value per run, repeated for each of its rows."""
         return np.repeat(values, self.lengths)
 
-    def so_far(self, values: npt.NDArray[Any]) -> Ints:
-        """What the run adds up to up to each row, with it."""
+    def running_sum(self, values: npt.NDArray[Any]) -> Ints:
+        """The sum of the run up to each row, inclusive."""
         total: Ints = np.cumsum(values, dtype=np.int64)
         found: Ints = total - self.spread((total - values)[self.first])
         return found
@@ -116,21 +127,21 @@ class Runs:
     def all(self, values: Bools) -> Bools:
         return np.logical_and.reduceat(values, self.first)
 
-    def most(self, values: Ints) -> pa.Array:
-        """The largest; null where all are NEVER."""
+    def max(self, values: Ints) -> pa.Array:
+        """Null if all are NEVER."""
         found = np.maximum.reduceat(values, self.first)
         return pa.array(found, mask=found == NEVER)
 
-    def least(self, values: Ints) -> Ints:
+    def min(self, values: Ints) -> Ints:
         return np.minimum.reduceat(values, self.first)
 
-    def middle(self, values: Ints) -> pa.Array:
-        """The median, of two the lower one, of those that are not NEVER."""
+    def median(self, values: Ints) -> pa.Array:
+        """The lower median of the values that are not NEVER."""
         run = self.spread(np.arange(len(self.first)))
-        there = values != NEVER
-        counts = self.sum(there)
-        rising = np.lexsort((values, run, ~there))
-        before = np.cumsum(counts) - counts
-        chosen = before + np.maximum(counts - 1, 0) // 2
-        found = np.append(values[rising], NEVER)[chosen]
+        valid = values != NEVER
+        counts = self.sum(valid)
+        ascending = np.lexsort((values, run, ~valid))
+        begins = np.cumsum(counts) - counts
+        chosen = begins + np.maximum(counts - 1, 0) // 2
+        found = np.append(values[ascending], NEVER)[chosen]
         return pa.array(found, mask=counts == 0)

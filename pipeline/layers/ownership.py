@@ -1,8 +1,7 @@
-"""Who owned which partition, and when: silver_ownership.
+"""silver_ownership: who owned which partition, and when.
 
-A row is an interval of the log. It begins with the record that gave the partition to its owner, and
-ends with the first that does not; owners that are equal from record to record are one interval,
-however many rebalances passed.
+A row is an interval of the log: from the record that assigned the partition to its owner to the
+first that does not. An owner that keeps a partition across rebalances has one interval.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -20,49 +19,22 @@ if TYPE_CHECKING:
 
 __all__ = ["ownership", "tables"]
 
-# Of each partition: a table that each batch writes anew may not grow for ever. Where a partition
-# changes hands every minute it is hours, where with each deployment years.
+# The newest per partition, as every batch rewrites the table: hours if a partition moves every
+# minute, years if it moves with each deployment.
 INTERVALS_MAX: Final = 200
 
 _GROUP: Final = ["cluster", "group"]
 _KEY: Final = ["cluster", "group", "topic", "partition"]
 _OWNER: Final = ["member_id", "instance_id", "client_id", "client_host"]
 _NAMES: Final = TABLES["silver_ownership"].schema.names
-# Who it is, though restarted: its instance id, else client and host where no other member of the
-# record has the same two (threads of one process do), else only its member id says.
+# Identity across restarts: the instance id; else client id and host, unless another member of the
+# record has the same (threads of one process); else the member id.
 _IDENTITY: Final = """transform(member_list, m -> struct(m, coalesce(
     concat('i ', m.instance_id),
     CASE WHEN size(filter(member_list, o -> o.client_id = m.client_id
         AND o.client_host = m.client_host AND o.instance_id IS NULL)) = 1
     THEN concat_ws(' ', 'c', m.client_host, m.client_id) END,
     concat('m ', m.member_id)) AS identity))"""
-
-
-def ownership(
-    new: "DataFrame", state: "DataFrame | None" = None, old: "DataFrame | None" = None
-) -> "DataFrame":
-    """The whole table after the rows `new` of silver_generation.
-
-    `state`: state_generation before them; `old`: the table before them.
-    """
-    names = [*_GROUP, "log_offset", "synced_at", "joined_at", "member_list"]
-    touched = new.select(*_GROUP).distinct()
-    records = new.select(*names)
-    if state is not None:
-        before = newest(state).join(touched, _GROUP, "left_semi")
-        records = records.unionByName(before.select(*names))
-    runs = _runs(records)
-    if old is None:
-        return runs.select(*_NAMES)
-    theirs = old.select(*_NAMES).join(touched, _GROUP, "left_semi")
-    rows = theirs.where("to_log_offset IS NOT NULL").unionByName(_continued(runs, theirs))
-    newest_first = Window.partitionBy(*_KEY).orderBy(F.desc("from_log_offset"))
-    return (
-        rows.withColumn("n", F.row_number().over(newest_first))
-        .where(F.col("n") <= INTERVALS_MAX)
-        .select(*_NAMES)
-        .unionByName(old.select(*_NAMES).join(touched, _GROUP, "left_anti"))
-    )
 
 
 def tables(batch: "Batch") -> "dict[str, DataFrame]":
@@ -76,19 +48,46 @@ def tables(batch: "Batch") -> "dict[str, DataFrame]":
     return {"silver_ownership": rows}
 
 
-def _continued(runs: "DataFrame", old: "DataFrame") -> "DataFrame":
-    """The runs; those that begin with the record before began where `old` intervals are open."""
+def ownership(
+    new: "DataFrame", state: "DataFrame | None" = None, old: "DataFrame | None" = None
+) -> "DataFrame":
+    """The whole table after the rows `new` of silver_generation.
+
+    `state`: state_generation before them; `old`: the table before them.
+    """
+    names = [*_GROUP, "log_offset", "synced_at", "joined_at", "member_list"]
+    touched = new.select(*_GROUP).distinct()
+    records = new.select(*names)
+    if state is not None:
+        previous = newest(state).join(touched, _GROUP, "left_semi")
+        records = records.unionByName(previous.select(*names))
+    intervals = _intervals(records)
+    if old is None:
+        return intervals.select(*_NAMES)
+    of_touched = old.select(*_NAMES).join(touched, _GROUP, "left_semi")
+    closed = of_touched.where("to_log_offset IS NOT NULL")
+    newest_first = Window.partitionBy(*_KEY).orderBy(F.desc("from_log_offset"))
+    return (
+        closed.unionByName(_continued(intervals, of_touched))
+        .withColumn("n", F.row_number().over(newest_first))
+        .where(F.col("n") <= INTERVALS_MAX)
+        .select(*_NAMES)
+        .unionByName(old.select(*_NAMES).join(touched, _GROUP, "left_anti"))
+    )
+
+
+def _continued(intervals: "DataFrame", old: "DataFrame") -> "DataFrame":
+    """The intervals; one that begins with the previous record continues the open interval in
+    `old`."""
     since = [name for name in _NAMES if name not in _KEY and not name.startswith("to_")]
     begun = old.where("to_log_offset IS NULL").select(
-        *_KEY, *[F.col(name).alias(f"old_{name}") for name in since], F.lit(True).alias("goes_on")
+        *_KEY, *[F.col(name).alias(f"old_{name}") for name in since], F.lit(True).alias("continues")
     )
-    went_on = F.col("goes_on")
-    return runs.join(begun, [*_KEY, "goes_on"], "left").select(
+    is_continued = F.col("continues") & F.col("old_from_log_offset").isNotNull()
+    return intervals.join(begun, [*_KEY, "continues"], "left").select(
         *_KEY,
         *[
-            F.when(went_on & F.col("old_from_log_offset").isNotNull(), F.col(f"old_{name}"))
-            .otherwise(F.col(name))
-            .alias(name)
+            F.when(is_continued, F.col(f"old_{name}")).otherwise(F.col(name)).alias(name)
             for name in since
         ],
         "to_log_offset",
@@ -96,42 +95,42 @@ def _continued(runs: "DataFrame", old: "DataFrame") -> "DataFrame":
     )
 
 
-def _runs(records: "DataFrame") -> "DataFrame":
-    """A row for each partition and stretch of records in which its owner stays the same."""
-    of_partition = Window.partitionBy(*_KEY).orderBy("place")
-    same = (F.lag("place").over(of_partition) == F.col("place") - 1) & (
+def _intervals(records: "DataFrame") -> "DataFrame":
+    """One row for each partition and stretch of records with the same owner."""
+    of_partition = Window.partitionBy(*_KEY).orderBy("number")
+    is_same = (F.lag("number").over(of_partition) == F.col("number") - 1) & (
         (F.lag("identity").over(of_partition) == F.col("identity"))
         | (F.lag("member_id").over(of_partition) == F.col("member_id"))
     )
     stretches = (
         _owned(records)
-        .withColumn("starts", F.when(same, 0).otherwise(1))
-        .withColumn("run", F.sum("starts").over(of_partition))
+        .withColumn("starts", F.when(is_same, 0).otherwise(1))
+        .withColumn("stretch", F.sum("starts").over(of_partition))
     )
-    return stretches.groupBy(*_KEY, "run").agg(
-        *[F.min_by(name, "place").alias(name) for name in _OWNER],
+    return stretches.groupBy(*_KEY, "stretch").agg(
+        *[F.min_by(name, "number").alias(name) for name in _OWNER],
         F.min("log_offset").alias("from_log_offset"),
-        F.max_by("next_log_offset", "place").alias("to_log_offset"),
-        F.min_by("at", "place").alias("from_ts"),
-        F.max_by("next_ts", "place").alias("to_ts"),
-        (F.min("place") == 1).alias("goes_on"),
+        F.max_by("next_log_offset", "number").alias("to_log_offset"),
+        F.min_by("at", "number").alias("from_ts"),
+        F.max_by("next_ts", "number").alias("to_ts"),
+        (F.min("number") == 1).alias("continues"),
     )
 
 
 def _owned(records: "DataFrame") -> "DataFrame":
-    """A row for each partition that a record assigns; `place` counts a group's records."""
+    """One row for each partition assigned by a record; `number`: of the record in its group."""
     in_order = Window.partitionBy(*_GROUP).orderBy("log_offset")
-    # A custom assignor may give one partition to two members: the first by id counts.
-    holders = Window.partitionBy(*_KEY, "place").orderBy("member_id")
+    # A custom assignor may assign a partition twice: the first member by id counts.
+    holders = Window.partitionBy(*_KEY, "number").orderBy("member_id")
     return (
         records.withColumn("at", F.coalesce("synced_at", "joined_at"))
-        .withColumn("place", F.row_number().over(in_order))
+        .withColumn("number", F.row_number().over(in_order))
         .withColumn("next_log_offset", F.lead("log_offset").over(in_order))
         .withColumn("next_ts", F.lead("at").over(in_order))
         .withColumn("owner", F.explode(F.expr(_IDENTITY)))
         .withColumn("tp", F.explode(F.expr("coalesce(owner.m.assigned, array())")))
         .select(
-            *[*_GROUP, "log_offset", "at", "place", "next_log_offset", "next_ts"],
+            *[*_GROUP, "log_offset", "at", "number", "next_log_offset", "next_ts"],
             "owner.identity",
             *[f"owner.m.{name}" for name in _OWNER],
             "tp.topic",

@@ -1,43 +1,58 @@
-"""How every group is now: gold_partition_status, gold_group_status, gold_diagnosis.
+"""The current state of every group: gold_partition_status, gold_group_status, gold_diagnosis.
 
-A group that is stuck writes nothing, and time alone makes it so: each batch that has caught up with
-the log tells all groups anew, from state and from what gold says of their last day. Until then the
-answers of before stay: nobody waits for those of a moment that has passed.
+A stuck group writes nothing, and is stuck by the passing of time: so each batch that has caught up
+with the log recomputes all groups, from the state tables and the gold rows of the last day. Until
+then the previous rows remain.
 """
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from functools import reduce
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from ..lake.frames import spark_schema
-from .gathering import GENERATION, in_ms
+from ..columns import STRING, columns
+from ..diagnosis.checks import diagnose
+from ..diagnosis.consumer_group import consumer_group
+from ..diagnosis.facts import GroupFacts
+from ..diagnosis.group_history import (
+    Commit,
+    Generation,
+    LogEnd,
+    Member,
+    PartitionWindow,
+    TopicPartition,
+)
+from ..diagnosis.rows import GroupLifecycle, MemberExit, Rebalance, Skew, Storm
+from ..diagnosis.status import group_status, partition_statuses, state_of
+from ..lake.spark_frames import spark_schema
+from .collect import GENERATION, row_in_ms, union_parts
 from .generations import newest
-from .status_rows import TOLD, told
+from .histories import generation_of, list_of, parts_of, table_rows
 
 if TYPE_CHECKING:
     from .batch import Batch
 
-__all__ = ["tables"]
+__all__ = ["RESULT", "status_of_group", "tables"]
 
 _GROUP: Final = ["cluster", "group"]
 _TOPIC: Final = ["cluster", "topic", "partition"]
-# What is told of a group's past: a day, and the newest of a table. 360 rebalances an hour are one
-# in ten seconds, more than any that came to its end.
-_LATELY_MS: Final = 24 * 3_600_000
+# The past of a group: one day, and at most the newest 500 rows of a table (360 rebalances an hour
+# are one in ten seconds).
+_RECENT_MS: Final = 24 * 3_600_000
 _ROWS_MAX: Final = 500
-# Samples that a status is told from: these many of the newest, of older ones the first of each
-# doubling of age, up to a week: where a consumer was hours ago is told by some minutes less well.
+# Samples of a partition: the newest ten; of older ones, up to a week, the first of each doubling of
+# age: the time lag of a consumer that is hours behind may be off by minutes.
 _SAMPLES_MAX: Final = 10
-# gold table -> its time, and by what its rows are old or new
+# gold table -> (its time, the column it is ordered by)
 _PAST: Final = {
     "gold_rebalance": ("synced_at", "log_offset"),
     "gold_member_exit": ("left_at", "log_offset"),
     "gold_rebalance_storm": ("to_ts", "to_ts"),
 }
-# Of a log that is read to its end two samples tell the pace, and nothing else is asked.
+# Of a log without lag two samples give the pace, and nothing else is needed.
 _SAMPLES: Final = """CASE WHEN samples IS NULL THEN NULL
     WHEN element_at(samples, -1).log_end <= element_at(points, -1).offset AND size(samples) > 2
     THEN array(element_at(samples, greatest(-size(samples), -10)), element_at(samples, -1))
@@ -46,29 +61,40 @@ _WINDOW: Final = """struct(topic, partition, points.offset AS offsets, points.at
     points.lag AS lags, element_at(points, -1).last_ms AS last_ms, samples.sampled_ms AS sampled_ms,
     samples.log_end AS log_ends, samples.log_start AS log_starts) AS window"""
 
+RESULT: Final = pa.schema(
+    [
+        *columns(cluster_=STRING, group_=STRING),
+        *[
+            pa.field(name, list_of(name))
+            for name in ("gold_partition_status", "gold_group_status", "gold_diagnosis")
+        ],
+    ]
+)
+"""One row per group, with its rows of each table."""
 
-def tables(batch: "Batch") -> "dict[str, DataFrame]":
-    found: dict[str, DataFrame] = {}
+
+# --- the layer
+
+
+def tables(batch: "Batch") -> dict[str, DataFrame]:
     if not batch.caught_up:
-        return found
+        return {}
     now_ms = int(batch.now.timestamp() * 1000)
-    rows = batch.keep(
+    results = batch.cache(
         _parts(batch, now_ms)
         .groupBy(*_GROUP)
-        .applyInArrow(lambda parts: told(parts, now_ms), spark_schema(TOLD))
+        .applyInArrow(lambda parts: status_of_group(parts, now_ms), spark_schema(RESULT))
     )
-    for name in TOLD.names:
-        if name.startswith("gold_"):
-            found[name] = rows.selectExpr(f"inline({name})")
-    return found
+    names = [name for name in RESULT.names if name.startswith("gold_")]
+    return {name: results.selectExpr(f"inline({name})") for name in names}
 
 
-def _parts(batch: "Batch", now_ms: int) -> "DataFrame":
-    """All that the rules are given, each row a part in the column of its name."""
-    samples = _samples_now(batch.new("state_log_end"), batch.now)
-    of_partition = (
-        # Where the offsets topic was given more partitions, a group may stand in two: it is told by
-        # the one that it has committed to last.
+def _parts(batch: "Batch", now_ms: int) -> DataFrame:
+    """The input of the rules: each row is one part, in the column of its name."""
+    samples = _current_samples(batch.new("state_log_end"), batch.now)
+    windows = (
+        # If the offsets topic was given more partitions, a group may be in two of them: the one
+        # with the newest commit counts.
         batch.new("state_window")
         .groupBy(*_GROUP, "topic", "partition")
         .agg(F.expr("max_by(points, element_at(points, -1).last_ms) AS points"))
@@ -76,50 +102,137 @@ def _parts(batch: "Batch", now_ms: int) -> "DataFrame":
         .withColumn("samples", F.expr(_SAMPLES))
         .selectExpr(*_GROUP, _WINDOW)
     )
-    record = newest(batch.new("state_generation")).selectExpr(
-        *_GROUP, f"struct({GENERATION}) AS generation"
-    )
-    with_members = newest(batch.new("state_generation").where("size(member_list) > 0"))
-    last = with_members.selectExpr(*_GROUP, f"struct({GENERATION}) AS last_with_members")
-    consumers = batch.new("state_consumer")
-    consumers = consumers.selectExpr(*_GROUP, "struct(key, value) AS consumer")
-    frames = [of_partition, record, last, consumers]
-    for table, (time, place) in _PAST.items():
-        by_place = Window.partitionBy(*_GROUP).orderBy(F.desc(place))
-        lately = batch.new(table).where(F.unix_millis(time) >= now_ms - _LATELY_MS)
+    generations = batch.new("state_generation")
+    last = newest(generations).selectExpr(*_GROUP, f"struct({GENERATION}) AS generation")
+    with_members = newest(generations.where("size(member_list) > 0"))
+    with_members = with_members.selectExpr(*_GROUP, f"struct({GENERATION}) AS last_with_members")
+    consumers = batch.new("state_consumer").selectExpr(*_GROUP, "struct(key, value) AS consumer")
+    frames = [windows, last, with_members, consumers]
+    for table, (time, order) in _PAST.items():
+        newest_first = Window.partitionBy(*_GROUP).orderBy(F.desc(order))
+        recent = batch.new(table).where(F.unix_millis(time) >= now_ms - _RECENT_MS)
         frames.append(
-            lately.withColumn("n", F.row_number().over(by_place))
+            recent.withColumn("n", F.row_number().over(newest_first))
             .where(F.col("n") <= _ROWS_MAX)
-            .select(*_GROUP, in_ms(table))
+            .select(*_GROUP, row_in_ms(table))
         )
-    of_record = F.max("log_offset").over(Window.partitionBy(*_GROUP))
-    skews = batch.new("gold_skew").withColumn("newest", of_record).where("log_offset = newest")
-    frames.append(skews.select(*_GROUP, in_ms("gold_skew")))
-    frames.append(batch.new("gold_group_lifecycle").select(*_GROUP, in_ms("gold_group_lifecycle")))
-    return reduce(lambda one, more: one.unionByName(more, allowMissingColumns=True), frames)
+    newest_offset = F.max("log_offset").over(Window.partitionBy(*_GROUP))
+    skews = batch.new("gold_skew").withColumn("newest", newest_offset).where("log_offset = newest")
+    frames.append(skews.select(*_GROUP, row_in_ms("gold_skew")))
+    lifecycles = batch.new("gold_group_lifecycle")
+    frames.append(lifecycles.select(*_GROUP, row_in_ms("gold_group_lifecycle")))
+    return union_parts(frames)
 
 
-def _samples_now(samples: "DataFrame", now: datetime) -> "DataFrame":
-    """Of each topic's partition the samples that a status is told from, in the order of time."""
-    newest = Window.partitionBy(*_TOPIC).orderBy(F.desc("sampled_at"))
+def _current_samples(samples: DataFrame, now: datetime) -> DataFrame:
+    """For each partition the samples that its status is computed from, by time."""
+    newest_first = Window.partitionBy(*_TOPIC).orderBy(F.desc("sampled_at"))
     age_ms = F.unix_millis(F.lit(now)) - F.unix_millis("sampled_at")
-    # An age of a minute and of two are one doubling apart; the last ten are younger, or few.
     doubling = F.floor(F.log2(F.greatest(age_ms, F.lit(60_000)) / 60_000))
     of_age = Window.partitionBy(*_TOPIC, "doubling").orderBy("sampled_at")
+    sample = F.struct(F.unix_millis("sampled_at").alias("sampled_ms"), "log_end", "log_start")
     return (
         samples.where(F.col("sampled_at") <= F.lit(now))
         .withColumn("doubling", doubling)
-        .withColumn("n", F.row_number().over(newest))
+        .withColumn("n", F.row_number().over(newest_first))
         .withColumn("of_age", F.row_number().over(of_age))
         .where((F.col("n") <= _SAMPLES_MAX) | (F.col("of_age") == 1))
         .groupBy(*_TOPIC)
-        .agg(
-            F.array_sort(
-                F.collect_list(
-                    F.struct(
-                        F.unix_millis("sampled_at").alias("sampled_ms"), "log_end", "log_start"
-                    )
-                )
-            ).alias("samples")
-        )
+        .agg(F.array_sort(F.collect_list(sample)).alias("samples"))
     )
+
+
+# --- one group
+
+# An older sample, unless within two of its periods, says nothing about the present.
+TRUSTED_MS: Final = 60_000
+_SECOND_MS: Final = 1000
+
+
+def status_of_group(parts: pa.Table, now_ms: int) -> pa.Table:
+    """The rows of the group that `parts` belong to, as a table of schema RESULT."""
+    cluster, group = parts["cluster"][0].as_py(), parts["group"][0].as_py()
+    generation = next(map(generation_of, parts_of(parts, "generation")), None)
+    rows = sorted(parts_of(parts, "window"), key=lambda row: (row["topic"], row["partition"]))
+    records = parts_of(parts, "consumer")
+    consumer = consumer_group((row["key"], row["value"]) for row in records)
+    if consumer is not None:
+        generation = None  # its state as a classic group does not apply
+    elif generation is None and not rows:  # gone, with rows in gold tables only
+        return RESULT.empty_table()
+    owners = _owners(generation)
+    windows = [_window(row, owners, now_ms) for row in rows]
+    state = state_of(generation, windows, now_ms) if consumer is None else consumer.state
+    partitions = partition_statuses(cluster, group, windows, generation, now_ms, state, consumer)
+    rebalances = [Rebalance(**row) for row in parts_of(parts, "gold_rebalance")]
+    rebalances.sort(key=lambda row: row.log_offset)
+    status = group_status(
+        cluster, group, generation, partitions, rebalances, now_ms, state, consumer
+    )
+    exits = [MemberExit(**row) for row in parts_of(parts, "gold_member_exit")]
+    storms = [Storm(**row) for row in parts_of(parts, "gold_rebalance_storm")]
+    skews = [Skew(**row) for row in parts_of(parts, "gold_skew")]
+    lifecycles = (GroupLifecycle(**row) for row in parts_of(parts, "gold_group_lifecycle"))
+    facts = GroupFacts(
+        group=group,
+        as_of_ms=now_ms,
+        generation=generation,
+        status=status,
+        partitions=partitions,
+        rebalances=rebalances,
+        exits=sorted(exits, key=lambda row: (row.log_offset, row.member_id)),
+        storms=sorted(storms, key=lambda row: row.from_ts),
+        skews=sorted(skews, key=lambda row: (row.log_offset, row.topic or "")),
+        lifecycle=next(lifecycles, None),
+        last_with_members=next(map(generation_of, parts_of(parts, "last_with_members")), None),
+        consumer=consumer,
+    )
+    result: Mapping[str, Sequence[NamedTuple]] = {
+        "gold_partition_status": partitions,
+        "gold_group_status": [status],
+        "gold_diagnosis": [diagnose(cluster, facts)],
+    }
+    columns_ = {name: table_rows(name, found) for name, found in result.items()}
+    return pa.Table.from_pylist([{"cluster": cluster, "group": group, **columns_}], schema=RESULT)
+
+
+def _owners(generation: Generation | None) -> dict[TopicPartition, Member]:
+    """Of two members with the same partition the first by id, as in silver_commit."""
+    members = () if generation is None else generation.members
+    by_id = sorted(members, key=lambda member: member.member_id, reverse=True)
+    return {tp: member for member in by_id for tp in member.assigned or ()}
+
+
+def _window(
+    row: dict[str, Any], owners: dict[TopicPartition, Member], now_ms: int
+) -> PartitionWindow:
+    topic, partition = row["topic"], row["partition"]
+    samples = zip(
+        row["log_starts"] or (), row["log_ends"] or (), row["sampled_ms"] or (), strict=True
+    )
+    log_ends = [LogEnd(topic, partition, start, end, at_ms) for start, end, at_ms in samples]
+    owner = owners.get((topic, partition))
+    return PartitionWindow(topic, partition, _commits(row), _trusted(log_ends, now_ms), owner)
+
+
+def _commits(row: dict[str, Any]) -> tuple[Commit, ...]:
+    """One per second: commits that are closer are moved apart, as Burrow's rules would merge
+    them."""
+    commits: list[Commit] = []
+    for offset, at_ms, lag in zip(row["offsets"], row["at_ms"], row["lags"], strict=True):
+        if commits:
+            at_ms = max(at_ms, commits[-1].commit_ms + _SECOND_MS)
+        commits.append(Commit(offset, at_ms, lag))
+    # The last commit keeps its exact time, which the current silence counts from.
+    last = commits[-1]
+    commits[-1] = last._replace(commit_ms=max(last.commit_ms, row["last_ms"]))
+    return tuple(commits)
+
+
+def _trusted(samples: list[LogEnd], now_ms: int) -> tuple[LogEnd, ...]:
+    """All of them, or none if the newest is too old."""
+    if not samples:
+        return ()
+    newest_ms = samples[-1].sampled_ms
+    period = newest_ms - samples[-2].sampled_ms if len(samples) > 1 else 0
+    return tuple(samples) if now_ms - newest_ms <= max(TRUSTED_MS, 2 * period) else ()

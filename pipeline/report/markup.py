@@ -1,29 +1,28 @@
-"""Text as HTML. Names of groups and clients are whatever somebody on the network says: nothing
-comes into the page but through `h`.
+"""Text as HTML. Clients choose the names of groups and clients: everything on the page passes
+through `h`.
 """
 
 from collections.abc import Container, Iterable, Sequence
 from html import escape
 
-from ..answers.words import NOT_KNOWN, printable
+from ..formatting import UNKNOWN, printable
+from ..query_rows import SEVERITIES
 
-__all__ = ["SEVERITIES", "Html", "cut", "h", "more", "name", "pill", "table"]
+__all__ = ["Html", "cut", "details", "h", "more", "name", "pill", "table"]
 
-# Of a name in a table; what is more is in its title.
+# Characters of a name in a table; its title has all of it.
 NAME_MAX = 48
-
-SEVERITIES = {0: "well", 1: "notice", 2: "warning", 3: "error"}
 
 
 class Html(str):
-    """Is markup, and goes into the page as it is."""
+    """Markup, which is not escaped again."""
 
     __slots__ = ()
 
 
 def h(text: object) -> Html:
-    """Fit for an element and for an attribute in quotes. Signs that nobody sees are written out: a
-    name could turn the text around it."""
+    """Escape for element content and quoted attributes, including invisible characters: a name
+    could reverse the direction of the text around it."""
     if isinstance(text, Html):
         return text
     return Html(escape("\n".join(map(printable, str(text).split("\n"))), quote=True))
@@ -34,9 +33,9 @@ def cut(text: str, characters: int) -> str:
 
 
 def name(text: str | None) -> Html:
-    """Of a group or a client, however long it is."""
+    """A name of any length."""
     if text is None:
-        return h(NOT_KNOWN)
+        return h(UNKNOWN)
     short = cut(text, NAME_MAX)
     return h(text) if short == text else Html(f'<span title="{h(text)}">{h(short)}</span>')
 
@@ -49,16 +48,15 @@ def table(
     numbers: Container[str] = (),
     wide: Container[str] = (),
 ) -> Html:
-    """`label`: what it is, for who does not see it; `numbers`: columns that are set to the right;
-    `wide`: those that hold sentences."""
+    """`label`: for screen readers; `numbers`: columns aligned right; `wide`: columns of text."""
 
-    def marked(name: str) -> str:
+    def css_class(name: str) -> str:
         return " class=n" if name in numbers else " class=w" if name in wide else ""
 
-    head = "".join(f"<th scope=col{marked(name)}>{h(name)}</th>" for name in names)
+    head = "".join(f"<th scope=col{css_class(name)}>{h(name)}</th>" for name in names)
     body = "".join(
         "<tr>"
-        + "".join(f"<td{marked(n)}>{h(cell)}</td>" for n, cell in zip(names, row, strict=True))
+        + "".join(f"<td{css_class(n)}>{h(cell)}</td>" for n, cell in zip(names, row, strict=True))
         + "</tr>\n"
         for row in rows
     )
@@ -70,11 +68,17 @@ def table(
 
 
 def pill(severity: int) -> Html:
-    """Its colour says again what its word says."""
     name = SEVERITIES.get(severity, "error")
     return Html(f'<span class="pill {name}">{name}</span>')
 
 
-def more(count: int, what: str) -> Html:
-    """What is left out; nothing, if nothing is."""
-    return Html(f"<p class=more>{h(what.format(f'{count:,}'))}</p>" if count > 0 else "")
+def more(count: int, text: str) -> Html:
+    """A note on what is not shown; empty if `count` is not positive."""
+    return Html(f"<p class=more>{h(text.format(f'{count:,}'))}</p>" if count > 0 else "")
+
+
+def details(title: str, content: str, *, is_open: bool = False) -> Html:
+    """A collapsible section."""
+    return Html(
+        f"<details{' open' * is_open}><summary><h3>{h(title)}</h3></summary>{content}</details>"
+    )

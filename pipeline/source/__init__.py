@@ -1,13 +1,12 @@
-"""What there is to read: the offsets log in a folder or behind a broker, as Arrow batches.
+"""Sources: the offsets log in a folder or behind a broker, as Arrow batches.
 
-source.py    what a source can do, and which one the options mean. Start here
-folder.py    a data folder;  partition_log.py: one log in it;  segments.py: one file of that
-wire.py      behind a broker;  wire_batches.py: fetch by fetch;  wire_cluster.py: who leads what;
-             wire_connection.py: one socket
-decoding.py  batches as Arrow, for every source;  batches.py: batches in memory
-lockstep.py  where records lie;  commits.py: what commits say, all at once
-records.py   any record, one by one;  assembling.py: both as rows
-ends.py      where topics' logs end, and ended: ends_wire.py of a broker, ends_folder.py of a folder
-events.py    the coordinator's event log
-datasource.py  the format `kohort` for Spark;  side_tables.py: ends and events in it
+source.py           the interface of a source. Start here;  factory.py: which one options mean
+folder.py           a data folder;  segments.py: one segment of it
+wire_source.py      any Kafka;  wire_cluster.py: leaders, retries;  wire_connection.py: one socket
+decoding.py         record batches to Arrow, for every source;  batches.py: batches in memory
+  vectorized.py     OffsetCommit records with numpy
+  records.py        any record, one by one
+log_ends.py         samples of where topics' logs start and end
+events.py           the coordinator's event log
+datasource.py       the Spark format `kohort`
 """

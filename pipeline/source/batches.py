@@ -1,4 +1,4 @@
-"""Whole batches, back to back in memory: where they begin, and their headers as columns."""
+"""Adjacent record batches in memory: their positions, headers as columns, decompression."""
 
 from struct import Struct
 from typing import Any, Final, NamedTuple
@@ -9,11 +9,11 @@ from crc32c import crc32c
 from ...log.batch import CODEC_MASK, CRC_START, HEADER, HEADER_BYTES, LENGTH_END, MAGIC
 from ...log.codecs import decompress
 from ...log.errors import InvalidRecord
-from .lockstep import PAD_BYTES, RECORD_BYTES_MIN
+from .vectorized import PAD_BYTES, RECORD_BYTES_MIN
 
 __all__ = ["Chunk", "Sections", "headers_of", "sections_of", "walk"]
 
-# log/batch.py's fields, for numpy.
+# The fields of log/header.py, for numpy.
 HEADER_TYPE: Final = np.dtype(
     [
         ("base_offset", ">i8"),
@@ -33,25 +33,24 @@ HEADER_TYPE: Final = np.dtype(
 )
 assert HEADER_TYPE.itemsize == HEADER.size
 
-
-# What says whether a batch is whole: length, magic, checksum, last offset delta, count.
+# Length, magic, checksum, last offset delta, count: what validation needs.
 _LOOK: Final = Struct(">8xi4xbI2xi30xi")
 LENGTH_MIN: Final = HEADER_BYTES - LENGTH_END
-# Each may grow to 128 MiB, and their places are counted in 31 bits.
+# A batch may decompress to 128 MiB, and positions must fit 31 bits.
 SECTIONS_BYTES_MAX: Final = 64 * 1024 * 1024
 
 
 class Chunk(NamedTuple):
-    """Sound batches: `starts` are their places in `data`, ascending."""
+    """Valid batches: `starts` are their positions in `data`, ascending."""
 
     data: bytes
     starts: list[int]
 
 
 class Sections(NamedTuple):
-    """The records of batches, decompressed: those of each lie from `begins` to `ends` in `data`,
-    which has PAD_BYTES behind the last. `readable` is false for one that does not decompress, or
-    says to hold more records than it has bytes for."""
+    """The decompressed records of batches: each batch's are at `begins` to `ends` in `data`, which
+    is padded by PAD_BYTES. `readable` is false for a batch that cannot be decompressed or claims
+    more records than fit."""
 
     headers: Any
     data: bytes
@@ -61,8 +60,8 @@ class Sections(NamedTuple):
 
 
 def walk(data: bytes, at: int = 0) -> tuple[Chunk, int]:
-    """The sound batches from `at` on, and where the first bytes are that are none, or no whole
-    one. Two looks at a batch of Python's, as there may be one for each record."""
+    """The valid batches from `at` on, and the position of the first invalid or incomplete one.
+    Optimized, as a batch may hold a single record."""
     starts = []
     view = memoryview(data)
     unpack, crc_of = _LOOK.unpack_from, crc32c
@@ -81,14 +80,14 @@ def walk(data: bytes, at: int = 0) -> tuple[Chunk, int]:
 
 
 def headers_of(chunk: Chunk) -> Any:
-    """A row of HEADER_TYPE for each batch."""
+    """One row of HEADER_TYPE per batch."""
     shape = (max(0, len(chunk.data) - HEADER_BYTES + 1),)
     every = np.ndarray(shape, HEADER_TYPE, chunk.data, 0, (1,))
     return every[np.array(chunk.starts, np.int64)]
 
 
 def sections_of(chunk: Chunk) -> Sections:
-    """Of the first batches of the chunk, as many as decompress to SECTIONS_BYTES_MAX."""
+    """The first batches of the chunk, up to SECTIONS_BYTES_MAX decompressed."""
     headers = headers_of(chunk)
     starts = np.array(chunk.starts, np.int64)
     begins = starts + HEADER_BYTES

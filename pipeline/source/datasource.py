@@ -1,26 +1,35 @@
-"""`spark.read.format("kohort")` and `spark.readStream.format("kohort")`: a row of columns.SOURCE of
-each record, one task for each offsets partition and range of its log.
+"""The Spark format `kohort`: `spark.read.format("kohort")` and `spark.readStream.format("kohort")`.
 
-Options are those of `open_source`, and
+A row of columns.SOURCE for each record, one task for each offsets partition and range of its log.
+Options beside `path` and `bootstrapServers` (factory.py):
 
-table                  log, or what side_tables.py has: ends, events (no streams of them)
+table                  log; or, without streams, ends (samples as in bronze_log_end) or events (the
+                       event log as in bronze_event)
 
-startingOffsets        JSON {"12": 345}; partitions that are left out begin where their logs do
-endingOffsets          the same; only these partitions, up to there. Without it all, to their ends
-pushFilters            true: rows that a query does not want are left out before they go to Spark,
-                       if it says so of offsets_partition, kind or group. For a DataFrame of which
-                       only one query is made: Spark 4.3 answers all those of one DataFrame by the
-                       filters of one of them, without a word
-splitBytes             what one task reads, about (64 MiB)
-maxRecordsPerTrigger   what a batch of a stream has, about; one batch of each log it has at least
+startingOffsets        JSON {"12": 345}; other partitions start at the log start. Events: JSON
+                       {"00000000000000000000.jsonl": 4711}, in bytes
+endingOffsets          only these partitions, up to there; default: all, to their ends
+pushFilters            true: filters on offsets_partition, kind and group are applied before rows
+                       reach Spark. Only for a DataFrame with a single query: Spark 4.3 applies the
+                       pushed filters of one query to all queries of the DataFrame
+splitBytes             approximate size of a task (64 MiB)
+maxRecordsPerTrigger   approximate size of a stream's batch; at least one record batch per partition
 maxBytesPerTrigger
 
-A stream's offsets are those of `startingOffsets`, and its checkpoint says {"12": 345} as well.
+cluster                ends, events: the name in the rows (default: the cluster's id; of events that
+                       in each line)
+topics                 ends: names, separated by commas
+sinceTimestamp         ends: milliseconds; samples the past from then on, up to
+untilTimestamp         milliseconds (default: now)
+
+The offsets of a stream, also in its checkpoint, have the form of startingOffsets.
 """
 
 import json
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -45,22 +54,30 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from ..columns import SOURCE
-from .side_tables import SCHEMAS, reader_of
-from .source import SPLIT_BYTES, Positions, Source, SourceError, Split, open_source
+from ..tables import TABLES
+from .events import event_ends, read_events
+from .factory import cluster_id, log_ends, open_source
+from .log_ends import TimeSpan
+from .source import SPLIT_BYTES, Positions, Source, SourceError, Split
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = ["KohortSource", "register"]
 
-LOG: Final = "log"
-# By these columns rows are left out before they go to Spark.
+LOG, ENDS, EVENTS = "log", "ends", "events"
+_SCHEMAS: Final = {
+    LOG: SOURCE,
+    ENDS: TABLES["bronze_log_end"].schema,
+    EVENTS: TABLES["bronze_event"].schema,
+}
+# Columns whose filters can be pushed down.
 FILTERED: Final = ("offsets_partition", "kind", "group")
 
 
 def register(spark: "SparkSession") -> None:
-    """Makes the format `kohort` known to this session."""
-    # A source that takes filters is refused without it.
+    """Register the format `kohort` in this session."""
+    # Without it Spark rejects sources that have pushFilters.
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     spark.dataSource.register(KohortSource)
 
@@ -71,58 +88,61 @@ class KohortSource(DataSource):
         return "kohort"
 
     def schema(self) -> StructType:
-        table = self._table()
-        return from_arrow_schema(SOURCE if table == LOG else SCHEMAS[table])
+        return from_arrow_schema(_SCHEMAS[self._table()])
 
-    def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 - it is ours
-        table = self._table()
-        return Reader(self.options) if table == LOG else reader_of(table, self.options)
+    def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 - it is our own
+        match self._table():
+            case "ends":
+                return EndsReader(self.options)
+            case "events":
+                return EventsReader(self.options)
+        return Reader(self.options)
 
-    def streamReader(self, schema: StructType) -> "StreamReader":  # noqa: ARG002, N802 - as Spark has it
+    def streamReader(self, schema: StructType) -> "StreamReader":  # noqa: ARG002, N802 - Spark's name
         if self._table() != LOG:
-            raise SourceError(
-                "A stream has the log alone: read table ends or events by spark.read."
-            )
+            raise SourceError("Streams only support table log: use spark.read for ends and events.")
         return StreamReader(self.options)
 
     def _table(self) -> str:
         table: str = self.options.get("table", LOG)
-        if table not in {LOG, *SCHEMAS}:
-            raise SourceError(f"table is log, ends or events, not {table!r}.")
+        if table not in _SCHEMAS:
+            raise SourceError(f"invalid table {table!r}: expected log, ends or events.")
         return table
 
 
-class Piece(InputPartition):
-    """What a task reads."""
+# --- the log
 
+
+class SplitPartition(InputPartition):
     def __init__(self, split: Split) -> None:
         super().__init__(split)
         self.split = split
 
 
-class _Options:
-    """What both readers go by. They travel to tasks, which open the source for themselves."""
+class _LogOptions:
+    """Shared by both readers, and pickled for tasks, which open the source themselves."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self.options = options
-        self.split_bytes = _number(options, "splitBytes") or SPLIT_BYTES
+        self.split_bytes = _positive(options, "splitBytes") or SPLIT_BYTES
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: of for name, of in vars(self).items() if name != "source"}
+        return {name: value for name, value in vars(self).items() if name != "source"}
 
     @cached_property
     def source(self) -> Source:
         return open_source(self.options)
 
-    def pieces(self, start: Positions, end: Positions) -> list[InputPartition]:
-        return [Piece(split) for split in self.source.splits(start, end, self.split_bytes)]
+    def partitions(self, start: Positions, end: Positions) -> list[InputPartition]:
+        splits = self.source.splits(start, end, self.split_bytes)
+        return [SplitPartition(split) for split in splits]
 
 
 class Reader(DataSourceReader):
-    """A batch read: all there is when it is planned."""
+    """A batch read, up to the ends when it is planned."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        self._options = _Options(options)
+        self._options = _LogOptions(options)
         self._start = _positions(options, "startingOffsets") or {}
         self._end = _positions(options, "endingOffsets")
         self._pushes = options.get("pushFilters", "false").lower() == "true"
@@ -130,18 +150,15 @@ class Reader(DataSourceReader):
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
         for each in filters:
-            if not self._pushes:
-                yield each
-                continue
             match each:
-                case EqualTo((name,), value) if name in FILTERED:
-                    self._want(name, {value})
-                case In((name,), values) if name in FILTERED:
-                    self._want(name, set(values))
+                case EqualTo((name,), value) if self._pushes and name in FILTERED:
+                    self._restrict(name, {value})
+                case In((name,), values) if self._pushes and name in FILTERED:
+                    self._restrict(name, set(values))
                 case _:
                     yield each
 
-    def _want(self, name: str, values: set[Any]) -> None:
+    def _restrict(self, name: str, values: set[Any]) -> None:
         self._wanted[name] = self._wanted.get(name, values) & values
 
     def partitions(self) -> Sequence[InputPartition]:
@@ -149,35 +166,35 @@ class Reader(DataSourceReader):
         wanted = self._wanted.get("offsets_partition")
         if wanted is not None:
             end = {partition: upto for partition, upto in end.items() if partition in wanted}
-        return self._options.pieces(self._start, end)
+        return self._options.partitions(self._start, end)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        # Spark hands out one of its own when there is none.
-        if isinstance(partition, Piece):
+        # Without partitions Spark passes one of its own.
+        if isinstance(partition, SplitPartition):
             for rows in self._options.source.read(partition.split):
                 yield self._filtered(rows)
 
     def _filtered(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         for name, values in self._wanted.items():
-            kind = rows.schema.field(name).type
-            rows = rows.filter(pc.is_in(rows[name], pa.array(sorted(values), kind)))
+            type_ = rows.schema.field(name).type
+            rows = rows.filter(pc.is_in(rows[name], pa.array(sorted(values), type_)))
         return rows
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """A stream's read. A partition that is new, or was empty until now, begins at its start."""
+    """A partition that is new, or was empty, is read from its log start."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         if "endingOffsets" in options:
-            raise SourceError("A stream has no endingOffsets: leave it out, or use spark.read.")
-        self._options = _Options(options)
+            raise SourceError("Streams do not support endingOffsets: remove it or use spark.read.")
+        self._options = _LogOptions(options)
         self._start = _positions(options, "startingOffsets") or {}
-        self._records_max = _number(options, "maxRecordsPerTrigger")
-        self._bytes_max = _number(options, "maxBytesPerTrigger")
-        self._last: Positions | None = None  # of trigger availableNow
+        self._records_max = _positive(options, "maxRecordsPerTrigger")
+        self._bytes_max = _positive(options, "maxBytesPerTrigger")
+        self._last: Positions | None = None  # with trigger availableNow
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
-        return _json({**self._options.source.starts(), **self._start})
+        return _to_json({**self._options.source.starts(), **self._start})
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         if self._bytes_max is not None:
@@ -187,7 +204,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
-        begin = _read(start)
+        begin = _from_json(start)
         end = self._options.source.ends() if self._last is None else self._last
         end = {partition: max(upto, begin.get(partition, 0)) for partition, upto in end.items()}
         records_max, bytes_max = self._records_max, self._bytes_max
@@ -196,46 +213,113 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         limited = self._options.source.limited(
             begin, end, records_max=records_max, bytes_max=bytes_max
         )
-        return _json({**begin, **limited})
+        return _to_json({**begin, **limited})
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         self._last = self._options.source.ends()
 
     def reportLatestOffset(self) -> dict[str, int]:  # noqa: N802
-        return _json(self._options.source.ends())
+        return _to_json(self._options.source.ends())
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        return self._options.pieces(_read(start), _read(end))
+        return self._options.partitions(_from_json(start), _from_json(end))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, Piece)
+        assert isinstance(partition, SplitPartition)
         return self._options.source.read(partition.split)
+
+
+# --- ends and events
+
+
+class EndsReader(DataSourceReader):
+    """One task, as a broker is asked for all partitions at once."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        names = map(str.strip, options.get("topics", "").split(","))
+        self._topics = [name for name in names if name]
+        if not self._topics:
+            raise SourceError("Give the option topics: names of topics, separated by commas.")
+        self._source = {
+            name: options[name] for name in ("path", "bootstrapServers") if name in options
+        }
+        self._past = _time_span(options)
+        self._cluster = options.get("cluster") or cluster_id(self._source)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        return [InputPartition(0)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # noqa: ARG002 - only one
+        return log_ends(self._source, self._topics, self._cluster, self._past)
+
+
+class EventsReader(DataSourceReader):
+    """One task per file."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        if "path" not in options:
+            raise SourceError("Give the option path: the data folder with the event log.")
+        self._folder = Path(options["path"])
+        self._cluster = options.get("cluster")
+        example = f'{{"{0:020}.jsonl": 4711}}'
+        self._start = _parse_json(options, "startingOffsets", str, example)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        ends = event_ends(self._folder)
+        return [InputPartition((name, end)) for name, end in sorted(ends.items())]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if partition.value is not None:  # without partitions Spark passes one of its own
+            name, end = partition.value
+            yield from read_events(self._folder, self._start or {}, {name: end}, self._cluster)
+
+
+# --- options
 
 
 def _positions(options: Mapping[str, str], name: str) -> dict[int, int] | None:
     """Raises SourceError."""
+    return _parse_json(options, name, int, '{"12": 345}')
+
+
+def _parse_json(
+    options: Mapping[str, str], name: str, key: Any, example: str
+) -> dict[Any, int] | None:
     text = options.get(name)
     if text is None:
         return None
     try:
-        return _read(json.loads(text))
+        return {key(each): int(offset) for each, offset in json.loads(text).items()}
     except (ValueError, TypeError, AttributeError):
-        raise SourceError(f'{name} is JSON as {{"12": 345}}, not {text!r}.') from None
+        raise SourceError(f"invalid {name} {text!r}: expected JSON as {example}.") from None
 
 
-def _number(options: Mapping[str, str], name: str) -> int | None:
+def _positive(options: Mapping[str, str], name: str) -> int | None:
     """Raises SourceError."""
     text = options.get(name)
     if text is None:
         return None
     if not text.isdigit() or not int(text):
-        raise SourceError(f"{name} is a whole number above 0, not {text!r}.")
+        raise SourceError(f"invalid {name} {text!r}: expected a positive integer.")
     return int(text)
 
 
-def _read(positions: Mapping[str, int]) -> dict[int, int]:
+def _time_span(options: Mapping[str, str]) -> TimeSpan | None:
+    since, until = options.get("sinceTimestamp"), options.get("untilTimestamp")
+    if since is None:
+        return None
+    try:
+        now_ms = time.time_ns() // 1_000_000
+        return TimeSpan(int(since), now_ms if until is None else int(until))
+    except ValueError:
+        raise SourceError(
+            "invalid sinceTimestamp or untilTimestamp: expected milliseconds."
+        ) from None
+
+
+def _from_json(positions: Mapping[str, int]) -> dict[int, int]:
     return {int(partition): int(offset) for partition, offset in positions.items()}
 
 
-def _json(positions: Positions) -> dict[str, int]:
+def _to_json(positions: Positions) -> dict[str, int]:
     return {str(partition): offset for partition, offset in sorted(positions.items())}

@@ -1,23 +1,20 @@
-"""Batches as Arrow: what every source does with the bytes that it has found.
-
-Batches that are as clients and brokers write them are decoded together, all others one by one; both
-ways give the same rows.
-"""
+"""Record batches as Arrow, for every source: regular commits vectorized, all other records one by
+one, with the same result."""
 
 from collections.abc import Iterable, Iterator
 from itertools import groupby
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...log.batch import check, read_header
-from ..columns import SOURCE
-from .assembling import assembled
+from ...log.batch import APPEND_TIME, CONTROL, TRANSACTIONAL, check, read_header
+from ...log.records import Record
+from ..columns import SOURCE, TIME
 from .batches import Chunk, Sections, sections_of, walk
-from .commits import read_commits
-from .lockstep import find_records
-from .records import rows_of
+from .records import TIMESTAMP_MS_MAX, Row, content_of, micros, rows_of
+from .vectorized import Commits, RecordBounds, Span, decode_commits, find_records
 
 __all__ = ["decode", "decode_chunks", "within"]
 
@@ -25,42 +22,41 @@ __all__ = ["decode", "decode_chunks", "within"]
 def decode(
     chunks: Iterable[bytes], offsets_partition: int, next_offset: int
 ) -> Iterator[pa.RecordBatch]:
-    """The records of whole batches that lie back to back in each chunk, in order, as
-    columns.SOURCE. `next_offset`: the one behind the last record before them. Chunks of some MiB
-    are decoded fastest.
+    """The records of adjacent whole batches in each chunk, in order, as columns.SOURCE.
 
-    Raises CorruptBatch, UnsupportedMagic, InvalidRecord for bytes that are no whole batch with a
-    right checksum."""
-    return decode_chunks(map(_whole, chunks), offsets_partition, next_offset)
+    `next_offset`: the offset after the last record before them. Chunks of some MiB are fastest.
+    Raises CorruptBatch, UnsupportedMagic, InvalidRecord.
+    """
+    return decode_chunks(map(_verified, chunks), offsets_partition, next_offset)
 
 
-def _whole(data: bytes) -> Chunk:
+def _verified(data: bytes) -> Chunk:
     chunk, end = walk(data)
     if end < len(data):
         check(data, end, len(data))
-        raise AssertionError("two checks of a batch disagree")
+        raise AssertionError("the batch is invalid for walk and valid for check")
     return chunk
 
 
 def decode_chunks(
     chunks: Iterable[Chunk], offsets_partition: int, next_offset: int
 ) -> Iterator[pa.RecordBatch]:
-    """The same for batches whose checksums were looked at."""
+    """As `decode`, for verified batches."""
     for chunk in chunks:
-        left = chunk
-        while left.starts:
-            sections = sections_of(left)
+        rest = chunk
+        while rest.starts:
+            sections = sections_of(rest)
             count = len(sections.begins)
-            now = left._replace(starts=left.starts[:count])
-            left = left._replace(starts=left.starts[count:])
-            for rows in _decoded(now, sections, offsets_partition, next_offset):
+            current = rest._replace(starts=rest.starts[:count])
+            rest = rest._replace(starts=rest.starts[count:])
+            for rows in _decoded(current, sections, offsets_partition, next_offset):
                 if len(rows):
                     next_offset = rows["log_offset"][-1].as_py() + 1
                     yield rows
 
 
 def within(rows: pa.RecordBatch, start: int, end: int) -> pa.RecordBatch:
-    """Without what batches hold beyond the borders of a split."""
+    """Without the records outside of a split."""
     offsets = rows["log_offset"]
     if not len(offsets) or start <= offsets[0].as_py() <= offsets[-1].as_py() < end:
         return rows
@@ -73,14 +69,14 @@ def _decoded(
     counts = np.where(sections.readable, sections.headers["count"], 0).astype(np.int64)
     records = find_records(sections.data, sections.begins, sections.ends, counts)
     owner = np.repeat(np.arange(len(counts)), counts)
-    commits = read_commits(sections.data, records, owner)
-    sound = sections.readable & records.sound
-    if sound.all():
-        yield assembled(sections, records, owner, commits, offsets_partition, next_offset)
+    commits = decode_commits(sections.data, records, owner)
+    valid = sections.readable & records.valid
+    if valid.all():
+        yield _to_arrow(sections, records, owner, commits, offsets_partition, next_offset)
         return
-    for is_sound, run in groupby(range(len(counts)), key=sound.__getitem__):
+    for is_valid, run in groupby(range(len(counts)), key=valid.__getitem__):
         starts = [chunk.starts[number] for number in run]
-        if is_sound:
+        if is_valid:
             found = decode_chunks([chunk._replace(starts=starts)], offsets_partition, next_offset)
         else:
             found = _one_by_one(chunk.data, starts, offsets_partition, next_offset)
@@ -98,3 +94,180 @@ def _one_by_one(
         if rows:
             next_offset = rows[-1]["log_offset"] + 1
             yield pa.RecordBatch.from_pylist(rows, schema=SOURCE)
+
+
+# --- from columns of numbers to Arrow
+
+
+class Positions(NamedTuple):
+    """The columns that come from batch headers."""
+
+    log_offset: Any
+    append_ms: Any
+    leader_epoch: Any
+    producer_id: Any
+    txn: Any
+    control: Any
+    missing_before: Any
+
+
+def _to_arrow(
+    sections: Sections,
+    records: RecordBounds,
+    owner: Any,
+    commits: Commits,
+    offsets_partition: int,
+    next_offset: int,
+) -> pa.RecordBatch:
+    """One row for each record of valid batches; `owner`: the batch of each."""
+    positions = _positions(sections.headers[owner], commits, next_offset)
+    is_commit = commits.is_commit & ~positions.control
+    while True:
+        rows = np.flatnonzero(is_commit)
+        texts = _texts(sections.data, commits, rows, records.ends)
+        invalid = [number for column in texts.values() for number in _not_utf8(column)]
+        if not invalid:
+            break
+        is_commit[rows[invalid]] = False
+    fast = _commit_columns(_select(positions, rows), _select(commits, rows), texts)
+    fast["offsets_partition"] = pa.repeat(pa.scalar(offsets_partition, pa.int32()), len(rows))
+    columns = [
+        fast[field.name] if field.name in fast else pa.nulls(len(rows), field.type)
+        for field in SOURCE
+    ]
+    rest = np.flatnonzero(~is_commit)
+    if not len(rest):
+        return pa.RecordBatch.from_arrays(columns, schema=SOURCE)
+    slow = pa.RecordBatch.from_pylist(
+        [
+            _row(sections.data, commits, positions, number, offsets_partition)
+            for number in rest.tolist()
+        ],
+        schema=SOURCE,
+    )
+    order = np.empty(len(is_commit), np.int64)
+    order[rows], order[rest] = np.arange(len(rows)), np.arange(len(rows), len(is_commit))
+    both = zip(columns, slow.columns, strict=True)
+    columns = [pa.concat_arrays(pair).take(pa.array(order)) for pair in both]
+    return pa.RecordBatch.from_arrays(columns, schema=SOURCE)
+
+
+def _positions(headers: Any, commits: Commits, next_offset: int) -> Positions:
+    attributes = headers["attributes"]
+    log_offset = headers["base_offset"] + commits.offset_delta
+    append_ms = headers["base_timestamp"] + commits.timestamp_delta
+    if (attributes & APPEND_TIME).any():
+        append_ms = np.where(attributes & APPEND_TIME, headers["max_timestamp"], append_ms)
+    expected = np.concatenate(([next_offset], log_offset[:-1] + 1))
+    return Positions(
+        log_offset,
+        append_ms,
+        headers["leader_epoch"],
+        headers["producer_id"],
+        (attributes & TRANSACTIONAL) != 0,
+        (attributes & CONTROL) != 0,
+        np.maximum(log_offset - expected, 0),
+    )
+
+
+def _select(columns: Any, rows: Any) -> Any:
+    """The columns of some rows, except for spans."""
+    if len(rows) == len(columns[0]):
+        return columns
+    return columns._replace(
+        **{
+            name: column[rows]
+            for name, column in columns._asdict().items()
+            if not isinstance(column, Span)
+        }
+    )
+
+
+def _texts(data: bytes, commits: Commits, rows: Any, ends: Any) -> dict[str, pa.Array]:
+    metadata = Span(*(np.where(commits.tombstone, ends, side) for side in commits.metadata))
+    return {
+        "group": _strings(data, commits.group, rows),
+        "topic": _strings(data, commits.topic, rows),
+        "metadata": _strings(data, metadata, rows, commits.tombstone[rows]),
+    }
+
+
+def _strings(data: bytes, span: Span, rows: Any, null: Any = None) -> pa.Array:
+    """The bytes of each span as a string. For Arrow the data alternate between strings and gaps, of
+    which every second one is taken, without copying bytes in numpy."""
+    count = len(rows)
+    offsets = np.empty(2 * count + 1, np.int32)
+    offsets[:-1:2], offsets[1::2] = span.begins[rows], span.ends[rows]
+    offsets[-1] = offsets[-2] if count else 0
+    both = pa.Array.from_buffers(
+        pa.string(), 2 * count, [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    )
+    return both.take(pa.array(np.arange(0, 2 * count, 2), mask=null))
+
+
+def _not_utf8(column: pa.Array) -> list[int]:
+    is_ascii = pc.string_is_ascii(column).fill_null(True).to_numpy(zero_copy_only=False)
+    found = []
+    for number in np.flatnonzero(~is_ascii).tolist():
+        try:
+            column[number].as_buffer().to_pybytes().decode()
+        except UnicodeDecodeError:
+            found.append(number)
+    return found
+
+
+def _commit_columns(
+    positions: Positions, commits: Commits, texts: dict[str, pa.Array]
+) -> dict[str, pa.Array]:
+    count = len(positions.log_offset)
+    deleted = commits.tombstone if commits.tombstone.any() else None
+    no_epoch = commits.tombstone | (commits.leader_epoch == -1)
+    return {
+        "kind": pa.repeat("commit", count),
+        "log_offset": _numbers(positions.log_offset),
+        "append_ts": _times(positions.append_ms),
+        "leader_epoch_batch": _numbers(positions.leader_epoch, np.int32),
+        "producer_id": _numbers(positions.producer_id),
+        "txn": pa.array(positions.txn),
+        "missing_before": _numbers(positions.missing_before),
+        **texts,
+        "partition": _numbers(commits.partition, np.int32),
+        "offset": _numbers(commits.offset, null=deleted),
+        "leader_epoch": _numbers(commits.leader_epoch, np.int32, null=no_epoch),
+        "commit_ts": _times(commits.commit_ms, deleted),
+        "expire_ts": _times(commits.expire_ms, deleted),
+        "value_version": _numbers(commits.version, np.int16, null=deleted),
+        "tombstone": pa.array(commits.tombstone),
+        "control": pa.repeat(False, count),
+    }
+
+
+def _numbers(values: Any, kind: Any = np.int64, null: Any = None) -> pa.Array:
+    return pa.array(values.astype(kind, copy=False), mask=null)
+
+
+def _times(ms: Any, null: Any = None) -> pa.Array:
+    invalid = (ms < 0) | (ms > TIMESTAMP_MS_MAX)
+    if null is not None:
+        invalid |= null
+    if not invalid.any():
+        return pa.array(ms * 1000).view(TIME)
+    return pa.array(np.where(invalid, 0, ms) * 1000, mask=invalid).view(TIME)
+
+
+def _row(
+    data: bytes, commits: Commits, positions: Positions, number: int, offsets_partition: int
+) -> Row:
+    bounds = ((span.begins[number], span.ends[number]) for span in (commits.key, commits.value))
+    key, value = (None if end < begin else data[begin:end] for begin, end in bounds)
+    record = Record(int(positions.log_offset[number]), int(positions.append_ms[number]), key, value)
+    return {
+        "offsets_partition": offsets_partition,
+        "log_offset": record.offset,
+        "append_ts": micros(record.timestamp),
+        "leader_epoch_batch": int(positions.leader_epoch[number]),
+        "producer_id": int(positions.producer_id[number]),
+        "txn": bool(positions.txn[number]),
+        "missing_before": int(positions.missing_before[number]),
+        **content_of(record, control=bool(positions.control[number])),
+    }

@@ -1,14 +1,15 @@
-"""The coordinator's event log (docs/events.md) as Arrow: `<data>/events/*.jsonl`, while it is
-written, rotated and thrown away.
+"""The coordinator's event log (docs/events.md) as Arrow: `<data>/events/*.jsonl`, possibly while it
+is written, rotated and deleted.
 
-What is read is planned before: `event_ends` says how far each file goes in whole lines, and that is
-the position from which the next reader goes on. A line that is not whole yet waits.
+Reading is planned: `event_ends` returns the length of each file in whole lines, which is where the
+next read begins. An incomplete line is left for later.
 """
 
 import json
 import logging
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,10 +18,10 @@ import pyarrow as pa
 from ...log.files import DiskFiles, File
 from ..tables import TABLES
 
-__all__ = ["EventLines", "event_ends", "read_events"]
+__all__ = ["EventReader", "event_ends", "read_events"]
 
 FOLDER: Final = "events"
-# What is read at once, and how many rows an Arrow batch has at most: some 400 bytes a line.
+# Read at a time, and the maximum of an Arrow batch, at some 400 bytes a line.
 CHUNK_BYTES: Final = 4 * 1024 * 1024
 
 SCHEMA: Final = TABLES["bronze_event"].schema
@@ -31,19 +32,16 @@ logger = logging.getLogger("kohort.pipeline")
 
 
 def event_ends(data_folder: Path) -> dict[str, int]:
-    """How many bytes of each file are whole lines; nothing where there is no event log.
-    Raises OSError."""
+    """The size of the whole lines in each file; empty without an event log. Raises OSError."""
     folder = data_folder / FOLDER
     found = {}
     for name in filter(_NAME.fullmatch, _FILES.list(folder)):
         try:
             file = _FILES.open(folder / name, read_only=True)
         except FileNotFoundError:
-            continue  # the oldest go when there are too many
-        try:
+            continue  # the oldest files are deleted when there are too many
+        with closing(file):
             found[name] = _end_of_lines(file)
-        finally:
-            file.close()
     return found
 
 
@@ -53,20 +51,22 @@ def read_events(
     end: Mapping[str, int],
     cluster: str | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The lines from `start` to `end` (of `event_ends`), as bronze_event; a file that `start` lacks
-    is read from its beginning. `cluster`: in the place of what the lines say.
+    """The lines from `start` to `end` (from `event_ends`), as bronze_event; a file that is missing
+    in `start` is read from its beginning. `cluster` replaces the name in the lines.
 
-    Lines that cannot be read are counted and told to the log, files that are gone left out. Raises
-    OSError.
+    Malformed lines are counted and logged, deleted files skipped. Raises OSError.
     """
-    lines = EventLines(cluster)
+    reader = EventReader(cluster)
     for name, upto in sorted(end.items()):
-        yield from lines.read(data_folder / FOLDER / name, start.get(name, 0), upto)
-    lines.tell()
+        yield from reader.read(data_folder / FOLDER / name, start.get(name, 0), upto)
+    if reader.malformed:
+        logger.warning(
+            "Malformed lines in the event log: %d; the first: %s", reader.malformed, reader.first
+        )
 
 
-class EventLines:
-    """`malformed`: how many lines could not be read; `first`: of them, where and why."""
+class EventReader:
+    """`malformed`: the number of lines that could not be read; `first`: which was the first."""
 
     def __init__(self, cluster: str | None = None) -> None:
         self._cluster = cluster
@@ -74,36 +74,26 @@ class EventLines:
         self.first = ""
 
     def read(self, path: Path, start: int, end: int) -> Iterator[pa.RecordBatch]:
-        """The lines of a file between two ends of lines."""
+        """The lines of a file; `start` and `end` are ends of lines."""
         try:
             file = _FILES.open(path, read_only=True)
         except FileNotFoundError:
-            logger.warning("%s is gone: its events were not read in time", path)
+            logger.warning("%s was deleted before its events were read", path)
             return
-        try:
+        with closing(file):
             if start > end or (start and file.read(start - 1, 1) != b"\n"):
-                # A crash took lines that were read already, and others came in their place.
-                logger.warning("%s was cut off and written on: events may be missing", path)
+                # A crash removed lines that were read already, and others replaced them.
+                logger.warning("%s was truncated and continued: events may be missing", path)
                 start = _next_line(file, start, end)
             rest = b""
             for at in range(start, end, CHUNK_BYTES):
                 data = rest + file.read(at, min(CHUNK_BYTES, end - at))
-                whole = data.rfind(b"\n") + 1
-                rest = data[whole:]
-                yield from self._batches(data[:whole].splitlines(), path)
-        finally:
-            file.close()
-
-    def tell(self) -> None:
-        if self.malformed:
-            logger.warning(
-                "Lines of the event log that cannot be read: %d; the first: %s",
-                self.malformed,
-                self.first,
-            )
+                complete = data.rfind(b"\n") + 1
+                rest = data[complete:]
+                yield from self._batches(data[:complete].splitlines(), path)
 
     def _batches(self, lines: list[bytes], path: Path) -> Iterator[pa.RecordBatch]:
-        """All of them at once if all can be read; else what is wrong is found by halves."""
+        """One batch if all lines are well-formed; otherwise bisection finds the malformed ones."""
         if not lines:
             return
         try:
@@ -120,15 +110,15 @@ class EventLines:
 
 
 def _batch(lines: list[bytes], cluster: str | None) -> pa.RecordBatch:
-    """Columns of a later version are left out. Raises ValueError (Arrow's errors are such),
-    TypeError, OverflowError, RecursionError for what is no event."""
-    told = json.loads(b"[" + b",".join(lines) + b"]")
-    if len(told) != len(lines) or not all(isinstance(each, dict) for each in told):
-        raise ValueError("a line is one JSON object")
+    """Fields of later versions are ignored. Raises ValueError (Arrow's errors included), TypeError,
+    OverflowError, RecursionError."""
+    events = json.loads(b"[" + b",".join(lines) + b"]")
+    if len(events) != len(lines) or not all(isinstance(event, dict) for event in events):
+        raise ValueError("a line must be one JSON object")
     if cluster is not None:
-        for each in told:
-            each["cluster"] = cluster
-    columns = [_column([each.get(field.name) for each in told], field) for field in SCHEMA]
+        for event in events:
+            event["cluster"] = cluster
+    columns = [_column([event.get(field.name) for event in events], field) for field in SCHEMA]
     return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
 
 
@@ -136,7 +126,7 @@ def _column(values: list[Any], field: pa.Field) -> pa.Array:
     if pa.types.is_timestamp(field.type):
         column = pa.array(values, pa.string()).cast(field.type)
     elif pa.types.is_map(field.type):
-        column = pa.array(map(_pairs, values), field.type)
+        column = pa.array(map(_items, values), field.type)
     else:
         column = pa.array(values, field.type)
     if column.null_count and not field.nullable:
@@ -144,16 +134,15 @@ def _column(values: list[Any], field: pa.Field) -> pa.Array:
     return column
 
 
-def _pairs(value: Any) -> list[Any] | None:
+def _items(value: Any) -> list[Any] | None:
     if value is None:
         return None
     if not isinstance(value, dict):
-        raise TypeError("detail is no object")
+        raise TypeError("detail is not an object")
     return list(value.items())
 
 
 def _end_of_lines(file: File) -> int:
-    """Where its last whole line ends."""
     end = file.size
     while end > 0:
         begin = max(0, end - CHUNK_BYTES)

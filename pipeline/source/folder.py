@@ -1,27 +1,38 @@
-"""An offsets log in a folder: of Kafka or of kohort, at rest or with a broker that writes it."""
+"""An offsets log in a data folder of Kafka or kohort, possibly while a broker appends to it, rolls,
+compacts and truncates it.
+
+Nothing is locked and no file stays open. Positions are cached, in memory and in the hints of
+splits, and verified before use.
+"""
 
 import re
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
+from ...log.batch import HEADER_BYTES
 from ...log.checkpoint import read_topic_id
-from ...log.files import DiskFiles
+from ...log.files import DiskFiles, File, Files
+from ...log.segment import segment_name
+from ...log.segment_swap import list_live_segments
 from ...topics.names import OFFSETS_TOPIC
+from .batches import Chunk
 from .decoding import decode_chunks, within
-from .partition_log import PartitionLog
-from .source import SPLIT_BYTES, Positions, SourceError, Split, shares
+from .segments import Hop, blocks, first_offset_at, hops, indexed, records_end
+from .source import SPLIT_BYTES, Positions, SourceError, Split, fair_shares
 
-__all__ = ["FolderSource"]
+__all__ = ["FolderSource", "PartitionLog"]
 
 PARTITION: Final = re.compile(re.escape(OFFSETS_TOPIC) + r"-(\d+)", re.ASCII)
 NO_LIMIT: Final = 1 << 62
 
 
 class FolderSource:
-    """`path`: a data folder, or one partition's folder in it."""
+    """A `Source`. `path`: a data folder, or the folder of one partition."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -47,7 +58,7 @@ class FolderSource:
         if records_max is None and bytes_max is None:
             return dict(end)
         begins = {**self.starts(), **start}
-        waiting = {
+        pending = {
             partition: upto - begins[partition]
             for partition, upto in end.items()
             if upto > begins.get(partition, upto)
@@ -55,23 +66,19 @@ class FolderSource:
         logs = self._logs()
         sizes = {
             partition: logs[partition].bytes_between(begins[partition], end[partition])
-            for partition in waiting
+            for partition in pending
         }
-        records = shares(waiting, NO_LIMIT if records_max is None else records_max)
-        size = shares(sizes, NO_LIMIT if bytes_max is None else bytes_max)
-        return {
-            partition: (
-                logs[partition].border(
-                    begins[partition],
-                    upto,
-                    records_max=records[partition],
-                    bytes_max=size[partition],
-                )
-                if partition in waiting
-                else upto
+        records = fair_shares(pending, NO_LIMIT if records_max is None else records_max)
+        size = fair_shares(sizes, NO_LIMIT if bytes_max is None else bytes_max)
+        found = dict(end)
+        for partition in pending:
+            found[partition] = logs[partition].limited(
+                begins[partition],
+                end[partition],
+                records_max=records[partition],
+                bytes_max=size[partition],
             )
-            for partition, upto in end.items()
-        }
+        return found
 
     def splits(
         self, start: Positions, end: Positions, split_bytes: int = SPLIT_BYTES
@@ -89,27 +96,239 @@ class FolderSource:
         partition = split.offsets_partition
         log = self._logs().get(partition)
         if log is None:
-            raise SourceError(f"{self.path} has no folder {OFFSETS_TOPIC}-{partition} any more.")
+            raise SourceError(f"{self.path} no longer has a folder {OFFSETS_TOPIC}-{partition}.")
         for rows in decode_chunks(log.chunks(split), partition, split.start):
             yield within(rows, split.start, split.end)
 
-    def _logs(self) -> dict[int, PartitionLog]:
-        """Of each offsets partition. Raises SourceError, OSError."""
-        match = PARTITION.fullmatch(self.path.name)
-        found = {int(match[1]): self.path} if match else _folders(self.path)
+    def _logs(self) -> "dict[int, PartitionLog]":
+        """By offsets partition. Raises SourceError, OSError."""
+        if match := PARTITION.fullmatch(self.path.name):
+            found = {int(match[1]): self.path}
+        elif self.path.is_dir():
+            named = ((PARTITION.fullmatch(folder.name), folder) for folder in self.path.iterdir())
+            found = {int(match[1]): folder for match, folder in named if match}
+        else:
+            raise SourceError(f"{self.path} is not a folder: give a data folder.")
         if not found:
-            raise SourceError(f"{self.path} has no folder {OFFSETS_TOPIC}-N: name a data folder.")
+            raise SourceError(f"{self.path} has no folder {OFFSETS_TOPIC}-N: give a data folder.")
         for partition, folder in found.items():
             if partition not in self._known:
                 self._known[partition] = PartitionLog(folder, DiskFiles(), partition)
         return {partition: self._known[partition] for partition in sorted(found)}
 
 
-def _folders(data: Path) -> dict[int, Path]:
-    if not data.is_dir():
-        raise SourceError(f"{data} is no folder: name a data folder with an offsets log.")
-    return {
-        int(match[1]): folder
-        for folder in data.iterdir()
-        if (match := PARTITION.fullmatch(folder.name))
-    }
+# How often a listed segment may be missing when it is opened: compaction replaces one at a time.
+MISSING_MAX: Final = 100
+# Offsets whose positions are cached: a stream continues where it stopped.
+POSITIONS_MAX: Final = 8
+
+
+class Position(NamedTuple):
+    """A segment, by its base offset, and where in it a batch begins."""
+
+    base: int
+    position: int
+
+
+class Anchor(NamedTuple):
+    """The last batch of a segment when it was read: while its header is unchanged, so is everything
+    before it."""
+
+    base: int
+    header: bytes
+    hop: Hop
+
+
+class PartitionLog:
+    def __init__(self, folder: Path, files: Files, partition: int) -> None:
+        self.folder = folder
+        self._files = files
+        self._partition = partition
+        self._positions: dict[int, Position] = {}
+        self._anchor: Anchor | None = None
+
+    def start(self) -> int | None:
+        """None: no segment."""
+        return min(self._segments(), default=None)
+
+    def end(self) -> int | None:
+        """The offset after the last record; None: empty."""
+        for base, file in self._opened(max(self._segments(), default=0)):
+            last = self._last(file, base)
+            if last is None:
+                return base or None
+            return self._end_of(file, base, last)
+        return None
+
+    def _last(self, file: File, base: int) -> Hop | None:
+        """The last valid batch of a segment; what was verified before is not read again."""
+        anchor, last = self._anchor, None
+        if anchor is not None and anchor.base == base and anchor.hop.end <= file.size:
+            header = file.read(anchor.hop.position, HEADER_BYTES)
+            last = anchor.hop if header == anchor.header else None
+        begin = (0, base) if last is None else (last.end, last.next_offset)
+        for block in blocks(file, *begin):
+            last = block.last()
+        if last is not None:
+            self._anchor = Anchor(base, file.read(last.position, HEADER_BYTES), last)
+        return last
+
+    def bytes_between(self, start: int, end: int) -> int:
+        """Approximately: `end` counts as the end of its segment."""
+        return sum(
+            file.size - self._seek(base, file, start)
+            for base, file in self._opened(start)
+            if base < end
+        )
+
+    def limited(self, start: int, end: int, *, records_max: int, bytes_max: int) -> int:
+        """The offset after at most that many records and bytes, but after at least one batch."""
+        size, found = 0, start
+        for base, file in self._opened(start):
+            last = None
+            for hop in hops(file, self._seek(base, file, start)):
+                if hop.next_offset <= start:
+                    continue
+                size += hop.size
+                over = hop.next_offset - start > records_max or size > bytes_max
+                if over or hop.base_offset >= end:
+                    found = found if last is None else self._end_of(file, base, last)
+                    if found > start:  # otherwise compaction has emptied the batches so far
+                        return min(found, end)
+                last = hop
+            found = found if last is None else self._end_of(file, base, last)
+        # Headers ended at invalid bytes: what follows is unknown until it is read.
+        return min(found, end) if found > start else end
+
+    def splits(self, start: int, end: int, split_bytes: int) -> list[Split]:
+        found: list[Split] = []
+        hint: Position | None = None
+        size = 0
+        for base, file in self._opened(start):
+            if base >= end:
+                break
+            position = self._seek(base, file, start)
+            hint = hint or Position(base, position)
+            while size + file.size - position > split_bytes:
+                before = self._before(base, file, position + split_bytes - size)
+                if before is None:
+                    break
+                upto = self._end_of(file, base, before)
+                if not start < upto < end:
+                    break
+                found.append(Split(self._partition, start, upto, hint))
+                start, size, position = upto, 0, before.end
+                hint = self._positions[upto]
+            size += file.size - position
+        if start < end:
+            found.append(Split(self._partition, start, end, hint))
+        return found
+
+    def chunks(self, split: Split) -> Iterator[Chunk]:
+        """The batches of a split; the first may begin before it and the last end after it. Batches
+        removed meanwhile are missing; raises SourceError if the log ends before the split."""
+        offset, missing = split.start, 0
+        finished: tuple[int, int] | None = None
+        if split.hint is not None:
+            self._remember(split.start, Position(*split.hint))
+        while offset < split.end:
+            segments = self._segments()
+            base = max(
+                (each for each in segments if each <= offset), default=min(segments, default=-1)
+            )
+            if (base, _inode(segments.get(base))) == finished:
+                base = min((each for each in segments if each > base), default=-1)
+            if base < 0:
+                raise SourceError(
+                    f"{self.folder} ends at offset {offset}, before {split.end}: it was truncated "
+                    "or recreated; read it into a new lake."
+                )
+            try:
+                path = segments[base]
+                finished = base, _inode(path)
+                file = self._files.open(path, read_only=True)
+            except FileNotFoundError:
+                missing += 1
+                if missing > MISSING_MAX:
+                    raise
+                continue
+            with closing(file):
+                for block in blocks(file, self._seek(base, file, offset), base):
+                    first = int(np.searchsorted(block.nexts, offset, side="right"))
+                    end = int(np.searchsorted(block.bases, split.end))
+                    if first < end:
+                        yield block.cut(first, end).chunk
+                    if end < len(block.bases):
+                        return
+                    offset = max(offset, int(block.nexts[-1]))
+            offset = max(offset, base)
+
+    def _opened(self, start: int) -> Iterator[tuple[int, File]]:
+        """The segments from the one with `start` on, each open for one iteration."""
+        done = -1
+        for _ in range(MISSING_MAX):
+            segments = self._segments()
+            first = max((base for base in segments if base <= start), default=-1)
+            try:
+                for base, path in segments.items():
+                    if base >= first and base > done:
+                        with closing(self._files.open(path, read_only=True)) as file:
+                            yield base, file
+                        done = base
+                return
+            except FileNotFoundError:
+                continue  # replaced or removed since it was listed
+
+    def _segments(self) -> dict[int, Path]:
+        try:
+            return list_live_segments(self.folder)
+        except FileNotFoundError:
+            return {}
+
+    def _seek(self, base: int, file: File, offset: int) -> int:
+        """The position of the batch with `offset`, or of one before it."""
+        if offset <= base:
+            return 0
+        known = self._positions.get(offset)
+        if known is not None and known.base == base:
+            first = first_offset_at(file, known.position)
+            if first is not None and first <= offset:
+                return known.position
+        position = indexed(self._path(base), file, offset=offset - base)
+        for hop in hops(file, position):
+            position = hop.position
+            if hop.next_offset > offset:
+                break
+        self._remember(offset, Position(base, position))
+        return position
+
+    def _before(self, base: int, file: File, position: int) -> Hop | None:
+        """The first batch that ends at or after `position`; None if it is the last."""
+        found = None
+        for hop in hops(file, indexed(self._path(base), file, position=position)):
+            if found is not None and found.end >= position:
+                return found
+            found = hop
+        return None
+
+    def _end_of(self, file: File, base: int, hop: Hop) -> int:
+        """The offset after the batch's last record, where the next read begins."""
+        end = records_end(file, hop)
+        self._remember(end, Position(base, hop.end if end == hop.next_offset else hop.position))
+        return end
+
+    def _remember(self, offset: int, position: Position) -> None:
+        self._positions.pop(offset, None)
+        self._positions[offset] = position
+        if len(self._positions) > POSITIONS_MAX:
+            del self._positions[next(iter(self._positions))]
+
+    def _path(self, base: int) -> Path:
+        return self.folder / segment_name(base)
+
+
+def _inode(path: Path | None) -> int:
+    try:
+        return -1 if path is None else path.stat().st_ino
+    except FileNotFoundError:
+        return -1

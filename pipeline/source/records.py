@@ -1,7 +1,7 @@
-"""A record as a row of columns.SOURCE, one by one: what is rare, what is odd, and the measure that
-the fast decoder (lockstep.py) is compared with.
+"""Records as rows of columns.SOURCE, one by one: the reference for vectorized.py, which leaves rare
+and irregular records to this module.
 
-A record that cannot be read is a row as well, of kind `other`, whose `flaw` says why.
+A record that cannot be decoded becomes a row of kind `other` with the reason in `flaw`.
 """
 
 from collections.abc import Iterator
@@ -31,24 +31,24 @@ __all__ = ["TIMESTAMP_MS_MAX", "Row", "content_of", "micros", "rows_of"]
 
 Row = dict[str, Any]
 
-# The last millisecond of the year 9999: what Python's datetime and Spark's SQL can show.
+# The last millisecond of the year 9999, the limit of Python's datetime and of Spark's SQL.
 TIMESTAMP_MS_MAX: Final = 253_402_300_799_999
-# Members say the same in each generation.
-BLOBS_REMEMBERED: Final = 4096
-CONSUMER: Final = "consumer"  # the protocol type whose blobs are Kafka's own
+# Subscriptions and assignments repeat from generation to generation.
+BLOBS_CACHED: Final = 4096
+CONSUMER: Final = "consumer"  # the protocol type whose blobs Kafka defines
 
 
 def micros(timestamp_ms: int) -> int | None:
-    """None for a time that is none: -1, or beyond what can be shown."""
+    """None for an invalid time: -1, or beyond TIMESTAMP_MS_MAX."""
     return timestamp_ms * 1000 if 0 <= timestamp_ms <= TIMESTAMP_MS_MAX else None
 
 
 def rows_of(batch: bytes, offsets_partition: int, next_offset: int) -> Iterator[Row]:
-    """The rows of a sound batch; `next_offset`: the one behind the last record before it.
+    """The rows of a valid batch; `next_offset`: the offset after the last record before it.
 
-    A batch whose records are not what its header says is one row, at its first offset."""
+    A batch whose records contradict its header is one row, at its base offset."""
     header = read_header(batch)
-    place = {
+    position = {
         "offsets_partition": offsets_partition,
         "leader_epoch_batch": header.leader_epoch,
         "producer_id": header.producer_id,
@@ -65,7 +65,7 @@ def rows_of(batch: bytes, offsets_partition: int, next_offset: int) -> Iterator[
         contents = [content_of(record, control=header.is_control) for record in found]
     for record, content in zip(found, contents, strict=True):
         yield {
-            **place,
+            **position,
             "log_offset": record.offset,
             "append_ts": micros(record.timestamp),
             "missing_before": max(0, record.offset - next_offset),
@@ -75,7 +75,7 @@ def rows_of(batch: bytes, offsets_partition: int, next_offset: int) -> Iterator[
 
 
 def content_of(record: Record, *, control: bool) -> Row:
-    """All but where it stands."""
+    """The columns that do not depend on the position in the log."""
     if control:
         return _control(record)
     try:
@@ -129,30 +129,30 @@ def _group(group: str, stored: GroupMetadata) -> Row:
 
 
 def _member(member: MemberMetadata, protocol_type: str) -> Row:
-    of_consumer = protocol_type == CONSUMER
-    wanted = _subscription(member.subscription) if of_consumer else None
-    unknown = member.rebalance_timeout_ms == NO_TIMEOUT_MS
-    generation = None if wanted is None else wanted.get("generationId")
+    is_consumer = protocol_type == CONSUMER
+    subscription = _subscription(member.subscription) if is_consumer else None
+    no_timeout = member.rebalance_timeout_ms == NO_TIMEOUT_MS
+    generation = None if subscription is None else subscription.get("generationId")
     return {
         "member_id": member.member_id,
         "instance_id": member.group_instance_id,
         "client_id": member.client_id,
         "client_host": member.client_host,
-        # As a broker does that loads a value of version 0.
+        # As in a broker that loads a value of version 0.
         "rebalance_timeout_ms": (
-            member.session_timeout_ms if unknown else member.rebalance_timeout_ms
+            member.session_timeout_ms if no_timeout else member.rebalance_timeout_ms
         ),
         "session_timeout_ms": member.session_timeout_ms,
-        "topics": None if wanted is None else wanted["topics"],
-        "owned": None if wanted is None else _partitions(wanted.get("ownedPartitions")),
+        "topics": None if subscription is None else subscription["topics"],
+        "owned": None if subscription is None else _partitions(subscription.get("ownedPartitions")),
         "sub_generation": None if generation == -1 else generation,
-        "rack": None if wanted is None else wanted.get("rackId"),
-        "assigned": _assigned(member.assignment) if of_consumer else None,
-        "raw_subscription": member.subscription if wanted is None else None,
+        "rack": None if subscription is None else subscription.get("rackId"),
+        "assigned": _assigned(member.assignment) if is_consumer else None,
+        "raw_subscription": member.subscription if subscription is None else None,
     }
 
 
-@lru_cache(BLOBS_REMEMBERED)
+@lru_cache(BLOBS_CACHED)
 def _subscription(blob: bytes) -> dict[str, Any] | None:
     try:
         return decode_as_dict(SUBSCRIPTION, blob)
@@ -160,10 +160,10 @@ def _subscription(blob: bytes) -> dict[str, Any] | None:
         return None
 
 
-@lru_cache(BLOBS_REMEMBERED)
+@lru_cache(BLOBS_CACHED)
 def _assigned(blob: bytes) -> list[Row] | None:
     if not blob:
-        return []  # what a leader leaves out has nothing
+        return []  # not in the leader's SyncGroup
     try:
         return _partitions(decode_as_dict(ASSIGNMENT, blob)["assignedPartitions"])
     except DecodeError:
@@ -181,9 +181,9 @@ def _partitions(owned: list[dict[str, Any]] | None) -> list[Row] | None:
 
 
 def _control(record: Record) -> Row:
-    """A control record's key is a version and a type: 0 abort, 1 commit."""
+    """The key of a control record is a version and a type: 0 abort, 1 commit."""
     key = record.key or b""
-    flaw = None if len(key) >= 4 else "a control record whose key has no type"
+    flaw = None if len(key) >= 4 else "the key of a control record has no type"
     kind = None if flaw else INT16.unpack_from(key, 2)[0]
     return {**_other(record, flaw=flaw), "key_version": kind, "tombstone": False, "control": True}
 

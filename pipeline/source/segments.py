@@ -1,7 +1,7 @@
-"""A segment that others may be writing: its sound batches in blocks, and where one is in it.
+"""A segment that a broker may be writing: its valid batches, and the position of an offset in it.
 
-Two ways through it. `blocks` looks at each byte, and steps over what is bad as `kohort log` does;
-`hops` looks at headers alone, to find a place: what it says is taken at its word by nobody.
+`blocks` verifies every byte and skips corrupted batches as `kohort log` does; `hops` reads headers
+only, to find a position, which is verified before use.
 """
 
 from collections.abc import Iterator
@@ -22,17 +22,17 @@ from .batches import Chunk, headers_of, walk
 
 __all__ = ["Block", "Hop", "blocks", "first_offset_at", "hops", "indexed", "records_end"]
 
-# Some ten thousand batches of six commits: enough for each step of the decoder to pay.
+# Some ten thousand batches of six commits: enough for vectorized decoding.
 BLOCK_BYTES: Final = 4 * 1024 * 1024
 # Base offset, length, magic, last offset delta.
 _EXTENT: Final = Struct(">qi4xb6xi")
-# Kafka's .index: offsets relative to the segment's, and positions; both only grow.
+# Kafka's .index: relative offsets and positions, both ascending.
 _INDEX_ENTRY: Final = np.dtype([("offset", ">u4"), ("position", ">u4")])
 
 
 class Block(NamedTuple):
-    """Sound batches, one behind the other, whose offsets only grow. Of each: where in the file it
-    begins, its first offset, the one behind its last, and its bytes."""
+    """Adjacent valid batches with ascending offsets. For each: its position in the file, its base
+    offset, the offset after it, and its size."""
 
     chunk: Chunk
     positions: Any
@@ -49,7 +49,7 @@ class Block(NamedTuple):
 
 
 class Hop(NamedTuple):
-    """A batch by its header."""
+    """A batch, according to its header."""
 
     position: int
     base_offset: int
@@ -62,28 +62,28 @@ class Hop(NamedTuple):
 
 
 def blocks(file: File, position: int, lowest: int) -> Iterator[Block]:
-    """From the batch at `position` on, up to where nothing sound follows; `lowest`: the offset that
-    it may have at least. Raises OSError, and UnsupportedMagic for what brokers before Kafka 0.11
-    wrote."""
+    """The valid batches from `position` on; `lowest`: the smallest offset that they may have.
+
+    Raises OSError, and UnsupportedMagic for batches written before Kafka 0.11."""
     while position < file.size:
         block = _block(file, position, lowest)
         if not len(block.sizes):
             flawed = next(scan_segment(file, lowest, position=position, offset=lowest), None)
             if flawed is None:
-                return  # zeros: room that was allocated ahead
+                return  # zeros: preallocated space
             if not isinstance(flawed, ValidBatch):
                 if flawed.next_offset is None:
                     return
                 position, lowest = flawed.end, flawed.next_offset
                 continue
-            # It is contradicted by the one behind it, and that one is wrong.
+            # The offsets of this batch and the next contradict each other; the next is invalid.
             block = _of(Chunk(flawed.batch, [0]), position)
         yield block
         position, lowest = block.last().end, block.last().next_offset
 
 
 def _block(file: File, position: int, lowest: int) -> Block:
-    """The batches that are sound for sure."""
+    """The batches whose offsets are certainly right."""
     data = file.read(position, BLOCK_BYTES)
     chunk, _ = walk(data)
     if not chunk.starts:
@@ -92,7 +92,7 @@ def _block(file: File, position: int, lowest: int) -> Block:
             chunk, _ = walk(file.read(position, header.size))
     block = _of(chunk, position)
     wrong = np.flatnonzero(block.bases < np.concatenate(([lowest], block.nexts[:-1])))
-    # Where two contradict each other either may be wrong: the checksum leaves out the offset.
+    # Of two contradicting offsets either may be wrong: the checksum does not cover them.
     return block.cut(0, max(int(wrong[0]) - 1, 0)) if len(wrong) else block
 
 
@@ -109,7 +109,7 @@ def _of(chunk: Chunk, position: int) -> Block:
 
 
 def hops(file: File, position: int) -> Iterator[Hop]:
-    """Batches as their headers have them, up to the first that cannot be one."""
+    """The batches according to their headers, up to the first impossible one."""
     unpack = _EXTENT.unpack_from
     while file.size - position >= HEADER_BYTES:
         data = file.read(position, BLOCK_BYTES)
@@ -125,7 +125,7 @@ def hops(file: File, position: int) -> Iterator[Hop]:
 
 
 def first_offset_at(file: File, position: int) -> int | None:
-    """Of the whole, sound batch that begins there, if one does."""
+    """The base offset of the valid batch that begins there; None: there is none."""
     try:
         header = read_header(file.read(position, HEADER_BYTES))
         batch = file.read(position, min(header.size, file.size - position))
@@ -136,8 +136,8 @@ def first_offset_at(file: File, position: int) -> int | None:
 
 
 def records_end(file: File, hop: Hop) -> int:
-    """The offset behind the last record of a batch. Compaction may have taken those that came
-    behind it, and who goes on reading there is to know."""
+    """The offset after the last record of a batch, which compaction may have moved: records removed
+    after it count as missing before the next record read."""
     batch = file.read(hop.position, hop.size)
     header = read_header(batch)
     if header.count == header.last_offset_delta + 1:
@@ -148,24 +148,23 @@ def records_end(file: File, hop: Hop) -> int:
             data = decompress(header.codec, memoryview(data))
         deltas = [record.offset_delta for record in raw_records(data, header.count)]
     except InvalidRecord:
-        deltas = [0]  # where the row that tells of it stands
+        deltas = [0]  # the row that reports it has the base offset
     return hop.base_offset + (deltas[-1] + 1 if deltas else 0)
 
 
 def indexed(path: Path, file: File, *, offset: int = 0, position: int = 0) -> int:
-    """By Kafka's index beside a segment: where a batch begins that is shortly before `offset`,
-    relative to the segment's first one, or at or shortly before `position`. 0 where it does not
-    help."""
+    """From Kafka's index of a segment the position of a batch shortly before `offset` (relative to
+    the base offset), or at or shortly before `position`; 0 if it does not help."""
     try:
         data = path.with_suffix(".index").read_bytes()
     except OSError:
         return 0
     entries = np.frombuffer(data, _INDEX_ENTRY, len(data) // _INDEX_ENTRY.itemsize)
     positions = entries["position"].astype(np.int64)
-    # A live segment's index has room at its end, which is zeros.
+    # The index of a live segment is preallocated and ends with zeros.
     back = np.flatnonzero(np.diff(positions) <= 0)
     used = int(back[0]) + 1 if len(back) else len(positions)
-    # An entry has the last offset of what begins at its position.
+    # An entry has the last offset of the batch at its position.
     before = np.searchsorted(entries["offset"][:used].astype(np.int64), offset)
     at_or_before = np.searchsorted(positions[:used], position, side="right")
     number = max(int(before), int(at_or_before)) - 1

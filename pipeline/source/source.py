@@ -1,40 +1,29 @@
-"""What can be read: an offsets log, wherever it lies. All of it works without Spark.
+"""The interface of a source: an offsets log, wherever it is stored. Works without Spark.
 
-Positions are log offsets, by offsets partition. A source opens nothing before it is asked, so that
-each worker makes one of its own from the same options.
+Positions are log offsets by offsets partition. A source opens nothing until it is used, so that
+every worker can create its own from the same options.
 """
 
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
-from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
 import pyarrow as pa
 
-__all__ = [
-    "SPLIT_BYTES",
-    "Positions",
-    "Source",
-    "SourceError",
-    "Split",
-    "cluster_id",
-    "open_source",
-    "shares",
-]
+__all__ = ["SPLIT_BYTES", "Positions", "Source", "SourceError", "Split", "fair_shares"]
 
 Positions = Mapping[int, int]
 
 SPLIT_BYTES: Final = 64 * 1024 * 1024
-"""What one task reads at most, about: some 0.8 M records, a second of work."""
+"""The approximate maximum per task: some 0.8 million records, a second of work."""
 
 
 class SourceError(Exception):
-    """The options name nothing that can be read; says what to give instead."""
+    """The source cannot be read; the message says what to change."""
 
 
 class Split(NamedTuple):
-    """What one task reads: records from offset `start` up to `end`, which is not in it. `hint`:
-    where a source finds `start` quickly; it may have become wrong meanwhile."""
+    """The input of one task: the records from offset `start` up to `end`, exclusive. `hint`: a
+    source's shortcut to `start`, which may be outdated."""
 
     offsets_partition: int
     start: int
@@ -43,76 +32,38 @@ class Split(NamedTuple):
 
 
 class Source(Protocol):
-    """Only committed facts come out: sound, whole batches. Raises OSError, SourceError."""
+    """Yields whole, valid batches only. Raises OSError, SourceError."""
 
     def log_id(self) -> str | None:
-        """The offsets topic's id, which another log under the same name has not; None: not told."""
+        """The offsets topic's id, which changes if the topic is recreated; None: unknown."""
 
     def starts(self) -> dict[int, int]:
-        """Where each partition's log begins."""
+        """The log start offset of each partition."""
 
     def ends(self) -> dict[int, int]:
-        """The offset behind each partition's last whole batch; a partition without one is left
-        out."""
+        """The offset after the last whole batch of each partition; without empty partitions."""
 
     def limited(
         self, start: Positions, end: Positions, *, records_max: int | None, bytes_max: int | None
     ) -> dict[int, int]:
-        """As much of `start` to `end` as a batch may have: each partition gets its share, and at
-        least one batch of records, so that a batch larger than the limit is read at last."""
+        """Ends up to `end` for a batch within the limits: a fair share for each partition, but at
+        least one record batch, so that one larger than the limit is read eventually."""
 
     def splits(
         self, start: Positions, end: Positions, split_bytes: int = SPLIT_BYTES
     ) -> list[Split]:
-        """`start` to `end` in pieces; a partition that `start` lacks is read from its beginning,
-        one that `end` lacks not at all. They pickle."""
+        """`start` to `end` in pieces, picklable. A partition that is missing in `start` is read
+        from its beginning, one that is missing in `end` not at all."""
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
-        """Its records in order, of schema columns.SOURCE. What is not there any more is told by
-        `missing_before` of the record that follows."""
+        """Its records in order, of schema columns.SOURCE. Records that are gone are counted in
+        `missing_before` of the next one."""
 
 
-def open_source(options: Mapping[str, str]) -> Source:
-    """By `path` a folder of segments, by `bootstrapServers` any Kafka. Raises SourceError."""
-    path, bootstrap = options.get("path"), options.get("bootstrapServers")
-    if (path is None) == (bootstrap is None):
-        raise SourceError(
-            "Give the option path: a data folder with an offsets log; or bootstrapServers:"
-            " HOST:PORT of a broker; not both."
-        )
-    if bootstrap is not None:
-        from .wire import WireSource
-
-        return WireSource(bootstrap)
-    assert path is not None
-    from .folder import FolderSource
-
-    return FolderSource(Path(path))
-
-
-def cluster_id(options: Mapping[str, str]) -> str:
-    """Of what the options name: as brokers tell it, or as Kafka's own file in a data folder; a copy
-    of some partitions has none, and is called as its folder is. Raises SourceError, OSError."""
-    path, bootstrap = options.get("path"), options.get("bootstrapServers")
-    if bootstrap is not None:
-        from .wire_cluster import Cluster
-
-        with Cluster(bootstrap) as cluster:
-            return cluster.cluster_id
-    folder = Path(path or ".").resolve()
-    with suppress(FileNotFoundError):
-        for line in (folder / "meta.properties").read_text(errors="replace").splitlines():
-            key, _, value = line.partition("=")
-            if key.strip() == "cluster.id" and value.strip():
-                return value.strip()
-    return folder.name
-
-
-def shares(waiting: Mapping[int, int], limit: int) -> dict[int, int]:
-    """What each partition may have of `limit`: small ones all they want, the others as much as
-    each other."""
+def fair_shares(pending: Mapping[int, int], limit: int) -> dict[int, int]:
+    """Share `limit` among partitions: small ones get all they need, the others equal parts."""
     found = {}
-    for count, partition in enumerate(sorted(waiting, key=lambda each: waiting[each])):
-        found[partition] = min(waiting[partition], limit // (len(waiting) - count))
+    for count, partition in enumerate(sorted(pending, key=lambda each: pending[each])):
+        found[partition] = min(pending[partition], limit // (len(pending) - count))
         limit -= found[partition]
     return found

@@ -1,7 +1,7 @@
-"""The brokers of one Kafka: who leads which partition, and questions that follow the leaders.
+"""A client of one Kafka cluster: partition leaders, offsets, fetches.
 
-A leader that moved, a broker that went: the metadata are asked for anew and the question is asked
-again, until patience is over. What the user has to mend is a SourceError at once.
+Errors that pass (a moved leader, a lost connection) are retried with fresh metadata for up to
+`retry_seconds`. Errors that the user has to fix are raised as SourceError at once.
 """
 
 import time
@@ -12,31 +12,29 @@ from typing import Any, Final, NamedTuple, Self, TypeVar
 
 from ...protocol.errors import ErrorCode
 from .source import SourceError
-from .wire_connection import ANSWER_SECONDS, Address, Connection, Lost, addresses
+from .wire_connection import RESPONSE_SECONDS, Address, Connection, ConnectionLost, addresses
 
-__all__ = ["EARLIEST", "LATEST", "Cluster", "Fetched", "OutOfRange", "TopicPartition"]
+__all__ = ["EARLIEST", "LATEST", "RETRY_SECONDS", "Cluster", "Fetched", "OutOfRange"]
 
 TopicPartition = tuple[str, int]
 T = TypeVar("T")
 
-# Kafka's words in ListOffsets.
+# Timestamps with a special meaning in ListOffsets.
 EARLIEST: Final = -2
 LATEST: Final = -1
-_NOBODY: Final = -1
+_NO_NODE: Final = -1
 _READ_UNCOMMITTED: Final = 0
 
-# A leader's move takes as long as its controller needs to see that a broker is gone
-# (broker.session.timeout.ms, 9 s) and to say so to all.
-PATIENCE_SECONDS: Final = 60.0
-# Kafka's clients' retry.backoff.ms and retry.backoff.max.ms.
+# Electing a leader takes as long as the controller needs to notice a failed broker
+# (broker.session.timeout.ms, 9 s) and to publish the new one.
+RETRY_SECONDS: Final = 60.0
+# The clients' retry.backoff.ms and retry.backoff.max.ms.
 BACKOFF_SECONDS: Final = 0.1
 BACKOFF_SECONDS_MAX: Final = 1.0
-# How long a broker may wait for what is not there. Nobody waits here but where a new leader has not
-# got the high watermark of the old one yet.
+# Fetches wait only if a new leader does not have the previous high watermark yet.
 FETCH_WAIT: Final = timedelta(milliseconds=500)
 
-# They pass once the metadata have caught up.
-_PASSING: Final = {
+_RETRIABLE: Final = {
     ErrorCode.fenced_leader_epoch,
     ErrorCode.kafka_storage_error,
     ErrorCode.leader_not_available,
@@ -50,36 +48,35 @@ _PASSING: Final = {
 
 
 class OutOfRange(Exception):
-    """The wanted offset is not in the log: before its start, or behind its end."""
+    """The offset is before the log start or after the log end."""
 
 
 class Fetched(NamedTuple):
-    """`records`: batches as they lie in the log, the last one may be cut off."""
+    """`records`: whole batches; the last one may be incomplete."""
 
     records: bytes
     high_watermark: int
 
 
-class _Again(Exception):
-    """The question is to be asked again; the message says why."""
+class _Retry(Exception):
+    """The message is the reason."""
 
 
 class Cluster:
-    """`bootstrap`: HOST:PORT of some of its brokers, parted by commas. Connections are opened when
-    they are needed first, `close` closes them. For one thread. All raise SourceError."""
+    """Connections are opened on demand. Not thread-safe. All methods raise SourceError."""
 
-    def __init__(self, bootstrap: str, *, patience_seconds: float = PATIENCE_SECONDS) -> None:
+    def __init__(self, bootstrap: str, *, retry_seconds: float = RETRY_SECONDS) -> None:
         try:
             self._bootstrap = addresses(bootstrap)
         except ValueError as error:
             raise SourceError(str(error)) from None
-        self._patience_seconds = patience_seconds
+        self._retry_seconds = retry_seconds
         self._cluster_id: str | None = None
         self._topic_ids: dict[str, str] = {}
         self._nodes: dict[int, Address] = {}
         self._connections: dict[Address, Connection] = {}
         self._leaders: dict[TopicPartition, int] = {}
-        self._ahead: tuple[tuple[str, int, int, int], Connection] | None = None
+        self._prefetched: tuple[tuple[str, int, int, int], Connection] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -88,76 +85,75 @@ class Cluster:
         self.close()
 
     def close(self) -> None:
-        self._ahead = None
+        self._prefetched = None
         for connection in self._connections.values():
             connection.close()
         self._connections.clear()
 
     def topic_id(self, name: str) -> str | None:
-        """None: there is no such topic, or the brokers are older than Kafka 2.8."""
+        """None: no such topic, or brokers before Kafka 2.8."""
         self.topics([name])
         return self._topic_ids.get(name)
 
     @property
     def cluster_id(self) -> str:
-        """As the brokers say it."""
         if not self._nodes:
             self.topics([])
         return self._cluster_id or ""
 
     def topics(self, names: Iterable[str] | None) -> dict[str, list[int]]:
-        """The partitions of those topics that there are; None: of all."""
+        """The partitions of those topics that exist; None: of all topics."""
         wanted = None if names is None else list(names)
-        return self._persist(lambda: self._refresh(wanted))
+        return self._retried(lambda: self._refresh(wanted))
 
     def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
-        """The offset of each partition at a time in ms (of the first record since then; None:
-        there is none), or EARLIEST or LATEST. A partition that is gone is left out."""
+        """The offset of each partition at a timestamp: EARLIEST, LATEST, or a time in ms for the
+        first record since then (None: there is none). Without partitions that do not exist."""
         found: dict[TopicPartition, int | None] = {}
 
-        def ask() -> None:
-            missing = [place for place in wanted if place not in found]
-            if any(place not in self._leaders for place in missing):
+        def attempt() -> None:
+            missing = [tp for tp in wanted if tp not in found]
+            if any(tp not in self._leaders for tp in missing):
                 self._refresh({topic for topic, _ in missing})
-                missing = [place for place in missing if place in self._leaders]
+                missing = [tp for tp in missing if tp in self._leaders]
             by_node: dict[int, list[TopicPartition]] = {}
-            for place in missing:
-                by_node.setdefault(self._leader_of(place), []).append(place)
-            for node_id, places in by_node.items():
-                self._offsets_of(node_id, {place: wanted[place] for place in places}, found)
+            for tp in missing:
+                by_node.setdefault(self._leader_of(tp), []).append(tp)
+            for node_id, partitions in by_node.items():
+                self._list_offsets(node_id, {tp: wanted[tp] for tp in partitions}, found)
 
-        self._persist(ask)
+        self._retried(attempt)
         return found
 
     def fetch(self, topic: str, partition: int, offset: int, max_bytes: int) -> Fetched:
-        """Batches from the one that contains `offset` on, at most `max_bytes` but at least one of
-        them; none at the end of the log. Raises OutOfRange too."""
-        question = (topic, partition, offset, max_bytes)
+        """Batches from the one with `offset` on, at most `max_bytes` but at least one; none at the
+        end of the log. Raises OutOfRange too."""
+        request = (topic, partition, offset, max_bytes)
 
-        def ask() -> Fetched:
-            if self._ahead is not None and self._ahead[0] == question:
-                connection, self._ahead = self._ahead[1], None
-                return self._fetched((topic, partition), connection, connection.receive())
-            connection = self._of_leader((topic, partition))
-            self._send_fetch(connection, question)
+        def attempt() -> Fetched:
+            if self._prefetched is not None and self._prefetched[0] == request:
+                connection, self._prefetched = self._prefetched[1], None
+            else:
+                connection = self._leader_connection((topic, partition))
+                self._send_fetch(connection, request)
             return self._fetched((topic, partition), connection, connection.receive())
 
-        return self._persist(ask)
+        return self._retried(attempt)
 
-    def fetch_ahead(self, topic: str, partition: int, offset: int, max_bytes: int) -> None:
-        """Asks what `fetch` will be asked next, which then finds the answer on its way."""
-        question = (topic, partition, offset, max_bytes)
+    def prefetch(self, topic: str, partition: int, offset: int, max_bytes: int) -> None:
+        """Send the request of the next `fetch`. Errors are left to `fetch`, which retries."""
+        request = (topic, partition, offset, max_bytes)
         try:
-            connection = self._of_leader((topic, partition))
-            self._send_fetch(connection, question)
-            self._ahead = question, connection
-        except (Lost, _Again):
-            self._ahead = None  # `fetch` asks again, and with patience
+            connection = self._leader_connection((topic, partition))
+            self._send_fetch(connection, request)
+            self._prefetched = request, connection
+        except (ConnectionLost, _Retry):
+            self._prefetched = None
 
-    # --- one question
+    # --- requests
 
     def _refresh(self, names: Iterable[str] | None) -> dict[str, list[int]]:
-        answer = self._of_anybody(
+        response = self._request_any(
             "Metadata",
             topics=None
             if names is None
@@ -166,25 +162,23 @@ class Cluster:
             include_cluster_authorized_operations=False,
             include_topic_authorized_operations=False,
         )
-        self._cluster_id = answer.cluster_id
-        self._nodes = {each.node_id: Address(each.host, each.port) for each in answer.brokers}
+        self._cluster_id = response.cluster_id
+        self._nodes = {node.node_id: Address(node.host, node.port) for node in response.brokers}
         found: dict[str, list[int]] = {}
-        told = {topic.name for topic in answer.topics}
-        for place in [each for each in self._leaders if each[0] in told]:
-            del self._leaders[place]
-        for topic in answer.topics:
+        returned = {topic.name for topic in response.topics}
+        for tp in [tp for tp in self._leaders if tp[0] in returned]:
+            del self._leaders[tp]
+        for topic in response.topics:
             if topic.error_code is ErrorCode.topic_authorization_failed:
                 raise SourceError(
-                    f"the broker does not let us see the topic {topic.name}: it must allow Describe"
-                    " and Read on it to whoever connects without a name"
+                    f"no permission to describe topic {topic.name}: allow Describe and Read on it "
+                    "for unauthenticated clients"
                 )
             if topic.error_code is ErrorCode.unknown_topic_or_partition:
                 continue
-            if topic.error_code is not ErrorCode.none and topic.error_code not in _PASSING:
-                raise SourceError(
-                    f"the broker refuses to tell of the topic {topic.name}:"
-                    f" {topic.error_code.name.upper()}"
-                )
+            if topic.error_code is not ErrorCode.none and topic.error_code not in _RETRIABLE:
+                error = topic.error_code.name.upper()
+                raise SourceError(f"the metadata of topic {topic.name} are unavailable: {error}")
             if (topic_id := getattr(topic, "topic_id", None)) is not None:
                 self._topic_ids[topic.name] = str(topic_id)
             found[topic.name] = sorted(each.partition_index for each in topic.partitions)
@@ -192,37 +186,37 @@ class Cluster:
                 self._leaders[topic.name, each.partition_index] = each.leader_id
         return found
 
-    def _offsets_of(
+    def _list_offsets(
         self,
         node_id: int,
         wanted: Mapping[TopicPartition, int],
         found: dict[TopicPartition, int | None],
     ) -> None:
         topics: dict[str, list[Any]] = {}
-        for (topic, index), when in wanted.items():
-            one = SimpleNamespace(partition_index=index, timestamp=when)
-            topics.setdefault(topic, []).append(one)
-        answer = self._connection(node_id).ask(
+        for (topic, index), timestamp in wanted.items():
+            partition = SimpleNamespace(partition_index=index, timestamp=timestamp)
+            topics.setdefault(topic, []).append(partition)
+        response = self._connection(node_id).request(
             "ListOffsets",
-            replica_id=_NOBODY,
+            replica_id=_NO_NODE,
             isolation_level=_READ_UNCOMMITTED,
             topics=[SimpleNamespace(name=name, partitions=its) for name, its in topics.items()],
         )
-        moved: Exception | None = None
-        for topic in answer.topics:
+        retry: _Retry | None = None
+        for topic in response.topics:
             for each in topic.partitions:
-                place = topic.name, each.partition_index
+                tp = topic.name, each.partition_index
                 try:
-                    self._judge(place, each.error_code)
-                except _Again as error:
-                    moved = error
+                    self._check(tp, each.error_code)
+                except _Retry as error:
+                    retry = error
                 else:
-                    found[place] = each.offset if each.offset >= 0 else None
-        if moved is not None:
-            raise moved
+                    found[tp] = each.offset if each.offset >= 0 else None
+        if retry is not None:
+            raise retry
 
-    def _send_fetch(self, connection: Connection, question: tuple[str, int, int, int]) -> None:
-        topic, partition, offset, max_bytes = question
+    def _send_fetch(self, connection: Connection, request: tuple[str, int, int, int]) -> None:
+        topic, partition, offset, max_bytes = request
         wanted = SimpleNamespace(
             partition=partition, fetch_offset=offset, partition_max_bytes=max_bytes
         )
@@ -237,91 +231,88 @@ class Cluster:
             rack_id="",
         )
 
-    def _fetched(self, place: TopicPartition, connection: Connection, answer: Any) -> Fetched:
-        self._judge(place, getattr(answer, "error_code", ErrorCode.none))  # since v7
-        for topic in answer.responses:
+    def _fetched(self, tp: TopicPartition, connection: Connection, response: Any) -> Fetched:
+        self._check(tp, getattr(response, "error_code", ErrorCode.none))  # since v7
+        for topic in response.responses:
             for each in topic.partitions:
-                self._judge(place, each.error_code)
-                if not each.records and answer.throttle_time:
-                    raise _Again(f"{connection.address} holds us back (its quotas)")
+                self._check(tp, each.error_code)
+                if not each.records and response.throttle_time:
+                    raise _Retry(f"{connection.address} throttles this client (quotas)")
                 return Fetched(each.records or b"", each.high_watermark)
-        raise _Again(f"{connection.address} did not answer for the partition that it was asked for")
+        raise _Retry(f"{connection.address} returned a Fetch response without the partition")
 
-    def _judge(self, place: TopicPartition, error: ErrorCode) -> None:
+    def _check(self, tp: TopicPartition, error: ErrorCode) -> None:
         if error is ErrorCode.none:
             return
-        topic, partition = place
+        topic, partition = tp
         if error is ErrorCode.offset_out_of_range:
             raise OutOfRange
-        if error in _PASSING:
-            self._leaders.pop(place, None)
-            raise _Again(f"partition {partition} of {topic} finds no leader: {error.name.upper()}")
+        if error in _RETRIABLE:
+            self._leaders.pop(tp, None)
+            raise _Retry(f"no leader for partition {partition} of {topic}: {error.name.upper()}")
         if error is ErrorCode.topic_authorization_failed:
             raise SourceError(
-                f"the broker does not let us read the topic {topic}: it must allow Read on it to"
-                " whoever connects without a name"
+                f"no permission to read topic {topic}: allow Read on it for unauthenticated clients"
             )
-        raise SourceError(
-            f"the broker refuses to read partition {partition} of {topic}: {error.name.upper()}"
-        )
+        raise SourceError(f"partition {partition} of {topic} cannot be read: {error.name.upper()}")
 
-    # --- whom to ask
+    # --- connections
 
-    def _of_anybody(self, name: str, **fields: Any) -> Any:
-        whys = []
+    def _request_any(self, name: str, **fields: Any) -> Any:
+        """From the first broker that responds."""
+        errors = []
         for address in dict.fromkeys([*self._connections, *self._nodes.values(), *self._bootstrap]):
             try:
-                return self._connected(address).ask(name, **fields)
-            except Lost as error:
+                return self._connect(address).request(name, **fields)
+            except ConnectionLost as error:
                 self._connections.pop(address, None)
-                whys.append(str(error))
+                errors.append(str(error))
         if self._nodes:
-            raise Lost(whys[0])
-        raise SourceError("; ".join(dict.fromkeys(whys)))
+            raise ConnectionLost(errors[0])
+        raise SourceError("; ".join(dict.fromkeys(errors)))
 
-    def _of_leader(self, place: TopicPartition) -> Connection:
-        if place not in self._leaders:
-            self._refresh([place[0]])
-        return self._connection(self._leader_of(place))
+    def _leader_connection(self, tp: TopicPartition) -> Connection:
+        if tp not in self._leaders:
+            self._refresh([tp[0]])
+        return self._connection(self._leader_of(tp))
 
-    def _leader_of(self, place: TopicPartition) -> int:
-        leader = self._leaders.get(place, _NOBODY)
-        if leader == _NOBODY:
-            self._leaders.pop(place, None)
-            raise _Again(f"partition {place[1]} of {place[0]} has no leader")
+    def _leader_of(self, tp: TopicPartition) -> int:
+        leader = self._leaders.get(tp, _NO_NODE)
+        if leader == _NO_NODE:
+            self._leaders.pop(tp, None)
+            raise _Retry(f"partition {tp[1]} of {tp[0]} has no leader")
         return leader
 
     def _connection(self, node_id: int) -> Connection:
         address = self._nodes.get(node_id)
         if address is None:
             self._leaders.clear()
-            raise _Again(f"node {node_id} is gone")
+            raise _Retry(f"node {node_id} has left the cluster")
         try:
-            return self._connected(address)
-        except Lost as error:
-            raise Lost(f"{error}, where node {node_id} is said to be") from None
+            return self._connect(address)
+        except ConnectionLost as error:
+            raise ConnectionLost(f"{error} (the advertised address of node {node_id})") from None
 
-    def _connected(self, address: Address) -> Connection:
+    def _connect(self, address: Address) -> Connection:
         connection = self._connections.get(address)
         if connection is None:
-            connection = self._connections[address] = Connection(
-                address, min(ANSWER_SECONDS, self._patience_seconds / 2)
-            )
+            timeout = min(RESPONSE_SECONDS, self._retry_seconds / 2)
+            connection = self._connections[address] = Connection(address, timeout)
         return connection
 
-    def _persist(self, attempt: Callable[[], T]) -> T:
-        deadline = time.monotonic() + self._patience_seconds
+    def _retried(self, attempt: Callable[[], T]) -> T:
+        deadline = time.monotonic() + self._retry_seconds
         backoff = BACKOFF_SECONDS
         while True:
             try:
                 return attempt()
-            except Lost as error:
+            except ConnectionLost as error:
                 self.close()
                 self._leaders.clear()
-                why = str(error)
-            except _Again as error:
-                why = str(error)
+                reason = str(error)
+            except _Retry as error:
+                reason = str(error)
             if time.monotonic() >= deadline:
-                raise SourceError(f"{why} (asked again for {self._patience_seconds:g} s)")
+                raise SourceError(f"{reason} (retried for {self._retry_seconds:g} s)")
             time.sleep(backoff)
             backoff = min(2 * backoff, BACKOFF_SECONDS_MAX)

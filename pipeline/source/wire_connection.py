@@ -1,52 +1,44 @@
-"""One connection to a broker: a question and its answer, in the newest version that both speak.
+"""One connection to a broker: requests and responses, in the newest version that both support.
 
-Plain sockets and blocking calls: a Spark task reads one partition and has nothing else to do.
-There is no TLS and no SASL.
+Plain sockets and blocking calls, as a Spark task reads one partition and does nothing else. No TLS,
+no SASL.
 """
 
 import socket
-from functools import cache
-from struct import Struct
 from types import SimpleNamespace
 from typing import Any, Final, NamedTuple
 
 from ...protocol.apis import APIS
 from ...protocol.errors import DecodeError
 from ...protocol.framing import FRAME_BYTES_MAX, address
-from ...protocol.messages import (
-    RequestEncoder,
-    ResponseDecoder,
-    request_encoder,
-    response_decoder,
-)
+from ...protocol.messages import ResponseDecoder, request_encoder, response_decoder
+from ...protocol.primitives import INT32
 
-__all__ = ["ANSWER_SECONDS", "Address", "Connection", "Lost", "addresses"]
+__all__ = ["RESPONSE_SECONDS", "Address", "Connection", "ConnectionLost", "addresses"]
 
 CLIENT_ID: Final = "kohort-pipeline"
 PORT: Final = 9092
-# Kafka's clients' socket.connection.setup.timeout.ms and request.timeout.ms.
+# The clients' socket.connection.setup.timeout.ms and request.timeout.ms.
 CONNECT_SECONDS: Final = 10.0
-ANSWER_SECONDS: Final = 30.0
-# A batch came to the broker in a request, so none is larger than a request may be; the rest of
-# the answer is what was asked for beside it.
-ANSWER_BYTES_MAX: Final = 2 * FRAME_BYTES_MAX
-# How much one call takes from the system.
+RESPONSE_SECONDS: Final = 30.0
+# A batch reached the broker in a request, so it is not larger than that; the rest of the response
+# is what was requested beside it.
+RESPONSE_BYTES_MAX: Final = 2 * FRAME_BYTES_MAX
 RECEIVE_BYTES: Final = 1024 * 1024
 
-# What is asked: from what Kafka 0.11 has, which brought the batches that are read here, up to the
-# last version that names topics and not their ids; of Metadata the one that tells those as well.
+# From the versions of Kafka 0.11, which introduced the supported batch format, to the last ones
+# that identify topics by name; for Metadata those that return topic ids as well.
 VERSIONS: Final = {
     "ApiVersions": (0, 0),
     "Fetch": (4, 12),
     "ListOffsets": (1, 6),
     "Metadata": (4, 12),
 }
-_SIZE: Final = Struct(">i")
-_API: Final = {api.name: api for api in APIS if api.name in VERSIONS}
+_KEYS: Final = {api.name: api.key for api in APIS if api.name in VERSIONS}
 
 
-class Lost(Exception):
-    """There is no connection, or none any more; the message is a sentence that says why."""
+class ConnectionLost(Exception):
+    """The connection failed or was closed; the message says why."""
 
 
 class Address(NamedTuple):
@@ -58,138 +50,120 @@ class Address(NamedTuple):
 
 
 def addresses(bootstrap: str) -> list[Address]:
-    """`host:port,host:port`, as Kafka's clients take it. Raises ValueError with a sentence."""
+    """`host:port,host:port`, as in Kafka's clients. Raises ValueError."""
     found = []
     for text in filter(None, map(str.strip, bootstrap.split(","))):
         host, colon, port = text.rpartition(":")
         if not colon or (":" in host and not host.startswith("[")):
             host, port = text, str(PORT)
         if not port.isdigit() or not 0 < int(port) < 65536:
-            raise ValueError(f"{text} is not HOST:PORT")
+            raise ValueError(f"invalid address {text!r}: expected HOST:PORT")
         found.append(Address(host.removeprefix("[").removesuffix("]"), int(port)))
     if not found:
-        raise ValueError("the address of a broker is missing: HOST:PORT")
+        raise ValueError("missing address of a broker: expected HOST:PORT")
     return found
 
 
-class _Speech(NamedTuple):
-    """One API in one version."""
-
-    write: RequestEncoder
-    read: ResponseDecoder
-
-
-@cache
-def _speech(name: str, version: int) -> _Speech:
-    api = _API[name]
-    return _Speech(request_encoder(api.key, version), response_decoder(api.key, version))
-
-
 class Connection:
-    """`ask` is `send` and `receive`; answers come in the order of the questions. All raise Lost,
-    and then the connection is closed."""
+    """Responses arrive in the order of requests. All methods raise ConnectionLost, after which the
+    connection is closed."""
 
-    def __init__(self, address: Address, answer_seconds: float) -> None:
+    def __init__(self, address: Address, response_seconds: float) -> None:
         self.address = address
-        self._asked: list[tuple[int, _Speech]] = []
-        self._count = 0
+        self._pending: list[tuple[int, ResponseDecoder]] = []
+        self._sent = 0
         self._versions = {"ApiVersions": 0}
         try:
-            self._socket = socket.create_connection(address, min(CONNECT_SECONDS, answer_seconds))
+            self._socket = socket.create_connection(address, min(CONNECT_SECONDS, response_seconds))
         except ConnectionRefusedError:
-            raise Lost(f"nobody listens at {address}") from None
+            raise ConnectionLost(f"connection to {address} refused") from None
         except socket.gaierror as error:
-            raise Lost(f"the host of {address} is not known ({error.strerror})") from None
+            raise ConnectionLost(f"unknown host in {address} ({error.strerror})") from None
         except TimeoutError:
-            raise Lost(f"{address} does not answer") from None
+            raise ConnectionLost(f"connection to {address} timed out") from None
         except OSError as error:
-            raise Lost(f"{address} cannot be reached: {error.strerror or error}") from None
-        self._socket.settimeout(answer_seconds)
+            reason = error.strerror or error
+            raise ConnectionLost(f"connection to {address} failed: {reason}") from None
+        self._socket.settimeout(response_seconds)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._agree()
+        self._negotiate_versions()
 
-    def ask(self, name: str, **fields: Any) -> Any:
-        """kio's answer. `fields`: of the request by kio's names; what is left out has its
-        default."""
+    def request(self, name: str, **fields: Any) -> Any:
+        """Returns kio's message. `fields`: of the request, by kio's names; missing ones have their
+        defaults."""
         self.send(name, **fields)
         return self.receive()
 
     def send(self, name: str, **fields: Any) -> None:
-        speech = _speech(name, self._versions[name])
-        self._count += 1
-        frame = speech.write(SimpleNamespace(**fields), self._count, CLIENT_ID)
-        self._asked.append((self._count, speech))
+        api = _KEYS[name], self._versions[name]
+        self._sent += 1
+        frame = request_encoder(*api)(SimpleNamespace(**fields), self._sent, CLIENT_ID)
+        self._pending.append((self._sent, response_decoder(*api)))
         try:
             self._socket.sendall(frame)
         except OSError as error:
-            raise self._lost(f"the connection to {self.address} broke: {error}") from None
+            raise self._lost(f"connection to {self.address} failed: {error}") from None
 
     def receive(self) -> Any:
-        correlation_id, speech = self._asked.pop(0)
-        (size,) = _SIZE.unpack(self._take(4))
-        if not 4 <= size <= ANSWER_BYTES_MAX:
-            # A TLS alert, or the first words of some other protocol.
+        correlation_id, decode = self._pending.pop(0)
+        (size,) = INT32.unpack(self._take(4))
+        if not 4 <= size <= RESPONSE_BYTES_MAX:
+            # A TLS alert, or the beginning of another protocol.
             raise self._lost(
                 f"{self.address} does not speak Kafka's protocol in plain text;"
-                " listeners with TLS cannot be read"
+                " TLS listeners are not supported"
             )
         frame = self._take(size)
-        (answered,) = _SIZE.unpack_from(frame)
-        if answered != correlation_id:
-            raise self._lost(f"{self.address} answered what it was not asked")
+        if INT32.unpack_from(frame) != (correlation_id,):
+            raise self._lost(f"{self.address} sent a response with an unknown correlation id")
         try:
-            return speech.read(frame, _SIZE.size)
+            return decode(frame, INT32.size)
         except DecodeError as error:
-            raise self._lost(f"an answer of {self.address} cannot be read: {error}") from None
+            raise self._lost(f"invalid response from {self.address}: {error}") from None
 
     def close(self) -> None:
-        self._asked.clear()
+        self._pending.clear()
         self._socket.close()
 
-    def _agree(self) -> None:
-        theirs = {
-            each.api_key: (each.min_version, each.max_version)
-            for each in self.ask("ApiVersions").api_keys
+    def _negotiate_versions(self) -> None:
+        supported = {
+            api.api_key: (api.min_version, api.max_version)
+            for api in self.request("ApiVersions").api_keys
         }
         for name, (lowest, highest) in VERSIONS.items():
-            least, most = theirs.get(_API[name].key, (0, -1))
-            self._versions[name] = min(highest, most)
-            if self._versions[name] < max(lowest, least):
+            broker_min, broker_max = supported.get(_KEYS[name], (0, -1))
+            self._versions[name] = min(highest, broker_max)
+            if self._versions[name] < max(lowest, broker_min):
                 raise self._lost(
-                    f"{self.address} has no version of {name} from {lowest} to {highest}:"
-                    " Kafka 0.11 is the oldest that can be read"
+                    f"{self.address} supports no version of {name} from {lowest} to {highest}:"
+                    " Kafka 0.11 or later is required"
                 )
 
     def _take(self, size: int) -> bytes:
         data = bytearray(min(size, RECEIVE_BYTES))
         filled = 0
         while filled < size:
-            if filled == len(data):  # grows with what arrives, not with what was announced
+            if filled == len(data):  # grows with what arrives, not with the announced size
                 data.extend(bytes(min(size - filled, len(data))))
             try:
                 received = self._socket.recv_into(memoryview(data)[filled:])
             except TimeoutError:
-                raise self._lost(f"{self.address} does not answer any more") from None
+                raise self._lost(f"timed out waiting for a response from {self.address}") from None
             except OSError as error:
-                raise self._lost(f"the connection to {self.address} broke: {error}") from None
+                raise self._lost(f"connection to {self.address} failed: {error}") from None
             if not received:
-                raise self._lost(self._why_closed())
+                raise self._lost(self._closed_text())
             filled += received
         return bytes(data)
 
-    def _why_closed(self) -> str:
-        if self._count == 1:
-            return (
-                f"{self.address} closed the connection without a word:"
-                " listeners with TLS cannot be read"
-            )
-        if self._count == 2:  # Kafka's answer to whoever has not authenticated
-            return (
-                f"{self.address} closed the connection at the first question:"
-                " listeners with SASL cannot be read"
-            )
-        return f"{self.address} closed the connection"
+    def _closed_text(self) -> str:
+        closed = f"{self.address} closed the connection"
+        if self._sent == 1:
+            return f"{closed} without a response: TLS listeners are not supported"
+        if self._sent == 2:  # as Kafka does for unauthenticated clients
+            return f"{closed} at the first request: SASL listeners are not supported"
+        return closed
 
-    def _lost(self, why: str) -> Lost:
+    def _lost(self, reason: str) -> ConnectionLost:
         self.close()
-        return Lost(why)
+        return ConnectionLost(reason)

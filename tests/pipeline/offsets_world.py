@@ -1,5 +1,5 @@
-"""A drawn offsets log of few records that has all there is in one, and what reading it record by
-record makes of it: an oracle for what the layers make of it all at once."""
+"""Random offsets logs with everything that a log may contain, and an oracle: silver_commit computed
+by reading them record by record."""
 
 import random
 from collections.abc import Iterator
@@ -15,12 +15,12 @@ LAG_MS_MAX = 7 * 24 * 3_600_000
 
 Row = dict[str, Any]
 Sample = tuple[datetime, int]
-Where = tuple[str, int]
+Key = tuple[str, int]  # group, partition
 
 
 class World(NamedTuple):
-    """`records`: of all partitions of the offsets topic, each in its order, as rows of bronze with
-    their `kind`; `samples`: when a partition of the topic had come how far."""
+    """`records`: of all partitions of the offsets topic, as rows of bronze with their `kind`;
+    `samples`: (time, log end) by partition of the topic."""
 
     records: list[Row]
     samples: dict[int, list[Sample]]
@@ -37,9 +37,9 @@ def draw(seed: int, *, offsets_partitions: int, records: int) -> World:
 
 def _samples(rng: random.Random) -> Iterator[Sample]:
     end, grows = rng.randrange(50), rng.choice((0, 3, 40))
-    # Ten minutes of them: older ones are remembered only in part.
+    # Ten minutes: of older samples only some are kept.
     for number in range(20):
-        if rng.random() < 0.8:  # sometimes nobody is there to take it
+        if rng.random() < 0.8:  # some samples are missing
             yield NOON + timedelta(seconds=SAMPLE_S * number), end
         end += grows * rng.randrange(4)
 
@@ -47,17 +47,17 @@ def _samples(rng: random.Random) -> Iterator[Sample]:
 def _log(
     rng: random.Random, number: int, records: int, samples: dict[int, list[Sample]]
 ) -> Iterator[Row]:
-    place = rng.choice((0, 0, 0, 17))
+    log_offset = rng.choice((0, 0, 0, 17))
     now = NOON
     groups = [f"g{number}-{of}" for of in range(2)]
     gappy = rng.random() < 0.3
     for _ in range(records):
         missing = rng.randrange(1, 4) if gappy and rng.random() < 0.1 else 0
-        place += missing
+        log_offset += missing
         now += timedelta(milliseconds=rng.randrange(9_000))
         row: Row = {
             "offsets_partition": number,
-            "log_offset": place,
+            "log_offset": log_offset,
             "append_ts": now,
             "leader_epoch_batch": 0,
             "producer_id": -1,
@@ -68,20 +68,20 @@ def _log(
             **_record(rng, groups, now, samples),
         }
         yield row
-        place += 1
+        log_offset += 1
 
 
 def _record(
     rng: random.Random, groups: list[str], now: datetime, samples: dict[int, list[Sample]]
 ) -> Row:
-    what = rng.random()
+    kind = rng.random()
     group, partition = rng.choice(groups), rng.randrange(3)
     key = {"group": group, "topic": TOPIC, "partition": partition, "kind": "commit"}
-    if what < 0.08:
+    if kind < 0.08:
         return {**key, "tombstone": True}
-    if what < 0.2:
+    if kind < 0.2:
         return {"kind": "group", "group": group, **_generation(rng)}
-    if what < 0.3:
+    if kind < 0.3:
         ends = rng.randrange(2)
         return {
             "kind": "other",
@@ -89,11 +89,11 @@ def _record(
             "control": True,
             "key_version": ends,
         }
-    behind = rng.choice((0, 0, 1, 30, 200))
-    seen = [end for time, end in samples[partition] if time <= now]
-    offset = max(0, (seen[-1] if seen else 0) + rng.randrange(3) - behind)
+    lag = rng.choice((0, 0, 1, 30, 200))
+    ends_before = [end for time, end in samples[partition] if time <= now]
+    offset = max(0, (ends_before[-1] if ends_before else 0) + rng.randrange(3) - lag)
     commit = {**key, "tombstone": False, "offset": offset, "commit_ts": now}
-    return {**commit, "producer_id": rng.randrange(2), "txn": True} if what > 0.7 else commit
+    return {**commit, "producer_id": rng.randrange(2), "txn": True} if kind > 0.7 else commit
 
 
 def _generation(rng: random.Random) -> Row:
@@ -120,16 +120,16 @@ def _generation(rng: random.Random) -> Row:
     return {"tombstone": False, "generation": rng.randrange(1, 90), "members": members}
 
 
-class _Partition:
-    """One partition of the offsets topic, read record by record."""
+class _Reader:
+    """Reads one partition of the offsets topic record by record."""
 
     def __init__(self, samples: dict[int, list[Sample]]) -> None:
         self.samples = samples
         self.last_gap = -1
         self.generations: dict[str, Row] = {}
-        self.latest: dict[Where, Row] = {}
-        # Producer -> partition -> (what silver will say of it, whether it still counts).
-        self.open: dict[int, dict[Where, tuple[Row, bool]]] = {}
+        self.latest: dict[Key, Row] = {}
+        # Producer -> key -> (row of silver, whether it is in effect if committed).
+        self.open: dict[int, dict[Key, tuple[Row, bool]]] = {}
 
     def read(self, row: Row) -> Iterator[Row]:
         if row["missing_before"]:
@@ -137,38 +137,38 @@ class _Partition:
         if row["kind"] == "group":
             self.generations[row["group"]] = row
         elif row["kind"] == "other":
-            for where, (told, counts) in self.open.pop(row["producer_id"], {}).items():
+            for key, (commit, counts) in self.open.pop(row["producer_id"], {}).items():
                 if counts and row["key_version"] == 1:
-                    yield self._count(where, told)
+                    yield self._commit_effective(key, commit)
         else:
             yield from self._commit(row)
 
     def _commit(self, row: Row) -> Iterator[Row]:
-        where = (row["group"], row["partition"])
-        told = {**self._at_its_place(row), "last_gap": self.last_gap}
+        key = (row["group"], row["partition"])
+        commit = {**self._in_context(row), "last_gap": self.last_gap}
         if row["tombstone"]:
             for pending in self.open.values():
-                pending.pop(where, None)
-            prev = self.latest.pop(where, None)
-            yield self._silver(told, prev, "TOMBSTONE")
+                pending.pop(key, None)
+            prev = self.latest.pop(key, None)
+            yield self._silver(commit, prev, "TOMBSTONE")
         elif row["producer_id"] >= 0:
-            self.open.setdefault(row["producer_id"], {})[where] = (told, True)
+            self.open.setdefault(row["producer_id"], {})[key] = (commit, True)
         else:
-            yield self._count(where, told)
+            yield self._commit_effective(key, commit)
 
-    def _count(self, where: Where, told: Row) -> Row:
+    def _commit_effective(self, key: Key, commit: Row) -> Row:
         for pending in self.open.values():
-            if where in pending and pending[where][0]["log_offset"] < told["log_offset"]:
-                pending[where] = (pending[where][0], False)
-        prev = self.latest.get(where)
-        self.latest[where] = told
+            if key in pending and pending[key][0]["log_offset"] < commit["log_offset"]:
+                pending[key] = (pending[key][0], False)
+        prev = self.latest.get(key)
+        self.latest[key] = commit
         if prev is None:
-            return self._silver(told, None, "FIRST")
-        delta = told["offset"] - prev["offset"]
+            return self._silver(commit, None, "FIRST")
+        delta = commit["offset"] - prev["offset"]
         kind = "ADVANCE" if delta > 0 else "REWIND" if delta < 0 else "REPEAT"
-        return self._silver(told, prev, kind)
+        return self._silver(commit, prev, kind)
 
-    def _at_its_place(self, row: Row) -> Row:
+    def _in_context(self, row: Row) -> Row:
         generation = self.generations.get(row["group"], {"members": [None]})
         owners = [
             member["member_id"]
@@ -213,19 +213,19 @@ class _Partition:
         behind_ms = _ms(now - last_of[below]) - (offset - below) * pace_ms
         return lag, round(min(max(behind_ms, 0), LAG_MS_MAX))
 
-    def _silver(self, told: Row, prev: Row | None, kind: str) -> Row:
-        row = {name: value for name, value in told.items() if name != "last_gap"}
+    def _silver(self, commit: Row, prev: Row | None, kind: str) -> Row:
+        row = {name: value for name, value in commit.items() if name != "last_gap"}
         tombstone = kind == "TOMBSTONE"
         return {
             **row,
             "kind": kind,
             "prev_offset": prev and prev["offset"],
             "prev_commit_ts": prev and prev["commit_ts"],
-            "delta": None if prev is None or tombstone else told["offset"] - prev["offset"],
+            "delta": None if prev is None or tombstone else commit["offset"] - prev["offset"],
             "gap_ms": None
             if prev is None or tombstone
-            else _ms(told["commit_ts"] - prev["commit_ts"]),
-            "history_complete": (prev["log_offset"] if prev else -1) >= told["last_gap"],
+            else _ms(commit["commit_ts"] - prev["commit_ts"]),
+            "history_complete": (prev["log_offset"] if prev else -1) >= commit["last_gap"],
         }
 
 
@@ -233,28 +233,28 @@ def _ms(span: timedelta) -> int:
     return span // timedelta(milliseconds=1)
 
 
-class Told(NamedTuple):
+class Expected(NamedTuple):
     silver: list[Row]
     latest: dict[tuple[int, str, int], int]
-    still_open: int
+    open_transactions: int
 
 
-def read(world: World) -> Told:
-    logs: dict[int, _Partition] = {}
+def read(world: World) -> Expected:
+    logs: dict[int, _Reader] = {}
     silver: list[Row] = []
     for row in world.records:
         number = row["offsets_partition"]
         if number not in logs:
-            logs[number] = _Partition(world.samples)
+            logs[number] = _Reader(world.samples)
             if row["log_offset"] > 0:
                 logs[number].last_gap = row["log_offset"]
         silver.extend(logs[number].read(row))
     latest = {
-        (number, *where): told["offset"]
+        (number, *key): commit["offset"]
         for number, log in logs.items()
-        for where, told in log.latest.items()
+        for key, commit in log.latest.items()
     }
-    still_open = sum(
+    open_transactions = sum(
         counts for log in logs.values() for each in log.open.values() for _, counts in each.values()
     )
-    return Told(silver, latest, still_open)
+    return Expected(silver, latest, open_transactions)

@@ -1,4 +1,4 @@
-"""What a batch reads, and of which log it may be."""
+"""Planning of batches, and detection of another log."""
 
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from kohort.log.segment import segment_name
 from kohort.offsets.commit_value import encode_commit_value
 from kohort.offsets.record_codec import encode_record
 from kohort.offsets.records import OffsetCommitRecord
-from kohort.pipeline.inputs import Inputs, OtherLog, shared
+from kohort.pipeline.inputs import Inputs, LogMismatch, share_records
 from kohort.pipeline.lake.manifest import Manifest
 from kohort.pipeline.source.source import SourceError
 from support.log import NewRecord, build
@@ -33,7 +33,7 @@ def data(offsets_log: Any) -> Path:
     return offsets_log.path
 
 
-def test_a_batch_goes_on_where_the_lake_is_and_up_to_the_end(data: Path) -> None:
+def test_a_batch_reads_from_the_positions_of_the_lake_to_the_end(data: Path) -> None:
     inputs = Inputs({"path": str(data)})
     plan = inputs.plan(Manifest(), ALL)
     assert (plan.end, plan.records, plan.left, plan.caught_up) == ({3: 30, 7: 10}, 40, 0, True)
@@ -43,10 +43,10 @@ def test_a_batch_goes_on_where_the_lake_is_and_up_to_the_end(data: Path) -> None
     assert (plan.end, plan.records, plan.caught_up) == ({}, 0, True)
 
 
-def test_what_was_compacted_before_it_was_read_is_missing_before_what_comes_next(
+def test_records_compacted_before_they_were_read_count_as_missing(
     tmp_path: Path,
 ) -> None:
-    """Five records were read of nine that were planned; the other four are not there any more."""
+    """Five of nine planned records were read; compaction removed the other four."""
     folder = tmp_path / "__consumer_offsets-3"
     folder.mkdir()
     batches = [
@@ -61,7 +61,7 @@ def test_what_was_compacted_before_it_was_read_is_missing_before_what_comes_next
     assert (plan.end, plan.records) == ({3: 11}, 2)
 
 
-def test_partitions_come_to_the_same_time_together(data: Path) -> None:
+def test_partitions_advance_in_proportion_to_their_pending_records(data: Path) -> None:
     plan = Inputs({"path": str(data)}).plan(Manifest(), 20)
     assert (plan.end, plan.records, plan.left, plan.caught_up) == ({3: 15, 7: 5}, 20, 20, False)
 
@@ -70,54 +70,56 @@ def test_partitions_come_to_the_same_time_together(data: Path) -> None:
     st.dictionaries(st.integers(0, 49), st.tuples(st.integers(0, 99), st.integers(0, 99))),
     st.integers(1, 200),
 )
-def test_shares_are_as_large_as_is_allowed_and_each_moves(
+def test_shares_use_the_limit_and_every_partition_advances(
     spans: dict[int, tuple[int, int]], records_max: int
 ) -> None:
     waiting = {at: (begin, begin + count) for at, (begin, count) in spans.items()}
-    plan = shared(waiting, records_max)
+    plan = share_records(waiting, records_max)
     total = sum(count for _, count in spans.values())
     assert plan.records + plan.left == total
-    # A record more per partition at most, since each that has some takes one.
+    # At most one more record per partition, as each partition with records reads at least one.
     assert min(total, records_max) <= plan.records <= min(total, records_max + len(spans))
     for at, (begin, end) in waiting.items():
         assert (at in plan.end) == (end > begin)
         assert begin <= plan.end.get(at, begin) <= end
 
 
-def test_a_lake_of_another_log_is_refused(data: Path) -> None:
+def test_a_lake_of_another_log_is_rejected(data: Path) -> None:
     inputs = Inputs({"path": str(data)}, cluster="east")
     for positions in ({3: 31}, {4: 1}):
-        with pytest.raises(OtherLog, match=r"this log ends at \d+: it is another log, was made"):
+        with pytest.raises(LogMismatch, match=r"this log ends at \d+: it is another log, or"):
             inputs.plan(Manifest(cluster="east", positions=positions), ALL)
-    with pytest.raises(OtherLog, match=r"is of cluster west, and this is east: .*--cluster west"):
+    with pytest.raises(LogMismatch, match=r"is of cluster west, not east: .*--cluster west"):
         inputs.plan(Manifest(cluster="west"), ALL)
 
 
-def test_a_log_that_was_made_anew_is_told_by_its_topics_id(data: Path) -> None:
+def test_a_recreated_log_is_detected_by_its_topic_id(data: Path) -> None:
     inputs = Inputs({"path": str(data)}, cluster="east")
 
-    def made(topic_id: str) -> str | None:
-        said = f"version: 0\ntopic_id: {topic_id}\n"
-        (data / "__consumer_offsets-7" / "partition.metadata").write_text(said)
+    def recreate(topic_id: str) -> str | None:
+        text = f"version: 0\ntopic_id: {topic_id}\n"
+        (data / "__consumer_offsets-7" / "partition.metadata").write_text(text)
         return inputs.source.log_id()
 
     assert inputs.plan(Manifest(cluster="east"), ALL).log_id is None
-    before = made("7Q6p7h4vRkC6m3mY1q3YbA")
+    before = recreate("7Q6p7h4vRkC6m3mY1q3YbA")
     lake = Manifest(cluster="east", positions={3: 10}, inputs={"log": before})
     assert inputs.plan(lake, ALL).log_id == before
     assert inputs.plan(Manifest(cluster="east", inputs={"log": None}), ALL).log_id == before
-    after = made("AAAAAAAAAAAAAAAAAAAAAQ")
-    with pytest.raises(OtherLog, match=rf"has the id {before}, and this one's is {after}: it was"):
+    after = recreate("AAAAAAAAAAAAAAAAAAAAAQ")
+    with pytest.raises(
+        LogMismatch, match=rf"with id {before}, this one has id {after}: the topic was"
+    ):
         inputs.plan(lake, ALL)
 
 
-def test_a_cluster_is_called_what_its_folder_says(data: Path) -> None:
+def test_the_cluster_id_is_in_meta_properties_or_the_name_of_the_folder(data: Path) -> None:
     assert Inputs({"path": str(data)}).cluster == "data"
     (data / "meta.properties").write_text("version=1\ncluster.id=abc-DEF\nnode.id=0\n")
     assert Inputs({"path": str(data)}).cluster == "abc-DEF"
     assert Inputs({"path": str(data)}, cluster="east").cluster == "east"
 
 
-def test_a_folder_that_is_no_log_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="name a data folder"):
+def test_a_folder_without_an_offsets_log_is_rejected(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="give a data folder"):
         Inputs({"path": str(tmp_path)}).plan(Manifest(), ALL)

@@ -1,4 +1,4 @@
-"""The loop: what is read once is read once, whatever strikes in between."""
+"""The loop: each record is read once, also after a kill."""
 
 import os
 import signal
@@ -17,11 +17,10 @@ from kohort.offsets.records import (
     OffsetCommitRecord,
 )
 from kohort.pipeline.inputs import Inputs
-from kohort.pipeline.lake import Lake
+from kohort.pipeline.lake.reader import Lake
 from kohort.pipeline.lake.writer import Writer
-from kohort.pipeline.run import LAYERS, Done, layers, run
-from kohort.pipeline.state_tables import STATE
-from kohort.pipeline.tables import TABLES
+from kohort.pipeline.run import LAYERS, BatchDone, load_layers, run
+from kohort.pipeline.tables import STATE_TABLES, TABLES
 from kohort.protocol.consumer_protocol import (
     Assignment,
     Subscription,
@@ -32,12 +31,12 @@ from kohort.protocol.consumer_protocol import (
 
 NOON_MS = 1_700_000_000_000
 GROUPS = {"orders": 3, "billing": 7}
-# What the loop does is the same for every layer; these are quick, and of all kinds of tables.
+# The loop is the same for every layer; these are fast and have tables of all kinds.
 FEW = ("bronze", "generations", "ownership")
 
 
 class Killed(BaseException):
-    """Nothing of ours catches it."""
+    """Not caught by product code."""
 
 
 def generation(group: str, number: int, members: int) -> GroupMetadataRecord:
@@ -67,63 +66,67 @@ def generation(group: str, number: int, members: int) -> GroupMetadataRecord:
     )
 
 
-def tell_more(log: Any, number: int) -> None:
-    """A generation of each group, and what is committed under it."""
+def append_records(log: Any, number: int) -> None:
+    """Append a generation of each group, and commits of its members."""
     for group, partition in GROUPS.items():
         at_ms = NOON_MS + number * 60_000
         log.append(partition, generation(group, number, 1 + number % 2), at_ms=at_ms)
         for step in range(5):
-            then_ms = at_ms + 1000 * step
-            commit = encode_commit_value(100 * number + step, -1, "", then_ms)
-            log.append(partition, OffsetCommitRecord(group, "clicks", 0, commit), at_ms=then_ms)
+            commit_ms = at_ms + 1000 * step
+            commit = encode_commit_value(100 * number + step, -1, "", commit_ms)
+            log.append(partition, OffsetCommitRecord(group, "clicks", 0, commit), at_ms=commit_ms)
 
 
-def pipeline(
+def run_pipeline(
     spark: Any,
     log: Path,
     lake: Path,
     *,
-    passing: Callable[[str], None] = lambda _point: None,
+    failpoint: Callable[[str], None] = lambda _step: None,
     records_max: int = 1_000,
     names: Collection[str] = FEW,
-) -> list[Done]:
-    done: list[Done] = []
-    with Writer(lake, passing=passing) as writer:
+) -> list[BatchDone]:
+    done: list[BatchDone] = []
+    with Writer(lake, failpoint=failpoint) as writer:
         inputs = Inputs({"path": str(log)}, cluster="east")
         run(
             lambda: spark,
             writer,
             inputs,
             records_max=records_max,
-            tell=lambda told: done.append(told) if isinstance(told, Done) else None,
-            through=layers(*names),
+            report=lambda progress: (
+                done.append(progress) if isinstance(progress, BatchDone) else None
+            ),
+            layers=load_layers(names),
         )
     return done
 
 
 def contents(path: Path) -> dict[str, list[str]]:
     lake = Lake(path)
-    return {name: sorted(map(repr, lake.read(name).to_pylist())) for name in [*TABLES, *STATE]}
+    return {
+        name: sorted(map(repr, lake.read(name).to_pylist())) for name in [*TABLES, *STATE_TABLES]
+    }
 
 
-def killing_at(wanted: str) -> Callable[[str], None]:
-    def passing(point: str) -> None:
-        if point == wanted:
-            raise Killed(point)
+def kill_at(wanted: str) -> Callable[[str], None]:
+    def failpoint(step: str) -> None:
+        if step == wanted:
+            raise Killed(step)
 
-    return passing
+    return failpoint
 
 
 @pytest.mark.spark
-def test_a_second_run_reads_only_what_is_new(spark: Any, offsets_log: Any, tmp_path: Path) -> None:
+def test_a_second_run_reads_only_new_records(spark: Any, offsets_log: Any, tmp_path: Path) -> None:
     lake = tmp_path / "lake"
-    tell_more(offsets_log, 1)
-    assert [one.records for one in pipeline(spark, offsets_log.path, lake)] == [12]
-    assert pipeline(spark, offsets_log.path, lake) == []
-    tell_more(offsets_log, 2)
-    # Two batches, since seven records are the most that one may have.
-    done = pipeline(spark, offsets_log.path, lake, records_max=7)
-    assert [(one.batch_id, one.records, one.left) for one in done] == [(1, 8, 4), (2, 4, 0)]
+    append_records(offsets_log, 1)
+    assert [batch.records for batch in run_pipeline(spark, offsets_log.path, lake)] == [12]
+    assert run_pipeline(spark, offsets_log.path, lake) == []
+    append_records(offsets_log, 2)
+    # Two batches, as each may have at most seven records.
+    done = run_pipeline(spark, offsets_log.path, lake, records_max=7)
+    assert [(batch.batch_id, batch.records, batch.left) for batch in done] == [(1, 8, 4), (2, 4, 0)]
     read_to = {str(at): end for at, end in Lake(lake).positions.items()}
     assert Lake(lake).manifest.inputs["read_to"] == read_to
     rows = Lake(lake).read("bronze_commit")
@@ -135,25 +138,25 @@ def test_a_second_run_reads_only_what_is_new(spark: Any, offsets_log: Any, tmp_p
 
 
 @pytest.mark.spark
-def test_runs_that_are_killed_leave_the_lake_that_one_leaves_that_is_not(
+def test_killed_runs_lead_to_the_same_lake_as_an_uninterrupted_one(
     spark: Any, offsets_log: Any, tmp_path: Path
 ) -> None:
-    tell_more(offsets_log, 1)
-    for lake in ("whole", "struck"):
-        pipeline(spark, offsets_log.path, tmp_path / lake)
-    tell_more(offsets_log, 2)
-    pipeline(spark, offsets_log.path, tmp_path / "whole")
-    for point in (
+    append_records(offsets_log, 1)
+    for lake in ("complete", "killed"):
+        run_pipeline(spark, offsets_log.path, tmp_path / lake)
+    append_records(offsets_log, 2)
+    run_pipeline(spark, offsets_log.path, tmp_path / "complete")
+    for step in (
         "before bronze_commit",
         "after bronze_log_end",
         "after silver_generation",
         "before the manifest",
         "after the manifest",
     ):
-        with pytest.raises(Killed, match=point):
-            pipeline(spark, offsets_log.path, tmp_path / "struck", passing=killing_at(point))
-    assert pipeline(spark, offsets_log.path, tmp_path / "struck") == []
-    assert contents(tmp_path / "struck") == contents(tmp_path / "whole")
+        with pytest.raises(Killed, match=step):
+            run_pipeline(spark, offsets_log.path, tmp_path / "killed", failpoint=kill_at(step))
+    assert run_pipeline(spark, offsets_log.path, tmp_path / "killed") == []
+    assert contents(tmp_path / "killed") == contents(tmp_path / "complete")
 
 
 KILLED = """\
@@ -161,46 +164,46 @@ import os, signal, sys
 from pathlib import Path
 from kohort.pipeline.inputs import Inputs
 from kohort.pipeline.lake.writer import Writer
-from kohort.pipeline.run import layers, run
+from kohort.pipeline.run import load_layers, run
 from kohort.pipeline.session import new_session
 
 log, lake, wanted, *names = sys.argv[1:]
 
-def passing(point):
-    if point == wanted:
+def failpoint(step):
+    if step == wanted:
         os.kill(os.getpid(), signal.SIGKILL)
 
-with Writer(lake, passing=passing) as writer:
+with Writer(lake, failpoint=failpoint) as writer:
     inputs = Inputs({"path": log}, cluster="east")
     session = new_session("local[1]", log=Path(lake) / "_spark.log")
-    run(lambda: session, writer, inputs, through=layers(*names))
+    run(lambda: session, writer, inputs, layers=load_layers(names))
 """
 
 
 @pytest.mark.spark
 @pytest.mark.crash
 @pytest.mark.parametrize(
-    ("point", "names"),
+    ("step", "names"),
     [
         ("after bronze_commit", FEW),
-        # Every layer makes the same of the same records.
+        # With all layers.
         ("before the manifest", LAYERS),
         ("after the manifest", FEW),
     ],
 )
-def test_a_process_that_is_killed_leaves_a_lake_that_the_next_one_completes(
-    point: str, names: Collection[str], spark: Any, offsets_log: Any, tmp_path: Path
+def test_the_run_after_a_killed_process_completes_the_lake(
+    step: str, names: Collection[str], spark: Any, offsets_log: Any, tmp_path: Path
 ) -> None:
-    tell_more(offsets_log, 1)
-    log, struck, whole = offsets_log.path, tmp_path / "struck", tmp_path / "whole"
+    append_records(offsets_log, 1)
+    log, killed, complete = offsets_log.path, tmp_path / "killed", tmp_path / "complete"
     ended = subprocess.run(
-        [sys.executable, "-c", KILLED, str(log), str(struck), point, *names],
+        [sys.executable, "-c", KILLED, str(log), str(killed), step, *names],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        timeout=900,  # half a minute where the machine has nothing else to do
+        timeout=900,  # half a minute on an idle machine
         check=False,
     )
     assert ended.returncode == -signal.SIGKILL
-    done = pipeline(spark, log, struck, names=names)
-    assert [one.records for one in done] == ([] if point == "after the manifest" else [12])
-    pipeline(spark, log, whole, names=names)
-    assert contents(struck) == contents(whole)
+    done = run_pipeline(spark, log, killed, names=names)
+    assert [batch.records for batch in done] == ([] if step == "after the manifest" else [12])
+    run_pipeline(spark, log, complete, names=names)
+    assert contents(killed) == contents(complete)

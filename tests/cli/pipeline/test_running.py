@@ -1,4 +1,4 @@
-"""`kohort pipeline run` as a process with Spark: follows a broker, is told to end, has no room."""
+"""`kohort pipeline run` as a process with Spark: --follow, signals, a full disk."""
 
 import os
 import shlex
@@ -11,21 +11,21 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from kohort.pipeline.lake import Lake
+from kohort.pipeline.lake.reader import Lake
 from kohort.testing import Kafka
 from support.broker_process import QUIET
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-# A session of Spark on a busy machine, and a batch.
-PATIENCE_SECONDS = 240
+# A Spark session and a batch on a busy machine.
+TIMEOUT_SECONDS = 240
 
 
 @contextmanager
 def running(
-    *args: str | Path, limits: str = "", supervised: bool = False
+    *args: str | Path, limits: str = "", own_group: bool = False
 ) -> Iterator[subprocess.Popen[str]]:
-    """`limits`: what a shell does before; `supervised`: in a process group of its own."""
+    """`limits`: shell commands to run before; `own_group`: start it in its own process group."""
     command = shlex.join([sys.executable, "-m", "kohort", "pipeline", "run", *map(str, args)])
     process = subprocess.Popen(
         ["/bin/bash", "-c", f"{limits}exec {command}"],
@@ -33,7 +33,7 @@ def running(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        start_new_session=supervised,
+        start_new_session=own_group,
     )
     try:
         yield process
@@ -42,12 +42,12 @@ def running(
         process.communicate()
 
 
-def line_with(process: subprocess.Popen[str], what: str) -> str:
+def line_with(process: subprocess.Popen[str], text: str) -> str:
     assert process.stdout is not None
     for line in process.stdout:
-        if what in line:
+        if text in line:
             return line
-    raise AssertionError(f"it ended without {what!r}: {process.communicate()[1]}")
+    raise AssertionError(f"the process ended without {text!r}: {process.communicate()[1]}")
 
 
 def commit(kafka: Kafka, offset: int) -> None:
@@ -56,44 +56,44 @@ def commit(kafka: Kafka, offset: int) -> None:
     consumer.close()
 
 
-def test_a_broker_is_followed_until_a_signal_and_the_batch_is_finished(tmp_path: Path) -> None:
+def test_follow_ends_after_the_current_batch_on_a_signal(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     with Kafka() as kafka:
         kafka.topic("clicks", partitions=1).produce([b"v"] * 10)
         commit(kafka, 3)
-        where = ("--bootstrap-server", kafka.bootstrap_servers, "--lake", lake)
-        with running(*where, "--follow", "--every", "1s", supervised=True) as process:
+        flags = ("--bootstrap-server", kafka.bootstrap_servers, "--lake", lake)
+        with running(*flags, "--follow", "--every", "1s", own_group=True) as process:
             line_with(process, "batch 0: 1 records in")
             commit(kafka, 7)
-            # Not the batch of samples alone that may have begun before this commit.
+            # Not a batch that only has samples and started before this commit.
             line_with(process, ": 1 records to read")
-            # As a terminal and a supervisor do it: to all that were started with it.
+            # To the process group, as a terminal and a supervisor do.
             os.killpg(process.pid, signal.SIGINT)
-            said, complained = process.communicate(timeout=PATIENCE_SECONDS)
-    assert process.returncode == 0, complained
-    assert "ends after this batch" in complained
-    assert "Traceback" not in complained
-    assert f"{lake}: " in said
+            out, err = process.communicate(timeout=TIMEOUT_SECONDS)
+    assert process.returncode == 0, err
+    assert "stopping after this batch" in err
+    assert "Traceback" not in err
+    assert f"{lake}: " in out
     found = Lake(lake)
     assert found.read("silver_commit")["offset"].to_pylist() == [3, 7]
     (status,) = found.read("gold_partition_status").to_pylist()
     assert (status["committed"], status["log_end"], status["lag"]) == (7, 10, 3)
 
 
-def test_a_disk_without_room_is_one_sentence_and_the_lake_stays_as_it_was(tmp_path: Path) -> None:
+def test_a_full_disk_is_an_error_and_leaves_the_lake_unchanged(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     with Kafka() as kafka:
         kafka.topic("clicks", partitions=1).produce([b"v"])
         commit(kafka, 1)
-        where = ("--bootstrap-server", kafka.bootstrap_servers, "--lake", lake)
-        # No file may have a block: what Spark says to its log is lost as well.
-        with running(*where, limits="ulimit -f 1; ") as process:
-            _, complained = process.communicate(timeout=PATIENCE_SECONDS)
-        assert process.returncode == 2, complained
-        assert "File too large" in complained
-        assert "Traceback" not in complained
+        flags = ("--bootstrap-server", kafka.bootstrap_servers, "--lake", lake)
+        # No file may have more than a block; Spark cannot write its log either.
+        with running(*flags, limits="ulimit -f 1; ") as process:
+            _, err = process.communicate(timeout=TIMEOUT_SECONDS)
+        assert process.returncode == 2, err
+        assert "File too large" in err
+        assert "Traceback" not in err
         assert not Lake.exists(lake)
-        with running(*where) as process:
-            _, complained = process.communicate(timeout=PATIENCE_SECONDS)
-        assert process.returncode == 0, complained
+        with running(*flags) as process:
+            _, err = process.communicate(timeout=TIMEOUT_SECONDS)
+        assert process.returncode == 0, err
     assert Lake(lake).rows("silver_commit") == 1

@@ -1,5 +1,4 @@
-"""Spark's own standalone cluster on this machine: one master and two workers, each a process, as on
-machines of their own. It speaks on 127.0.0.1 only, on ports that the system chooses."""
+"""A standalone Spark cluster on this machine: a master and two workers, processes on 127.0.0.1."""
 
 import contextlib
 import os
@@ -16,20 +15,20 @@ REGISTERED = re.compile(r"Successfully registered with master")
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """What daemons, `spark-submit` and jobs need alike."""
+    """The environment of daemons, `spark-submit` and jobs."""
     return {
         **os.environ,
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_LOCAL_DIRS": str(folder / "local"),
         "SPARK_DAEMON_MEMORY": "256m",
-        # The quick compiler and the small collector suit short lives.
+        # Fast to start: for processes that run for seconds.
         "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     }
 
 
 def spark_command(name: str) -> str:
-    """`spark-submit`, `spark-class`: as they come with pyspark."""
+    """The path of `spark-submit` or `spark-class` of pyspark."""
     import pyspark
 
     return str(Path(pyspark.__file__).parent / "bin" / name)
@@ -37,19 +36,19 @@ def spark_command(name: str) -> str:
 
 @contextlib.contextmanager
 def standalone_cluster(folder: Path) -> Iterator[str]:
-    """The master's URL, once all workers have registered."""
+    """Yields the URL of the master when all workers have registered."""
     deploy = "org.apache.spark.deploy"
     host = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
     with contextlib.ExitStack() as running:
         master = running.enter_context(daemon(folder, f"{deploy}.master.Master", *host))
-        url = told(master, MASTER_AT)[1]
+        url = wait_for(master, MASTER_AT)[1]
         size = ("--cores", "1", "--memory", "1g", "--work-dir", str(folder / "work"))
         workers = [
             running.enter_context(daemon(folder, f"{deploy}.worker.Worker", *host, *size, url))
             for _ in range(WORKERS)
         ]
         for worker in workers:
-            told(worker, REGISTERED)
+            wait_for(worker, REGISTERED)
         yield url
 
 
@@ -72,8 +71,8 @@ def daemon(folder: Path, name: str, *arguments: str) -> Iterator[subprocess.Pope
         process.stderr.close()
 
 
-def told(process: subprocess.Popen[str], pattern: re.Pattern[str]) -> re.Match[str]:
-    """The line of its log that says so; what comes after it is read and forgotten."""
+def wait_for(process: subprocess.Popen[str], pattern: re.Pattern[str]) -> re.Match[str]:
+    """Return the first match in the log of the process. The rest of the log is discarded."""
     assert process.stderr is not None
     lines = []
     for line in process.stderr:
@@ -81,10 +80,10 @@ def told(process: subprocess.Popen[str], pattern: re.Pattern[str]) -> re.Match[s
         if match := pattern.search(line):
             threading.Thread(target=_drain, args=(process.stderr,), daemon=True).start()
             return match
-    raise AssertionError(f"{process.args} ended without it:\n{''.join(lines[-20:])}")
+    raise AssertionError(f"{process.args} ended without {pattern.pattern}:\n{''.join(lines[-20:])}")
 
 
 def _drain(lines: Iterator[str]) -> None:
-    with contextlib.suppress(ValueError):  # closed, as the process is at its end
+    with contextlib.suppress(ValueError):  # closed when the process ends
         for _ in lines:
             pass

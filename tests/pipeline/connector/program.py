@@ -1,5 +1,5 @@
-"""A Spark program as its users write them: topics through Spark's own Kafka connector, in batches
-and as streams. Prints what it has found as JSON.
+"""A Spark program that reads and writes topics with Spark's Kafka connector, in batches and as
+streams. Prints its results as JSON.
 
     program.py BOOTSTRAP FOLDER JAR...
 """
@@ -17,8 +17,6 @@ ORDERS, SEEN, MIRROR, OFFSETS_TOPIC = "orders", "seen", "offsets-log", "__consum
 
 
 class Topics:
-    """What the program does to a Kafka."""
-
     def __init__(self, spark: "SparkSession", bootstrap: str) -> None:
         self._spark = spark
         self._server = {"kafka.bootstrap.servers": bootstrap}
@@ -31,7 +29,7 @@ class Topics:
         rows.write.format("kafka").options(**self._server).option("topic", topic).save()
 
     def stream(self, topic: str, target: str, checkpoint: str) -> None:
-        """All there is now, in small batches; what an earlier run has read is not read again."""
+        """Copy all new records in small batches, continuing at the checkpoint."""
         rows = (
             self._spark.readStream.format("kafka")
             .options(**self._server, subscribe=topic, startingOffsets="earliest")

@@ -1,4 +1,4 @@
-"""Spark's own Kafka connector reads and writes topics of kohort, as those of any Kafka."""
+"""Spark's Kafka connector reads and writes topics of kohort."""
 
 import contextlib
 import json
@@ -20,7 +20,7 @@ OFFSETS_PARTITIONS = 4
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What the program says; in a process of its own, as its jars go into the JVM at its start."""
+    """The results of the program; in another process, as the JVM loads the jars when it starts."""
     jars = sorted(fetched_jars(HERE / "pom.xml", "spark-connector").glob("*.jar"))
     config = {
         "kohort.offsets.mirror": "offsets-log",
@@ -48,31 +48,31 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
             env={**os.environ, "SPARK_LOCAL_DIRS": str(folder)},
         )
     assert done.returncode == 0, done.stderr[-4000:]
-    told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return told
+    results: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return results
 
 
-def test_what_is_written_in_a_batch_is_read_in_a_batch(found: dict[str, Any]) -> None:
+def test_records_written_in_a_batch_are_read_in_a_batch(found: dict[str, Any]) -> None:
     assert found["written and read"] == 1000
     assert found["partitions"] == [0, 1, 2]
     assert found["by pattern"] == 1000
     assert found["sums"] == {str(key): sum(range(key, 1000, 10)) for key in range(10)}
 
 
-def test_offsets_say_where_a_read_begins_and_ends(found: dict[str, Any]) -> None:
-    told = found["from offsets to offsets"]
-    assert told["0"] == [10, 10]
-    assert told["1"] == [20, 20]
-    assert told["2"][0] == 30
+def test_a_read_is_limited_by_starting_and_ending_offsets(found: dict[str, Any]) -> None:
+    rows = found["from offsets to offsets"]
+    assert rows["0"] == [10, 10]
+    assert rows["1"] == [20, 20]
+    assert rows["2"][0] == 30
 
 
-def test_a_stream_goes_on_where_it_stopped(found: dict[str, Any]) -> None:
+def test_a_stream_continues_at_its_checkpoint(found: dict[str, Any]) -> None:
     assert found["streamed"] == [1000, 1000]
     assert found["first streamed"] == "seen 0"
 
 
-def test_the_offsets_topic_is_read_under_its_second_name(found: dict[str, Any]) -> None:
-    """Under its own the connector passes it over, as it does with a Kafka's."""
+def test_the_offsets_topic_is_read_through_its_mirror(found: dict[str, Any]) -> None:
+    """The connector skips internal topics, of Kafka as well."""
     assert found["offsets topic"] == 0
     assert found["mirror"] > 2
     billing = b"billing".hex()

@@ -1,14 +1,14 @@
-"""docs/diagnosis.md has the rules as the code has them, and its examples are what is said."""
+"""docs/diagnosis.md lists the rules, statuses and verdicts of the code, with correct examples."""
 
 import re
 from pathlib import Path
 
 import pytest
-from group_stories import A_ALONE, MINUTE, A, B, Tale, member, parts, without_b
+from history_builder import A_ALONE, MINUTE, A, B, HistoryBuilder, member, partitions, without_b
 from kohort.offsets.causes import Cause
-from kohort.pipeline.diagnosis import complaints, slow, verdict
-from kohort.pipeline.diagnosis.causes import RULES
-from kohort.pipeline.diagnosis.rebalances import rebalances
+from kohort.pipeline.diagnosis import checks, slow_consumer
+from kohort.pipeline.diagnosis.rebalance_rules import RULES
+from kohort.pipeline.diagnosis.rebalances import explain
 from kohort.pipeline.diagnosis.status import WORST_FIRST
 
 ROOT = Path(__file__).parents[3]
@@ -17,7 +17,7 @@ CONFIDENCES = {"high", "medium", "low"}
 
 
 def rows(header: str) -> list[list[str]]:
-    """Of the table that begins with these columns."""
+    """The rows of the table that begins with these columns."""
     lines = DOC.split(header)[1].splitlines()[2:]
     table = []
     for line in lines:
@@ -27,57 +27,57 @@ def rows(header: str) -> list[list[str]]:
     return table
 
 
-RULE_ROWS = rows("| rule | it holds when | cause | confidence |")
+RULE_ROWS = rows("| rule | condition | cause | confidence |")
 
 
-def test_the_rules_of_the_page_are_those_of_the_code() -> None:
-    told = [(int(number), name) for number, name, *_ in RULE_ROWS]
-    assert told == [(rule.number, rule.name) for rule in RULES]
+def test_the_page_lists_the_rules_of_the_code() -> None:
+    listed = [(int(number), name) for number, name, *_ in RULE_ROWS]
+    assert listed == [(rule.number, rule.name) for rule in RULES]
 
 
-def test_causes_and_confidences_of_the_page_are_words_that_there_are() -> None:
+def test_causes_and_confidences_of_the_page_exist() -> None:
     for _, _, causes, confidence, *_ in RULE_ROWS:
         assert set(re.findall(r"`(\w+)`", causes)) <= set(Cause.__members__)
         assert set(confidence.split(", ")) <= CONFIDENCES
 
 
-def two(before: list[object], now: list[object], **fields: object) -> Tale:
-    tale = Tale()
-    tale.generation(*before, protocol=fields.pop("was", "range"))  # type: ignore[arg-type]
-    tale.generation(*now, at=10 * MINUTE, **fields)  # type: ignore[arg-type]
-    return tale
+def two_records(before: list[object], now: list[object], **fields: object) -> HistoryBuilder:
+    history = HistoryBuilder()
+    history.generation(*before, protocol=fields.pop("was", "range"))  # type: ignore[arg-type]
+    history.generation(*now, at=10 * MINUTE, **fields)  # type: ignore[arg-type]
+    return history
 
 
-def expired() -> Tale:
-    tale = Tale()
-    tale.generation(A)
-    tale.commits(A, until=MINUTE)
-    tale.generation(at=2 * MINUTE)
-    tale.tombstone(at=2 * MINUTE + 7 * 24 * 60 * MINUTE)
-    return tale
+def expired() -> HistoryBuilder:
+    history = HistoryBuilder()
+    history.generation(A)
+    history.commits(A, until=MINUTE)
+    history.generation(at=2 * MINUTE)
+    history.tombstone(at=2 * MINUTE + 7 * 24 * 60 * MINUTE)
+    return history
 
 
-def created() -> Tale:
-    tale = Tale()
-    tale.generation(A)
-    return tale
+def created() -> HistoryBuilder:
+    history = HistoryBuilder()
+    history.generation(A)
+    return history
 
 
-def emptied() -> Tale:
-    tale = Tale()
-    tale.generation(A)
-    tale.commits(A, until=10 * MINUTE)
-    tale.generation(at=10 * MINUTE + 100)
-    return tale
+def emptied() -> HistoryBuilder:
+    history = HistoryBuilder()
+    history.generation(A)
+    history.commits(A, until=10 * MINUTE)
+    history.generation(at=10 * MINUTE + 100)
+    return history
 
 
-def second_phase() -> Tale:
-    tale = Tale()
+def second_phase() -> HistoryBuilder:
+    history = HistoryBuilder()
     coop = "cooperative-sticky"
-    tale.generation(A_ALONE, protocol=coop)
-    tale.generation(A, B._replace(assigned=()), at=MINUTE, protocol=coop)
-    tale.generation(A, B, at=MINUTE + 100, protocol=coop)
-    return tale
+    history.generation(A_ALONE, protocol=coop)
+    history.generation(A, B._replace(assigned=()), at=MINUTE, protocol=coop)
+    history.generation(A, B, at=MINUTE + 100, protocol=coop)
+    return history
 
 
 STATIC = member("s", 1, instance="s-1")
@@ -85,24 +85,24 @@ EXAMPLES = {
     1: expired(),
     2: created(),
     3: emptied(),
-    4: two([A, STATIC], [A, STATIC._replace(member_id="s-2")], number=1),
-    5: two([A, B], [A, B], protocol="cooperative-sticky"),
-    6: without_b(303_000, ahead=500),
-    7: without_b(48_000, ahead=500),
+    4: two_records([A, STATIC], [A, STATIC._replace(member_id="s-2")], number=1),
+    5: two_records([A, B], [A, B], protocol="cooperative-sticky"),
+    6: without_b(303_000, lag=500),
+    7: without_b(48_000, lag=500),
     8: without_b(2_000, back=True),
     9: without_b(2_000),
-    10: without_b(48_000, ahead=0),
-    11: two([A_ALONE], [A, B]),
-    12: two([A], [A._replace(topics=("orders", "refunds"))]),
-    13: two([A, B], [A, B._replace(assigned=parts(1, 2))]),
+    10: without_b(48_000, lag=0),
+    11: two_records([A_ALONE], [A, B]),
+    12: two_records([A], [A._replace(topics=("orders", "refunds"))]),
+    13: two_records([A, B], [A, B._replace(assigned=partitions(1, 2))]),
     14: second_phase(),
-    15: two([A, B], [A, B]),
+    15: two_records([A, B], [A, B]),
 }
 
 
 @pytest.mark.parametrize("number", EXAMPLES)
-def test_the_example_of_a_rule_is_what_is_said_of_such_a_group(number: int) -> None:
-    row = rebalances(EXAMPLES[number].story())[-1]
+def test_the_example_of_a_rule_is_its_output(number: int) -> None:
+    row = explain(EXAMPLES[number].build()).rebalances[-1]
     [(_, _, causes, confidence, *_)] = [cells for cells in RULE_ROWS if cells[0] == str(number)]
     assert f"`{row.cause}`" in causes
     assert row.confidence in confidence
@@ -110,15 +110,12 @@ def test_the_example_of_a_rule_is_what_is_said_of_such_a_group(number: int) -> N
 
 
 def test_the_page_lists_every_status() -> None:
-    told = [cells[0].strip("`") for cells in rows("| status | when |")]
-    assert told == list(WORST_FIRST)
+    listed = [cells[0].strip("`") for cells in rows("| status | condition |")]
+    assert listed == list(WORST_FIRST)
 
 
 def test_the_page_lists_every_verdict() -> None:
-    told = {cells[0].strip("`") for cells in rows("| verdict | what it says |")}
-    sources = "".join(
-        Path(module.__file__ or "").read_text() for module in (complaints, slow, verdict)
-    )
-    said = set(re.findall(r'^ {8,}"([A-Z][A-Z_]+)",$', sources, re.MULTILINE))
-    said |= set(re.findall(r'Complaint\(\w+, "([A-Z_]+)"', sources))
-    assert told == said
+    listed = {cells[0].strip("`") for cells in rows("| verdict | meaning |")}
+    sources = "".join(Path(module.__file__ or "").read_text() for module in (checks, slow_consumer))
+    verdicts = set(re.findall(r'CheckResult\(\s*.*,\s+"([A-Z_]+)"', sources))
+    assert listed == verdicts

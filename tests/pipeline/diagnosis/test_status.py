@@ -1,10 +1,15 @@
-"""What partitions and groups are in, in our words."""
+"""The status of partitions and groups."""
 
 import pytest
-from group_stories import A, B, Tale, member, parts
+from history_builder import A, B, HistoryBuilder, member, partitions
+from kohort.pipeline.diagnosis.group_history import Commit, Generation, LogEnd, PartitionWindow
 from kohort.pipeline.diagnosis.rows import PartitionStatus
-from kohort.pipeline.diagnosis.status import group_status, partition_statuses, state_of, told
-from kohort.pipeline.diagnosis.story import Commit, Generation, LogEnd, Window
+from kohort.pipeline.diagnosis.status import (
+    describe_worst,
+    group_status,
+    partition_statuses,
+    state_of,
+)
 
 NOW = 1_000_000
 
@@ -18,31 +23,31 @@ def window(
     log_start: int | None = 0,
     moves: bool = True,
     sampled: bool = True,
-) -> Window:
+) -> PartitionWindow:
     commits = tuple(
         Commit(1_000 + (n * 10 if moves else 0), NOW - silent_ms - 5_000 * (9 - n), lag)
         for n in range(10)
     )
     end = LogEnd("orders", number, log_start, commits[-1].offset + lag, NOW)
-    return Window("orders", number, commits, (end,) if sampled else (), owner)  # type: ignore[arg-type]
+    return PartitionWindow("orders", number, commits, (end,) if sampled else (), owner)  # type: ignore[arg-type]
 
 
 def generation(*members: object) -> Generation:
-    return Tale().generation(*members, number=3)  # type: ignore[arg-type]
+    return HistoryBuilder().generation(*members, number=3)  # type: ignore[arg-type]
 
 
 STABLE = generation(A, B)
 
 
-def one(
-    of: Window, record: Generation | None = STABLE, state: str | None = None
+def status_of(
+    window_: PartitionWindow, record: Generation | None = STABLE, state: str | None = None
 ) -> PartitionStatus:
-    [row] = partition_statuses("test", "payments", [of], record, NOW, state)
+    [row] = partition_statuses("test", "payments", [window_], record, NOW, state)
     return row
 
 
 @pytest.mark.parametrize(
-    ("of", "status", "burrow"),
+    ("partition", "status", "burrow"),
     [
         (window(), "WARN", "WARN"),
         (window(lag=0), "OK", "OK"),
@@ -53,84 +58,86 @@ def one(
         (window(owner=None, lag=0), "OK", "OK"),
         (window(silent_ms=46_000), "STOP", "STOP"),
         (window(moves=False), "STALL", "STALL"),
-        (Window("orders", 0, ()), "UNKNOWN", "UNKNOWN"),
+        (PartitionWindow("orders", 0, ()), "UNKNOWN", "UNKNOWN"),
     ],
 )
-def test_a_partition_has_burrows_word_and_ours(of: Window, status: str, burrow: str) -> None:
-    row = one(of)
+def test_a_partition_has_burrows_status_and_ours(
+    partition: PartitionWindow, status: str, burrow: str
+) -> None:
+    row = status_of(partition)
     assert (row.status, row.status_burrow) == (status, burrow)
     assert row.status_reason
 
 
-def test_a_lag_without_a_sample_is_not_known() -> None:
-    row = one(window(sampled=False))
+def test_without_a_sample_the_lag_is_unknown() -> None:
+    row = status_of(window(sampled=False))
     assert (row.lag, row.lag_ms, row.log_end) == (None, None, None)
     assert row.committed == 1_090
 
 
-def test_figures_of_a_partition() -> None:
+def test_lag_rate_and_trend_of_a_partition() -> None:
     ends = (LogEnd("orders", 0, 0, 1_040, NOW - 50_000), LogEnd("orders", 0, 0, 1_140, NOW))
-    row = one(window()._replace(log_ends=ends))
+    row = status_of(window()._replace(log_ends=ends))
     assert (row.committed, row.log_end, row.lag) == (1_090, 1_140, 50)
     assert (row.complete, row.client_id, row.trend, row.consume_rate) == (1.0, "a", "FLAT", 2.0)
     assert row.last_commit_ts == row.window_end == NOW - 2_000
 
 
-def test_a_consumer_that_is_faster_than_its_producers_will_have_caught_up() -> None:
+def test_a_consumer_faster_than_its_producers_has_a_catch_up_time() -> None:
     ends = (LogEnd("orders", 0, 0, 1_130, NOW - 10_000), LogEnd("orders", 0, 0, 1_140, NOW))
-    row = one(window()._replace(log_ends=ends))
+    row = status_of(window()._replace(log_ends=ends))
     assert (row.produce_rate, row.catch_up_ms) == (1.0, 50_000)
 
 
-def test_the_trend_goes_on_after_the_last_commit() -> None:
+def test_the_trend_continues_after_the_last_commit() -> None:
     ends = tuple(
         LogEnd("orders", 0, 0, 1_140 + 100 * n, NOW - 60_000 + 10_000 * n) for n in range(7)
     )
-    row = one(window(silent_ms=90_000)._replace(log_ends=ends))
+    row = status_of(window(silent_ms=90_000)._replace(log_ends=ends))
     assert (row.status, row.trend) == ("STOP", "GROWING")
 
 
-def test_the_trend_is_against_where_the_log_ended_at_each_commit() -> None:
-    """Commits go ahead by 2 a second and the log by 11; samples are a minute apart, and against the
-    one before it each commit's lag seems to shrink."""
+def test_the_trend_uses_the_log_end_at_the_time_of_each_commit() -> None:
+    """Commits advance by 2 records per second and the log by 11. Samples are a minute apart;
+    against the previous sample the lag of each commit seems to shrink."""
     of = window()
     ends = tuple(LogEnd("orders", 0, 0, 1_140 + 660 * n, NOW - 60_000 + 60_000 * n) for n in (0, 1))
     commits = tuple(c._replace(lag=ends[0].log_end - c.offset) for c in of.commits)
-    row = one(of._replace(commits=commits, log_ends=ends))
+    row = status_of(of._replace(commits=commits, log_ends=ends))
     assert (row.trend, row.consume_rate, row.produce_rate) == ("GROWING", 2.0, 11.0)
 
 
-def test_commits_after_the_newest_sample_are_left_out_of_the_trend() -> None:
+def test_commits_after_the_newest_sample_do_not_count_in_the_trend() -> None:
     of = window()
     early = tuple(LogEnd("orders", 0, 0, 1_140, NOW - 90_000 + 10_000 * n) for n in range(4))
-    assert one(of._replace(log_ends=early)).trend is None
+    assert status_of(of._replace(log_ends=early)).trend is None
 
 
-def test_the_pace_of_a_topic_is_that_since_the_windows_first_commit() -> None:
-    """It was empty for an hour."""
+def test_the_produce_rate_is_that_since_the_first_commit_of_the_window() -> None:
+    """The topic was empty for an hour before."""
     empty = tuple(LogEnd("orders", 0, 0, 0, NOW - 3_600_000 + 600_000 * n) for n in range(6))
     ends = tuple(LogEnd("orders", 0, 0, 1_000 + 5 * n, NOW - 60_000 + 1_000 * n) for n in range(61))
-    row = one(window()._replace(log_ends=(*empty, *ends)))
+    row = status_of(window()._replace(log_ends=(*empty, *ends)))
     assert row.produce_rate == 5.0
 
 
-def test_of_a_partition_that_is_read_it_is_said_when() -> None:
+def test_the_status_reason_has_lag_and_time_of_the_last_commit() -> None:
     of = window(silent_ms=30_000)
     commits = tuple(c._replace(lag=n % 2) for n, c in enumerate(of.commits))
-    row = one(of._replace(commits=commits))
+    row = status_of(of._replace(commits=commits))
     assert (row.status, row.status_reason) == (
         "OK",
-        "50 records wait, the last commit was 30.0 s ago",
+        "lag 50; the last commit was 30.0 s ago",
     )
 
 
-@pytest.mark.parametrize("record", [None, Tale().generation(number=0)])
-def test_consumers_without_membership_need_no_owner(record: Generation | None) -> None:
-    assert one(window(owner=None), record).status == "WARN"
+@pytest.mark.parametrize("record", [None, HistoryBuilder().generation(number=0)])
+def test_a_simple_consumer_needs_no_owner(record: Generation | None) -> None:
+    assert status_of(window(owner=None), record).status == "WARN"
 
 
-def test_the_event_log_knows_of_a_rebalance() -> None:
-    row = one(window(silent_ms=46_000), state="PreparingRebalance")
+def test_a_partition_of_a_rebalancing_group_is_rebalancing() -> None:
+    row = status_of(window(silent_ms=46_000), state="PreparingRebalance")
     assert (row.status, row.status_burrow) == ("REBALANCING", "STOP")
 
 
@@ -138,11 +145,11 @@ def test_the_event_log_knows_of_a_rebalance() -> None:
     ("silences", "state"),
     [
         ((20_000, 20_000), "PreparingRebalance"),
-        ((15_000, 15_000), "Stable"),  # no more than three of their usual gaps
-        ((20_000, 1_000), "Stable"),  # one goes on
+        ((15_000, 15_000), "Stable"),  # not more than three times the usual gap
+        ((20_000, 1_000), "Stable"),  # one continues
     ],
 )
-def test_a_group_that_stands_still_as_a_whole_is_taken_to_rebalance(
+def test_a_group_in_which_all_members_pause_is_taken_to_be_rebalancing(
     silences: tuple[int, int], state: str
 ) -> None:
     windows = [
@@ -152,20 +159,20 @@ def test_a_group_that_stands_still_as_a_whole_is_taken_to_rebalance(
     assert state_of(STABLE, windows, NOW) == state
 
 
-def test_one_member_alone_that_stands_still_is_no_rebalance() -> None:
+def test_a_pause_of_the_only_owner_is_no_rebalance() -> None:
     both = [window(n, owner=A, silent_ms=20_000) for n in (0, 1)]
     assert state_of(STABLE, both, NOW) == "Stable"
 
 
-def test_states_that_records_say() -> None:
+def test_group_states_that_follow_from_records() -> None:
     assert state_of(None, [], NOW) == "Empty"
     assert state_of(generation(), [], NOW) == "Empty"
     assert state_of(Generation(1, tombstone=True), [], NOW) == "Dead"
 
 
-def test_a_group_is_summed_up_from_its_partitions() -> None:
+def test_the_status_of_a_group_summarizes_its_partitions() -> None:
     c = member("c")
-    record = generation(A._replace(assigned=parts(0)), B, c)
+    record = generation(A._replace(assigned=partitions(0)), B, c)
     windows = [
         window(0, lag=70),
         window(1, lag=0, owner=B),
@@ -178,10 +185,10 @@ def test_a_group_is_summed_up_from_its_partitions() -> None:
     assert (row.total_lag, row.max_lag, row.max_lag_partition) == (90, 70, 0)
     assert (row.members, row.partitions, row.unassigned) == (3, 4, 1)
     assert (row.rebalances_1h, row.pause_share_1h) == (0, 0.0)
-    assert told(rows).startswith("orders-2 (lag 20, NO_OWNER), orders-0 (lag 70, WARN)")
+    assert describe_worst(rows).startswith("orders-2 (lag 20, NO_OWNER), orders-0 (lag 70, WARN)")
 
 
-def test_of_a_group_without_samples_no_lag_is_known() -> None:
+def test_without_samples_the_lag_of_a_group_is_unknown() -> None:
     rows = partition_statuses("test", "payments", [window(sampled=False)], STABLE, NOW)
     row = group_status("test", "payments", STABLE, rows, [], NOW, "Stable")
     assert (row.status, row.total_lag, row.max_lag, row.max_lag_topic) == ("UNKNOWN", *[None] * 3)

@@ -1,12 +1,12 @@
-"""A layer sees the batch's own rows, and the lake as it was before."""
+"""The rows that a layer reads: those of its batch, and those of the lake before it."""
 
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from kohort.pipeline.lake import WrongRows
-from kohort.pipeline.lake.frames import spark_schema
+from kohort.pipeline.lake.schema import SchemaMismatch
+from kohort.pipeline.lake.spark_frames import spark_schema
 from kohort.pipeline.lake.writer import Writer
 from kohort.pipeline.layers.batch import Batch
 from kohort.pipeline.tables import TABLES
@@ -39,8 +39,10 @@ def values(rows: Any, column: str) -> list[str]:
 
 
 @pytest.mark.spark
-def test_what_a_batch_wrote_is_new_and_what_it_found_is_old(spark: Any, tmp_path: Path) -> None:
-    # A lake's path is no pattern to Spark.
+def test_rows_of_the_batch_are_new_and_rows_of_earlier_batches_old(
+    spark: Any, tmp_path: Path
+) -> None:
+    # Spark must not take the path of a lake as a pattern.
     with Writer(tmp_path / "a lake [1]") as writer:
         first = batch_of(spark, writer)
         first.write({APPEND: frame(spark, APPEND, sample("a", 1))})
@@ -56,12 +58,11 @@ def test_what_a_batch_wrote_is_new_and_what_it_found_is_old(spark: Any, tmp_path
         assert values(second.new(APPEND), "topic") == ["b"]
         assert values(second.old(APPEND), "topic") == ["a"]
         assert values(second.all(APPEND), "topic") == ["a", "b"]
-        # Nobody has written it in this batch: it is what it was.
+        # A current table that the batch has not written has its previous rows.
         assert values(second.new(CURRENT), "group") == ["x", "y"]
-        assert values(second.carried(CURRENT, frame(spark, CURRENT, group("x"))), "group") == ["y"]
 
         other = second.old(APPEND).drop("batch_id")
-        with pytest.raises(WrongRows, match=r"log_end is lacking, more is not of it"):
+        with pytest.raises(SchemaMismatch, match=r"log_end is missing, more is unknown"):
             second.write({APPEND: other.withColumnRenamed("log_end", "more")})
-        with pytest.raises(WrongRows, match=r"bronze_log_end.cluster is null in 1 rows"):
+        with pytest.raises(SchemaMismatch, match=r"bronze_log_end.cluster is null in 1 rows"):
             second.write({APPEND: other.replace("c", None, "cluster")})

@@ -1,4 +1,4 @@
-"""Bronze: records parted by kind, each file whole or not there."""
+"""Bronze: records split by kind, written completely or not at all."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -11,17 +11,17 @@ from kohort.offsets.commit_value import encode_commit_value
 from kohort.offsets.records import OffsetCommitRecord
 from kohort.pipeline.columns import SOURCE
 from kohort.pipeline.inputs import Inputs
-from kohort.pipeline.lake import Lake
+from kohort.pipeline.lake.reader import Lake
 from kohort.pipeline.lake.writer import Writer
-from kohort.pipeline.layers import bronze, sharing
-from kohort.pipeline.layers.batch import Broken
+from kohort.pipeline.layers import bronze, parquet_tasks
+from kohort.pipeline.layers.batch import Violation
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 NOON_MS = 1_767_268_800_000
 ORIGIN = bronze.Origin("east", "here")
 Row = dict[str, Any]
 
-PLACE: Row = {
+POSITION: Row = {
     "offsets_partition": 0,
     "leader_epoch_batch": 0,
     "producer_id": -1,
@@ -32,7 +32,7 @@ PLACE: Row = {
     "control": False,
 }
 COMMIT: Row = {
-    **PLACE,
+    **POSITION,
     "kind": "commit",
     "group": "g",
     "topic": "t",
@@ -40,23 +40,23 @@ COMMIT: Row = {
     "offset": 1,
     "commit_ts": NOON,
 }
-GROUP: Row = {**PLACE, "kind": "group", "group": "g", "generation": 1, "members": []}
-OTHER: Row = {**PLACE, "kind": "other", "key": b"k", "key_version": 9}
+GROUP: Row = {**POSITION, "kind": "group", "group": "g", "generation": 1, "members": []}
+OTHER: Row = {**POSITION, "kind": "other", "key": b"k", "key_version": 9}
 
 
 def batches(*rows: Row) -> list[pa.RecordBatch]:
-    placed = [{"log_offset": offset, **row} for offset, row in enumerate(rows)]
-    return pa.Table.from_pylist(placed, schema=SOURCE).to_batches()
+    numbered = [{"log_offset": offset, **row} for offset, row in enumerate(rows)]
+    return pa.Table.from_pylist(numbered, schema=SOURCE).to_batches()
 
 
-def written(lake: Path, rows: Iterator[pa.RecordBatch] | list[pa.RecordBatch]) -> list[Broken]:
+def written(lake: Path, rows: Iterator[pa.RecordBatch] | list[pa.RecordBatch]) -> list[Violation]:
     with Writer(lake) as writer:
-        broken = bronze.write_here(writer, rows, ORIGIN)
+        violations = bronze.write_records(writer, rows, ORIGIN)
         writer.commit(cluster="east", positions={}, inputs={}, as_of=NOON)
-    return broken
+    return violations
 
 
-def test_records_are_parted_by_their_kind(tmp_path: Path) -> None:
+def test_records_are_split_by_kind(tmp_path: Path) -> None:
     assert written(tmp_path / "lake", batches(COMMIT, GROUP, COMMIT, OTHER)) == []
     lake = Lake(tmp_path / "lake")
     found = {table: lake.read(table).to_pylist() for table in bronze.KINDS}
@@ -71,12 +71,12 @@ def test_records_are_parted_by_their_kind(tmp_path: Path) -> None:
     assert found["bronze_other"][0]["key"] == b"k"
 
 
-def test_a_kind_of_which_there_is_no_record_has_no_rows(tmp_path: Path) -> None:
+def test_a_kind_without_records_has_no_rows(tmp_path: Path) -> None:
     written(tmp_path / "lake", batches(COMMIT))
     assert Lake(tmp_path / "lake").rows("bronze_group") == 0
 
 
-def test_rows_that_break_what_is_expected_are_counted_and_some_left_out(tmp_path: Path) -> None:
+def test_violations_are_counted_and_some_rows_dropped(tmp_path: Path) -> None:
     rows = [
         COMMIT,
         {**COMMIT, "offset": -1},
@@ -88,54 +88,56 @@ def test_rows_that_break_what_is_expected_are_counted_and_some_left_out(tmp_path
         {**GROUP, "generation": None},
     ]
     assert set(written(tmp_path / "lake", batches(*rows))) == {
-        Broken("bronze_commit", "a commit has a group, a topic and a partition", 1),
-        Broken("bronze_commit", "a commit has a time", 1),
-        Broken("bronze_commit", "a commit has an offset, a tombstone none", 1),
-        Broken("bronze_commit", "an offset is no negative number", 1),
-        Broken("bronze_group", "a record of a group has its name", 1),
-        Broken("bronze_group", "a generation has a number, a tombstone none", 1),
+        Violation("bronze_commit", "a commit has a group, a topic and a partition", 1),
+        Violation("bronze_commit", "a commit has a time", 1),
+        Violation("bronze_commit", "a commit has an offset, a tombstone has none", 1),
+        Violation("bronze_commit", "an offset is not negative", 1),
+        Violation("bronze_group", "a record of a group has its name", 1),
+        Violation("bronze_group", "a generation has a number, a tombstone has none", 1),
     }
     lake = Lake(tmp_path / "lake")
     assert sorted(lake.read("bronze_commit")["log_offset"].to_pylist()) == [0, 1, 4, 5]
     assert lake.read("bronze_group")["log_offset"].to_pylist() == [7]
 
 
-def test_what_ends_in_the_middle_leaves_no_file(
+def test_an_interrupted_write_leaves_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sharing, "ROWS_AT_ONCE", 1)
+    monkeypatch.setattr(parquet_tasks, "ROW_GROUP_ROWS", 1)
 
-    def torn() -> Iterator[pa.RecordBatch]:
+    def interrupted() -> Iterator[pa.RecordBatch]:
         yield from batches(COMMIT)
         raise OSError("the disk is gone")
 
     with Writer(tmp_path / "lake") as writer, pytest.raises(OSError, match="gone"):
-        bronze.write_here(writer, torn(), ORIGIN)
+        bronze.write_records(writer, interrupted(), ORIGIN)
     assert list((tmp_path / "lake").glob("bronze_*/*/*.parquet")) == []
 
 
-def test_tasks_have_about_as_much_to_do_each() -> None:
+def test_splits_are_balanced_among_tasks() -> None:
     sizes = [50, 10, 20, 30, 1]
-    shares = sharing.shares_of([(size, size) for size in sizes], 2)
+    shares = parquet_tasks.balance([(size, size) for size in sizes], 2)
     assert sorted(map(sum, shares)) == [51, 60]
-    assert len(sharing.shares_of([(size, size) for size in sizes], 99)) == len(sizes)
+    assert len(parquet_tasks.balance([(size, size) for size in sizes], 99)) == len(sizes)
 
 
 @pytest.mark.spark
-def test_tasks_write_what_this_process_would(spark: Any, offsets_log: Any, tmp_path: Path) -> None:
+def test_spark_tasks_write_the_rows_of_this_process(
+    spark: Any, offsets_log: Any, tmp_path: Path
+) -> None:
     for partition in range(5):
-        for round_ in range(3):
+        for step in range(3):
             commits = [
-                OffsetCommitRecord("g", "t", at, encode_commit_value(round_, -1, "", NOON_MS))
+                OffsetCommitRecord("g", "t", at, encode_commit_value(step, -1, "", NOON_MS))
                 for at in range(4)
             ]
-            offsets_log.append(partition, *commits, at_ms=NOON_MS + round_)
+            offsets_log.append(partition, *commits, at_ms=NOON_MS + step)
     inputs = Inputs({"path": str(offsets_log.path)}, cluster="east")
     splits = inputs.source.splits({}, inputs.source.ends())
     rows = [batch for split in splits for batch in inputs.source.read(split)]
     written(tmp_path / "here", rows)
     with Writer(tmp_path / "tasks") as writer:
-        assert bronze.write_by_tasks(writer, spark, inputs.options, splits, ORIGIN) == []
+        assert bronze.write_splits(writer, spark, inputs.options, splits, ORIGIN) == []
         writer.commit(cluster="east", positions={}, inputs={}, as_of=NOON)
     lakes = [Lake(tmp_path / name) for name in ("here", "tasks")]
     for table in bronze.KINDS:

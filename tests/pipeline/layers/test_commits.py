@@ -1,4 +1,4 @@
-"""Silver's commits, in one batch and in several, beside a log that is read record by record."""
+"""silver_commit in one batch and in several, compared with a log read record by record."""
 
 import random
 from pathlib import Path
@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from kohort.pipeline.columns import SOURCE
-from kohort.pipeline.lake import Lake
+from kohort.pipeline.lake.reader import Lake
 from kohort.pipeline.lake.writer import Writer
 from kohort.pipeline.layers import bronze, commits
 from kohort.pipeline.layers.batch import Batch
@@ -25,17 +25,17 @@ def world(request: pytest.FixtureRequest) -> World:
 
 
 @pytest.fixture(scope="module")
-def whole(world: World, tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    return lake_of(tmp_path_factory.mktemp("whole"), world, [world.records])
+def in_one(world: World, tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    return lake_of(tmp_path_factory.mktemp("in_one"), world, [world.records])
 
 
 @pytest.fixture(scope="module")
-def parted(world: World, tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    return lake_of(tmp_path_factory.mktemp("parted"), world, cut_anywhere(world))
+def in_batches(world: World, tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    return lake_of(tmp_path_factory.mktemp("in_batches"), world, cut_at_random(world))
 
 
-def cut_anywhere(world: World) -> list[list[Row]]:
-    """Each partition of the offsets topic, in two."""
+def cut_at_random(world: World) -> list[list[Row]]:
+    """Two batches; each partition of the offsets topic is cut elsewhere."""
     rng = random.Random(1)
     numbers = {row["offsets_partition"] for row in world.records}
     logs = [
@@ -53,26 +53,26 @@ def lake_of(path: Path, world: World, batches: list[list[Row]], spark: Any = Non
         for of, each in world.samples.items()
         for time, end in each
     ]
-    remembered: list[Row] = []
+    kept: list[Row] = []
     with Writer(path) as writer:
         for number, records in enumerate(batches):
             rows = pa.Table.from_pylist(records, schema=SOURCE).to_batches()
-            assert bronze.write_here(writer, rows, bronze.Origin(CLUSTER, "here")) == []
+            assert bronze.write_records(writer, rows, bronze.Origin(CLUSTER, "here")) == []
             batch = Batch(spark, writer, CLUSTER)
             if not number:
                 writer.write("bronze_log_end", pa.Table.from_pylist(samples))
             generations = [generation(row) for row in records if row["kind"] == "group"]
-            write_loosely(writer, "silver_generation", generations)
+            write_rows(writer, "silver_generation", generations)
             batch.write(commits.tables(batch))
-            assert batch.broken == []
-            remembered += generations
-            write_loosely(writer, "state_generation", remembered)
+            assert batch.violations == []
+            kept += generations
+            write_rows(writer, "state_generation", kept)
             writer.commit(cluster=CLUSTER, positions={}, inputs={}, as_of=batch.now)
     return Lake(path)
 
 
 def generation(row: Row) -> Row:
-    """Of silver_generation, from a record of a group: what commits are told by."""
+    """The row of silver_generation for a group record, with the columns that commits need."""
     members = row.get("members") or []
     return {
         "cluster": CLUSTER,
@@ -88,8 +88,8 @@ def generation(row: Row) -> Row:
     }
 
 
-def write_loosely(writer: Writer, table: str, rows: list[Row]) -> None:
-    """Absent columns are null."""
+def write_rows(writer: Writer, table: str, rows: list[Row]) -> None:
+    """Missing columns are null."""
     fields = [field.with_nullable(True) for field in TABLES["silver_generation"].schema]
     writer.write(table, pa.Table.from_pylist(rows, schema=pa.schema(fields)))
 
@@ -101,36 +101,36 @@ def rows_of(lake: Lake, table: str, *, by: tuple[str, ...]) -> dict[tuple[Any, .
     return found
 
 
-PLACE = ("offsets_partition", "log_offset")
+POSITION = ("offsets_partition", "log_offset")
 
 
-def test_every_commit_is_told_as_by_who_reads_record_by_record(world: World, whole: Lake) -> None:
-    assert_silver(world, whole)
+def test_commits_equal_those_of_reading_record_by_record(world: World, in_one: Lake) -> None:
+    assert_silver(world, in_one)
 
 
-def test_a_log_cut_into_batches_anywhere_is_told_as_in_one(world: World, parted: Lake) -> None:
-    assert_silver(world, parted)
+def test_commits_do_not_depend_on_batches(world: World, in_batches: Lake) -> None:
+    assert_silver(world, in_batches)
 
 
 def assert_silver(world: World, lake: Lake) -> None:
-    told = read(world)
-    found = rows_of(lake, "silver_commit", by=PLACE)
-    expected = {(row["offsets_partition"], row["log_offset"]): row for row in told.silver}
+    expected_log = read(world)
+    found = rows_of(lake, "silver_commit", by=POSITION)
+    expected = {(row["offsets_partition"], row["log_offset"]): row for row in expected_log.silver}
     assert len(expected) > 1_000
     assert found.keys() == expected.keys()
-    for place, row in expected.items():
-        lag_ms, want_ms = found[place].pop("lag_ms"), row.pop("lag_ms")
-        assert (lag_ms is None) == (want_ms is None), place
-        assert abs((lag_ms or 0) - (want_ms or 0)) <= 1, place  # rounded at two places
-        assert {name: found[place][name] for name in row} == row, place
+    for position, row in expected.items():
+        lag_ms, want_ms = found[position].pop("lag_ms"), row.pop("lag_ms")
+        assert (lag_ms is None) == (want_ms is None), position
+        assert abs((lag_ms or 0) - (want_ms or 0)) <= 1, position  # rounded twice
+        assert {name: found[position][name] for name in row} == row, position
 
     latest = rows_of(lake, "state_commit", by=("offsets_partition", "group", "partition"))
-    assert {key: row["offset"] for key, row in latest.items()} == told.latest
-    assert lake.read("state_open_txn").num_rows == told.still_open
+    assert {key: row["offset"] for key, row in latest.items()} == expected_log.latest
+    assert lake.read("state_open_txn").num_rows == expected_log.open_transactions
 
 
-def test_minutes_and_activity_add_up_to_the_same_however_the_log_was_cut(
-    world: World, whole: Lake, parted: Lake
+def test_minutes_and_activities_do_not_depend_on_batches(
+    world: World, in_one: Lake, in_batches: Lake
 ) -> None:
     rows = [row for row in read(world).silver if row["kind"] != "TOMBSTONE"]
     totals = {
@@ -140,7 +140,7 @@ def test_minutes_and_activity_add_up_to_the_same_however_the_log_was_cut(
         "rewinds": sum(row["kind"] == "REWIND" for row in rows),
         "consumed": sum(max(row["delta"] or 0, 0) for row in rows),
     }
-    for lake in (whole, parted):
+    for lake in (in_one, in_batches):
         found = lake.read("gold_partition_minute")
         assert {name: pc.sum(found[name]).as_py() for name in totals} == totals
         found = lake.read("silver_activity")
@@ -150,7 +150,7 @@ def test_minutes_and_activity_add_up_to_the_same_however_the_log_was_cut(
         for row in found.to_pylist():
             assert row["first_commit_ts"] <= row["last_commit_ts"]
 
-    one = rows_of(whole, "gold_partition_minute", by=("group", "partition", "minute"))
+    one = rows_of(in_one, "gold_partition_minute", by=("group", "partition", "minute"))
     last: dict[tuple[Any, ...], Row] = {}
     for row in sorted(rows, key=lambda row: (row["offsets_partition"], row["log_offset"])):
         last[row["group"], row["partition"], row["commit_ts"].replace(second=0, microsecond=0)] = (
@@ -158,18 +158,22 @@ def test_minutes_and_activity_add_up_to_the_same_however_the_log_was_cut(
         )
     assert one.keys() == last.keys()
     for key, row in last.items():
-        told = (row["offset"], row["lag"], row["commit_ts"])
-        assert (one[key]["last_offset"], one[key]["end_lag"], one[key]["last_commit_ts"]) == told
+        last_commit = (row["offset"], row["lag"], row["commit_ts"])
+        assert (
+            one[key]["last_offset"],
+            one[key]["end_lag"],
+            one[key]["last_commit_ts"],
+        ) == last_commit
 
 
 @pytest.mark.spark
-def test_tasks_of_spark_write_what_this_process_would(
-    spark: Any, world: World, parted: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_spark_tasks_write_the_rows_of_this_process(
+    spark: Any, world: World, in_batches: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(commits, "FEW_RECORDS", 0)
-    lake = lake_of(tmp_path / "tasks", world, cut_anywhere(world), spark)
-    for table in commits.TABLES_MADE:
-        here, tasks = (sorted(map(str, one.read(table).to_pylist())) for one in (parted, lake))
+    lake = lake_of(tmp_path / "tasks", world, cut_at_random(world), spark)
+    for table in commits.WRITTEN:
+        here, tasks = (sorted(map(str, one.read(table).to_pylist())) for one in (in_batches, lake))
         assert here == tasks, table
     files = list((tmp_path / "tasks" / "silver_commit").glob("*/*.parquet"))
     assert len(files) > 2, "each batch is written by several tasks"

@@ -1,11 +1,11 @@
-"""Records of groups beside what came before them, and who owned what meanwhile."""
+"""GroupMetadata records compared with their predecessors, and ownership intervals."""
 
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from hand_made_log import HandMadeLog, M
 from kohort.pipeline.tables import TABLES
+from log_builder import LogBuilder, M
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -17,8 +17,8 @@ def frame(spark: "SparkSession", name: str, rows: list[dict[str, Any]]) -> "Data
     return spark.createDataFrame(pa.Table.from_pylist(rows, schema=TABLES[name].schema))
 
 
-def log_of_many_kinds() -> HandMadeLog:
-    log = HandMadeLog()
+def log_of_many_kinds() -> LogBuilder:
+    log = LogBuilder()
     log.generation("new", 0, 0)
     log.generation("new", 3, 1, M(1, [0, 1]))
     log.generation("new", 60, 2, M(1, [0]), M(2, [1]))
@@ -27,8 +27,8 @@ def log_of_many_kinds() -> HandMadeLog:
     log.tombstone("new", 100)
     log.generation("new", 200, 2, M(3, [0, 1]))
     log.generation("static", 0, 1, M(1, [0], static=True), M(2, [1]))
-    log.generation("static", 9, 1, M(1, [0], static=True, life=2), M(2, [1]))
-    log.generation("static", 20, 2, M(1, [0], static=True, life=2), M(2, [1], life=2))
+    log.generation("static", 9, 1, M(1, [0], static=True, incarnation=2), M(2, [1]))
+    log.generation("static", 20, 2, M(1, [0], static=True, incarnation=2), M(2, [1], incarnation=2))
     log.generation("holes", 300, 1, M(1, [0]))
     log.commit("holes", 301, {0: 1})
     log.commits[-1]["missing_before"] = 1
@@ -37,9 +37,9 @@ def log_of_many_kinds() -> HandMadeLog:
     return log
 
 
-def played(spark: "SparkSession", log: HandMadeLog, cuts: list[int]) -> dict[str, "DataFrame"]:
-    """The log in batches that end at `cuts`."""
-    from kohort.pipeline.layers.generations import gaps_of, generations, remembered
+def run_batches(spark: "SparkSession", log: LogBuilder, cuts: list[int]) -> dict[str, "DataFrame"]:
+    """Process the log in batches that end at `cuts`."""
+    from kohort.pipeline.layers.generations import generations, log_gaps, newest_generations
     from kohort.pipeline.layers.ownership import ownership
 
     state = owned = None
@@ -48,10 +48,10 @@ def played(spark: "SparkSession", log: HandMadeLog, cuts: list[int]) -> dict[str
         bronze = log.bronze(start, end)
         records = frame(spark, "bronze_group", bronze["bronze_group"])
         so_far = log.bronze(0, end)["bronze_commit"]
-        gaps = gaps_of(records, frame(spark, "bronze_commit", so_far))
+        gaps = log_gaps(records, frame(spark, "bronze_commit", so_far))
         new = generations(records, state, gaps).localCheckpoint()
         owned = ownership(new, state, owned).localCheckpoint()
-        state = remembered(state, new).localCheckpoint()
+        state = newest_generations(state, new).localCheckpoint()
         parts.append(new)
     whole = parts[0]
     for part in parts[1:]:
@@ -64,8 +64,8 @@ def rows(table: "DataFrame", *order: str) -> list[dict[str, Any]]:
     return table.orderBy(*order).toArrow().to_pylist()  # type: ignore[no-any-return]
 
 
-TOLD = [
-    # group, kind, generation, the one before; joined, left, replaced, kept; lost generations
+EXPECTED = [
+    # group, kind, generation, previous one; joined, left, replaced, kept; lost generations
     ("new", "FIRST_SEEN", 0, None, [], [], [], [], 0),
     ("new", "GENERATION", 1, 0, ["m1-1"], [], [], [], 0),
     ("new", "GENERATION", 2, 1, ["m2-1"], [], [], ["m1-1"], 0),
@@ -77,27 +77,27 @@ TOLD = [
     ("static", "STATIC_REPLACED", 1, 1, [], [], ["m1-2"], ["m2-1"], 0),
     ("static", "GENERATION", 2, 1, ["m2-2"], ["m2-1"], [], ["m1-2"], 0),
     ("holes", "GENERATION", 1, None, ["m1-1"], [], [], [], 0),
-    ("holes", "GENERATION", 4, 1, [], [], [], ["m1-1"], None),  # a gap: two lost, or compacted
+    ("holes", "GENERATION", 4, 1, [], [], [], ["m1-1"], None),  # a gap: lost or compacted
     ("holes", "GENERATION", 6, 4, [], [], [], ["m1-1"], 1),
 ]
 
 
-def test_each_record_says_what_changed_since_the_one_before(spark: "SparkSession") -> None:
+def test_records_have_the_changes_since_the_previous_one(spark: "SparkSession") -> None:
     log = log_of_many_kinds()
-    tables = played(spark, log, [])
-    told = [
+    tables = run_batches(spark, log, [])
+    changes = [
         (
             *(r["group"], r["record_kind"], r["generation"], r["prev_generation"]),
             *(r["joined"], r["left"], r["replaced"], r["kept"], r["lost_generations"]),
         )
         for r in rows(tables["silver_generation"], "log_offset")
     ]
-    assert told == TOLD
+    assert changes == EXPECTED
     complete = {
         r["log_offset"]: r["history_complete"]
         for r in rows(tables["silver_generation"], "log_offset")
     }
-    assert [place for place, whole in complete.items() if not whole] == [12]
+    assert [log_offset for log_offset, is_complete in complete.items() if not is_complete] == [12]
     gaps = [r["last_gap"] for r in rows(tables["silver_generation"], "log_offset")]
     assert gaps == [None] * (len(gaps) - 2) + [11, 11]
     owned = [
@@ -112,12 +112,12 @@ def test_each_record_says_what_changed_since_the_one_before(spark: "SparkSession
         ("new", 1, "m1-1", 1, 2),
         ("new", 1, "m2-1", 2, 4),
         ("new", 1, "m3-1", 6, None),
-        ("static", 0, "m1-1", 7, None),  # its instance is the same
-        ("static", 1, "m2-1", 7, None),  # its client and host are: restarted, not moved
+        ("static", 0, "m1-1", 7, None),  # the same instance id
+        ("static", 1, "m2-1", 7, None),  # the same client id and host: restarted
     ]
 
-    # Cut anywhere, the batches' rows are the same.
-    cut = played(spark, log, [3, 8, 12])
+    # Several batches give the same rows.
+    cut = run_batches(spark, log, [3, 8, 12])
     for name, order in (
         ("silver_generation", ["log_offset"]),
         ("silver_ownership", ["group", "partition", "from_log_offset"]),
@@ -126,20 +126,20 @@ def test_each_record_says_what_changed_since_the_one_before(spark: "SparkSession
         assert rows(cut[name].select(*names), *order) == rows(tables[name].select(*names), *order)
 
 
-def test_what_is_remembered_of_a_group_is_its_last_hour_and_the_last_three(
+def test_kept_generations_are_those_of_the_last_hour_and_at_least_three(
     spark: "SparkSession",
 ) -> None:
-    from kohort.pipeline.layers.generations import generations, remembered
+    from kohort.pipeline.layers.generations import generations, newest_generations
 
-    log = HandMadeLog()
-    for number in range(1, 6):  # a rebalance in two hours
+    log = LogBuilder()
+    for number in range(1, 6):  # a rebalance every two hours
         log.generation("calm", number * 7200, number, M(1, [0]))
-    for number in range(1, 301):  # one in ten seconds
+    for number in range(1, 301):  # one every ten seconds
         log.generation("storm", number * 10, number, M(number, [0]))
-    for number in range(1, 31):  # one in a minute, of 1,000 members
-        log.generation("large", number * 60, number, *(M(who) for who in range(1000)))
+    for number in range(1, 31):  # one every minute, with 1,000 members
+        log.generation("large", number * 60, number, *(M(client) for client in range(1000)))
     records = frame(spark, "bronze_group", log.groups)
-    kept = remembered(None, generations(records, None))
+    kept = newest_generations(None, generations(records, None))
     assert {
         row["group"]: (row["count"], row["oldest"])
         for row in rows(

@@ -1,4 +1,4 @@
-"""What numpy finds by sorting and bisection is what a loop over the rows finds."""
+"""Vectorized lookups and sums equal loops over the rows."""
 
 from statistics import median_low
 from typing import Any
@@ -7,9 +7,9 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
-from kohort.pipeline.layers.ordering import NEVER, Runs, keys, newest_before, row_before
+from kohort.pipeline.layers.ordering import NEVER, Runs, keys, newest_before, previous_row
 
-PLACES = st.lists(st.tuples(st.integers(0, 3), st.integers(-5, 5)), max_size=12)
+POSITIONS = st.lists(st.tuples(st.integers(0, 3), st.integers(-5, 5)), max_size=12)
 VALUES = st.lists(st.tuples(st.integers(0, 2), st.one_of(st.none(), st.integers())), max_size=12)
 NAMES = st.lists(
     st.tuples(st.sampled_from(["a", "b", None]), st.sampled_from([-(2**31), 0, 2**31 - 1])),
@@ -18,19 +18,19 @@ NAMES = st.lists(
 
 
 def pair(rows: list[tuple[int, int]]) -> Any:
-    return tuple(np.array([row[place] for row in rows], np.int64) for place in (0, 1))
+    return tuple(np.array([row[column] for row in rows], np.int64) for column in (0, 1))
 
 
-@given(marks=PLACES, rows=PLACES, inclusive=st.booleans())
-def test_the_newest_mark_before_a_place(
+@given(marks=POSITIONS, rows=POSITIONS, inclusive=st.booleans())
+def test_newest_before_finds_the_last_mark_before_a_position(
     marks: list[tuple[int, int]], rows: list[tuple[int, int]], inclusive: bool
 ) -> None:
     expected = []
-    for key, place in rows:
+    for key, position in rows:
         before = [
             (at, number)
             for number, (of, at) in enumerate(marks)
-            if of == key and (at < place or (inclusive and at == place))
+            if of == key and (at < position or (inclusive and at == position))
         ]
         expected.append(max(before)[1] if before else None)
     found = newest_before(pair(marks), pair(rows), inclusive=inclusive)
@@ -38,7 +38,7 @@ def test_the_newest_mark_before_a_place(
 
 
 @given(NAMES, NAMES)
-def test_keys_are_equal_where_all_names_are(
+def test_keys_are_equal_if_all_columns_are(
     one: list[tuple[str | None, int]], other: list[tuple[str | None, int]]
 ) -> None:
     tables = [
@@ -61,7 +61,7 @@ def test_keys_are_equal_where_all_names_are(
 
 
 @given(VALUES)
-def test_runs_add_up_what_lies_side_by_side(rows: list[tuple[int, int | None]]) -> None:
+def test_runs_aggregate_adjacent_rows(rows: list[tuple[int, int | None]]) -> None:
     rows = [(key, value and max(NEVER + 1, min(value, -1 - NEVER))) for key, value in rows]
     groups: list[tuple[int, list[int | None]]] = []
     for key, value in rows:
@@ -72,14 +72,14 @@ def test_runs_add_up_what_lies_side_by_side(rows: list[tuple[int, int | None]]) 
     runs = Runs(np.array([key for key, _ in rows], np.int64))
     values = np.array([NEVER if value is None else value for _, value in rows], np.int64)
     assert runs.lengths.tolist() == [len(values) for _, values in groups]
-    assert runs.most(values).to_pylist() == [max(each, default=None) for each in known]
-    assert runs.middle(values).to_pylist() == [median_low(each) if each else None for each in known]
+    assert runs.max(values).to_pylist() == [max(each, default=None) for each in known]
+    assert runs.median(values).to_pylist() == [median_low(each) if each else None for each in known]
     assert runs.sum(values != NEVER).tolist() == list(map(len, known))
     assert runs.all(values != NEVER).tolist() == [None not in values for _, values in groups]
 
 
 @given(st.lists(st.integers(0, 3), max_size=12).map(sorted))
 def test_the_row_before_is_of_the_same_key(key: list[int]) -> None:
-    found = row_before(np.array(key, np.int64)).to_pylist()
+    found = previous_row(np.array(key, np.int64)).to_pylist()
     same = [number and key[number] == key[number - 1] for number in range(len(key))]
     assert found == [number - 1 if before else None for number, before in enumerate(same)]

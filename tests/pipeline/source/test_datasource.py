@@ -1,4 +1,4 @@
-"""The log through Spark, as a batch and as a stream."""
+"""The Spark data source: batches, streams, filters."""
 
 import json
 import pickle
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def extend(folder: Path, partition: int, batches: int) -> None:
-    """Two commits each, of a group of its own for each partition."""
+    """Append batches with two commits each; each partition has its own group."""
     log = write(folder / f"__consumer_offsets-{partition}")
     for _ in range(batches):
         end = log.end_offset
@@ -34,16 +34,16 @@ def data(tmp_path: Path) -> Path:
 
 def offsets(reader: Any, pieces: Any) -> list[tuple[int, int]]:
     return [
-        place
+        position
         for piece in pieces
         for rows in reader.read(piece)
-        for place in zip(
+        for position in zip(
             rows["offsets_partition"].to_pylist(), rows["log_offset"].to_pylist(), strict=True
         )
     ]
 
 
-def test_a_batch_reads_what_starting_and_ending_offsets_say(data: Path) -> None:
+def test_a_batch_reads_from_starting_to_ending_offsets(data: Path) -> None:
     options = {
         "path": str(data),
         "startingOffsets": '{"3": 5}',
@@ -53,12 +53,12 @@ def test_a_batch_reads_what_starting_and_ending_offsets_say(data: Path) -> None:
     assert offsets(reader, reader.partitions()) == [(3, 5), (3, 6), (3, 7), (12, 0), (12, 1)]
 
 
-def test_filters_leave_out_partitions_and_rows_and_others_are_spark_s(data: Path) -> None:
+def test_supported_filters_are_applied_and_others_are_left_to_spark(data: Path) -> None:
     options = {"path": str(data), "pushFilters": "true"}
     reader = Reader(options)
-    not_ours = GreaterThan(("log_offset",), 3)
-    mine = [EqualTo(("offsets_partition",), 12), In(("kind",), ("commit", "group"))]
-    assert list(reader.pushFilters([*mine, not_ours])) == [not_ours]
+    unsupported = GreaterThan(("log_offset",), 3)
+    supported = [EqualTo(("offsets_partition",), 12), In(("kind",), ("commit", "group"))]
+    assert list(reader.pushFilters([*supported, unsupported])) == [unsupported]
     (piece,) = reader.partitions()
     assert offsets(reader, [piece]) == [(12, number) for number in range(8)]
     reader = Reader(options)
@@ -69,23 +69,23 @@ def test_filters_leave_out_partitions_and_rows_and_others_are_spark_s(data: Path
     assert {partition for partition, _ in offsets(reader, reader.partitions())} == {3}
 
 
-def test_filters_are_all_spark_s_where_nobody_said_otherwise(data: Path) -> None:
-    """It answers every query of a DataFrame by what one of them has pushed."""
+def test_without_push_filters_all_filters_are_left_to_spark(data: Path) -> None:
+    """All queries of a DataFrame share one reader, with the filters that one of them pushed."""
     reader = Reader({"path": str(data)})
-    mine = [EqualTo(("offsets_partition",), 12)]
-    assert list(reader.pushFilters(mine)) == mine
+    supported = [EqualTo(("offsets_partition",), 12)]
+    assert list(reader.pushFilters(supported)) == supported
     assert len(offsets(reader, reader.partitions())) == 16
 
 
-def test_readers_and_pieces_travel(data: Path) -> None:
+def test_readers_and_partitions_can_be_pickled(data: Path) -> None:
     reader = Reader({"path": str(data)})
     pieces = reader.partitions()
-    there = pickle.loads(pickle.dumps((reader, pieces)))
-    assert offsets(*there) == offsets(reader, pieces)
+    copies = pickle.loads(pickle.dumps((reader, pieces)))
+    assert offsets(*copies) == offsets(reader, pieces)
     assert list(reader.read(InputPartition(None))) == []
 
 
-def test_a_stream_goes_on_in_bounded_batches_up_to_what_was_there_when_it_was_prepared(
+def test_a_stream_reads_limited_batches_up_to_the_end_when_it_was_prepared(
     data: Path,
 ) -> None:
     reader = StreamReader({"path": str(data), "maxRecordsPerTrigger": "8"})
@@ -93,27 +93,27 @@ def test_a_stream_goes_on_in_bounded_batches_up_to_what_was_there_when_it_was_pr
     extend(data, 12, 1)
     limit = reader.getDefaultReadLimit()
     assert limit == ReadMaxRows(8)
-    place = reader.initialOffset()
-    assert place == {"12": 0, "3": 0}
+    position = reader.initialOffset()
+    assert position == {"12": 0, "3": 0}
     read = []
-    while (end := reader.latestOffset(place, limit)) != place:
-        found = offsets(reader, reader.partitions(place, end))
+    while (end := reader.latestOffset(position, limit)) != position:
+        found = offsets(reader, reader.partitions(position, end))
         assert 0 < len(found) <= 8
         read += found
-        place = end
+        position = end
     assert sorted(read) == [(partition, n) for partition in (3, 12) for n in range(8)]
     assert reader.reportLatestOffset() == {"12": 10, "3": 8}
     later = StreamReader({"path": str(data)})
-    end = later.latestOffset(place, ReadAllAvailable())
-    assert offsets(later, later.partitions(place, end)) == [(12, 8), (12, 9)]
+    end = later.latestOffset(position, ReadAllAvailable())
+    assert offsets(later, later.partitions(position, end)) == [(12, 8), (12, 9)]
 
 
-def test_a_partition_that_is_new_is_read_from_its_beginning(data: Path) -> None:
+def test_a_new_partition_is_read_from_its_start(data: Path) -> None:
     reader = StreamReader({"path": str(data)})
-    place = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    position = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
     extend(data, 40, 1)
-    end = reader.latestOffset(place, ReadAllAvailable())
-    assert offsets(reader, reader.partitions(place, end)) == [(40, 0), (40, 1)]
+    end = reader.latestOffset(position, ReadAllAvailable())
+    assert offsets(reader, reader.partitions(position, end)) == [(40, 0), (40, 1)]
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_a_partition_that_is_new_is_read_from_its_beginning(data: Path) -> None:
         {"splitBytes": "x"},
     ],
 )
-def test_an_option_that_means_nothing_is_refused_by_name(option: dict[str, str]) -> None:
+def test_an_invalid_option_is_an_error_with_its_name(option: dict[str, str]) -> None:
     with pytest.raises(SourceError, match=next(iter(option))):
         Reader({"path": "/", **option})
 

@@ -1,4 +1,4 @@
-"""The event log as Arrow, while it is written, rotated, cut off and thrown away."""
+"""The event log as Arrow batches, while it is written, rotated, truncated and deleted."""
 
 import json
 import logging
@@ -21,9 +21,9 @@ FIRST = f"{0:020}.jsonl"
 SECOND = f"{4:020}.jsonl"
 
 
-def line(seq: int, **about: object) -> bytes:
+def line(seq: int, **fields: object) -> bytes:
     return encode_line(
-        "c-1", seq, NOW_MS + seq, 1, GroupEvent(EventType.GROUP_CREATED, "orders", **about)
+        "c-1", seq, NOW_MS + seq, 1, GroupEvent(EventType.GROUP_CREATED, "orders", **fields)
     )
 
 
@@ -45,8 +45,8 @@ def seqs(table: pa.Table) -> list[int]:
     return table["seq"].to_pylist()
 
 
-def test_a_line_becomes_a_row_with_all_that_it_says(tmp_path: Path) -> None:
-    told = line(
+def test_a_line_becomes_a_row_with_all_its_fields(tmp_path: Path) -> None:
+    event = line(
         7,
         member_id="m-1",
         generation=3,
@@ -55,7 +55,7 @@ def test_a_line_becomes_a_row_with_all_that_it_says(tmp_path: Path) -> None:
         cause=Cause.SLOW_POLL,
         detail={"triggered_by": "m-1"},
     )
-    write(tmp_path, FIRST, told)
+    write(tmp_path, FIRST, event)
     table, _ = read(tmp_path)
     (row,) = table.to_pylist()
     assert row == {
@@ -76,7 +76,7 @@ def test_a_line_becomes_a_row_with_all_that_it_says(tmp_path: Path) -> None:
     assert renamed["cluster"].to_pylist() == ["mine"]
 
 
-def test_a_line_is_read_once_over_all_files(tmp_path: Path) -> None:
+def test_each_line_is_read_once_across_files(tmp_path: Path) -> None:
     write(tmp_path, FIRST, *map(line, range(4)))
     first, position = read(tmp_path)
     write(tmp_path, FIRST, line(4))
@@ -86,7 +86,7 @@ def test_a_line_is_read_once_over_all_files(tmp_path: Path) -> None:
     assert seqs(read(tmp_path, position)[0]) == []
 
 
-def test_a_torn_last_line_waits_until_it_is_whole(tmp_path: Path) -> None:
+def test_an_incomplete_last_line_is_read_when_it_is_complete(tmp_path: Path) -> None:
     whole = line(1)
     for cut in range(1, len(whole)):
         path = write(tmp_path, FIRST, line(0), whole[:cut])
@@ -97,7 +97,7 @@ def test_a_torn_last_line_waits_until_it_is_whole(tmp_path: Path) -> None:
     assert seqs(read(tmp_path, position)[0]) == [1]
 
 
-def test_files_that_were_thrown_away_are_forgotten(
+def test_positions_of_deleted_files_are_forgotten(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = write(tmp_path, FIRST, *map(line, range(4)))
@@ -107,15 +107,15 @@ def test_files_that_were_thrown_away_are_forgotten(
     write(tmp_path, SECOND, line(5))
     table, position = read(tmp_path, position)
     assert (seqs(table), list(position)) == ([5], [SECOND])
-    # Between the plan and the reading.
+    # Deleted between planning and reading.
     planned = event_ends(tmp_path)
     (tmp_path / "events" / SECOND).unlink()
     with caplog.at_level(logging.WARNING):
         assert list(read_events(tmp_path, {}, planned)) == []
-    assert "is gone" in caplog.text
+    assert "was deleted before its events were read" in caplog.text
 
 
-def test_a_file_that_a_crash_cut_off_is_read_on(
+def test_a_file_truncated_by_a_crash_is_read_on(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = write(tmp_path, FIRST, *map(line, range(4)))
@@ -123,17 +123,17 @@ def test_a_file_that_a_crash_cut_off_is_read_on(
     path.write_bytes(line(0))
     table, shorter = read(tmp_path, position)
     assert (seqs(table), shorter) == ([], {FIRST: len(line(0))})
-    assert "was cut off" in caplog.text
+    assert "was truncated" in caplog.text
     assert seqs(table) == []
     write(tmp_path, FIRST, line(1))
     assert seqs(read(tmp_path, shorter)[0]) == [1]
-    # Written on beyond the old end before anybody looked: from the next whole line.
+    # It grew beyond the old end before the next read, which continues at the next whole line.
     path.write_bytes(b"".join(line(seq, reason="another length") for seq in range(5)))
     assert seqs(read(tmp_path, position)[0]) == [4]
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    "malformed",
     [
         b"no JSON",
         b"",
@@ -152,22 +152,22 @@ def test_a_file_that_a_crash_cut_off_is_read_on(
         b"[" * 100_000,
     ],
 )
-def test_a_malformed_line_is_counted_and_said_and_costs_no_other(
-    tmp_path: Path, wrong: bytes, caplog: pytest.LogCaptureFixture
+def test_a_malformed_line_is_skipped_with_a_warning(
+    tmp_path: Path, malformed: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    write(tmp_path, FIRST, line(0), line(1), wrong.strip() + b"\n", line(3), line(4))
+    write(tmp_path, FIRST, line(0), line(1), malformed.strip() + b"\n", line(3), line(4))
     assert seqs(read(tmp_path)[0]) == [0, 1, 3, 4]
-    begin = repr(wrong.strip()[:10])[:-1]
-    assert f"Lines of the event log that cannot be read: 1; the first: {begin}" in caplog.text
+    begin = repr(malformed.strip()[:10])[:-1]
+    assert f"Malformed lines in the event log: 1; the first: {begin}" in caplog.text
 
 
-def test_columns_of_a_later_version_are_left_out(tmp_path: Path) -> None:
+def test_fields_of_a_later_version_are_ignored(tmp_path: Path) -> None:
     newer = json.dumps({**json.loads(line(0)), "weather": {"mild": True}}).encode()
     write(tmp_path, FIRST, newer + b"\n")
     assert seqs(read(tmp_path)[0]) == [0]
 
 
-def test_lines_longer_than_a_chunk_are_read_whole(
+def test_lines_longer_than_a_chunk_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tmp_path, FIRST, *map(line, range(30)), line(30)[:-1])
@@ -178,15 +178,15 @@ def test_lines_longer_than_a_chunk_are_read_whole(
         assert read(tmp_path)[0].equals(whole)
 
 
-def test_where_no_events_are_written_there_are_none(tmp_path: Path) -> None:
+def test_a_folder_without_events_has_none(tmp_path: Path) -> None:
     assert event_ends(tmp_path) == {}
     (tmp_path / "events").mkdir()
-    (tmp_path / "events" / "notes.txt").write_text("mine\n")
+    (tmp_path / "events" / "notes.txt").write_text("not an event\n")
     assert event_ends(tmp_path) == {}
 
 
 @pytest.mark.clients
-def test_what_a_broker_tells_of_a_commit_is_read(tmp_path: Path) -> None:
+def test_the_event_of_a_commit_to_a_broker_is_read(tmp_path: Path) -> None:
     with BrokerThread({"kohort.events": "all"}, data_dir=tmp_path, durability="os") as broker:
         consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "billing"})
         broker.ask(lambda each: each.node.topics.create("orders", 1, {}))

@@ -1,4 +1,4 @@
-"""An offsets log in a folder, read as Arrow without Spark."""
+"""The offsets log in a data folder, as Arrow batches."""
 
 from pathlib import Path
 
@@ -6,7 +6,8 @@ import pyarrow as pa
 import pytest
 from kohort.offsets.records import GroupMetadata, GroupMetadataRecord, OffsetTombstone
 from kohort.pipeline.columns import SOURCE
-from kohort.pipeline.source.source import SourceError, open_source
+from kohort.pipeline.source.factory import open_source
+from kohort.pipeline.source.source import SourceError
 from offset_logs import NOW_MS, batch_of, commit, write
 
 
@@ -20,7 +21,7 @@ def data(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_records_of_a_data_folder_come_as_rows_in_order(data: Path) -> None:
+def test_records_of_a_data_folder_are_rows_in_log_order(data: Path) -> None:
     source = open_source({"path": str(data)})
     assert source.starts() == {12: 0}
     assert source.ends() == {12: 5}
@@ -36,7 +37,7 @@ def test_records_of_a_data_folder_come_as_rows_in_order(data: Path) -> None:
     assert rows["generation"].to_pylist()[3] == 4
 
 
-def test_a_split_has_the_records_from_its_start_up_to_its_end(data: Path) -> None:
+def test_a_split_has_the_records_from_its_start_to_its_end(data: Path) -> None:
     source = open_source({"path": str(data)})
     (split,) = source.splits({12: 1}, {12: 4})
     rows = pa.Table.from_batches(source.read(split))
@@ -44,7 +45,7 @@ def test_a_split_has_the_records_from_its_start_up_to_its_end(data: Path) -> Non
     assert rows["missing_before"].to_pylist() == [0, 0, 0]
 
 
-def test_a_torn_tail_is_the_end_for_now(data: Path) -> None:
+def test_a_batch_that_is_being_written_is_not_read(data: Path) -> None:
     segment = data / "__consumer_offsets-12" / f"{0:020d}.log"
     whole = segment.read_bytes()
     for cut in (len(whole) - 1, len(whole) - 70):
@@ -54,7 +55,7 @@ def test_a_torn_tail_is_the_end_for_now(data: Path) -> None:
     assert open_source({"path": str(data)}).ends() == {12: 5}
 
 
-def test_a_folder_without_an_offsets_log_is_refused(tmp_path: Path) -> None:
+def test_a_folder_without_an_offsets_log_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="__consumer_offsets-N"):
         open_source({"path": str(tmp_path)}).ends()
     with pytest.raises(SourceError, match="option path"):

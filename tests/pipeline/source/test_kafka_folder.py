@@ -1,4 +1,4 @@
-"""The folder that a real Kafka wrote, with its indexes: all rows, whatever the splits."""
+"""A data folder of Kafka 4.3, read in splits of any size."""
 
 import tarfile
 from pathlib import Path
@@ -13,7 +13,7 @@ from kohort.pipeline.source.records import rows_of
 RECORDED = Path(__file__).parents[2] / "kafka_folder" / "kafka-4.3.tar.gz"
 
 
-def test_a_folder_of_kafka_is_read_to_its_last_record(tmp_path: Path) -> None:
+def test_a_data_folder_of_kafka_is_read_completely(tmp_path: Path) -> None:
     with tarfile.open(RECORDED) as tar:
         tar.extractall(tmp_path, filter="data")
     data = tmp_path / "data"
@@ -27,10 +27,10 @@ def test_a_folder_of_kafka_is_read_to_its_last_record(tmp_path: Path) -> None:
             for position, header in split(
                 content.rstrip(b"\0") if not content.strip(b"\0") else content
             ):
-                whole = content[position : position + header.size]
-                rows += rows_of(whole, partition, rows[-1]["log_offset"] + 1 if rows else 0)
+                batch = content[position : position + header.size]
+                rows += rows_of(batch, partition, rows[-1]["log_offset"] + 1 if rows else 0)
         expected = pa.Table.from_pylist(rows, schema=SOURCE)
         for split_bytes in (1, 1 << 20):
             splits = source.splits({}, {partition: end}, split_bytes)
-            found = [batch for each in splits for batch in source.read(each)]
+            found = [rows for each in splits for rows in source.read(each)]
             assert pa.Table.from_batches(found, SOURCE).to_pylist() == expected.to_pylist()

@@ -1,4 +1,4 @@
-"""Logs that are rolled, compacted, cut and spoilt before or while they are read."""
+"""Logs that are rolled, compacted, truncated or corrupted before or while they are read."""
 
 import random
 from pathlib import Path
@@ -22,8 +22,8 @@ Rows = list[dict[str, Any]]
 P = 12
 
 
-def grown(folder: Path, seed: int, batches: int = 40) -> Log:
-    """In many segments; ten groups, so that a compaction leaves little."""
+def make_log(folder: Path, seed: int, batches: int = 40) -> Log:
+    """A log of many segments with ten groups, so that compaction removes most of it."""
     draw = random.Random(seed)
     log = write(folder / f"__consumer_offsets-{P}", segment_bytes=1_500)
     append(log, draw, batches)
@@ -46,16 +46,16 @@ def read_all(source: FolderSource, split_bytes: int = 1 << 30) -> Rows:
 
 
 def expected(log: Log, start: int = 0) -> Rows:
-    """By the log's own reader, and the decoder of one record."""
+    """The rows by the reader of the log package and the decoder of single records."""
     rows: Rows = []
-    for _, whole in log.batches():
-        rows += rows_of(whole, P, rows[-1]["log_offset"] + 1 if rows else 0)
+    for _, batch in log.batches():
+        rows += rows_of(batch, P, rows[-1]["log_offset"] + 1 if rows else 0)
     table = pa.Table.from_pylist(rows, schema=SOURCE)
     return [row for row in table.to_pylist() if row["log_offset"] >= start]
 
 
 @given(st.integers(0, 1 << 30), st.integers(1, 3_000), st.booleans(), st.booleans())
-def test_splits_of_any_size_come_to_the_whole_log_and_so_do_bounded_reads(
+def test_splits_of_any_size_and_limited_reads_cover_the_whole_log(
     tmp_path_factory: pytest.TempPathFactory,
     seed: int,
     split_bytes: int,
@@ -63,7 +63,7 @@ def test_splits_of_any_size_come_to_the_whole_log_and_so_do_bounded_reads(
     indexed: bool,
 ) -> None:
     folder = tmp_path_factory.mktemp("log")
-    log = grown(folder, seed, 12)
+    log = make_log(folder, seed, 12)
     if compacted:
         compact(log)
         append(log, random.Random(seed), 3)
@@ -72,19 +72,19 @@ def test_splits_of_any_size_come_to_the_whole_log_and_so_do_bounded_reads(
     source = FolderSource(folder)
     whole = expected(log)
     assert read_all(source, split_bytes) == whole
-    end, place, rows = source.ends(), {P: 0}, []
+    end, position, rows = source.ends(), {P: 0}, []
     assert end == {P: whole[-1]["log_offset"] + 1}
-    while place != end:
-        upto = source.limited(place, end, records_max=10, bytes_max=split_bytes)
-        rows += read(FolderSource(folder), source.splits(place, upto, 500))
-        assert place[P] < upto[P] <= end[P]
-        place = upto
+    while position != end:
+        upto = source.limited(position, end, records_max=10, bytes_max=split_bytes)
+        rows += read(FolderSource(folder), source.splits(position, upto, 500))
+        assert position[P] < upto[P] <= end[P]
+        position = upto
     assert rows == whole
     log.close()
 
 
 def test_limits_hold_unless_one_batch_is_larger(tmp_path: Path) -> None:
-    log = grown(tmp_path, 1)
+    log = make_log(tmp_path, 1)
     source = FolderSource(tmp_path)
     for records_max in (1, 5, 17):
         upto = source.limited({P: 0}, source.ends(), records_max=records_max, bytes_max=None)
@@ -94,31 +94,31 @@ def test_limits_hold_unless_one_batch_is_larger(tmp_path: Path) -> None:
     log.close()
 
 
-def test_a_log_that_was_compacted_after_it_was_planned_gives_what_is_left(tmp_path: Path) -> None:
-    log = grown(tmp_path, 2)
+def test_a_log_compacted_after_planning_returns_the_remaining_records(tmp_path: Path) -> None:
+    log = make_log(tmp_path, 2)
     source = FolderSource(tmp_path)
     splits = source.splits({}, source.ends(), 700)
     assert len(splits) > 5
     before = {row["log_offset"]: row for row in expected(log)}
     compact(log)
     rows = read(source, splits)
-    left = [row["log_offset"] for row in expected(log)]
-    assert [row["log_offset"] for row in rows] == left
+    remaining = [row["log_offset"] for row in expected(log)]
+    assert [row["log_offset"] for row in rows] == remaining
     for row in rows:
         assert {**row, "missing_before": 0} == before[row["log_offset"]]
-    gaps = [after - before - 1 for before, after in zip([-1, *left], left, strict=False)]
-    borders = {split.start for split in splits}
-    # Of what was taken away between two splits the later one knows what is on its side.
+    gaps = [after - before - 1 for before, after in zip([-1, *remaining], remaining, strict=False)]
+    split_starts = {split.start for split in splits}
+    # Of a gap across two splits, the later one only counts the part on its side.
     for row, gap in zip(rows, gaps, strict=True):
-        if not borders & set(range(row["log_offset"] - gap, row["log_offset"] + 1)):
+        if not split_starts & set(range(row["log_offset"] - gap, row["log_offset"] + 1)):
             assert row["missing_before"] == gap
         assert row["missing_before"] <= gap
     assert sum(gaps) > 0
     log.close()
 
 
-def test_a_compaction_in_the_middle_of_a_read_costs_no_record_that_lives(tmp_path: Path) -> None:
-    log = grown(tmp_path, 3)
+def test_a_compaction_during_a_read_loses_no_live_record(tmp_path: Path) -> None:
+    log = make_log(tmp_path, 3)
     source = FolderSource(tmp_path)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(segments, "BLOCK_BYTES", 400)
@@ -134,24 +134,24 @@ def test_a_compaction_in_the_middle_of_a_read_costs_no_record_that_lives(tmp_pat
     log.close()
 
 
-def test_what_is_appended_and_rolled_is_read_from_where_the_last_read_ended(tmp_path: Path) -> None:
-    log = grown(tmp_path, 4, 3)
+def test_appended_and_rolled_segments_are_read_incrementally(tmp_path: Path) -> None:
+    log = make_log(tmp_path, 4, 3)
     source, draw = FolderSource(tmp_path), random.Random(4)
-    rows, place = read_all(source), source.ends()
+    rows, position = read_all(source), source.ends()
     for _ in range(10):
         append(log, draw, 4)
         end = source.ends()
         assert end == {P: log.end_offset}
-        rows += read(FolderSource(tmp_path), source.splits(place, end))
-        place = end
+        rows += read(FolderSource(tmp_path), source.splits(position, end))
+        position = end
     assert rows == expected(log)
     log.close()
 
 
-def test_segments_that_were_removed_are_missing_and_a_log_that_was_cut_is_told(
+def test_removed_segments_count_as_missing_and_a_truncated_log_is_an_error(
     tmp_path: Path,
 ) -> None:
-    log = grown(tmp_path, 5)
+    log = make_log(tmp_path, 5)
     source = FolderSource(tmp_path)
     splits = source.splits({}, source.ends())
     log.close()
@@ -162,12 +162,12 @@ def test_segments_that_were_removed_are_missing_and_a_log_that_was_cut_is_told(
     assert (rows[0]["log_offset"], rows[0]["missing_before"]) == (base, base)
     assert source.starts() == {P: base}
     paths[-1].unlink()
-    with pytest.raises(SourceError, match="cut off or made anew"):
+    with pytest.raises(SourceError, match="truncated or recreated"):
         read(source, splits)
 
 
-def test_a_log_that_was_cut_back_and_grew_again_is_read_as_it_is(tmp_path: Path) -> None:
-    log = grown(tmp_path, 6)
+def test_a_log_that_was_truncated_and_grew_is_read_as_it_is(tmp_path: Path) -> None:
+    log = make_log(tmp_path, 6)
     source = FolderSource(tmp_path)
     end = source.ends()
     log.close()
@@ -181,19 +181,19 @@ def test_a_log_that_was_cut_back_and_grew_again_is_read_as_it_is(tmp_path: Path)
     log.close()
 
 
-def test_bad_bytes_in_the_middle_cost_their_batch_alone(tmp_path: Path) -> None:
-    log = grown(tmp_path, 8, 12)
+def test_corrupted_bytes_only_lose_their_batch(tmp_path: Path) -> None:
+    log = make_log(tmp_path, 8, 12)
     whole = expected(log)
     log.close()
     source = FolderSource(tmp_path)
     path = sorted((tmp_path / f"__consumer_offsets-{P}").glob("*.log"))[0]
-    good = path.read_bytes()
-    places = list(segments.hops(MemoryFile(bytearray(good)), 0))
-    for hop in places[1:-1]:
+    intact = path.read_bytes()
+    hops = list(segments.hops(MemoryFile(bytearray(intact)), 0))
+    for hop in hops[1:-1]:
         for at in (0, 7, 8, 16, 17, 40, 70):
-            bad = bytearray(good)
-            bad[hop.position + at] ^= 0x41
-            path.write_bytes(bad)
+            corrupted = bytearray(intact)
+            corrupted[hop.position + at] ^= 0x41
+            path.write_bytes(corrupted)
             rows = read_all(source)
             offsets = {row["log_offset"] for row in rows}
             lost = set(range(hop.base_offset, hop.next_offset))
@@ -205,7 +205,7 @@ def test_bad_bytes_in_the_middle_cost_their_batch_alone(tmp_path: Path) -> None:
 
 
 def test_a_batch_larger_than_a_block_is_read_whole(tmp_path: Path) -> None:
-    log = grown(tmp_path, 9, 5)
+    log = make_log(tmp_path, 9, 5)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(segments, "BLOCK_BYTES", 100)
         assert read_all(FolderSource(tmp_path), 300) == expected(log)

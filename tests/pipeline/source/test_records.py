@@ -1,4 +1,4 @@
-"""What a row says of each kind of record."""
+"""Records of all kinds as rows."""
 
 from typing import Any
 
@@ -21,9 +21,8 @@ def row_of(key: bytes | None, value: bytes | None, **options: Any) -> Row:
     return row
 
 
-def told(row: Row) -> Row:
-    """Without what is null."""
-    return {name: of for name, of in row.items() if of is not None}
+def known_values(row: Row) -> Row:
+    return {name: value for name, value in row.items() if value is not None}
 
 
 def ms(row: Row, name: str) -> float:
@@ -36,9 +35,7 @@ KEY = offset_key("orders", "clicks", 3)
 
 @pytest.mark.parametrize("version", range(5))
 @pytest.mark.parametrize("metadata", ["", "Büro", "x" * 200])
-def test_a_commit_of_any_version_says_what_its_client_committed(
-    version: int, metadata: str
-) -> None:
+def test_a_commit_of_any_version_has_offset_metadata_and_time(version: int, metadata: str) -> None:
     row = row_of(KEY, offset_value(version, 41, metadata, NOW_MS))
     assert (row["kind"], row["group"], row["topic"], row["partition"]) == (
         "commit",
@@ -54,16 +51,16 @@ def test_a_commit_of_any_version_says_what_its_client_committed(
     assert row["flaw"] is row["key"] is row["members"] is None
 
 
-def test_what_a_client_did_not_tell_is_null() -> None:
+def test_missing_and_out_of_range_values_are_null() -> None:
     row = row_of(KEY, offset_value(3, 40, "", -1))
     assert row["leader_epoch"] is row["commit_ts"] is None
     beyond_the_year_9999 = offset_value(3, 40, "", 253_402_300_800_000)
     assert row_of(KEY, beyond_the_year_9999)["commit_ts"] is None
 
 
-def test_a_tombstone_says_whose_offset_is_gone() -> None:
+def test_a_tombstone_of_an_offset_has_its_key() -> None:
     row = row_of(KEY, None)
-    assert told(row).keys() - {"append_ts"} == {
+    assert known_values(row).keys() - {"append_ts"} == {
         *("kind", "offsets_partition", "log_offset", "leader_epoch_batch", "producer_id", "txn"),
         *("missing_before", "group", "topic", "partition", "tombstone", "control"),
     }
@@ -71,7 +68,7 @@ def test_a_tombstone_says_whose_offset_is_gone() -> None:
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_a_member_says_what_its_subscription_has_in_that_version(version: int) -> None:
+def test_a_member_has_the_fields_of_its_subscription_version(version: int) -> None:
     row = row_of(b"\0\2" + text("orders"), a_group("consumer", version, "i-1", b""))
     assert (row["kind"], row["generation"], row["leader"]) == ("group", 4, "m-1")
     assert ms(row, "state_ts") == NOW_MS
@@ -87,7 +84,7 @@ def test_a_member_says_what_its_subscription_has_in_that_version(version: int) -
 @pytest.mark.parametrize(
     ("protocol_type", "blob"), [("connect", b""), ("consumer", b"\0\1junk"), ("", b"\0")]
 )
-def test_of_a_member_that_speaks_another_protocol_the_blob_is_kept(
+def test_the_subscription_of_another_protocol_is_kept_as_bytes(
     protocol_type: str, blob: bytes
 ) -> None:
     row = row_of(b"\0\2" + text("connect"), a_group(protocol_type, 1, None, blob))
@@ -97,7 +94,7 @@ def test_of_a_member_that_speaks_another_protocol_the_blob_is_kept(
     assert row["flaw"] is None
 
 
-def test_records_of_transactions_and_their_ends_are_marked() -> None:
+def test_transactional_and_control_records_are_marked() -> None:
     commit = batch(
         [record(KEY, offset_value(3, 1, "", NOW_MS), 0)], attributes=TRANSACTIONAL, producer_id=9
     )
@@ -120,7 +117,7 @@ def test_records_of_transactions_and_their_ends_are_marked() -> None:
     ]
 
 
-def test_a_kind_that_is_not_known_is_kept_as_it_came() -> None:
+def test_a_record_of_an_unknown_type_is_kept_as_bytes() -> None:
     key, value = b"\0\x05" + text("share"), b"\0\0what"
     row = row_of(key, value)
     assert (row["kind"], row["key_version"], row["key"], row["value"]) == ("other", 5, key, value)
@@ -128,7 +125,7 @@ def test_a_kind_that_is_not_known_is_kept_as_it_came() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "why"),
+    ("key", "value", "message"),
     [
         (None, b"v", "without a key"),
         (KEY[:-1], b"\0\3", "short of"),
@@ -139,25 +136,25 @@ def test_a_kind_that_is_not_known_is_kept_as_it_came() -> None:
         (b"\0\2\0\1g", b"\0\3", "ends early"),
     ],
 )
-def test_a_record_that_cannot_be_read_is_a_row_that_says_why(
-    key: bytes | None, value: bytes, why: str
+def test_an_undecodable_record_is_a_row_with_the_flaw(
+    key: bytes | None, value: bytes, message: str
 ) -> None:
     good = record(KEY, offset_value(4, 5, "", NOW_MS), 1)
     rows = rows_of(batch([record(key, value, 0), good]))
-    assert why in rows[0]["flaw"]
+    assert message in rows[0]["flaw"]
     assert (rows[0]["kind"], rows[0]["key"], rows[0]["value"]) == ("other", key, value)
     assert (rows[1]["kind"], rows[1]["offset"], rows[1]["missing_before"]) == ("commit", 5, 0)
 
 
-def test_a_batch_that_cannot_be_read_is_one_row_and_the_next_one_knows_what_is_missing() -> None:
+def test_an_undecodable_batch_is_one_row_and_the_next_row_counts_the_missing() -> None:
     good = record(KEY, offset_value(4, 5, "", NOW_MS), 0)
-    lying = batch([good, good], base_offset=10, count=1_000_000)
-    rows = rows_of(lying, batch([good], base_offset=12), next_offset=10)
+    wrong_count = batch([good, good], base_offset=10, count=1_000_000)
+    rows = rows_of(wrong_count, batch([good], base_offset=12), next_offset=10)
     assert "offset 10" in rows[0]["flaw"]
     assert [(row["log_offset"], row["missing_before"]) for row in rows] == [(10, 0), (12, 1)]
 
 
-def test_what_compaction_took_is_told_by_the_record_behind_it() -> None:
+def test_missing_before_counts_the_records_that_compaction_removed() -> None:
     value = offset_value(4, 5, "", NOW_MS)
     made = [record(KEY, value, delta) for delta in (1, 2, 5)]
     rows = rows_of(
@@ -174,7 +171,7 @@ def test_what_compaction_took_is_told_by_the_record_behind_it() -> None:
     ]
 
 
-def test_a_topic_that_stamps_records_itself_has_one_time_for_a_batch() -> None:
+def test_with_log_append_time_all_records_of_a_batch_have_one_time() -> None:
     made = [record(KEY, None, delta, ms=delta) for delta in (0, 1)]
     stamped = rows_of(batch(made, attributes=APPEND_TIME))
     assert {ms(row, "append_ts") for row in stamped} == {NOW_MS + 9}
@@ -188,7 +185,7 @@ def test_bytes_that_are_no_whole_batch_are_refused() -> None:
             list(decode([bad], 0, 0))
 
 
-def test_long_batches_beside_many_short_ones_are_read_to_their_ends() -> None:
+def test_long_batches_among_short_ones_are_decoded_completely() -> None:
     counts = [1, 3] * 100 + [2_000] + [2] * 100 + [0, 700]
     batches, offset = [], 0
     for count in counts:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from kohort.pipeline.source.datasource import KohortSource, register
-from kohort.pipeline.source.source import SourceError, cluster_id
+from kohort.pipeline.source.factory import cluster_id
+from kohort.pipeline.source.source import SourceError
 from kohort.testing import Kafka
 from support.broker_thread import BrokerThread
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[BrokerThread]:
-    """Twelve records, a commit, and its folder is `tmp_path / "data"`."""
+    """A broker with twelve records and a commit, on the data folder `tmp_path / "data"`."""
     config = {"kohort.events": "all"}
     with BrokerThread(config, data_dir=tmp_path / "data", durability="os") as broker:
         broker.ask(lambda each: each.node.topics.create("orders", 2, {}))
@@ -42,25 +43,25 @@ def rows(**options: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.clients
-def test_ends_are_sampled_where_the_log_is_read(tmp_path: Path, broker: BrokerThread) -> None:
-    places = {"bootstrapServers": broker.bootstrap}, {"path": str(tmp_path / "data")}
-    for place in places:
-        found = rows(table="ends", topics="orders, gone", **place)
+def test_log_ends_are_sampled_from_a_broker_and_from_a_folder(
+    tmp_path: Path, broker: BrokerThread
+) -> None:
+    sources = {"bootstrapServers": broker.bootstrap}, {"path": str(tmp_path / "data")}
+    for options in sources:
+        found = rows(table="ends", topics="orders, gone", **options)
         assert [(row["partition"], row["log_end"]) for row in found] == [(0, 6), (1, 6)]
-        assert {row["cluster"] for row in found} == {cluster_id(place)}
-        (named, _) = rows(table="ends", topics="orders", cluster="mine", **place)
-        assert named["cluster"] == "mine"
+        assert {row["cluster"] for row in found} == {cluster_id(options)}
+        (renamed, _) = rows(table="ends", topics="orders", cluster="mine", **options)
+        assert renamed["cluster"] == "mine"
         an_hour_ago = str(time.time_ns() // 1_000_000 - 3_600_000)
-        past = rows(table="ends", topics="orders", sinceTimestamp=an_hour_ago, **place)
+        past = rows(table="ends", topics="orders", sinceTimestamp=an_hour_ago, **options)
         assert len(past) >= 2 * 120
-    assert cluster_id(places[0]) == cluster_id(places[1])
+    assert cluster_id(sources[0]) == cluster_id(sources[1])
 
 
 @pytest.mark.clients
-def test_events_are_read_from_where_the_last_reader_was(
-    tmp_path: Path, broker: BrokerThread
-) -> None:
-    broker.ask(lambda each: each.node.coordinators)  # earlier events are written by now
+def test_events_are_read_from_the_given_offsets(tmp_path: Path, broker: BrokerThread) -> None:
+    broker.ask(lambda each: each.node.coordinators)  # events of earlier requests are written by now
     path = {"path": str(tmp_path / "data"), "table": "events"}
     found = rows(**path)
     assert "commit_accepted" in [row["type"] for row in found]
@@ -70,35 +71,37 @@ def test_events_are_read_from_where_the_last_reader_was(
 
 
 @pytest.mark.parametrize(
-    ("options", "complaint"),
+    ("options", "message"),
     [
-        ({"table": "weather"}, "table is log, ends or events"),
+        ({"table": "weather"}, "expected log, ends or events"),
         ({"table": "ends", "path": "."}, "option topics"),
         ({"table": "ends", "topics": " , ", "path": "."}, "option topics"),
         ({"table": "ends", "topics": "a", "path": ".", "sinceTimestamp": "x"}, "milliseconds"),
         ({"table": "events"}, "option path"),
-        ({"table": "events", "path": ".", "startingOffsets": "[]"}, "startingOffsets is JSON"),
+        ({"table": "events", "path": ".", "startingOffsets": "[]"}, "invalid startingOffsets"),
     ],
 )
-def test_options_that_make_no_sense_are_told(options: dict[str, str], complaint: str) -> None:
-    with pytest.raises(SourceError, match=complaint):
+def test_invalid_options_are_errors(options: dict[str, str], message: str) -> None:
+    with pytest.raises(SourceError, match=message):
         rows(**options)
 
 
-def test_a_stream_has_the_log_alone() -> None:
+def test_a_stream_reads_only_the_log() -> None:
     source = KohortSource({"table": "ends"})
-    with pytest.raises(SourceError, match="A stream has the log alone"):
+    with pytest.raises(SourceError, match="Streams only support table log"):
         source.streamReader(source.schema())
 
 
-def test_a_copy_of_some_partitions_is_called_as_its_folder(tmp_path: Path) -> None:
+def test_the_cluster_id_of_a_folder_is_in_meta_properties_or_its_name(tmp_path: Path) -> None:
     assert cluster_id({"path": str(tmp_path)}) == tmp_path.name
     (tmp_path / "meta.properties").write_text("version=1\ncluster.id=abc\n")
     assert cluster_id({"path": str(tmp_path)}) == "abc"
 
 
 @pytest.mark.spark
-def test_spark_reads_all_three_over_the_wire(spark: "SparkSession", tmp_path: Path) -> None:
+def test_spark_reads_the_log_and_log_ends_from_a_broker(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
     register(spark)
     with Kafka() as kafka:
         kafka.topic("orders", partitions=2).produce([b"v"] * 10)

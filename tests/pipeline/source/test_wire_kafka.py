@@ -1,4 +1,4 @@
-"""A real Kafka 4.3 with real consumers of three libraries, read over the wire."""
+"""The offsets log of Kafka 4.3 with consumers of three libraries, read from the broker."""
 
 import contextlib
 import time
@@ -11,10 +11,11 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from kohort.pipeline.columns import SOURCE
-from kohort.pipeline.source.ends import Span, log_ends
+from kohort.pipeline.source.factory import log_ends
 from kohort.pipeline.source.folder import FolderSource
+from kohort.pipeline.source.log_ends import TimeSpan
 from kohort.pipeline.source.source import Source
-from kohort.pipeline.source.wire import WireSource
+from kohort.pipeline.source.wire_source import WireSource
 from kohort.pipeline.tables import TABLES
 from support.kafka_process import KafkaFolder
 
@@ -25,22 +26,22 @@ from ...clients.stories import until
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.toolchain]
 
 SETTINGS = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "3"}
-# Of offsets.topic.compression.codec: one start for each costs seconds; the folder that was recorded
-# for test_wire.py has all of them.
+# offsets.topic.compression.codec. Each needs a restart of some seconds; the recorded folder of
+# test_wire.py has all codecs.
 CODECS = {"none": "0", "zstd": "4"}
 TOPIC, PARTITIONS, RECORDS = "orders", 3, 30
 HISTORY = "history"
 
 
-class Story(NamedTuple):
+class KafkaLog(NamedTuple):
     bootstrap: str
     data: Path
     committed: dict[str, dict[int, int]]
-    """Group -> partition -> offset, as Kafka itself tells."""
+    """Group -> partition -> offset, fetched from Kafka."""
 
 
 @pytest.fixture(scope="module")
-def kafka(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
+def kafka(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaLog]:
     folder = KafkaFolder(kafka_jars, tmp_path_factory.mktemp("kafka"), SETTINGS)
     folder.format()
     groups: list[str] = []
@@ -53,38 +54,38 @@ def kafka(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
                 consume(bootstrap, library, groups[-1])
             groups += transactions(bootstrap, codec)
             if is_last:
-                told = {group: committed(bootstrap, group) for group in groups}
-                yield Story(bootstrap, folder.data, told)
+                offsets = {group: committed(bootstrap, group) for group in groups}
+                yield KafkaLog(bootstrap, folder.data, offsets)
 
 
 def consume(bootstrap: str, library: str, group: str) -> None:
-    """A member reads all, commits it, and leaves."""
+    """A member reads all records, commits and leaves."""
     client = load(library)(bootstrap)
     with contextlib.closing(client):
         admin = client.admin()
         if TOPIC not in admin.topics():
             admin.create_topic(TOPIC, PARTITIONS)
-            until(lambda: TOPIC in admin.topics(), "the topic is there")
+            until(lambda: TOPIC in admin.topics(), f"topic {TOPIC} exists")
         admin.close()
         client.produce(
             TOPIC, [Message(b"v", partition=number % PARTITIONS) for number in range(RECORDS)]
         )
         consumer = client.consumer(ConsumerSettings(group_id=group))
         consumer.subscribe(TOPIC)
-        got = 0
+        received = 0
 
         def read() -> bool:
-            nonlocal got
-            got += len(consumer.poll())
-            return got >= RECORDS
+            nonlocal received
+            received += len(consumer.poll())
+            return received >= RECORDS
 
-        until(read, f"{RECORDS} records came")
+        until(read, f"{RECORDS} records were received")
         consumer.commit()
         consumer.close()
 
 
 def transactions(bootstrap: str, codec: str) -> list[str]:
-    """One is committed, one aborted, one open."""
+    """Send offsets in three transactions: one is committed, one aborted, one left open."""
     servers = {"bootstrap.servers": bootstrap}
     groups = []
     for end in ("committed", "aborted", "open"):
@@ -122,21 +123,21 @@ def read(source: Source) -> pa.Table:
     return pa.Table.from_batches(batches, SOURCE).combine_chunks()
 
 
-def test_what_is_read_is_what_lies_in_kafkas_folder(kafka: Story) -> None:
-    over_the_wire = read(WireSource(kafka.bootstrap))
-    assert over_the_wire.equals(read(FolderSource(kafka.data)))
-    assert over_the_wire["flaw"].null_count == len(over_the_wire)
-    assert set(over_the_wire["missing_before"].to_pylist()) == {0}
+def test_rows_from_the_broker_equal_those_from_its_folder(kafka: KafkaLog) -> None:
+    from_broker = read(WireSource(kafka.bootstrap))
+    assert from_broker.equals(read(FolderSource(kafka.data)))
+    assert from_broker["flaw"].null_count == len(from_broker)
+    assert set(from_broker["missing_before"].to_pylist()) == {0}
 
 
-def test_every_commit_is_there_of_transactions_too(kafka: Story) -> None:
+def test_all_commits_are_read_including_transactional_ones(kafka: KafkaLog) -> None:
     rows = read(WireSource(kafka.bootstrap)).to_pylist()
     commits = [row for row in rows if row["kind"] == "commit"]
     for group, offsets in kafka.committed.items():
         last = {row["partition"]: row["offset"] for row in commits if row["group"] == group}
         outcome = group.split("-")[1]
         if outcome in ("aborted", "open"):
-            # What Kafka does not count is in its log all the same.
+            # Kafka does not count the commit, but it is in the log.
             assert (offsets, last) == ({}, {0: 5})
         else:
             assert last == offsets, group
@@ -147,29 +148,29 @@ def test_every_commit_is_there_of_transactions_too(kafka: Story) -> None:
     assert min(ends[0], ends[1]) >= len(CODECS)  # markers of aborts and of commits
 
 
-def test_members_are_told_with_what_they_were_given(kafka: Story) -> None:
+def test_members_have_their_assigned_partitions(kafka: KafkaLog) -> None:
     rows = read(WireSource(kafka.bootstrap)).to_pylist()
     for library in LIBRARIES:
         for codec in CODECS:
             group = f"{library}-{codec}"
-            shares = [
-                sorted(place["partition"] for place in member["assigned"])
+            assigned = [
+                sorted(tp["partition"] for tp in member["assigned"])
                 for row in rows
                 if row["kind"] == "group" and row["group"] == group
                 for member in row["members"] or ()
             ]
-            # Who joins before it has seen the topic is given nothing, and joins again.
-            assert [share for share in shares if share] == [[0, 1, 2]], group
+            # A member that joins before it knows the topic has no partitions, and rejoins.
+            assert [partitions for partitions in assigned if partitions] == [[0, 1, 2]], group
 
 
-def test_a_history_of_ends_is_what_lies_in_kafkas_folder(kafka: Story) -> None:
+def test_past_log_ends_from_the_broker_equal_those_from_its_folder(kafka: KafkaLog) -> None:
     half_an_hour_ago = time.time_ns() // 1_000_000 - 1_800_000
     producer = Producer({"bootstrap.servers": kafka.bootstrap, "linger.ms": 0})
     for number in range(20):
         at_ms = half_an_hour_ago + 70_000 * number
         producer.produce(HISTORY, b"v", partition=0, timestamp=at_ms)
         producer.flush()
-    past = Span(half_an_hour_ago - 60_000, half_an_hour_ago + 1_800_000)
+    past = TimeSpan(half_an_hour_ago - 60_000, half_an_hour_ago + 1_800_000)
     schema = TABLES["bronze_log_end"].schema
     wire, folder = (
         pa.Table.from_batches(log_ends(options, [HISTORY, TOPIC], "here", past), schema)

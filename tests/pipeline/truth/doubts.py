@@ -7,7 +7,7 @@ it, too. There an answer that owns to not knowing is right; a wrong cause is wro
 from collections.abc import Iterable
 
 from kohort.offsets.causes import Cause
-from kohort.pipeline.diagnosis.story import Generation, LogEnd, Member, Story
+from kohort.pipeline.diagnosis.group_history import Generation, GroupHistory, LogEnd, Member
 
 DOUBTS = frozenset(
     {
@@ -25,12 +25,12 @@ LOOKS_LIKE = {
     Cause.METADATA_CHANGED: {Cause.SAME_MEMBERS_UNKNOWN},
 }
 
-CAME_AND_WENT = "came and went between two records"
-NEVER_COMMITTED = "went before its first commit"
-OWNED_NOTHING = "went and had owned nothing"
-CAUGHT_UP = "went when there was nothing to commit"
-SAME_TIMEOUTS = "went after a silence that either of its timeouts explains"
-NO_OFFSETS = "an empty group without offsets is forgotten at the next sweep"
+CAME_AND_WENT = "a member joined and left between two records"
+NEVER_COMMITTED = "a member left before its first commit"
+OWNED_NOTHING = "a member without partitions left"
+CAUGHT_UP = "a member left while there was nothing to commit"
+SAME_TIMEOUTS = "a member left after a silence that matches both timeouts"
+NO_OFFSETS = "an empty group without offsets was removed at the next cleanup"
 REASONS = (
     CAME_AND_WENT,
     NEVER_COMMITTED,
@@ -44,7 +44,7 @@ REASONS = (
 SLACK_MS = 10_000
 
 
-def doubt(story: Story, before: Generation | None, record: Generation) -> str | None:
+def doubt(story: GroupHistory, before: Generation | None, record: Generation) -> str | None:
     """Why the log cannot tell what this record is for; None: it can."""
     if before is None or before.tombstone:
         return None
@@ -65,13 +65,15 @@ def _lost(before: Generation, record: Generation) -> bool:
     return (record.generation or 0) > (before.generation or 0) + 1
 
 
-def _removed(story: Story, before: Generation, record: Generation) -> bool:
+def _removed(story: GroupHistory, before: Generation, record: Generation) -> bool:
     """Whether offsets went with it."""
     since, until = before.log_offset, record.log_offset
     return any(since < each.log_offset < until for each in story.removals)
 
 
-def _of_member(story: Story, before: Generation, record: Generation, member: Member) -> str | None:
+def _of_member(
+    story: GroupHistory, before: Generation, record: Generation, member: Member
+) -> str | None:
     owned = set(member.assigned or ())
     if not owned:
         return OWNED_NOTHING

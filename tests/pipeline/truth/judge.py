@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
+from histories_from_log import event, group_histories
 from kohort.log.batch import HEADER_BYTES, read_header
 from kohort.offsets.causes import Cause
-from kohort.pipeline.diagnosis.reading import event, stories
-from kohort.pipeline.diagnosis.rebalances import account
-from kohort.pipeline.diagnosis.story import Event, Generation, LogEnd, Story
+from kohort.pipeline.diagnosis.group_history import Event, Generation, GroupHistory, LogEnd
+from kohort.pipeline.diagnosis.rebalances import explain
 from kohort.pipeline.source.decoding import decode
 from kohort.topics.names import OFFSETS_TOPIC
 from truth.doubts import DOUBTS, LOOKS_LIKE, doubt
@@ -85,8 +85,8 @@ def judge(world: World) -> list[tuple[bool, Verdict]]:
 
 def read_stories(
     folder: Path, as_of_ms: int, *, with_events: bool, sample_ms: int = SAMPLE_MS
-) -> list[Story]:
-    return stories(
+) -> list[GroupHistory]:
+    return group_histories(
         read_log(folder),
         cluster="truth",
         as_of_ms=as_of_ms,
@@ -137,10 +137,10 @@ def _batches(data: bytes) -> Iterator[tuple[int, int]]:
         yield header.max_timestamp, header.next_offset
 
 
-def judged(story: Story, ledger: Ledger) -> Iterator[Verdict]:
+def judged(story: GroupHistory, ledger: Ledger) -> Iterator[Verdict]:
     """Of each record of the group, as its story is known: from the log alone, or with events."""
     true = truths(story, ledger)
-    said = {row.log_offset: row for row in account(story).rebalances}
+    said = {row.log_offset: row for row in explain(story).rebalances}
     before: Generation | None = None
     for record in story.generations:
         causes, why = true[record.log_offset], None
@@ -165,7 +165,7 @@ _LOOKS_LIKE = {
 }
 
 
-def truths(story: Story, ledger: Ledger) -> dict[int, frozenset[str]]:
+def truths(story: GroupHistory, ledger: Ledger) -> dict[int, frozenset[str]]:
     """By log offset: why each record of the group came to be."""
     found = dict[int, frozenset[str]]()
     life = 0

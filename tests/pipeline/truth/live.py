@@ -11,12 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from histories_from_log import group_histories
 from kafka import KafkaAdminClient, KafkaProducer
 from kafka.admin import NewPartitions, NewTopic
 from kohort.log.errors import CorruptBatch
 from kohort.offsets.causes import Cause
-from kohort.pipeline.diagnosis.reading import stories
-from kohort.pipeline.diagnosis.story import Generation
+from kohort.pipeline.diagnosis.group_history import Generation
 from truth.judge import read_log
 from truth.ledger import Ledger, Place
 from truth.process import Process
@@ -164,7 +164,7 @@ class LiveGroup:
     def _records(self) -> list[Generation]:
         while True:
             with contextlib.suppress(CorruptBatch):  # half of a batch: the rest comes just now
-                found = stories(read_log(self.data), cluster="", as_of_ms=0)
+                found = group_histories(read_log(self.data), cluster="", as_of_ms=0)
                 break
         return [
             record

@@ -50,6 +50,6 @@ def test_why_members_went_is_told_as_well_where_it_is_hard(with_events: bool, le
 
 
 def test_the_docs_name_every_doubt_that_counts_as_right() -> None:
-    table = DOCS.read_text().split("## What cannot be told from the log")[1].split("\n## ")[0]
+    table = DOCS.read_text().split("## What the log does not show")[1].split("\n## ")[0]
     named = [line.split("|")[1].strip() for line in table.splitlines() if line.startswith("| ")]
     assert set(REASONS) <= set(named)

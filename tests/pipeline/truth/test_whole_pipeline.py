@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from kohort.pipeline.lake import Lake
+from kohort.pipeline.lake.reader import Lake
 from truth.commands import kohort
 from truth.judge import Matrix, Verdict, read_stories, truths
 from truth.setting import draw

@@ -1,0 +1,64 @@
+"""Exceptions of the pipeline and of Spark as errors for the user: one line with the remedy."""
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ..errors import UserError
+
+__all__ = ["user_errors"]
+
+
+@contextmanager
+def user_errors(lake: Path, spark_log: Path | None = None) -> Iterator[None]:
+    """`spark_log`: where Spark writes details. Raises UserError."""
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError as error:
+        raise UserError(
+            "pyarrow is not installed: run pip install './kohort[pipeline]' in the folder that "
+            "contains the clone, or install pyarrow alone to query a lake."
+        ) from error
+    from ...pipeline.lake import LakeError
+    from ...pipeline.queries import GroupNotFound
+    from ...pipeline.session import SparkUnavailable
+    from ...pipeline.source.source import SourceError
+
+    try:
+        yield
+    except (LakeError, GroupNotFound, SparkUnavailable, SourceError) as error:
+        raise UserError(str(error)) from error
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            raise UserError(_disk_full(lake)) from error
+        raise UserError(f"{error.filename or lake}: {error.strerror or error}.") from error
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] not in {"pyspark", "py4j"}:
+            raise
+        from ...pipeline.run import error_text
+
+        if text := error_text(error, SourceError, LakeError):
+            raise UserError(text) from error
+        if "No space left on device" in str(error):
+            raise UserError(_disk_full(lake)) from error
+        details = f" Details are in {spark_log}." if spark_log else ""
+        gist = _gist(error)
+        raise UserError(f"Spark failed: {gist} The lake is unchanged.{details}") from error
+
+
+def _gist(error: Exception) -> str:
+    """The last line of the traceback of a Spark worker, or the first line of Spark's message."""
+    text = str(error)
+    _, found, traceback = text.partition("Traceback (most recent call last):")
+    lines = [line.strip() for line in (traceback.strip().partition("\n\n")[0]).splitlines()]
+    if found and lines:
+        return lines[-1]
+    return next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
+
+
+def _disk_full(lake: Path) -> str:
+    return (
+        f"no space left on the disk of {lake}, or of Spark's temporary files (--conf "
+        "spark.local.dir=DIR): the lake is unchanged; free some space and run it again."
+    )

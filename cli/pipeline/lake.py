@@ -1,0 +1,69 @@
+"""`kohort pipeline status` and `kohort pipeline compact`."""
+
+import argparse
+from pathlib import Path
+from typing import NamedTuple
+
+from ...pipeline.formatting import UNKNOWN, date_time
+from .errors import user_errors
+from .output import print_rows, table
+
+__all__ = ["run"]
+
+
+def run(args: argparse.Namespace) -> int:
+    """Raises UserError."""
+    if args.pipeline_command == "compact":
+        _compact(args.lake)
+    else:
+        _status(args)
+    return 0
+
+
+def _compact(path: Path) -> None:
+    with user_errors(path):
+        from ...pipeline.lake import Lake
+        from ...pipeline.lake.writer import Writer, compact
+
+        Lake(path)  # a writer would create one
+        with Writer(path) as writer:
+            compacted = compact(writer)
+    for each in compacted:
+        print(f"{each.table}: {each.folders} folders merged into one of {each.rows:,} rows")
+    if not compacted:
+        print(f"{path}: no table has more than one small folder")
+
+
+class Row(NamedTuple):
+    table: str
+    rows: int
+    folders: int
+    bytes: int
+    grain: str
+
+
+def _status(args: argparse.Namespace) -> None:
+    with user_errors(args.lake):
+        from ...pipeline.lake import Lake
+        from ...pipeline.tables import TABLES
+
+        lake = Lake(args.lake)
+        rows = [
+            Row(name, lake.rows(name), len(folders), sum(map(_size, folders)), of.grain)
+            for name, of in TABLES.items()
+            for folders in [lake.folders(name)]
+        ]
+    if args.format != "table":
+        print_rows(Row._fields, rows, args.format)
+        return
+    as_of = f"{date_time(lake.as_of)} UTC" if lake.as_of else UNKNOWN
+    print(f"cluster {lake.cluster or UNKNOWN}, batch {lake.batch_id}, as of {as_of}")
+    print(f"{sum(lake.positions.values()):,} offsets of {len(lake.positions)} partitions read\n")
+    shown = [(row.table, f"{row.rows:,}", str(row.folders), f"{row.bytes:,}") for row in rows]
+    header = ("table", "rows", "folders", "bytes")
+    for line in table([header, *shown], right=header[1:]):
+        print(line)
+
+
+def _size(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.glob("*.parquet"))

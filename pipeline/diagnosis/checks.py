@@ -1,0 +1,335 @@
+"""The checks behind `kohort why`, and the diagnosis that combines their results.
+
+Each check looks at the facts about a group and returns a result, or None if it finds nothing. The
+verdicts are listed in docs/diagnosis.md.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from ...offsets.causes import Cause
+from ..formatting import count_of, duration, join_texts, times, utc
+from .consumer_group import ConsumerGroup
+from .facts import ERROR, EVICTED, INFO, SLOW, WARNING, CheckResult, GroupFacts, advise_cooperative
+from .rows import Diagnosis, PartitionStatus, Storm
+from .slow_consumer import slow_consumer
+from .status import describe_worst
+
+__all__ = ["CHECKS", "diagnose"]
+
+SESSION_PER_HEARTBEAT: Final = 3
+"""Kafka's recommendation: two lost heartbeats do not end a session."""
+
+RESTARTS_MIN: Final = 3
+
+STARTS_AND_STOPS: Final = frozenset(
+    {
+        *(Cause.GROUP_CREATED.name, Cause.FIRST_SEEN.name, Cause.MEMBER_JOINED.name),
+        *(Cause.LEFT_CLEANLY.name, Cause.RESTARTED.name, Cause.GROUP_EMPTIED.name),
+    }
+)
+"""Dominant causes of storms that consist of members being started and stopped."""
+
+
+def diagnose(cluster: str, facts: GroupFacts) -> Diagnosis:
+    """The group's row of gold_diagnosis: the worst result, then other warnings and errors; info is
+    reported only if nothing is worse."""
+    results = [result for check in CHECKS if (result := check(facts)) is not None]
+    results.sort(key=lambda result: -result.severity)
+    worst = results[0] if results else _healthy(facts)
+    others = [r for r in results[1:] if r.severity > INFO or worst.severity == INFO]
+    first = worst.text
+    if not worst.names_group:
+        first = f"Group {facts.group}: {first[0].lower()}{first[1:]}"
+    sentences = [first, *(result.text for result in others)]
+    if facts.consumer is not None:
+        sentences.append(_consumer_group_note(facts.consumer))
+    reported = [worst, *others]
+    return Diagnosis(
+        cluster=cluster,
+        group=facts.group,
+        severity=worst.severity,
+        verdict=worst.verdict,
+        text=" ".join(sentences),
+        evidence=tuple(dict.fromkeys(line for result in reported for line in result.evidence)),
+        advice=tuple(dict.fromkeys(line for result in reported for line in result.advice)),
+        as_of=facts.as_of_ms,
+    )
+
+
+def _healthy(facts: GroupFacts) -> CheckResult:
+    """HEALTHY, severity 0; LAG_UNKNOWN, info, without samples of the log ends."""
+    status = facts.status
+    if status is None or status.total_lag is None:
+        return CheckResult(
+            INFO,
+            "LAG_UNKNOWN",
+            f"No problem found in the log of group {facts.group}, but its lag is unknown: the lake "
+            "has no samples of its topics' log ends.",
+            names_group=True,
+        )
+    text = f"Group {facts.group} is healthy: {count_of(status.members, 'member')}, "
+    text += f"lag {status.total_lag}"
+    if status.max_lag_ms:
+        text += f", at most {duration(status.max_lag_ms)} behind"
+    return CheckResult(0, "HEALTHY", f"{text}.", names_group=True)
+
+
+def _consumer_group_note(group: ConsumerGroup) -> str:
+    return (
+        f"It is a consumer group (KIP-848), {group.state} with "
+        f"{count_of(group.members, 'member')}: rebalances and partition owners of such groups are "
+        "not analyzed."
+    )
+
+
+# --- partitions
+
+
+def data_lost(facts: GroupFacts) -> CheckResult | None:
+    """DATA_LOST, error: a committed offset is below the log start offset."""
+    rows = _with_status(facts, "DATA_LOST")
+    if not rows:
+        return None
+    count = sum((row.log_start or 0) - (row.committed or 0) for row in rows)
+    where = join_texts(f"{row.topic}-{row.partition}" for row in rows)
+    advice = (
+        "Increase the topic's retention.ms (or retention.bytes) until the group reads faster than "
+        "records are deleted."
+    )
+    text = f"{count} records of {where} were deleted before the group read them."
+    return CheckResult(ERROR, "DATA_LOST", text, _reasons(rows), (advice,))
+
+
+def stuck(facts: GroupFacts) -> CheckResult | None:
+    """STUCK_PARTITION, error: Burrow's STOP (no commits) or STALL (repeated offsets) with lag."""
+    rows = _with_status(facts, "STOP", "STALL")
+    if not rows:
+        return None
+    owners = Counter(f"{r.client_id} on {(r.client_host or '').strip('/')}" for r in rows)
+    owned = f", assigned to {join_texts(owners)}" if all(r.client_id for r in rows) else ""
+    text = (
+        f"{len(rows)} of {count_of(len(facts.partitions), 'partition')} made no progress{owned}: "
+    )
+    advice = (
+        "Check what the consumer does with the record at the committed offset: a record that fails "
+        "and is retried forever blocks its partition."
+    )
+    worst = describe_worst(rows)
+    return CheckResult(ERROR, "STUCK_PARTITION", f"{text}{worst}.", _reasons(rows), (advice,))
+
+
+def no_owner(facts: GroupFacts) -> CheckResult | None:
+    """NO_MEMBERS or NO_OWNER, error: partitions with lag that are not assigned to a member."""
+    rows = _with_status(facts, "NO_OWNER")
+    if not rows:
+        return None
+    lag, worst = sum(row.lag or 0 for row in rows), describe_worst(rows)
+    if facts.generation is None or not facts.generation.members:
+        since = facts.lifecycle.emptied_at if facts.lifecycle is not None else None
+        when = f" since {utc(since)}" if since is not None else ""
+        hint = "; the exits show why the last members left" if facts.consumer is None else ""
+        text = f"The group has had no members{when} and a lag of {lag}."
+        return CheckResult(ERROR, "NO_MEMBERS", text, (worst,), (f"Start its consumers{hint}.",))
+    partitions = "1 partition is" if len(rows) == 1 else f"{len(rows)} partitions are"
+    text = f"{partitions} not assigned to a member, with a lag of {lag}."
+    advice = "Let the members subscribe to all topics for which the group has committed offsets."
+    return CheckResult(ERROR, "NO_OWNER", text, (worst,), (advice,))
+
+
+def falls_behind(facts: GroupFacts) -> CheckResult | None:
+    """FALLS_BEHIND, warning: a growing trend, and a consume rate not above the produce rate."""
+    rows = [
+        row
+        for row in _with_status(facts, "WARN", "OK")
+        if row.trend == "GROWING" and row.lag
+        if row.consume_rate is not None and row.catch_up_ms is None
+    ]
+    if not rows:
+        return None
+    text = f"The lag of {len(rows)} of {count_of(len(facts.partitions), 'partition')} is growing: "
+    advice = "Process faster, or add members, up to one per partition."
+    worst = describe_worst(rows)
+    return CheckResult(WARNING, "FALLS_BEHIND", f"{text}{worst}.", _reasons(rows[:3]), (advice,))
+
+
+def rewound(facts: GroupFacts) -> CheckResult | None:
+    """REWOUND, warning: Burrow's REWIND; an offset went back and was not reached again."""
+    rows = _with_status(facts, "REWIND")
+    if not rows:
+        return None
+    text = f"Offsets of {describe_worst(rows)} went back: records are read again."
+    return CheckResult(WARNING, "REWOUND", text, _reasons(rows))
+
+
+def _with_status(facts: GroupFacts, *statuses: str) -> list[PartitionStatus]:
+    return [row for row in facts.partitions if row.status in statuses]
+
+
+def _reasons(rows: Iterable[PartitionStatus]) -> tuple[str, ...]:
+    return tuple(f"{row.topic}-{row.partition}: {row.status_reason}" for row in rows)
+
+
+# --- rebalances and members
+
+
+def storm(facts: GroupFacts) -> CheckResult | None:
+    """REBALANCE_STORM: at least three rebalances within five minutes.
+
+    Severity: error if the last storm ended within the last hour, else warning; info if its dominant
+    cause is a start or stop of members and no member was evicted during it.
+    """
+    if not facts.storms:
+        return None
+    last = facts.storms[-1]
+    paused_ms = last.pause_ms_total or 0
+    paused = f", paused for {duration(paused_ms)}" if paused_ms >= 1_000 else ""
+    cause = Cause.__members__.get(last.dominant_cause)
+    main_cause = cause.value if cause is not None else last.dominant_cause
+    text = (
+        f"The group rebalanced {last.rebalances} times in {duration(last.to_ts - last.from_ts)} "
+        f"from {utc(last.from_ts)}{paused}; main cause: {main_cause}."
+    )
+    if earlier := len(facts.storms) - 1:
+        text += f" There {'was' if earlier == 1 else 'were'} {count_of(earlier, 'earlier storm')}."
+    severity = ERROR if facts.is_recent(last.to_ts) else WARNING
+    advice = () if last.dominant_cause in SLOW else _restart_advice(facts)
+    if _is_start_or_stop(last, facts):
+        severity = INFO
+        text += " No member was evicted: members were started and stopped."
+        if last.dominant_cause not in ("LEFT_CLEANLY", "RESTARTED"):
+            start = "Start members together: a new group waits group.initial.rebalance.delay.ms "
+            advice = (f"{start}(3 s) for more members, and each later one causes a rebalance.",)
+    evidence = f"storm of {last.rebalances} rebalances from {utc(last.from_ts)}"
+    return CheckResult(severity, "REBALANCE_STORM", text, (evidence,), advice)
+
+
+def _is_start_or_stop(storm: Storm, facts: GroupFacts) -> bool:
+    ended = {row.log_offset: row.joined_at or row.synced_at or 0 for row in facts.rebalances}
+    return storm.dominant_cause in STARTS_AND_STOPS and not any(
+        row.cause in EVICTED and storm.from_ts <= ended.get(row.log_offset, 0) <= storm.to_ts
+        for row in facts.exits
+    )
+
+
+def crashes(facts: GroupFacts) -> CheckResult | None:
+    """MEMBERS_CRASH: sessions expired, or members sent no SyncGroup.
+
+    Severity: warning if within the last hour, else info. The advice compares the session timeout
+    with three times the estimated heartbeat interval.
+    """
+    rows = [row for row in facts.exits if row.cause in ("SESSION_TIMEOUT", "SYNC_TIMEOUT")]
+    if not rows:
+        return None
+    clients = Counter(f"{row.client_id} on {row.client_host.strip('/')}" for row in rows)
+    names = join_texts(f"{client} {times(count)}" for client, count in clients.most_common())
+    text = f"Sessions expired: {names}."
+    back = [row.came_back_after_ms for row in rows if row.came_back_after_ms is not None]
+    if len(back) == len(rows):
+        text += f" Each member rejoined, after {duration(max(back))} at most."
+    session = max(row.session_timeout_ms for row in rows)
+    heartbeat = next((row.heartbeat_ms_est for row in rows if row.heartbeat_ms_est), None)
+    rule = (
+        f"Keep session.timeout.ms ({duration(session)}) at least {SESSION_PER_HEARTBEAT} × "
+        "heartbeat.interval.ms, so that one lost heartbeat does not matter"
+    )
+    if heartbeat is not None and session < SESSION_PER_HEARTBEAT * heartbeat:
+        rule += f": members seem to send one every {duration(heartbeat)}, which is too seldom"
+    return CheckResult(
+        WARNING if any(facts.is_recent(row.left_at) for row in rows) else INFO,
+        "MEMBERS_CRASH",
+        text,
+        tuple(row.evidence for row in rows[-3:]),
+        ("Check these processes for crashes, memory exhaustion and long pauses.", f"{rule}."),
+    )
+
+
+def restarts(facts: GroupFacts) -> CheckResult | None:
+    """RESTARTS, info: at least three restarts or regular leaves within the last hour."""
+    rows = [
+        row
+        for row in facts.rebalances
+        if row.cause in ("RESTARTED", "LEFT_CLEANLY") and facts.is_recent(row.joined_at)
+    ]
+    if len(rows) < RESTARTS_MIN:
+        return None
+    text = f"Members were restarted or closed {times(len(rows))} in the last hour."
+    evidence = tuple(row.evidence for row in rows[-3:])
+    return CheckResult(INFO, "RESTARTS", text, evidence, _restart_advice(facts))
+
+
+def rejected_commits(facts: GroupFacts) -> CheckResult | None:
+    """COMMITS_REJECTED, info: the event log has rejected commits."""
+    count = sum(row.rejected_commits or 0 for row in facts.rebalances)
+    if not count:
+        return None
+    were = "was" if count == 1 else "were"
+    text = f"{count_of(count, 'commit')} {were} rejected as too late: the records are read again."
+    advice = (
+        "Commit before partitions are revoked (onPartitionsRevoked), and process records "
+        "idempotently."
+    )
+    return CheckResult(INFO, "COMMITS_REJECTED", text, (), (advice,))
+
+
+def idle_members(facts: GroupFacts) -> CheckResult | None:
+    """IDLE_MEMBERS, info: members of the current generation without partitions."""
+    newest = [row for row in facts.skews if row.topic is None][-1:]
+    if not newest or not newest[0].idle_members or facts.generation is None:
+        return None
+    if newest[0].log_offset != facts.generation.log_offset:
+        return None
+    members = count_of(len(facts.generation.members), "member")
+    text = f"{newest[0].idle_members} of {members} have no partitions."
+    advice = "More members than partitions serve only as a reserve."
+    return CheckResult(INFO, "IDLE_MEMBERS", text, (), (advice,))
+
+
+def gone_or_empty(facts: GroupFacts) -> CheckResult | None:
+    """GONE or NO_MEMBERS, info: the group was deleted, or had members and has none."""
+    life = facts.lifecycle
+    # A consumer group may have been deleted as a classic group.
+    if life is not None and life.deleted_at is not None and facts.consumer is None:
+        kind = (life.end_kind or "").lower().replace("_", " ")
+        return CheckResult(INFO, "GONE", f"The group is gone since {utc(life.deleted_at)}: {kind}.")
+    if not facts.is_empty:
+        return None
+    lag = "no lag"
+    if not facts.partitions:
+        lag = "no committed offsets"
+    elif any(row.lag is None for row in facts.partitions):
+        lag = "an unknown lag"
+    text = f"The group has no members and {lag}."
+    if life is not None and life.expires_at_est is not None:
+        text += f" Its offsets expire at {utc(life.expires_at_est)}."
+    return CheckResult(INFO, "NO_MEMBERS", text)
+
+
+def _restart_advice(facts: GroupFacts) -> tuple[str, ...]:
+    members = facts.last_with_members.members if facts.last_with_members is not None else ()
+    if members and all(member.instance_id is not None for member in members):
+        static = "All members are static: a restart within session.timeout.ms causes no rebalance."
+    else:
+        static = (
+            "Give members a group.instance.id (static membership): a restart within "
+            "session.timeout.ms then causes no rebalance."
+        )
+    return static, *advise_cooperative(facts)
+
+
+CHECKS: Final[Sequence[Callable[[GroupFacts], CheckResult | None]]] = (
+    slow_consumer,
+    data_lost,
+    storm,
+    stuck,
+    no_owner,
+    crashes,
+    falls_behind,
+    rewound,
+    restarts,
+    rejected_commits,
+    idle_members,
+    gone_or_empty,
+)
+"""Results of the same severity are reported in this order."""

@@ -1,0 +1,82 @@
+"""State and member count of a consumer group (KIP-848), from its records of types 3, 5, 6 and 8.
+
+Such a group has no generation of all its members: the group has an epoch, and each member has its
+own and catches up. Owners are not derived: current assignments name topics by id, and only commits
+(OffsetCommitValue v4, `topicId`) map some of the ids to names.
+"""
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import Any, Final, NamedTuple
+
+from ...offsets.errors import UndecodableRecord
+from ...offsets.record_schemas import DictRecord, decode_as_dicts
+
+__all__ = ["RECORD_TYPES", "ConsumerGroup", "consumer_group"]
+
+RECORD_TYPES: Final = (3, 5, 6, 8)
+"""ConsumerGroupMetadata, member metadata, target assignment, a member's current assignment."""
+
+_STABLE: Final = 0  # MemberState of a member that has nothing left to revoke or release
+
+_NEW_MEMBER: Final = {"memberEpoch": 0, "state": _STABLE}
+
+
+class ConsumerGroup(NamedTuple):
+    """`state` is Kafka's: Empty, Assigning, Reconciling, Stable; Unknown if it depends on a record
+    of an unknown version."""
+
+    state: str
+    members: int
+
+
+def consumer_group(records: Iterable[tuple[bytes, bytes | None]]) -> ConsumerGroup | None:
+    """`records`: the newest record of each of the group's keys. None: not a consumer group, or no
+    longer one."""
+    by_kind: dict[str, dict[str, dict[str, Any]]] = {}
+    for entry in _decoded(records):
+        by_member = by_kind.setdefault(entry.kind, {})
+        by_member[entry.key.get("memberId", "")] = dict(entry.value or {})
+    group = by_kind.get("ConsumerGroupMetadata", {}).get("")
+    if group is None:
+        return None
+    members = by_kind.get("ConsumerGroupMemberMetadata", {})
+    target = by_kind.get("ConsumerGroupTargetAssignmentMetadata", {}).get(
+        "", {"assignmentEpoch": 0}
+    )
+    current = by_kind.get("ConsumerGroupCurrentMemberAssignment", {})
+    state = _state(
+        group.get("epoch"),
+        target.get("assignmentEpoch"),
+        [current.get(member, _NEW_MEMBER) for member in members],
+    )
+    return ConsumerGroup(state, len(members))
+
+
+def _state(epoch: int | None, target_epoch: int | None, members: list[dict[str, Any]]) -> str:
+    """Upstream: ConsumerGroup.maybeUpdateGroupState, ConsumerGroupMember.isReconciledTo."""
+    if not members:
+        return "Empty"
+    if epoch is None or target_epoch is None or not all(members):
+        return "Unknown"
+    if epoch > target_epoch:
+        return "Assigning"
+    for member in members:
+        if member["memberEpoch"] != target_epoch or member["state"] != _STABLE:
+            return "Reconciling"
+    return "Stable"
+
+
+def _decoded(records: Iterable[tuple[bytes, bytes | None]]) -> Iterator[DictRecord]:
+    """Without tombstones. A key identifies its member even if the value cannot be decoded."""
+    for key, value in records:
+        if value is None:
+            continue
+        entry = None
+        try:
+            entry = decode_as_dicts(key, value)
+        except UndecodableRecord:
+            with suppress(UndecodableRecord):
+                entry = decode_as_dicts(key, None)
+        if entry is not None:
+            yield entry

@@ -1,0 +1,337 @@
+"""What the coordinator's event log (docs/events.md) adds: exact causes and durations.
+
+The coordinator records what triggered a rebalance and how a member left. The records may show more
+(a restart, added partitions), and a silence may explain a LeaveGroup without a reason; then the
+coordinator's cause is refined. The event log may start late or lack lines: what it does not cover
+is left to the rules.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections import Counter, defaultdict
+from statistics import median
+from typing import Final, NamedTuple
+
+from ...offsets.causes import Cause
+from ..formatting import count_of, duration, join_texts
+from .exit_rules import Departure, Explanation, slow_poll_min_ms
+from .group_history import Event, GroupHistory, Member
+from .history_index import Transition
+from .timing import JoinPhase, reportable_wait_ms
+
+__all__ = ["EventLog", "LoggedRebalance", "describe_rejected"]
+
+NEAR_MS: Final = 5_000
+"""The longest time between an event and its record: both are written together, but a disk may be
+slow."""
+
+DELAYS_MIN: Final = 5
+"""Responses to rebalances needed before a heartbeat interval is estimated from them."""
+
+ERRORS: Final = {
+    16: "NOT_COORDINATOR",
+    22: "ILLEGAL_GENERATION",
+    25: "UNKNOWN_MEMBER_ID",
+    27: "REBALANCE_IN_PROGRESS",
+    82: "FENCED_INSTANCE_ID",
+}
+
+EXIT_CAUSES: Final = frozenset(
+    {
+        Cause.LEFT_CLEANLY,
+        Cause.SLOW_POLL,
+        Cause.REMOVED_BY_ADMIN,
+        Cause.SESSION_TIMEOUT,
+        Cause.SYNC_TIMEOUT,
+    }
+)
+"""Causes of rebalances that are triggered by members that left."""
+
+EXIT_EVENTS: Final = frozenset(
+    {
+        "leave_received",
+        "member_expired",
+        "member_join_timed_out",
+        "member_sync_timed_out",
+        "join_rejected",
+    }
+)
+
+
+class LoggedRebalance(NamedTuple):
+    """The events of the rebalance that led to a record."""
+
+    cause: Cause
+    reason: str
+    triggered_by: tuple[str, ...]  # member ids
+    ended_ms: int
+    join_ms: int | None
+    sync_ms: int | None
+
+
+class EventLog:
+    """The events of a group's history, indexed."""
+
+    def __init__(self, history: GroupHistory) -> None:
+        # By time, then by seq: nodes number their events independently.
+        self._events = sorted(history.events, key=lambda event: (event.ts_ms, event.seq))
+        self._of_type: dict[str, list[Event]] = defaultdict(list)
+        self._exits: dict[str, list[Event]] = defaultdict(list)
+        for event in self._events:
+            self._of_type[event.type].append(event)
+            if event.type in EXIT_EVENTS and event.member_id is not None and _cause(event):
+                self._exits[event.member_id].append(event)
+        self.heartbeat_ms = self._estimate_heartbeat_ms()
+
+    def __bool__(self) -> bool:
+        return bool(self._events)
+
+    # --- rebalances
+
+    def rebalance_of(self, transition: Transition) -> LoggedRebalance | None:
+        after = transition.after
+        if after.tombstone or transition.is_same_generation:
+            return None
+        type_ = "join_completed" if after.members else "group_emptied"
+        event = self._nearest(type_, after.state_ms, after.generation)
+        cause = None if event is None else _cause(event)
+        if event is None or cause is None:
+            return None
+        synced = self._nearest("sync_completed", after.append_ms, after.generation)
+        return LoggedRebalance(
+            cause,
+            event.reason or cause.value,
+            tuple(filter(None, event.detail.get("triggered_by", "").split(","))),
+            event.ts_ms,
+            event.duration_ms,
+            None if synced is None else synced.duration_ms,
+        )
+
+    def cause_without_rebalance(self, transition: Transition) -> Cause | None:
+        """The cause of a record that no rebalance led to."""
+        after = transition.after
+        if after.tombstone:
+            event = self._nearest("group_deleted", after.append_ms)
+            return None if event is None else _cause(event)
+        if transition.is_same_generation:
+            ids = {new.member_id for _, new in transition.replaced}
+            replaced = self._of_type["member_replaced"]
+            found = any(event.detail.get("successor") in ids for event in replaced)
+            return Cause.STATIC_REPLACED if found else None
+        created = self._nearest("group_created", after.state_ms or after.append_ms)
+        return None if created is None else Cause.GROUP_CREATED
+
+    def lost_generations(self, transition: Transition) -> list[tuple[int, Cause]]:
+        """Generations that never reached SyncGroup and so have no record."""
+        before, after = transition.before, transition.after
+        if before is None or before.generation is None or after.generation is None:
+            return []
+        return [
+            (event.generation, cause)
+            for event in self._between("join_completed", before.state_ms, after.state_ms)
+            if event.generation is not None
+            and before.generation < event.generation < after.generation
+            and (cause := _cause(event)) is not None
+        ]
+
+    def rejected_commits(self, transition: Transition) -> Counter[str]:
+        """Commits rejected since the previous record, by error: their records are read again."""
+        before, after = transition.before, transition.after
+        if before is None or not self:
+            return Counter()
+        since = before.state_ms if before.append_ms is None else before.append_ms
+        until = after.state_ms if after.append_ms is None else after.append_ms
+        return Counter(
+            ERRORS.get(event.error_code or 0, f"error {event.error_code}")
+            for event in self._between("commit_rejected", since, until)
+        )
+
+    def join_phase_of(
+        self, transition: Transition, rebalance: LoggedRebalance, estimated: JoinPhase
+    ) -> JoinPhase:
+        """The join phase with exact times, and the member that joined last or timed out."""
+        if rebalance.join_ms is None:
+            return estimated
+        started = rebalance.ended_ms - rebalance.join_ms
+        phase = JoinPhase(started, estimated.ended_ms)
+        if transition.before is None or not transition.before.members:
+            return phase
+        reportable = reportable_wait_ms(transition.before)
+        if rebalance.join_ms < reportable:
+            return phase
+        for member in transition.left:
+            event = self._exit_event(transition, member)
+            if (
+                event is not None
+                and event.type in ("member_join_timed_out", "member_expired")
+                and event.ts_ms >= started + reportable
+            ):
+                return phase._replace(waited_for=member, wait_ms=event.ts_ms - started)
+        kept = {new.member_id: old for old, new in transition.kept}
+        joins = [
+            (event.ts_ms, kept[event.member_id])
+            for event in self._between("join_received", started, rebalance.ended_ms)
+            if event.member_id in kept
+        ]
+        if joins and joins[-1][0] >= started + reportable:
+            joined_ms, last = joins[-1]
+            return phase._replace(waited_for=last, wait_ms=joined_ms - started)
+        return phase
+
+    def cause_of_offsets_deletion(self, time_ms: int) -> Cause | None:
+        event = self._nearest("offsets_deleted", time_ms)
+        return None if event is None else _cause(event)
+
+    # --- exits
+
+    def explain_exit(
+        self,
+        transition: Transition,
+        departure: Departure,
+        inferred: Explanation,
+        rebalance: LoggedRebalance | None,
+    ) -> Explanation | None:
+        """How a member of `transition.left` left. `inferred`: the result of the rules."""
+        member = departure.member
+        event = self._exit_event(transition, member)
+        cause = None if event is None else _cause(event)
+        if event is None or cause is None:
+            return _exit_by_rebalance(member, inferred, rebalance)
+        text = f"{member.label} {_describe_exit(event)}"
+        if slow := _slow_poll_evidence(event, departure, inferred):
+            return Explanation(Cause.SLOW_POLL, "high", f"{text}; {slow}", member)
+        if cause is Cause.LEFT_CLEANLY and departure.has_returned:
+            text += ", and rejoined with a new member id in the same rebalance"
+            return Explanation(Cause.RESTARTED, "exact", text, member)
+        if cause is Cause.SESSION_TIMEOUT and self.heartbeat_ms is not None:
+            text += f"; estimated heartbeat.interval.ms of the group: {duration(self.heartbeat_ms)}"
+            if member.session_timeout_ms < 3 * self.heartbeat_ms:
+                text += ", more than a third of the session timeout"
+        return Explanation(cause, "exact", text, member)
+
+    def left_at(self, transition: Transition, member: Member) -> int | None:
+        event = self._exit_event(transition, member)
+        return None if event is None else event.ts_ms
+
+    def _exit_event(self, transition: Transition, member: Member) -> Event | None:
+        """The newest up to the record: member ids chosen by tests may be reused."""
+        since = transition.before.state_ms if transition.before is not None else None
+        until = transition.after.time_ms
+        found = [
+            event
+            for event in self._exits.get(member.member_id, [])
+            if (since is None or event.ts_ms >= since - NEAR_MS)
+            and (until is None or event.ts_ms <= until + NEAR_MS)
+        ]
+        return found[-1] if found else None
+
+    # --- lookups
+
+    def _nearest(
+        self, type_: str, time_ms: int | None, generation: int | None = None
+    ) -> Event | None:
+        if time_ms is None:
+            return None
+        found = [
+            event
+            for event in self._between(type_, time_ms - NEAR_MS, time_ms + NEAR_MS)
+            if generation is None or event.generation == generation
+        ]
+        return min(found, key=lambda event: abs(event.ts_ms - time_ms), default=None)
+
+    def _between(self, type_: str, since: int | None, until: int | None) -> list[Event]:
+        events = self._of_type.get(type_, [])
+        first = 0 if since is None else bisect_left(events, since, key=_time)
+        last = len(events) if until is None else bisect_right(events, until, key=_time)
+        return events[first:last]
+
+    def _estimate_heartbeat_ms(self) -> int | None:
+        """Members learn of a rebalance on average half a heartbeat interval after it began."""
+        delays = []
+        for event in self._of_type.get("join_completed", []):
+            if event.duration_ms is None:
+                continue
+            started = event.ts_ms - event.duration_ms
+            ignored = {e.member_id for e in self._between("member_joined", started, event.ts_ms)}
+            ignored |= set(event.detail.get("triggered_by", "").split(","))
+            delays += [
+                join.ts_ms - started
+                for join in self._between("join_received", started, event.ts_ms)
+                if join.member_id is not None and join.member_id not in ignored
+            ]
+        return int(2 * median(delays)) if len(delays) >= DELAYS_MIN else None
+
+
+def _exit_by_rebalance(
+    member: Member, inferred: Explanation, rebalance: LoggedRebalance | None
+) -> Explanation | None:
+    """If the exit has no event, the rebalance that it triggered names the cause."""
+    if rebalance is None or member.member_id not in rebalance.triggered_by:
+        return None
+    if rebalance.cause not in EXIT_CAUSES:
+        return None
+    if rebalance.cause is Cause.LEFT_CLEANLY and inferred.cause in (
+        Cause.RESTARTED,
+        Cause.SLOW_POLL,
+    ):
+        return inferred._replace(confidence="high")
+    text = f"{member.label}: {rebalance.cause.value}"
+    return Explanation(rebalance.cause, "exact", text, member)
+
+
+def _time(event: Event) -> int:
+    return event.ts_ms
+
+
+def _cause(event: Event) -> Cause | None:
+    return Cause.__members__.get(event.detail.get("cause", ""))
+
+
+def _describe_exit(event: Event) -> str:
+    span = None if event.duration_ms is None else duration(event.duration_ms)
+    if event.type == "leave_received":
+        return "sent LeaveGroup" + (f': "{event.reason}"' if event.reason else " without a reason")
+    if event.type == "member_expired":
+        return "was removed: session expired" + (
+            f" {span} after its last heartbeat" if span else ""
+        )
+    if event.type == "member_join_timed_out":
+        within = f" within {span}" if span else ""
+        return f"did not rejoin{within} while the others waited for it"
+    if event.type == "member_sync_timed_out":
+        return "joined but sent no SyncGroup"
+    return "was rejected: the group is full"
+
+
+def _slow_poll_evidence(event: Event, departure: Departure, inferred: Explanation) -> str | None:
+    """Evidence for a slow poll that the coordinator could not recognize, as the client gave no
+    reason; None if there is none."""
+    member, silence = departure.member, departure.silence
+    silent = duration(silence.total_ms)
+    if inferred.cause not in (Cause.SLOW_POLL, Cause.TIMEOUT_AMBIGUOUS):
+        return None
+    if event.type == "leave_received" and not event.reason:
+        if _cause(event) is Cause.LEFT_CLEANLY and inferred.confidence != "low":
+            return inferred.evidence.replace(member.label, "it", 1)
+        if inferred.cause is Cause.TIMEOUT_AMBIGUOUS and silence.is_significant:
+            return f"its session had not expired, but it did not commit for {silent}"
+    if (
+        event.type == "member_expired"
+        and member.instance_id is not None
+        and inferred.cause is Cause.SLOW_POLL
+        and silence.is_significant
+        and silence.total_ms is not None
+        and silence.total_ms >= slow_poll_min_ms(member)
+    ):
+        return (
+            f"it did not commit for {silent}, the sum of its max.poll.interval.ms and its session "
+            "timeout: a static member that polls too slowly stops its heartbeats without a "
+            "LeaveGroup"
+        )
+    return None
+
+
+def describe_rejected(rejected: Counter[str]) -> str:
+    """`3 commits rejected, their records are read again (ILLEGAL_GENERATION 2 and …)`."""
+    errors = join_texts(f"{name} {count}" for name, count in rejected.most_common())
+    commits = count_of(rejected.total(), "commit")
+    return f"{commits} rejected, the records are processed again ({errors})"

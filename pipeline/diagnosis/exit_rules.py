@@ -1,0 +1,309 @@
+"""Why a member left, from the log alone: rules 6 to 10 of docs/diagnosis.md, first match wins.
+
+The rules compare the member's silence (its time without a commit) with its rebalance timeout, which
+is max.poll.interval.ms for most clients, and its session timeout, and look whether the same client
+joined again in the record that the member is missing from.
+"""
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from ...offsets.causes import Cause
+from ..formatting import duration
+from .group_history import Member
+from .timing import Silence
+
+__all__ = ["EXIT_RULES", "Departure", "Explanation", "explain_exit", "slow_poll_min_ms"]
+
+
+class Explanation(NamedTuple):
+    """The result of a rule, or of the event log."""
+
+    cause: Cause
+    confidence: str  # exact, high, medium, low
+    evidence: str
+    member: Member | None = None  # the member that caused it
+    rule: int = 0  # its number in docs/diagnosis.md; 0: from the event log
+
+
+class Departure(NamedTuple):
+    """A member that is in a record and not in the next."""
+
+    silence: Silence
+    has_returned: bool  # the same client joined in the same record
+    came_back_after_ms: int | None  # in the same or a later record
+
+    @property
+    def member(self) -> Member:
+        return self.silence.member
+
+
+# Silence is measured from a commit, shortly after the previous poll, to the end of the join phase,
+# shortly after the deadline: it may be this much shorter than the timeout.
+SLOW_POLL_SHARE: Final = 0.98
+SESSION_SHARE: Final = 0.9
+
+HEARTBEAT_SHARE: Final = 1 / 3
+"""Kafka's upper bound for heartbeat.interval.ms / session.timeout.ms: a session counts from the
+last heartbeat, which may precede the end of the polls by that much."""
+
+AMBIGUOUS_RATIO: Final = 1.5
+"""Timeouts whose ratio is below this may both explain a silence."""
+
+LATE_MS: Final = 5_000
+"""How late a timeout may show, in addition to the usual gap between commits: the other members
+learn of it with their next heartbeat (3 s) and join."""
+
+DEFAULT_GAP_MS: Final = 5_000
+"""Kafka's auto.commit.interval.ms, for members with too few commits to show a usual gap."""
+
+STUCK_MS: Final = 25_000
+"""The shortest time without progress that counts as stuck: aiokafka does not send its
+max.poll.interval.ms."""
+
+
+def _slow_poll(departure: Departure) -> Explanation | None:
+    """Rule 6: the poll interval was exceeded.
+
+    Evidence: a significant silence of at least 0.98 of the rebalance timeout (for a static member
+    plus two thirds of its session), which its session timeout does not explain as well. Confidence:
+    high if there were records to read and the client came back, else medium or low.
+    """
+    member, silence = departure.member, departure.silence
+    if not silence.is_significant or silence.total_ms is None or not _fits_slow_poll(silence):
+        return None
+    if _timeouts_are_close(member) and _fits_session(silence):
+        return None
+    if _rebalance_ms(member) == member.session_timeout_ms:
+        session = duration(member.session_timeout_ms)
+        limit = f"longer than its session timeout of {session}, so it was sending heartbeats"
+    else:
+        limit = f"its max.poll.interval.ms is {duration(_rebalance_ms(member))}"
+    text = f"{_silent(silence)}; {limit}{_records_to_read(silence)}"
+    if member.instance_id is not None:
+        text += "; a static member does not send LeaveGroup and stays until its session expires"
+    is_confirmed = silence.had_records is True and departure.came_back_after_ms is not None
+    return Explanation(Cause.SLOW_POLL, _confidence(silence, is_confirmed), text, member, 6)
+
+
+def _stuck(departure: Departure) -> Explanation | None:
+    """Rule 6, for clients that commit in the background while the application is busy (aiokafka).
+
+    Evidence: repeated commits without progress for the time of a slow poll and at least 25 s,
+    although there were records to read, up to a regular leave. Confidence: medium.
+    """
+    member, silence = departure.member, departure.silence
+    if silence.stuck_ms is None or not silence.is_periodic or not _is_short(silence):
+        return None
+    if silence.stuck_ms < max(slow_poll_min_ms(member), STUCK_MS):
+        return None
+    text = (
+        f"{member.label} repeated the same offsets for {duration(silence.stuck_ms)} although "
+        f"there were records to read; its rebalance timeout is {duration(_rebalance_ms(member))}"
+    )
+    return Explanation(Cause.SLOW_POLL, "medium", text, member, 6)
+
+
+def _ambiguous(departure: Departure) -> Explanation | None:
+    """Rule 6, if both timeouts explain the silence.
+
+    Evidence: a significant silence that fits a slow poll and an expired session, with timeouts at
+    most 1.5 : 1 apart. Confidence: low.
+    """
+    member, silence = departure.member, departure.silence
+    if not silence.is_significant or silence.total_ms is None or not _timeouts_are_close(member):
+        return None
+    if not (_fits_slow_poll(silence) and _fits_session(silence)):
+        return None
+    text = (
+        f"{_silent(silence)}; its rebalance timeout ({duration(_rebalance_ms(member))}) and its "
+        f"session timeout ({duration(member.session_timeout_ms)}) explain this equally well "
+        f"(aiokafka uses one value for both){_records_to_read(silence)}"
+    )
+    return Explanation(Cause.TIMEOUT_AMBIGUOUS, "low", text, member, 6)
+
+
+def _session_timeout(departure: Departure) -> Explanation | None:
+    """Rule 7: the session expired.
+
+    Evidence: a significant silence of at least 0.9 of the session timeout when the rebalance began
+    (or ended, if it waited for this member). Confidence: medium; low without a commit or records.
+    """
+    member, silence = departure.member, departure.silence
+    if not silence.is_significant or silence.total_ms is None:
+        return None
+    if _session_silence_ms(silence) < SESSION_SHARE * member.session_timeout_ms:
+        return None
+    text = (
+        f"{_silent(silence)}; its session.timeout.ms is {duration(member.session_timeout_ms)}: "
+        f"a crash, a long pause of the process, or a network failure{_records_to_read(silence)}"
+    )
+    if member.instance_id is not None:
+        text += "; closing a static member looks the same"
+    confidence = _confidence(silence, is_confirmed=False)
+    return Explanation(Cause.SESSION_TIMEOUT, confidence, text, member, 7)
+
+
+def _restarted(departure: Departure) -> Explanation | None:
+    """Rule 8: the member was restarted.
+
+    Evidence: a silence too short for an expired session, and the same client joined in the same
+    record. Confidence: medium.
+    """
+    if not departure.has_returned or not _is_short(departure.silence):
+        return None
+    text = f"{_recently_active(departure)}, and rejoined with a new member id in the same rebalance"
+    return Explanation(Cause.RESTARTED, "medium", text, departure.member, 8)
+
+
+def _left_cleanly(departure: Departure) -> Explanation | None:
+    """Rule 9: the member left.
+
+    Evidence: a silence too short for an expired session, and the client did not join again in the
+    same record. Confidence: medium.
+    """
+    if departure.has_returned or not _is_short(departure.silence):
+        return None
+    text = f"{_recently_active(departure)}: it was closed or unsubscribed"
+    return Explanation(Cause.LEFT_CLEANLY, "medium", text, departure.member, 9)
+
+
+def _left_unknown(departure: Departure) -> Explanation:
+    """Rule 10: no commit shows why the member left. Confidence: low."""
+    member, silence = departure.member, departure.silence
+    if member.assigned is None:
+        why = "its assignment cannot be decoded"
+    elif not member.assigned:
+        why = "it had no partitions and so never committed"
+    elif silence.total_ms is None:
+        why = "the log does not show when"
+    elif silence.had_records is False:
+        why = (
+            f"its partitions were idle for {duration(silence.total_ms)}, "
+            "so its silence is not significant"
+        )
+    elif silence.committed:
+        why = f"{duration(silence.total_ms)} without a commit are usual for it"
+    else:
+        why = "none of its commits is in the log"
+    return Explanation(Cause.LEFT_UNKNOWN, "low", f"{member.label} left: {why}", member, 10)
+
+
+EXIT_RULES: Final[tuple[Callable[[Departure], Explanation | None], ...]] = (
+    _slow_poll,
+    _stuck,
+    _ambiguous,
+    _session_timeout,
+    _restarted,
+    _left_cleanly,
+)
+
+
+def explain_exit(departure: Departure) -> Explanation:
+    """The result of the first rule that matches."""
+    for rule in EXIT_RULES:
+        if (explanation := rule(departure)) is not None:
+            return explanation
+    return _left_unknown(departure)
+
+
+# --- timeouts
+
+
+def _rebalance_ms(member: Member) -> int:
+    """Records of version 0 have no rebalance timeout: coordinators use the session's."""
+    ms = member.rebalance_timeout_ms
+    return ms if ms >= 0 else member.session_timeout_ms
+
+
+def _session_after_poll_ms(member: Member) -> int:
+    """A static member that polls too slowly stops sending heartbeats but sends no LeaveGroup: its
+    session has to expire as well."""
+    return member.session_timeout_ms if member.instance_id is not None else 0
+
+
+def slow_poll_min_ms(member: Member) -> float:
+    """The shortest silence of a member that exceeds its poll interval."""
+    session_ms = (1 - HEARTBEAT_SHARE) * _session_after_poll_ms(member)
+    return SLOW_POLL_SHARE * _rebalance_ms(member) + session_ms
+
+
+def _timeouts_are_close(member: Member) -> bool:
+    return _rebalance_ms(member) <= AMBIGUOUS_RATIO * member.session_timeout_ms
+
+
+def _fits_slow_poll(silence: Silence) -> bool:
+    """At least the rebalance timeout; if the session timeout is close to it, also not much longer,
+    or longer than any session could last, so that heartbeats must have continued."""
+    assert silence.total_ms is not None
+    member = silence.member
+    if silence.total_ms < slow_poll_min_ms(member):
+        return False
+    if not _timeouts_are_close(member):
+        return True
+    late = _late_ms(silence)
+    slow_poll_max = _rebalance_ms(member) + _session_after_poll_ms(member) + late
+    return silence.total_ms <= slow_poll_max or silence.total_ms > member.session_timeout_ms + late
+
+
+def _fits_session(silence: Silence) -> bool:
+    session_ms, silence_ms = silence.member.session_timeout_ms, _session_silence_ms(silence)
+    return SESSION_SHARE * session_ms <= silence_ms <= session_ms + _late_ms(silence)
+
+
+def _late_ms(silence: Silence) -> int:
+    return LATE_MS + (DEFAULT_GAP_MS if silence.gap_ms is None else silence.gap_ms)
+
+
+def _session_silence_ms(silence: Silence) -> int:
+    """The silence that an expired session has to explain: until the rebalance began, or until it
+    ended if it waited for this member."""
+    assert silence.total_ms is not None
+    if silence.delayed_rebalance or silence.until_start_ms is None:
+        return silence.total_ms
+    return silence.until_start_ms
+
+
+def _is_short(silence: Silence) -> bool:
+    """Too short for an expired session: by its commits, each of which proves that it was alive, or
+    because the generation was younger than the session."""
+    session_ms = silence.member.session_timeout_ms
+    if silence.age_ms is not None and silence.age_ms < session_ms:
+        return True
+    if not silence.committed or silence.total_ms is None:
+        return False
+    return (
+        silence.total_ms < session_ms or _session_silence_ms(silence) < SESSION_SHARE * session_ms
+    )
+
+
+def _confidence(silence: Silence, is_confirmed: bool) -> str:
+    if is_confirmed and silence.committed:
+        return "high"
+    return "medium" if silence.committed or silence.had_records else "low"
+
+
+# --- texts
+
+
+def _silent(silence: Silence) -> str:
+    within = "" if silence.committed else " in this generation,"
+    return f"{silence.member.label} did not commit{within} for {duration(silence.total_ms)}"
+
+
+def _records_to_read(silence: Silence) -> str:
+    if silence.had_records is True:
+        return "; there were records to read"
+    if silence.had_records is None:
+        return "; without samples of the log end it is unknown whether there were records to read"
+    return "; it commits periodically, although there was nothing to read"
+
+
+def _recently_active(departure: Departure) -> str:
+    silence, label = departure.silence, departure.member.label
+    session = duration(departure.member.session_timeout_ms)
+    if silence.committed and silence.total_ms is not None:
+        silent = duration(_session_silence_ms(silence))
+        return f"{label} committed {silent} before it left, within its session timeout of {session}"
+    age = duration(silence.age_ms)
+    return f"{label} left a generation {age} old, less than its session timeout of {session}"

@@ -1,0 +1,94 @@
+"""The input and output of the checks: all facts about a group, and one result each."""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from ...offsets.causes import Cause
+from .consumer_group import ConsumerGroup
+from .group_history import Generation
+from .rows import (
+    GroupLifecycle,
+    GroupStatus,
+    MemberExit,
+    PartitionStatus,
+    Rebalance,
+    Skew,
+    Storm,
+)
+
+__all__ = [
+    "ERROR",
+    "EVICTED",
+    "HOUR_MS",
+    "INFO",
+    "SLOW",
+    "WARNING",
+    "CheckResult",
+    "GroupFacts",
+    "advise_cooperative",
+]
+
+INFO, WARNING, ERROR = 1, 2, 3
+"""Severities; 0 is a group without any result."""
+
+HOUR_MS: Final = 3_600_000
+
+SLOW: Final = frozenset(
+    {Cause.SLOW_POLL.name, Cause.REBALANCE_TIMEOUT.name, Cause.TIMEOUT_AMBIGUOUS.name}
+)
+"""Causes of exits of members that were too slow."""
+
+EVICTED: Final = SLOW | {Cause.SESSION_TIMEOUT.name, Cause.SYNC_TIMEOUT.name}
+"""Causes of exits of members that did not leave by themselves."""
+
+
+class GroupFacts(NamedTuple):
+    """All that is known about a group; rows of the last day at most, in log order."""
+
+    group: str
+    as_of_ms: int
+    generation: Generation | None = None  # the newest record
+    status: GroupStatus | None = None
+    partitions: Sequence[PartitionStatus] = ()
+    rebalances: Sequence[Rebalance] = ()
+    exits: Sequence[MemberExit] = ()
+    storms: Sequence[Storm] = ()
+    skews: Sequence[Skew] = ()
+    lifecycle: GroupLifecycle | None = None
+    # The newest record with members: what an empty group is likely to look like again.
+    last_with_members: Generation | None = None
+    consumer: ConsumerGroup | None = None  # set for a consumer group, which has no `generation`
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the group had members and has none."""
+        if self.consumer is not None:
+            return not self.consumer.members
+        newest = self.generation
+        return newest is not None and not newest.members and bool(newest.generation)
+
+    def is_recent(self, time_ms: int | None) -> bool:
+        """Within the last hour; what is older is reported as info."""
+        return time_ms is not None and time_ms > self.as_of_ms - HOUR_MS
+
+
+class CheckResult(NamedTuple):
+    severity: int
+    verdict: str
+    text: str  # one or more sentences
+    evidence: tuple[str, ...] = ()
+    advice: tuple[str, ...] = ()
+    names_group: bool = False  # the text contains the name of the group
+
+
+def advise_cooperative(facts: GroupFacts) -> tuple[str, ...]:
+    """Advice for groups whose assignor is eager."""
+    last = facts.last_with_members
+    protocol = last.protocol if last is not None else None
+    if facts.consumer is not None or (protocol is not None and "cooperative" in protocol):
+        return ()
+    advice = (
+        "Use cooperative rebalancing (partition.assignment.strategy=CooperativeStickyAssignor, in "
+        "two rolling restarts): partitions that do not move are read without a pause."
+    )
+    return (advice,)

@@ -1,0 +1,194 @@
+"""What is known about one group: the input of every rule.
+
+The layers collect a `GroupHistory` from the lake; the rules turn it into rows (rows.py). Times are
+milliseconds since the epoch by the broker's clock, None means unknown. Records are in log order,
+the only reliable one: clocks may be set back.
+"""
+
+from typing import Final, NamedTuple
+
+__all__ = [
+    "OFFSETS_RETENTION_MS",
+    "Activity",
+    "Commit",
+    "Event",
+    "Generation",
+    "GroupHistory",
+    "LogEnd",
+    "Member",
+    "PartitionWindow",
+    "Removal",
+    "TopicPartition",
+]
+
+TopicPartition = tuple[str, int]
+
+OFFSETS_RETENTION_MS: Final = 7 * 24 * 3_600_000
+"""Kafka's default of offsets.retention.minutes."""
+
+
+class Member(NamedTuple):
+    """A member of a stored generation: an element of `silver_generation.member_list`."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    # max.poll.interval.ms of Java, librdkafka and kafka-python, the session timeout of aiokafka
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    topics: tuple[str, ...] | None = None  # None: the subscription cannot be decoded
+    owned: tuple[TopicPartition, ...] | None = None  # ownedPartitions of its JoinGroup
+    assigned: tuple[TopicPartition, ...] | None = None  # None: the assignment cannot be decoded
+
+    @property
+    def label(self) -> str:
+        """`billing-2 on 10.0.0.5`, with the instance id of a static member."""
+        static = f" (instance {self.instance_id})" if self.instance_id is not None else ""
+        return f"{self.client_id}{static} on {self.client_host.removeprefix('/')}"
+
+    @property
+    def identity(self) -> str:
+        """Who a member is across restarts; the member id changes with the process."""
+        return self.instance_id or f"{self.client_id} {self.client_host}"
+
+
+class Generation(NamedTuple):
+    """A GroupMetadata record: a row of `silver_generation`."""
+
+    log_offset: int
+    offsets_partition: int = 0
+    tombstone: bool = False
+    # A tombstone of a group that continues under the consumer protocol (KIP-848).
+    converted: bool = False
+    generation: int | None = None  # None only for a tombstone
+    protocol_type: str | None = None
+    protocol: str | None = None
+    leader: str | None = None
+    # currentStateTimestamp: the end of the join phase, or when the group became Empty.
+    state_ms: int | None = None
+    append_ms: int | None = None  # the record's timestamp: the leader's SyncGroup
+    members: tuple[Member, ...] = ()
+    # False: compaction has removed records between the group's previous record and this one.
+    history_complete: bool = True
+    # The last record of its offsets partition, up to this one, that follows a gap in the log.
+    last_gap: int | None = None
+
+    @property
+    def time_ms(self) -> int | None:
+        return self.append_ms if self.state_ms is None else self.state_ms
+
+    @property
+    def sync_ms(self) -> int | None:
+        """From the end of the join phase to the leader's SyncGroup."""
+        if self.state_ms is None or self.append_ms is None:
+            return None
+        return max(self.append_ms - self.state_ms, 0)
+
+    @property
+    def is_cooperative(self) -> bool:
+        """By the protocol's name, or by members that own partitions when they join: members of an
+        eager protocol give up everything first (KIP-429)."""
+        return "cooperative" in (self.protocol or "") or any(m.owned for m in self.members)
+
+    @property
+    def assigned(self) -> set[TopicPartition]:
+        return {tp for member in self.members for tp in member.assigned or ()}
+
+    @property
+    def owners(self) -> dict[TopicPartition, str]:
+        return {tp: member.member_id for member in self.members for tp in member.assigned or ()}
+
+    def is_complete_since(self, log_offset: int) -> bool:
+        """Whether the log has no gap between that offset and this record."""
+        return self.last_gap is None or self.last_gap <= log_offset
+
+
+class Activity(NamedTuple):
+    """Commits of one partition under one generation: a row of `silver_activity`, or what one batch
+    adds to it. Several rows of the same generation are merged."""
+
+    topic: str
+    partition: int
+    generation_log_offset: int | None  # of the generation in force; None: before any
+    commits: int
+    # Commits of the same offset as before; the first known commit of a partition is none.
+    repeats: int
+    first_commit_ms: int
+    last_commit_ms: int
+    last_advance_ms: int | None = None
+    first_offset: int | None = None
+    last_offset: int | None = None
+    last_log_offset: int = -1  # of the last commit
+    median_gap_ms: int | None = None
+    history_complete: bool = True
+    sequence: int = 0  # the order of rows to be merged
+
+
+class Removal(NamedTuple):
+    """A tombstone of a commit: a row of `silver_commit` of kind TOMBSTONE."""
+
+    topic: str
+    partition: int
+    log_offset: int
+    append_ms: int
+
+
+class LogEnd(NamedTuple):
+    """A sample of a log's bounds: a row of `bronze_log_end`."""
+
+    topic: str
+    partition: int
+    log_start: int | None
+    log_end: int
+    sampled_ms: int
+
+
+class Commit(NamedTuple):
+    offset: int
+    commit_ms: int
+    lag: int | None = None  # relative to the last earlier sample of the log's end
+
+
+class PartitionWindow(NamedTuple):
+    """The current state of a partition: its last commits and the last samples of its log."""
+
+    topic: str
+    partition: int
+    commits: tuple[Commit, ...]  # in log order
+    log_ends: tuple[LogEnd, ...] = ()  # by time
+    owner: Member | None = None  # in the newest generation
+
+
+class Event(NamedTuple):
+    """A line of the coordinator's event log (docs/events.md): a row of `bronze_event`."""
+
+    ts_ms: int
+    seq: int
+    type: str
+    member_id: str | None = None
+    instance_id: str | None = None
+    client_id: str | None = None
+    client_host: str | None = None
+    generation: int | None = None
+    error_code: int | None = None
+    reason: str | None = None
+    duration_ms: int | None = None
+    detail: dict[str, str] = {}  # noqa: RUF012  (read only: a NamedTuple's default)
+
+
+class GroupHistory(NamedTuple):
+    """All that is known about a group at `as_of_ms`; each part in log order, or in that of seq.
+
+    `log_ends` and `events` may be empty: results then have gaps, or a lower confidence.
+    """
+
+    cluster: str
+    group: str
+    as_of_ms: int
+    generations: tuple[Generation, ...] = ()
+    activities: tuple[Activity, ...] = ()
+    removals: tuple[Removal, ...] = ()
+    log_ends: tuple[LogEnd, ...] = ()
+    events: tuple[Event, ...] = ()
+    offsets_retention_ms: int = OFFSETS_RETENTION_MS

@@ -1,0 +1,275 @@
+"""Lookups in a group's history: transitions between records, commits by owner, log ends."""
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterable
+from functools import cached_property
+from statistics import median
+from typing import Final, NamedTuple
+
+from .group_history import Activity, Generation, GroupHistory, LogEnd, Member, TopicPartition
+
+__all__ = ["REJOIN_WITHIN_MS", "HistoryIndex", "MemberCommits", "Transition"]
+
+REJOIN_WITHIN_MS: Final = 15 * 60_000
+"""A client that joins again within this time counts as the member that left."""
+
+
+class Transition(NamedTuple):
+    """Two consecutive GroupMetadata records and the membership changes between them."""
+
+    before: Generation | None  # None: `after` is the first known record
+    after: Generation
+    joined: tuple[Member, ...]
+    left: tuple[Member, ...]
+    kept: tuple[tuple[Member, Member], ...]  # (before, after), replaced static members included
+    replaced: tuple[tuple[Member, Member], ...]  # static members with a new member id
+    returned: dict[str, Member]  # id of a member that left -> the same client, joined again
+    lost_generations: int | None  # None: unknown
+
+    @property
+    def members_before(self) -> tuple[Member, ...]:
+        return self.before.members if self.before is not None else ()
+
+    @property
+    def is_same_generation(self) -> bool:
+        return (
+            self.before is not None
+            and not self.before.tombstone
+            and self.before.generation == self.after.generation
+        )
+
+
+def _transition(before: Generation | None, after: Generation) -> Transition:
+    members = before.members if before is not None else ()
+    old = {member.member_id: member for member in members}
+    new_ids = {member.member_id for member in after.members}
+    # Instance ids whose member id is gone: whoever has one now is the replacement.
+    orphans = {m.instance_id: m for m in members if m.instance_id and m.member_id not in new_ids}
+    kept, replaced, joined = [], [], []
+    for member in after.members:
+        if member.member_id in old:
+            kept.append((old[member.member_id], member))
+        elif member.instance_id in orphans:
+            replaced.append((orphans.pop(member.instance_id), member))
+        else:
+            joined.append(member)
+    remaining = new_ids | {member.member_id for member, _ in replaced}
+    left = [member for member in old.values() if member.member_id not in remaining]
+    if after.converted:  # its members continue in records of the consumer protocol
+        left = []
+    return Transition(
+        before,
+        after,
+        tuple(joined),
+        tuple(left),
+        (*kept, *replaced),
+        tuple(replaced),
+        _returned(left, joined),
+        _lost_generations(before, after),
+    )
+
+
+def _returned(left: Iterable[Member], joined: Iterable[Member]) -> dict[str, Member]:
+    """Clients that share id and host (librdkafka's default id is "rdkafka") are paired in order."""
+    candidates: dict[str, list[Member]] = defaultdict(list)
+    for member in joined:
+        candidates[member.identity].append(member)
+    return {
+        member.member_id: candidates[member.identity].pop(0)
+        for member in left
+        if candidates.get(member.identity)
+    }
+
+
+def _lost_generations(before: Generation | None, after: Generation) -> int | None:
+    """Rebalances that never reached SyncGroup are visible only as missing generations."""
+    if after.tombstone or after.generation is None:
+        return 0
+    if before is None or not after.history_complete:
+        return None
+    previous = 0 if before.tombstone or before.generation is None else before.generation
+    return max(after.generation - previous - 1, 0)
+
+
+class MemberCommits(NamedTuple):
+    """Commits of a member's partitions in one generation."""
+
+    commits: int
+    repeats: int
+    last_commit_ms: int | None
+    last_advance_ms: int | None
+    median_gap_ms: int | None
+    last_log_offset: int  # of the last commit; without one, of the generation's first record
+
+
+class HistoryIndex:
+    def __init__(self, history: GroupHistory) -> None:
+        self.history = history
+        self.activities = _merged(history.activities)
+        self._of_generation: dict[int | None, list[Activity]] = defaultdict(list)
+        self._of_partition: dict[TopicPartition, list[Activity]] = defaultdict(list)
+        self._first_advance: dict[TopicPartition, int] = {}
+        for activity in self.activities:
+            tp = activity.topic, activity.partition
+            self._of_generation[activity.generation_log_offset].append(activity)
+            self._of_partition[tp].append(activity)
+            if activity.last_advance_ms is not None:
+                self._first_advance.setdefault(tp, activity.generation_log_offset or 0)
+        self._ends: dict[TopicPartition, list[LogEnd]] = defaultdict(list)
+        for end in sorted(history.log_ends, key=lambda end: end.sampled_ms):
+            self._ends[end.topic, end.partition].append(end)
+        self._end_times = {tp: [end.sampled_ms for end in ends] for tp, ends in self._ends.items()}
+
+    @cached_property
+    def records(self) -> list[Generation]:
+        return sorted(self.history.generations, key=lambda record: record.log_offset)
+
+    @cached_property
+    def transitions(self) -> list[Transition]:
+        pairs = zip([None, *self.records], self.records, strict=False)
+        return [_transition(before, after) for before, after in pairs]
+
+    def activity(self, generation: Generation | None) -> list[Activity]:
+        """Commits under a record; None: commits before the first record."""
+        return self._of_generation.get(generation.log_offset if generation else None, [])
+
+    def records_of_generation(self, generation: Generation) -> list[Generation]:
+        """The records of a generation up to this one, newest first: replacing a static member
+        writes the generation again under the same number."""
+        records: list[Generation] = []
+        for record in reversed(self.records):
+            if record.log_offset > generation.log_offset:
+                continue
+            if record.tombstone or record.generation != generation.generation:
+                break
+            records.append(record)
+        return records
+
+    def member_commits(self, generation: Generation, member: Member) -> MemberCommits:
+        records = self.records_of_generation(generation)
+        since = records[-1].log_offset if records else generation.log_offset + 1
+        found = [
+            activity
+            for tp in dict.fromkeys(member.assigned or ())
+            for activity in self._up_to(generation, tp, since=since)
+        ]
+        gaps = [a.median_gap_ms for a in found if a.median_gap_ms is not None]
+        return MemberCommits(
+            sum(a.commits for a in found),
+            sum(a.repeats for a in found),
+            max((a.last_commit_ms for a in found), default=None),
+            max((a.last_advance_ms for a in found if a.last_advance_ms is not None), default=None),
+            int(median(gaps)) if gaps else None,
+            max((a.last_log_offset for a in found), default=since),
+        )
+
+    def log_end(self, tp: TopicPartition, time_ms: int) -> LogEnd | None:
+        """The newest sample up to that time."""
+        index = bisect_right(self._end_times.get(tp, []), time_ms)
+        return self._ends[tp][index - 1] if index else None
+
+    def had_records_to_read(
+        self, generation: Generation, member: Member, since_ms: int, until_ms: int
+    ) -> bool | None:
+        """Whether there were records that the member had not committed, at any time in the span.
+
+        False is what makes silence meaningless: an idle member does not commit. None: unknown.
+        """
+        idle: list[bool] = []
+        for tp in member.assigned or ():
+            times, ends = self._end_times.get(tp, []), self._ends.get(tp, [])
+            first, last = bisect_right(times, since_ms), bisect_right(times, until_ms)
+            position = self._committed(generation, tp)
+            if position is None and self._begins_with_the_group:
+                position = next((end.log_start for end in ends if end.log_start is not None), 0)
+            if position is None:
+                idle.append(False)  # committed before the history begins, at an unknown offset
+                continue
+            # Logs only grow: records present before are still present, and records absent in the
+            # second half, or later, were absent before.
+            if last and ends[last - 1].log_end > position:
+                return True
+            late = bisect_right(times, (since_ms + until_ms) // 2)
+            idle.append(any(end.log_end <= position for end in ends[max(first, late) :]))
+        return False if idle and all(idle) else None
+
+    def was_active(self, generation: Generation, member: Member) -> bool:
+        """Whether an offset of the member's partitions advanced under an earlier generation."""
+        return any(
+            tp in self._first_advance and self._first_advance[tp] < generation.log_offset
+            for tp in member.assigned or ()
+        )
+
+    def had_offsets(self, tombstone: Generation) -> bool:
+        """Whether the deleted group had committed offsets."""
+        end = tombstone.log_offset
+        begin = max(
+            (r.log_offset for r in self.records if r.tombstone and r.log_offset < end), default=-1
+        )
+        return any(
+            begin < (activity.generation_log_offset or 0) < end for activity in self.activities
+        ) or any(begin < removal.log_offset < end for removal in self.history.removals)
+
+    def known_partitions(self, up_to: Generation) -> set[TopicPartition]:
+        """All partitions assigned, owned or committed up to a record, inclusive."""
+        known = {
+            (a.topic, a.partition)
+            for a in self.activities
+            if a.generation_log_offset is None or a.generation_log_offset <= up_to.log_offset
+        }
+        for record in self.history.generations:
+            if record.log_offset <= up_to.log_offset:
+                for member in record.members:
+                    known.update(member.assigned or (), member.owned or ())
+        return known
+
+    @property
+    def _begins_with_the_group(self) -> bool:
+        """No commits precede the history."""
+        return any(record.tombstone or (record.generation or 0) <= 1 for record in self.records[:1])
+
+    def _up_to(
+        self, generation: Generation, tp: TopicPartition, *, since: int = -1
+    ) -> list[Activity]:
+        """A partition's commits under the records from log offset `since` to this one."""
+        found = self._of_partition.get(tp, [])
+        begin = bisect_left(found, since, key=_generation_offset)
+        return found[begin : bisect_right(found, generation.log_offset, key=_generation_offset)]
+
+    def _committed(self, generation: Generation, tp: TopicPartition) -> int | None:
+        newest_first = reversed(self._up_to(generation, tp))
+        return next((a.last_offset for a in newest_first if a.last_offset is not None), None)
+
+
+def _generation_offset(activity: Activity) -> int:
+    return -1 if activity.generation_log_offset is None else activity.generation_log_offset
+
+
+def _merged(activities: Iterable[Activity]) -> list[Activity]:
+    """One per partition and generation, in log order."""
+    parts: dict[tuple[str, int, int | None], list[Activity]] = defaultdict(list)
+    for activity in activities:
+        key = activity.topic, activity.partition, activity.generation_log_offset
+        parts[key].append(activity)
+    merged = [_sum(found) if len(found) > 1 else found[0] for found in parts.values()]
+    return sorted(merged, key=lambda a: (_generation_offset(a), a.topic, a.partition))
+
+
+def _sum(parts: list[Activity]) -> Activity:
+    ordered = sorted(parts, key=lambda part: (part.sequence, part.first_commit_ms))
+    # Medians do not add up: that of the part with the most commits is the best estimate.
+    most = max(ordered, key=lambda part: (part.median_gap_ms is not None, part.commits))
+    return ordered[0]._replace(
+        commits=sum(part.commits for part in ordered),
+        repeats=sum(part.repeats for part in ordered),
+        first_commit_ms=min(part.first_commit_ms for part in ordered),
+        last_commit_ms=max(part.last_commit_ms for part in ordered),
+        last_advance_ms=max(
+            (p.last_advance_ms for p in ordered if p.last_advance_ms is not None), default=None
+        ),
+        last_offset=ordered[-1].last_offset,
+        last_log_offset=max(part.last_log_offset for part in ordered),
+        median_gap_ms=most.median_gap_ms,
+        history_complete=all(part.history_complete for part in ordered),
+    )

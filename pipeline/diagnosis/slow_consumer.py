@@ -1,0 +1,281 @@
+"""The check for slow consumers: members whose records take longer than max.poll.interval.ms.
+
+Such a member is removed and rejoins, again and again, and each time the group rebalances; or the
+others wait in a rebalance until it polls. The recommended interval follows from what was observed:
+a member was processing from its last commit until it rejoined.
+"""
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from ...offsets.causes import Cause
+from ..formatting import count_of, duration, join_texts, percent, times, utc
+from .facts import (
+    ERROR,
+    HOUR_MS,
+    INFO,
+    SLOW,
+    WARNING,
+    CheckResult,
+    GroupFacts,
+    advise_cooperative,
+)
+from .group_history import Member
+from .rows import MemberExit, Rebalance
+
+__all__ = ["slow_consumer"]
+
+MARGIN: Final = 1.5
+"""The recommended max.poll.interval.ms relative to the longest time observed."""
+
+REPORTABLE_PAUSE_MS: Final = 1_000
+"""Commits do not show shorter pauses reliably."""
+
+
+class SlowClient(NamedTuple):
+    """A client, across its restarts."""
+
+    client_id: str
+    host: str  # "": only its member id is known
+    instance_id: str | None
+    exits: tuple[MemberExit, ...]
+    waits: tuple[Rebalance, ...]  # rebalances in which the others waited for it
+
+    @property
+    def label(self) -> str:
+        return f"{self.client_id} on {self.host}" if self.host else self.client_id
+
+
+def slow_consumer(facts: GroupFacts) -> CheckResult | None:
+    """SLOW_CONSUMER: a member exceeded its poll interval, or the others waited for it.
+
+    Evidence: exits with a cause in SLOW, and rebalances with `waited_for`. Severity: error if this
+    happened at least twice in the last hour, warning if once, else info. The client with the most
+    exits is described in detail, others are named.
+    """
+    clients = sorted(_slow_clients(facts), key=lambda c: (len(c.exits), len(c.waits)), reverse=True)
+    if not clients:
+        return None
+    worst = clients[0]
+    rebalances = _rebalances_caused_by(worst, facts)
+    sentences = (
+        _exits_text(worst, facts),
+        _cause_text(worst),
+        _cost_text(rebalances, facts),
+        _waits_text(worst),
+        _rejected_text(rebalances),
+        _others_text(clients[1:]),
+    )
+    recent = sum(facts.is_recent(row.left_at) for row in worst.exits)
+    recent += sum(facts.is_recent(row.joined_at) for row in worst.waits)
+    severity = ERROR if recent > 1 else WARNING if recent else INFO
+    evidence = [row.evidence for row in worst.exits[-3:]]
+    evidence += [row.evidence for row in worst.waits[-2:]]
+    text = " ".join(filter(None, sentences))
+    advice = _advice(worst, facts)
+    return CheckResult(severity, "SLOW_CONSUMER", text, tuple(evidence), advice, names_group=True)
+
+
+# --- clients
+
+
+def _slow_clients(facts: GroupFacts) -> list[SlowClient]:
+    found: dict[str, SlowClient] = {}
+    for row in facts.exits:
+        if row.cause in SLOW:
+            key = row.instance_id or f"{row.client_id} {row.client_host}"
+            new = SlowClient(row.client_id, row.client_host.strip("/"), row.instance_id, (), ())
+            client = found.get(key, new)
+            found[key] = client._replace(exits=(*client.exits, row))
+    for rebalance in facts.rebalances:
+        member_id = rebalance.waited_for
+        if member_id is None:
+            continue
+        exits = (row for row in facts.exits if row.log_offset == rebalance.log_offset)
+        if any(member_id == row.member_id for row in exits):
+            continue  # it did not join in the end, and is counted by its exit
+        new = _client_of(member_id, facts)
+        key = new.instance_id or f"{new.client_id} /{new.host}"
+        client = found.get(key, new)
+        found[key] = client._replace(waits=(*client.waits, rebalance))
+    return list(found.values())
+
+
+def _client_of(member_id: str, facts: GroupFacts) -> SlowClient:
+    rows: list[Member | MemberExit] = [*facts.exits]
+    if facts.generation is not None:
+        rows = [*facts.generation.members, *rows]
+    for row in rows:
+        if row.member_id == member_id:
+            return SlowClient(row.client_id, row.client_host.strip("/"), row.instance_id, (), ())
+    # Coordinators create member ids as client id, hyphen, UUID.
+    return SlowClient(member_id[:-37] if len(member_id) > 37 else member_id, "", None, (), ())
+
+
+def _rebalances_caused_by(client: SlowClient, facts: GroupFacts) -> list[Rebalance]:
+    """By leaving, by rejoining, or by delaying them."""
+    offsets = {row.log_offset for row in client.exits}
+    offsets |= {row.log_offset for row in client.waits}
+    return [
+        row
+        for row in facts.rebalances
+        if row.is_rebalance
+        and (
+            row.log_offset in offsets
+            or (
+                row.cause == Cause.MEMBER_JOINED.name
+                and row.client_id == client.client_id
+                and any(f"REJOIN_AFTER_{cause}" in row.evidence for cause in SLOW)
+            )
+        )
+    ]
+
+
+# --- texts
+
+
+def _exits_text(client: SlowClient, facts: GroupFacts) -> str:
+    name = client.label
+    if client.instance_id is not None:
+        name += f" (instance {client.instance_id})"
+    if not client.exits:
+        return f"Consumer {name} delays the rebalances of group {facts.group}."
+    first, last = client.exits[0].left_at, client.exits[-1].left_at
+    when = ""
+    if first is not None and last is not None:
+        when = (
+            f" at {utc(first)}"
+            if len(client.exits) == 1
+            else f" between {utc(first)} and {utc(last)}"
+        )
+    count = times(len(client.exits))
+    return f"Consumer {name} was removed from group {facts.group} {count}{when}."
+
+
+def _cause_text(client: SlowClient) -> str:
+    if not client.exits:
+        return ""
+    silences = [row.silence_ms for row in client.exits if row.silence_ms is not None]
+    last = client.exits[-1]
+    longest = f" for up to {duration(max(silences))}" if silences else ""
+    if all(row.cause == Cause.TIMEOUT_AMBIGUOUS.name for row in client.exits):
+        session = duration(last.session_timeout_ms)
+        return (
+            f"It did not commit{longest}: either it exceeded its poll interval or its session of "
+            f"{session} expired; its timeouts are too close for the log to show which."
+        )
+    is_exact = any(row.confidence == "exact" for row in client.exits)
+    source = "according to the event log" if is_exact else "according to its commits"
+    limit = duration(last.rebalance_timeout_ms)
+    within = (
+        f"in time (rebalance timeout {limit})"
+        if _hides_poll_interval(last)
+        else f"within its max.poll.interval.ms of {limit}"
+    )
+    text = f"It did not poll {within}, {source}: it did not commit{longest}."
+    if silences:
+        text += f" Its partitions were not read for {duration(sum(silences))} in total."
+    back = [row.came_back_after_ms for row in client.exits if row.came_back_after_ms is not None]
+    if back:
+        text += f" It rejoined {times(len(back))}, after {duration(max(back))} at most."
+    return text
+
+
+def _cost_text(rebalances: list[Rebalance], facts: GroupFacts) -> str:
+    """How often the group rebalanced, and how long it was paused."""
+    if not rebalances:
+        return ""
+    text = f"This caused {count_of(len(rebalances), 'rebalance')}"
+    pauses = [row.pause_ms for row in rebalances if row.pause_ms is not None]
+    if not pauses:
+        return f"{text}; how long the group was paused is unknown."
+    if sum(pauses) < REPORTABLE_PAUSE_MS:
+        spans = [row.join_ms + (row.sync_ms or 0) for row in rebalances if row.join_ms is not None]
+        longest = f", after {duration(max(spans))} at most" if spans else ""
+        return f"{text}, each completed before the group's next commits were due{longest}."
+    text += f", in which the group was paused for {duration(sum(pauses))} in total"
+    if len(pauses) > 1:
+        text += f" and {duration(max(pauses))} at most"
+        began = [row.joined_at for row in rebalances if row.joined_at is not None]
+        passed = facts.as_of_ms - min(began) if began else 0
+        if 0.01 * passed <= sum(pauses) < passed <= HOUR_MS:
+            text += f" ({percent(sum(pauses) / passed)} of the time since the first)"
+    return f"{text}."
+
+
+def _waits_text(client: SlowClient) -> str:
+    waits = [row.wait_ms for row in client.waits if row.wait_ms is not None]
+    if not waits:
+        return ""
+    return (
+        f"{times(len(waits)).capitalize()} a rebalance began while it was processing, and all "
+        f"others waited for it, {duration(max(waits))} at most."
+    )
+
+
+def _rejected_text(rebalances: Iterable[Rebalance]) -> str:
+    count = sum(row.rejected_commits or 0 for row in rebalances)
+    if not count:
+        return ""
+    were = "was" if count == 1 else "were"
+    return f"{count_of(count, 'commit')} {were} rejected: the records were processed again."
+
+
+def _others_text(others: list[SlowClient]) -> str:
+    return f"Also slow: {join_texts(client.label for client in others)}." if others else ""
+
+
+# --- advice
+
+
+def _advice(client: SlowClient, facts: GroupFacts) -> tuple[str, ...]:
+    members = facts.generation.members if facts.generation else ()
+    limit = max(
+        [0 if _hides_poll_interval(row) else row.rebalance_timeout_ms for row in client.exits]
+        or [member.rebalance_timeout_ms for member in members]
+        or [0]
+    )
+    session = max([row.session_timeout_ms for row in client.exits] or [0])
+    observed = _observed_ms(client)
+    within = f" in less than {duration(limit)}" if limit else ""
+    faster = f"Process each batch{within}: process faster or reduce max.poll.records"
+    advice = [f"{faster}; move long work to other threads and pause() the partition meanwhile."]
+    if observed is not None and observed > limit / MARGIN:
+        enough = _round_up(MARGIN * observed)
+        advice.append(
+            f"Or raise the limit: max.poll.interval.ms={enough} ({duration(enough)}) is "
+            f"{MARGIN} times the longest time observed, {duration(observed)}."
+        )
+    advice.append(
+        "Static membership (group.instance.id) avoids rebalances on restarts but does not fix slow "
+        "polls: such a member is removed when its session expires."
+    )
+    advice += advise_cooperative(facts)
+    rule = "Keep session.timeout.ms ≥ 3 × heartbeat.interval.ms"
+    if session:
+        rule += f" (with {duration(session)}: a heartbeat at least every {duration(session // 3)})"
+    advice.append(f"{rule}; a longer session does not fix slow polls.")
+    return tuple(advice)
+
+
+def _hides_poll_interval(row: MemberExit) -> bool:
+    """aiokafka sends its session timeout as the rebalance timeout."""
+    return row.rebalance_timeout_ms == row.session_timeout_ms
+
+
+def _observed_ms(client: SlowClient) -> int | None:
+    """The longest time spent on one batch: until the client left and, if it came back, rejoined; or
+    while the others waited."""
+    observed = [
+        row.silence_ms + (row.came_back_after_ms or 0)
+        for row in client.exits
+        if row.silence_ms is not None
+    ]
+    observed += [row.wait_ms for row in client.waits if row.wait_ms is not None]
+    return max(observed, default=None)
+
+
+def _round_up(ms: float) -> int:
+    """To a value that fits a configuration file."""
+    step = 60_000 if ms > 120_000 else 1_000
+    return -int(-ms // step) * step

@@ -1,0 +1,214 @@
+"""How long a member was silent, how long a rebalance waited for a member, how long a group paused.
+
+The log shows commits, not heartbeats or JoinGroup requests. It records when the join phase of a
+rebalance ended (`joined_at`), not when it began; that is estimated from the members that stayed:
+they stop committing when they learn of the rebalance.
+"""
+
+from statistics import median
+from typing import Final, NamedTuple
+
+from .group_history import Activity, Generation, Member
+from .history_index import HistoryIndex, MemberCommits, Transition
+
+__all__ = ["JoinPhase", "Silence", "join_phase_of", "pause_ms", "reportable_wait_ms", "silence_of"]
+
+REPORTABLE_WAIT_MS: Final = 10_000
+"""Three of Kafka's heartbeat intervals (3 s), within which every member learns of a rebalance."""
+
+REPEATS_MIN: Final = 2
+"""One repeated offset may be the commit before a rebalance; two mean that the client commits
+periodically, whether or not there is anything new."""
+
+
+class JoinPhase(NamedTuple):
+    """The join phase that led to a record."""
+
+    started_ms: int | None  # estimated, unless it comes from the event log
+    ended_ms: int | None
+    waited_for: Member | None = None  # the member that delayed it
+    wait_ms: int | None = None
+
+
+class Silence(NamedTuple):
+    """A member's time without a commit before it left. Spans are None if its assignment cannot be
+    decoded, or if the log has a gap after its last commit."""
+
+    member: Member
+    committed: bool  # False: no commit in this generation; silence counts from its start
+    age_ms: int | None  # of the generation: an upper bound for a session that expired in it
+    until_start_ms: int | None  # silence until the rebalance started, estimated
+    total_ms: int | None  # silence until the join phase ended
+    gap_ms: int | None  # the member's usual time between commits
+    had_records: bool | None  # whether there was anything to read; None: unknown
+    is_periodic: bool  # commits periodically, even if there is nothing new
+    was_active: bool  # its partitions advanced under earlier generations
+    delayed_rebalance: bool  # the join phase waited for this member
+    # Time without an advancing offset although there were records; None: it advanced, or was idle.
+    stuck_ms: int | None = None
+
+    @property
+    def is_significant(self) -> bool:
+        """Whether the silence is neither an idle member's nor the usual gap between commits (up to
+        1.2 of it)."""
+        if self.total_ms is None:
+            return False
+        if self.gap_ms is not None and self.total_ms < 1.2 * self.gap_ms:
+            return False
+        if self.committed:
+            return self.is_periodic or self.had_records is not False
+        return self.had_records is True or (self.had_records is None and self.was_active)
+
+
+def silence_of(
+    index: HistoryIndex, transition: Transition, member: Member, phase: JoinPhase
+) -> Silence:
+    """`member`: one of `transition.left`."""
+    before = transition.before
+    assert before is not None
+    commits = index.member_commits(before, member)
+    first = index.records_of_generation(before)[-1]
+    began = first.state_ms if first.append_ms is None else first.append_ms
+    since = began if commits.last_commit_ms is None else commits.last_commit_ms
+    ended = phase.ended_ms
+    age = None if began is None or ended is None else max(ended - began, 0)
+    is_known = transition.after.is_complete_since(commits.last_log_offset)
+    if since is None or ended is None or not member.assigned or not is_known:
+        return Silence(member, False, age, None, None, None, None, False, False, False)
+    started = ended if phase.started_ms is None else phase.started_ms
+    return Silence(
+        member,
+        committed=commits.last_commit_ms is not None,
+        age_ms=age,
+        until_start_ms=max(min(started, ended) - since, 0),
+        total_ms=max(ended - since, 0),
+        gap_ms=commits.median_gap_ms,
+        had_records=index.had_records_to_read(before, member, since, ended),
+        is_periodic=commits.repeats >= REPEATS_MIN,
+        was_active=index.was_active(before, member),
+        delayed_rebalance=phase.waited_for is member,
+        stuck_ms=_stuck_ms(index, before, member, commits, began, ended),
+    )
+
+
+def _stuck_ms(
+    index: HistoryIndex,
+    before: Generation,
+    member: Member,
+    commits: MemberCommits,
+    began: int | None,
+    ended: int,
+) -> int | None:
+    since = began if commits.last_advance_ms is None else commits.last_advance_ms
+    if since is None or not commits.commits:
+        return None
+    had_records = index.had_records_to_read(before, member, since, ended)
+    return max(ended - since, 0) if had_records else None
+
+
+# --- the join phase
+
+
+def join_phase_of(index: HistoryIndex, transition: Transition) -> JoinPhase:
+    before, after = transition.before, transition.after
+    ended = after.time_ms
+    if before is None or before.tombstone or after.tombstone or ended is None:
+        return JoinPhase(None, ended)
+    # Members of a cooperative group keep committing during a rebalance.
+    if before.is_cooperative or transition.is_same_generation:
+        return JoinPhase(None, ended)
+    stopped: list[tuple[int, Member, MemberCommits]] = []
+    for member, _ in transition.kept:
+        commits = index.member_commits(before, member)
+        last_ms = commits.last_commit_ms
+        if last_ms is None or not after.is_complete_since(commits.last_log_offset):
+            continue
+        # It stopped because of the rebalance, not because there was nothing to commit.
+        if commits.repeats >= REPEATS_MIN or index.had_records_to_read(
+            before, member, last_ms, ended
+        ):
+            stopped.append((last_ms, member, commits))
+    if not stopped:
+        return JoinPhase(None, ended)
+    started = min(
+        min(ended, last_ms + (commits.median_gap_ms or 0)) for last_ms, _, commits in stopped
+    )
+    last_ms, last_member, _ = max(stopped, key=lambda item: item[0])
+    return _with_wait(before, transition.left, started, ended, last_ms, last_member)
+
+
+def _with_wait(
+    before: Generation,
+    left: tuple[Member, ...],
+    started: int,
+    ended: int,
+    last_ms: int,
+    last_member: Member,
+) -> JoinPhase:
+    """`last_member`: the remaining member that committed last, at `last_ms`."""
+    wait_ms = ended - started
+    reportable = reportable_wait_ms(before)
+    if wait_ms >= reportable:
+        # A commit right before the end of the phase: the others waited for that member's poll.
+        if last_ms >= max(started + reportable, ended - reportable):
+            return JoinPhase(started, ended, last_member, wait_ms)
+        for member in left:  # or for a member that never joined
+            limit = 0.9 * min(member.session_timeout_ms, max(member.rebalance_timeout_ms, 0))
+            if wait_ms >= limit:
+                return JoinPhase(started, ended, member, wait_ms)
+    return JoinPhase(started, ended)
+
+
+def reportable_wait_ms(generation: Generation) -> int:
+    """The shortest join phase in which a member counts as waited for: REPORTABLE_WAIT_MS, or a
+    third of the shortest session (the upper bound for heartbeat.interval.ms)."""
+    thirds = (member.session_timeout_ms // 3 for member in generation.members)
+    return min([REPORTABLE_WAIT_MS, *thirds])
+
+
+# --- the pause
+
+
+def pause_ms(index: HistoryIndex, transition: Transition, phase: JoinPhase) -> int | None:
+    """Time from the group's last commit under one generation to the first under the next, minus the
+    usual gap between commits.
+
+    Commits of the member that the others waited for are ignored: it commits right before it joins.
+    None: unknown, nothing to read, or no members on one side (commits are an administrator's).
+    """
+    before, after = transition.before, transition.after
+    if before is None or not (before.members and after.members) or transition.is_same_generation:
+        return None
+    ignored = set(phase.waited_for.assigned or ()) if phase.waited_for is not None else set()
+    old = [
+        activity
+        for record in index.records_of_generation(before)
+        for activity in index.activity(record)
+        if (activity.topic, activity.partition) not in ignored
+    ]
+    new = index.activity(after)
+    if not old or not new or not all(activity.history_complete for activity in (*old, *new)):
+        return None
+    last = max(activity.last_commit_ms for activity in old)
+    first = min(activity.first_commit_ms for activity in new)
+    if _was_idle(index, old, new, last, first):
+        return None
+    gaps = [a.median_gap_ms for a in (*old, *new) if a.median_gap_ms is not None]
+    return max(first - last - int(median(gaps) if gaps else 0), 0)
+
+
+def _was_idle(
+    index: HistoryIndex, old: list[Activity], new: list[Activity], last: int, first: int
+) -> bool:
+    """Whether every sample in between shows that all records had been read. Clients that commit
+    periodically are never idle in this sense."""
+    if any(activity.repeats >= REPEATS_MIN for activity in (*old, *new)):
+        return False
+    position = {(a.topic, a.partition): a.last_offset for a in old}
+    seen = [
+        end.log_end <= offset
+        for tp, offset in position.items()
+        if offset is not None and (end := index.log_end(tp, first)) is not None
+        if end.sampled_ms >= last
+    ]
+    return bool(seen) and all(seen)

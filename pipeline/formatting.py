@@ -1,0 +1,165 @@
+"""Times, durations, numbers and names as text."""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from ..offsets.causes import Cause
+
+__all__ = [
+    "UNKNOWN",
+    "MemberNames",
+    "cause_text",
+    "compact",
+    "count_of",
+    "date",
+    "date_time",
+    "duration",
+    "join_texts",
+    "number",
+    "partition_names",
+    "percent",
+    "printable",
+    "time_of_day",
+    "times",
+    "utc",
+    "without_uuids",
+]
+
+UNKNOWN: Final = "-"
+
+_UUID: Final = re.compile(r"-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
+# The first part of a UUID: enough to distinguish members with the same client id.
+_ID_CHARACTERS: Final = 8
+
+
+# --- times
+
+
+def duration(ms: float | None) -> str:
+    """`850 ms`, `12.3 s`, `5 min 12 s`, `2 h 5 min`, `7 d 3 h`."""
+    if ms is None:
+        return UNKNOWN
+    if abs(ms) < 1000:
+        return f"{ms:.0f} ms"
+    if abs(ms) < 59_950:
+        return f"{ms / 1000:.1f} s"
+    seconds = round(ms / 1000)
+    for unit, size, smaller_unit, smaller in (
+        ("d", 86_400, "h", 3600),
+        ("h", 3600, "min", 60),
+        ("min", 60, "s", 1),
+    ):
+        if seconds >= size:
+            rest = seconds % size // smaller
+            return f"{seconds // size} {unit}" + (f" {rest} {smaller_unit}" if rest else "")
+    return f"{seconds} s"  # negative
+
+
+def utc(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def date_time(time: datetime | None) -> str:
+    return UNKNOWN if time is None else f"{time.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
+
+
+def date(time: datetime) -> str:
+    return f"{time.astimezone(UTC):%Y-%m-%d}"
+
+
+def time_of_day(time: datetime | None) -> str:
+    return UNKNOWN if time is None else f"{time.astimezone(UTC):%H:%M:%S}"
+
+
+# --- numbers
+
+
+def number(value: int | None) -> str:
+    return UNKNOWN if value is None else f"{value:,}"
+
+
+def compact(value: float) -> str:
+    """Three digits at most: `940`, `12k`, `1.2M`."""
+    for size, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= size * 0.9995:
+            return f"{value / size:.3g}{unit}"
+    return f"{value:.3g}"
+
+
+def count_of(value: int, noun: str) -> str:
+    """`1 member`, `1,200 members`."""
+    return f"{value:,} {noun}{'s' * (value != 1)}"
+
+
+def times(count: int) -> str:
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+# --- names
+
+
+def join_texts(texts: Iterable[str], most: int = 4) -> str:
+    """`a, b and c`; of more than `most` only the first."""
+    found = list(texts)
+    if len(found) > most:
+        return f"{', '.join(found[:most])} and {len(found) - most} more"
+    return " and ".join(filter(None, [", ".join(found[:-1]), *found[-1:]]))
+
+
+def partition_names(partitions: Iterable[tuple[str, int]]) -> str:
+    return join_texts(f"{topic}-{partition}" for topic, partition in sorted(partitions))
+
+
+def cause_text(cause: str) -> str:
+    """A cause written by a newer version is shown by its name."""
+    return Cause[cause].value if cause in Cause.__members__ else cause.replace("_", " ").lower()
+
+
+def without_uuids(text: str) -> str:
+    """Member ids without the UUID that the coordinator appends to the client id."""
+    return _UUID.sub("", text)
+
+
+def printable(text: str) -> str:
+    """Escape control characters: clients choose their names, which must not control a terminal."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+class MemberNames:
+    """Display names of members: the instance id, else the client id, since member ids change with
+    every restart. If members of one generation share it, the first part of their UUID is added.
+
+    `generations`: the member lists of a group's generations.
+    """
+
+    def __init__(self, generations: Iterable[Iterable[dict[str, Any]]]) -> None:
+        self._names: dict[str, str] = {}
+        self._clients: dict[str, str] = {}
+        at_once: dict[str, int] = defaultdict(int)
+        for members in generations:
+            counts: Counter[str] = Counter()
+            for member in members:
+                name = member["instance_id"] or member["client_id"] or member["member_id"]
+                self._names[member["member_id"]] = name
+                self._clients[member["member_id"]] = member["client_id"]
+                counts[name] += 1
+            for name, count in counts.items():
+                at_once[name] = max(at_once[name], count)
+        self._shared = {name for name, count in at_once.items() if count > 1}
+
+    def of(self, member_id: str, client_id: str | None = None) -> str:
+        """`client_id`: the fallback for a member that is in no known generation."""
+        name = self._names.get(member_id, client_id or member_id)
+        if name not in self._shared or member_id not in self._clients:
+            return name
+        tail = member_id.removeprefix(f"{self._clients[member_id]}-")
+        return f"{name}-{tail[:_ID_CHARACTERS]}"

@@ -1,0 +1,120 @@
+"""A group's lag over time, as points at equal intervals.
+
+Between commits the lag follows from the last commit and the last sample of the log end: a stuck
+group does not commit.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from itertools import repeat
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from .lake.reader import Lake
+
+__all__ = ["LagPoint", "lag_series"]
+
+Partition = tuple[str, int]
+# By partition and slot: an offset, and the lag stored with it.
+Slots = Mapping[Partition, Mapping[int, tuple[int, int | None]]]
+
+
+class CommitTable(NamedTuple):
+    """A table with commits, and its resolution."""
+
+    name: str
+    time: str
+    columns: list[str]
+    step: timedelta
+
+
+_PARTITION = ["topic", "partition"]
+MINUTES: Final = CommitTable(
+    "gold_partition_minute",
+    "minute",
+    [*_PARTITION, "last_commit_ts", "last_offset", "end_lag"],
+    timedelta(minutes=1),
+)
+COMMITS: Final = CommitTable(
+    "silver_commit", "commit_ts", [*_PARTITION, "commit_ts", "offset", "lag"], timedelta(seconds=5)
+)
+# Up to this span minutes are too coarse, and single commits are read quickly.
+COMMITS_SPAN_MAX: Final = timedelta(minutes=20)
+
+# How far before the first point samples are read; they are taken every 30 s or so.
+SAMPLE_AGE_MAX: Final = timedelta(minutes=10)
+
+
+class LagPoint(NamedTuple):
+    """`lag`: the sum of all partitions; None: unknown for all of them."""
+
+    at: datetime
+    lag: int | None
+
+
+def lag_series(
+    lake: Lake, group: str, begin: datetime, end: datetime, points: int
+) -> list[LagPoint]:
+    """At most that many points; the last one is at `end`."""
+    span = end - begin
+    table = COMMITS if span <= COMMITS_SPAN_MAX else MINUTES
+    points = min(points, max(span // table.step, 1))
+    slot_ms = span / timedelta(milliseconds=1) / points
+    of_group = pc.field("group") == group
+    since = pc.field(table.time) >= pa.scalar(begin)
+    commits = lake.read(table.name, table.columns, of_group & since)
+    partitions = lake.read("gold_partition_status", [*_PARTITION, "committed"], of_group)
+    since = pc.field("sampled_at") >= pa.scalar(begin - SAMPLE_AGE_MAX)
+    of_topics = pc.field("topic").isin(pc.unique(partitions.column("topic")))
+    ends = lake.read("bronze_log_end", [*_PARTITION, "sampled_at", "log_end"], of_topics & since)
+    committed = dict(_by_slot(commits, begin, slot_ms, points))
+    for row in partitions.to_pylist():
+        # Without a commit in this span the last one, an older one, applies throughout.
+        if row["committed"] is not None:
+            older = {-1: (row["committed"], None)}
+            committed.setdefault((row["topic"], row["partition"]), older)
+    lags = _lags(committed, _by_slot(ends, begin, slot_ms, points), points)
+    step = timedelta(milliseconds=slot_ms)
+    return [LagPoint(begin + (slot + 1) * step, lag) for slot, lag in enumerate(lags)]
+
+
+def _lags(committed: Slots, ended: Slots, points: int) -> list[int | None]:
+    """A commit has its lag; without one the lag grows with the log end."""
+    lags: list[int | None] = [None] * points
+    for partition, commits in committed.items():
+        offset = end = None
+        ends = ended.get(partition, {})
+        for slot in range(-1, points):
+            offset, lag = commits.get(slot, (offset, None))
+            end, _ = ends.get(slot, (end, None))
+            if lag is None and offset is not None and end is not None:
+                lag = max(end - offset, 0)
+            if slot >= 0 and lag is not None:
+                lags[slot] = (lags[slot] or 0) + lag
+    return lags
+
+
+def _by_slot(table: pa.Table, begin: datetime, slot_ms: float, points: int) -> Slots:
+    """The last row of each slot by partition; everything before the first slot is in slot -1.
+
+    Columns of `table`: topic, partition, time, offset, and optionally a lag.
+    """
+    topic, partition, time, *values = table.column_names
+    since = pc.cast(pc.subtract(table.column(time), pa.scalar(begin)), pa.int64())
+    slot = pc.floor(pc.divide(pc.cast(since, pa.float64()), slot_ms * 1000))
+    slot = pc.min_element_wise(pc.max_element_wise(slot, -1), points - 1)
+    ordered = table.append_column("slot", pc.cast(slot, pa.int64())).sort_by(time)
+    # `last` depends on the order, which only a single thread keeps.
+    grouped = ordered.group_by([topic, partition, "slot"], use_threads=False)
+    thinned = grouped.aggregate([(name, "last") for name in values])
+    found: dict[Partition, dict[int, tuple[int, int | None]]] = defaultdict(dict)
+    keys = (thinned.column(name).to_pylist() for name in (topic, partition, "slot"))
+    offsets, *lags = (thinned.column(f"{name}_last").to_pylist() for name in values)
+    rows = zip(*keys, offsets, lags[0] if lags else repeat(None), strict=False)
+    for name, number, place, offset, lag in rows:
+        if offset is not None:
+            found[name, number][place] = offset, lag
+    return found

@@ -1,0 +1,113 @@
+"""Rows and Parquet files checked against the schemas of their tables, and the errors of a lake."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ..tables import STATE_TABLES, TABLES, Table
+
+__all__ = [
+    "BATCH_ID",
+    "LakeError",
+    "LakeNotFound",
+    "LakeTooNew",
+    "SchemaMismatch",
+    "conform",
+    "table_of",
+    "time_range",
+    "verified_rows",
+]
+
+BATCH_ID: Final = pa.field("batch_id", pa.int64(), nullable=False)
+"""The column that a row's folder stands for."""
+
+
+class LakeError(Exception):
+    """Anything wrong with a lake's content or use; disk failures stay OSError."""
+
+
+class LakeNotFound(LakeError):
+    """The folder does not exist or holds no lake."""
+
+
+class LakeTooNew(LakeError):
+    """The lake was written by a newer version of kohort."""
+
+
+class SchemaMismatch(LakeError):
+    """Rows that do not match their table: an unknown, missing, null or mistyped column."""
+
+
+def table_of(name: str) -> Table:
+    """Raises SchemaMismatch for an unknown table."""
+    table = TABLES.get(name) or STATE_TABLES.get(name)
+    if table is None:
+        raise SchemaMismatch(f"unknown table {name!r}: see pipeline/tables.py.")
+    return table
+
+
+def conform(name: str, rows: pa.Table) -> pa.Table:
+    """Rows with the table's columns, in its order and types; missing columns become null.
+
+    Raises SchemaMismatch.
+    """
+    schema = table_of(name).schema
+    unknown = sorted(set(rows.column_names) - set(schema.names))
+    if unknown:
+        raise SchemaMismatch(f"{name} has no column {', '.join(unknown)}.")
+    arrays = []
+    for field in schema:
+        if field.name in rows.column_names:
+            array = rows.column(field.name)
+        else:
+            array = pa.chunked_array([pa.nulls(rows.num_rows, field.type)])
+        if array.null_count and not field.nullable:
+            raise SchemaMismatch(f"{name}.{field.name} is null in {array.null_count} rows.")
+        try:
+            arrays.append(array.cast(field.type))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise SchemaMismatch(f"{name}.{field.name} is not {field.type}: {error}") from error
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def verified_rows(name: str, file: Path) -> int:
+    """The number of rows in a file; its footer must match the table's columns and nulls.
+
+    Raises SchemaMismatch.
+    """
+    schema = table_of(name).schema
+    with pq.ParquetFile(file) as parquet:
+        names, footer = parquet.schema_arrow.names, parquet.metadata
+    if sorted(names) != sorted(schema.names):
+        raise SchemaMismatch(
+            f"{name} was written with the columns {', '.join(names)} instead of "
+            f"{', '.join(schema.names)}."
+        )
+    not_null = {field.name for field in schema if not field.nullable}
+    for chunk in _column_chunks(footer):
+        statistics, path = chunk.statistics, chunk.path_in_schema
+        if path in not_null and statistics and statistics.null_count:
+            raise SchemaMismatch(f"{name}.{path} is null in {statistics.null_count} rows.")
+    return int(footer.num_rows)
+
+
+def time_range(folder: Path, column: str) -> tuple[datetime, datetime] | None:
+    """The first and last time in a column of a batch's folder, from footers; None: no rows."""
+    bounds: list[datetime] = []
+    for file in folder.glob("*.parquet"):
+        with pq.ParquetFile(file) as parquet:
+            footer = parquet.metadata
+        for chunk in _column_chunks(footer):
+            if chunk.path_in_schema == column and chunk.statistics and chunk.statistics.has_min_max:
+                bounds += [chunk.statistics.min, chunk.statistics.max]
+    return (min(bounds), max(bounds)) if bounds else None
+
+
+def _column_chunks(footer: pq.FileMetaData) -> Iterator[pq.ColumnChunkMetaData]:
+    for group in range(footer.num_row_groups):
+        for index in range(footer.num_columns):
+            yield footer.row_group(group).column(index)

@@ -1,0 +1,68 @@
+"""Tables of the lake as Spark DataFrames: reading and writing."""
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from .reader import Lake
+from .schema import BATCH_ID, SchemaMismatch, table_of
+from .writer import Writer
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+__all__ = ["empty_frame", "read_folders", "read_frame", "spark_schema", "write_frame"]
+
+
+def spark_schema(schema: pa.Schema) -> "StructType":
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(schema)
+
+
+def read_frame(spark: "SparkSession", lake: Lake, table: str) -> "DataFrame":
+    """The current rows of a table, with `batch_id`."""
+    return read_folders(spark, table, lake.path / table, lake.folders(table))
+
+
+def read_folders(spark: "SparkSession", table: str, base: Path, folders: list[Path]) -> "DataFrame":
+    """`folders`: `batch_id=` folders under `base`."""
+    schema = table_of(table).schema.append(BATCH_ID)
+    if not folders:
+        return empty_frame(spark, schema)
+    reader = spark.read.schema(spark_schema(schema)).option("basePath", _url(base, literal=True))
+    return reader.parquet(*(_url(folder) for folder in folders))
+
+
+def empty_frame(spark: "SparkSession", schema: pa.Schema) -> "DataFrame":
+    """Created from Arrow, so that the optimizer knows it is empty and removes joins and sorts with
+    it; an RDD of Python rows would be opaque."""
+    return spark.createDataFrame(schema.empty_table(), spark_schema(schema))
+
+
+def write_frame(writer: Writer, table: str, rows: "DataFrame") -> int:
+    """Write rows into the current batch; returns their number. Raises SchemaMismatch."""
+    want = spark_schema(table_of(table).schema)
+    have = {field.name: field.dataType.simpleString() for field in rows.schema}
+    wrong = []
+    for field in want:
+        # Nullability is not compared: Spark infers it for most expressions as true.
+        type_ = have.pop(field.name, None)
+        if type_ != field.dataType.simpleString():
+            wrong.append(f"{field.name} {'is missing' if type_ is None else f'is {type_}'}")
+    wrong += [f"{name} is unknown" for name in have]
+    if wrong:
+        raise SchemaMismatch(f"rows of {table}: {', '.join(wrong)}; want {want.simpleString()}.")
+    folder = writer.folder(table)
+    rows.select(*want.names).write.mode("overwrite").parquet(_url(folder, literal=True))
+    return writer.finish(table)
+
+
+def _url(path: Path, *, literal: bool = False) -> str:
+    """A local URL, whatever Spark's default file system is. Paths to read are glob patterns unless
+    escaped; paths to write are literal."""
+    text = str(path.absolute())
+    return "file://" + (text if literal else re.sub(r"([\\*?\[\]{}])", r"\\\1", text))

@@ -1,0 +1,180 @@
+"""The parts of group histories, collected from many tables into one DataFrame.
+
+Each row is one part, in the column of its name, with null in the others. All rows of a group meet
+in one task, so every part is bounded.
+"""
+
+from datetime import datetime, timedelta
+from functools import reduce
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from ..tables import STATE_TABLES, TABLES
+from .generations import GONE
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+    from .batch import Batch
+
+__all__ = [
+    "GENERATION",
+    "activity_parts",
+    "affected_groups",
+    "collect_parts",
+    "removals",
+    "row_in_ms",
+    "samples_near",
+    "union_parts",
+]
+
+_GROUP: Final = ["cluster", "group"]
+# Rows of earlier rebalances and exits, for storms that last longer than the kept history.
+_EARLIER: Final = timedelta(hours=6)
+# Samples are collected from these minutes before a record: all of the first ones, as only a sample
+# from late in a silence shows that there was nothing to read; of the others the first.
+_MINUTES_BEFORE: Final = (0, 1, 2, 5, 10)
+_WHOLE_MINUTES: Final = 2
+# Lines of the event log in one history, the newest, a kilobyte each: rejected commits may be many.
+_EVENTS_MAX: Final = 20_000
+
+_MEMBERS: Final = """transform(member_list, m -> struct(m.member_id, m.instance_id, m.client_id,
+    m.client_host, m.rebalance_timeout_ms, m.session_timeout_ms, m.topics, m.owned, m.assigned))"""
+GENERATION: Final = f"""log_offset, offsets_partition, record_kind IN {GONE} AS tombstone,
+    record_kind = 'CONVERTED' AS converted, generation, protocol_type, protocol, leader,
+    unix_millis(joined_at) AS state_ms, unix_millis(synced_at) AS append_ms,
+    {_MEMBERS} AS members, history_complete, last_gap"""
+"""The fields of a `Generation`, from columns of silver_generation."""
+_ACTIVITY: Final = """topic, partition, generation_log_offset, commits, repeats,
+    unix_millis(first_commit_ts) AS first_commit_ms, unix_millis(last_commit_ts) AS last_commit_ms,
+    unix_millis(last_advance_ts) AS last_advance_ms, first_offset, last_offset, last_log_offset,
+    median_gap_ms, history_complete, sequence"""
+_REMOVAL: Final = "topic, partition, log_offset, unix_millis(removed_at) AS append_ms"
+_LOG_END: Final = """topic, partition, log_start, log_end, unix_millis(sampled_at) AS sampled_ms"""
+_EVENT: Final = """unix_millis(ts) AS ts_ms, seq, type, member_id, instance_id, client_id,
+    client_host, generation, error_code, reason, duration_ms, detail"""
+
+
+def affected_groups(batch: "Batch") -> DataFrame:
+    """Groups with a new record, a tombstone, an event, or the first commits of a generation."""
+    under: list[Column] = [
+        *map(F.col, _GROUP),
+        F.coalesce("generation_log_offset", F.lit(-1)).alias("under"),
+    ]
+    first = (
+        batch.new("silver_activity")
+        .select(*under)
+        .join(batch.old("state_activity").select(*under), [*_GROUP, "under"], "left_anti")
+    )
+    frames = [
+        batch.new("silver_generation"),
+        batch.new("silver_commit").where("kind = 'TOMBSTONE'"),
+        first,
+    ]
+    # Until the log has been read to its end, events are ahead of the records that they led to.
+    if batch.caught_up and batch.rows("bronze_event"):
+        frames.append(batch.new("bronze_event").where("type <> 'commit_accepted'"))
+    return union_parts([frame.select(*_GROUP) for frame in frames]).distinct()
+
+
+def collect_parts(batch: "Batch", groups: DataFrame) -> DataFrame:
+    """The parts of the histories of `groups`; histories.py reads them."""
+    activity = activity_parts(batch.old("state_activity"), batch.new("silver_activity"))
+    generations = batch.old("state_generation").withColumn("from_state", F.lit(True))
+    new = batch.new("silver_generation").withColumn("from_state", F.lit(False))
+    generations = generations.unionByName(new)
+    generation = f"struct({GENERATION}, prev_log_offset IS NULL AS is_first, from_state)"
+    frames = [
+        generations.select(*_GROUP, F.expr(generation).alias("generation")),
+        activity.select(*_GROUP, F.expr(f"struct({_ACTIVITY})").alias("activity")),
+        removals(batch).select(*_GROUP, F.expr(f"struct({_REMOVAL})").alias("removal")),
+        batch.old("gold_group_lifecycle").select(*_GROUP, row_in_ms("gold_group_lifecycle")),
+    ]
+    oldest = new.agg(F.min(F.coalesce("synced_at", "joined_at"))).first()
+    since = (oldest and oldest[0]) or batch.now
+    for table, time in (("gold_rebalance", "synced_at"), ("gold_member_exit", "left_at")):
+        recent = batch.old(table).where(F.col(time) >= F.lit(since - _EARLIER))
+        frames.append(recent.select(*_GROUP, row_in_ms(table)))
+    if batch.rows("bronze_log_end") or batch.lake.folders("state_log_end"):
+        samples = batch.old("state_log_end").unionByName(batch.new("bronze_log_end"), True)
+        ends = samples_near(
+            samples,
+            generations.join(groups, _GROUP, "left_semi"),
+            activity.join(groups, _GROUP, "left_semi"),
+        )
+        frames.append(ends.select(*_GROUP, F.expr(f"struct({_LOG_END})").alias("log_end")))
+    if batch.rows("bronze_event") or batch.lake.folders("bronze_event"):
+        frames.append(_events(batch, groups, since))
+    return union_parts(frames).join(groups, _GROUP, "left_semi")
+
+
+def removals(batch: "Batch") -> DataFrame:
+    """state_removal, with the tombstones of this batch."""
+    names = STATE_TABLES["state_removal"].schema.names
+    new = batch.new("silver_commit").where("kind = 'TOMBSTONE'")
+    new = new.withColumn("removed_at", F.col("commit_ts")).select(*names)
+    return batch.old("state_removal").select(*names).unionByName(new)
+
+
+def row_in_ms(table: str) -> "Column":
+    """A row of a table as a struct, times in milliseconds."""
+    fields = [
+        (
+            F.unix_millis(field.name) if pa.types.is_timestamp(field.type) else F.col(field.name)
+        ).alias(field.name)
+        for field in TABLES[table].schema
+    ]
+    return F.struct(*fields).alias(table)
+
+
+def union_parts(frames: list[DataFrame]) -> DataFrame:
+    return reduce(lambda one, more: one.unionByName(more, allowMissingColumns=True), frames)
+
+
+def activity_parts(old: DataFrame, new: DataFrame) -> DataFrame:
+    """state_activity and a batch's silver_activity, with `sequence`: their order in the log."""
+    names = STATE_TABLES["state_activity"].schema.names
+    before = old.select(*names).withColumn("sequence", F.lit(0))
+    return before.unionByName(new.select(*names).withColumn("sequence", F.lit(1)))
+
+
+def samples_near(samples: DataFrame, generations: DataFrame, activity: DataFrame) -> DataFrame:
+    """Samples of each partition that a group commits, shortly before the group's records."""
+    minute = F.floor(F.unix_millis("sampled_at") / 60_000)
+    by_time = Window.partitionBy("cluster", "topic", "partition", "minute").orderBy(
+        "sampled_at", "log_end"
+    )
+    numbered = samples.withColumn("minute", minute).withColumn("n", F.row_number().over(by_time))
+    of_record = F.floor(F.unix_millis(F.coalesce("joined_at", "synced_at")) / 60_000)
+    before = F.explode(F.array(*[F.lit(minutes) for minutes in _MINUTES_BEFORE]))
+    wanted = (
+        generations.select(*_GROUP, of_record.alias("of_record"), before.alias("before"))
+        .groupBy(*_GROUP, (F.col("of_record") - F.col("before")).alias("minute"))
+        .agg(F.min("before").alias("before"))
+    )
+    return (
+        activity.select(*_GROUP, "topic", "partition")
+        .distinct()
+        .join(wanted, _GROUP)
+        .join(numbered, ["cluster", "topic", "partition", "minute"])
+        .where((F.col("n") == 1) | (F.col("before") <= _WHOLE_MINUTES))
+        .select(*_GROUP, "topic", "partition", "log_start", "log_end", "sampled_at")
+    )
+
+
+def _events(batch: "Batch", groups: DataFrame, since: datetime) -> DataFrame:
+    """Events from two hours before the batch's first record on, as a history goes back one hour.
+    The limit is a constant, so that older files are skipped by their statistics."""
+    newest_first = Window.partitionBy(*_GROUP).orderBy(F.desc("seq"))
+    return (
+        batch.all("bronze_event")
+        .where("type <> 'commit_accepted'")
+        .where(F.col("ts") >= F.lit(since - timedelta(hours=2)))
+        .join(groups, _GROUP, "left_semi")
+        .withColumn("n", F.row_number().over(newest_first))
+        .where(F.col("n") <= _EVENTS_MAX)
+        .select(*_GROUP, F.expr(f"struct({_EVENT})").alias("event"))
+    )

@@ -1,0 +1,171 @@
+"""Queries to a lake with pyarrow alone: no Spark, and nothing is written.
+
+Results are rows (query_rows.py) of gold tables: causes, verdicts and texts as the pipeline wrote
+them.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime
+from difflib import get_close_matches
+from typing import Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from .lag_series import LagPoint, lag_series
+from .lake.reader import Lake
+from .query_rows import (
+    Diagnosis,
+    GroupStatus,
+    MemberExit,
+    OffsetJump,
+    Ownership,
+    PartitionLag,
+    Storm,
+    TimelineEntry,
+)
+
+__all__ = ["GroupNotFound", "Queries", "similar_names"]
+
+Row = TypeVar("Row", bound=tuple[Any, ...])
+
+_GROUP_TABLES = ("gold_group_status", "gold_group_lifecycle", "gold_diagnosis")
+_OF_RECORD = ("record_kind", "joined", "left", "replaced", "protocol", "member_list")
+# For a rebalance whose record is not in the lake.
+_NO_RECORD: dict[str, Any] = {**dict.fromkeys(_OF_RECORD), "record_kind": ""}
+
+
+class GroupNotFound(Exception):
+    """The message names similar groups."""
+
+
+class Queries:
+    """`preload`: groups that will be queried often; their rows are read once and cached."""
+
+    def __init__(self, lake: Lake, preload: Iterable[str] = ()) -> None:
+        self._lake = lake
+        self._preload = frozenset(preload)
+        self._cache: dict[tuple[str, tuple[str, ...]], pa.Table] = {}
+        self.cluster = lake.cluster
+        self.as_of = lake.as_of
+
+    def preloaded(self, groups: Iterable[str]) -> "Queries":
+        return Queries(self._lake, groups)
+
+    # --- groups
+
+    def names(self) -> list[str]:
+        """All groups, including deleted ones, sorted."""
+        tables = [self._lake.read(name, ["group"]) for name in _GROUP_TABLES]
+        return sorted({name for table in tables for name in table.column("group").to_pylist()})
+
+    def require(self, group: str) -> None:
+        """Raises GroupNotFound."""
+        names = self.names()
+        if group in names:
+            return
+        if similar := similar_names(group, names):
+            hint = f"did you mean {' or '.join(similar)}?"
+        elif names:
+            hint = f"it has {', '.join(names[:5])}{' and others' * (len(names) > 5)}."
+        else:
+            hint = "the log was empty when `kohort pipeline run` read it."
+        raise GroupNotFound(f"the lake has no group {group}; {hint}")
+
+    def groups(self) -> list[GroupStatus]:
+        return self._rows(GroupStatus, "gold_group_status", None, "group")
+
+    def diagnoses(self, group: str | None = None) -> list[Diagnosis]:
+        """The worst first."""
+        found = self._rows(Diagnosis, "gold_diagnosis", group, "group")
+        return sorted(found, key=lambda row: -row.severity)
+
+    def lag(self, group: str | None = None) -> list[PartitionLag]:
+        order = ("group", "topic", "partition")
+        return self._rows(PartitionLag, "gold_partition_status", group, *order)
+
+    def has_samples(self) -> bool:
+        """Whether the lake has samples of log ends, without which no lag is known."""
+        return self._lake.rows("bronze_log_end") > 0
+
+    # --- history
+
+    def timeline(self, group: str) -> list[TimelineEntry]:
+        """In log order."""
+        generations = self._table("silver_generation", group, [*_OF_RECORD, "log_offset"])
+        by_offset = {row["log_offset"]: row for row in generations.to_pylist()}
+        exits: dict[int, list[MemberExit]] = {}
+        for exit_ in self.exits(group):
+            exits.setdefault(exit_.log_offset, []).append(exit_)
+        entries = []
+        for row in self._table("gold_rebalance", group).sort_by("log_offset").to_pylist():
+            record = by_offset.get(row["log_offset"], _NO_RECORD)
+            row.update({name: record[name] for name in _OF_RECORD})
+            for name in ("joined", "left", "replaced", "member_list"):
+                row[name] = row[name] or []
+            row["at"] = row["synced_at"] or row["joined_at"]
+            row["exits"] = exits.get(row["log_offset"], [])
+            entries.append(TimelineEntry(**{name: row[name] for name in TimelineEntry._fields}))
+        return entries
+
+    def last_rebalances(self) -> dict[str, tuple[datetime | None, str]]:
+        """Group -> (time, cause) of its last rebalance."""
+        columns = ["group", "log_offset", "synced_at", "joined_at", "cause"]
+        found = self._lake.read("gold_rebalance", columns, pc.field("is_rebalance"))
+        rows = found.sort_by("log_offset").to_pylist()
+        return {row["group"]: (row["synced_at"] or row["joined_at"], row["cause"]) for row in rows}
+
+    def lag_series(self, group: str, begin: datetime, end: datetime, points: int) -> list[LagPoint]:
+        return lag_series(self._lake, group, begin, end, points)
+
+    def began(self) -> datetime | None:
+        """The time of the first commit or generation, in whole minutes."""
+        minutes = self._lake.read("gold_partition_minute", ["minute"]).column("minute")
+        synced = self._lake.read("gold_rebalance", ["synced_at"]).column("synced_at")
+        found = [time for time in (pc.min(minutes).as_py(), pc.min(synced).as_py()) if time]
+        return min(found).replace(second=0, microsecond=0) if found else None
+
+    def exits(self, group: str | None = None) -> list[MemberExit]:
+        return self._rows(MemberExit, "gold_member_exit", group, "log_offset")
+
+    def storms(self, group: str | None = None) -> list[Storm]:
+        return self._rows(Storm, "gold_rebalance_storm", group, "from_ts", "group")
+
+    def jumps(self, group: str) -> list[OffsetJump]:
+        return self._rows(OffsetJump, "gold_offset_jump", group, "ts")
+
+    def ownership(self, group: str) -> list[Ownership]:
+        order = ("topic", "partition", "from_log_offset")
+        return self._rows(Ownership, "silver_ownership", group, *order)
+
+    # --- reading
+
+    def _table(self, table: str, group: str | None, columns: list[str] | None = None) -> pa.Table:
+        if group is None:
+            return self._lake.read(table, columns)
+        if group not in self._preload:
+            return self._lake.read(table, columns, pc.field("group") == group)
+        key = table, tuple(columns or ())
+        if key not in self._cache:
+            wanted = None if columns is None else list({*columns, "group"})
+            preloaded = pc.field("group").isin(list(self._preload))
+            self._cache[key] = self._lake.read(table, wanted, preloaded)
+        cached = self._cache[key]
+        return cached.filter(pc.equal(cached.column("group"), group))
+
+    def _rows(self, row: type[Row], table: str, group: str | None, *order: str) -> list[Row]:
+        fields: tuple[str, ...] = row._fields  # type: ignore[attr-defined]
+        found = self._table(table, group, list(dict.fromkeys((*fields, *order))))
+        found = found.sort_by([(name, "ascending") for name in order])
+        values = zip(*(found.column(name).to_pylist() for name in fields), strict=True)
+        return [row(*each) for each in values]
+
+
+def similar_names(name: str, names: Iterable[str], most: int = 3) -> list[str]:
+    """Names that may be meant: equal but for case, with this prefix, similar, or containing it."""
+    known, lower = list(names), name.lower()
+    similar = [each for each in known if each.lower() == lower]
+    similar += [each for each in known if lower and each.lower().startswith(lower)]
+    similar += get_close_matches(name, known, n=most)
+    similar += [each for each in known if lower and lower in each.lower()]
+    return list(dict.fromkeys(similar))[:most]

@@ -1,0 +1,67 @@
+"""From options to implementations: `path`, a data folder, or `bootstrapServers`, any Kafka."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import pyarrow as pa
+
+from .folder import FolderSource
+from .log_ends import TimeSpan, samples_of_broker, samples_of_folder, to_arrow
+from .source import Source, SourceError
+from .wire_cluster import Cluster
+from .wire_source import WireSource
+
+__all__ = ["cluster_id", "log_ends", "open_source"]
+
+
+def open_source(options: Mapping[str, str]) -> Source:
+    """Raises SourceError."""
+    path, bootstrap = _location(options)
+    return FolderSource(path) if path is not None else WireSource(bootstrap)
+
+
+def cluster_id(options: Mapping[str, str]) -> str:
+    """From the brokers, or from Kafka's meta.properties in a data folder; a copy of some partitions
+    has none and is named after its folder. Raises SourceError, OSError."""
+    path, bootstrap = _location(options)
+    if path is None:
+        with Cluster(bootstrap) as cluster:
+            return cluster.cluster_id
+    folder = path.resolve()
+    with suppress(FileNotFoundError):
+        for line in (folder / "meta.properties").read_text(errors="replace").splitlines():
+            key, _, value = line.partition("=")
+            if key.strip() == "cluster.id" and value.strip():
+                return value.strip()
+    return folder.name
+
+
+def log_ends(
+    options: Mapping[str, str],
+    topics: Iterable[str] | None,
+    cluster: str,
+    past: TimeSpan | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Samples of all partitions of these topics (None: all), as bronze_log_end; none for topics
+    that do not exist.
+
+    Each partition's newest sample is current: from a broker with the local clock's time; from a
+    folder, which may be old, with the time of the last batch or the end of `past`, whichever is
+    later. With `past` its ticks are sampled as well. Raises SourceError, OSError.
+    """
+    path, bootstrap = _location(options)
+    wanted = None if topics is None else sorted(set(topics))
+    if path is not None:
+        return to_arrow(samples_of_folder(path, wanted, past), cluster)
+    return to_arrow(samples_of_broker(bootstrap, wanted, past), cluster)
+
+
+def _location(options: Mapping[str, str]) -> tuple[Path | None, str]:
+    path, bootstrap = options.get("path"), options.get("bootstrapServers")
+    if (path is None) == (bootstrap is None):
+        raise SourceError(
+            "Give either the option path (a data folder with an offsets log) or bootstrapServers "
+            "(HOST:PORT of a broker)."
+        )
+    return None if path is None else Path(path), bootstrap or ""

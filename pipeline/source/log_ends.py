@@ -1,0 +1,290 @@
+"""Samples of where topics' logs start and end, from a broker or a folder: lag depends on them.
+
+A sample of a time in the past has the offset of the first record since then, as in ListOffsets:
+that many records were before it. Sampling times are multiples of a period, so that the samples of
+consecutive calls fit together.
+"""
+
+import time
+from collections.abc import Generator, Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple, Protocol
+
+import pyarrow as pa
+
+from ...log.batch import HEADER_BYTES, read_header
+from ...log.checkpoint import PartitionCheckpoints
+from ...log.errors import CorruptBatch
+from ...log.files import DiskFiles
+from ...log.segment import base_offset_of, segment_name, walk_batches
+from ..tables import TABLES
+from .wire_cluster import EARLIEST, LATEST, Cluster, TopicPartition
+
+__all__ = [
+    "Sample",
+    "Ticks",
+    "TimeSpan",
+    "ends_at",
+    "samples_of_broker",
+    "samples_of_folder",
+    "to_arrow",
+]
+
+SCHEMA: Final = TABLES["bronze_log_end"].schema
+# Burrow's offset-refresh and kminion's scrape interval; a folder costs no broker anything.
+BROKER_PERIOD_MS: Final = 30_000
+FOLDER_PERIOD_MS: Final = 15_000
+# Two days of the finer grid: a broker answers that many requests in some ten seconds, and a chart
+# has fewer pixels.
+TICKS_MAX: Final = 11_520
+# Of all partitions; a row takes some 50 bytes in memory, and next to nothing in Parquet.
+SAMPLES_MAX: Final = 500_000
+ARROW_ROWS: Final = 65_536
+
+
+class Sample(NamedTuple):
+    topic: str
+    partition: int
+    log_start: int | None  # None: unknown, for a time in the past
+    log_end: int
+    at_ms: int
+
+
+class TimeSpan(NamedTuple):
+    """From `since_ms`, exclusive, to `until_ms`, inclusive."""
+
+    since_ms: int
+    until_ms: int
+
+
+class Ticks(NamedTuple):
+    """`total` times from `first_ms` on, `period_ms` apart."""
+
+    first_ms: int
+    period_ms: int
+    total: int
+
+    @classmethod
+    def between(cls, since_ms: int, until_ms: int, period_ms: int, partitions: int) -> "Ticks":
+        """The multiples of a period after `since_ms` and up to `until_ms`; the period is doubled
+        until they are few enough for that many partitions."""
+        most = max(min(TICKS_MAX, SAMPLES_MAX // max(partitions, 1)), 1)
+        while True:
+            first = since_ms // period_ms + 1
+            count = max(until_ms // period_ms - first + 1, 0)
+            if count <= most:
+                return cls(first * period_ms, period_ms, count)
+            period_ms *= 2
+
+    def at(self, number: int) -> int:
+        return self.first_ms + number * self.period_ms
+
+
+def to_arrow(samples: Iterator[Sample], cluster: str) -> Iterator[pa.RecordBatch]:
+    """Rows of bronze_log_end."""
+    rows: list[Sample] = []
+    for sample in samples:
+        rows.append(sample)
+        if len(rows) == ARROW_ROWS:
+            yield _arrow_batch(rows, cluster)
+            rows = []
+    if rows:
+        yield _arrow_batch(rows, cluster)
+
+
+def _arrow_batch(rows: list[Sample], cluster: str) -> pa.RecordBatch:
+    topics, partitions, starts, ends, times = zip(*rows, strict=True)
+    sampled_at = pa.array(times, pa.int64()).cast(pa.timestamp("ms", tz="UTC"))
+    columns = [
+        pa.array([cluster] * len(rows), pa.string()),
+        pa.array(topics, pa.string()),
+        pa.array(partitions, pa.int32()),
+        pa.array(starts, pa.int64()),
+        pa.array(ends, pa.int64()),
+        sampled_at.cast(SCHEMA.field("sampled_at").type),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+
+
+# --- from a broker: ListOffsets, current and by time
+#
+# A broker looks a time up in its index, once per partition and request. So the ticks are searched
+# by bisection: if the log end is equal at two ticks, it is equal at all ticks in between, and an
+# idle topic costs a few requests.
+
+
+class OffsetLookup(Protocol):
+    """The part of `Cluster` that is needed here."""
+
+    def offsets(self, wanted: dict[TopicPartition, int]) -> dict[TopicPartition, int | None]: ...
+
+
+def samples_of_broker(
+    bootstrap: str, topics: Sequence[str] | None, past: TimeSpan | None
+) -> Iterator[Sample]:
+    """At the ticks in `past`, and now. Raises SourceError."""
+    with Cluster(bootstrap) as cluster:
+        found = cluster.topics(topics)
+        partitions = [(topic, index) for topic in sorted(found) for index in found[topic]]
+        starts = cluster.offsets(dict.fromkeys(partitions, EARLIEST))
+        ends = cluster.offsets(dict.fromkeys(partitions, LATEST))
+        known = {
+            tp: (start, end)
+            for tp in partitions
+            if (start := starts.get(tp)) is not None and (end := ends.get(tp)) is not None
+        }
+        now_ms = time.time_ns() // 1_000_000
+        if past is not None:
+            until_ms = min(past.until_ms, now_ms)
+            ticks = Ticks.between(past.since_ms, until_ms, BROKER_PERIOD_MS, len(known))
+            found_at = ends_at(cluster, ticks, {tp: end for tp, (_, end) in known.items()})
+            for tp, offsets in found_at.items():
+                start = known[tp][0]
+                for number, end in enumerate(offsets):
+                    # Before the oldest retained record the log end is unknown.
+                    if end > start or not start:
+                        yield Sample(*tp, None, end, ticks.at(number))
+        for tp, (start, end) in known.items():
+            yield Sample(*tp, start, end, now_ms)
+
+
+def ends_at(
+    cluster: OffsetLookup, ticks: Ticks, ends: dict[TopicPartition, int]
+) -> dict[TopicPartition, list[int]]:
+    """The log end of each partition at each tick. `ends`: the current ones, which apply to times
+    after the last record. Without partitions that are deleted meanwhile."""
+    found: dict[TopicPartition, list[int]] = {}
+    searches = {tp: _search(ticks.total) for tp in ends}
+    results: dict[TopicPartition, int | None] = dict.fromkeys(ends)
+    while results:
+        wanted: dict[TopicPartition, int] = {}
+        for tp, offset in results.items():
+            try:
+                wanted[tp] = ticks.at(searches[tp].send(offset))
+            except StopIteration as stopped:
+                found[tp] = stopped.value
+        offsets = cluster.offsets(wanted) if wanted else {}
+        results = {tp: ends[tp] if offset is None else offset for tp, offset in offsets.items()}
+    return found
+
+
+def _search(count: int) -> Generator[int, int | None, list[int]]:
+    """Yields numbers of ticks, receives their offsets, and returns the offsets of all ticks."""
+    if not count:
+        return []
+    offsets = [0] * count
+    offsets[0] = (yield 0) or 0
+    offsets[-1] = (yield count - 1) or 0
+    spans = [(0, count - 1)]
+    while spans:
+        low, high = spans.pop()
+        if offsets[low] == offsets[high]:
+            offsets[low:high] = [offsets[low]] * (high - low)
+        elif high - low > 1:
+            middle = (low + high) // 2
+            offsets[middle] = (yield middle) or 0
+            spans += [(low, middle), (middle, high)]
+    return offsets
+
+
+# --- from a folder: headers of the topics' batches
+#
+# Only headers are read, so that an offset may be that of a batch's first record where a broker
+# would return one in its middle.
+
+# How often a segment may be missing when it is opened: a broker may delete and compact meanwhile.
+MISSING_MAX: Final = 10
+_FILES: Final = DiskFiles()
+
+
+def samples_of_folder(
+    path: Path, topics: Sequence[str] | None, past: TimeSpan | None
+) -> Iterator[Sample]:
+    """At the ticks in `past`, and at the end of each log. Raises OSError."""
+    wanted = None if topics is None else set(topics)
+    partitions = []
+    for name in _FILES.list(path):
+        topic, _, index = name.rpartition("-")
+        is_wanted = wanted is None or topic in wanted
+        if is_wanted and topic and index.isascii() and index.isdigit():
+            partitions.append((topic, int(index)))
+    starts = PartitionCheckpoints(path, _FILES).start_offsets
+    for topic, partition in partitions:
+        name = f"{topic}-{partition}"
+        ticks = Ticks(0, FOLDER_PERIOD_MS, 0)
+        if past is not None:
+            ticks = Ticks.between(*past, FOLDER_PERIOD_MS, len(partitions))
+        yield from _samples((topic, partition), path / name, starts.get(name), past, ticks)
+
+
+def _samples(
+    tp: TopicPartition, folder: Path, start: int, past: TimeSpan | None, ticks: Ticks
+) -> list[Sample]:
+    for _ in range(MISSING_MAX):
+        # kohort creates the first segment with the first record.
+        log_start = max([start, *_segments(folder)[:1]])
+        try:
+            return list(_samples_of_log(tp, folder, log_start, past, ticks))
+        except FileNotFoundError:
+            continue
+    return []
+
+
+def _samples_of_log(
+    tp: TopicPartition, folder: Path, start: int, past: TimeSpan | None, ticks: Ticks
+) -> Iterator[Sample]:
+    newest_ms, end, number = -1, start, 0
+    now_ms = max(time.time_ns() // 1_000_000, past.until_ms if past is not None else 0)
+    for base, next_offset, timestamp_ms in _batches(
+        folder, ticks.first_ms if ticks.total else None
+    ):
+        # Timestamps come from producers. One in the future is ignored: samples at that time would
+        # hide all later ones.
+        at_ms = timestamp_ms if timestamp_ms <= now_ms else newest_ms
+        while number < ticks.total and ticks.at(number) <= at_ms:
+            # Before the oldest retained record the log end is unknown.
+            if base > start or not start:
+                yield Sample(*tp, None, base, ticks.at(number))
+            number += 1
+        newest_ms, end = max(newest_ms, at_ms), max(end, next_offset)
+    for rest in range(number, ticks.total):
+        yield Sample(*tp, None, end, ticks.at(rest))
+    if past is not None:
+        newest_ms = max(newest_ms, past.until_ms)
+    if newest_ms >= 0:  # otherwise the log is empty and no time is known
+        yield Sample(*tp, start, end, newest_ms)
+
+
+def _batches(folder: Path, since_ms: int | None) -> Iterator[tuple[int, int, int]]:
+    """(base offset, next offset, newest timestamp) of each batch from the last segment on that
+    begins before `since_ms`; None: of the last segment with a batch."""
+    segments = _segments(folder)
+    first = max(len(segments) - 1, 0)
+    while first > 0 and not _begins_before(folder, segments[first], since_ms):
+        first -= 1
+    for base in segments[first:]:
+        file = _FILES.open(folder / segment_name(base), read_only=True)
+        try:
+            for batch in walk_batches(file, 0, file.size):
+                header = read_header(batch.buffer, batch.start)
+                yield header.base_offset, header.next_offset, header.max_timestamp
+        except CorruptBatch:
+            continue  # being written, or left by a crash
+        finally:
+            file.close()
+
+
+def _begins_before(folder: Path, base: int, since_ms: int | None) -> bool:
+    file = _FILES.open(folder / segment_name(base), read_only=True)
+    try:
+        data = file.read(0, HEADER_BYTES)
+    finally:
+        file.close()
+    if len(data) < HEADER_BYTES:
+        return False  # a new segment
+    return since_ms is None or read_header(data).max_timestamp < since_ms
+
+
+def _segments(folder: Path) -> list[int]:
+    found = (base_offset_of(name) for name in _FILES.list(folder))
+    return sorted(base for base in found if base is not None)

@@ -1,0 +1,110 @@
+"""The check for slow consumers."""
+
+from history_builder import A_ALONE, MINUTE, A, B, C, HistoryBuilder, diagnosis_of, slow_consumer
+from kohort.pipeline.diagnosis.rebalances import explain
+
+
+def test_the_text_names_the_slow_consumer_with_exits_pauses_and_cause() -> None:
+    row = diagnosis_of(slow_consumer(4))
+    assert (row.severity, row.verdict) == (3, "SLOW_CONSUMER")
+    for part in (
+        "Consumer billing-3 on 10.0.0.",
+        "was removed from group payments 4 times between 2027-01-15 08:06:03 UTC and ",
+        "did not poll within its max.poll.interval.ms of 5 min",
+        "did not commit for up to 5 min 3 s",
+        "Its partitions were not read for 20 min 12 s in total.",
+        "rejoined 4 times, after 40.0 s at most",
+        "This caused 8 rebalances",
+        "paused for",
+        "at most",
+    ):
+        assert part in row.text
+    assert all("max.poll.interval.ms" in line for line in row.evidence)
+
+
+def test_the_advice_has_figures_from_the_history() -> None:
+    faster, longer, static, cooperative, session = diagnosis_of(slow_consumer(4)).advice
+    assert "max.poll.records" in faster
+    assert "in less than 5 min" in faster
+    # 303 s until it was removed and 40 s until it rejoined, plus half of that: 515 s, rounded up.
+    assert "max.poll.interval.ms=540000 (9 min)" in longer
+    assert "does not fix slow polls" in static
+    assert "CooperativeStickyAssignor" in cooperative
+    assert "session.timeout.ms ≥ 3 × heartbeat.interval.ms" in session
+    assert "a heartbeat at least every 15.0 s" in session
+
+
+def test_the_pause_lasts_as_long_as_no_member_commits() -> None:
+    history = slow_consumer(2)
+    pauses = [row.pause_ms for row in explain(history.build()).rebalances if row.is_rebalance]
+    # Exit: no commits from 6:00 to 6:10. Rejoin: from 6:40 to 6:53. The usual gap is 5 s.
+    assert pauses == [5_000, 8_000, 5_000, 8_000]
+    assert "paused for 26.0 s in total and 8.0 s at most" in diagnosis_of(history).text
+
+
+def test_pauses_shorter_than_the_commit_interval_have_no_figures() -> None:
+    history = slow_consumer(1)
+    history.activities = [a._replace(median_gap_ms=20_000) for a in history.activities]
+    text = diagnosis_of(history).text
+    assert "each completed before the group's next commits were due" in text
+    assert "paused for" not in text
+
+
+def test_a_storm_caused_by_a_slow_consumer_follows_in_the_text() -> None:
+    row = diagnosis_of(slow_consumer(4, limit_ms=75_000, rest_ms=30_000))
+    assert row.verdict == "SLOW_CONSUMER"
+    assert "main cause: poll interval exceeded" in row.text
+    assert len(row.advice) == 5
+
+
+def test_one_exit_is_a_warning_and_an_old_one_info() -> None:
+    once = slow_consumer(1)
+    assert diagnosis_of(once).severity == 2
+    assert "was removed from group payments once at" in diagnosis_of(once).text
+    assert diagnosis_of(once, as_of=once.now + 60 * MINUTE).severity == 1
+
+
+def test_cooperative_groups_are_not_advised_to_become_cooperative() -> None:
+    advice = diagnosis_of(slow_consumer(2, protocol="cooperative-sticky")).advice
+    assert not any("CooperativeSticky" in line for line in advice)
+
+
+def test_a_member_that_delays_rebalances_is_a_slow_consumer() -> None:
+    history = HistoryBuilder()
+    history.generation(A, B)
+    history.commits(A, until=5 * MINUTE)
+    history.commits(B, until=5 * MINUTE + 55_000, every=55_000)
+    for at in range(0, 7 * MINUTE, 30_000):
+        history.log_end(at, 10_000, 0, 1)
+    history.generation(A, B, C, at=5 * MINUTE + 55_100)
+    history.commits(A, until=7 * MINUTE, since=6 * MINUTE)
+    row = diagnosis_of(history)
+    assert row.verdict == "SLOW_CONSUMER"
+    assert "Consumer b on 10.0.0.98 delays the rebalances of group payments." in row.text
+    assert "Once a rebalance began while it was processing" in row.text
+    assert "50.1 s at most" in row.text
+
+
+def test_the_text_states_that_the_timeouts_are_ambiguous() -> None:
+    history = HistoryBuilder()
+    b = B._replace(rebalance_timeout_ms=45_000)
+    history.generation(A, b)
+    history.commits(A, until=5 * MINUTE)
+    history.commits(b, until=4 * MINUTE + 10_000)
+    history.generation(A_ALONE, at=5 * MINUTE)
+    assert "its timeouts are too close for the log to show which" in diagnosis_of(history).text
+
+
+def test_rejected_commits_are_in_the_text() -> None:
+    history = slow_consumer(1)
+    history.event("commit_rejected", 6 * MINUTE + 30_000, C, error_code=25)
+    history.event("commit_rejected", 6 * MINUTE + 31_000, C, error_code=22)
+    assert (
+        "2 commits were rejected: the records were processed again." in diagnosis_of(history).text
+    )
+
+
+def test_one_rejected_commit_is_singular() -> None:
+    history = slow_consumer(1)
+    history.event("commit_rejected", 6 * MINUTE + 30_000, C, error_code=25)
+    assert "1 commit was rejected: the records were processed again." in diagnosis_of(history).text

@@ -1,0 +1,202 @@
+"""Group histories computed from a log in memory, without Spark."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from itertools import pairwise
+from statistics import median_low
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from kohort.pipeline.columns import SOURCE
+from kohort.pipeline.diagnosis.group_history import (
+    Activity,
+    Event,
+    Generation,
+    GroupHistory,
+    LogEnd,
+    Member,
+    Removal,
+    TopicPartition,
+)
+
+POSITION = ("offsets_partition", "log_offset", "append_ts", "missing_before", "group")
+COMMIT = (*POSITION, "topic", "partition", "offset", "commit_ts", "tombstone")
+GROUP = (
+    *POSITION,
+    "generation",
+    "protocol_type",
+    "protocol",
+    "leader",
+    "state_ts",
+    "members",
+    "tombstone",
+)
+
+
+def group_histories(
+    rows: Iterable[pa.RecordBatch],
+    *,
+    cluster: str,
+    as_of_ms: int,
+    log_ends: Sequence[LogEnd] = (),
+    events: Mapping[str, Sequence[Event]] | None = None,
+) -> list[GroupHistory]:
+    """One for each group in the log or in the event log (`events`, by group).
+
+    `rows` have the schema columns.SOURCE, those of an offsets partition in order. Transactional
+    commits count at their position even if they were aborted. `log_ends` are ordered by time.
+    """
+    groups: defaultdict[str, _Group] = defaultdict(_Group)
+    gaps = dict[int, int]()
+    for row in _in_order(rows):
+        partition = row["offsets_partition"]
+        if row["missing_before"]:
+            gaps[partition] = row["log_offset"]
+        groups[row["group"]].add(row, gaps.get(partition, -1))
+    events = events or {}
+    return [
+        groups[name].history(cluster, name, as_of_ms, log_ends, events.get(name, ()))
+        for name in sorted({*groups, *events})
+    ]
+
+
+def event(line: Mapping[str, Any]) -> Event:
+    """A line of the event log (docs/events.md), parsed as JSON."""
+    known = {name: line[name] for name in Event._fields if name in line}
+    return Event(ts_ms=_ms(datetime.fromisoformat(line["ts"])) or 0, **known)
+
+
+def _in_order(rows: Iterable[pa.RecordBatch]) -> list[dict[str, Any]]:
+    # Only the columns that are needed: converting nested columns of all rows is slow.
+    table = pa.Table.from_batches(rows, SOURCE)
+    found = list[dict[str, Any]]()
+    for kind, names in (("commit", COMMIT), ("group", GROUP)):
+        of_kind = table.filter(pc.equal(table["kind"], kind))
+        found += [{"kind": kind, **row} for row in of_kind.select(list(names)).to_pylist()]
+    return sorted(found, key=lambda row: (row["offsets_partition"], row["log_offset"]))
+
+
+class _Commits:
+    """The commits of one partition in one generation: what Activity is computed from."""
+
+    def __init__(self) -> None:
+        self.times, self.offsets = list[int](), list[int]()
+        self.last_log_offset = -1
+        self.repeats = 0
+        self.last_advance_ms: int | None = None
+        self.history_complete = True
+
+
+class _Group:
+    def __init__(self) -> None:
+        self._generations = list[Generation]()
+        self._commits = dict[tuple[TopicPartition, int | None], _Commits]()
+        self._removals = list[Removal]()
+        self._committed = dict[TopicPartition, int]()
+        self._generation: int | None = None  # the log offset of the current one
+
+    def add(self, row: Mapping[str, Any], gap_at: int) -> None:
+        """`gap_at`: the last log offset before which compaction removed records; -1: none."""
+        if row["kind"] == "group":
+            last = self._generations[-1].log_offset if self._generations else -1
+            self._generations.append(_generation(row, gap_at, complete=gap_at <= last))
+            self._generation = None if row["tombstone"] else row["log_offset"]
+            return
+        tp = row["topic"], row["partition"]
+        if row["tombstone"]:
+            self._committed.pop(tp, None)
+            removed_ms = _ms(row["append_ts"]) or 0
+            self._removals.append(Removal(*tp, row["log_offset"], removed_ms))
+            return
+        commits = self._commits.setdefault((tp, self._generation), _Commits())
+        commit_ms = _ms(row["commit_ts"]) or _ms(row["append_ts"]) or 0
+        before = self._committed.get(tp)
+        if before is not None and row["offset"] > before:
+            commits.last_advance_ms = commit_ms
+        commits.repeats += row["offset"] == before
+        commits.times.append(commit_ms)
+        commits.offsets.append(row["offset"])
+        commits.last_log_offset = row["log_offset"]
+        commits.history_complete &= gap_at <= (-1 if self._generation is None else self._generation)
+        self._committed[tp] = row["offset"]
+
+    def history(
+        self,
+        cluster: str,
+        group: str,
+        as_of_ms: int,
+        log_ends: Sequence[LogEnd],
+        events: Sequence[Event],
+    ) -> GroupHistory:
+        partitions = {tp for tp, _ in self._commits}
+        return GroupHistory(
+            cluster,
+            group,
+            as_of_ms,
+            tuple(self._generations),
+            tuple(_activity(*key, commits) for key, commits in self._commits.items()),
+            tuple(self._removals),
+            tuple(end for end in log_ends if (end.topic, end.partition) in partitions),
+            tuple(events),
+        )
+
+
+def _activity(tp: TopicPartition, generation: int | None, commits: _Commits) -> Activity:
+    times = commits.times
+    gaps = [later - earlier for earlier, later in pairwise(times)]
+    return Activity(
+        *tp,
+        generation_log_offset=generation,
+        commits=len(times),
+        repeats=commits.repeats,
+        first_commit_ms=times[0],
+        last_commit_ms=times[-1],
+        last_advance_ms=commits.last_advance_ms,
+        first_offset=commits.offsets[0],
+        last_offset=commits.offsets[-1],
+        last_log_offset=commits.last_log_offset,
+        median_gap_ms=median_low(gaps) if gaps else None,
+        history_complete=commits.history_complete,
+    )
+
+
+def _generation(row: Mapping[str, Any], gap_at: int, *, complete: bool) -> Generation:
+    return Generation(
+        log_offset=row["log_offset"],
+        offsets_partition=row["offsets_partition"],
+        tombstone=row["tombstone"],
+        generation=row["generation"],
+        protocol_type=row["protocol_type"],
+        protocol=row["protocol"],
+        leader=row["leader"],
+        state_ms=_ms(row["state_ts"]),
+        append_ms=_ms(row["append_ts"]),
+        members=tuple(map(_member, row["members"] or ())),
+        history_complete=complete,
+        last_gap=None if gap_at < 0 else gap_at,
+    )
+
+
+def _member(row: Mapping[str, Any]) -> Member:
+    topics = row["topics"]
+    return Member(
+        row["member_id"],
+        row["instance_id"],
+        row["client_id"],
+        row["client_host"],
+        row["rebalance_timeout_ms"],
+        row["session_timeout_ms"],
+        None if topics is None else tuple(topics),
+        _partitions(row["owned"]),
+        _partitions(row["assigned"]),
+    )
+
+
+def _partitions(rows: Sequence[Mapping[str, Any]] | None) -> tuple[TopicPartition, ...] | None:
+    return None if rows is None else tuple((row["topic"], row["partition"]) for row in rows)
+
+
+def _ms(time: datetime | None) -> int | None:
+    return None if time is None else round(time.timestamp() * 1_000)

@@ -1,0 +1,90 @@
+"""A group's lag over time, with and without commits."""
+
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from kohort.pipeline.lag_series import COMMITS_SPAN_MAX, lag_series
+from kohort.pipeline.lake import Lake
+from lake_rows import write_batch
+
+from .group_rows import CLUSTER, NINE, NOW, group_row
+
+
+def lags(path: Path, tables: dict[str, list[dict[str, Any]]], begin: datetime, points: int) -> Any:
+    write_batch(path, tables, cluster=CLUSTER, as_of=NOW)
+    series = lag_series(Lake(path), "g", begin, NOW, points)
+    assert series[-1].at == NOW
+    return [point.lag for point in series]
+
+
+def minute(number: int, offset: int, lag: int | None, partition: int = 0) -> dict[str, Any]:
+    begin = NINE + timedelta(minutes=number)
+    counts = dict.fromkeys(("commits", "advanced", "repeats", "rewinds", "consumed"), 1)
+    key = {"topic": "t", "partition": partition, "minute": begin}
+    commit = {"last_offset": offset, "last_commit_ts": begin + timedelta(seconds=50)}
+    return group_row("g", **key, **counts, **commit, end_lag=lag)
+
+
+def status(committed: int, partition: int = 0) -> dict[str, Any]:
+    rest = {"status": "OK", "status_burrow": "OK", "status_reason": "", "complete": 1.0}
+    return group_row("g", topic="t", partition=partition, committed=committed, as_of=NOW, **rest)
+
+
+def sample(number: int, end: int, partition: int = 0) -> dict[str, Any]:
+    key = {"cluster": CLUSTER, "topic": "t", "partition": partition}
+    return {**key, "log_end": end, "sampled_at": NINE + timedelta(minutes=number, seconds=30)}
+
+
+def test_without_commits_the_lag_grows_with_the_log_end(tmp_path: Path) -> None:
+    tables = {
+        "gold_partition_minute": [minute(n, 100 * n, 7) for n in range(30)],
+        "gold_partition_status": [status(2900)],
+        "bronze_log_end": [sample(n, 100 * n + 7) for n in range(60)],
+    }
+    assert lags(tmp_path, tables, NINE, 6) == [7, 7, 7, 1007, 2007, 3007]
+
+
+def test_lags_of_partitions_add_up_and_unknown_lags_do_not_count(tmp_path: Path) -> None:
+    tables = {
+        "gold_partition_minute": [minute(n, n, 5, p) for n in range(60) for p in (0, 1)]
+        + [minute(n, n, None, 2) for n in range(60)],
+        "gold_partition_status": [status(59, p) for p in (0, 1, 2)],
+    }
+    assert lags(tmp_path, tables, NINE, 4) == [10, 10, 10, 10]
+
+
+def test_a_group_whose_last_commit_is_before_the_chart_has_a_lag(tmp_path: Path) -> None:
+    tables = {
+        "gold_partition_status": [status(1000)],
+        "bronze_log_end": [sample(n, 1000 + 10 * n) for n in range(-5, 60)],
+    }
+    assert lags(tmp_path, tables, NINE, 3) == [190, 390, 590]
+
+
+def test_without_samples_the_lag_is_unknown(tmp_path: Path) -> None:
+    tables = {
+        "gold_partition_minute": [minute(n, n, None) for n in range(60)],
+        "gold_partition_status": [status(59)],
+    }
+    assert lags(tmp_path, tables, NINE, 3) == [None, None, None]
+
+
+def test_a_short_chart_shows_each_commit(tmp_path: Path) -> None:
+    def commit(seconds: int, lag: int) -> dict[str, Any]:
+        time = NOW - COMMITS_SPAN_MAX + timedelta(seconds=seconds)
+        position = {"topic": "t", "partition": 0, "offsets_partition": 0, "log_offset": seconds}
+        flags = {"group_empty": False, "history_complete": True, "kind": "ADVANCE"}
+        return group_row("g", **position, **flags, commit_ts=time, offset=seconds, lag=lag)
+
+    tables = {
+        "silver_commit": [commit(seconds, seconds) for seconds in range(5, 1200, 10)],
+        "gold_partition_status": [status(1195)],
+    }
+    found = lags(tmp_path, tables, NOW - COMMITS_SPAN_MAX, 120)
+    assert found == list(range(5, 1200, 10))
+
+
+def test_a_chart_shorter_than_its_points_has_fewer_points(tmp_path: Path) -> None:
+    tables = {"gold_partition_status": [status(0)]}
+    assert lags(tmp_path, tables, NOW - timedelta(seconds=12), 120) == [None, None]
