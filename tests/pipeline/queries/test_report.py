@@ -104,7 +104,7 @@ def _check_tooltips(browser: Browser) -> None:
     browser.hover("#g0 .exit")
     tip = browser.visible("#tip")
     assert tip.splitlines() == [
-        "checkout-2 left at 09:14:10: poll interval exceeded, silent 5 min",
+        "checkout-2 left at 09:14:10: poll interval exceeded, silent for 5 min",
         "checkout-2 committed nothing for 300.2 s; its max.poll.interval.ms is 300000.",
     ]
     browser.hover("#g0 .bar")
