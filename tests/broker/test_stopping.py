@@ -9,7 +9,7 @@ from kohort.broker.config.broker_config import BrokerConfig
 from kohort.coordinator.commands import CommitResult
 from kohort.log.group_commit import Durability
 from kohort.protocol.errors import ErrorCode
-from parity.peers import ours
+from parity.brokers import kohort_broker
 from parity.script import Script
 from support.coordinator import offset_commit
 from support.log import open_below
@@ -17,7 +17,11 @@ from support.log import open_below
 
 async def test_whoever_is_parked_hears_that_this_is_not_the_coordinator_before_the_end() -> None:
     settings = {"group.initial.rebalance.delay.ms": "0"}
-    async with ours(settings) as peer, Script(peer, "g") as joining, Script(peer, "h") as syncing:
+    async with (
+        kohort_broker(settings) as served,
+        Script(served, "g") as joining,
+        Script(served, "h") as syncing,
+    ):
         a, b = joining.member("A"), joining.member("B")
         await a.enter()
         assert await b.enter() is None
@@ -26,14 +30,14 @@ async def test_whoever_is_parked_hears_that_this_is_not_the_coordinator_before_t
         await d.enter()
         await c.join()
         assert await d.sync() is None
-        await peer._broker.stop()
-        parked = [script._steps[-1] for script in (joining, syncing)]
+        await served.broker.stop()
+        parked = [script.steps[-1] for script in (joining, syncing)]
         async with asyncio.timeout(10):
-            while any(step.answer is None for step in parked):
+            while any(step.response is None for step in parked):
                 await asyncio.sleep(0)
-        join, sync = (step.answer for step in parked)
-    assert (join.error_code, join.member_id) == (ErrorCode.not_coordinator, b.id)
-    assert (sync.error_code, sync.assignment) == (ErrorCode.not_coordinator, b"")
+        join, sync = (step.response for step in parked)
+    assert (join["error_code"], join["member_id"]) == ("not_coordinator", b.id)
+    assert (sync["error_code"], sync["assignment"]) == ("not_coordinator", b"")
 
 
 @pytest.mark.parametrize("durability", ["os", "fsync"])

@@ -33,7 +33,7 @@ from kohort.log.log import Log, LogConfig
 from kohort.log.memory_files import MemoryFiles
 from kohort.log.records import Record, records
 from kohort.log.tasks import run_synchronously
-from parity.kafka_broker import VERSION, kafka_broker
+from parity.brokers import KAFKA_VERSION, kafka_broker
 from support.log import DAY_MS
 
 VECTORS = Path(__file__).parent / "vectors" / "compaction.json"
@@ -115,7 +115,7 @@ def _pack(segments: Segments) -> dict[str, str]:
 
 def write(runs: list[Run]) -> None:
     content = {
-        "kafka": VERSION,
+        "kafka": KAFKA_VERSION,
         "recorded": "KOHORT_PARITY_RECORD=1: segments before and after each run of its cleaner",
         "runs": [
             {

@@ -1,4 +1,4 @@
-"""A member of a group: it remembers the id and the generation that it was told last."""
+"""A group member that remembers its member id and generation."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .script import Script
 
-# Not a subscription: it ends before it has named its topics, which leaves them unknown.
+# Not a valid subscription: it ends before the topics, so they are unknown.
 RANGE = (("range", b"r"),)
 
 
 class Member:
-    """`name` is its client id too. What a request says otherwise than the member would, a script
-    gives by the field's name: `a.heartbeat(generation_id=7)`.
+    """`name` is also its client id. Keyword arguments of requests replace the member's own values,
+    by the field's name: `a.heartbeat(generation_id=7)`.
 
-    Sessions are a minute unless the script is about them.
+    Requests return the response, or None if they wait. Sessions are a minute by default.
     """
 
     def __init__(
@@ -35,12 +35,11 @@ class Member:
         self.session_ms, self.rebalance_ms = session_ms, rebalance_ms
         self.id = ""
         self.generation = -1
-        self.leader = ""
         self._script = script
 
-    async def join(self, version: int = 9, **otherwise: Any) -> Any:
-        protocols = otherwise.pop("protocols", self.protocols)
-        said = {
+    async def join(self, version: int = 9, **fields: Any) -> Any:
+        protocols = fields.pop("protocols", self.protocols)
+        values = {
             "member_id": self.id,
             "group_instance_id": self.instance,
             "session_timeout": self.session_ms,
@@ -48,38 +47,40 @@ class Member:
             "protocol_type": self.protocol_type,
             "protocols": [{"name": name, "metadata": data} for name, data in protocols],
         }
-        return await self._ask("JoinGroup", version, said, otherwise, self._joined)
+        return await self._send("JoinGroup", version, values | fields, self._joined)
 
-    async def enter(self, version: int = 9, **otherwise: Any) -> Any:
-        """Both steps of a dynamic member's first join, the only one of others."""
-        answer = await self.join(version, **otherwise)
+    async def enter(self, version: int = 9, **fields: Any) -> Any:
+        """Join for the first time: a dynamic member twice from version 4 on (KIP-394)."""
+        response = await self.join(version, **fields)
         if version >= 4 and self.instance is None:
-            answer = await self.join(version, **otherwise)
-        return answer
+            response = await self.join(version, **fields)
+        return response
 
     async def sync(
-        self, shares: "Mapping[Member | str, str] | None" = None, version: int = 5, **otherwise: Any
+        self,
+        assignments: "Mapping[Member | str, str] | None" = None,
+        version: int = 5,
+        **fields: Any,
     ) -> Any:
-        assignments = [
-            {"member_id": m.id if isinstance(m, Member) else m, "assignment": share.encode()}
-            for m, share in (shares or {}).items()
-        ]
-        said = {
+        values = {
             **self._identity(),
             "protocol_type": self.protocol_type,
             "protocol_name": self.protocols[0][0],
-            "assignments": assignments,
+            "assignments": [
+                {"member_id": m.id if isinstance(m, Member) else m, "assignment": text.encode()}
+                for m, text in (assignments or {}).items()
+            ],
         }
-        return await self._ask("SyncGroup", version, said, otherwise)
+        return await self._send("SyncGroup", version, values | fields)
 
-    async def heartbeat(self, version: int = 4, **otherwise: Any) -> Any:
-        return await self._ask("Heartbeat", version, self._identity(), otherwise)
+    async def heartbeat(self, version: int = 4, **fields: Any) -> Any:
+        return await self._send("Heartbeat", version, self._identity() | fields)
 
-    async def commit(self, offset: int = 5, version: int = 9, **otherwise: Any) -> Any:
-        """Of `orders` 0, with the member's identity; `topics` are (name, partition, metadata)."""
+    async def commit(self, offset: int = 5, version: int = 9, **fields: Any) -> Any:
+        """Commit for partition 0 of `orders`; `topics` are (name, partition, metadata)."""
         topics: dict[str, Any] = {}
-        for name, index, metadata in otherwise.pop("topics", [("orders", 0, "note")]):
-            topic_id = self._script.peer.topic_ids.get(name)
+        for name, index, metadata in fields.pop("topics", [("orders", 0, "note")]):
+            topic_id = self._script.broker.topic_ids.get(name)
             topic = {"name": name, "topic_id": topic_id, "partitions": []}
             topics.setdefault(name, topic)["partitions"].append(
                 {
@@ -92,13 +93,13 @@ class Member:
             )
         identity = self._identity()
         identity["generation_id_or_member_epoch"] = identity.pop("generation_id")
-        said = {**identity, "topics": list(topics.values()), "retention_time": -1}
-        return await self._ask("OffsetCommit", version, said, otherwise)
+        values = {**identity, "topics": list(topics.values()), "retention_time": -1}
+        return await self._send("OffsetCommit", version, values | fields)
 
     async def leave(self, version: int = 5) -> Any:
         member = {"member_id": self.id, "group_instance_id": self.instance}
-        said = member if version < 3 else {"members": [member]}
-        return await self._ask("LeaveGroup", version, said, {})
+        values = member if version < 3 else {"members": [member]}
+        return await self._send("LeaveGroup", version, values)
 
     def _identity(self) -> dict[str, Any]:
         return {
@@ -107,18 +108,15 @@ class Member:
             "group_instance_id": self.instance,
         }
 
-    def _joined(self, answer: Any) -> None:
-        self.id = answer.member_id or self.id
-        if answer.error_code.name == "none":
-            self.generation, self.leader = answer.generation_id, answer.leader
+    def _joined(self, response: Any) -> None:
+        self.id = response["member_id"] or self.id
+        if response["error_code"] == "none":
+            self.generation = response["generation_id"]
 
-    async def _ask(
-        self,
-        api: str,
-        version: int,
-        said: Mapping[str, Any],
-        otherwise: Mapping[str, Any],
-        learn: Any = None,
+    async def _send(
+        self, api: str, version: int, values: Mapping[str, Any], on_response: Any = None
     ) -> Any:
-        values = {"group_id": self._script.group, **said, **otherwise}
-        return await self._script.ask(api, version, values, who=self.client_id, learn=learn)
+        values = {"group_id": self._script.group, **values}
+        return await self._script.send(
+            api, version, values, client_id=self.client_id, on_response=on_response
+        )

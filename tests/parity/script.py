@@ -1,78 +1,89 @@
-"""The words of a script: members who send requests, and what the transcript says of the answers.
+"""Scripts: requests of members and others, one after the other, with a transcript of the responses.
 
-A script never says what it expects. It sends one request after the other, and after each the
-transcript notes the answer or that it was held back, and which earlier requests were answered then.
+A script contains no expectations. After each request its transcript has the response, or that the
+request is held back, and the responses to earlier requests that came meanwhile.
 """
 
+import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
+from uuid import UUID
 
 from support.log import NewRecord, build
+from support.wire import AsyncClient
 
+from .brokers import ScriptBroker, round_trip
 from .member import Member
-from .peers import STEP_MS, Peer, call, round_trip
-from .transcript import ITEMS_MAX, Normaliser
-from .wire import Connection, connect, request_of
+from .transcript import Normaliser, Transcript, shown
 
-Learn = Callable[[Any], None]  # is called with an answer, as kio reads it
+OnResponse = Callable[[Any], None]
 
-PATIENCE_MS = 20_000
-PRODUCED_AT_MS = 1_700_000_000_000
+STEP_MS = 50  # the resolution of time in scripts
+TIMEOUT_MS = 20_000
+RECORD_TIMESTAMP_MS = 1_700_000_000_000
 
 
 class ScriptFailed(Exception):
-    """What a script waits for did not come."""
+    pass
 
 
 class Step:
-    """One request: `answer` is None as long as it is held back."""
+    """A request. `response` is None while it is held back, and a text if the connection closes."""
 
-    def __init__(self, api: str, text: str, learn: Learn | None) -> None:
-        self.api, self.text, self._learn = api, text, learn
-        self.answer: Any = None
-        self.is_noted = False
+    def __init__(self, api: str, text: str, on_response: OnResponse | None) -> None:
+        self.api, self.text, self._on_response = api, text, on_response
+        self.response: Any = None
+        self.is_recorded = False
 
-    def done(self, answer: Any) -> None:
-        self.answer = answer
-        if self._learn is not None and not isinstance(answer, str):
-            self._learn(answer)
+    def done(self, future: asyncio.Future[Any]) -> None:
+        try:
+            self.response = future.result()
+        except ConnectionError as error:
+            self.response = str(error)
+        else:
+            if self._on_response is not None:
+                self._on_response(self.response)
 
 
 class Script:
-    """One playing of a scenario. `transcript` is what vectors hold."""
-
-    def __init__(self, peer: Peer, group: str) -> None:
-        self.peer, self.group = peer, group
-        self.transcript: list[dict[str, Any]] = []
-        self._steps: list[Step] = []
-        self._connections: list[Connection] = []
-        self._control: Connection
-        self._normal = Normaliser(group, peer.port, peer.topic_ids)
-        self.topic_ids = dict(peer.topic_ids)
+    def __init__(self, broker: ScriptBroker, group: str) -> None:
+        self.broker, self.group = broker, group
+        self.transcript: Transcript = []
+        self.topic_ids = dict(broker.topic_ids)
+        self.steps: list[Step] = []
+        self._connections: dict[str | None, list[AsyncClient]] = {}  # by client id
+        self._control: AsyncClient
+        self._normaliser = Normaliser(group, broker.port, broker.topic_ids)
 
     async def __aenter__(self) -> "Script":
-        self._control = await connect(self.peer.port)
+        self._control = await AsyncClient.connect(self.broker.port)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        for connection in [*self._connections, self._control]:
-            connection.close()
+        for connections in [[self._control], *self._connections.values()]:
+            for connection in connections:
+                connection.close()
 
-    def member(self, name: str, **how: Any) -> Member:
-        """See `Member`; nothing is sent yet."""
-        return Member(self, name, **how)
+    def member(self, name: str, **options: Any) -> Member:
+        """See `Member`; sends nothing."""
+        return Member(self, name, **options)
 
-    async def stable(
-        self, *names: str, instances: Mapping[str, str] | None = None, **how: Any
+    async def joined(
+        self, *names: str, instances: Mapping[str, str] | None = None, **options: Any
     ) -> list[Member]:
-        """Members who come one after the other, synced; the first one leads."""
+        """Members that have joined one after the other, but not synced; the first is leader."""
         members: list[Member] = []
         for name in names:
-            member = self.member(name, instance=(instances or {}).get(name), **how)
+            member = self.member(name, instance=(instances or {}).get(name), **options)
             await member.enter()
             for other in members:
                 await other.join()
             members.append(member)
+        return members
+
+    async def stable(self, *names: str, **options: Any) -> list[Member]:
+        """As `joined`, and synced."""
+        members = await self.joined(*names, **options)
         await members[0].sync({m: f"share of {m.name}" for m in members})
         for member in members[1:]:
             await member.sync()
@@ -80,168 +91,155 @@ class Script:
 
     # --- requests
 
-    async def ask(
+    async def send(
         self,
         api: str,
         version: int,
         values: Mapping[str, Any],
         *,
-        who: str | None = "admin",
-        learn: Learn | None = None,
+        client_id: str | None = "admin",
+        on_response: OnResponse | None = None,
     ) -> Any:
-        """Send it and note what comes of it. The answer, or None when it is held back."""
-        said = ", ".join(f"{key} {_brief(value)}" for key, value in values.items())
-        text = f"{len(self._steps) + 1}. {who}: {api} v{version} {self._normal.text(said)}"
-        step = Step(api, text, learn)
-        self._steps.append(step)
-        connection = await self._free_connection()
-        connection.send(api, version, who, request_of(api, version, values), step.done)
+        """Return the response, or None if the request is held back."""
+        fields = ", ".join(f"{key} {shown(value)}" for key, value in values.items())
+        text = f"{len(self.steps) + 1}. {client_id}: {api} v{version} "
+        step = Step(api, text + self._normaliser.text(fields), on_response)
+        self.steps.append(step)
+        connection = await self._free_connection(client_id)
+        connection.send(api, version, **values).add_done_callback(step.done)
         await self._settle()
-        step.is_noted = step.answer is not None
-        self._note(
-            text, "held back" if step.answer is None else self._normal.answer(api, step.answer)
+        step.is_recorded = step.response is not None
+        response = (
+            self._normaliser.response(api, step.response) if step.is_recorded else "held back"
         )
-        return step.answer
+        self._record(step.text, response)
+        return step.response
+
+    async def _free_connection(self, client_id: str | None) -> AsyncClient:
+        connections = self._connections.setdefault(client_id, [])
+        for connection in connections:
+            if connection.is_free:
+                return connection
+        connections.append(await AsyncClient.connect(self.broker.port, client_id))
+        return connections[-1]
+
+    async def _settle(self) -> None:
+        await self.broker.settle(
+            self._control, lambda: sum(step.response is None for step in self.steps)
+        )
+
+    def _record(self, text: str, response: Any) -> None:
+        line = {"step": text, "answer": response}
+        freed = [step for step in self.steps if step.response is not None and not step.is_recorded]
+        if freed:
+            line["freed"] = {
+                step.text.split(" v")[0]: self._normaliser.response(step.api, step.response)
+                for step in freed
+            }
+        for step in freed:
+            step.is_recorded = True
+        self.transcript.append(line)
 
     async def describe(self, version: int = 5, *groups: str) -> Any:
-        return await self.ask("DescribeGroups", version, {"groups": groups or (self.group,)})
+        return await self.send("DescribeGroups", version, {"groups": groups or (self.group,)})
 
     async def list(self, version: int = 5, **filters: Any) -> Any:
-        return await self.ask("ListGroups", version, filters)
+        return await self.send("ListGroups", version, filters)
 
     async def delete(self, *groups: str, version: int = 2) -> Any:
-        return await self.ask("DeleteGroups", version, {"groups_names": groups or (self.group,)})
+        return await self.send("DeleteGroups", version, {"groups_names": groups or (self.group,)})
 
-    async def delete_offsets(self, **topics: tuple[int, ...]) -> Any:
-        asked = [
+    async def delete_offsets(self, *pairs: tuple[str, tuple[int, ...]], **more: Any) -> Any:
+        """Topics and partitions, as pairs or by the topic's name."""
+        topics = [
             {"name": name, "partitions": [{"partition_index": index} for index in partitions]}
-            for name, partitions in topics.items()
+            for name, partitions in (*pairs, *more.items())
         ]
-        return await self.ask("OffsetDelete", 0, {"group_id": self.group, "topics": asked})
+        return await self.send("OffsetDelete", 0, {"group_id": self.group, "topics": topics})
 
     async def leave(self, *leaving: "Member | tuple[str, str | None]", version: int = 5) -> Any:
-        """A batch; a pair is (member id, instance id)."""
+        """Several members in one request; a pair is (member id, instance id)."""
         pairs = [(m.id, m.instance) if isinstance(m, Member) else m for m in leaving]
         members = [{"member_id": m, "group_instance_id": i} for m, i in pairs]
-        return await self.ask("LeaveGroup", version, {"group_id": self.group, "members": members})
+        return await self.send("LeaveGroup", version, {"group_id": self.group, "members": members})
 
     async def fetch(self, version: int = 8, **topics: tuple[int, ...]) -> Any:
-        """Without topics, all of them."""
-        asked = [
-            {"name": n, "topic_id": self.peer.topic_ids.get(n), "partition_indexes": p}
+        """Without topics, all offsets."""
+        given = [
+            {"name": n, "topic_id": self.broker.topic_ids.get(n), "partition_indexes": p}
             for n, p in topics.items()
         ]
-        group = {"group_id": self.group, "member_epoch": -1, "topics": asked or None}
-        values = {"groups": [group]} if version >= 8 else group
-        return await self.ask("OffsetFetch", version, values)
+        group = {"group_id": self.group, "member_epoch": -1, "topics": given or None}
+        return await self.send(
+            "OffsetFetch", version, {"groups": [group]} if version >= 8 else group
+        )
 
-    # --- topics; of these words the transcript says nothing
+    # --- topics; not in the transcript
 
     async def topic(self, partitions: int) -> str:
-        """One of its own, once its partitions can be read and written everywhere."""
+        """Create a topic of this script, and wait until its partitions can be fetched."""
         name = f"{self.group}.topic"
         new = {"name": name, "num_partitions": partitions, "replication_factor": 1}
-        made = await call(self._control, "CreateTopics", 7, {"topics": [new], "timeout": 30_000})
-        self._normal.topic_is(name, made.topics[0].topic_id)
-        self.topic_ids[name] = made.topics[0].topic_id
-        asked = [
+        created = await self._control.call("CreateTopics", 7, topics=[new], timeout=30_000)
+        self.topic_ids[name] = UUID(created["topics"][0]["topic_id"])
+        self._normaliser.add_topic(name, self.topic_ids[name])
+        fetched = [
             {"partition": index, "partition_max_bytes": 0, "current_leader_epoch": -1}
             for index in range(partitions)
         ]
-        topics = [{"topic": name, "partitions": asked}]
-        values = {"replica_id": -1, "session_epoch": -1, "max_bytes": 100, "topics": topics}
-        for _ in range(PATIENCE_MS // STEP_MS):
-            found = await call(self._control, "Fetch", 12, values)
-            if all(one.error_code.name == "none" for one in found.responses[0].partitions):
+        values = {"replica_id": -1, "session_epoch": -1, "max_bytes": 100}
+        for _ in range(TIMEOUT_MS // STEP_MS):
+            topics = [{"topic": name, "partitions": fetched}]
+            response = await self._control.call("Fetch", 12, **values, topics=topics)
+            if all(p["error_code"] == "none" for p in response["responses"][0]["partitions"]):
                 return name
-            await self.peer.pass_ms(STEP_MS)
-        raise ScriptFailed(f"{name} cannot be read: {found}")
+            await self.broker.advance(STEP_MS)
+        raise ScriptFailed(f"cannot fetch {name}: {response}")
 
-    async def produce(self, topic: str, index: int, value: bytes = b"value") -> None:
-        records = build([NewRecord(b"key", value, PRODUCED_AT_MS)])
+    async def produce(self, topic: str, index: int) -> None:
+        records = build([NewRecord(b"key", b"value", RECORD_TIMESTAMP_MS)])
         data = [{"name": topic, "partition_data": [{"index": index, "records": records}]}]
-        values = {"acks": -1, "timeout": 30_000, "topic_data": data}
-        done = await call(self._control, "Produce", 9, values)
-        if done.responses[0].partition_responses[0].error_code.name != "none":
-            raise ScriptFailed(f"not produced: {done}")
+        response = await self._control.call("Produce", 9, acks=-1, timeout=30_000, topic_data=data)
+        if response["responses"][0]["partition_responses"][0]["error_code"] != "none":
+            raise ScriptFailed(f"Produce failed: {response}")
 
     async def delete_records(self, topic: str, index: int, before: int) -> None:
-        part = {"partition_index": index, "offset": before}
-        values = {"topics": [{"name": topic, "partitions": [part]}], "timeout": 30_000}
-        done = await call(self._control, "DeleteRecords", 2, values)
-        if done.topics[0].partitions[0].error_code.name != "none":
-            raise ScriptFailed(f"not deleted: {done}")
+        topics = [{"name": topic, "partitions": [{"partition_index": index, "offset": before}]}]
+        response = await self._control.call("DeleteRecords", 2, topics=topics, timeout=30_000)
+        if response["topics"][0]["partitions"][0]["error_code"] != "none":
+            raise ScriptFailed(f"DeleteRecords failed: {response}")
 
     # --- time
 
     async def until_freed(self) -> None:
-        """Let time go by until a request that was held back is answered."""
-        held = [step for step in self._steps if not step.is_noted]
-        if not held:
-            raise ScriptFailed("nothing is held back")
-        for _ in range(PATIENCE_MS // STEP_MS):
-            if any(step.answer is not None for step in held):
+        """Let time pass until a request that is held back has a response."""
+        waiting = [step for step in self.steps if not step.is_recorded]
+        if not waiting:
+            raise ScriptFailed("no request is held back")
+        for _ in range(TIMEOUT_MS // STEP_MS):
+            if any(step.response is not None for step in waiting):
                 break
-            await self.peer.pass_ms(STEP_MS)
+            await self.broker.advance(STEP_MS)
             await round_trip(self._control)
         else:
-            raise ScriptFailed(f"not answered in {PATIENCE_MS} ms: {held[0].text}")
+            raise ScriptFailed(f"no response within {TIMEOUT_MS} ms: {waiting[0].text}")
         await self._settle()
-        self._note("time goes by", "until a request is answered")
+        self._record("time goes by", "until a request is answered")
 
     async def until_state(self, state: str) -> None:
-        """Let time go by until DescribeGroups says so."""
-        for _ in range(PATIENCE_MS // STEP_MS):
-            described = await call(self._control, "DescribeGroups", 5, {"groups": (self.group,)})
-            if described.groups[0].group_state == state:
+        """Let time pass until the group is in this state."""
+        for _ in range(TIMEOUT_MS // STEP_MS):
+            response = await self._control.call("DescribeGroups", 5, groups=(self.group,))
+            if response["groups"][0]["group_state"] == state:
                 break
-            await self.peer.pass_ms(STEP_MS)
+            await self.broker.advance(STEP_MS)
         else:
-            raise ScriptFailed(f"not {state} in {PATIENCE_MS} ms: {described}")
+            raise ScriptFailed(f"not {state} within {TIMEOUT_MS} ms: {response}")
         await self._settle()
-        self._note("time goes by", f"until the group is {state}")
+        self._record("time goes by", f"until the group is {state}")
 
     async def pass_ms(self, ms: int) -> None:
-        """Here time itself is what the script is about; nothing is waited for."""
         for _ in range(ms // STEP_MS):
-            await self.peer.pass_ms(STEP_MS)
+            await self.broker.advance(STEP_MS)
         await self._settle()
-        self._note(f"{ms} ms go by", None)
-
-    # --- inside
-
-    async def _free_connection(self) -> Connection:
-        for connection in self._connections:
-            if connection.is_free:
-                return connection
-        self._connections.append(await connect(self.peer.port))
-        return self._connections[-1]
-
-    async def _settle(self) -> None:
-        await self.peer.settle(
-            self._control, lambda: sum(step.answer is None for step in self._steps)
-        )
-
-    def _note(self, text: str, answer: Any) -> None:
-        line = {"step": text, "answer": answer}
-        freed = [step for step in self._steps if step.answer is not None and not step.is_noted]
-        if freed:
-            line["freed"] = {
-                step.text.split(" v")[0]: self._normal.answer(step.api, step.answer)
-                for step in freed
-            }
-        for step in freed:
-            step.is_noted = True
-        self.transcript.append(line)
-
-
-def _brief(value: Any) -> str:
-    """A request's value as a transcript shows it."""
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{k} {_brief(v)}" for k, v in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        if len(value) > ITEMS_MAX:
-            return f"({len(value)} items)"
-        return "[" + ", ".join(map(_brief, value)) + "]"
-    text = value.decode("latin-1") if isinstance(value, bytes) else str(value)
-    return text if len(text) < 200 else f"({len(text)} characters)"
+        self._record(f"{ms} ms go by", None)

@@ -1,7 +1,7 @@
-"""Every scenario, played on ours and compared with what Kafka said; with Java, with what it says.
+"""Every scenario on kohort, compared with Kafka's recorded responses, and with a running Kafka's.
 
-The scripts are in `scenarios/`, Kafka's answers in `vectors/`. `make parity` plays all of them on
-a Kafka of its own; `make parity RECORD=1` writes its answers down.
+The scripts are in `scenarios/`, the recorded transcripts in `vectors/`. `make parity` starts a
+Kafka; `make parity RECORD=1` records its responses.
 """
 
 import os
@@ -10,49 +10,52 @@ from pathlib import Path
 
 import pytest
 
-from . import vectors
-from .playing import QUIET_LONGER_MS, difference, kafkas, play_on_ours
-from .registry import Scenario, load
+from .scenario import (
+    LONG_QUIET_MS,
+    Scenario,
+    difference,
+    kafkas,
+    load,
+    record,
+    recorded,
+    run_on_kohort,
+)
 
 SCENARIOS = load()
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=list(SCENARIOS))
-async def test_ours_answers_as_kafka_did(scenario: Scenario) -> None:
-    recorded = vectors.recorded(scenario)
-    assert recorded is not None, "not recorded yet: make parity RECORD=1"
-    found = difference(scenario, recorded, await play_on_ours(scenario))
+async def test_responses_are_those_recorded_from_kafka(scenario: Scenario) -> None:
+    kafka = recorded(scenario)
+    assert kafka is not None, "not recorded yet: make parity RECORD=1"
+    found = difference(scenario, kafka, await run_on_kohort(scenario))
     assert found is None, f"{scenario.rule}{found}"
 
 
 @pytest.mark.java
 @pytest.mark.parity
 @pytest.mark.slow
-async def test_ours_answers_as_a_running_kafka_does(
+async def test_responses_are_those_of_a_running_kafka(
     kafka_jars: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    mine = {name: await play_on_ours(scenario) for name, scenario in SCENARIOS.items()}
-    async with kafkas(kafka_jars, tmp_path, SCENARIOS.values()) as kafka:
+    kohort = {name: await run_on_kohort(scenario) for name, scenario in SCENARIOS.items()}
+    async with kafkas(kafka_jars, tmp_path, SCENARIOS.values()) as running:
         if os.environ.get("KOHORT_PARITY_RECORD"):
-            theirs = await kafka.play(SCENARIOS.values(), QUIET_LONGER_MS)
-            vectors.write(theirs, SCENARIOS)
+            kafka = await running.run(SCENARIOS.values(), LONG_QUIET_MS)
+            record(kafka)
         else:
-            theirs = await kafka.play(SCENARIOS.values())
-            doubtful = [
-                scenario
-                for name, scenario in SCENARIOS.items()
-                if difference(scenario, theirs[name], mine[name])
-            ]
-            theirs |= await kafka.play(doubtful, QUIET_LONGER_MS)
+            kafka = await running.run(SCENARIOS.values())
+            differing = [s for n, s in SCENARIOS.items() if difference(s, kafka[n], kohort[n])]
+            kafka |= await running.run(differing, LONG_QUIET_MS)
     differences = {
         name: found
         for name, scenario in SCENARIOS.items()
-        if (found := difference(scenario, theirs[name], mine[name]))
+        if (found := difference(scenario, kafka[name], kohort[name]))
     }
     excused = [name for name, s in SCENARIOS.items() if s.excuse and name not in differences]
     equal = len(SCENARIOS) - len(excused) - len(differences)
-    said = [f"{len(SCENARIOS)} scenarios: {equal} equal, {len(excused)} excused"]
-    said += [f"  excused: {name}: {SCENARIOS[name].excuse}" for name in excused]
+    report = [f"{len(SCENARIOS)} scenarios: {equal} equal, {len(excused)} excused"]
+    report += [f"  excused: {name}: {SCENARIOS[name].excuse}" for name in excused]
     with capsys.disabled():
-        sys.stdout.write("\n" + "\n".join(said) + "\n")
+        sys.stdout.write("\n" + "\n".join(report) + "\n")
     assert not differences, "".join(f"\n{name}:{text}" for name, text in differences.items())

@@ -1,24 +1,24 @@
-"""What of an answer is compared: everything, but for ids and addresses that differ from run to run
-and the order of what has none."""
+"""Transcripts: the steps of a script and the responses, normalised.
+
+Ids and addresses that differ from run to run get names, and lists without an order are sorted.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from .wire import plain
+Transcript = list[dict[str, Any]]
 
-# Of a random UUID as Java and Python write it (version 4), after what Kafka puts before it.
+# What Kafka puts before it, and a random UUID (version 4) as Java and Python write it.
 MEMBER_ID = re.compile(
     r"(?P<prefix>[\w.]*)-[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
 )
-
-# More of a list than this is told by its number.
-ITEMS_MAX = 100
+ITEMS_MAX = 100  # longer lists are shown as their length
 
 
 class Normaliser:
-    """Member ids get the names of those who asked for them: the second id of A is `A-2`."""
+    """Member ids become the client id and a number: the second id of A is `A-2`."""
 
     def __init__(self, group: str, port: int, topic_ids: Mapping[str, UUID]) -> None:
         self._group, self._port = group, port
@@ -27,7 +27,7 @@ class Normaliser:
         self._counts: dict[str, int] = {}
         self._sessions: dict[int, str] = {}
 
-    def topic_is(self, name: str, topic_id: UUID) -> None:
+    def add_topic(self, name: str, topic_id: UUID) -> None:
         self._topics[str(topic_id)] = name
 
     def text(self, text: str) -> str:
@@ -37,10 +37,12 @@ class Normaliser:
             text = text.replace(f"session_id {session_id},", f"session_id {name},")
         return MEMBER_ID.sub(self._name, text).replace(self._group, "G")
 
-    def answer(self, api: str, message: Any) -> Any:
-        return _arranged(api, self._normal(plain(message)))
+    def response(self, api: str, response: Any) -> Any:
+        return _sorted(api, self._normal(response))
 
     def _normal(self, value: Any) -> Any:
+        if isinstance(value, bytes):
+            value = value.decode("latin-1")
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, list):
@@ -48,7 +50,7 @@ class Normaliser:
                 return [{f"{len(value)} times": self._normal(value[0])}]
             return [self._normal(item) for item in value]
         if isinstance(value, dict):
-            return {key: self._field(key, item) for key, item in value.items()}
+            return {k: self._field(k, v) for k, v in value.items() if k != "throttle_time"}
         return value
 
     def _field(self, key: str, value: Any) -> Any:
@@ -66,26 +68,25 @@ class Normaliser:
         return self._names[member_id]
 
 
-def _arranged(api: str, answer: Any) -> Any:
+def _sorted(api: str, response: Any) -> Any:
     """Kafka's lists of members, groups and fetched topics come from hash maps."""
-    if not isinstance(answer, dict):
-        return answer
+    if not isinstance(response, dict):
+        return response
     if api == "JoinGroup":
-        _sort(answer["members"], "member_id")
+        _sort(response["members"], "member_id")
     elif api == "DescribeGroups":
-        _sort(answer["groups"], "group_id")
-        for group in answer["groups"]:
+        _sort(response["groups"], "group_id")
+        for group in response["groups"]:
             _sort(group["members"], "member_id")
     elif api == "ListGroups":
-        # Other scripts run beside this one, on the same broker.
-        answer["groups"] = [g for g in answer["groups"] if g["group_id"].startswith("G")]
-        _sort(answer["groups"], "group_id")
+        # Without the groups of other scripts that run on the same broker.
+        response["groups"] = [g for g in response["groups"] if g["group_id"].startswith("G")]
+        _sort(response["groups"], "group_id")
     elif api == "OffsetFetch":
-        for group in answer.get("groups", [answer]):
-            _sort(
-                group["topics"], "name" if "name" in next(iter(group["topics"]), {}) else "topic_id"
-            )
-    return answer
+        for group in response.get("groups", [response]):
+            topics = group["topics"]
+            _sort(topics, "name" if topics and "name" in topics[0] else "topic_id")
+    return response
 
 
 def _sort(items: list[Any], key: str) -> None:
@@ -95,21 +96,33 @@ def _sort(items: list[Any], key: str) -> None:
             item["partitions"].sort(key=lambda each: each["partition_index"])
 
 
-def without(line: Any, fields: Sequence[str]) -> Any:
-    """A line of a transcript with some fields hidden, however deep they are."""
-    if isinstance(line, list):
-        return [without(item, fields) for item in line]
-    if isinstance(line, dict):
-        return {key: "…" if key in fields else without(item, fields) for key, item in line.items()}
-    return line
+def shown(value: Any) -> str:
+    """A value of a request."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{k} {shown(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        if len(value) > ITEMS_MAX:
+            return f"({len(value)} items)"
+        return "[" + ", ".join(map(shown, value)) + "]"
+    text = value.decode("latin-1") if isinstance(value, bytes) else str(value)
+    return text if len(text) < 200 else f"({len(text)} characters)"
 
 
-def first_difference(theirs: Sequence[Any], ours: Sequence[Any]) -> str | None:
-    """The first line in which two transcripts differ, for a person to read; None if none does."""
-    for number, (a, b) in enumerate(zip(theirs, ours, strict=False)):
+def hide(value: Any, fields: Sequence[str]) -> Any:
+    """Replace these fields, at any depth."""
+    if isinstance(value, list):
+        return [hide(item, fields) for item in value]
+    if isinstance(value, dict):
+        return {key: "…" if key in fields else hide(item, fields) for key, item in value.items()}
+    return value
+
+
+def first_difference(kafka: Transcript, kohort: Transcript) -> str | None:
+    """The first line that differs, with the steps before it."""
+    for number, (a, b) in enumerate(zip(kafka, kohort, strict=False)):
         if a != b:
-            before = "".join(f"       {line['step']}\n" for line in theirs[:number])
-            return f"\n{before}Kafka: {a}\nours:  {b}\n"
-    if len(theirs) != len(ours):
-        return f"\nKafka's transcript has {len(theirs)} lines, ours {len(ours)}\n"
+            before = "".join(f"       {line['step']}\n" for line in kafka[:number])
+            return f"\n{before}Kafka:  {a}\nkohort: {b}\n"
+    if len(kafka) != len(kohort):
+        return f"\nKafka's transcript has {len(kafka)} lines, kohort's {len(kohort)}\n"
     return None

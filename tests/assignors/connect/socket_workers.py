@@ -18,20 +18,20 @@ from kohort.assignors.connect.protocol import (
     write_assignment,
     write_metadata,
 )
+from support.runtime import HandClock
+from support.wire import AsyncClient
 
-from ...parity.peers import HandClock, Ours
-from ...parity.wire import Connection, connect, request_of
+from ...parity.brokers import KohortBroker
 
 HEARTBEAT_MS = 3_000  # Kafka Connect's heartbeat.interval.ms
 SESSION_MS = 10_000
 CONFIG_OFFSET = 1
-PATIENCE_SECONDS = 30
 
 
 class Worker:
     """`stopped`: everything that was ever revoked; `assignment`: the last one."""
 
-    def __init__(self, name: str, group: str, connection: Connection) -> None:
+    def __init__(self, name: str, group: str, connection: AsyncClient) -> None:
         self.name = name
         self.running: list[WorkItem] = []
         self.stopped: list[WorkItem] = []
@@ -58,41 +58,41 @@ class Worker:
             ],
         }
         joined = await self._send("JoinGroup", 9, request)
-        if joined.error_code.name == "member_id_required":
-            self._member_id = joined.member_id
+        if joined["error_code"] == "member_id_required":
+            self._member_id = joined["member_id"]
             joined = await self._send("JoinGroup", 9, request)
-        assert joined.error_code.name == "none", joined
+        assert joined["error_code"] == "none", joined
         self._joined = joined
 
     async def sync(self, connectors: dict[str, int], now_ms: int) -> None:
         """Send SyncGroup, as the leader with all assignments, and carry out the assignment."""
         joined = self._joined
-        last_completed, self._generation = self._generation, joined.generation_id
+        last_completed, self._generation = self._generation, joined["generation_id"]
         assignments: dict[str, WorkerAssignment] = {}
-        if joined.leader == self._member_id:
+        if joined["leader"] == self._member_id:
             assignments = worker_assignments(
                 self._assignor,
                 self._member_id,
-                {member.member_id: read_metadata(member.metadata) for member in joined.members},
+                {m["member_id"]: read_metadata(m["metadata"]) for m in joined["members"]},
                 connectors,
                 config_offset=CONFIG_OFFSET,
                 now_ms=now_ms,
-                generation=joined.generation_id,
+                generation=joined["generation_id"],
                 last_completed_generation=last_completed,
             )
-        version = PROTOCOLS[joined.protocol_name]
+        version = PROTOCOLS[joined["protocol_name"]]
         request = {
-            "generation_id": joined.generation_id,
+            "generation_id": joined["generation_id"],
             "protocol_type": PROTOCOL_TYPE,
-            "protocol_name": joined.protocol_name,
+            "protocol_name": joined["protocol_name"],
             "assignments": [
                 {"member_id": member, "assignment": write_assignment(assignment, version)}
                 for member, assignment in assignments.items()
             ],
         }
         synced = await self._send("SyncGroup", 5, request)
-        assert synced.error_code.name == "none", synced
-        self.assignment = assignment = read_assignment(synced.assignment)
+        assert synced["error_code"] == "none", synced
+        self.assignment = assignment = read_assignment(synced["assignment"])
         self.stopped += assignment.revoked
         self.running = running_after(self.running, assignment.assigned, assignment.revoked)
         rejoins = assignment.delay_ms or assignment.revoked
@@ -100,30 +100,27 @@ class Worker:
 
     async def heartbeat(self) -> str:
         response = await self._send("Heartbeat", 4, {"generation_id": self._generation})
-        error: str = response.error_code.name
+        error: str = response["error_code"]
         return error
 
     async def _send(self, api: str, version: int, fields: dict[str, Any]) -> Any:
         identity = {"group_id": self._group, "member_id": self._member_id}
-        response: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        request = request_of(api, version, {**identity, **fields})
-        self.connection.send(api, version, self.name, request, response.set_result)
-        return await asyncio.wait_for(response, PATIENCE_SECONDS)
+        return await self.connection.call(api, version, **identity, **fields)
 
 
 class SocketWorkers:
     """The group. `rebalances`: the assignments of all workers in each rebalance."""
 
-    def __init__(self, broker: Ours, clock: HandClock, connectors: dict[str, int]) -> None:
+    def __init__(self, broker: KohortBroker, clock: HandClock, connectors: dict[str, int]) -> None:
         self.rebalances: list[dict[str, WorkerAssignment]] = []
         self.workers: dict[str, Worker] = {}
         self._broker, self._clock = broker, clock
         self._connectors = connectors
-        self._control: Connection
+        self._control: AsyncClient
         self._joining: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> "SocketWorkers":
-        self._control = await connect(self._broker.port)
+        self._control = await AsyncClient.connect(self._broker.port)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -134,7 +131,9 @@ class SocketWorkers:
     async def join(self, *names: str) -> None:
         """Start the joins, one after the other; they wait for the others, or for time to pass."""
         for name in names:
-            worker = Worker(name, "connect-cluster", await connect(self._broker.port))
+            worker = Worker(
+                name, "connect-cluster", await AsyncClient.connect(self._broker.port, name)
+            )
             self.workers[name] = worker
             self._joining.append(asyncio.create_task(worker.join()))
             for _ in range(2):  # MEMBER_ID_REQUIRED, then the join
@@ -146,7 +145,7 @@ class SocketWorkers:
     async def complete_first_rebalance(self, initial_delay_ms: int) -> None:
         """The initial delay is extended once, because members join during it."""
         for _ in range(2):
-            await self._broker.pass_ms(initial_delay_ms)
+            await self._broker.advance(initial_delay_ms)
         await self._complete_rebalance()
 
     async def run_until_rebalance(self, number: int) -> None:
@@ -162,7 +161,7 @@ class SocketWorkers:
             await self._heartbeat()
 
     async def _heartbeat(self) -> None:
-        await self._broker.pass_ms(HEARTBEAT_MS)
+        await self._broker.advance(HEARTBEAT_MS)
         now_ms = self._clock.now_ms()
         assigned = [w for w in self.workers.values() if w.assignment is not None]
         due = [w for w in assigned if w.rejoins_at_ms is not None and w.rejoins_at_ms <= now_ms]

@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator
 from kohort.assignors.connect.protocol import WorkItem
 from kohort.broker.broker import Broker
 from kohort.broker.config.broker_config import BrokerConfig
+from support.runtime import HandClock
 
-from ...parity.peers import HandClock, Ours, prepare
+from ...parity.brokers import KohortBroker
 from .socket_workers import HEARTBEAT_MS, SocketWorkers
 from .workers import tasks
 
@@ -28,9 +29,9 @@ async def three_workers() -> AsyncIterator[SocketWorkers]:
     broker = Broker(BrokerConfig(SETTINGS), clock=clock)
     await broker.start("127.0.0.1", 0)
     try:
-        peer = Ours(broker, clock)
-        await prepare(peer)
-        async with SocketWorkers(peer, clock, {"P": 4}) as group:
+        served = KohortBroker(broker, clock)
+        await served.prepare()
+        async with SocketWorkers(served, clock, {"P": 4}) as group:
             await group.join("C1", "C2", "C3")
             await group.complete_first_rebalance(INITIAL_DELAY_MS)
             assert running(group) == {

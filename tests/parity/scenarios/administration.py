@@ -2,36 +2,34 @@
 
 import struct
 
-from ..registry import scenario
+from ..scenario import scenario
 from ..script import Script
 
 
 def subscription(*topics: str) -> bytes:
-    """What a consumer says of itself (ConsumerProtocolSubscription v0)."""
+    """ConsumerProtocolSubscription v0."""
     names = b"".join(struct.pack(">h", len(topic)) + topic.encode() for topic in topics)
     return struct.pack(">hi", 0, len(topics)) + names + struct.pack(">i", -1)
 
 
-@scenario("DescribeGroups, trap 27: a group that is not there, in every version")
-async def a_group_that_is_not_there_is_described(s: Script) -> None:
+@scenario("DescribeGroups: an unknown group, in every version")
+async def an_unknown_group_is_described(s: Script) -> None:
     for version in range(7):
         await s.describe(version)
     await s.describe(5, f"{s.group}/1", s.group, f"{s.group}/1")
     await s.describe(6, "")
 
 
-@scenario("DescribeGroups, trap 24: a stable group with all it has, in every version")
+@scenario("DescribeGroups: all fields of a stable group, in every version")
 async def a_stable_group_is_described(s: Script) -> None:
     await s.stable("A", "B", instances={"B": "i1"})
     for version in range(7):
         await s.describe(version)
-    asked = {"groups": (s.group,), "include_authorized_operations": True}
-    await s.ask("DescribeGroups", 5, asked)
+    values = {"groups": (s.group,), "include_authorized_operations": True}
+    await s.send("DescribeGroups", 5, values)
 
 
-@scenario(
-    "DescribeGroups, trap 30: metadata and protocol show in Stable only, old shares show still"
-)
+@scenario("DescribeGroups: metadata and protocol in Stable only, assignments in all states")
 async def a_group_is_described_in_each_state(s: Script) -> None:
     a, b = await s.stable("A", "B")
     await a.join()
@@ -47,7 +45,7 @@ async def a_group_is_described_in_each_state(s: Script) -> None:
     await s.describe()
 
 
-@scenario("DescribeGroups: a simple group")
+@scenario("DescribeGroups: a group with offsets only")
 async def a_simple_group_is_described(s: Script) -> None:
     await s.member("A").commit(1)
     for version in range(7):
@@ -64,9 +62,7 @@ async def groups_are_listed(s: Script) -> None:
         await s.list(version)
 
 
-@scenario(
-    "ListGroups: names of states are trimmed and may be in any case; unknown ones match nothing"
-)
+@scenario("ListGroups: state names are trimmed, in any case; unknown ones match nothing")
 async def groups_are_listed_by_state(s: Script) -> None:
     (a,) = await s.stable("A")
     await s.member("B").commit(1, group_id=f"{s.group}/simple")
@@ -99,7 +95,7 @@ async def groups_are_listed_by_type(s: Script) -> None:
     await s.list(types_filter=("classic",), states_filter=("Empty",))
 
 
-@scenario("DeleteGroups: missing, with members, empty; in every version")
+@scenario("DeleteGroups: unknown, with members, empty; in every version")
 async def groups_are_deleted(s: Script) -> None:
     for version in range(3):
         await s.delete(version=version)
@@ -113,7 +109,7 @@ async def groups_are_deleted(s: Script) -> None:
         await s.fetch()
 
 
-@scenario("DeleteGroups: while others join, and while syncs are missing")
+@scenario("DeleteGroups: in PreparingRebalance and CompletingRebalance")
 async def a_group_in_a_rebalance_is_not_deleted(s: Script) -> None:
     a = s.member("A")
     await a.enter()
@@ -126,8 +122,8 @@ async def a_group_in_a_rebalance_is_not_deleted(s: Script) -> None:
     await s.describe()
 
 
-@scenario("DeleteGroups: pending ids do not keep a group")
-async def a_group_of_pending_ids_is_deleted(s: Script) -> None:
+@scenario("DeleteGroups: pending members do not prevent it")
+async def a_group_of_pending_members_is_deleted(s: Script) -> None:
     a = s.member("A")
     await a.join()
     await s.delete()
@@ -135,7 +131,7 @@ async def a_group_of_pending_ids_is_deleted(s: Script) -> None:
     await s.describe()
 
 
-@scenario("DeleteGroups takes the offsets with it; a simple group may go; its id may come again")
+@scenario("DeleteGroups: offsets are deleted too; the group id can be used again")
 async def a_simple_group_is_deleted(s: Script) -> None:
     await s.member("A").commit(1)
     await s.delete()
@@ -144,8 +140,8 @@ async def a_simple_group_is_deleted(s: Script) -> None:
     await s.member("B").enter()
 
 
-@scenario("OffsetDelete: no group, an empty one, one of another type")
-async def offsets_are_deleted_of_several_kinds_of_groups(s: Script) -> None:
+@scenario("OffsetDelete: no group, an empty one, one of another protocol type")
+async def offsets_of_several_kinds_of_groups_are_deleted(s: Script) -> None:
     await s.delete_offsets(orders=(0,))
     a = s.member("A")
     await a.commit(1)
@@ -160,8 +156,8 @@ async def offsets_are_deleted_of_several_kinds_of_groups(s: Script) -> None:
     await s.delete_offsets(orders=(0,))
 
 
-@scenario("OffsetDelete: topics and partitions that are not there")
-async def offsets_are_deleted_that_are_not_there(s: Script) -> None:
+@scenario("OffsetDelete: unknown topics and partitions")
+async def offsets_of_unknown_topics_and_partitions_are_deleted(s: Script) -> None:
     a = s.member("A")
     await a.commit(1)
     await s.delete_offsets(orders=(0, 9), nothing=(0,))
@@ -170,25 +166,17 @@ async def offsets_are_deleted_that_are_not_there(s: Script) -> None:
     await s.fetch()
 
 
-@scenario("OffsetDelete: a topic named twice is one in the answer if anything was refused")
+@scenario("OffsetDelete: with an error, a topic named twice is in the response once")
 async def offsets_of_topics_named_twice_are_deleted(s: Script) -> None:
     await s.member("A").commit(1, topics=[("orders", 0, ""), ("orders", 1, "")])
-
-    async def delete(*topics: tuple[str, tuple[int, ...]]) -> None:
-        asked = [
-            {"name": name, "partitions": [{"partition_index": index} for index in partitions]}
-            for name, partitions in topics
-        ]
-        await s.ask("OffsetDelete", 0, {"group_id": s.group, "topics": asked})
-
-    await delete(("orders", (0,)), ("payments", (0,)), ("orders", (0, 1)))
-    await delete(("orders", (0,)), ("orders", (9,)), ("orders", (1,)))
-    await delete(("nothing", ()), ("orders", (0,)), ("orders", (1,)))
-    await delete(("orders", ()))
+    await s.delete_offsets(("orders", (0,)), ("payments", (0,)), ("orders", (0, 1)))
+    await s.delete_offsets(("orders", (0,)), ("orders", (9,)), ("orders", (1,)))
+    await s.delete_offsets(("nothing", ()), ("orders", (0,)), ("orders", (1,)))
+    await s.delete_offsets(("orders", ()))
 
 
-@scenario("OffsetDelete: a topic that a member is subscribed to, in each state")
-async def offsets_of_a_subscribed_topic_are_kept(s: Script) -> None:
+@scenario("OffsetDelete: a topic to which a member is subscribed, in each state")
+async def offsets_of_a_subscribed_topic_are_not_deleted(s: Script) -> None:
     a = s.member("A", protocols=(("range", subscription("orders")),))
     await a.commit(1, topics=[("orders", 0, ""), ("payments", 0, "")])
     await a.enter()
@@ -203,14 +191,14 @@ async def offsets_of_a_subscribed_topic_are_kept(s: Script) -> None:
     await s.fetch()
 
 
-@scenario("OffsetDelete: what cannot be read is a subscription to everything")
-async def offsets_of_an_unknown_subscription_are_kept(s: Script) -> None:
+@scenario("OffsetDelete: an invalid subscription is one to all topics")
+async def offsets_are_not_deleted_if_a_subscription_is_invalid(s: Script) -> None:
     await s.stable("A")
     await s.delete_offsets(orders=(0,), payments=(0,))
 
 
-@scenario("OffsetFetch: offsets outlive the members and the rounds")
-async def offsets_survive_rounds(s: Script) -> None:
+@scenario("OffsetFetch: offsets outlive members and rebalances")
+async def offsets_survive_rebalances(s: Script) -> None:
     a, b = await s.stable("A", "B")
     await a.commit(1)
     await b.leave()
@@ -221,24 +209,24 @@ async def offsets_survive_rounds(s: Script) -> None:
     await s.fetch()
 
 
-@scenario("FindCoordinator, trap 25: the message of a success, in every version; an empty group id")
+@scenario("FindCoordinator: the message of a success, in every version; an empty key")
 async def the_coordinator_is_found(s: Script) -> None:
     for version in range(4):
-        await s.ask("FindCoordinator", version, {"key": s.group, "key_type": 0})
-        await s.ask("FindCoordinator", version, {"key": "", "key_type": 0})
+        await s.send("FindCoordinator", version, {"key": s.group, "key_type": 0})
+        await s.send("FindCoordinator", version, {"key": "", "key_type": 0})
     for version in range(4, 7):
         keys = (s.group, "", s.group)
-        await s.ask("FindCoordinator", version, {"coordinator_keys": keys, "key_type": 0})
-        await s.ask("FindCoordinator", version, {"coordinator_keys": (), "key_type": 0})
+        await s.send("FindCoordinator", version, {"coordinator_keys": keys, "key_type": 0})
+        await s.send("FindCoordinator", version, {"coordinator_keys": (), "key_type": 0})
 
 
-@scenario("FindCoordinator: types that nobody knows; share groups before their version")
-async def the_coordinator_of_nothing_is_looked_for(s: Script) -> None:
+@scenario("FindCoordinator: unknown key types; share groups before version 6")
+async def the_coordinator_of_an_unknown_key_type(s: Script) -> None:
     for version in range(1, 4):
         for key_type in (2, 7, -1):
-            await s.ask("FindCoordinator", version, {"key": s.group, "key_type": key_type})
+            await s.send("FindCoordinator", version, {"key": s.group, "key_type": key_type})
     for version in range(4, 7):
         for key_type in (2, 7, -1) if version < 6 else (7, -1):
             keys = (s.group, s.group, "")
-            asked = {"coordinator_keys": keys, "key_type": key_type}
-            await s.ask("FindCoordinator", version, asked)
+            values = {"coordinator_keys": keys, "key_type": key_type}
+            await s.send("FindCoordinator", version, values)

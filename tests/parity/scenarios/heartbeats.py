@@ -1,17 +1,17 @@
-"""Heartbeat, and the sessions that it keeps alive."""
+"""Heartbeat, session timeouts and rebalance timeouts."""
 
-from ..registry import scenario
+from ..scenario import scenario
 from ..script import Script
 
 
-@scenario("Heartbeat 2: no group, in every version")
-async def a_heartbeat_without_a_group(s: Script) -> None:
+@scenario("Heartbeat: no group, in every version")
+async def a_heartbeat_to_an_unknown_group(s: Script) -> None:
     for version in range(5):
         await s.member("A").heartbeat(version, member_id="stranger", generation_id=1)
 
 
-@scenario("Heartbeat 4 and 5: strangers, pending ids, other generations, in every version")
-async def heartbeats_that_do_not_count(s: Script) -> None:
+@scenario("Heartbeat: unknown and pending ids, other generations, in every version")
+async def heartbeats_that_are_rejected(s: Script) -> None:
     (a,) = await s.stable("A")
     b = s.member("B")
     await b.join()
@@ -23,15 +23,15 @@ async def heartbeats_that_do_not_count(s: Script) -> None:
         await a.heartbeat(version)
 
 
-@scenario("Heartbeat 6: an empty group knows nobody")
-async def a_heartbeat_in_an_empty_group(s: Script) -> None:
+@scenario("Heartbeat: an empty group has no members")
+async def a_heartbeat_to_an_empty_group(s: Script) -> None:
     (a,) = await s.stable("A")
     await a.leave()
     await a.heartbeat()
     await a.heartbeat(generation_id=2)
 
 
-@scenario("Heartbeat 7: a round is open")
+@scenario("Heartbeat: in PreparingRebalance")
 async def a_heartbeat_while_others_join(s: Script) -> None:
     a, b = await s.stable("A", "B")
     await a.join()
@@ -40,7 +40,7 @@ async def a_heartbeat_while_others_join(s: Script) -> None:
     await b.heartbeat(generation_id=1)
 
 
-@scenario("Heartbeat 8, trap 2: NONE while syncs are missing")
+@scenario("Heartbeat: NONE in CompletingRebalance")
 async def a_heartbeat_while_syncs_are_missing(s: Script) -> None:
     a = s.member("A")
     await a.enter()
@@ -49,7 +49,7 @@ async def a_heartbeat_while_syncs_are_missing(s: Script) -> None:
     await a.heartbeat()
 
 
-@scenario("heartbeat timer: a session ends, the rest has a round; a heartbeat does not heal it")
+@scenario("session timeout: the others rebalance; a late heartbeat does not restore the member")
 async def a_follower_expires(s: Script) -> None:
     a = s.member("A")
     b = s.member("B", session_ms=2000)
@@ -64,7 +64,7 @@ async def a_follower_expires(s: Script) -> None:
     await a.join()
 
 
-@scenario("heartbeat timer: the last session ends; the group is empty, a generation further")
+@scenario("session timeout of the last member: the group is Empty, in the next generation")
 async def the_last_member_expires(s: Script) -> None:
     (a,) = await s.stable("A", session_ms=1000)
     await s.until_state("Empty")
@@ -75,7 +75,7 @@ async def the_last_member_expires(s: Script) -> None:
     await s.member("B").enter()
 
 
-@scenario("heartbeats keep a session alive, in CompletingRebalance and Stable")
+@scenario("heartbeats extend a session, in CompletingRebalance and Stable")
 async def heartbeats_keep_a_session_alive(s: Script) -> None:
     a = s.member("A", session_ms=2000)
     await a.enter()
@@ -88,7 +88,7 @@ async def heartbeats_keep_a_session_alive(s: Script) -> None:
         await a.heartbeat()
 
 
-@scenario("commits alone keep a session alive")
+@scenario("commits extend a session")
 async def commits_keep_a_session_alive(s: Script) -> None:
     (a,) = await s.stable("A", session_ms=2000)
     for offset in range(3):
@@ -97,7 +97,7 @@ async def commits_keep_a_session_alive(s: Script) -> None:
     await a.heartbeat()
 
 
-@scenario("syncs in a stable group do not keep a session alive")
+@scenario("syncs in Stable do not extend a session")
 async def syncs_do_not_keep_a_session_alive(s: Script) -> None:
     (a,) = await s.stable("A", session_ms=3000)
     await s.pass_ms(2000)
@@ -107,8 +107,8 @@ async def syncs_do_not_keep_a_session_alive(s: Script) -> None:
     await s.describe()
 
 
-@scenario("trap 3: a newcomer whose join is held back outlives its session timeout")
-async def a_newcomer_waits_longer_than_its_session(s: Script) -> None:
+@scenario("a new member whose join waits outlives its session timeout")
+async def a_waiting_new_member_outlives_its_session_timeout(s: Script) -> None:
     (a,) = await s.stable("A")
     b = s.member("B", session_ms=500)
     await b.enter()
@@ -116,7 +116,7 @@ async def a_newcomer_waits_longer_than_its_session(s: Script) -> None:
     await a.join()
 
 
-@scenario("has satisfied its heartbeat: who waits for others is not put out")
+@scenario("hasSatisfiedHeartbeat: a member with a waiting join does not expire")
 async def a_member_that_waits_for_others_does_not_expire(s: Script) -> None:
     a, b = await s.stable("A", "B", session_ms=60_000)
     await a.join(session_timeout=1000)
@@ -124,8 +124,8 @@ async def a_member_that_waits_for_others_does_not_expire(s: Script) -> None:
     await b.join()
 
 
-@scenario("join timer: dynamic members that do not come again are put out")
-async def a_follower_that_does_not_join_again_is_put_out(s: Script) -> None:
+@scenario("rebalance timeout: dynamic members that have not rejoined are removed")
+async def a_follower_that_does_not_rejoin_is_removed(s: Script) -> None:
     a, b = await s.stable("A", "B", rebalance_ms=2000)
     await a.join()
     await b.heartbeat()
@@ -135,8 +135,10 @@ async def a_follower_that_does_not_join_again_is_put_out(s: Script) -> None:
     await s.describe()
 
 
-@scenario("trap 8: a leader that does not come again is put out, one of those who came leads")
-async def a_leader_that_does_not_join_again_is_put_out(s: Script) -> None:
+@scenario(
+    "rebalance timeout: a leader that has not rejoined is removed; a member that has rejoined leads"
+)
+async def a_leader_that_does_not_rejoin_is_removed(s: Script) -> None:
     a, b = await s.stable("A", "B", rebalance_ms=2000)
     await b.join(protocols=(("range", b"new"),))
     await s.until_freed()
@@ -144,7 +146,7 @@ async def a_leader_that_does_not_join_again_is_put_out(s: Script) -> None:
     await s.describe()
 
 
-@scenario("join timer: the longest rebalance timeout of all members counts, as they say it now")
+@scenario("rebalance timeout: the longest of all members, as in their latest joins")
 async def the_longest_rebalance_timeout_counts(s: Script) -> None:
     a, b = await s.stable("A", "B", rebalance_ms=1000)
     await a.join(rebalance_timeout=4000)
@@ -154,8 +156,8 @@ async def the_longest_rebalance_timeout_counts(s: Script) -> None:
     await b.heartbeat()
 
 
-@scenario("session timeouts have bounds; trap 31: looked at before the group is")
-async def sessions_out_of_bounds(s: Script) -> None:
+@scenario("session timeouts have bounds, validated before the group")
+async def session_timeouts_out_of_bounds(s: Script) -> None:
     a = s.member("A")
     for timeout in (499, 500, 1_800_000, 1_800_001):
         await a.join(session_timeout=timeout)

@@ -1,19 +1,19 @@
-"""LeaveGroup, and what becomes of those who stay."""
+"""LeaveGroup, and its effect on the remaining members."""
 
-from ..registry import scenario
+from ..scenario import scenario
 from ..script import Script
 
 
-@scenario("LeaveGroup 1: no group, in every version")
-async def leaving_a_group_that_is_not_there(s: Script) -> None:
+@scenario("LeaveGroup: no group, in every version")
+async def leaving_an_unknown_group(s: Script) -> None:
     for version in range(6):
         await s.member("A").leave(version)
     await s.leave(("x", None), ("", "i1"), ("", None))
     await s.describe()
 
 
-@scenario("LeaveGroup 3: strangers, in every version")
-async def a_stranger_leaves(s: Script) -> None:
+@scenario("LeaveGroup: unknown members, in every version")
+async def an_unknown_member_leaves(s: Script) -> None:
     (a,) = await s.stable("A")
     stranger = s.member("B")
     stranger.id = "stranger"
@@ -22,7 +22,7 @@ async def a_stranger_leaves(s: Script) -> None:
     await a.heartbeat()
 
 
-@scenario("LeaveGroup 4: the last one leaves an empty group of the next generation")
+@scenario("LeaveGroup: after the last member, the group is Empty in the next generation")
 async def the_last_member_leaves(s: Script) -> None:
     for version in range(6):
         await s.describe()
@@ -31,7 +31,7 @@ async def the_last_member_leaves(s: Script) -> None:
     await s.list()
 
 
-@scenario("LeaveGroup 4: who stays has a round")
+@scenario("LeaveGroup: the remaining members rebalance")
 async def a_follower_leaves(s: Script) -> None:
     a, b = await s.stable("A", "B")
     await b.leave()
@@ -41,7 +41,7 @@ async def a_follower_leaves(s: Script) -> None:
     await a.join()
 
 
-@scenario("LeaveGroup 4: who stays leads")
+@scenario("LeaveGroup: the remaining member leads")
 async def a_leader_leaves(s: Script) -> None:
     a, b = await s.stable("A", "B")
     await a.leave()
@@ -51,8 +51,8 @@ async def a_leader_leaves(s: Script) -> None:
 
 
 @scenario(
-    "removeMember: somebody else leads once the leader has left",
-    excuse="of those who stay the one who came first leads; in Kafka the first of a hash map",
+    "removeMember: another member leads after the leader has left",
+    excuse="the remaining member that joined first leads; in Kafka the first of a hash map",
     hides=("leader", "members"),
 )
 async def a_leader_leaves_two_followers(s: Script) -> None:
@@ -62,8 +62,8 @@ async def a_leader_leaves_two_followers(s: Script) -> None:
     await c.join()
 
 
-@scenario("LeaveGroup 3: the parked join of who leaves is answered UNKNOWN_MEMBER_ID")
-async def a_member_leaves_while_its_join_is_held_back(s: Script) -> None:
+@scenario("LeaveGroup: the member's waiting join fails with UNKNOWN_MEMBER_ID")
+async def a_member_leaves_while_its_join_waits(s: Script) -> None:
     a, b = await s.stable("A", "B")
     await b.join(protocols=(("range", b"new"),))
     await b.leave()
@@ -71,26 +71,23 @@ async def a_member_leaves_while_its_join_is_held_back(s: Script) -> None:
     await a.join()
 
 
-@scenario("trap 13: the parked sync of who leaves is never answered")
-async def a_member_leaves_while_its_sync_is_held_back(s: Script) -> None:
-    a, b = s.member("A"), s.member("B")
-    await a.enter()
-    await b.enter()
-    await a.join()
+@scenario("LeaveGroup: the member's waiting sync never has a response")
+async def a_member_leaves_while_its_sync_waits(s: Script) -> None:
+    a, b = await s.joined("A", "B")
     await b.sync()
     await b.leave()
     await s.describe()
     await a.join()
 
 
-@scenario("LeaveGroup 4: the one who is missing leaves, and the round is over")
-async def the_last_one_missing_leaves(s: Script) -> None:
+@scenario("LeaveGroup: the last member that has not rejoined leaves; the rebalance completes")
+async def the_last_missing_member_leaves(s: Script) -> None:
     a, b = await s.stable("A", "B")
     await a.join()
     await b.leave()
 
 
-@scenario("LeaveGroup: leader, follower, pending id and stranger in one request")
+@scenario("LeaveGroup: leader, follower, pending and unknown member in one request")
 async def all_kinds_of_members_leave_at_once(s: Script) -> None:
     a, b = await s.stable("A", "B")
     c = s.member("C")
@@ -99,8 +96,8 @@ async def all_kinds_of_members_leave_at_once(s: Script) -> None:
     await s.describe()
 
 
-@scenario("LeaveGroup: a batch of nobody, and the same one twice")
-async def nobody_leaves_and_one_leaves_twice(s: Script) -> None:
+@scenario("LeaveGroup: no members, and the same one twice")
+async def no_member_leaves_and_one_leaves_twice(s: Script) -> None:
     a, b = await s.stable("A", "B")
     await s.leave()
     await a.heartbeat()

@@ -1,12 +1,12 @@
-"""Static members: who takes whose place, and who is fenced."""
+"""Static members: replacement and fencing."""
 
-from ..registry import scenario
+from ..scenario import scenario
 from ..script import Script
 
 I1, I2 = {"A": "i1"}, {"A": "i1", "B": "i2"}
 
 
-@scenario("JoinGroup 4d: a static member is given no id first, in any version that has instances")
+@scenario("JoinGroup: no MEMBER_ID_REQUIRED for static members, in any version with instance ids")
 async def a_static_member_joins_in_one_step(s: Script) -> None:
     for version in range(5, 10):
         member = s.member(f"V{version}", instance="i1")
@@ -15,8 +15,8 @@ async def a_static_member_joins_in_one_step(s: Script) -> None:
     await s.describe(3, f"{s.group}/v9")
 
 
-@scenario("replacing, Stable, v9: the leader comes back, no round, its assignment is still good")
-async def a_static_leader_comes_back_to_a_stable_group(s: Script) -> None:
+@scenario("static replacement, Stable, v9: the leader returns without a rebalance")
+async def a_static_leader_returns_to_a_stable_group(s: Script) -> None:
     a, b = await s.stable("A", "B", instances=I2)
     again = s.member("A", instance="i1")
     await again.join()
@@ -29,8 +29,8 @@ async def a_static_leader_comes_back_to_a_stable_group(s: Script) -> None:
     await a.join()
 
 
-@scenario("replacing, Stable, v5 to v8: the leader comes back as a follower; trap 9")
-async def an_older_static_leader_comes_back(s: Script) -> None:
+@scenario("static replacement, Stable, v5 to v8: the leader returns as a follower")
+async def an_older_static_leader_returns(s: Script) -> None:
     await s.stable("A", "B", instances=I2)
     for version in (5, 6, 7, 8):
         again = s.member("A", instance="i1")
@@ -39,8 +39,8 @@ async def an_older_static_leader_comes_back(s: Script) -> None:
     await s.describe()
 
 
-@scenario("replacing, Stable: a follower comes back")
-async def a_static_follower_comes_back_to_a_stable_group(s: Script) -> None:
+@scenario("static replacement, Stable: a follower returns")
+async def a_static_follower_returns_to_a_stable_group(s: Script) -> None:
     a, b = await s.stable("A", "B", instances=I2)
     again = s.member("B", instance="i2")
     await again.join()
@@ -51,8 +51,8 @@ async def a_static_follower_comes_back_to_a_stable_group(s: Script) -> None:
     await again.commit()
 
 
-@scenario("replacing, Stable: other metadata under the same vote is no reason for a round")
-async def a_static_member_comes_back_with_other_metadata(s: Script) -> None:
+@scenario("static replacement, Stable: no rebalance if the same protocol is selected")
+async def a_static_member_returns_with_other_metadata(s: Script) -> None:
     a, _ = await s.stable("A", "B", instances=I2)
     again = s.member("B", instance="i2", protocols=(("range", b"new"),))
     await again.join()
@@ -62,8 +62,8 @@ async def a_static_member_comes_back_with_other_metadata(s: Script) -> None:
     await again.join()
 
 
-@scenario("replacing, Stable: another vote is a reason for a round")
-async def a_static_member_comes_back_with_another_vote(s: Script) -> None:
+@scenario("static replacement, Stable: a rebalance if another protocol is selected")
+async def a_static_member_returns_with_another_vote(s: Script) -> None:
     both = (("range", b"r"), ("sticky", b"s"))
     (a,) = await s.stable("A", instances=I1, protocols=both)
     again = s.member("A", instance="i1", protocols=(("sticky", b"s"),))
@@ -73,8 +73,8 @@ async def a_static_member_comes_back_with_another_vote(s: Script) -> None:
     await s.describe()
 
 
-@scenario("replacing, CompletingRebalance: always a new round")
-async def a_static_member_comes_back_while_syncs_are_missing(s: Script) -> None:
+@scenario("static replacement, CompletingRebalance: always a rebalance")
+async def a_static_member_returns_in_completing_rebalance(s: Script) -> None:
     a, b = s.member("A", instance="i1"), s.member("B", instance="i2")
     await a.join()
     await b.join()
@@ -86,8 +86,8 @@ async def a_static_member_comes_back_while_syncs_are_missing(s: Script) -> None:
     await a.join()
 
 
-@scenario("replacing, PreparingRebalance: the parked join of the old id is fenced")
-async def a_static_member_comes_back_while_others_join(s: Script) -> None:
+@scenario("static replacement, PreparingRebalance: the waiting join of the old id is fenced")
+async def a_static_member_returns_in_preparing_rebalance(s: Script) -> None:
     a, b = await s.stable("A", "B", instances=I2)
     await a.join()
     again = s.member("A", instance="i1")
@@ -96,8 +96,8 @@ async def a_static_member_comes_back_while_others_join(s: Script) -> None:
     await b.join()
 
 
-@scenario("replacing: the parked sync of the old id is fenced")
-async def a_static_member_comes_back_while_it_waits_for_its_share(s: Script) -> None:
+@scenario("static replacement: the waiting sync of the old id is fenced")
+async def a_static_member_returns_while_its_sync_waits(s: Script) -> None:
     a, b = s.member("A", instance="i1"), s.member("B", instance="i2")
     await a.join()
     await b.join()
@@ -108,8 +108,8 @@ async def a_static_member_comes_back_while_it_waits_for_its_share(s: Script) -> 
     await b.heartbeat()
 
 
-@scenario("JoinGroup with an id: fenced when the instance has another, unknown when it has none")
-async def joins_with_the_wrong_pair_of_ids(s: Script) -> None:
+@scenario("JoinGroup with an id: fenced if the instance has another, unknown if it has none")
+async def joins_with_mismatching_ids(s: Script) -> None:
     a, b = await s.stable("A", "B", instances=I1)
     await a.join(member_id="stranger")
     await a.join(member_id=b.id)
@@ -119,16 +119,16 @@ async def joins_with_the_wrong_pair_of_ids(s: Script) -> None:
     await s.describe()
 
 
-@scenario("a static member that joins with its own id is like any other")
-async def a_static_member_joins_again_with_its_id(s: Script) -> None:
+@scenario("a static member that joins with its own id is like a dynamic one")
+async def a_static_member_rejoins_with_its_id(s: Script) -> None:
     a, b = await s.stable("A", "B", instances=I2)
     await b.join()
     await a.join()
     await b.join()
 
 
-@scenario("fencing: heartbeats, syncs, commits and leaving with a pair that does not match")
-async def requests_with_the_wrong_pair_of_ids(s: Script) -> None:
+@scenario("fencing: heartbeats, syncs, commits and leaving with ids that do not match")
+async def requests_with_mismatching_ids(s: Script) -> None:
     a, b = await s.stable("A", "B", instances=I1)
     for member_id, instance in ((a.id, "i9"), ("stranger", "i1"), (b.id, "i1"), ("stranger", None)):
         wrong = {"member_id": member_id, "group_instance_id": instance}
@@ -139,8 +139,8 @@ async def requests_with_the_wrong_pair_of_ids(s: Script) -> None:
     await s.describe()
 
 
-@scenario("trap 7: a silent static member is kept in the round, and owes its sync")
-async def a_static_member_that_is_silent_stays_in_the_round(s: Script) -> None:
+@scenario("a silent static member stays in the rebalance, and its sync is due")
+async def a_silent_static_member_stays_in_the_rebalance(s: Script) -> None:
     _, b = await s.stable("A", "B", instances=I1, rebalance_ms=2000)
     await b.join(protocols=(("range", b"new"),))
     await s.until_freed()
@@ -151,8 +151,8 @@ async def a_static_member_that_is_silent_stays_in_the_round(s: Script) -> None:
     await s.describe()
 
 
-@scenario("trap 7: with nobody but silent static members the round goes on until sessions end")
-async def silent_static_members_alone_keep_the_round_open(s: Script) -> None:
+@scenario("with silent static members only, the rebalance lasts until sessions expire")
+async def silent_static_members_keep_a_rebalance_open(s: Script) -> None:
     _, b = await s.stable("A", "B", instances=I1, rebalance_ms=1000, session_ms=6000)
     await b.join(protocols=(("range", b"new"),))
     await b.leave()
@@ -163,7 +163,7 @@ async def silent_static_members_alone_keep_the_round_open(s: Script) -> None:
     await s.describe()
 
 
-@scenario("a session that ends puts a static member out too")
+@scenario("session timeout: a static member is removed too")
 async def a_static_member_expires(s: Script) -> None:
     a, b = await s.stable("A", "B", instances=I2, session_ms=60_000)
     c = s.member("C", instance="i3", session_ms=2000)
@@ -180,8 +180,8 @@ async def a_static_member_expires(s: Script) -> None:
     await b.join()
 
 
-@scenario("LeaveGroup by instance, in a batch; ids and instances are echoed")
-async def static_members_leave_by_their_instances(s: Script) -> None:
+@scenario("LeaveGroup by instance id, several at once; ids and instances are in the response")
+async def static_members_leave_by_instance_id(s: Script) -> None:
     _, b, c = await s.stable("A", "B", "C", instances=I2)
     await s.leave(("", "i1"), ("", "i9"), (b.id, "i1"), (c.id, None), ("", None), version=3)
     await s.describe()

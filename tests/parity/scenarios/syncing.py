@@ -1,11 +1,11 @@
-"""SyncGroup: the rows of its table."""
+"""SyncGroup, and members that never send it."""
 
-from ..registry import scenario
+from ..scenario import scenario
 from ..script import Script
 
 
-@scenario("SyncGroup 1: no group, and an empty one")
-async def a_sync_without_a_group_or_in_an_empty_one(s: Script) -> None:
+@scenario("SyncGroup: no group, and an empty one")
+async def a_sync_to_an_unknown_or_empty_group(s: Script) -> None:
     a = s.member("A")
     for version in range(6):
         await a.sync(version=version, member_id="stranger", generation_id=1)
@@ -13,8 +13,8 @@ async def a_sync_without_a_group_or_in_an_empty_one(s: Script) -> None:
     await a.sync(generation_id=0)
 
 
-@scenario("SyncGroup 4: strangers, pending ids, fenced instances")
-async def a_sync_of_a_stranger(s: Script) -> None:
+@scenario("SyncGroup: unknown and pending ids, fenced instances")
+async def a_sync_of_an_unknown_member(s: Script) -> None:
     a, b = await s.stable("A", "B", instances={"B": "i1"})
     c = s.member("C")
     await c.join()
@@ -26,7 +26,7 @@ async def a_sync_of_a_stranger(s: Script) -> None:
     await b.sync(group_instance_id=None)
 
 
-@scenario("SyncGroup 5: another generation")
+@scenario("SyncGroup: another generation")
 async def a_sync_of_another_generation(s: Script) -> None:
     a, b = await s.stable("A", "B")
     for generation in (-1, 0, 1, 3):
@@ -34,7 +34,7 @@ async def a_sync_of_another_generation(s: Script) -> None:
     await a.sync(generation_id=1)
 
 
-@scenario("SyncGroup 6: another protocol type or name")
+@scenario("SyncGroup: another protocol type or name")
 async def a_sync_of_another_protocol(s: Script) -> None:
     a, b = await s.stable("A", "B")
     await b.sync(protocol_type="connect")
@@ -43,10 +43,8 @@ async def a_sync_of_another_protocol(s: Script) -> None:
     await b.sync(version=4, protocol_name="sticky")
 
 
-@scenario(
-    "SyncGroup from version 5 on names both the type and the protocol, or neither is looked at"
-)
-async def a_sync_that_names_no_protocol(s: Script) -> None:
+@scenario("SyncGroup v5 needs the protocol type and name; both are validated first")
+async def a_sync_without_a_protocol(s: Script) -> None:
     await s.stable("A")
     a = s.member("B")
     await a.sync(protocol_type=None)
@@ -56,7 +54,7 @@ async def a_sync_that_names_no_protocol(s: Script) -> None:
     await a.sync(group_id="", protocol_name=None)
 
 
-@scenario("SyncGroup 7: while a round is open")
+@scenario("SyncGroup: in PreparingRebalance")
 async def a_sync_while_others_join(s: Script) -> None:
     a, b = await s.stable("A", "B")
     await a.join()
@@ -65,7 +63,7 @@ async def a_sync_while_others_join(s: Script) -> None:
     await b.join()
 
 
-@scenario("SyncGroup 8: a stable group gives the share that it has, again and again")
+@scenario("SyncGroup: a stable group returns the assignment again")
 async def a_sync_in_a_stable_group(s: Script) -> None:
     a, b = await s.stable("A", "B")
     for version in range(6):
@@ -74,12 +72,9 @@ async def a_sync_in_a_stable_group(s: Script) -> None:
     await b.sync()
 
 
-@scenario("SyncGroup 9: a follower that comes before the leader is held back until then")
+@scenario("SyncGroup: a follower's sync waits for the leader's")
 async def a_follower_syncs_before_the_leader(s: Script) -> None:
-    a, b = s.member("A"), s.member("B")
-    await a.enter()
-    await b.enter()
-    await a.join()
+    a, b = await s.joined("A", "B")
     await b.sync()
     await s.describe()
     await b.heartbeat()
@@ -88,41 +83,32 @@ async def a_follower_syncs_before_the_leader(s: Script) -> None:
     await s.describe()
 
 
-@scenario("SyncGroup: who is not mentioned gets nothing, strangers are left out")
-async def shares_of_strangers_and_of_nobody(s: Script) -> None:
-    a, b = s.member("A"), s.member("B")
-    await a.enter()
-    await b.enter()
-    await a.join()
+@scenario("SyncGroup: a member without assignment gets none, unknown members are ignored")
+async def assignments_of_unknown_and_missing_members(s: Script) -> None:
+    a, b = await s.joined("A", "B")
     await b.sync()
     await a.sync({a: "1", "stranger": "2"})
     await s.describe()
 
 
-@scenario("SyncGroup: what a follower hands out is not looked at")
-async def a_follower_hands_out_shares(s: Script) -> None:
-    a, b = s.member("A"), s.member("B")
-    await a.enter()
-    await b.enter()
-    await a.join()
+@scenario("SyncGroup: a follower's assignments are ignored")
+async def a_follower_sends_assignments(s: Script) -> None:
+    a, b = await s.joined("A", "B")
     await b.sync({a: "mine", b: "mine"})
     await a.sync({a: "1", b: "2"})
 
 
-@scenario("SyncGroup: a second sync of an id takes the place of the first, never answered")
-async def a_sync_that_is_repeated_is_answered_once(s: Script) -> None:
-    a, b = s.member("A"), s.member("B")
-    await a.enter()
-    await b.enter()
-    await a.join()
+@scenario("SyncGroup: a member's second sync replaces its first, which never has a response")
+async def a_repeated_sync_has_one_response(s: Script) -> None:
+    a, b = await s.joined("A", "B")
     await b.sync()
     await b.sync()
     await a.sync({a: "1", b: "2"})
     await b.heartbeat()
 
 
-@scenario("prepareRebalance 1: parked syncs are told that a new round begins")
-async def a_newcomer_ends_the_wait_for_shares(s: Script) -> None:
+@scenario("prepareRebalance: waiting syncs fail when another rebalance begins")
+async def a_new_member_fails_waiting_syncs(s: Script) -> None:
     a, b, c = s.member("A"), s.member("B"), s.member("C")
     await a.enter()
     await b.enter()
@@ -135,12 +121,9 @@ async def a_newcomer_ends_the_wait_for_shares(s: Script) -> None:
     await b.join()
 
 
-@scenario("sync timer, CompletingRebalance: who owes its sync is put out; trap 11")
-async def a_leader_that_never_syncs_is_put_out(s: Script) -> None:
-    a, b = s.member("A", rebalance_ms=3000), s.member("B", rebalance_ms=3000)
-    await a.enter()
-    await b.enter()
-    await a.join()
+@scenario("sync timeout, CompletingRebalance: members whose sync is due are removed")
+async def a_leader_that_never_syncs_is_removed(s: Script) -> None:
+    a, b = await s.joined("A", "B", rebalance_ms=3000)
     await b.sync()
     await s.until_freed()
     await b.heartbeat()
@@ -149,14 +132,9 @@ async def a_leader_that_never_syncs_is_put_out(s: Script) -> None:
     await s.describe()
 
 
-@scenario(
-    "sync timer, Stable: who owes its sync is put out though the group has its shares; trap 11"
-)
-async def a_follower_that_never_syncs_is_put_out(s: Script) -> None:
-    a, b = s.member("A", rebalance_ms=3000), s.member("B", rebalance_ms=3000)
-    await a.enter()
-    await b.enter()
-    await a.join()
+@scenario("sync timeout, Stable: members whose sync is due are removed all the same")
+async def a_follower_that_never_syncs_is_removed(s: Script) -> None:
+    a, b = await s.joined("A", "B", rebalance_ms=3000)
     await a.sync({a: "1", b: "2"})
     await b.heartbeat()
     await s.until_state("PreparingRebalance")

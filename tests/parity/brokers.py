@@ -1,0 +1,129 @@
+"""The brokers that scripts run on: kohort, with a clock that scripts advance, and a real Kafka."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Mapping
+from pathlib import Path
+from uuid import UUID
+
+from kohort.broker.broker import Broker
+from kohort.broker.config.broker_config import BrokerConfig
+from support.kafka_process import KafkaFolder
+from support.runtime import HandClock
+from support.wire import AsyncClient
+
+KAFKA_VERSION = "4.3.0"  # that of tests/kafka/pom.xml
+TOPICS = {"orders": 2, "payments": 1}
+
+
+class ScriptBroker:
+    """`port` on this machine; `topic_ids` by name."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.topic_ids: dict[str, UUID] = {}
+
+    async def settle(self, control: AsyncClient, pending: Callable[[], int]) -> None:
+        """Return when no request is pending, or those that are wait for others or for a timer.
+        `control`: another connection; `pending`: the number of requests without a response."""
+        raise NotImplementedError
+
+    async def advance(self, ms: int) -> None:
+        """Let `ms` pass."""
+        raise NotImplementedError
+
+    async def prepare(self) -> None:
+        """Create the topics, and wait until groups have a coordinator."""
+        control = await AsyncClient.connect(self.port)
+        topics = [
+            {"name": name, "num_partitions": count, "replication_factor": 1}
+            for name, count in TOPICS.items()
+        ]
+        created = await control.call("CreateTopics", 7, topics=topics, timeout=30_000)
+        self.topic_ids = {topic["name"]: UUID(topic["topic_id"]) for topic in created["topics"]}
+        for _ in range(600):
+            found = await control.call("FindCoordinator", 4, coordinator_keys=("any",))
+            # ListGroups fails until every offsets partition is loaded.
+            listed = await control.call("ListGroups", 4)
+            if found["coordinators"][0]["error_code"] == listed["error_code"] == "none":
+                break
+            await asyncio.sleep(0.1)
+        else:
+            raise AssertionError(f"no coordinator within a minute: {found}")
+        control.close()
+
+
+async def round_trip(control: AsyncClient) -> None:
+    await control.call("DescribeGroups", 5, groups=("unknown",))
+
+
+class KohortBroker(ScriptBroker):
+    """A broker in this event loop.
+
+    After a round trip on another connection, the broker has read all that was sent before it. Two
+    more run the timers that are due and deliver their responses; a response starts the count again,
+    as a large request is read in several turns of the loop.
+    """
+
+    def __init__(self, broker: Broker, clock: HandClock) -> None:
+        super().__init__(broker.port)
+        self.broker, self._clock = broker, clock
+
+    async def settle(self, control: AsyncClient, pending: Callable[[], int]) -> None:
+        quiet = 0
+        while quiet < 3:
+            before = pending()
+            await round_trip(control)
+            quiet = 0 if pending() < before else quiet + 1
+
+    async def advance(self, ms: int) -> None:
+        self._clock.ms += ms
+        self.broker.node.timers.fire()
+
+
+class KafkaBroker(ScriptBroker):
+    """A real Kafka, shared by all scripts.
+
+    Its network threads keep no order between connections, and whether a request waits cannot be
+    queried: that no response comes for `quiet_ms` is the only evidence. A scenario whose transcript
+    differs is run again with a longer time.
+    """
+
+    def __init__(self, port: int, quiet_ms: int) -> None:
+        super().__init__(port)
+        self.quiet_ms = quiet_ms
+
+    async def settle(self, control: AsyncClient, pending: Callable[[], int]) -> None:
+        await round_trip(control)
+        for _ in range(self.quiet_ms // 5):
+            if not pending():
+                return
+            await asyncio.sleep(0.005)
+
+    async def advance(self, ms: int) -> None:
+        await asyncio.sleep(ms / 1000)
+
+
+@contextlib.asynccontextmanager
+async def kohort_broker(settings: Mapping[str, str]) -> AsyncIterator[KohortBroker]:
+    clock = HandClock()
+    broker = Broker(BrokerConfig({"listeners": "PLAINTEXT://127.0.0.1:0", **settings}), clock=clock)
+    await broker.start("127.0.0.1", 0)
+    try:
+        script_broker = KohortBroker(broker, clock)
+        await script_broker.prepare()
+        yield script_broker
+    finally:
+        await broker.stop()
+
+
+@contextlib.asynccontextmanager
+async def kafka_broker(jars: Path, folder: Path, settings: Mapping[str, str]) -> AsyncIterator[int]:
+    """The port on 127.0.0.1 of a new Kafka broker that accepts connections."""
+    folder.mkdir(parents=True)
+    kafka = KafkaFolder(jars, folder, settings)
+    await asyncio.to_thread(kafka.format)
+    with contextlib.ExitStack() as stack:
+        running = kafka.running(ends_well=False)  # its data is not needed afterwards
+        address = await asyncio.to_thread(stack.enter_context, running)
+        yield int(address.rpartition(":")[2])

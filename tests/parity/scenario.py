@@ -1,0 +1,162 @@
+"""Scenarios: their registry, how they are run, and the transcripts recorded from Kafka."""
+
+import asyncio
+import contextlib
+import importlib
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from .brokers import KAFKA_VERSION, KafkaBroker, ScriptBroker, kafka_broker, kohort_broker
+from .script import Script, ScriptFailed
+from .transcript import Transcript, first_difference, hide
+
+# Short sessions, so that their expiration takes little time; few offsets partitions, so that a
+# broker is ready soon.
+QUICK = {
+    "group.min.session.timeout.ms": "500",
+    "group.max.session.timeout.ms": "1800000",
+    "group.initial.rebalance.delay.ms": "0",
+    "offsets.topic.num.partitions": "5",
+}
+DELAYED = {**QUICK, "group.initial.rebalance.delay.ms": "3000", "group.max.size": "2"}
+SETTINGS = {"quick": QUICK, "delayed": DELAYED}
+
+FOLDER = Path(__file__).parent
+CONCURRENT_MAX = 12  # so that responses take less than `quiet_ms` on two cores
+QUIET_MS, LONG_QUIET_MS = 150, 350
+
+
+@dataclass(frozen=True)
+class Scenario:
+    name: str
+    rule: str
+    """The rule of Kafka that it shows."""
+    run: Callable[[Script], Awaitable[None]]
+    part: str
+    """Its module, and the file of recorded transcripts."""
+    settings: str = "quick"
+    excuse: str | None = None
+    """Why kohort differs on purpose, in the fields of responses that `hides` lists."""
+    hides: tuple[str, ...] = ()
+
+
+SCENARIOS: dict[str, Scenario] = {}
+
+
+def scenario(
+    rule: str, **options: Any
+) -> Callable[[Callable[[Script], Awaitable[None]]], Scenario]:
+    """Register a scenario; `options`: `settings`, `excuse`, `hides`."""
+
+    def register(run: Callable[[Script], Awaitable[None]]) -> Scenario:
+        name, part = run.__name__, run.__module__.rpartition(".")[2]
+        assert name not in SCENARIOS, f"two scenarios are named {name}"
+        SCENARIOS[name] = Scenario(name, rule, run, part, **options)
+        return SCENARIOS[name]
+
+    return register
+
+
+def load() -> Mapping[str, Scenario]:
+    """Every scenario of the folder `scenarios`."""
+    for file in sorted((FOLDER / "scenarios").glob("*.py")):
+        importlib.import_module(f"{__package__}.scenarios.{file.stem}")
+    return SCENARIOS
+
+
+async def run(scenario: Scenario, broker: ScriptBroker, group: str) -> Transcript:
+    """Return the transcript; if the script fails, its last line is the error."""
+    async with Script(broker, group) as script:
+        try:
+            await scenario.run(script)
+        except ScriptFailed as failure:
+            script.transcript.append({"step": "the script failed", "answer": str(failure)})
+    return script.transcript
+
+
+async def run_on_kohort(scenario: Scenario) -> Transcript:
+    async with kohort_broker(SETTINGS[scenario.settings]) as broker:
+        return await run(scenario, broker, scenario.name)
+
+
+class Kafkas:
+    """A real Kafka for each of SETTINGS."""
+
+    def __init__(self, brokers: Mapping[str, KafkaBroker]) -> None:
+        self._brokers = brokers
+        self._runs = 0
+
+    async def run(
+        self, scenarios: Collection[Scenario], quiet_ms: int = QUIET_MS
+    ) -> dict[str, Transcript]:
+        """Run scenarios concurrently, each with its own groups; return transcripts by name."""
+        self._runs += 1
+        limit = asyncio.Semaphore(CONCURRENT_MAX)
+
+        async def run_one(scenario: Scenario) -> Transcript:
+            async with limit:
+                broker = self._brokers[scenario.settings]
+                return await run(scenario, broker, f"{scenario.name}.{self._runs}")
+
+        for broker in self._brokers.values():
+            broker.quiet_ms = quiet_ms
+        transcripts = await asyncio.gather(*map(run_one, scenarios))
+        return {s.name: t for s, t in zip(scenarios, transcripts, strict=True)}
+
+
+@contextlib.asynccontextmanager
+async def kafkas(jars: Path, folder: Path, warm_up: Collection[Scenario]) -> AsyncIterator[Kafkas]:
+    """Start them and run `warm_up`: the first responses of a JVM take longer than `quiet_ms`."""
+    async with contextlib.AsyncExitStack() as stack:
+        brokers: dict[str, KafkaBroker] = {}
+        for name, settings in SETTINGS.items():
+            port = await stack.enter_async_context(kafka_broker(jars, folder / name, settings))
+            brokers[name] = KafkaBroker(port, QUIET_MS)
+            await brokers[name].prepare()
+        running = Kafkas(brokers)
+        await running.run(warm_up)
+        yield running
+
+
+def difference(scenario: Scenario, kafka: Transcript, kohort: Transcript) -> str | None:
+    """The first difference, outside the hidden fields."""
+    return first_difference(hide(kafka, scenario.hides), hide(kohort, scenario.hides))
+
+
+# --- recorded transcripts
+
+
+def recorded(scenario: Scenario) -> Transcript | None:
+    transcripts: dict[str, Transcript] = _file(scenario.part).get("transcripts", {})
+    return transcripts.get(scenario.name)
+
+
+@cache
+def _file(part: str) -> dict[str, Any]:
+    path = FOLDER / "vectors" / f"{part}.json"
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
+def record(transcripts: Mapping[str, Transcript]) -> None:
+    """Replace all recorded transcripts."""
+    for part in {scenario.part for scenario in SCENARIOS.values()}:
+        names = [name for name, scenario in SCENARIOS.items() if scenario.part == part]
+        lines = ",\n".join(
+            f"    {json.dumps(name)}: [\n"
+            + ",\n".join(f"      {json.dumps(line)}" for line in transcripts[name])
+            + "\n    ]"
+            for name in names
+        )
+        used = {SCENARIOS[name].settings for name in names}
+        head = {
+            "kafka": KAFKA_VERSION,
+            "recorded": "make parity RECORD=1: one node in KRaft mode, over the wire",
+            "settings": {key: SETTINGS[key] for key in used},
+        }
+        text = json.dumps(head, indent=2, sort_keys=True).removesuffix("\n}")
+        path = FOLDER / "vectors" / f"{part}.json"
+        path.write_text(f'{text},\n  "transcripts": {{\n{lines}\n  }}\n}}\n')
