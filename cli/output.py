@@ -7,8 +7,6 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-__all__ = ["FORMATS", "escape_unencodable", "progress", "table", "write_csv"]
-
 FORMATS: Final = ("table", "json", "csv")
 
 # No bar for less: it is read in a second or two.

@@ -4,8 +4,6 @@ import threading
 import time
 from typing import Final
 
-__all__ = ["wait_for"]
-
 # The kernel may deliver a signal to another thread. Python then runs the handler in the main
 # thread, but a lock that the main thread waits for is not interrupted.
 POLL_SECONDS: Final = 0.2

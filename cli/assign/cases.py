@@ -15,8 +15,6 @@ from ...assignors.explain import Move, compare, moves
 from ...assignors.model import Assignment, Assignor, Subscription, TopicPartition, Topics
 from ...assignors.resolve import AssignorNameTaken, AssignorNotFound, NotAnAssignor, resolve
 
-__all__ = ["Case", "CaseError", "Result", "assign", "decode", "parse_assignment", "parse_case"]
-
 # Kafka's largest test of its assignors has 1,000,000 partitions and 2,000 members
 # (AbstractStickyAssignorTest.testLargeAssignmentAndGroupWithUniformSubscription).
 PARTITIONS_MAX: Final = 1_000_000

@@ -17,18 +17,6 @@ from ...assignors.explain import Move, Reason
 from ...assignors.model import TopicPartition
 from .cases import Result
 
-__all__ = [
-    "Block",
-    "Cell",
-    "Grid",
-    "GridRow",
-    "grid_of",
-    "headline",
-    "print_table",
-    "row_label",
-    "shortened",
-]
-
 # About a screen high, and a few bands long. Larger groups are listed by counts.
 ROWS_MAX: Final = 100
 COLUMNS_MAX: Final = 1_000

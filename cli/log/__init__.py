@@ -16,7 +16,7 @@ salvage         what can be read of corrupt bytes, and what their loss means
 import argparse
 from importlib import import_module
 
-from ..errors import EXIT_INTERRUPTED, UserError
+from ..errors import UserError
 
 
 def run(args: argparse.Namespace) -> int:
@@ -27,8 +27,6 @@ def run(args: argparse.Namespace) -> int:
         code: int = import_module(f".{args.log_command}", __package__).run(args)
     except UnsupportedMagic as error:
         raise UserError(f"{args.path} cannot be read: {error.reason}.") from error
-    except KeyboardInterrupt:
-        return EXIT_INTERRUPTED
     except BrokenPipeError:
         raise  # handled by main
     except PermissionError as error:

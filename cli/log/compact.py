@@ -7,9 +7,10 @@ including the active segment, which it closes first.
 import argparse
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from ...broker.config.broker_config import BrokerConfig
 from ...log.checkpoint import PartitionCheckpoints
@@ -37,15 +38,7 @@ IN_USE: Final = """\
 {reason} Stop it first, or let it compact the topic at once: `kafka-configs --bootstrap-server \
 HOST:PORT --alter --entity-type topics --entity-name TOPIC \
 --add-config min.cleanable.dirty.ratio=0.01`."""
-
-
-class Row(NamedTuple):
-    """The result for one partition; the pairs are before and after."""
-
-    partition: str
-    records: tuple[int, int]
-    size: tuple[int, int]
-    segments: tuple[int, int]
+COLUMNS: Final = ("partition", "records", "after", "bytes", "after", "segments", "after")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -82,10 +75,11 @@ def _compact_all(path: Path, logs: list[PartitionLog], folder: Path, files: File
             "delete records without a key, and all but the latest record of each key."
         )
     checkpoints = PartitionCheckpoints(folder, files)
-    rows, corrupt = [], False
+    rows: dict[str, Sequence[int]] = {}
+    corrupt = False
     for log in compacted:
         try:
-            rows.append(compact(log, settings[log.topic], checkpoints, files))
+            rows[log.name] = compact(log, settings[log.topic], checkpoints, files)
         except (LogError, OSError) as error:
             corrupt = True
             print(f"# {log.name} was not compacted: {error}", file=sys.stderr)
@@ -97,7 +91,7 @@ def _compact_all(path: Path, logs: list[PartitionLog], folder: Path, files: File
 def topic_settings(folder: Path, files: Files) -> Mapping[str, TopicSettings]:
     """By topic, from the registry in the data folder; a server.properties file is unknown here.
 
-    Raises OSError, LogError, UnreadableRecord.
+    Raises OSError, LogError, UndecodableRegistryRecord.
     """
     configs = Configs(BrokerConfig(), BrokerConfig().node_id)
     overrides: dict[str, Mapping[str, str]] = {OFFSETS_TOPIC: {"cleanup.policy": "compact"}}
@@ -105,16 +99,15 @@ def topic_settings(folder: Path, files: Files) -> Mapping[str, TopicSettings]:
     if files.exists(registry):
         # Behind corrupt bytes a topic's policy may have changed from compact to delete.
         check_registry(folder, files)
-        log = Log.open(registry, files, read_only=True)
-        for record in read_registry(log):
-            match record:
-                case TopicRecord(name):
-                    overrides[name] = record.configs
-                case TopicDeletedRecord(name):
-                    overrides.pop(name, None)
-                case BrokerConfigRecord(resource, values):
-                    configs.dynamic[resource] = dict(values)
-        log.close()
+        with closing(Log.open(registry, files, read_only=True)) as log:
+            for record in read_registry(log):
+                match record:
+                    case TopicRecord(name):
+                        overrides[name] = record.configs
+                    case TopicDeletedRecord(name):
+                        overrides.pop(name, None)
+                    case BrokerConfigRecord(resource, values):
+                        configs.dynamic[resource] = dict(values)
     return {name: configs.settings(values) for name, values in overrides.items()}
 
 
@@ -123,8 +116,11 @@ def compact(
     settings: TopicSettings,
     checkpoints: PartitionCheckpoints,
     files: Files,
-) -> Row:
-    """Compact the whole log of a partition. Raises OSError, LogError."""
+) -> tuple[int, ...]:
+    """Compact the whole log of a partition; returns its numbers for COLUMNS.
+
+    Raises OSError, LogError.
+    """
     config = LogConfig(
         segment_bytes=settings.segment_bytes, index_interval_bytes=settings.index_interval_bytes
     )
@@ -138,8 +134,7 @@ def compact(
     )
     start_offset = checkpoints.start_offsets.get(partition.name)
     _check_not_corrupt(partition, files)
-    log = Log.open(partition.folder, files, config, start_offset=start_offset)
-    try:
+    with closing(Log.open(partition.folder, files, config, start_offset=start_offset)) as log:
         size, segments = log.size, len(log.segments)
         log.roll()
         first_dirty, end = log.start_offset, log.segments[-1].base_offset
@@ -154,20 +149,13 @@ def compact(
                 first_dirty = result.end_offset  # the dedupe buffer was full
         log.sync()
         checkpoints.cleaned_offsets.set(partition.name, result.end_offset)
-        return Row(
-            partition.name,
-            (before, result.records_after),
-            (size, log.size),
-            (segments, len(log.segments) - (not log.segments[-1].size)),
-        )
-    finally:
-        log.close()
+        segments_after = len(log.segments) - (not log.segments[-1].size)
+        return before, result.records_after, size, log.size, segments, segments_after
 
 
 def _check_not_corrupt(partition: PartitionLog, files: Files) -> None:
     """Raise LogError if opening the log for writing would truncate more than a torn tail."""
-    log = Log.open(partition.folder, files, read_only=True)
-    try:
+    with closing(Log.open(partition.folder, files, read_only=True)) as log:
         last = log.segments[-1]  # where the log ends if it is opened
         continues = any(base > last.base_offset for base in partition.segments()) or any(
             isinstance(item, ValidBatch) or item.next_offset is not None
@@ -175,24 +163,16 @@ def _check_not_corrupt(partition: PartitionLog, files: Files) -> None:
                 last.open(), last.base_offset, position=last.size, offset=last.end_offset
             )
         )
-        end_offset = last.end_offset
-    finally:
-        log.close()
     if continues:
         raise LogError(
-            f"it is corrupt at offset {end_offset}, with valid batches behind that; see "
+            f"it is corrupt at offset {last.end_offset}, with valid batches behind that; see "
             f"`kohort log verify {partition.folder}`, and repair it with `kohort log repair`"
         )
 
 
-def table(rows: list[Row]) -> str:
+def table(rows: Mapping[str, Sequence[int]]) -> str:
     """One line per partition, and the sums if there are several."""
     if len(rows) > 1:
-        sums = [
-            tuple(sum(each[at] for each in column) for at in (0, 1))
-            for column in zip(*(row[1:] for row in rows), strict=True)
-        ]
-        rows = [*rows, Row("all", *((pair[0], pair[1]) for pair in sums))]
-    heads = ("partition", "records", "after", "bytes", "after", "segments", "after")
-    lines = [(row.partition, *(f"{n:,}" for pair in row[1:] for n in pair)) for row in rows]
-    return "".join(f"{line}\n" for line in output.table([heads, *lines], right=heads[1:]))
+        rows = {**rows, "all": [sum(column) for column in zip(*rows.values(), strict=True)]}
+    lines = [(name, *(f"{number:,}" for number in numbers)) for name, numbers in rows.items()]
+    return "".join(f"{line}\n" for line in output.table([COLUMNS, *lines], right=COLUMNS[1:]))

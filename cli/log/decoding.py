@@ -23,18 +23,6 @@ from ...topics.registry_log import UndecodableRegistryRecord
 from ...topics.registry_log import decode as decode_registry
 from .partition_logs import PartitionLog
 
-__all__ = [
-    "UNDECODABLE",
-    "Content",
-    "DecodedRecord",
-    "content_text",
-    "decode_batch",
-    "decode_content",
-    "describe_key",
-    "format_time",
-    "to_json",
-]
-
 # A control record's key is a version and a type; its value a version and, for the end of a
 # transaction, the coordinator epoch (ControlRecordType, EndTransactionMarker).
 CONTROL_KEY: Final = Struct(">hh")
@@ -108,10 +96,7 @@ def decode_batch(
             record.offset,
             record.timestamp,
             timestamp_type,
-            content.kind,
-            content.key,
-            content.version,
-            content.value,
+            *content[:4],
             [(name, _text_or_hex(value)) for name, value in record.headers],
             header.leader_epoch,
             header.producer_id,

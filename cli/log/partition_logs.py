@@ -4,7 +4,7 @@ import re
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from os.path import normpath
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
@@ -15,17 +15,6 @@ from ...log.recovery import Corruption, ValidBatch, scan_segment
 from ...log.segment_swap import list_live_segments
 from ...topics.names import OFFSETS_TOPIC, REGISTRY_TOPIC
 from ..errors import UserError
-
-__all__ = [
-    "KAFKA_FILES",
-    "SEGMENT",
-    "Cursor",
-    "PartitionLog",
-    "TornTail",
-    "find_logs",
-    "report",
-    "size_of",
-]
 
 # A segment, also one set aside by compaction, deletion, recovery or repair.
 SEGMENT: Final = re.compile(
@@ -282,8 +271,7 @@ class Cursor:
     def _read_segment(
         self, path: Path, relocated: bool, is_last: bool
     ) -> Iterator[tuple[Path, int, Item]]:
-        file = self._files.open(path, read_only=True)
-        try:
+        with closing(self._files.open(path, read_only=True)) as file:
             self._check_anchors(file.read)
             end_offset = lowest = self._base if relocated else max(self._base, self.offset)
             for item in self._scan(file, lowest):
@@ -303,8 +291,6 @@ class Cursor:
             if is_last and relocated and end_offset < self.offset:
                 self._report(f"{self.log.name} was truncated to offset {end_offset}")
                 self.offset = end_offset
-        finally:
-            file.close()
 
     def _scan(self, file: File, lowest: int) -> Iterator[ValidBatch | Corruption]:
         position = self._position

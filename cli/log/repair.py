@@ -8,7 +8,7 @@ crash at any moment leaves either the old or the new segment.
 import argparse
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from itertools import islice
 from pathlib import Path
 from struct import Struct
@@ -125,12 +125,9 @@ def find_damage(log: PartitionLog, files: Files, advance: Callable[[int], None])
                 f"{path} begins before offset {end_offset}, where the previous segment ends: "
                 "decide which of the two is valid, and move the other one away."
             )
-        file = files.open(path, read_only=True)
-        try:
+        with closing(files.open(path, read_only=True)) as file:
             damage, end_offset = scan_damage(path, file, base)
             advance(file.size)
-        finally:
-            file.close()
         if damage.corruptions:
             damages.append(damage)
     return damages
@@ -172,11 +169,8 @@ def _has_only_wrong_offset(corruption: Corruption, file: File) -> bool:
 
 def _valid_batches(log: PartitionLog, files: Files) -> Iterator[ValidBatch]:
     for base, path in log.segments().items():
-        file = files.open(path, read_only=True)
-        try:
+        with closing(files.open(path, read_only=True)) as file:
             yield from (item for item in scan_segment(file, base) if isinstance(item, ValidBatch))
-        finally:
-            file.close()
 
 
 # --- rewriting
@@ -188,15 +182,12 @@ def rewrite(damage: Damage, files: Files) -> list[str]:
     Raises OSError; the segment is then unchanged.
     """
     path, folder = damage.path, damage.path.parent
-    old = files.open(path, read_only=True)
-    try:
+    with closing(files.open(path, read_only=True)) as old:
         names = [_save(path, old, corruption, files) for corruption in damage.corruptions]
         # The copies must be durable before the originals are removed.
         files.sync_folder(folder)
         repaired = path.with_name(path.name + REPAIRED_SUFFIX)
         _copy(old, damage.kept, repaired, files, damage.moved)
-    finally:
-        old.close()
     # Kafka recreates its indexes; ours may describe removed batches.
     for stale in (path.with_suffix(suffix) for suffix in INDEX_SUFFIXES):
         if files.exists(stale):
@@ -223,8 +214,7 @@ def _copy(
     """Write parts of a file into a new one, durably."""
     if files.exists(target):
         files.remove(target)  # of an interrupted repair
-    new = files.open(target, create=True)
-    try:
+    with closing(files.open(target, create=True)) as new:
         for position, end in parts:
             if position in moved:
                 new.append(BASE_OFFSET.pack(moved[position]))
@@ -236,8 +226,6 @@ def _copy(
                 new.append(chunk)
                 position += len(chunk)
         new.sync()
-    finally:
-        new.close()
 
 
 # --- output

@@ -15,8 +15,6 @@ from ...log.recovery import Corruption, ValidBatch, header_at
 from .decoding import decode_content, describe_key
 from .partition_logs import PartitionLog
 
-__all__ = ["describe_impact", "describe_lost_offsets", "readable_records"]
-
 
 def readable_records(file: File, corruption: Corruption) -> list[Record]:
     """The records in corrupt bytes, up to the first that is inconsistent.

@@ -187,28 +187,15 @@ def dirty_ratio(sizes: dict[int, int], first_dirty: int) -> float:
 
 
 def total_of(rows: Sequence[Row]) -> Row:
-    def add(column: str) -> Any:
-        return sum(getattr(row, column) or 0 for row in rows)
+    """Sums, the oldest and the newest timestamp."""
 
-    of_offsets = any(row.groups is not None for row in rows)
-    oldest = [row.oldest_timestamp for row in rows if row.oldest_timestamp is not None]
-    newest = [row.newest_timestamp for row in rows if row.newest_timestamp is not None]
-    return Row(
-        "total",
-        add("segments"),
-        add("bytes"),
-        add("records"),
-        add("live_records"),
-        add("live_bytes"),
-        add("dead_records"),
-        add("dead_bytes"),
-        add("tombstones"),
-        add("groups") if of_offsets else None,
-        add("offsets") if of_offsets else None,
-        min(oldest, default=None),
-        max(newest, default=None),
-        None,
-    )
+    def total(column: str, values: Sequence[Any]) -> Any:
+        combine = {"oldest_timestamp": min, "newest_timestamp": max}.get(column, sum)
+        known = [value for value in values if value is not None]
+        return combine(known) if known else None
+
+    columns = list(zip(Row._fields, zip(*rows, strict=True), strict=True))[1:-1]
+    return Row._make(["total", *(total(*column) for column in columns), None])
 
 
 def print_table(rows: Sequence[Row]) -> None:

@@ -6,6 +6,7 @@ Only reads, also while a broker is running: a batch that is being written is che
 import argparse
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -240,11 +241,8 @@ def _corruption(
 
 
 def _describe_loss(log: PartitionLog, path: Path, corruption: Corruption, files: Files) -> str:
-    file = files.open(path, read_only=True)
-    try:
+    with closing(files.open(path, read_only=True)) as file:
         readable = readable_records(file, corruption)
-    finally:
-        file.close()
     text = describe_lost_offsets(corruption)
     if not readable:
         return f"{text}; none of it can be read."

@@ -7,7 +7,7 @@ import uuid
 from pathlib import Path
 
 import pytest
-from kohort.cli.log.compact import Row, table
+from kohort.cli.log.compact import table
 from kohort.cli.main import main
 from kohort.log.files import DiskFiles
 from kohort.log.log import Log, LogConfig
@@ -193,7 +193,7 @@ def newest_bytes(folder: Path) -> dict[bytes | None, bytes | None]:
 
 
 def test_numbers_in_the_table_are_right_aligned() -> None:
-    assert table([Row("a-0", (1000, 10), (1_000_000, 9), (12, 1))]) == (
+    assert table({"a-0": (1000, 10, 1_000_000, 9, 12, 1)}) == (
         "partition  records  after      bytes  after  segments  after\n"
         "a-0          1,000     10  1,000,000      9        12      1\n"
     )
