@@ -92,31 +92,20 @@ def offset_rows(
 
     As in Kafka, members with the most partitions come first, unassigned partitions last.
     """
-    rows: list[OffsetRow] = []
-    assigned: set[Partition] = set()
-    for member in sorted(group.members, key=lambda member: -len(member.partitions)):
-        assigned.update(member.partitions)
-        owner = (member.consumer_id, member.host, member.client_id)
-        rows += (
-            _offset_row(group, at, committed, end_offsets, owner)
-            for at in sorted(member.partitions)
-        )
-    unassigned = sorted(committed.keys() - assigned)
-    no_member = (None, None, None)
-    return rows + [_offset_row(group, at, committed, end_offsets, no_member) for at in unassigned]
-
-
-def _offset_row(
-    group: Group,
-    at: Partition,
-    committed: dict[Partition, Committed],
-    end_offsets: dict[Partition, int],
-    owner: tuple[str | None, str | None, str | None],
-) -> OffsetRow:
-    offset, epoch = committed.get(at, (None, None))
-    end = end_offsets.get(at)
-    lag = None if offset is None or end is None else end - offset
-    return OffsetRow(group.group, at.topic, at.partition, epoch, offset, end, lag, *owner)
+    owners: list[tuple[Partition, tuple[str | None, ...]]] = [
+        (at, (member.consumer_id, member.host, member.client_id))
+        for member in sorted(group.members, key=lambda member: -len(member.partitions))
+        for at in sorted(member.partitions)
+    ]
+    unassigned = sorted(committed.keys() - {at for at, _ in owners})
+    owners += [(at, (None, None, None)) for at in unassigned]
+    rows = []
+    for at, owner in owners:
+        offset, epoch = committed.get(at, (None, None))
+        end = end_offsets.get(at)
+        lag = None if offset is None or end is None else end - offset
+        rows.append(OffsetRow._make([group.group, *at, epoch, offset, end, lag, *owner]))
+    return rows
 
 
 def member_rows(group: Group) -> list[MemberRow]:
@@ -168,37 +157,32 @@ def list_table(rows: Sequence[ListedRow], *, with_type: bool, with_state: bool) 
     """Only the names, one per line, or a table with these columns."""
     if not with_type and not with_state:
         return "".join(f"{row.group}\n" for row in rows)
-    lines = [["GROUP", *["TYPE"] * with_type, *["STATE"] * with_state]]
-    for row in rows:
-        lines.append([row.group, *[row.type] * with_type, *[row.state] * with_state])
-    width = 10 + max([15, *(len(row.group) for row in rows)])
-    return "".join(_line(cells, [width, 20, 20]) + "\n" for cells in lines)
+    widths = [10 + max([15, *(len(row.group) for row in rows)]), 20, 20]
+    columns = [0, *[1] * with_type, *[2] * with_state]
+    lines = _lines(_header(ListedRow), rows, widths, columns)
+    return "".join(f"{line}\n" for line in lines)
 
 
 def offset_table(rows: Sequence[OffsetRow], *, verbose: bool) -> str:
-    names = ["GROUP", "TOPIC", "PARTITION", "LEADER-EPOCH", "CURRENT-OFFSET", "LOG-END-OFFSET"]
-    names += ["LAG", "CONSUMER-ID", "HOST", "CLIENT-ID"]
-    lines: list[list[str]] = [_cells(row) for row in rows]
-    minimum = [15, 15, 10, 15, 15, 15, 15, 15, 15, 0]
-    widths = _widened(minimum, lines, columns=(0, 1, 7, 8))
-    columns = [column for column in range(len(names)) if verbose or column != 3]
-    return "".join(f"\n{_line(line, widths, columns)}" for line in (names, *lines)) + "\n"
+    widths = _widened([15, 15, 10, 15, 15, 15, 15, 15, 15, 0], rows, (0, 1, 7, 8))
+    columns = [column for column in range(len(widths)) if verbose or column != 3]
+    lines = _lines(_header(OffsetRow), rows, widths, columns)
+    return "".join(f"\n{line}" for line in lines) + "\n"
 
 
 def member_table(rows: Sequence[MemberRow], *, verbose: bool) -> str:
-    names = ["GROUP", "CONSUMER-ID", "GROUP-INSTANCE-ID", "HOST", "CLIENT-ID", "#PARTITIONS"]
-    names += ["CURRENT-EPOCH", "CURRENT-ASSIGNMENT", "TARGET-EPOCH", "TARGET-ASSIGNMENT"]
-    names.append("UPGRADED")
-    lines = []
+    header = _header(MemberRow)
+    header[5], header[7] = "#PARTITIONS", "CURRENT-ASSIGNMENT"
+    printed = []
     for row in rows:
-        printed = row._replace(
+        cells = row._replace(
             group_instance_id=row.group_instance_id or "",
             assignment=row.assignment or MISSING,
             target_assignment=row.target_assignment or MISSING,
         )
-        lines.append([*_cells(printed[:-1]), str(row.upgraded).lower()])
+        printed.append((*cells[:-1], str(row.upgraded).lower()))
     minimum = [15, 15, 17, 15, 15, 15, 15, 20, 15, 20, 0]
-    widths = _widened(minimum, lines, columns=(0, 1, 2, 3, 4, 7, 9))
+    widths = _widened(minimum, printed, (0, 1, 2, 3, 4, 7, 9))
     has_static = any(row.group_instance_id for row in rows)
     # Both kinds of members only while a group migrates to the consumer protocol.
     is_migrating = {True, False} <= {row.upgraded for row in rows}
@@ -206,60 +190,67 @@ def member_table(rows: Sequence[MemberRow], *, verbose: bool) -> str:
     columns = [column for column in range(last) if has_static or column != 2]
     # Kafka's format string for the first columns ends with a blank.
     end = "" if verbose else " "
-    return "\n" + "".join(f"{_line(line, widths, columns)}{end}\n" for line in (names, *lines))
+    return "\n" + "".join(f"{line}{end}\n" for line in _lines(header, printed, widths, columns))
 
 
 def state_table(row: StateRow, *, verbose: bool) -> str:
+    header = ["GROUP", "COORDINATOR (ID)", *_header(StateRow)[4:-1], "#MEMBERS"]
     coordinator = f"{row.coordinator_host}:{row.coordinator_port}  ({row.coordinator_id})"
-    names = ["GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE"]
-    cells = [row.group, coordinator, row.assignment_strategy or MISSING, row.state]
-    widths = [max(15, len(row.group)), max(25, len(coordinator)), 20, 20]
-    if verbose:
-        names += ["GROUP-EPOCH", "TARGET-ASSIGNMENT-EPOCH"]
-        cells += _cells([row.group_epoch, row.target_assignment_epoch])
-        widths += [15, 25]
-    names.append("#MEMBERS")
-    cells.append(str(row.members))
-    widths.append(0)
-    return f"\n{_line(names, widths)}\n{_line(cells, widths)}\n"
+    cells = (row.group, coordinator, *row[4:])
+    widths = _widened([15, 25, 20, 20, 15, 25, 0], [cells], (0, 1))
+    columns = range(7) if verbose else (0, 1, 2, 3, 6)
+    return "".join(f"\n{line}" for line in _lines(header, [cells], widths, columns)) + "\n"
 
 
 def reset_table(rows: Sequence[ResetRow], groups: Iterable[str]) -> str:
     """`groups`: all groups of the plan, also those without offsets."""
     names = list(groups)
-    lines = [["GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"]] if names else []
-    lines += [_cells(row) for row in rows]
-    width = max([15, *map(len, names)])
-    widths = [width, max([15, *(len(row.topic) for row in rows)]), 10, 0]
-    return "".join(f"\n{_line(line, widths)}" for line in lines) + "\n"
+    widths = _widened([max([15, *map(len, names)]), 15, 10, 0], rows, (1,))
+    lines = _lines(_header(ResetRow), rows, widths)
+    return "".join(f"\n{line}" for line in (lines if names else lines[1:])) + "\n"
 
 
 def deleted_offsets_table(rows: Sequence[DeletedOffsetRow]) -> str:
-    lines = [["TOPIC", "PARTITION", "STATUS"]]
-    for row in rows:
-        status = "Successful" if row.error is None else f"Error: {row.error}"
-        lines.append([row.topic, MISSING if row.partition is None else str(row.partition), status])
-    widths = [max([15, *(len(row.topic) for row in rows)]), 10, 15]
-    return "".join(f"\n{_line(line, widths)}" for line in lines) + "\n"
+    printed = [
+        row._replace(error="Successful" if row.error is None else f"Error: {row.error}")
+        for row in rows
+    ]
+    widths = _widened([15, 10, 15], printed, (0,))
+    lines = _lines(["TOPIC", "PARTITION", "STATUS"], printed, widths)
+    return "".join(f"\n{line}" for line in lines) + "\n"
+
+
+def _header(row_type: Any) -> list[str]:
+    return [name.upper().replace("_", "-") for name in row_type._fields]
 
 
 def _widened(
-    minimum: Sequence[int], lines: Sequence[Sequence[str]], columns: Iterable[int]
+    minimum: Sequence[int], rows: Iterable[Sequence[object]], columns: Iterable[int]
 ) -> list[int]:
     """`minimum`, with these columns as wide as their longest value."""
     widths = list(minimum)
-    for column in columns:
-        widths[column] = max([minimum[column], *(len(line[column]) for line in lines)])
+    for row in rows:
+        for column in columns:
+            widths[column] = max(widths[column], len(_cell(row[column])))
     return widths
 
 
-def _line(cells: Sequence[str], widths: Sequence[int], columns: Iterable[int] | None = None) -> str:
-    selected = range(len(cells)) if columns is None else columns
-    return " ".join(cells[column].ljust(widths[column]) for column in selected)
+def _lines(
+    header: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    widths: Sequence[int],
+    columns: Iterable[int] | None = None,
+) -> list[str]:
+    """The header and the rows, with all or only these columns."""
+    selected = range(len(widths)) if columns is None else columns
+    return [
+        " ".join(_cell(row[column]).ljust(widths[column]) for column in selected)
+        for row in (header, *rows)
+    ]
 
 
-def _cells(row: Iterable[object]) -> list[str]:
-    return [MISSING if cell is None else str(cell) for cell in row]
+def _cell(value: object) -> str:
+    return MISSING if value is None else str(value)
 
 
 # --- output
