@@ -108,13 +108,6 @@ def print_config(config: BrokerConfig) -> None:
 # --- logging
 
 
-class KafkaFormatter(logging.Formatter):
-    """Kafka's log4j pattern `[%d] %p %m (%c)%n`."""
-
-    def __init__(self) -> None:
-        super().__init__("[%(asctime)s] %(levelname)s %(message)s (%(name)s)")
-
-
 class JsonFormatter(logging.Formatter):
     """One JSON object per line: time, level, logger, message and, with an exception, traceback."""
 
@@ -134,7 +127,9 @@ def start_logging(args: argparse.Namespace, config: BrokerConfig) -> None:
     """Log to standard error from now on, first the warnings about the configuration."""
     logging.addLevelName(logging.WARNING, "WARN")  # as log4j
     handler = logging.StreamHandler()
-    handler.setFormatter(JsonFormatter() if args.log_format == "json" else KafkaFormatter())
+    # Kafka's log4j pattern `[%d] %p %m (%c)%n`.
+    kafka = logging.Formatter("[%(asctime)s] %(levelname)s %(message)s (%(name)s)")
+    handler.setFormatter(JsonFormatter() if args.log_format == "json" else kafka)
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(args.log_level.upper())

@@ -90,11 +90,7 @@ def _is_revoking(claims: Mapping[str, MemberData], kept: Assignment) -> bool:
 
 
 def _revoke_ahead(
-    topics: Topics,
-    members: Mapping[str, Subscription],
-    kept: Assignment,
-    *,
-    swap: bool = True,
+    topics: Topics, members: Mapping[str, Subscription], kept: Assignment, *, swap: bool = True
 ) -> int:
     """Remove from `kept` what the next rebalance would revoke; returns how many partitions."""
     claims = {member: MemberData(partitions, 0) for member, partitions in kept.items()}

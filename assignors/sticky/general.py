@@ -100,9 +100,7 @@ class _Builder:
         return bool(matching.members)
 
     def balance(
-        self,
-        partitions: Iterable[Sequence[TopicPartition]],
-        previous: Mapping[TopicPartition, str],
+        self, partitions: Iterable[Sequence[TopicPartition]], previous: Mapping[TopicPartition, str]
     ) -> None:
         """Move partitions until no subscriber has two fewer than an owner."""
         moved = True

@@ -120,9 +120,7 @@ class Ownership:
 
 
 def resolve_claims(
-    sizes: Mapping[str, int],
-    members: Mapping[str, Subscription],
-    claims: Mapping[str, MemberData],
+    sizes: Mapping[str, int], members: Mapping[str, Subscription], claims: Mapping[str, MemberData]
 ) -> Ownership:
     """`sizes`: partition counts of the subscribed topics (allSubscriptionsEqual in Kafka)."""
     merged = Ownership()

@@ -6,11 +6,3 @@ cases       a case from JSON or flags: validation, limits, result
 table       the result on a terminal
 svg         the result as an SVG file
 """
-
-import argparse
-
-
-def run(args: argparse.Namespace) -> int:
-    from . import command
-
-    return command.run(args)

@@ -33,6 +33,7 @@ NOT_WITH_CASES: Final = (
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(module="assign.command")
     add = parser.add_argument
     add("--assignor", metavar="NAME", help="range, sticky, …, or your own by its name or path")
     _repeatable(parser, "--topic", "T=N", "a topic with N partitions")

@@ -9,6 +9,7 @@ import json
 from base64 import b64decode
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Final, NoReturn
 
 from ...assignors.explain import Move, compare, moves
@@ -22,7 +23,6 @@ MEMBERS_MAX: Final = 10_000
 NAME_BYTES_MAX: Final = 32_767  # strings of Kafka's protocol have an int16 length
 INT32_MAX: Final = 2**31 - 1  # partitions and generations are int32 in Kafka's protocol
 QUOTED_CHARS_MAX: Final = 60  # of an invalid value in an error message
-ASSIGNORS_MAX: Final = 1_000  # cached names
 
 CASE_FIELDS: Final = frozenset(("assignor", "partitions", "members", "replica_racks"))
 MEMBER_FIELDS: Final = frozenset(
@@ -96,22 +96,8 @@ def _assignor_failed(assignor: Assignor, error: Exception) -> CaseError:
     return CaseError(f"assignor {assignor.name} failed: {reason}")
 
 
-_assignors: Final[dict[str, Assignor | str]] = {}
-
-
-def _assignor(name: str) -> Assignor:
-    """Cached: resolving a name reads the metadata of all installed packages."""
-    found = _assignors.get(name)
-    if found is None:
-        if len(_assignors) >= ASSIGNORS_MAX:
-            _assignors.clear()
-        found = _assignors[name] = _resolve(name)
-    if isinstance(found, str):
-        raise CaseError(found)
-    return found
-
-
-def _resolve(name: str) -> Assignor | str:
+@lru_cache(maxsize=1_000)  # resolving a name reads the metadata of all installed packages
+def resolve_cached(name: str) -> Assignor | str:
     """The assignor, or the error message."""
     try:
         return resolve(name)
@@ -165,7 +151,9 @@ def parse_case(content: Any) -> Case:
     if len(members) > MEMBERS_MAX:
         raise CaseError(f"{len(members)} members: at most {MEMBERS_MAX} are allowed")
     topics = Topics(partitions, _replica_racks(case.get("replica_racks"), partitions))
-    assignor = _assignor(name)
+    assignor = resolve_cached(name)
+    if isinstance(assignor, str):
+        raise CaseError(assignor)
     subscriptions = {
         _name(member, "member"): _with_user_data(_subscription(fields, member), assignor)
         for member, fields in members.items()

@@ -1,7 +1,6 @@
 """From the flags to the result, its JSON and CSV, and the line protocol of --cases."""
 
 import argparse
-import csv
 import json
 import sys
 from collections.abc import Iterable, Iterator
@@ -11,8 +10,8 @@ from typing import BinaryIO, Final, TextIO
 
 from ...assignors.explain import Move
 from ...assignors.model import Assignment, TopicPartition
+from .. import output
 from ..errors import UserError
-from ..output import escape_unencodable
 from . import arguments
 from .cases import CaseError, Result, assign, decode, parse_assignment, parse_case
 
@@ -41,16 +40,16 @@ def run(args: argparse.Namespace) -> int:
     except CaseError as error:
         raise UserError(f"{error}.") from error
     arguments.check_not_empty(args)
-    escape_unencodable()  # member ids may contain any character
+    output.escape_unencodable()  # member ids may contain any character
     for warning in _warnings(result):
         print(warning, file=sys.stderr)
     if args.svg is not None:
         _write_svg(result, Path(args.svg))
     match args.format:
         case "json":
-            write_json(result, sys.stdout)
+            write_json(result)
         case "csv":
-            write_csv(result, sys.stdout)
+            write_csv(result)
         case _:
             from .table import print_table  # imports rich
 
@@ -118,7 +117,7 @@ def _write_svg(result: Result, path: Path) -> None:
 # --- JSON and CSV
 
 
-def write_json(result: Result, out: TextIO) -> None:
+def write_json(result: Result) -> None:
     """One line per member and per move; `kept` and `moves` are null without --before."""
     members = (f"{_to_json(name)}: {_to_json(at)}" for name, at in result.assignment.items())
     kept, moves = "null", "null"
@@ -131,7 +130,8 @@ def write_json(result: Result, out: TextIO) -> None:
         "kept": kept,
         "moves": moves,
     }
-    out.write("{\n" + ",\n".join(f'  "{name}": {text}' for name, text in fields.items()) + "\n}\n")
+    lines = (f'  "{name}": {text}' for name, text in fields.items())
+    print("{\n" + ",\n".join(lines) + "\n}")
 
 
 def _move_fields(move: Move) -> dict[str, object]:
@@ -151,7 +151,7 @@ def _block(brackets: str, lines: Iterable[str]) -> str:
     return f"{brackets[0]}\n{inner}\n  {brackets[1]}" if inner else brackets
 
 
-def write_csv(result: Result, out: TextIO) -> None:
+def write_csv(result: Result) -> None:
     """By partition; then the members without partitions, as Kafka's tools list them."""
     rows: dict[TopicPartition, tuple[object, ...]] = {
         at: (*at, member, None, None, None)
@@ -165,11 +165,9 @@ def write_csv(result: Result, out: TextIO) -> None:
         before = ";".join(move.before)
         row = (*move.partition, move.member, before, move.reason, move.explanation)
         rows[move.partition] = row
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(CSV_COLUMNS)
-    writer.writerows(row for _, row in sorted(rows.items()))
     idle = (member for member, partitions in result.assignment.items() if not partitions)
-    writer.writerows((None, None, member, None, None, None) for member in idle)
+    rest = ((None, None, member, None, None, None) for member in idle)
+    output.write_csv(CSV_COLUMNS, (*(row for _, row in sorted(rows.items())), *rest))
 
 
 # --- --cases

@@ -9,18 +9,7 @@ from typing import Final
 from . import arguments, reset_offsets, tables
 from .cluster import Cluster, Group, Partition, client_arguments, connected
 from .errors import BrokerError, CommandError, RequestFailed, UsageError
-from .tables import (
-    DeletedGroupRow,
-    DeletedOffsetRow,
-    ListedRow,
-    MemberRow,
-    OffsetRow,
-    Output,
-    StateRow,
-    member_rows,
-    offset_rows,
-    state_row,
-)
+from .tables import Output
 
 REBALANCING: Final = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
 # Errors of a DeleteOffsets response, for the group and for single partitions.
@@ -57,16 +46,22 @@ def run(args: argparse.Namespace) -> int:
 
 
 def list_groups(args: argparse.Namespace, cluster: Cluster, output: Output) -> None:
-    output.begin(ListedRow)
+    output.begin(tables.ListedRow)
     listed = cluster.list_groups(arguments.states(args.state), arguments.types(args.type))
-    rows = [ListedRow(*each) for each in listed]
+    rows = [tables.ListedRow(*each) for each in listed]
     with_type, with_state = args.type is not None, args.state is not None
     output.show(rows, tables.list_table(rows, with_type=with_type, with_state=with_state))
 
 
 def describe(args: argparse.Namespace, cluster: Cluster, output: Output) -> None:
     """Sorted by group; an unknown group fails the whole command."""
-    output.begin(MemberRow if args.members else OffsetRow if args.state is None else StateRow)
+    output.begin(
+        tables.MemberRow
+        if args.members
+        else tables.OffsetRow
+        if args.state is None
+        else tables.StateRow
+    )
     groups = []
     for _, described in sorted(cluster.describe(_selected(args, cluster)).items()):
         if isinstance(described, BrokerError):
@@ -74,12 +69,12 @@ def describe(args: argparse.Namespace, cluster: Cluster, output: Output) -> None
         groups.append(described)
     for group in groups:
         if args.members:
-            members = member_rows(group)
+            members = tables.member_rows(group)
             _print_state(group, output)
             output.show(members, tables.member_table(members, verbose=args.verbose))
         elif args.state is not None:
             if _print_state(group, output):
-                state = state_row(group, *cluster.coordinator(group.group))
+                state = tables.state_row(group, *cluster.coordinator(group.group))
                 output.show([state], tables.state_table(state, verbose=args.verbose))
         else:
             offsets = _offsets(group, cluster)
@@ -87,12 +82,12 @@ def describe(args: argparse.Namespace, cluster: Cluster, output: Output) -> None
                 output.show(offsets, tables.offset_table(offsets, verbose=args.verbose))
 
 
-def _offsets(group: Group, cluster: Cluster) -> list[OffsetRow]:
+def _offsets(group: Group, cluster: Cluster) -> list[tables.OffsetRow]:
     committed = cluster.committed(group.group)
     partitions = {*committed, *(at for member in group.members for at in member.partitions)}
     leaders, _ = cluster.leaders(at.topic for at in partitions)
     end_offsets = cluster.end_offsets(at for at in partitions if leaders.get(at, -1) >= 0)
-    return offset_rows(group, committed, end_offsets)
+    return tables.offset_rows(group, committed, end_offsets)
 
 
 def _selected(args: argparse.Namespace, cluster: Cluster) -> list[str]:
@@ -113,11 +108,11 @@ def _print_state(group: Group, output: Output) -> bool:
 
 
 def delete(args: argparse.Namespace, cluster: Cluster, output: Output) -> None:
-    output.begin(DeletedGroupRow)
+    output.begin(tables.DeletedGroupRow)
     results = sorted(cluster.delete_groups(_selected(args, cluster)).items())
     deleted = ", ".join(f"'{group}'" for group, error in results if error is None)
     failed = [(group, error) for group, error in results if error is not None]
-    rows = [DeletedGroupRow(group, error and str(error)) for group, error in results]
+    rows = [tables.DeletedGroupRow(group, error and str(error)) for group, error in results]
     if not failed:
         done = f"Deletion of requested consumer groups ({deleted}) was successful.\n"
         output.show(rows, done)
@@ -130,7 +125,7 @@ def delete(args: argparse.Namespace, cluster: Cluster, output: Output) -> None:
 
 
 def delete_offsets(args: argparse.Namespace, cluster: Cluster, output: Output) -> None:
-    output.begin(DeletedOffsetRow)
+    output.begin(tables.DeletedOffsetRow)
     if len(args.group) > 1:
         raise CommandError("Found multiple arguments for option group, but you asked for only one")
     (group,) = args.group
@@ -146,8 +141,8 @@ def delete_offsets(args: argparse.Namespace, cluster: Cluster, output: Output) -
     except RequestFailed as failed:
         first = failed.error
         results = dict.fromkeys(partitions, first)
-    rows = [DeletedOffsetRow(*at, error and str(error)) for at, error in results.items()]
-    rows += [DeletedOffsetRow(topic, None, str(error)) for topic, error in unknown.items()]
+    rows = [tables.DeletedOffsetRow(*at, error and str(error)) for at, error in results.items()]
+    rows += [tables.DeletedOffsetRow(topic, None, str(error)) for topic, error in unknown.items()]
     # Kafka's order, which puts partition 10 before 2.
     rows.sort(key=lambda row: f"{row.topic}{-1 if row.partition is None else row.partition}")
     text = ""

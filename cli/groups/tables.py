@@ -84,9 +84,7 @@ class DeletedOffsetRow(NamedTuple):
 
 
 def offset_rows(
-    group: Group,
-    committed: dict[Partition, Committed],
-    end_offsets: dict[Partition, int],
+    group: Group, committed: dict[Partition, Committed], end_offsets: dict[Partition, int]
 ) -> list[OffsetRow]:
     """One row for each partition that is assigned or has a committed offset.
 

@@ -146,7 +146,7 @@ def test_members_own_their_previous_partitions_in_one_generation(
             subscriptions.update(members)
             return super().assign(topics, members)
 
-    monkeypatch.setattr(cases, "_assignor", lambda name: Recording())
+    monkeypatch.setattr(cases, "resolve_cached", lambda name: Recording())
     assign(f"--assignor sticky {TWO} --member C3=t0", "--before", before, "--format", "csv")
     assert subscriptions["C1"].owned_partitions == (("t0", 2), ("t1", 2))
     generations = [subscriptions[name].generation_id for name in ("C0", "C1", "C3")]

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from threading import Timer
 from typing import Any
@@ -75,7 +76,7 @@ class Returning(Spy):
 @pytest.fixture
 def spy(monkeypatch: pytest.MonkeyPatch) -> Spy:
     spy = Spy()
-    monkeypatch.setattr(cases, "_assignor", lambda name: spy)
+    monkeypatch.setattr(cases, "resolve_cached", lambda name: spy)
     return spy
 
 
@@ -85,7 +86,7 @@ def test_the_result_of_a_case_is_its_assignment() -> None:
 
 def test_members_and_partitions_are_sorted(monkeypatch: pytest.MonkeyPatch) -> None:
     result = {"C1": [("t0", 10), ("t0", 9), ("t", 1)], "C0": []}
-    monkeypatch.setattr(cases, "_assignor", lambda name: Returning(result))
+    monkeypatch.setattr(cases, "resolve_cached", lambda name: Returning(result))
     members = {name: {"topics": []} for name in ("C1", "C0")}
     assignment = assigned(case(partitions={"t0": 11, "t": 2}, members=members))
     assert list(assignment.items()) == [("C0", []), ("C1", [["t", 1], ["t0", 9], ["t0", 10]])]
@@ -236,13 +237,13 @@ def test_each_name_is_resolved_once(monkeypatch: pytest.MonkeyPatch) -> None:
         return Spy()
 
     monkeypatch.setattr(cases, "resolve", resolve)
-    monkeypatch.setattr(cases, "_assignors", {})
+    bounds = cases.resolve_cached.cache_parameters()
+    assert bounds["maxsize"] == 1_000
+    resolve_cached = lru_cache(**bounds)(cases.resolve_cached.__wrapped__)
+    monkeypatch.setattr(cases, "resolve_cached", resolve_cached)
     for name in ("one", "none", "one", "none"):
         assigned(case(assignor=name))
     assert resolved == ["one", "none"]
-    monkeypatch.setattr(cases, "ASSIGNORS_MAX", 2)
-    assert assigned(case(assignor="other")) == {"C0": [], "C1": []}
-    assert len(cases._assignors) == 1
 
 
 def test_long_values_are_cut_in_errors() -> None:
@@ -266,7 +267,7 @@ def test_long_values_are_cut_in_errors() -> None:
 def test_an_assignor_that_fails_fails_only_its_case(
     result: Any, error: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cases, "_assignor", lambda name: Returning(result))
+    monkeypatch.setattr(cases, "resolve_cached", lambda name: Returning(result))
     assert assigned(member()) == {"error": error}
 
 
