@@ -1,4 +1,4 @@
-"""`kohort serve --control-port`: a broker of the harness, and its controls over HTTP beside it."""
+"""`kohort serve --control-port`: a broker of the test harness, with the control API beside it."""
 
 import argparse
 import logging
@@ -16,38 +16,37 @@ log = logging.getLogger("kohort.serve")
 
 HOST: Final = "127.0.0.1"
 PRESET: Final = "kafka"
-LIBRARIES: Final = ("starlette", "uvicorn")
+LIBRARIES: Final = ("msgspec", "starlette", "uvicorn")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until a signal; raises UserError."""
+    """Serve until SIGTERM or SIGINT. Raises UserError."""
     config = in_memory(serve.load_config(args))
     serve.start_logging(args, config)
-    serve_with_controls(config, args)
+    serve_with_control_api(config, args)
     return 0
 
 
 def in_memory(config: BrokerConfig) -> BrokerConfig:
-    """The settings, with durability none where nobody has said which: with another, the disk in
-    memory is synced as a real one would be. Raises UserError."""
+    """The configuration with durability none as the default: with another one, the disk in memory
+    is synced as a real one would be. Raises UserError."""
     if config.origin("log.dirs") == "--data-dir":
-        raise UserError("a broker with controls keeps everything in memory: leave --data-dir out.")
+        raise UserError("with --control-port all data is in memory: remove --data-dir.")
     if config.origin("kohort.durability") == "default":
         config = config.changed("kohort.durability", "none", "--control-port")
     return config
 
 
-def serve_with_controls(config: BrokerConfig, args: argparse.Namespace) -> None:
-    """Until SIGTERM or SIGINT; raises UserError for what the user can mend."""
+def serve_with_control_api(config: BrokerConfig, args: argparse.Namespace) -> None:
     missing = [name for name in LIBRARIES if find_spec(name) is None]
     if missing:
         raise UserError(
             f"--control-port needs {' and '.join(missing)}: pip install "
-            "'./kohort[control]', in the folder that holds its clone."
+            "'./kohort[control]', in the folder that contains its clone."
         )
     port = args.control_port
     if not port.isdecimal() or int(port) > 65535:
-        raise UserError(f"--control-port {port} is no port: give one from 0 to 65535.")
+        raise UserError(f"invalid --control-port {port!r}: expected 0 to 65535.")
     host = args.control_host or HOST
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -71,14 +70,14 @@ def serve_with_controls(config: BrokerConfig, args: argparse.Namespace) -> None:
             raise UserError(
                 serve.start_error(error, listener, config.int("kohort.nodes"))
             ) from error
-        # What a test has left undone is no failure of the broker: no check of its faults.
+        # Not `with kafka`: an unused fault of a test is no failure of the broker.
         running.callback(kafka.stop)
         try:
             server = ControlServer(Control(kafka), host, int(port))
         except OSError as error:
             raise UserError(
-                f"the controls cannot listen on {host}:{port} ({error.strerror or error}): choose "
-                "another --control-port (0: any free one)."
+                f"the control API cannot listen on {host}:{port} ({error.strerror or error}): "
+                "choose another --control-port (0: any free one)."
             ) from error
         running.enter_context(server)
         serve.print_listening(kafka.broker, None)

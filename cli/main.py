@@ -13,7 +13,7 @@ from typing import Never, TypeAlias
 
 from .. import __version__, is_compiled
 from .assign import arguments as assign_arguments
-from .ctl import arguments as ctl_arguments
+from .ctl import commands as ctl_commands
 from .errors import EXIT_INTERRUPTED, EXIT_USER_ERROR, UserError
 from .groups import arguments as groups_arguments
 from .log import arguments as log_arguments
@@ -103,7 +103,7 @@ def parser() -> argparse.ArgumentParser:
         command = _add(commands, name, query.summary, query.description)
         pipeline_arguments.add_query_flags(command, name)
     summary = "query and control a broker that runs with --control-port"
-    ctl_arguments.add_commands(_add(commands, "ctl", summary, ctl_arguments.HELP))
+    ctl_commands.add_commands(_add(commands, "ctl", summary, ctl_commands.HELP))
     top.set_defaults(commands=list(commands.choices))
     return top
 

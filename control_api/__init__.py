@@ -1,24 +1,19 @@
-"""The harness for tests in any language: what `kohort.testing` has, over HTTP and JSON.
+"""The test harness over HTTP and JSON, for tests in any language.
 
-Read endpoints first: the whole table, of which the document and the docs are made.
+endpoints.py has the table of all endpoints; routes, validation, the OpenAPI document and the docs
+are made from it.
 
-    endpoints      all endpoints, in their order
-      cluster      the broker as a whole, its clock
-      topics       topics and their records
-      groups       groups: what they are, barriers
-      choreography what a test makes a group do
-      puppets      scripted members
-      life         nodes, crashes, snapshots
-      faults       what a test does to requests
-      history      what happened
-    endpoint       one line of the table: a function, its docstring, its parameters
-    fields         what may be given, as JSON Schema, and checked by it
-    words          things of the harness as JSON
-    control        a Kafka, and what one request began and another ends
-    app            HTTP in, JSON out: finds the endpoint, tells errors
-    server         a socket, and a thread of its own
-    openapi        the document, made of the table
-    page           the same, for people
+    endpoints    the table
+    broker       functions: nodes, crashes, snapshots, clock
+    topics       … topics and records
+    groups       … groups: state, waits, control
+    fake_members … scripted members
+    requests     … faults and history
+    control      what the functions work on: a Kafka, and objects that requests refer to by number
+    endpoint     one line of the table, and the validation of its parameters (msgspec)
+    serializers  objects of the harness as JSON
+    server       the ASGI application, and a thread that serves it
+    openapi      the OpenAPI document, and a page for people
 
-Only app and server need the extra `console` (Starlette, uvicorn).
+It needs the extra `control` (msgspec, Starlette, uvicorn).
 """

@@ -1,5 +1,4 @@
-"""What the endpoints work on: a Kafka of the harness, and what was begun by one request and is
-ended by another."""
+"""What the endpoints work on: a Kafka, and the objects that one request creates and others use."""
 
 import threading
 from collections.abc import Mapping
@@ -7,53 +6,57 @@ from itertools import count, starmap
 from typing import TypeVar
 
 from ..protocol.framing import address
-from ..testing.choreography import Hold, Loading
-from ..testing.fake_members.puppet import Puppet
+from ..testing.fake_members.fake_member import FakeMember
 from ..testing.faults import Fault
+from ..testing.group_control import Hold, Loading
 from ..testing.kafka import Kafka
-from ..testing.life import Snapshot
+from ..testing.lifecycle import Snapshot
 
 T = TypeVar("T")
 
 
 class Control:
-    """Used by many threads at once: each request has one."""
+    """Used by several threads: each request has one. Objects have numbers that are never reused."""
 
     def __init__(self, kafka: Kafka) -> None:
         self.kafka = kafka
-        self.addresses: dict[int, tuple[str, int]] = kafka.ask(
+        self.addresses: dict[int, tuple[str, int]] = kafka.call(
             lambda broker: {node.node_id: node.address for node in broker.cluster.nodes.values()}
         )
-        """Where clients are told that the nodes are, as long as the broker lives."""
+        """The addresses that the broker advertises; they do not change."""
         self.faults: dict[int, Fault] = {}
         self.holds: dict[int, Hold] = {}
         self.loadings: dict[str, Loading] = {}
-        """By the group's id."""
-        self.puppets: dict[int, Puppet] = {}
+        """By group id."""
+        self.fake_members: dict[int, FakeMember] = {}
         self.snapshots: dict[int, Snapshot] = {}
         self._numbers = count(1)
-        self.alone = threading.Lock()
-        """Held by whoever stops or starts the broker, or a node of it."""
+        self.restart_lock = threading.Lock()
+        """Held while the broker or a node is stopped or started."""
 
     @property
     def bootstrap_servers(self) -> str:
         return ",".join(starmap(address, self.addresses.values()))
 
-    def number(self) -> int:
-        """One that no fault and no hold has had, before a reset or after it."""
+    def next_number(self) -> int:
         return next(self._numbers)
 
     def reset(self) -> None:
-        """What the old broker was made to do ends with it."""
-        with self.alone:
+        with self.restart_lock:
             self.kafka.reset()
-            for begun in (self.faults, self.holds, self.loadings, self.puppets, self.snapshots):
-                begun.clear()
+            for objects in (
+                self.faults,
+                self.holds,
+                self.loadings,
+                self.fake_members,
+                self.snapshots,
+            ):
+                objects.clear()
 
 
-def found(there: Mapping[int, T], number: int, what: str) -> T:
-    """Raises LookupError, with those that there are."""
-    if number not in there:
-        known = ", ".join(map(str, there)) or "none"
-        raise LookupError(f"there is no {what} {number}; there is: {known}")
-    return there[number]
+def lookup(objects: Mapping[int, T], number: int, kind: str) -> T:
+    """Raises LookupError."""
+    if number not in objects:
+        known = ", ".join(map(str, objects)) or "none"
+        raise LookupError(f"{kind} {number} does not exist; there are: {known}")
+    return objects[number]

@@ -1,22 +1,64 @@
-"""One line of the table of endpoints: a method and a path, and the function behind them.
+"""An endpoint: method, path and function. The parameters of the function are those of the request;
+msgspec validates them and describes them for OpenAPI.
 
-The function's docstring is what the document says of it, its parameters (fields.py) are what it is
-given: those that the path names, and the rest in the query of a GET, in the JSON body of others.
+Parameters that the path names come from there, the others from the query of a GET or from the JSON
+object in the body. The docstring of the function is the description of the endpoint.
 """
 
+import difflib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
-from inspect import cleandoc
-from typing import Any, Literal
+from inspect import Parameter, cleandoc, signature
+from typing import Annotated, Any, Final, Literal, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec import Meta
 
 from .control import Control
-from .fields import Field, fields_of
+
+# Kafka's names of topics and clients have at most 249 characters; group ids may be longer.
+NAME_LENGTH_MAX: Final = 1000
+# The longest wait of one request.
+TIMEOUT_SECONDS_MAX: Final = 600
+# A broker in memory creates as many within a second.
+PARTITIONS_MAX: Final = 10_000
+# In one request or response: some megabytes of JSON.
+ITEMS_MAX: Final = 10_000
+# Ten years: no test waits for a longer retention.
+ADVANCE_DAYS_MAX: Final = 10 * 366
+ADVANCE_SECONDS_MAX: Final = ADVANCE_DAYS_MAX * 24 * 3600
+# A join of many members takes seconds; so does a subscription to more topics.
+TOPICS_MAX: Final = 1000
+# Of an invalid value in an error message.
+SHOWN_LENGTH_MAX: Final = 100
+INT32_MAX: Final = 2**31 - 1
+INT64_MAX: Final = 2**63 - 1
+
+Name = Annotated[str, Meta(min_length=1, max_length=NAME_LENGTH_MAX)]
+Names = Annotated[list[Name], Meta(min_length=1, max_length=TOPICS_MAX)]
+Index = Annotated[int, Meta(ge=0, le=INT32_MAX)]
+"""A partition, a node, a seed."""
+Partitions = Annotated[int, Meta(ge=1, le=PARTITIONS_MAX)]
+Offset = Annotated[int, Meta(ge=0, le=INT64_MAX)]
+Generation = Annotated[int, Meta(ge=-1, le=INT32_MAX)]
+Count = Annotated[int, Meta(ge=1, le=INT32_MAX)]
+Limit = Annotated[int, Meta(ge=1, le=ITEMS_MAX)]
+Timeout = Annotated[float, Meta(ge=0, le=TIMEOUT_SECONDS_MAX, description="seconds of wall time")]
+Days = Annotated[float, Meta(ge=0, le=ADVANCE_DAYS_MAX)]
+Hours = Annotated[float, Meta(ge=0, le=ADVANCE_DAYS_MAX * 24)]
+Minutes = Annotated[float, Meta(ge=0, le=ADVANCE_SECONDS_MAX // 60)]
+Seconds = Annotated[float, Meta(ge=0, le=ADVANCE_SECONDS_MAX)]
+Milliseconds = Annotated[int, Meta(ge=0, le=ADVANCE_SECONDS_MAX * 1000)]
+Probability = Annotated[float, Meta(gt=0, le=1)]
+Texts = Annotated[list[str | None], Meta(max_length=ITEMS_MAX)]
 
 Method = Literal["GET", "POST", "DELETE"]
 
 
 class Endpoint:
+    """`function`: called with the Control and the parameters; returns what is sent as JSON."""
+
     def __init__(self, method: Method, path: str, function: Callable[..., Any]) -> None:
         self.method = method
         self.path = path
@@ -28,51 +70,123 @@ class Endpoint:
 
     @cached_property
     def summary(self) -> str:
-        """The first sentences of its docstring, in one line."""
+        """The first paragraph of the docstring, in one line."""
         return re.sub(r"\s+", " ", self._doc.partition("\n\n")[0])
 
     @cached_property
     def description(self) -> str:
-        """The rest of it."""
+        """The other paragraphs."""
         return re.sub(r"\s+", " ", self._doc.partition("\n\n")[2])
 
     @cached_property
-    def fields(self) -> list[Field]:
-        return fields_of(self.function)
-
-    @cached_property
-    def in_path(self) -> list[str]:
+    def path_names(self) -> list[str]:
         return re.findall(r"{(\w+)}", self.path)
 
+    @cached_property
+    def names(self) -> list[str]:
+        """All parameters."""
+        return list(self._hints)
+
     @property
-    def others(self) -> list[Field]:
-        """What is not in the path."""
-        return [field for field in self.fields if field.name not in self.in_path]
+    def other_names(self) -> list[str]:
+        """The parameters that are not in the path."""
+        return [name for name in self.names if name not in self.path_names]
 
     @cached_property
-    def waits(self) -> bool:
-        """Whether a request of it may take as long as it says itself."""
-        return any(field.name == "timeout" for field in self.fields)
+    def required(self) -> set[str]:
+        return {name for name, each in self._signature.items() if each.default is Parameter.empty}
+
+    @property
+    def can_wait(self) -> bool:
+        """Whether a request may take as long as its timeout."""
+        return "timeout" in self.names
 
     @cached_property
-    def segments(self) -> list[str]:
-        return self.path.split("/")[1:]
+    def _path_pattern(self) -> re.Pattern[str]:
+        return re.compile(re.sub(r"{(\w+)}", r"(?P<\1>[^/]*)", self.path))
 
-    def matches(self, segments: list[str]) -> dict[str, str] | None:
-        """What the path gives, if it is this one's."""
-        if len(segments) != len(self.segments):
-            return None
-        given = {}
-        for mine, other in zip(self.segments, segments, strict=True):
-            if mine[:1] == "{":
-                given[mine[1:-1]] = other
-            elif mine != other:
-                return None
-        return given
+    def match(self, path: str) -> dict[str, str] | None:
+        """The parameters in a path, still percent-encoded; None: it is another path."""
+        match = self._path_pattern.fullmatch(path)
+        return None if match is None else match.groupdict()
+
+    @cached_property
+    def in_path(self) -> type[msgspec.Struct]:
+        """The parameters in the path."""
+        return self._struct(self.path_names)
+
+    @cached_property
+    def others(self) -> type[msgspec.Struct]:
+        """The parameters in the query or the body."""
+        return self._struct(self.other_names)
+
+    def parse(self, in_path: Mapping[str, str], others: Mapping[str, Any]) -> dict[str, Any]:
+        """Validate and convert the parameters. Raises ValueError with a message for the user."""
+        is_query = self.method == "GET"
+        return {
+            **self._convert(in_path, self.in_path, strict=False),
+            **self._convert(others, self.others, strict=not is_query),
+        }
 
     def call(self, control: Control, given: dict[str, Any]) -> Any:
         return self.function(control, **given)
 
+    def _convert(
+        self, given: Mapping[str, Any], to: type[msgspec.Struct], *, strict: bool
+    ) -> dict[str, Any]:
+        if unknown := given.keys() - set(to.__struct_fields__):
+            name = min(unknown)
+            near = difflib.get_close_matches(name, to.__struct_fields__, n=1)
+            fields = ", ".join(to.__struct_fields__) or "none"
+            hint = f"did you mean {near[0]!r}?" if near else f"the fields are {fields}"
+            raise ValueError(f"unknown field {name!r}: {hint}")
+        try:
+            return msgspec.structs.asdict(msgspec.convert(given, to, strict=strict))
+        except msgspec.ValidationError as error:
+            raise ValueError(self._explain(str(error), given)) from error
+
+    def _explain(self, error: str, given: Mapping[str, Any]) -> str:
+        """msgspec's message, with the invalid value and the possible ones."""
+        text, _, path = error.partition(" - at `$.")
+        path = path.rstrip("`")
+        if not path:
+            return text.replace("Object missing required field", "missing field").replace("`", "'")
+        value = given.get(path)
+        choices = self._choices(path)
+        if choices:
+            text = f"expected one of {', '.join(choices)}"
+        if value is not None and "got" not in text:
+            text = f"{text}, got {_shorten(value)}"
+        return f"invalid {path}: {text[0].lower()}{text[1:]}".replace("`", "")
+
+    def _choices(self, name: str) -> tuple[str, ...]:
+        hint = self._hints.get(name)
+        return get_args(hint) if get_origin(hint) is Literal else ()
+
+    def _struct(self, fields: list[str]) -> type[msgspec.Struct]:
+        definitions = [
+            (field, self._hints[field])
+            if field in self.required
+            else (field, self._hints[field], self._signature[field].default)
+            for field in fields
+        ]
+        return msgspec.defstruct(self.name, definitions, forbid_unknown_fields=True, kw_only=True)
+
+    @cached_property
+    def _hints(self) -> dict[str, Any]:
+        hints = get_type_hints(self.function, include_extras=True)
+        return {name: hints[name] for name in self._signature}
+
+    @cached_property
+    def _signature(self) -> dict[str, Parameter]:
+        """Without the first parameter, the Control."""
+        return dict(list(signature(self.function).parameters.items())[1:])
+
     @cached_property
     def _doc(self) -> str:
         return cleandoc(self.function.__doc__ or "")
+
+
+def _shorten(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= SHOWN_LENGTH_MAX else f"{text[:SHOWN_LENGTH_MAX]}…"

@@ -1,22 +1,22 @@
-"""Endpoints of consumer groups: what they are, what became of them, and waiting until it is so."""
+"""Functions of the endpoints for consumer groups: state, waits, and what a test makes them do."""
 
-from collections.abc import Callable
-from dataclasses import asdict
 from typing import Any, Final, Literal
 
-from ..testing.group import Group
-from ..testing.topic import Topic
-from ..testing.waiting import TIMEOUT_SECONDS
-from .control import Control
-from .endpoint import Endpoint
-from .fields import Count, Name, Offset, Partition, Timeout
-from .words import Json, of_generation, of_group, of_member
+from ..testing.loop_thread import TIMEOUT_SECONDS
+from .control import Control, lookup
+from .endpoint import Count, Index, Name, Offset, Timeout
+from .serializers import Json, generation_json, group_json, hold_json, member_json, offsets_json
+from .topics import find_topic
 
 Until = Literal["stable", "generation", "owner", "committed", "empty", "gone"]
 
+_REASON: Final = "requested by a test"
+
+# --- state
+
 
 def groups(control: Control) -> Json:
-    """All groups that exist, in the order of their names."""
+    """All groups that exist, sorted by name."""
     return {
         "groups": [
             {"group": each.group_id, "state": each.state, "members": len(each.members)}
@@ -26,59 +26,67 @@ def groups(control: Control) -> Json:
 
 
 def group(control: Control, group: Name) -> Json:
-    """Its state, generation, coordinator and members with what they are assigned, and one sentence
-    on what it waits for.
+    """State, generation, coordinator, members with their partitions, and an explanation of what it
+    waits for.
 
     A group that does not exist is Dead, as in Kafka."""
-    return of_group(control.kafka.group(group))
+    return group_json(control.kafka.group(group))
+
+
+def explain(control: Control, group: Name) -> Json:
+    """An explanation of its state as text: what it waits for, its members, their timers, the last
+    requests."""
+    return {"explanation": control.kafka.group(group).explain(verbose=True)}
 
 
 def offsets(control: Control, group: Name) -> Json:
-    """What it has committed."""
+    """Its committed offsets."""
     committed = control.kafka.group(group).offsets
-    return {
-        "offsets": [
-            {"topic": topic, "partition": partition, "offset": offset}
-            for (topic, partition), offset in sorted(committed.items())
-        ]
-    }
+    return {"offsets": offsets_json(dict(sorted(committed.items())))}
 
 
 def lag(control: Control, group: Name, *, topic: Name) -> Json:
-    """How many records of the topic it is behind, in all and in each partition: where the log ends,
-    less what is committed. Where nothing is committed all that the log has counts."""
-    there = control.kafka.group(group)
-    lags = [there.lag(topic, index) for index in range(Topic(control.kafka, topic).partitions)]
-    each = [{"partition": index, "lag": lag} for index, lag in enumerate(lags)]
-    return {"topic": topic, "lag": sum(lags), "partitions": each}
-
-
-def story(control: Control, group: Name) -> Json:
-    """All that can be said of it, as text over several lines: its state, its members, who has not
-    rejoined, which timers run, the last requests."""
-    return {"story": control.kafka.group(group).story()}
+    """The number of records behind its committed offsets, in total and per partition: log end
+    offset minus committed offset. Without a committed offset all records of the log count."""
+    found, partitions = control.kafka.group(group), find_topic(control, topic).partitions
+    lags = [found.lag(topic, index) for index in range(partitions)]
+    per_partition = [{"partition": index, "lag": lag} for index, lag in enumerate(lags)]
+    return {"topic": topic, "lag": sum(lags), "partitions": per_partition}
 
 
 def generations(control: Control, group: Name) -> Json:
-    """Every round that came to its end, with its cause."""
+    """All completed rebalances, with their causes."""
     found = control.kafka.group(group).generations
-    return {"generations": [of_generation(each) for each in found]}
+    return {"generations": [generation_json(each) for each in found]}
 
 
 def commits(control: Control, group: Name) -> Json:
-    """Every accepted commit: who, when, from where, to where."""
-    return {"commits": [asdict(each) for each in control.kafka.group(group).commits]}
+    """All accepted commits."""
+    return {"commits": control.kafka.group(group).commits}
 
 
-def refused_commits(control: Control, group: Name) -> Json:
-    """Every commit that was answered with an error, by the coordinator or by a fault."""
-    found = control.kafka.history.refused_commits(group)
-    return {"refused_commits": [asdict(each) for each in found]}
+def rejected_commits(control: Control, group: Name) -> Json:
+    """All commits that were answered with an error, by the coordinator or by a fault."""
+    return {"rejected_commits": control.kafka.history.rejected_commits(group)}
 
 
 def exits(control: Control, group: Name) -> Json:
-    """Every member that is out, and why."""
-    return {"exits": [asdict(each) for each in control.kafka.group(group).exits]}
+    """All members that left or were removed, and why."""
+    return {"exits": control.kafka.group(group).exits}
+
+
+# --- waits
+
+_PARTITION: Final = ("topic", "partition")
+# What is waited for -> required and optional parameters.
+_WAITS: Final[dict[Until, tuple[tuple[str, ...], tuple[str, ...]]]] = {
+    "stable": ((), ("members",)),
+    "generation": (("generation",), ()),
+    "owner": (_PARTITION, ("member",)),
+    "committed": (_PARTITION, ("offset",)),
+    "empty": ((), ()),
+    "gone": ((), ()),
+}
 
 
 def wait(
@@ -89,85 +97,124 @@ def wait(
     members: Count | None = None,
     generation: Count | None = None,
     topic: Name | None = None,
-    partition: Partition | None = None,
-    who: Name | None = None,
+    partition: Index | None = None,
+    member: Name | None = None,
     offset: Offset | None = None,
     timeout: Timeout = TIMEOUT_SECONDS,
 ) -> Json:
-    """A barrier: until the group is so. In vain, it is 408 with the group's story.
+    """Wait for a state of the group. After the timeout the status is 408, with an explanation.
 
-    `until` is `stable` (with so many `members`, each with its assignment), `generation` (this
-    `generation` or a later one is reached), `owner` (of `topic` and `partition` is `who`: a member
-    id, an instance id, a client id), `committed` (for `topic` and `partition`: this `offset` or a
-    later one), `empty` or `gone`. Answers with the group; `owner` and `committed` with what was
-    found besides."""
-    given = {
+    `until` is `stable` (with this number of `members`, all with their assignment), `generation`
+    (this `generation` or a later one), `owner` (`topic` and `partition` are assigned to `member`: a
+    member id, an instance id or a client id), `committed` (of `topic` and `partition`, this
+    `offset` or a later one), `empty` or `gone`. Returns the group, and for `owner` and `committed`
+    what was found."""
+    given: dict[str, Any] = {
         "members": members,
         "generation": generation,
         "topic": topic,
         "partition": partition,
-        "who": who,
+        "member": member,
         "offset": offset,
     }
-    barrier, wanted, needed = _BARRIERS[until]
+    required, optional = _WAITS[until]
     for name, value in given.items():
-        if value is not None and name not in wanted:
-            raise ValueError(f"to wait until {until} takes no {name}")
-        if value is None and name in needed:
-            raise ValueError(f"to wait until {until} needs {name}")
-    waited = control.kafka.group(group)
-    arguments = {name: given[name] for name in wanted}
-    return {**barrier(waited, timeout=timeout, **arguments), **of_group(waited)}
+        if value is not None and name not in (*required, *optional):
+            raise ValueError(f"invalid {name}: not used with until={until}")
+        if value is None and name in required:
+            raise ValueError(f"missing field {name!r}: required with until={until}")
+    waiting = control.kafka.group(group)
+    arguments = {name: given[name] for name in (*required, *optional)}
+    result = getattr(waiting, f"wait_{until}")(**arguments, timeout=timeout)
+    found: Json = {}
+    if until == "owner":
+        found = {"owner": member_json(result)}
+    elif until == "committed":
+        found = {"committed": result}
+    return {**found, **group_json(waiting)}
 
 
-def _until_stable(group: Group, **how: Any) -> Json:
-    group.wait_stable(**how)
-    return {}
+# --- control
 
 
-def _until_generation(group: Group, **how: Any) -> Json:
-    group.wait_generation(**how)
-    return {}
+def rebalance(control: Control, group: Name, *, reason: Name = _REASON) -> Json:
+    """Begin a rebalance: members learn of it with their next heartbeat. Does nothing during a
+    rebalance."""
+    control.kafka.group(group).rebalance(reason)
+    return group_json(control.kafka.group(group))
 
 
-def _until_owner(group: Group, **how: Any) -> Json:
-    return {"owner": of_member(group.wait_owner(**how))}
+def lead(control: Control, group: Name, *, member: Name) -> Json:
+    """Begin a rebalance with this member as the leader: a member id, an instance id or a client
+    id."""
+    control.kafka.group(group).lead(member)
+    return group_json(control.kafka.group(group))
 
 
-def _until_committed(group: Group, **how: Any) -> Json:
-    return {"committed": group.wait_committed(**how)}
+def expire(control: Control, group: Name, *, member: Name) -> Json:
+    """End the session of a member now. A client that is alive learns of it as from Kafka."""
+    control.kafka.group(group).expire(member)
+    return group_json(control.kafka.group(group))
 
 
-def _until_empty(group: Group, **how: Any) -> Json:
-    group.wait_empty(**how)
-    return {}
+def evict(control: Control, group: Name, *, member: Name, reason: Name = _REASON) -> Json:
+    """Remove a member as an administrator does."""
+    control.kafka.group(group).evict(member, reason)
+    return group_json(control.kafka.group(group))
 
 
-def _until_gone(group: Group, **how: Any) -> Json:
-    group.wait_gone(**how)
-    return {}
+def move(control: Control, group: Name, *, node_id: Index) -> Json:
+    """Move its coordinator to another node; the old one answers NOT_COORDINATOR."""
+    control.kafka.group(group).move_to(node_id)
+    return group_json(control.kafka.group(group))
 
 
-_PLACE: Final = ("topic", "partition")
-# What is waited for -> how; what it takes; what of that it needs.
-_BARRIERS: Final[dict[Until, tuple[Callable[..., Json], tuple[str, ...], tuple[str, ...]]]] = {
-    "stable": (_until_stable, ("members",), ()),
-    "generation": (_until_generation, ("generation",), ("generation",)),
-    "owner": (_until_owner, (*_PLACE, "who"), _PLACE),
-    "committed": (_until_committed, (*_PLACE, "offset"), _PLACE),
-    "empty": (_until_empty, (), ()),
-    "gone": (_until_gone, (), ()),
-}
+def load(control: Control, group: Name) -> Json:
+    """Let its coordinator load its log again, until `finish_loading`: requests are answered with
+    COORDINATOR_LOAD_IN_PROGRESS."""
+    if group in control.loadings:
+        raise ValueError(f"the coordinator of group {group} is loading already")
+    control.loadings[group] = control.kafka.group(group).loading()
+    return group_json(control.kafka.group(group))
 
-ENDPOINTS: Final = (
-    Endpoint("GET", "/groups", groups),
-    Endpoint("GET", "/groups/{group}", group),
-    Endpoint("POST", "/groups/{group}/wait", wait),
-    Endpoint("GET", "/groups/{group}/offsets", offsets),
-    Endpoint("GET", "/groups/{group}/lag", lag),
-    Endpoint("GET", "/groups/{group}/story", story),
-    Endpoint("GET", "/groups/{group}/generations", generations),
-    Endpoint("GET", "/groups/{group}/commits", commits),
-    Endpoint("GET", "/groups/{group}/refused-commits", refused_commits),
-    Endpoint("GET", "/groups/{group}/exits", exits),
-)
+
+def finish_loading(control: Control, group: Name) -> Json:
+    """Let its coordinator become active."""
+    loading = control.loadings.pop(group, None)
+    if loading is None:
+        raise LookupError(f"the coordinator of group {group} is not loading")
+    loading.finish()
+    return group_json(control.kafka.group(group))
+
+
+def hold(control: Control, group: Name, *, api: Literal["JoinGroup", "SyncGroup"]) -> Json:
+    """Hold requests of the group until the hold is released: JoinGroup keeps a rebalance open,
+    SyncGroup leaves members without an assignment."""
+    found = control.kafka.group(group)
+    number = control.next_number()
+    hold = found.hold_joins() if api == "JoinGroup" else found.hold_syncs()
+    control.holds[number] = hold
+    return hold_json(number, hold)
+
+
+def holds(control: Control) -> Json:
+    """All holds that are not released, with their requests."""
+    return {"holds": [hold_json(number, each) for number, each in list(control.holds.items())]}
+
+
+def wait_hold(
+    control: Control, hold: Count, *, count: Count = 1, timeout: Timeout = TIMEOUT_SECONDS
+) -> Json:
+    """Wait until this number of requests is held."""
+    found = lookup(control.holds, hold, "hold")
+    found.wait(count, timeout)
+    return hold_json(hold, found)
+
+
+def release(control: Control, hold: Count) -> Json:
+    """Pass the held requests on, in the order of their arrival, and hold no more."""
+    found = lookup(control.holds, hold, "hold")
+    held = hold_json(hold, found)
+    found.release()
+    control.holds.pop(hold, None)
+    return held

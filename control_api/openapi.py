@@ -1,30 +1,39 @@
-"""The document of the endpoints: OpenAPI 3.1, made of their table."""
+"""The endpoints described: as an OpenAPI 3.1 document, and as a page for people."""
 
-from typing import Any
+import json
+from html import escape
+from typing import Any, Final
+
+import msgspec
 
 from .. import __version__
 from .endpoint import Endpoint
 from .endpoints import SECTIONS
-from .fields import Field
 
 Json = dict[str, Any]
 
-_ERROR = {
-    "type": "object",
-    "required": ["error"],
-    "properties": {"error": {"type": "string", "description": "what is wrong, for people"}},
-}
-_STATUSES = {
-    400: "something that was given is wrong",
-    403: "asked by a page of another origin, in a browser",
-    404: "there is no such thing",
-    405: "this path is not for this method",
-    408: "a barrier has waited in vain: the error is the story of what was waited for",
-    409: "a fault has not fired, or a puppet may not join: the error tells why",
+_STATUSES: Final = {
+    400: "invalid parameters",
+    403: "sent by a web page",
+    404: "the object does not exist",
+    405: "another method is needed",
+    408: "a wait timed out; the error explains the state",
+    409: "a fault has not fired, or a fake member cannot join; the error explains why",
     413: "the body is too large",
-    500: "the harness has failed",
-    503: "as many requests wait as may",
+    500: "a bug in the harness",
+    503: "too many requests are waiting",
 }
+
+
+def schema(endpoint: Endpoint) -> Json:
+    """The JSON schema of the parameters in the query or the body."""
+    return _schema(endpoint.others)
+
+
+def _schema(struct: type[msgspec.Struct]) -> Json:
+    _, components = msgspec.json.schema_components([struct])
+    found: Json = components[struct.__name__]
+    return found
 
 
 def document() -> Json:
@@ -33,20 +42,23 @@ def document() -> Json:
         for endpoint in endpoints:
             operation = _operation(section, endpoint)
             paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = operation
+    error = {"description": "the problem, for people", "type": "string"}
     return {
         "openapi": "3.1.0",
         "info": {
-            "title": "kohort's controls",
+            "title": "kohort control API",
             "version": __version__,
-            "summary": "Ask and steer a Kafka broker for tests.",
+            "summary": "Inspect and control a Kafka broker for tests.",
         },
         "tags": [{"name": section} for section in SECTIONS],
         "paths": paths,
         "components": {
-            "schemas": {"Error": _ERROR},
+            "schemas": {
+                "Error": {"type": "object", "required": ["error"], "properties": {"error": error}}
+            },
             "responses": {
                 "Error": {
-                    "description": "; ".join(f"{code}: {said}" for code, said in _STATUSES.items()),
+                    "description": "; ".join(f"{code}: {text}" for code, text in _STATUSES.items()),
                     "content": {
                         "application/json": {"schema": {"$ref": "#/components/schemas/Error"}}
                     },
@@ -57,18 +69,17 @@ def document() -> Json:
 
 
 def _operation(section: str, endpoint: Endpoint) -> Json:
+    parameters = _parameters("path", _schema(endpoint.in_path))
+    if endpoint.method == "GET":
+        parameters += _parameters("query", schema(endpoint))
     operation: Json = {
         "operationId": endpoint.name,
         "tags": [section],
         "summary": endpoint.summary,
-        "parameters": [
-            _parameter(field, "path" if field.name in endpoint.in_path else "query")
-            for field in endpoint.fields
-            if endpoint.method == "GET" or field.name in endpoint.in_path
-        ],
+        "parameters": parameters,
         "responses": {
             "200": {
-                "description": "done",
+                "description": "success",
                 "content": {"application/json": {"schema": {"type": "object"}}},
             },
             "default": {"$ref": "#/components/responses/Error"},
@@ -76,26 +87,87 @@ def _operation(section: str, endpoint: Endpoint) -> Json:
     }
     if endpoint.description:
         operation["description"] = endpoint.description
-    if endpoint.method != "GET" and endpoint.others:
-        operation["requestBody"] = _body(endpoint.others)
+    if endpoint.method != "GET" and endpoint.other_names:
+        body = schema(endpoint)
+        operation["requestBody"] = {
+            "required": bool(body["required"]),
+            "content": {"application/json": {"schema": body}},
+        }
     return operation
 
 
-def _parameter(field: Field, where: str) -> Json:
-    return {
-        "name": field.name,
-        "in": where,
-        "required": field.is_required,
-        "schema": field.schema,
-    }
+def _parameters(where: str, schema: Json) -> list[Json]:
+    return [
+        {"name": name, "in": where, "required": name in schema["required"], "schema": of_field}
+        for name, of_field in schema["properties"].items()
+    ]
 
 
-def _body(fields: list[Field]) -> Json:
-    required = [field.name for field in fields if field.is_required]
-    schema = {
-        "type": "object",
-        "properties": {field.name: field.schema for field in fields},
-        "additionalProperties": False,
-        **({"required": required} if required else {}),
-    }
-    return {"required": bool(required), "content": {"application/json": {"schema": schema}}}
+# --- the page
+
+_STYLE: Final = """
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem;
+       color: #1b1f24; background: #fff; }
+code { font: 14px ui-monospace, monospace; }
+section > div { border-top: 1px solid #ddd; padding: .6rem 0; }
+p { margin: .2rem 0; } ul { margin: .2rem 0; padding-left: 1.2rem; }
+.method { display: inline-block; min-width: 4.5rem; font-weight: 600; }
+.type, .more { color: #57606a; }
+@media (prefers-color-scheme: dark) { body { color: #e6edf3; background: #0d1117; }
+  section > div { border-color: #30363d; } .type, .more { color: #9198a1; } }
+"""
+
+
+def page(bootstrap_servers: str) -> str:
+    """HTML without scripts and external resources."""
+    sections = "".join(
+        f"<section><h2>{escape(name)}</h2>{''.join(map(_endpoint, endpoints))}</section>"
+        for name, endpoints in SECTIONS.items()
+    )
+    return (
+        '<!doctype html><html lang="en"><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width">'
+        f"<title>kohort control API</title><style>{_STYLE}</style>"
+        f"<h1>kohort {__version__}: control API</h1>"
+        f"<p>Clients connect to <code>{escape(bootstrap_servers)}</code>. These endpoints inspect "
+        "and control that broker. Requests and responses are JSON; an error is <code>"
+        "{&quot;error&quot;: &quot;message&quot;}</code>. There is no password. "
+        'For programs: <a href="/openapi.json">/openapi.json</a>.</p>'
+        f"{sections}</html>\n"
+    )
+
+
+def _endpoint(endpoint: Endpoint) -> str:
+    more = endpoint.description
+    described = schema(endpoint)
+    fields = "".join(
+        f'<li><code>{name}</code> <span class="type">'
+        f"{escape(describe_type(of_field, is_required=name in described['required']))}</span></li>"
+        for name, of_field in described["properties"].items()
+    )
+    return (
+        f'<div><code><span class="method">{endpoint.method}</span>{escape(endpoint.path)}</code>'
+        f"<p>{_prose(endpoint.summary)}</p>"
+        + (f'<p class="more">{_prose(more)}</p>' if more else "")
+        + (f"<ul>{fields}</ul>" if fields else "")
+        + "</div>"
+    )
+
+
+def describe_type(schema: Json, *, is_required: bool) -> str:
+    """`integer, required`; `one of stable, gone`; `number, seconds of wall time, default 10.0`"""
+    (inner,) = [each for each in schema.get("anyOf", [schema]) if each.get("type") != "null"]
+    parts = [f"one of {', '.join(inner['enum'])}" if "enum" in inner else inner["type"]]
+    if "description" in inner:
+        parts.append(inner["description"])
+    if is_required:
+        parts.append("required")
+    elif schema.get("default") is not None:
+        parts.append(f"default {json.dumps(schema['default'])}")
+    return ", ".join(parts)
+
+
+def _prose(text: str) -> str:
+    """With the text between backquotes as code."""
+    parts = escape(text, quote=False).split("`")
+    return "".join(f"<code>{part}</code>" if n % 2 else part for n, part in enumerate(parts))

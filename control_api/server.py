@@ -1,24 +1,186 @@
-"""A socket for the controls, and a thread of its own that answers there."""
+"""The HTTP server: an ASGI application that calls the endpoints, and a thread that serves it.
+
+The functions of the endpoints block, so each request gets a thread. Requests that wait have threads
+of their own: the others are served however many wait.
+"""
 
 import asyncio
+import logging
 import socket
 from contextlib import ExitStack
 from typing import Any, Final, Self
+from urllib.parse import unquote
 
+import msgspec
 import uvicorn
+from anyio import CapacityLimiter, to_thread
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import HTMLResponse, Response
+from starlette.types import Receive, Scope, Send
 
 from ..protocol.framing import address
-from ..testing.loop_thread import LoopThread
-from .app import App
+from ..testing.fake_members.fake_member import FakeMemberRejected
+from ..testing.faults import UnusedFault
+from ..testing.loop_thread import BarrierTimeout, CancelScope, LoopThread
 from .control import Control
+from .endpoint import Endpoint
+from .endpoints import ENDPOINTS
+from .openapi import document, page
 
-# Those that wait for something in a broker that is stopped have nothing to wait for.
-GOODBYE_SECONDS: Final = 1
+_log = logging.getLogger("kohort.control_api")
+
+# Requests that wait at the same time, each in a thread: more than a test has members.
+WAITING_MAX: Final = 100
+# Other requests at the same time; further ones are queued.
+CONCURRENT_MAX: Final = 16
+# Ten thousand values of some hundred bytes.
+BODY_BYTES_MAX: Final = 8 * 1024 * 1024
+# For requests that still wait when the server is stopped.
+SHUTDOWN_SECONDS: Final = 1
+
+
+class HttpError(Exception):
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class App:
+    """An ASGI application."""
+
+    def __init__(self, control: Control) -> None:
+        self._control = control
+        self._waiting = 0
+        self._wait_limiter = CapacityLimiter(WAITING_MAX)
+        self._limiter = CapacityLimiter(CONCURRENT_MAX)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            response = await self._respond(Request(scope, receive))
+        except ClientDisconnect:
+            return
+        except HttpError as error:
+            response = _json(error.status, {"error": str(error)})
+        except Exception as error:
+            _log.exception("%s failed", scope["path"])
+            response = _json(500, {"error": str(error) or type(error).__name__})
+        await response(scope, receive, send)
+
+    async def _respond(self, request: Request) -> Response:
+        _check_origin(request)
+        path = request.scope["raw_path"].decode("latin-1")
+        if request.method == "GET" and path == "/":
+            return HTMLResponse(page(self._control.bootstrap_servers))
+        if request.method == "GET" and path == "/openapi.json":
+            return _json(200, document())
+        endpoint, in_path = _route(request.method, path)
+        is_query = endpoint.method == "GET"
+        others = dict(request.query_params) if is_query else await _read_body(request)
+        try:
+            arguments = endpoint.parse(in_path, others)
+        except ValueError as error:
+            raise HttpError(400, str(error)) from error
+        return await self._call(endpoint, arguments, request)
+
+    async def _call(
+        self, endpoint: Endpoint, arguments: dict[str, Any], request: Request
+    ) -> Response:
+        if not endpoint.can_wait:
+            return await self._in_thread(endpoint, arguments, self._limiter, CancelScope())
+        if self._waiting >= WAITING_MAX:
+            raise HttpError(503, f"{WAITING_MAX} requests are waiting already")
+        self._waiting += 1
+        scope = CancelScope()
+        watching = asyncio.create_task(_cancel_on_disconnect(request, scope))
+        try:
+            return await self._in_thread(endpoint, arguments, self._wait_limiter, scope)
+        finally:
+            watching.cancel()
+            scope.cancel()
+            self._waiting -= 1
+
+    async def _in_thread(
+        self,
+        endpoint: Endpoint,
+        arguments: dict[str, Any],
+        limiter: CapacityLimiter,
+        scope: CancelScope,
+    ) -> Response:
+        def call() -> Response:
+            return _json(200, endpoint.call(self._control, arguments))
+
+        run = scope.context().run
+        try:
+            return await to_thread.run_sync(run, call, abandon_on_cancel=True, limiter=limiter)
+        except Exception as error:
+            if scope.is_cancelled:
+                raise ClientDisconnect from error
+            status = _status(error)
+            if status is None:
+                raise
+            raise HttpError(status, str(error)) from error
+
+
+async def _cancel_on_disconnect(request: Request, scope: CancelScope) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+    scope.cancel()
+
+
+def _check_origin(request: Request) -> None:
+    """There is no password: a web page in a developer's browser must not control the broker."""
+    origin = request.headers.get("origin")
+    if origin is not None and request.method != "GET":
+        raise HttpError(403, f"requests of web pages are rejected (origin {origin})")
+
+
+def _route(method: str, path: str) -> tuple[Endpoint, dict[str, str]]:
+    """The endpoint, and the parameters in the path."""
+    matching = [(each, match) for each in ENDPOINTS if (match := each.match(path)) is not None]
+    if not matching:
+        raise HttpError(404, f"no endpoint {path}: / lists all endpoints")
+    for endpoint, match in matching:
+        if endpoint.method == method:
+            return endpoint, {name: unquote(text) for name, text in match.items()}
+    methods = ", ".join(endpoint.method for endpoint, _ in matching)
+    raise HttpError(405, f"{path} does not support {method}, only {methods}")
+
+
+async def _read_body(request: Request) -> dict[str, Any]:
+    if request.query_params:
+        raise HttpError(400, f"{request.method} takes its parameters from a JSON body, not a query")
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > BODY_BYTES_MAX:
+            raise HttpError(413, f"the body is larger than {BODY_BYTES_MAX} bytes")
+    if not body:
+        return {}
+    try:
+        return msgspec.json.decode(body, type=dict[str, Any])
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise HttpError(400, f"the body is not a JSON object: {error}") from error
+
+
+def _status(error: Exception) -> int | None:
+    """None: a bug."""
+    if isinstance(error, BarrierTimeout):
+        return 408
+    if isinstance(error, UnusedFault | FakeMemberRejected):
+        return 409
+    if type(error) is LookupError:  # a KeyError would be a bug
+        return 404
+    return 400 if isinstance(error, ValueError) else None
+
+
+def _json(status: int, content: Any) -> Response:
+    encoded = msgspec.json.format(msgspec.json.encode(content), indent=2)
+    return Response(encoded + b"\n", status, media_type="application/json")
 
 
 class ControlServer:
-    """`with ControlServer(control, "127.0.0.1", 0) as server:` listens at `server.url`; raises
-    OSError for an address that cannot be had. Port 0: a free one."""
+    """`with ControlServer(control, "127.0.0.1", 0) as server:` listens at `server.url`. Raises
+    OSError if it cannot. Port 0: a free one."""
 
     def __init__(self, control: Control, host: str, port: int) -> None:
         self._host = host
@@ -29,12 +191,12 @@ class ControlServer:
             lifespan="off",
             ws="none",
             log_config=None,
-            # Java's client asks each time for HTTP/2, and at the end somebody may still wait: it
-            # complains of both. What fails in ours the application logs itself.
+            # It would warn of each request of Java's client, which offers HTTP/2, and of waiting
+            # requests at the end. The application logs its own errors.
             log_level="critical",
             access_log=False,
             server_header=False,
-            timeout_graceful_shutdown=GOODBYE_SECONDS,
+            timeout_graceful_shutdown=SHUTDOWN_SECONDS,
         )
         self._server = uvicorn.Server(config)
         self._closing = ExitStack()
@@ -44,21 +206,21 @@ class ControlServer:
         return f"http://{address(self._host, self._socket.getsockname()[1])}"
 
     def __enter__(self) -> Self:
-        # Not the broker's loop: what is asked here waits for that one.
+        # Not the broker's loop, because requests wait for that one.
         self._loop = self._closing.enter_context(LoopThread("kohort-control"))
 
-        def begin() -> "asyncio.Task[Any]":
+        def start() -> "asyncio.Task[Any]":
             return asyncio.get_running_loop().create_task(self._server.serve([self._socket]))
 
-        self._serving = self._loop.ask(begin)
+        self._serving = self._loop.call(start)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._server.should_exit = True
 
-        async def over() -> None:
+        async def finished() -> None:
             await self._serving
 
         with self._closing:
-            self._loop.run(over())
+            self._loop.run(finished())
         self._socket.close()

@@ -1,48 +1,46 @@
-"""Endpoints of topics and their records."""
+"""Functions of the endpoints for topics and their records."""
 
 from itertools import islice
-from typing import Final
 
 from ..testing.topic import Topic
 from .control import Control
-from .endpoint import Endpoint
-from .fields import Limit, Name, Partition, Partitions, Texts
-from .words import Encoding, Json, bytes_of, of_record
+from .endpoint import Index, Limit, Name, Partitions, Texts
+from .serializers import Encoding, Json, decode_value, record_json
 
 
 def topics(control: Control) -> Json:
-    """The names of all topics, Kafka's own with them."""
-    names = control.kafka.ask(lambda broker: [topic.name for topic in broker.node.topics])
-    return {"topics": sorted(names)}
+    """The names of all topics, with Kafka's internal ones."""
+    return {"topics": [topic.name for topic in control.kafka.topics]}
 
 
-def make_topic(
+def create_topic(
     control: Control,
     topic: Name,
     *,
     partitions: Partitions | None = None,
     config: dict[str, str] | None = None,
 ) -> Json:
-    """Make the topic if it is not there, with these of Kafka's topic configs."""
-    return _told(control.kafka.topic(topic, partitions, config))
+    """Create the topic if it does not exist, with these of Kafka's topic configs."""
+    return _describe(control.kafka.topic(topic, partitions, config))
 
 
 def topic(control: Control, topic: Name) -> Json:
-    """Its partitions, and where the next record of each goes."""
-    return _told(_there(control, topic))
+    """Its partitions and their log end offsets."""
+    return _describe(find_topic(control, topic))
 
 
 def delete_topic(control: Control, topic: Name) -> Json:
-    """Delete it, with what groups have committed for it."""
-    _there(control, topic).delete()
+    """Delete it, with the offsets that groups have committed for it."""
+    find_topic(control, topic).delete()
     return {"topic": topic}
 
 
 def add_partitions(control: Control, topic: Name, *, total: Partitions) -> Json:
-    """Let it have so many partitions; clients see it when they next ask for metadata."""
-    there = _there(control, topic)
-    there.add_partitions(total)
-    return _told(there)
+    """Increase the number of partitions to `total`; clients see it with their next metadata
+    request."""
+    found = find_topic(control, topic)
+    found.add_partitions(total)
+    return _describe(found)
 
 
 def produce(
@@ -51,23 +49,23 @@ def produce(
     *,
     values: Texts,
     keys: Texts | None = None,
-    partition: Partition | None = None,
+    partition: Index | None = None,
     headers: dict[str, str | None] | None = None,
     encoding: Encoding = "text",
 ) -> Json:
-    """Append records: one after the other to all partitions in turn, or to `partition`.
+    """Append records to all partitions in turn, or to `partition`.
 
-    `keys` are as many as `values`; `headers` (`{"trace": "7"}`) are those of each. With encoding
-    `base64` keys, values and those of headers are bytes in base64; null is null. Answers with the
-    partition and the offset of each record."""
+    There must be as many `keys` as `values`, if any. `headers` (`{"trace": "7"}`) apply to each
+    record. With encoding `base64`, keys, values and header values are bytes in base64; null is
+    null. Returns the partition and the offset of each record."""
     if keys is not None and len(keys) != len(values):
-        raise ValueError(f"there are {len(keys)} keys for {len(values)} values")
+        raise ValueError(f"invalid keys: {len(keys)} keys for {len(values)} values")
     pairs = [
-        (bytes_of(key, encoding), bytes_of(value, encoding))
+        (decode_value(key, encoding), decode_value(value, encoding))
         for key, value in zip(keys or [None] * len(values), values, strict=True)
     ]
-    told = {name: bytes_of(value, encoding) for name, value in (headers or {}).items()}
-    done = _there(control, topic).produce(pairs, partition=partition, headers=told)
+    decoded = {name: decode_value(value, encoding) for name, value in (headers or {}).items()}
+    done = find_topic(control, topic).produce(pairs, partition=partition, headers=decoded)
     return {"records": [{"partition": index, "offset": offset} for index, offset in done]}
 
 
@@ -75,26 +73,27 @@ def records(
     control: Control,
     topic: Name,
     *,
-    partition: Partition | None = None,
+    partition: Index | None = None,
     limit: Limit = 1000,
     encoding: Encoding = "text",
 ) -> Json:
-    """The first `limit` records of one partition or of all. With encoding `text`, bytes that are no
-    UTF-8 are shown as \\xff."""
-    there = _there(control, topic)
-    indexes = range(there.partitions) if partition is None else (partition,)
-    each = (of_record(record, encoding) for index in indexes for record in there.records(index))
+    """The first `limit` records of one partition or of all. With encoding `text`, bytes that are
+    not UTF-8 are shown as \\xff."""
+    found = find_topic(control, topic)
+    indexes = range(found.partitions) if partition is None else (partition,)
+    each = (record_json(record, encoding) for index in indexes for record in found.records(index))
     return {"records": list(islice(each, limit))}
 
 
-def _there(control: Control, name: str) -> Topic:
-    """Raises LookupError: only make_topic makes one."""
-    found = Topic(control.kafka, name)
-    _ = found.partitions
-    return found
+def find_topic(control: Control, name: str) -> Topic:
+    """Raises LookupError."""
+    for topic in control.kafka.topics:
+        if topic.name == name:
+            return topic
+    raise LookupError(f"Topic {name} does not exist")
 
 
-def _told(found: Topic) -> Json:
+def _describe(found: Topic) -> Json:
     return {
         "topic": found.name,
         "partitions": [
@@ -102,14 +101,3 @@ def _told(found: Topic) -> Json:
             for index in range(found.partitions)
         ],
     }
-
-
-ENDPOINTS: Final = (
-    Endpoint("GET", "/topics", topics),
-    Endpoint("POST", "/topics/{topic}", make_topic),
-    Endpoint("GET", "/topics/{topic}", topic),
-    Endpoint("DELETE", "/topics/{topic}", delete_topic),
-    Endpoint("POST", "/topics/{topic}/partitions", add_partitions),
-    Endpoint("POST", "/topics/{topic}/records", produce),
-    Endpoint("GET", "/topics/{topic}/records", records),
-)

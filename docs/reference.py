@@ -1,8 +1,8 @@
-"""docs/testing-reference.md from the harness: its signatures and docstrings.
+"""docs/testing-reference.md, made from the signatures and docstrings of the harness.
 
-Read from the source and not from the objects: a signature there has the names that a user knows
-(`Puppet`, `TopicPartition`), and an attribute may be told of by the string below it. What stands in
-a class behind a line `# --- on the broker's loop` is no user's, nor is a name with an underscore.
+It reads the source, not the objects: signatures there have the names that users know
+(`FakeMember`, `TopicPartition`), and attributes may have docstrings. Names with an underscore and
+the parts of a class below a line `# --- on the broker's loop` are omitted.
 """
 
 import ast
@@ -14,43 +14,41 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any, Final, NamedTuple
 
-from kohort.testing.findings import KINDS
+from kohort.testing.client_checks import KINDS
 
-# A line of comment that begins a part of a class, and parts that are not for tests.
+# A comment that begins a part of a class, and parts that are not for tests.
 _PART: Final = re.compile(r"\s+# --- (.*)")
-_INNER: Final = re.compile(r"loop|for the parts of the harness|for who steers")
+_INTERNAL: Final = re.compile(r"loop")
 
 
 class Part(NamedTuple):
-    """A class or a function of a module, and how a test comes by it."""
+    """A class or a function of a module."""
 
     module: str
     name: str
-    """Or `Class.method`, which is shown alone, under the name of `at`."""
     at: str = ""
-    """What a test writes to have one."""
-    is_made: bool = False
-    """Tests make one themselves: its arguments are shown."""
-    more: str = ""
-    """What else of another class stands here: its heading."""
+    """The expression with which a test gets one."""
+    is_constructed: bool = False
+    """Tests construct it: its arguments are shown."""
 
 
-# In the order in which a user meets them: the heading of each, a sentence or two, its parts.
+# In the order in which a user meets them: heading -> introduction, parts.
 SECTIONS: Final[dict[str, tuple[str, tuple[Part, ...]]]] = {
     "Brokers": (
-        "`clock`, `faults`, `disk`, `history` and `doctor` of a broker are further down.",
+        "Sections below describe `kafka.clock`, `faults`, `disk`, `history`, `client_checks`.",
         (
-            Part("kafka", "Kafka", "kafka", is_made=True),
-            Part("life", "Life", more="`Kafka`: nodes, crashes, snapshots"),
-            Part("life", "NodeInfo", "kafka.nodes"),
+            Part("kafka", "Kafka", "kafka", is_constructed=True),
+            Part("lifecycle", "NodeInfo", "kafka.nodes"),
+            Part("lifecycle", "Snapshot", "kafka.snapshot()"),
             Part("aio", "AsyncKafka", "async_kafka"),
             Part("aio", "AsyncGroup", "async_kafka.group(group_id)"),
             Part("aio", "AsyncHold", "async_kafka.group(group_id).hold_joins()"),
-            Part("aio", "AsyncPuppet", "await async_kafka.puppet(group)"),
+            Part("aio", "AsyncFakeMember", "await async_kafka.fake_member(group)"),
             Part("aio", "AsyncFault", "async_kafka.faults.drop(api)"),
             Part("aio", "AsyncClock", "async_kafka.clock"),
-            Part("container", "KafkaContainer", is_made=True),
-            Part("where", "kafka_for_test"),
+            Part("container", "KafkaContainer", is_constructed=True),
+            Part("backend", "kafka_for_test"),
+            Part("loop_thread", "BarrierTimeout"),
         ),
     ),
     "Topics": (
@@ -64,13 +62,12 @@ SECTIONS: Final[dict[str, tuple[str, tuple[Part, ...]]]] = {
         "",
         (
             Part("group", "Group", "kafka.group(group_id)"),
-            Part("progress", "Progress", more="`Group`: what it has committed, and its lag"),
-            Part("members", "Member", "group.members"),
-            Part("happened", "Generation", "group.generations"),
-            Part("happened", "Commit", "group.commits"),
-            Part("happened", "Exit", "group.exits"),
-            Part("choreography", "Hold", "group.hold_joins()"),
-            Part("choreography", "Loading", "group.loading()"),
+            Part("group_view", "Member", "group.members"),
+            Part("history", "Generation", "group.generations"),
+            Part("history", "Commit", "group.commits"),
+            Part("history", "Exit", "group.exits"),
+            Part("group_control", "Hold", "group.hold_joins()"),
+            Part("group_control", "Loading", "group.loading()"),
         ),
     ),
     "The clock": ("", (Part("clock", "ClockControl", "kafka.clock"),)),
@@ -79,7 +76,7 @@ SECTIONS: Final[dict[str, tuple[str, tuple[Part, ...]]]] = {
         (
             Part("faults", "Faults", "kafka.faults"),
             Part("faults", "Fault", "kafka.faults.drop(api)"),
-            Part("filters", "Where"),
+            Part("faults", "RequestFilter", "fault.where"),
             Part("faults", "UnusedFault"),
         ),
     ),
@@ -90,78 +87,69 @@ SECTIONS: Final[dict[str, tuple[str, tuple[Part, ...]]]] = {
             Part("disk", "DiskFault", "kafka.disk.fail(operation)"),
         ),
     ),
-    "Puppets": (
+    "Fake members": (
         "",
         (
-            Part("fake_members.puppeteer", "Puppeteer.puppet", "puppet"),
-            Part("fake_members.arriving", "PuppetRefused"),
-            Part("fake_members.puppet", "Puppet", "kafka.puppet(group)"),
-            Part("fake_members.asking", "Refusal", "puppet.errors"),
+            Part("fake_members.fake_member", "FakeMember", "kafka.fake_member(group)"),
+            Part("fake_members.fake_member", "FakeMemberRejected"),
+            Part("fake_members.client", "RequestError", "fake_member.errors"),
         ),
     ),
-    "What happened": (
-        "`at_ms`: the broker's clock, milliseconds since 1970; `wall_s`: a stopwatch, seconds.",
+    "History": (
+        "`at_ms`: the broker's clock, in milliseconds since 1970; `wall_s`: wall time, in seconds.",
         (
             Part("history", "History", "kafka.history"),
-            Part("asked", "Asked", "kafka.history.requests"),
-            Part("happened", "RefusedCommit", "kafka.history.refused_commits()"),
-            Part("happened", "Heard", "kafka.history.events"),
-            Part("happened", "StateChange", "kafka.history.state_changes()"),
-            Part("happened", "ClockMove", "kafka.history.clock_moves"),
-            Part("happened", "Mark", "kafka.history.marks"),
+            Part("recorded_request", "RecordedRequest", "kafka.history.requests"),
+            Part("history", "RejectedCommit", "kafka.history.rejected_commits()"),
+            Part("history", "RecordedEvent", "kafka.history.events"),
+            Part("history", "StateChange", "kafka.history.state_changes()"),
+            Part("history", "ClockChange", "kafka.history.clock_changes"),
+            Part("history", "LifecycleEvent", "kafka.history.lifecycle_events"),
+            Part("timeline", "timeline"),
         ),
     ),
-    "What it comes to: story, timeline, doctor": (
-        "A failed test's report has the first two and what the doctor says by itself.",
+    "Client checks": (
+        "",
         (
-            Part("waiting", "BarrierTimeout"),
-            Part("report", "report"),
-            Part("report", "timeline"),
-            Part("doctor", "Doctor", "kafka.doctor"),
-            Part("findings", "Finding", "kafka.doctor.findings"),
-            Part("findings", "DoctorWarning"),
-            Part("findings", "Unhealthy"),
+            Part("client_checks", "ClientChecks", "kafka.client_checks"),
+            Part("client_checks", "Finding", "kafka.client_checks.findings"),
+            Part("plugin", "ClientCheckWarning"),
+            Part("client_checks", "ClientCheckError"),
         ),
     ),
 }
 
 
-class Untold(Exception):
-    """Something that a user can reach has no docstring."""
+class MissingDocstring(Exception):
+    pass
 
 
 def reference() -> str:
-    """The page's text below its introduction."""
+    """The page below its introduction."""
     lines = ["", "## Fixtures, the marker, options", "", *_plugin()]
-    for heading, (words, parts) in SECTIONS.items():
-        lines += ["", f"## {heading}", *(["", words] if words else [])]
+    for heading, (introduction, parts) in SECTIONS.items():
+        lines += ["", f"## {heading}", *(["", introduction] if introduction else [])]
         for part in parts:
             lines += ["", *_part(part)]
     return re.sub(r"\n{3,}", "\n\n", "\n".join([*lines, ""]))
 
 
 def _part(part: Part) -> Iterator[str]:
-    name = part.module if part.module.startswith("kohort.") else f"kohort.testing.{part.module}"
-    source = Source(importlib.import_module(name))
-    owner, _, method = part.name.partition(".")
-    node = source.named(owner)
+    source = Source(importlib.import_module(f"kohort.testing.{part.module}"))
+    node = source.named(part.name)
     if isinstance(node, ast.FunctionDef):
         yield f"### `{source.signature(node)}`"
-        yield from ("", *_paragraphs(_told(node, part.name)))
-    elif method:
-        (found,) = (e for e in node.body if isinstance(e, ast.FunctionDef) and e.name == method)
-        yield f"### `kafka.{part.at}({', '.join(source.arguments(found))})`"
-        yield from ("", *_paragraphs(_told(found, part.name)))
+        yield from ("", *_paragraphs(_docstring(node, part.name)))
     else:
-        yield f"### {part.more or f'`{owner}`'}" + (f" – `{part.at}`" if part.at else "")
-        yield from source.of_class(node, is_made=part.is_made, is_told=not part.more)
+        yield f"### `{part.name}`" + (f" – `{part.at}`" if part.at else "")
+        yield from source.of_class(node, is_constructed=part.is_constructed)
         if part.name == "Finding":
             yield from ("", "The kinds:", "")
-            yield from (f"- `{kind}`: {says}" for kind, says in KINDS.items())
+            yield from (f"- `{kind}`: {meaning}" for kind, meaning in KINDS.items())
 
 
 class Source:
-    """A module of the harness, as its text has it."""
+    """The source of a module."""
 
     def __init__(self, module: ModuleType) -> None:
         self._module = module
@@ -175,39 +163,39 @@ class Source:
                 return node
         raise LookupError(f"{self._module.__name__} has no {name}")
 
-    def of_class(self, node: ast.ClassDef, *, is_made: bool, is_told: bool) -> Iterator[str]:
+    def of_class(self, node: ast.ClassDef, *, is_constructed: bool) -> Iterator[str]:
         for each in node.body:
-            if is_made and isinstance(each, ast.FunctionDef) and each.name == "__init__":
+            if is_constructed and isinstance(each, ast.FunctionDef) and each.name == "__init__":
                 arguments = (f"    {argument}," for argument in self.arguments(each))
                 yield from ("", "```python", f"{node.name}(", *arguments, ")", "```")
-        yield from ("", *_paragraphs(_told(node, node.name))) if is_told else ()
+        yield from ("", *_paragraphs(_docstring(node, node.name)))
         bare: list[str] = []
-        for signature, said in [("", ""), *self._entries(node), ("", "")]:
-            if signature and not said:  # of which its name says all: several are one line
+        for signature, text in [("", ""), *self._entries(node), ("", "")]:
+            if signature and not text:  # several without docstrings are one line
                 bare.append(f"`{signature}`")
                 continue
             if bare:
                 yield f"- {', '.join(bare)}"
                 bare = []
-            yield _entry(signature, said) if signature else ""
+            yield _entry(signature, text) if signature else ""
 
     def _entries(self, node: ast.ClassDef) -> Iterator[tuple[str, str]]:
         is_data = bool(node.decorator_list) or "NamedTuple" in map(ast.unparse, node.bases)
-        is_inner, line = False, node.lineno
+        is_internal, line = False, node.lineno
         awaited = []
         for each, after in zip(node.body, [*node.body[1:], None], strict=True):
             for text in self._lines[line - 1 : each.lineno]:
-                if said := _PART.match(text):
-                    is_inner = bool(_INNER.search(said[1]))
+                if heading := _PART.match(text):
+                    is_internal = bool(_INTERNAL.search(heading[1]))
             line = each.end_lineno or each.lineno
-            if is_inner:
+            if is_internal:
                 continue
             if isinstance(each, ast.FunctionDef):
                 yield from self._of_function(each, node.name)
             elif isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name):
-                told = _string(after)
-                if each.target.id[0] != "_" and (is_data or told):
-                    yield f"{each.target.id}: {_kind(each.annotation)}", told
+                text = _string(after)
+                if each.target.id[0] != "_" and (is_data or text):
+                    yield f"{each.target.id}: {_kind(each.annotation)}", text
             elif isinstance(each, ast.Assign) and _is_awaited(each.value):
                 awaited.append(ast.unparse(each.targets[0]))
         if awaited:
@@ -220,20 +208,22 @@ class Source:
             decorators = {ast.unparse(each) for each in node.decorator_list}
             if any(each.endswith(".setter") for each in decorators):
                 return
-            told = _told(node, f"{owner}.{node.name}")
+            text = _docstring(node, f"{owner}.{node.name}")
             if decorators & {"property", "cached_property"}:
-                yield f"{node.name}: {_kind(node.returns)}", told
+                yield f"{node.name}: {_kind(node.returns)}", text
             else:
-                yield self.signature(node, is_context="contextmanager" in decorators), told
+                yield self.signature(node), text
 
-    def signature(self, node: ast.FunctionDef, *, is_context: bool = False) -> str:
-        returns = "" if is_context else _kind(node.returns)
+    def signature(self, node: ast.FunctionDef) -> str:
+        returns = _kind(node.returns)
+        is_context = returns.startswith("AbstractContextManager")
+        returns = "" if is_context else returns
         shown = f" -> {returns}" if returns not in ("", "None") else ""
         with_ = "with " if is_context else ""
         return f"{with_}{node.name}({', '.join(self.arguments(node))}){shown}"
 
     def arguments(self, node: ast.FunctionDef) -> list[str]:
-        """Each as it is written, but for `self`."""
+        """All arguments except for `self`, as in the source."""
         args = node.args
         given = [*args.posonlyargs, *args.args]
         defaults = [None] * (len(given) - len(args.defaults)) + args.defaults
@@ -250,24 +240,24 @@ class Source:
         if default is None:
             return f"{arg.arg}{kind}"
         shown = ast.unparse(default)
-        if isinstance(default, ast.Name):  # a constant, which a reader could not look up
+        if isinstance(default, ast.Name):  # a constant: show its value
             shown = repr(getattr(self._module, default.id))
         return f"{arg.arg}{kind} = {shown}"
 
 
 def _kind(annotation: ast.expr | None) -> str:
-    """A type; what is only imported for mypy stands in quotes."""
+    """A type, without quotes."""
     return "" if annotation is None else re.sub(r"'([A-Z]\w+)'", r"\1", ast.unparse(annotation))
 
 
 def _attributes(init: ast.FunctionDef) -> Iterator[tuple[str, str]]:
-    """Those that it sets and that the string below tells of."""
+    """The attributes that it sets and that have a docstring."""
     for each, after in zip(init.body, [*init.body[1:], None], strict=True):
         target = each.targets[0] if isinstance(each, ast.Assign) else getattr(each, "target", None)
-        told = _string(after)
-        if isinstance(target, ast.Attribute) and told and not target.attr.startswith("_"):
+        text = _string(after)
+        if isinstance(target, ast.Attribute) and text and not target.attr.startswith("_"):
             kind = _kind(getattr(each, "annotation", None))
-            yield f"{target.attr}{f': {kind}' if kind else ''}", told
+            yield f"{target.attr}{f': {kind}' if kind else ''}", text
 
 
 def _is_awaited(value: ast.expr) -> bool:
@@ -280,33 +270,33 @@ def _string(node: ast.stmt | None) -> str:
     return ""
 
 
-def _told(node: ast.ClassDef | ast.FunctionDef, name: str) -> str:
-    said = ast.get_docstring(node)
-    if not said:
-        raise Untold(f"{name} has no docstring, and docs/testing-reference.md nothing to say of it")
-    return said
+def _docstring(node: ast.ClassDef | ast.FunctionDef, name: str) -> str:
+    text = ast.get_docstring(node)
+    if not text:
+        raise MissingDocstring(f"{name} needs a docstring for docs/testing-reference.md")
+    return text
 
 
-def _entry(signature: str, said: str) -> str:
-    return f"- `{signature}`  \n  {' '.join(said.split())}"
+def _entry(signature: str, text: str) -> str:
+    return f"- `{signature}`  \n  {' '.join(text.split())}"
 
 
-def _paragraphs(said: str) -> Iterator[str]:
-    """As Markdown: what is indented is code, all else flows."""
-    for paragraph in said.split("\n\n"):
+def _paragraphs(text: str) -> Iterator[str]:
+    """As Markdown: indented paragraphs are code."""
+    for paragraph in text.split("\n\n"):
         if paragraph.startswith("    "):
             yield from ("```python", textwrap.dedent(paragraph), "```", "")
         else:
             yield from (" ".join(paragraph.split()), "")
 
 
-class _Listed:
-    """What settings.py tells pytest, in place of pytest."""
+class _OptionParser:
+    """Collects the options of the plugin in place of pytest."""
 
     def __init__(self) -> None:
         self.rows: list[tuple[str, str]] = []
 
-    def getgroup(self, *_: str) -> "_Listed":
+    def getgroup(self, *_: str) -> "_OptionParser":
         return self
 
     def addoption(self, name: str, *, help: str, **how: Any) -> None:  # noqa: A002
@@ -316,21 +306,18 @@ class _Listed:
     def addini(self, *_: str, **__: Any) -> None:
         """Each is an option as well."""
 
-    def addinivalue_line(self, _: str, line: str) -> None:
-        signature, _, says = line.partition("): ")
-        self.rows.append((f"@pytest.mark.{signature})", f"{says}; takes what `Kafka` takes"))
-
 
 def _plugin() -> Iterator[str]:
-    from kohort.testing import plugin, settings
+    from kohort.testing import plugin
 
     for node in ast.parse(inspect.getsource(plugin)).body:
         if isinstance(node, ast.FunctionDef) and any(
             ast.unparse(each) == "pytest.fixture" for each in node.decorator_list
         ):
-            yield _entry(node.name, _told(node, node.name))
-    listed: Any = _Listed()
-    settings.add_marker(listed)
-    settings.add_options(listed)
-    for name, says in listed.rows:
-        yield _entry(name, f"{says[0].upper()}{says[1:]}.")
+            yield _entry(node.name, _docstring(node, node.name))
+    signature, _, text = plugin.MARKER.partition(": ")
+    yield _entry(f"@pytest.mark.{signature}", f"{text}; takes the arguments of `Kafka`.")
+    options: Any = _OptionParser()
+    plugin.pytest_addoption(options)
+    for name, help_text in options.rows:
+        yield _entry(name, f"{help_text[0].upper()}{help_text[1:]}.")

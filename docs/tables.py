@@ -62,11 +62,11 @@ def idle_table() -> str:
 
 
 def control_table() -> str:
-    rows = ["| endpoint | what it is given | what it does |", "|---|---|---|"]
+    rows = ["| endpoint | parameters | description |", "|---|---|---|"]
     for section, endpoints in SECTIONS.items():
         rows.append(f"| **{section}** | | |")
         rows += [
-            f"| `{each.method} {each.path}` | {quoted(field.name for field in each.others)} "
+            f"| `{each.method} {each.path}` | {quoted(each.other_names)} "
             f"| {' '.join((each.summary, each.description)).strip()} |"
             for each in endpoints
         ]

@@ -1,83 +1,78 @@
-"""The harness: a broker that a test starts, asks and steers, while real clients live on it.
+"""The test harness: a broker that a test starts, inspects and controls, for real clients.
 
     with Kafka() as kafka:
         kafka.topic("orders", partitions=3).produce([b"a", b"b"])
         start_my_service(kafka.bootstrap_servers)
         kafka.group("billing").wait_stable(members=1)
 
-Read kafka.py first: what a test holds in its hand. It is made of
+Read kafka.py first: it composes the parts.
 
-    group          one consumer group: what it is, and waiting until it is so;  members: its
-                   members;  progress: what it has committed, and its lag
-    topic          one topic: its records, its partitions
-    choreography   what a test makes a group do: rebalance, wait at a door, be led by somebody
-    clock          the broker's time: freeze it, move it
-    history        what happened: requests, commits, generations;  happened: what it is made of
-    asked          one request as a test sees it, whatever its version;  spelled_out: one that
-                   says only what is new
-    report         what a failed test is told of all that;  folding: what repeats is one line
-    doctor         what the clients do wrong: findings, by their symptoms in the history, and by
-                   what was delivered to whom
-    drawing        the history as a picture;  page: the file of a whole run (--kafka-timeline)
-    faults         what a test does to requests on their way, and that it must happen
-    filters        which requests a fault is for
-    deeds          how that is done;  refusals: the answer of a broker that refuses
-    fake_members/  scripted members, so that one real consumer is enough
-    steering       between the socket and the handlers: sees each request, may keep it
-    waiting        barriers: until something is so, or a failure that says what was
-    story          why a group is where it is, in words
-    presets        how a broker for tests is set up
-    life           nodes that stop, crash and replay, snapshots and forks
-    disk           what a test does to the broker's disk;  faulty_files: that disk;  platter: what
-                   of its bytes outlives a power cut
-    loop_thread    an event loop in a thread of its own;  forked: processes that have none of it
+    kafka             Kafka: what a test holds
+    lifecycle         the broker behind it: start, stop, crash, restart, snapshot, fork
+    presets           its configuration
+    loop_thread       its event loop in a thread, and waiting for it from other threads
 
-of other ways in
+    topic             a topic and its records
+    group             a consumer group: state, offsets, lag, waits
+    group_view        … as its coordinator sees it: members, explanation of its state
+    group_control     … controlled by the test: rebalance, evict, hold requests, keep loading
+    fake_members/     scripted members, so that one real consumer is enough
+    clock             the broker's clock: freeze, advance
 
-    aio            the same on an event loop: waits are awaited
-    container      in place of testcontainers' KafkaContainer
-    where          whether tests have brokers of their own, or run on a real cluster
-    real           what can be had of that;  real_cluster: how it is asked;  described: what
-                   kafka-python tells of an error
+    interceptor       sees every request before its handler; may hold, answer or drop it
+    recorded_request  a request as tests see it, independent of its version
+    faults            faults on requests, which must fire
+    fault_actions     … what they do; error responses for any API
+    disk              faults of the disk
+    faulty_files      … the file system in memory that has them
 
-and of the pytest plugin (plugin, with its options in settings), which imports none of it before a
-test asks for a broker.
+    history           requests, events, commits, generations as data
+    timeline          … as text, for the report of a failed test
+    timeline_page     … as pictures, for --kafka-timeline
+    client_checks     mistakes of clients, found in the history
+
+    aio               AsyncKafka: waits are awaited
+    container         KafkaContainer: in place of testcontainers
+    backend           whether tests have their own brokers or use a real cluster
+    real_cluster      … the real cluster, through kafka-python
+    plugin            the pytest plugin
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .aio import AsyncKafka
+    from .backend import kafka_for_test
+    from .client_checks import ClientCheckError
     from .container import KafkaContainer
-    from .fake_members.arriving import PuppetRefused
+    from .fake_members.fake_member import FakeMemberRejected
     from .faults import UnusedFault
-    from .findings import DoctorWarning, Unhealthy
     from .kafka import Kafka
-    from .waiting import BarrierTimeout
-    from .where import kafka_for_test
+    from .loop_thread import BarrierTimeout
+    from .plugin import ClientCheckWarning
 
 __all__ = [
     "AsyncKafka",
     "BarrierTimeout",
-    "DoctorWarning",
+    "ClientCheckError",
+    "ClientCheckWarning",
+    "FakeMemberRejected",
     "Kafka",
     "KafkaContainer",
-    "PuppetRefused",
-    "Unhealthy",
     "UnusedFault",
     "kafka_for_test",
 ]
 
-_WHERE = {
+_MODULES = {
     "AsyncKafka": "aio",
-    "BarrierTimeout": "waiting",
-    "DoctorWarning": "findings",
+    "BarrierTimeout": "loop_thread",
+    "ClientCheckError": "client_checks",
+    "ClientCheckWarning": "plugin",
+    "FakeMemberRejected": "fake_members.fake_member",
     "Kafka": "kafka",
     "KafkaContainer": "container",
-    "PuppetRefused": "fake_members.arriving",
-    "Unhealthy": "findings",
     "UnusedFault": "faults",
-    "kafka_for_test": "where",
+    "kafka_for_test": "backend",
 }
 
 
@@ -86,9 +81,9 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    # Imported when it is asked for: pytest loads the plugin, and this folder with it, at its start.
-    if name not in _WHERE:
+    # Lazy: pytest imports the plugin, and this package with it, at its start.
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(f".{_WHERE[name]}", __name__), name)
+    return getattr(import_module(f".{_MODULES[name]}", __name__), name)

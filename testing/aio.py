@@ -1,11 +1,9 @@
-"""The same for tests that run on an event loop: what waits is awaited, all else is as it was.
+"""`AsyncKafka`: the harness for tests on an event loop. Its waits are coroutines.
 
-A wait runs in a thread of its own, so that the consumers of the test live on while it lasts, and
-nothing has to be written twice: a twin is its class with the waits `awaited`, typed as they were.
-What asks or steers stays a plain call: it takes less than a millisecond. A wait that is not awaited
-is refused on an event loop (waiting.may_wait).
-
-A wait that is cancelled is given up, and its thread ends.
+A wait runs in a thread, so that the consumers on the test's loop run meanwhile. The classes are
+those of the synchronous harness, with their waits wrapped by `awaited`. All other methods stay
+synchronous: they take less than a millisecond. A synchronous wait on an event loop raises
+(loop_thread.check_may_block). Cancelling a wait ends its thread.
 """
 
 import asyncio
@@ -14,13 +12,13 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial, wraps
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
 
-from .choreography import Hold
 from .clock import ClockControl
-from .fake_members.puppet import Puppet
+from .fake_members.fake_member import FakeMember
 from .faults import Fault, Faults
 from .group import Group
+from .group_control import Hold
 from .kafka import Kafka
-from .loop_thread import Waiter
+from .loop_thread import CancelScope
 
 S = TypeVar("S")
 P = ParamSpec("P")
@@ -28,26 +26,27 @@ R = TypeVar("R")
 
 
 def awaited(
-    waits: Callable[Concatenate[S, P], R],
+    method: Callable[Concatenate[S, P], R],
 ) -> Callable[Concatenate[S, P], Coroutine[Any, Any, R]]:
-    """The same method, to be awaited."""
+    """The method as a coroutine."""
 
-    @wraps(waits)
-    async def wait(self: S, /, *args: P.args, **named: P.kwargs) -> R:
-        return await _in_thread(partial(waits, self, *args, **named))
+    @wraps(method)
+    async def wait(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return await _in_thread(partial(method, self, *args, **kwargs))
 
     return wait
 
 
-async def _in_thread(what: Callable[[], R]) -> R:
-    # Not one of asyncio's own: those are few, and the loop has use for them.
-    threads = ThreadPoolExecutor(1, "kohort-wait")
-    waiter = Waiter()
+async def _in_thread(function: Callable[[], R]) -> R:
+    # Not asyncio's default executor: its threads are few and the test may need them.
+    executor = ThreadPoolExecutor(1, "kohort-wait")
+    scope = CancelScope()
     try:
-        return await asyncio.get_running_loop().run_in_executor(threads, waiter.begin().run, what)
+        context = scope.context()
+        return await asyncio.get_running_loop().run_in_executor(executor, context.run, function)
     finally:
-        waiter.give_up()
-        threads.shutdown(wait=False)
+        scope.cancel()
+        executor.shutdown(wait=False)
 
 
 class AsyncHold(Hold):
@@ -68,17 +67,17 @@ class AsyncGroup(Group):
 
     def hold_joins(self) -> AsyncHold:
         """As `Group.hold_joins`; its wait is awaited."""
-        return AsyncHold(self.kafka, "JoinGroup", self.group_id)
+        return AsyncHold(self._host, "JoinGroup", self.group_id)
 
     def hold_syncs(self) -> AsyncHold:
         """As `Group.hold_syncs`; its wait is awaited."""
-        return AsyncHold(self.kafka, "SyncGroup", self.group_id)
+        return AsyncHold(self._host, "SyncGroup", self.group_id)
 
 
-class AsyncPuppet(Puppet):
-    """A Puppet whose wait is awaited."""
+class AsyncFakeMember(FakeMember):
+    """A FakeMember whose wait is awaited."""
 
-    wait_owned = awaited(Puppet.wait_owned)  # type: ignore[assignment]
+    wait_owned = awaited(FakeMember.wait_owned)  # type: ignore[assignment]
 
 
 class AsyncFault(Fault):
@@ -99,28 +98,30 @@ class AsyncClock(ClockControl):
     run_until = awaited(ClockControl.run_until)  # type: ignore[assignment]
 
 
-def _async_puppet(
-    makes: Callable[Concatenate[S, P], Puppet],
-) -> Callable[Concatenate[S, P], Coroutine[Any, Any, AsyncPuppet]]:
-    """The same method `awaited`, of a Kafka that makes these."""
-    return cast("Callable[Concatenate[S, P], Coroutine[Any, Any, AsyncPuppet]]", awaited(makes))
+def _async_fake_member(
+    method: Callable[Concatenate[S, P], FakeMember],
+) -> Callable[Concatenate[S, P], Coroutine[Any, Any, AsyncFakeMember]]:
+    """`awaited`, with the type that the method returns for an AsyncKafka."""
+    return cast(
+        "Callable[Concatenate[S, P], Coroutine[Any, Any, AsyncFakeMember]]", awaited(method)
+    )
 
 
 class AsyncKafka(Kafka):
-    """A Kafka whose waits are awaited, `await kafka.puppet(…)` too, for `async with` and for the
+    """A Kafka whose waits are awaited, also `await kafka.fake_member(…)`; for `async with` and the
     fixture `async_kafka`.
 
-    The condition of `wait` is asked in another thread than the test's."""
+    The condition of `wait` is called in another thread than the test's."""
 
     clock: AsyncClock
     faults: AsyncFaults
     _clock_type = AsyncClock
     _faults_type = AsyncFaults
+    _fake_member_type = AsyncFakeMember
 
     wait = awaited(Kafka.wait)  # type: ignore[assignment]
     wait_request = awaited(Kafka.wait_request)  # type: ignore[assignment]
-    puppet = _async_puppet(Kafka.puppet)  # type: ignore[assignment]
-    _puppet_type = AsyncPuppet
+    fake_member = _async_fake_member(Kafka.fake_member)  # type: ignore[assignment]
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
@@ -130,6 +131,6 @@ class AsyncKafka(Kafka):
 
     def group(self, group_id: str) -> AsyncGroup:
         """The group, which need not exist yet; its waits are awaited."""
-        return AsyncGroup(self, group_id)
+        return AsyncGroup(self._host, group_id)
 
     groups: list[AsyncGroup]  # type: ignore[assignment]

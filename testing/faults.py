@@ -1,268 +1,392 @@
-"""Faults that a test puts between a client and the broker, and that must fire.
+"""Faults that a test sets on requests, and that must fire.
 
-A fault names an API and an error as Kafka does, and whom it is for. One that never fires fails its
-test, which would otherwise have tested nothing, and tells what nearly fitted.
+A fault names an API and an error as Kafka does, and filters the requests it applies to. One that
+does not fire fails the test, which would otherwise have tested nothing; the message lists the
+requests that nearly matched.
 """
 
 import random
-from collections.abc import Collection
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 from ..protocol.apis import APIS, Api
 from ..protocol.errors import ErrorCode
-from . import deeds
-from .asked import Asked, api_named, nearest
-from .deeds import Deed
-from .filters import Where
-from .refusals import can_refuse
-from .steering import Passage
-from .waiting import TIMEOUT_SECONDS, BarrierTimeout
+from ..protocol.messages import request_schema
+from ..protocol.schema import Field, Schema
+from . import fault_actions as actions
+from .disk import Disk
+from .fault_actions import Action, has_error_code
+from .interceptor import InterceptedRequest
+from .lifecycle import BrokerHost
+from .loop_thread import TIMEOUT_SECONDS, BarrierTimeout
+from .recorded_request import (
+    GROUP_FIELDS,
+    PARTITION_FIELDS,
+    TOPIC_FIELDS,
+    RecordedRequest,
+    did_you_mean,
+    find_api_name,
+)
 
-if TYPE_CHECKING:
-    from .kafka import Kafka
-
-# So many requests that nearly fitted are told.
-NEAR_MISSES = 5
+# How many near misses are reported.
+NEAR_MISSES_MAX = 5
 
 
 class UnusedFault(AssertionError):
-    """A fault of the test has not fired as often as it was to."""
+    """A fault has fired less often than it was set to. The message lists the near misses."""
 
 
-class Fault:
-    """One that was set, as the methods of `kafka.faults` return it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestFilter:
+    """The requests that a fault applies to. None: any."""
 
-    def __init__(
-        self,
-        kafka: "Kafka",
-        what: str,
-        deed: Deed,
-        api: str,
-        where: Where,
-        times: int | None,
-        nth: int,
-        chance: tuple[float, int] | None,
-    ) -> None:
-        self._kafka = kafka
-        self.what = what
-        self.api = api
-        self.where = where
-        self.times = times
-        self.fired: list[Asked] = []
-        """The requests that it has met."""
-        self._deed = deed
-        self._nth = nth
-        self._chance = chance and (chance[0], random.Random(chance[1]))
-        self._fitting = 0
-        self._near: list[tuple[Asked, list[str]]] = []
-        self._since = 0
-        self.is_set = True
-
-    def __repr__(self) -> str:
-        return f"<Fault {self.said}>"
-
-    def cancel(self) -> None:
-        """Do nothing from now on, and do not fail the test for that."""
-        self._kafka.ask(lambda _broker: self._kafka.faults.forget(self))
-
-    def wait(self, times: int = 1, timeout: float = TIMEOUT_SECONDS) -> "Fault":
-        """Until it has fired so often; in vain, the message has what nearly fitted."""
-        if not self._kafka.until(lambda: len(self.fired) >= times, timeout):
-            raise BarrierTimeout(
-                f"a fault was waited for {timeout:g} s, in vain.\n{self.tell(self._kafka)}"
-            )
-        return self
+    group: str | None = None
+    member: str | None = None
+    """A member id, or the client id that member ids begin with."""
+    instance_id: str | None = None
+    client_id: str | None = None
+    topic: str | None = None
+    partition: int | None = None
+    node: int | None = None
 
     # --- on the broker's loop
 
-    def meets(self, passage: Passage) -> bool:
-        """Do what it is to do, if the request fits. True: the request is kept."""
-        asked = passage.asked
-        if asked.api != self.api or self.is_used_up:
-            return False
-        if misses := self.where.misses(asked):
-            self._nearly(asked, misses)
-            return False
-        self._fitting += 1
-        if self._fitting < self._nth:
-            self._nearly(asked, [f"number {self._fitting} of those that fit"])
-            return False
-        if self._chance is not None and self._chance[1].random() >= self._chance[0]:
-            return False
-        self.fired.append(asked)
-        asked.faults.append(self.what)
-        return self._deed(passage)
+    def mismatches(self, request: RecordedRequest) -> list[str]:
+        """What of the request does not match; empty: it matches."""
+        partitions = request.partitions if self.topic or self.partition is not None else ()
+        topics = request.topics if self.topic else ()
+        names = [f"{topic}-{index}" for topic, index in partitions] or topics
+        listed = f"{'partitions' if partitions else 'topics'} {', '.join(names) or 'none'}"
+        members = ", ".join(str(member_id) for member_id, _ in request.members)
+        instances = [instance_id for _, instance_id in request.members]
+        checks = (
+            (self.group, self.group in request.groups, f"group {request.group}"),
+            (self.member, self._matches_member(request), f"member {members}"),
+            (
+                self.instance_id,
+                self.instance_id in instances,
+                f"instance id {', '.join(map(str, instances))}",
+            ),
+            (self.client_id, request.client_id == self.client_id, f"client {request.client_id}"),
+            (self.topic, self.topic in topics, listed),
+            (self.partition, any(map(self._matches_partition, partitions)), listed),
+            (self.node, request.node_id == self.node, f"node {request.node_id}"),
+        )
+        failed = [has for wanted, matches, has in checks if wanted is not None and not matches]
+        return list(dict.fromkeys(failed))
 
-    def _nearly(self, asked: Asked, why: list[str]) -> None:
-        """The nearest are kept, of the same nearness the first."""
-        self._near.append((asked, why))
-        self._near.sort(key=lambda near: len(near[1]))
-        del self._near[NEAR_MISSES:]
+    def check(self, api: Api, nodes: list[int]) -> None:
+        """Raises ValueError if no request of this API can match, of a broker with these nodes."""
+        possible = set(_filters_of(api))
+        for name, value in self._given():
+            if name not in possible:
+                raise ValueError(
+                    f"This fault could never fire: {api.name} requests have no "
+                    f"{name.replace('_', ' ')} ({name}={value!r})"
+                )
+        if self.node is not None and self.node not in nodes:
+            raise ValueError(
+                f"This fault could never fire: node {self.node} does not exist; the nodes: "
+                f"{', '.join(map(str, nodes))}"
+            )
 
-    @property
-    def is_used_up(self) -> bool:
-        return self.times is not None and len(self.fired) >= self.times
+    def _given(self) -> Iterator[tuple[str, object]]:
+        for name in self.__dataclass_fields__:
+            if (value := getattr(self, name)) is not None:
+                yield name, value
+
+    def _matches_member(self, request: RecordedRequest) -> bool:
+        wanted = self.member or ""
+        ids = [member_id or "" for member_id, _ in request.members]
+        return any(each == wanted or each.startswith(f"{wanted}-") for each in ids)
+
+    def _matches_partition(self, partition: tuple[str, int]) -> bool:
+        return partition[1] == self.partition and self.topic in (None, partition[0])
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name} {value}" for name, value in self._given())
+
+
+class Fault:
+    """A fault, as the methods of `kafka.faults` return it."""
+
+    def __init__(
+        self,
+        host: BrokerHost,
+        description: str,
+        action: Action,
+        api: str,
+        where: RequestFilter,
+        times: int | None,
+        nth: int,
+        probability: tuple[float, int] | None,
+    ) -> None:
+        self._host = host
+        self.description = description
+        self.api = api
+        self.where = where
+        self.times = times
+        self.fired: list[RecordedRequest] = []
+        """The requests that it was applied to."""
+        self._action = action
+        self._nth = nth
+        self._chance = probability and (probability[0], random.Random(probability[1]))
+        self._matched = 0
+        self._near_misses: list[tuple[RecordedRequest, list[str]]] = []
+        self.is_cancelled = False
+
+    def __repr__(self) -> str:
+        return f"<Fault {self.summary}>"
+
+    def cancel(self) -> None:
+        """Remove it, without failing the test."""
+
+        def cancel() -> None:
+            self.is_cancelled = True
+
+        self._host.call(cancel)
+
+    def wait(self, times: int = 1, timeout: float = TIMEOUT_SECONDS) -> "Fault":
+        """Wait until it has fired this often. The message of BarrierTimeout lists near misses."""
+        if not self._host.wait_until(lambda: len(self.fired) >= times, timeout):
+            raise BarrierTimeout(
+                f"timed out after {timeout:g} s waiting for a fault to fire {count_times(times)}\n"
+                f"{self.report()}"
+            )
+        return self
 
     @property
     def is_unused(self) -> bool:
-        """Whether it has fired less often than it was to: `times`, or at least once."""
+        """Whether it has fired less often than `times`, or never."""
         return len(self.fired) < (self.times or 1)
 
     @property
-    def said(self) -> str:
-        """What it is to do, and has done, in a line."""
+    def summary(self) -> str:
+        """What it does, and how often it has fired, in one line."""
         where = f" ({self.where})" if str(self.where) else ""
         times = "" if self.times in (None, 1) else f" of {self.times} times"
-        return f"{self.api}{where}: {self.what}, fired {len(self.fired)}{times}"
+        return f"{self.api}{where}: {self.description}, fired {len(self.fired)}{times}"
 
-    def tell(self, kafka: "Kafka") -> str:
-        """What it was to do, and what nearly fitted."""
-        lines = [self.said]
-        lines += [f"    nearly: {asked}, but it was {', '.join(why)}" for asked, why in self._near]
-        if not self._near and not self.fired:
-            came = sorted({each.api for each in kafka.history.requests})
+    def report(self) -> str:
+        """The summary, and the requests that nearly matched."""
+        lines = [self.summary]
+        lines += [
+            f"    near miss ({', '.join(mismatches)}): {request}"
+            for request, mismatches in self._near_misses
+        ]
+        if not self._near_misses and not self.fired:
+            apis = sorted({each.api for each in self._host.history.requests})
             lines.append(
-                f"    no {self.api} has come since it was set; what came at all: "
-                f"{', '.join(came) or 'nothing'}"
+                f"    no {self.api} has arrived since it was set; all requests so far: "
+                f"{', '.join(apis) or 'none'}"
             )
         return "\n".join(lines)
+
+    # --- on the broker's loop
+
+    @property
+    def is_active(self) -> bool:
+        is_used_up = self.times is not None and len(self.fired) >= self.times
+        return not (is_used_up or self.is_cancelled)
+
+    def apply(self, request: InterceptedRequest) -> bool | None:
+        """None: it does not apply to the request. Otherwise whether it takes the request over."""
+        record = request.record
+        if record.api != self.api or not self.is_active:
+            return None
+        if mismatches := self.where.mismatches(record):
+            self._add_near_miss(record, mismatches)
+            return None
+        self._matched += 1
+        if self._matched < self._nth:
+            self._add_near_miss(record, [f"match {self._matched}, fires from match {self._nth} on"])
+            return None
+        if self._chance is not None and self._chance[1].random() >= self._chance[0]:
+            return None
+        self.fired.append(record)
+        record.faults.append(self.description)
+        return self._action(request)
+
+    def _add_near_miss(self, record: RecordedRequest, mismatches: list[str]) -> None:
+        """Keep those with the fewest mismatches, the first ones of equals."""
+        self._near_misses.append((record, mismatches))
+        self._near_misses.sort(key=lambda near: len(near[1]))
+        del self._near_misses[NEAR_MISSES_MAX:]
 
 
 F_co = TypeVar("F_co", bound=Fault, covariant=True)
 
 
 class Faults(Generic[F_co]):
-    """`kafka.faults`. Each method sets one fault and returns it; all take
+    """`kafka.faults`. Each method sets one fault and returns it. All of them take
 
     `group`, `member` (a member id, or the client id it begins with), `instance_id`, `client_id`,
-    `topic`, `partition`, `node`: whom it is for; `nth`: from which fitting request on; `times`: how
-    often (None: always); `probability` with `seed`: by chance, the same in each run.
+    `topic`, `partition`, `node`: the requests it applies to; `nth`: the first matching request that
+    it applies to; `times`: how often it fires (None: always); `probability` and `seed`: fire at
+    random, the same in each run.
 
-    The first that fits a request has it to itself. One that is set must fire: see `check`."""
+    The first fault that matches a request is the only one applied to it. A fault must fire: see
+    `check`."""
 
     _type: type[Any] = Fault
 
-    def __init__(self, kafka: "Kafka") -> None:
-        self._kafka = kafka
+    def __init__(self, host: BrokerHost, disk: Disk) -> None:
+        self._host = host
+        self._disk = disk
         self._set: list[F_co] = []
 
     def answer(self, api: str, error: str | int, **how: object) -> F_co:
-        """Answer with an error (`NOT_COORDINATOR`, or its number) and do nothing of what is asked.
-        Raises ValueError for an API whose answer has no room for an error."""
-        code = _error_named(error)
-        name = api_named(api)
+        """Answer with an error (`NOT_COORDINATOR`, or its code) and do not handle the request.
+        Raises ValueError for an API whose response has no error code."""
+        code = _find_error(error)
+        name = find_api_name(api)
         newest = _api(name)
-        if not can_refuse(newest.key, newest.max_version):
-            raise ValueError(f"an answer to {name} has no room for an error")
-        return self._add(f"answered with {code.name.upper()}", deeds.answer(code), name, how)
+        if not has_error_code(newest.key, newest.max_version):
+            raise ValueError(f"The response of {name} has no error code")
+        return self._add(f"answered with {code.name.upper()}", actions.answer(code), name, how)
 
     def delay(self, api: str, *, seconds: float = 0, ms: int = 0, **how: object) -> F_co:
-        """Handle it so much later, by the wall clock; what its client sends after it waits too."""
-        total = _ms(seconds, ms)
-        return self._add(f"delayed by {total} ms", deeds.delay(total), api, how)
+        """Handle it later, by wall time, with all later requests of its connection."""
+        delay_ms = _total_ms(seconds, ms)
+        return self._add(f"delayed by {delay_ms} ms", actions.delay(delay_ms), api, how)
 
     def delay_answer(self, api: str, *, seconds: float = 0, ms: int = 0, **how: object) -> F_co:
-        """Do what it asks at once, and answer so much later."""
-        total = _ms(seconds, ms)
-        return self._add(f"answered {total} ms late", deeds.delay_answer(total), api, how)
+        """Handle it at once and respond later, by wall time."""
+        delay_ms = _total_ms(seconds, ms)
+        action = actions.delay_answer(delay_ms)
+        return self._add(f"response delayed by {delay_ms} ms", action, api, how)
 
     def never_answer(self, api: str, **how: object) -> F_co:
-        """Do nothing and say nothing; the connection stays open."""
-        return self._add("never answered", deeds.never_answer, api, how)
+        """Neither handle it nor respond; the connection stays open."""
+        return self._add("never answered", actions.never_answer, api, how)
 
     def drop(self, api: str, **how: object) -> F_co:
-        """Break the connection and do nothing: outcome unknown, not applied."""
-        return self._add("dropped before it was applied", deeds.drop, api, how)
+        """Close the connection and do not handle it: unknown outcome, not applied."""
+        return self._add("dropped, not applied", actions.drop, api, how)
 
     def lose_answer(self, api: str, **how: object) -> F_co:
-        """Do it and break the connection in place of the answer: outcome unknown, applied."""
-        return self._add("applied, its answer lost", deeds.lose_answer, api, how)
+        """Handle it and close the connection instead of responding: unknown outcome, applied."""
+        return self._add("applied, response lost", actions.lose_answer, api, how)
 
     def apply_late(self, api: str, *, seconds: float = 0, ms: int = 0, **how: object) -> F_co:
-        """Break the connection now and do it so much later: outcome unknown, applied late."""
-        total = _ms(seconds, ms)
-        return self._add(f"applied {total} ms after the end", deeds.apply_late(total), api, how)
+        """Close the connection now and handle it later: unknown outcome, applied late."""
+        delay_ms = _total_ms(seconds, ms)
+        action = actions.apply_late(delay_ms)
+        return self._add(f"dropped, applied {delay_ms} ms later", action, api, how)
 
     def close_mid_frame(self, api: str, **how: object) -> F_co:
-        """Do it, send half of the answer, and close."""
-        return self._add("closed in the middle of the answer", deeds.close_mid_frame, api, how)
+        """Handle it, send half of the response and close the connection."""
+        return self._add("closed after half of the response", actions.close_mid_frame, api, how)
 
     def trickle(self, api: str, **how: object) -> F_co:
-        """Answer, and from then on all on that connection, in pieces of one byte."""
-        return self._add("answered byte by byte", deeds.trickle, api, how)
+        """Send the response and all later ones of the connection in pieces of one byte."""
+        return self._add("response sent byte by byte", actions.trickle, api, how)
 
     def corrupt(self, api: str, *, seed: int = 0, **how: object) -> F_co:
-        """Turn some bits of the answer round, behind its correlation id."""
-        return self._add("its answer corrupted", deeds.corrupt(seed), api, how)
+        """Flip some bits of the response behind its correlation id."""
+        return self._add("response corrupted", actions.corrupt(seed), api, how)
 
     @property
     def all(self) -> list[F_co]:
-        """Those that are set."""
-        return list(self._set)
+        """The faults that are set."""
+        return [each for each in self._set if not each.is_cancelled]
 
     def clear(self, but: Collection[Fault] = ()) -> None:
-        """Forget all of them but these, used or not."""
+        """Remove all faults except these, whether they have fired or not."""
         self._set = [each for each in self._set if each in but]
 
     def check(self, but: Collection[Fault] = ()) -> None:
-        """Raise UnusedFault if one, of these or of the disk's, has not fired as often as it was to.
-        Done at the end of a test by the plugin, and at the end of `with Kafka()`. All are
-        forgotten; not those in `but`, of which nothing is asked."""
-        checked = [each for each in self._set if each not in but]
+        """Raise UnusedFault if a fault, of requests or of the disk, has fired less often than it
+        should, and remove all faults; those in `but` are neither checked nor removed. The plugin
+        calls it at the end of a test, and `with Kafka()` at its end."""
+        checked = [each for each in self.all if each not in but]
         self.clear(but)
-        unused = [each.tell(self._kafka) for each in checked if each.is_unused]
-        unused += self._kafka.disk.take_unused()
+        unused = [each.report() for each in checked if each.is_unused]
+        unused += self._disk.take_unused()
         if unused:
-            raise UnusedFault("a fault of this test has not fired.\n" + "\n".join(unused))
+            plural = "s" * (len(unused) > 1)
+            raise UnusedFault("\n".join([f"unused fault{plural} at the end of the test", *unused]))
 
     # --- on the broker's loop
 
-    def forget(self, fault: Fault) -> None:
-        if fault in self._set:
-            self._set.remove(fault)
+    def wants(self, api: str) -> bool:
+        """As a hook of the interceptor."""
+        return any(fault.is_active and fault.api == api for fault in self._set)
 
-    def meet(self, passage: Passage) -> bool:
-        """True: one of them keeps the request."""
+    def intercept(self, request: InterceptedRequest) -> bool:
         for fault in self._set:
-            count = len(fault.fired)
-            keeps = fault.meets(passage)
-            if len(fault.fired) > count:
-                return keeps
+            is_taken_over = fault.apply(request)
+            if is_taken_over is not None:
+                return is_taken_over
         return False
 
-    def _add(self, what: str, deed: Deed, api: str, how: dict[str, Any]) -> F_co:
-        name = api_named(api)
-        fault: F_co = self._type(self._kafka, what, deed, name, *_terms(**how))
-        fault.where.check(_api(name), list(self._kafka.broker.addresses))
-        self._kafka.ask(lambda _broker: self._set.append(fault))
+    def _add(self, description: str, action: Action, api: str, how: dict[str, Any]) -> F_co:
+        name = find_api_name(api)
+        fault: F_co = self._type(self._host, description, action, name, *_conditions(**how))
+        fault.where.check(_api(name), list(self._host.broker.addresses))
+        self._host.call(lambda: self._set.append(fault))
         return fault
 
 
-def _terms(
+def count_times(times: int) -> str:
+    return "once" if times == 1 else f"{times} times"
+
+
+def _conditions(
     *,
     times: int | None = 1,
     nth: int = 1,
     probability: float | None = None,
     seed: int = 0,
     **where: Any,
-) -> tuple[Where, int | None, int, tuple[float, int] | None]:
-    """What a Fault takes besides its deed. Raises TypeError and ValueError."""
-    unknown = where.keys() - Where.__dataclass_fields__.keys()
+) -> tuple[RequestFilter, int | None, int, tuple[float, int] | None]:
+    """The arguments of Fault that say when it fires. Raises TypeError and ValueError."""
+    unknown = where.keys() - RequestFilter.__dataclass_fields__.keys()
     if unknown:
-        known = (*Where.__dataclass_fields__, "nth", "times", "probability", "seed")
-        raise TypeError(f"a fault has no {min(unknown)}; there is: {', '.join(known)}")
+        known = (*RequestFilter.__dataclass_fields__, "nth", "times", "probability", "seed")
+        raise TypeError(f"A fault has no argument {min(unknown)}; it has {', '.join(known)}")
     if nth < 1 or (times is not None and times < 1):
-        raise ValueError("nth and times count from 1")
+        raise ValueError("nth and times must be at least 1")
     if probability is not None and not 0 < probability <= 1:
-        raise ValueError("probability is above 0 and at most 1")
-    chance = None if probability is None else (probability, seed)
-    return Where(**where), times, nth, chance
+        raise ValueError(f"probability must be above 0 and at most 1, not {probability}")
+    return RequestFilter(**where), times, nth, None if probability is None else (probability, seed)
 
 
-def _ms(seconds: float, ms: int) -> int:
+def _filters_of(api: Api) -> Iterator[str]:
+    """The filters that requests of this API can match. A field of any version is in the oldest or
+    in the newest one."""
+    yield from ("client_id", "node")
+    for version in (api.min_version, api.max_version):
+        fields = _fields(request_schema(api.key, version))
+        if fields.keys() & set(GROUP_FIELDS):
+            yield "group"
+        for parent in (fields, _item_fields(fields, "members")):
+            if "member_id" in parent:
+                yield "member"
+            if "group_instance_id" in parent:
+                yield "instance_id"
+        for parent in (fields, _item_fields(fields, "groups")):
+            for name in parent.keys() & set(TOPIC_FIELDS):
+                yield "topic"
+                if _item_fields(parent, name).keys() & set(PARTITION_FIELDS):
+                    yield "partition"
+
+
+def _fields(schema: Schema) -> dict[str, Field]:
+    return {field.name: field for field in schema.all_fields}
+
+
+def _item_fields(fields: dict[str, Field], name: str) -> dict[str, Field]:
+    """The fields of the items of an array; {} if it does not exist or has plain values."""
+    field = fields.get(name)
+    return {} if field is None or field.struct is None else _fields(field.struct)
+
+
+def _total_ms(seconds: float, ms: int) -> int:
     total = round(seconds * 1000) + ms
     if total <= 0:
-        raise ValueError("say how long: seconds=… or ms=…")
+        raise ValueError(f"The delay must be positive, not {total} ms: use seconds=… or ms=…")
     return total
 
 
@@ -270,16 +394,16 @@ def _api(name: str) -> Api:
     return next(api for api in APIS if api.name == name)
 
 
-def _error_named(name: object) -> ErrorCode:
-    """By its name or its number."""
+def _find_error(error: object) -> ErrorCode:
+    """By name or code."""
     names = [code.name for code in ErrorCode]
-    if isinstance(name, int) and not isinstance(name, bool):
-        if name not in list(ErrorCode):
-            raise ValueError(f"Kafka has no error of the number {name}")
-        return ErrorCode(name)
-    if not isinstance(name, str):
-        raise TypeError(f"an error is Kafka's name of it, or its number, not {name!r}")
-    if name.lower() not in names:
+    if isinstance(error, int) and not isinstance(error, bool):
+        if error not in list(ErrorCode):
+            raise ValueError(f"Kafka has no error code {error}")
+        return ErrorCode(error)
+    if not isinstance(error, str):
+        raise TypeError(f"error must be Kafka's name of an error or its code, not {error!r}")
+    if error.lower() not in names:
         known = [each.upper() for each in names]
-        raise ValueError(f"Kafka has no error called {name}{nearest(name.upper(), known)}")
-    return ErrorCode[name.lower()]
+        raise ValueError(f"Kafka has no error {error!r}{did_you_mean(error.upper(), known)}")
+    return ErrorCode[error.lower()]

@@ -1,7 +1,8 @@
-"""A disk in memory that tears, fills up, forgets and lies, for tests of whatever keeps files.
+"""A file system in memory that fails, fills up, tears writes and loses what was not synced.
 
-What was appended, cut, created, renamed or removed is `pending` until its file or its folder
-is synced. `crash` drops what is pending, or a part of it, as a power cut does.
+Appends, truncations, creations, renames and removals are pending until the file or its folder is
+synced. `crash` drops pending changes, or some of them, as a power cut does. What a failed sync
+could not write is not written by the next one either, as on Linux.
 """
 
 from __future__ import annotations
@@ -11,72 +12,72 @@ import os
 import random
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..log.memory_files import MemoryFile, MemoryFiles
-from .platter import Platter
 
-# A broker that runs for days must not fill the memory with what its disk has done.
+# A broker that runs for days must not fill the memory with its disk's calls.
 CALLS_MAX = 100_000
-# So many renames to one name that no sync has made durable are remembered: after a crash one of
-# them has happened, and each is half as likely as the one after it.
+# Pending renames to one name that are remembered: one of them is effective after a crash, each
+# half as likely as the next.
 RENAMES_MAX = 32
+
+SECTOR_BYTES = 512
 
 
 class Crashed(BaseException):
-    """Power is gone. Not an Exception, so that nothing under test handles it."""
+    """The power is off. Not an Exception, so that the code under test does not handle it."""
 
 
-def _anywhere(_path: Path) -> bool:
+def _everywhere(_path: Path) -> bool:
     return True
 
 
 @dataclass(eq=False)
 class FileFault:
-    """`after`: so many calls pass before it. `written`: what a failing append leaves on the disk,
-    None for half of it. `met`: how many calls have failed by it."""
+    """Lets `after` calls of an operation pass and fails the next `times` (None: all). A failing
+    append leaves `written` bytes on the disk (None: half of them)."""
 
     operation: str
     after: int = 0
     error: int = errno.EIO
     written: int | None = 0
     times: int | None = 1
-    is_at: Callable[[Path], bool] = _anywhere
-    is_last: bool = False
-    """Whether the disk takes nothing more from then on, until it is healed."""
-    met: int = 0
+    matches: Callable[[Path], bool] = _everywhere
+    breaks_disk: bool = False
+    """Whether all later calls fail, until `heal`."""
+    fired: int = 0
+    """How many calls have failed."""
 
-    def left_of(self, data: bytes) -> bytes:
+    def torn(self, data: bytes) -> bytes:
         return data[: len(data) // 2 if self.written is None else self.written]
 
 
 class FaultyFiles(MemoryFiles):
-    """What a sync could not write is not written by the next one either, as on Linux."""
-
     def __init__(self) -> None:
         super().__init__()
         self.calls: deque[tuple[str, Path]] = deque(maxlen=CALLS_MAX)
-        """The last ones that changed the disk, in order."""
+        """The last calls that changed the disk, in order."""
         self.count = 0
-        """How many calls have changed the disk."""
+        """The number of all calls that changed the disk."""
         self._counting = threading.Lock()  # files are synced in threads
         self.crash_at: int | None = None
-        """The power goes in place of the call after so many."""
+        """Raise Crashed instead of the call after this number of calls."""
         self.boots = 1
         self.faults: list[FileFault] = []
-        self.is_stuck = False
-        # Identity of the content a name leads to, for names that a crash would find.
+        self.is_broken = False
+        # The files and folders whose names a crash leaves.
         self._durable_names: dict[Path, bytearray] = {}
         self._durable_folders: set[Path] = set()
         self._pending_renames: list[tuple[Path, Path, bytearray]] = []
-        self.platter = Platter()
+        self.image = DurableImage()
 
     @property
     def operations(self) -> list[tuple[str, str]]:
-        """`calls`, by the names of their files."""
+        """`calls`, with file names instead of paths."""
         return [(operation, path.name) for operation, path in list(self.calls)]
 
     def fail(
@@ -88,17 +89,16 @@ class FaultyFiles(MemoryFiles):
         written: int = 0,
         times: int = 1,
     ) -> None:
-        """Lets `after` calls of `operation` pass, then fails `times` of them; a failing append
-        leaves `written` bytes on the disk."""
+        """Add a FileFault."""
         self.faults.append(FileFault(operation, after, error, written, times))
 
     def heal(self) -> None:
         self.faults.clear()
-        self.is_stuck = False
+        self.is_broken = False
 
     @contextmanager
     def without_faults(self) -> Iterator[None]:
-        """For a test that looks at the disk itself."""
+        """For tests that use the disk themselves."""
         faults, self.faults = self.faults, []
         try:
             yield
@@ -106,66 +106,67 @@ class FaultyFiles(MemoryFiles):
             self.faults = faults
 
     def operate(self, operation: str, path: Path) -> FileFault | None:
-        """Notes a call; raises its fault, or returns it to an append, which has bytes to leave."""
+        """Record a call, and raise the error of its fault. The fault of an append is returned
+        instead: the caller has bytes to write first."""
         if self.crash_at is not None and self.count >= self.crash_at:
             raise Crashed
         with self._counting:
             self.calls.append((operation, path))
             self.count += 1
-        if self.is_stuck:
+        if self.is_broken:
             raise OSError(errno.EIO, os.strerror(errno.EIO), path.name)
         for fault in self.faults:
             if (
                 fault.operation == operation
-                and (fault.times is None or fault.met < fault.times)
-                and fault.is_at(path)
+                and (fault.times is None or fault.fired < fault.times)
+                and fault.matches(path)
             ):
                 if fault.after:
                     fault.after -= 1
                     continue
-                fault.met += 1
-                self.is_stuck = fault.is_last
+                fault.fired += 1
+                self.is_broken = fault.breaks_disk
                 if operation == "append":
                     return fault
                 raise OSError(fault.error, os.strerror(fault.error), path.name)
         return None
 
-    def copied(self) -> FaultyFiles:
-        """Another disk with all that is on this one, and what is pending. Its faults are the same
-        objects; nothing has been locked."""
-        twin = FaultyFiles()
-        known = [*self.platter.contents, *self._named()]
-        copies = {id(content): bytearray(content) for content in known}
-        twin.contents = {path: copies[id(each)] for path, each in self.contents.items()}
-        twin.folders = set(self.folders)
-        twin.boots = self.boots
-        twin.calls, twin.count = self.calls.copy(), self.count
-        twin.faults = list(self.faults)
-        twin._durable_names = {path: copies[id(each)] for path, each in self._durable_names.items()}
-        twin._durable_folders = set(self._durable_folders)
-        twin._pending_renames = [
+    def copy(self) -> FaultyFiles:
+        """A copy of the disk with its pending changes. The faults are the same objects; no file is
+        locked."""
+        copy = FaultyFiles()
+        contents = [*self.image.contents, *self._reachable()]
+        copies = {id(content): bytearray(content) for content in contents}
+        copy.contents = {path: copies[id(each)] for path, each in self.contents.items()}
+        copy.folders = set(self.folders)
+        copy.boots = self.boots
+        copy.calls, copy.count = self.calls.copy(), self.count
+        copy.faults = list(self.faults)
+        copy._durable_names = {path: copies[id(each)] for path, each in self._durable_names.items()}
+        copy._durable_folders = set(self._durable_folders)
+        copy._pending_renames = [
             (path, target, copies[id(each)]) for path, target, each in self._pending_renames
         ]
-        twin.platter = self.platter.copied(copies)
-        return twin
+        copy.image = self.image.copy(copies)
+        return copy
 
-    def _named(self) -> list[bytearray]:
-        """What a name leads to, or may lead to after a crash."""
+    def _reachable(self) -> list[bytearray]:
+        """Contents with a name, or with a name after a crash."""
         renamed = [each for _, _, each in self._pending_renames]
         return [*self.contents.values(), *self._durable_names.values(), *renamed]
 
-    def _let_go(self, contents: Iterable[bytearray]) -> None:
-        """Of these, which have lost a name, what has none left is gone for good."""
-        named = {id(each) for each in self._named()}
-        self.platter.let_go(each for each in contents if id(each) not in named)
+    def _forget_unreachable(self, contents: Iterable[bytearray]) -> None:
+        """Drop those of `contents`, which have lost a name, that have none left."""
+        reachable = {id(each) for each in self._reachable()}
+        self.image.drop(each for each in contents if id(each) not in reachable)
 
-    # the file system
+    # --- the file system
 
     def open(self, path: Path, *, create: bool = False, read_only: bool = False) -> FaultyFile:
         if create and path not in self.contents:
             self.operate("create", path)
         elif any(fault.operation == "open" for fault in self.faults):
-            # Only counted where a test asks for it: opening changes nothing on the disk.
+            # Recorded only if a fault needs it: opening a file does not change the disk.
             self.operate("open", path)
         super().open(path, create=create, read_only=read_only)
         return FaultyFile(self, path, self.contents[path])
@@ -178,43 +179,43 @@ class FaultyFiles(MemoryFiles):
         self.operate("replace", path)
         before = [each[path] for each in (self.contents, self._durable_names) if path in each]
         super().replace(path, data)
-        self.platter.settle(self.contents[path])
+        self.image.store(self.contents[path])
         self._durable_names[path] = self.contents[path]
-        self._let_go(before)
+        self._forget_unreachable(before)
 
     def rename(self, path: Path, target: Path) -> None:
         self.operate("rename", path)
         before = [self.contents[target]] if target in self.contents else []
         if path in self.contents:
-            before += self._note_rename(path, target)
+            before += self._add_pending_rename(path, target)
         super().rename(path, target)
-        self._let_go(before)
+        self._forget_unreachable(before)
 
-    def _note_rename(self, path: Path, target: Path) -> list[bytearray]:
-        """Returns what is remembered no more."""
+    def _add_pending_rename(self, path: Path, target: Path) -> list[bytearray]:
+        """Returns the contents of a rename that is no longer remembered."""
         self._pending_renames.append((path, target, self.contents[path]))
-        to_same = [each for each in self._pending_renames if each[1] == target]
-        if len(to_same) <= RENAMES_MAX:
+        same_target = [each for each in self._pending_renames if each[1] == target]
+        if len(same_target) <= RENAMES_MAX:
             return []
-        self._pending_renames.remove(to_same[0])
-        return [to_same[0][2]]
+        self._pending_renames.remove(same_target[0])
+        return [same_target[0][2]]
 
     def remove(self, path: Path) -> None:
         self.operate("remove", path)
         before = [self.contents[path]] if path in self.contents else []
         super().remove(path)
-        self._let_go(before)
+        self._forget_unreachable(before)
 
     def remove_folder(self, folder: Path) -> None:
         self.operate("remove_folder", folder)
         before = tuple(self.contents.values())
         super().remove_folder(folder)
-        self._let_go(before)
+        self._forget_unreachable(before)
 
     def sync_folder(self, folder: Path) -> None:
         self.operate("sync_folder", folder)
         super().sync_folder(folder)
-        before = self._named()
+        before = self._reachable()
         self._pending_renames = [each for each in self._pending_renames if each[0].parent != folder]
         gone = [p for p in self._durable_names if p.parent == folder and p not in self.contents]
         for path in gone:
@@ -226,19 +227,19 @@ class FaultyFiles(MemoryFiles):
                     del self._durable_names[inside]
         durable = {id(content) for content in self._durable_names.values()}
         for path, content in tuple(self.contents.items()):
-            # A folder that was renamed takes along what was durable inside it.
-            carried = id(content) in durable and path.is_relative_to(folder)
-            if path.parent == folder or carried:
+            # The durable files in a renamed folder remain durable.
+            was_durable = id(content) in durable and path.is_relative_to(folder)
+            if path.parent == folder or was_durable:
                 self._durable_names[path] = content
         self._durable_folders.update(p for p in self.folders if p.parent == folder)
-        self._let_go(before)
+        self._forget_unreachable(before)
 
     def boot_id(self) -> str:
         return f"boot {self.boots}"
 
     def crash(self, chance: random.Random | None = None) -> None:
-        """Power cut and restart. Without `chance` all that was not synced is gone; with it,
-        any of the unsynced sectors, cuts and names may have reached the disk."""
+        """Power cut and restart. Without `chance` all pending changes are lost; with it, any of the
+        pending sectors, truncations and names may be on the disk."""
         survivors: dict[Path, bytearray] = {}
         names = dict(self._durable_names)
         folders = set(self._durable_folders)
@@ -247,18 +248,18 @@ class FaultyFiles(MemoryFiles):
                 if folder not in folders and chance.random() < 0.5:
                     folders.add(folder)
             for path, content in self.contents.items():
-                # A name that another content has taken leads to the one or to the other.
+                # A name that was given to another content leads to the old or to the new one.
                 if names.get(path) is not content and chance.random() < 0.5:
                     names[path] = content
-            left = {id(content) for content in self.contents.values()}
+            current = {id(content) for content in self.contents.values()}
             for path, content in sorted(names.items()):
-                gone = path not in self.contents and id(content) not in left
-                if gone and chance.random() < 0.5:
+                is_removed = path not in self.contents and id(content) not in current
+                if is_removed and chance.random() < 0.5:
                     del names[path]
-            self._rename_some(names, chance)
+            self._apply_some_renames(names, chance)
         for path, content in names.items():
             if path.parent in folders or path.parent.parent == path.parent:
-                survivors[path] = self.platter.after_crash(content, chance)
+                survivors[path] = self.image.after_crash(content, chance)
         self.contents = survivors
         self.folders = folders | {parent for path in survivors for parent in path.parents}
         self.locked.clear()
@@ -268,12 +269,12 @@ class FaultyFiles(MemoryFiles):
         self._durable_names = dict(survivors)
         self._durable_folders = set(self.folders)
         self._pending_renames.clear()
-        self.platter = Platter()
+        self.image = DurableImage()
         for content in survivors.values():
-            self.platter.settle(content)
+            self.image.store(content)
 
-    def _rename_some(self, names: dict[Path, bytearray], chance: random.Random) -> None:
-        """Each is whole or not at all; of several, a later one may be there without an earlier."""
+    def _apply_some_renames(self, names: dict[Path, bytearray], chance: random.Random) -> None:
+        """Each is atomic; a later one may be effective without an earlier one."""
         for path, target, content in self._pending_renames:
             if chance.random() < 0.5:
                 if names.get(path) is content:
@@ -288,16 +289,15 @@ class FaultyFile(MemoryFile):
         super().__init__(data)
         self._files = files
         self._path = path
-        files.platter.know(data)
+        files.image.add(data)
 
     def append(self, data: bytes) -> None:
         fault = self._files.operate("append", self._path)
         if fault is not None:
-            part = fault.left_of(data)
-            self._files.platter.write(self._data, self.size, part)
+            self._files.image.write(self._data, self.size, fault.torn(data))
             raise OSError(fault.error, os.strerror(fault.error), self._path.name)
-        # Like pwrite: what a failed write left beyond the new end stays there.
-        self._files.platter.write(self._data, self.size, data)
+        # Like pwrite: the rest of a failed write stays behind the new end.
+        self._files.image.write(self._data, self.size, data)
         self.size += len(data)
 
     def rewrite(self, position: int) -> None:
@@ -312,11 +312,138 @@ class FaultyFile(MemoryFile):
         try:
             self._files.operate("sync", self._path)
         except OSError:
-            self._files.platter.forget(self._data)
+            self._files.image.drop_writes(self._data)
             raise
-        self._files.platter.sync(self._data)
+        self._files.image.sync(self._data)
 
     def truncate(self, size: int) -> None:
         self._files.operate("truncate", self._path)
-        self._files.platter.cut(self._data, size)
+        self._files.image.truncate(self._data, size)
         super().truncate(size)
+
+
+# --- the durable image
+
+Write = tuple[int, bytes | int | None]
+"""A pending write: its position, and the number of bytes, which the content still has there; or
+the bytes, if the content has lost them; or None for a truncation."""
+
+
+class DurableImage:
+    """The bytes of each file that a power cut leaves: those that were synced, and the writes that
+    are pending. A content (the bytes of a file as its readers see them) that was not added, or was
+    dropped, is not restored after a crash.
+
+    Pending writes refer to the bytes in the content instead of copying them."""
+
+    def __init__(self) -> None:
+        self._contents: dict[int, bytearray] = {}  # keeps the ids unique
+        self._durable: dict[int, bytes] = {}
+        self._pending: dict[int, list[Write]] = {}
+        self._lock = threading.Lock()  # files are synced in threads
+
+    @property
+    def contents(self) -> list[bytearray]:
+        return list(self._contents.values())
+
+    def add(self, content: bytearray) -> None:
+        with self._lock:
+            self._contents[id(content)] = content
+
+    def drop(self, contents: Iterable[bytearray]) -> None:
+        """Forget contents that have no name, also not after a crash."""
+        with self._lock:
+            for content in contents:
+                for entries in (self._contents, self._durable, self._pending):
+                    entries.pop(id(content), None)
+
+    def write(self, content: bytearray, position: int, data: bytes) -> None:
+        """Write to the content, as pending."""
+        end = position + len(data)
+        with self._lock:
+            if position < len(content) and content[position:end] != data:
+                self._copy_pending(content, position)
+            # A content that was truncated meanwhile ends before `position`: the data is appended.
+            held = len(data) if position <= len(content) else data
+            content[position:end] = data
+            self._add_pending(content, (position, held))
+
+    def truncate(self, content: bytearray, size: int) -> None:
+        """A pending truncation. The caller truncates the content afterwards."""
+        with self._lock:
+            self._copy_pending(content, size)
+            self._add_pending(content, (size, None))
+
+    def store(self, content: bytearray) -> None:
+        """All of the content is durable."""
+        with self._lock:
+            self._contents[id(content)] = content
+            self._durable[id(content)] = bytes(content)
+            self._pending.pop(id(content), None)
+
+    def sync(self, content: bytearray) -> None:
+        """The pending writes become durable."""
+        with self._lock:
+            if id(content) not in self._contents:
+                return
+            data = bytearray(self._durable.get(id(content), b""))
+            for position, written in self._pending.pop(id(content), ()):
+                if written is None:
+                    del data[position:]
+                else:
+                    _put(data, position, _bytes_of(content, position, written))
+            self._durable[id(content)] = bytes(data)
+
+    def drop_writes(self, content: bytearray) -> None:
+        """After a failed sync: the pending writes are lost, the truncations are not."""
+        with self._lock:
+            pending = self._pending.get(id(content), [])
+            pending[:] = [write for write in pending if write[1] is None]
+
+    def after_crash(self, content: bytearray, chance: random.Random | None) -> bytearray:
+        """The durable bytes; with `chance` any pending sectors and truncations as well."""
+        data = bytearray(self._durable.get(id(content), b""))
+        if chance is None:
+            return data
+        for position, written in self._pending.get(id(content), ()):
+            if written is None:
+                if chance.random() < 0.5:
+                    del data[position:]
+                continue
+            pending = _bytes_of(content, position, written)
+            for start in range(0, len(pending), SECTOR_BYTES):
+                if chance.random() < 0.7:
+                    part = pending[start : start + SECTOR_BYTES]
+                    part = part[: chance.randint(0, len(part))] if chance.random() < 0.2 else part
+                    _put(data, position + start, part)
+        return data
+
+    def copy(self, copies: Mapping[int, bytearray]) -> DurableImage:
+        """A copy for `copies` of the contents, by the ids of the originals."""
+        copy = DurableImage()
+        with self._lock:
+            copy._contents = {id(copies[key]): copies[key] for key in self._contents}
+            copy._durable = {id(copies[key]): data for key, data in self._durable.items()}
+            copy._pending = {id(copies[key]): [*writes] for key, writes in self._pending.items()}
+        return copy
+
+    def _add_pending(self, content: bytearray, write: Write) -> None:
+        if id(content) in self._contents:
+            self._pending.setdefault(id(content), []).append(write)
+
+    def _copy_pending(self, content: bytearray, end: int) -> None:
+        """Copy the pending bytes behind `end`, which the content is about to lose."""
+        pending = self._pending.get(id(content), [])
+        for index, (position, written) in enumerate(pending):
+            if isinstance(written, int) and position + written > end:
+                pending[index] = position, _bytes_of(content, position, written)
+
+
+def _bytes_of(content: bytearray, position: int, written: bytes | int) -> bytes:
+    return bytes(content[position : position + written]) if isinstance(written, int) else written
+
+
+def _put(data: bytearray, position: int, part: bytes) -> None:
+    """Like pwrite: fills a gap before `position` with zeros."""
+    data.extend(bytes(max(0, position - len(data))))
+    data[position : position + len(part)] = part

@@ -1,107 +1,145 @@
-"""One consumer group, as a test asks about it and waits for it."""
+"""A consumer group, as a test inspects it, waits for it and controls it."""
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Self, TypeVar
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Self, TypeVar
 
 from ..broker.cluster import Node
-from ..broker.context import CoordinatorContext
-from ..coordinator.classic.group import Group as Known
+from ..coordinator.classic.group import Group as CoordinatorGroup
 from ..coordinator.classic.states import STABLE
-from ..coordinator.coordinator import Coordinator
+from ..log.log import Log
+from ..offsets.table import OffsetsTable
 from ..topics.names import OFFSETS_TOPIC
-from .asked import Asked, TopicPartition, nearest
-from .choreography import Hold, Loading, evict, expire, rebalance
-from .happened import Commit, Exit, Generation
-from .members import Member, given_back, members_of, there_is
-from .progress import Progress
-from .story import explain, tell
-from .waiting import TIMEOUT_SECONDS, BarrierTimeout, may_wait
-
-if TYPE_CHECKING:
-    from .kafka import Kafka
+from .group_control import Hold, Loading, evict, expire, rebalance
+from .group_view import (
+    Member,
+    context_of,
+    coordinator_of,
+    count_members,
+    explain_group,
+    list_members,
+    members_of,
+    node_of,
+    pending_revocations,
+)
+from .history import Commit, Exit, Generation
+from .lifecycle import BrokerHost
+from .loop_thread import TIMEOUT_SECONDS, BarrierTimeout, check_may_block
+from .recorded_request import TopicPartition, did_you_mean
+from .topic import Topic
 
 T = TypeVar("T")
 
 
-class Group(Progress):
-    """`kafka.group("billing")`. It need not exist yet, and one such object may be kept.
+def group_ids(host: BrokerHost) -> list[str]:
+    """All groups that exist, sorted."""
+
+    def names() -> set[str]:
+        return {
+            name
+            for node in host.broker.cluster.nodes.values()
+            for shard in node.coordinators.contexts.values()
+            for name in (*shard.coordinator.groups, *shard.offsets.groups())
+        }
+
+    return sorted(host.call(names))
+
+
+class Group:
+    """`kafka.group("billing")`. The group need not exist yet, and the object may be kept.
 
     Every wait takes a `timeout` in seconds of wall time and raises BarrierTimeout, whose message
-    is the group's story."""
+    explains the state of the group. A parameter `member` is a member id, an instance id or a client
+    id."""
 
-    def __init__(self, kafka: "Kafka", group_id: str) -> None:
-        self.kafka = kafka
+    def __init__(self, host: BrokerHost, group_id: str) -> None:
+        self._host = host
         self.group_id = group_id
 
     def __repr__(self) -> str:
-        # Not asked on the broker's loop: a debugger may want it where that stands still.
-        if not self.kafka.broker.is_running:
-            return f"<group {self.group_id}>"
-        return f"<group {self.group_id}: {self._state()}, generation {self._generation()}>"
+        # Without the broker's loop: a debugger may call it while the loop stands still.
+        if not self._host.broker.is_running:
+            return f"<Group {self.group_id}>"
+        return f"<Group {self.group_id}: {self._state()}, generation {self._generation()}>"
 
-    # --- what it is
+    # --- state
 
     @property
     def state(self) -> str:
-        """Kafka's name: Empty, PreparingRebalance, CompletingRebalance, Stable, or Dead for a group
-        that does not exist."""
-        return self._look(self._state)
+        """Kafka's name: Empty, PreparingRebalance, CompletingRebalance, Stable; Dead if the group
+        does not exist."""
+        return self._call(self._state)
 
     @property
     def generation(self) -> int:
-        """0 before the first."""
-        return self._look(self._generation)
+        """0 before the first one."""
+        return self._call(self._generation)
 
     @property
     def members(self) -> list[Member]:
-        """In the order in which they came."""
-        return self._look(self._members)
+        """In the order in which they joined."""
+        return self._call(self._members)
 
     @property
     def node_id(self) -> int:
-        """The node that coordinates it."""
-        return self._look(lambda: self.node.node_id)
+        """The node of its coordinator."""
+        return self._call(lambda: self.node.node_id)
 
     def owner(self, topic: str, partition: int) -> Member | None:
-        """Who was assigned this partition."""
-        wanted = (topic, partition)
-        return next((each for each in self.members if wanted in each.partitions), None)
+        """The member that was assigned this partition."""
+        return next((m for m in self.members if (topic, partition) in m.partitions), None)
 
     @property
     def commits(self) -> list[Commit]:
-        """Every accepted commit since the broker was started."""
-        return self.kafka.history.commits(self.group_id)
+        """All accepted commits since the broker was created."""
+        return self._host.history.commits(self.group_id)
 
     @property
     def generations(self) -> list[Generation]:
-        """Every round that came to its end since the broker was started, with its cause."""
-        return self.kafka.history.generations(self.group_id)
+        """All completed rebalances since the broker was created, with their causes."""
+        return self._host.history.generations(self.group_id)
 
     @property
     def exits(self) -> list[Exit]:
-        """Every member that is out, and why."""
-        return self.kafka.history.exits(self.group_id)
+        """All members that left or were removed, and why."""
+        return self._host.history.exits(self.group_id)
 
-    def explain(self) -> str:
-        """One sentence: what the group waits for, which timer runs, how long it still does; and
-        one each on requests of it that the test holds, and on members that its faults have cost."""
-        return self._look(lambda: self._said(explain))
+    def explain(self, *, verbose: bool = False) -> str:
+        """What the group waits for, in one sentence: which members are missing, which timer runs
+        and how long. One sentence each on requests that the test holds, and on members that are
+        abandoned because of a fault. `verbose`: also the members, their timers and the last
+        requests, one a line."""
+        return self._call(lambda: self._explain(verbose=verbose))
 
-    def story(self) -> str:
-        """All that can be said of it, over several lines."""
-        return self._look(self._tell)
+    # --- offsets
 
-    # --- waiting
+    def committed(self, topic: str, partition: int) -> int | None:
+        """The committed offset, that of the next record to read; None if there is none."""
+        return self._written(lambda: self._committed(topic, partition))
+
+    @property
+    def offsets(self) -> dict[TopicPartition, int]:
+        """All committed offsets."""
+        return self._written(self._offsets)
+
+    def lag(self, topic: str, partition: int | None = None) -> int:
+        """The number of records behind the committed offset, of one partition or of all: the log
+        end offset minus the committed offset, as in `kafka-consumer-groups`. Without a committed
+        offset (`-` there) all records of the log count. Raises LookupError for an unknown topic or
+        partition."""
+        return self._written(lambda: sum(self._lags(topic, partition)))
+
+    # --- waits
 
     def wait_stable(self, members: int | None = None, timeout: float = TIMEOUT_SECONDS) -> Self:
-        """Until it is Stable (with so many members), each of them has its assignment, and none has
-        to join again for having given something up: cooperative rebalancing takes two rounds."""
-        with_members = "" if members is None else f" with {members} member{'s' * (members != 1)}"
+        """Wait until it is Stable, with this number of members; all of them have their assignment,
+        and none has to rejoin after revoking partitions (cooperative rebalancing)."""
+        with_members = "" if members is None else f" with {count_members(members)}"
         self._wait(lambda: self._is_stable(members), f"to be Stable{with_members}", timeout)
         return self
 
     def wait_generation(self, generation: int, timeout: float = TIMEOUT_SECONDS) -> Self:
-        """Until it is in this generation or a later one."""
+        """Wait until it is in this generation or a later one."""
         self._wait(
             lambda: self._generation() >= generation,
             f"to reach generation {generation}",
@@ -110,21 +148,25 @@ class Group(Progress):
         return self
 
     def wait_owner(
-        self, topic: str, partition: int, who: str | None = None, timeout: float = TIMEOUT_SECONDS
+        self,
+        topic: str,
+        partition: int,
+        member: str | None = None,
+        timeout: float = TIMEOUT_SECONDS,
     ) -> Member:
-        """Until the group is Stable and the partition belongs to `who`: a member id, an instance
-        id, a client id (None: anybody)."""
+        """Wait until the group is Stable and the partition is assigned to `member` (None: to
+        anyone)."""
 
         def owner() -> Member | None:
             if self._state() != STABLE:
                 return None
-            for member in self._members():
-                if (topic, partition) in member.partitions:
-                    return member if who is None or member.is_called(who) else None
+            for each in self._members():
+                if (topic, partition) in each.partitions:
+                    return each if member is None or each.has_name(member) else None
             return None
 
-        what = f"to give {topic}-{partition} to {who or 'somebody'}"
-        return self._wait(owner, what, timeout, (topic, partition), who)
+        what = f"to assign {topic}-{partition} to {member or 'a member'}"
+        return self._wait(owner, what, timeout, (topic, partition), member)
 
     def wait_committed(
         self,
@@ -133,73 +175,81 @@ class Group(Progress):
         offset: int | None = None,
         timeout: float = TIMEOUT_SECONDS,
     ) -> int:
-        """Until this offset, or a later one, is committed (None: any); returns what is."""
+        """Wait until this offset or a later one is committed (None: any), and return it."""
 
         def committed() -> tuple[int] | None:
-            found = None if self._is_being_written() else self._committed(topic, partition)
+            found = None if self._is_write_pending() else self._committed(topic, partition)
             return None if found is None or (offset is not None and found < offset) else (found,)
 
         what = "any offset" if offset is None else f"offset {offset}"
-        what = f"to have {what} of {topic}-{partition} committed"
+        what = f"to commit {what} of {topic}-{partition}"
         return self._wait(committed, what, timeout, (topic, partition))[0]
 
     def wait_empty(self, timeout: float = TIMEOUT_SECONDS) -> Self:
-        """Until it has no members."""
+        """Wait until it has no members."""
         self._wait(lambda: self._state() in ("Empty", "Dead"), "to be Empty", timeout)
         return self
 
     def wait_gone(self, timeout: float = TIMEOUT_SECONDS) -> None:
-        """Until there is no such group: deleted, or expired with the last of its offsets."""
-        self._wait(lambda: self._state() == "Dead", "to be gone", timeout)
+        """Wait until it does not exist: deleted, or expired with the last of its offsets."""
+        self._wait(lambda: self._state() == "Dead", "to be deleted", timeout)
 
-    # --- making it do something
+    # --- control
 
     def rebalance(self, reason: str = "requested by a test") -> None:
-        """Open a round: members find out with their next heartbeat. Nothing, where one is open."""
-        rebalance(self, reason, None)
+        """Begin a rebalance: members learn of it with their next heartbeat. Does nothing during a
+        rebalance."""
+        rebalance(self._host, self.group_id, reason)
 
-    def lead(self, who: str) -> None:
-        """Open a round that `who` leads: a member id, an instance id, a client id. Raises
-        ValueError unless it is one member's, here and below."""
-        rebalance(self, f"{who} is to lead", self._one(who))
+    def lead(self, member: str) -> None:
+        """Begin a rebalance with this member as the leader. Raises ValueError unless exactly one
+        member has this name, as the methods below."""
+        found = self._find(member)
+        rebalance(self._host, self.group_id, f"{member} is to lead", found.member_id)
 
-    def expire(self, who: str) -> None:
-        """End its session now; it finds out as it would from Kafka, if it is still alive."""
-        expire(self, self._one(who))
+    def expire(self, member: str) -> None:
+        """End the member's session now. A client that is alive learns of it as from Kafka."""
+        expire(self._host, self.group_id, self._find(member).member_id)
 
-    def evict(self, who: str, reason: str = "requested by a test") -> None:
-        """Remove it as an administrator does. Raises ValueError, too, where that is refused."""
-        evict(self, self._one(who), reason)
+    def evict(self, member: str, reason: str = "requested by a test") -> None:
+        """Remove the member as an administrator does. Raises ValueError also if the coordinator
+        rejects that."""
+        evict(self._host, self.group_id, self._find(member), reason)
 
     def hold_joins(self) -> Hold:
-        """Keep the round open: who joins waits at the door until the hold is released. It opens no
-        round: of a group that is stable `rebalance` does."""
-        return Hold(self.kafka, "JoinGroup", self.group_id)
+        """Hold JoinGroup requests, which keeps a rebalance open, until the hold is released. This
+        does not begin a rebalance: call `rebalance` for a group that is Stable."""
+        return Hold(self._host, "JoinGroup", self.group_id)
 
     def hold_syncs(self) -> Hold:
-        """Keep the members without their assignment: the leader's SyncGroup waits, too."""
-        return Hold(self.kafka, "SyncGroup", self.group_id)
+        """Hold SyncGroup requests, also the leader's: no member gets an assignment."""
+        return Hold(self._host, "SyncGroup", self.group_id)
 
     def loading(self) -> Loading:
-        """Let its coordinator read its log anew, until `finish`; clients are refused meanwhile."""
-        return Loading(self)
+        """Let its coordinator load its log again, until `finish`: requests are rejected
+        meanwhile."""
+        return Loading(self._host, self.group_id)
 
     def move_to(self, node_id: int) -> None:
-        """Let another node coordinate it; the old one answers NOT_COORDINATOR."""
+        """Move its coordinator to another node; the old one answers NOT_COORDINATOR."""
 
         def move() -> None:
-            self.kafka.broker.node.topics.ensure_offsets_topic()
+            broker = self._host.broker
+            broker.node.topics.ensure_offsets_topic()
             index = self.node.coordinators.partition_of(self.group_id)
-            self.kafka.broker.cluster.move(OFFSETS_TOPIC, index, node_id)
+            broker.cluster.move(OFFSETS_TOPIC, index, node_id)
 
-        self.kafka.change(move)
+        self._host.change_topics(move)
 
-    def _one(self, who: str) -> Member:
+    def _find(self, name: str) -> Member:
         members = self.members
-        found = [member for member in members if member.is_called(who)]
+        found = [member for member in members if member.has_name(name)]
         if len(found) != 1:
-            many = "more than one" if found else "no"
-            raise ValueError(f"{self.group_id} has {many} member {who}{there_is(members)}")
+            number = "more than one" if found else "no"
+            raise ValueError(
+                f"Group {self.group_id} has {number} member {name!r}; its members: "
+                f"{list_members(members)}"
+            )
         return found[0]
 
     def _wait(
@@ -207,92 +257,142 @@ class Group(Progress):
         check: Callable[[], T | None],
         what: str,
         timeout: float,
-        place: TopicPartition | None = None,
-        who: str | None = None,
+        partition: TopicPartition | None = None,
+        member: str | None = None,
     ) -> T:
-        """`check` is asked on the broker's loop after whatever happens there. `place` and `who`:
-        what it is about."""
-        may_wait()
-        found, story = self.kafka.run(self._until(check, timeout), timeout + TIMEOUT_SECONDS)
+        """`partition` and `member` are what the wait is about: if they do not exist, the message
+        says so."""
+        check_may_block()
+        found, explanation = self._host.run(self._until(check, timeout), timeout + TIMEOUT_SECONDS)
         if found is None:
-            missing = "" if place is None else self._look(lambda: self._missing(*place, who))
+            hint = ""
+            if partition is not None:
+                hint = self._call(lambda: self._hint(*partition, member))
             raise BarrierTimeout(
-                f"{self.group_id} was waited for {timeout:g} s {what}, in vain.{missing}\n{story}"
+                f"timed out after {timeout:g} s waiting for group {self.group_id} {what}{hint}\n"
+                f"{explanation}"
             )
         return found
 
     async def _until(self, check: Callable[[], T | None], timeout: float) -> tuple[T | None, str]:
-        found = await self.kafka.once(check, timeout)
-        await self.kafka.there()
-        return (found, "") if found is not None else (None, self._tell())
+        found = await self._host.until(check, timeout)
+        await self._host.wait_until_running()
+        return (found, "") if found is not None else (None, self._explain(verbose=True))
+
+    def _call(self, function: Callable[[], T]) -> T:
+        return self._host.call(function)
+
+    def _written(self, function: Callable[[], T]) -> T:
+        """The result of the function once the offsets that it returns are written, as for an
+        OffsetFetch. The broker's loop cannot wait for that and gets the decided offsets."""
+
+        async def written() -> T:
+            while True:
+                await self._host.wait_until_running()
+                result = function()
+                log = self._log
+                if log is None or await self._flush(log) is None:
+                    return result
+                # The write has failed, and what was read has been rolled back.
+
+        return function() if self._host.loop.is_current else self._host.run(written())
 
     # --- on the broker's loop
 
-    def _look(self, what: Callable[[], T]) -> T:
-        return self.kafka.ask(lambda _broker: what())
-
     @property
     def node(self) -> Node:
-        """Its coordinator's; the first one where the group's partition was never used. On the
-        broker's loop."""
-        node = self.kafka.broker.node
-        index = node.coordinators.partition_of(self.group_id)
-        return self.kafka.broker.cluster.leader_of(OFFSETS_TOPIC, index) or node
+        return node_of(self._host.broker, self.group_id)
 
     @property
-    def _context(self) -> CoordinatorContext | None:
-        groups = self.node.coordinators
-        return groups.contexts.get(groups.partition_of(self.group_id))
-
-    @property
-    def _coordinator(self) -> Coordinator | None:
-        context = self._context
-        return None if context is None else context.coordinator
-
-    @property
-    def known(self) -> Known | None:
-        coordinator = self._coordinator
+    def _group(self) -> CoordinatorGroup | None:
+        coordinator = coordinator_of(self._host.broker, self.group_id)
         return None if coordinator is None else coordinator.groups.get(self.group_id)
 
     def _state(self) -> str:
-        known, coordinator = self.known, self._coordinator
-        if known is not None:
-            return str(known.state)
+        if (group := self._group) is not None:
+            return str(group.state)
+        coordinator = coordinator_of(self._host.broker, self.group_id)
         has_offsets = coordinator is not None and coordinator.offsets.has_group(self.group_id)
         return "Empty" if has_offsets else "Dead"
 
     def _generation(self) -> int:
-        return 0 if (known := self.known) is None else known.generation
+        return 0 if (group := self._group) is None else group.generation
 
     def _is_stable(self, members: int | None) -> bool:
-        known = self.known
+        group = self._group
         return (
-            known is not None
-            and known.state is STABLE
-            and not known.pending_syncs
-            and members in (None, len(known.members))
-            and not given_back(known)
+            group is not None
+            and group.state is STABLE
+            and not group.pending_syncs
+            and members in (None, len(group.members))
+            and not pending_revocations(group)
         )
 
     def _members(self) -> list[Member]:
-        return [] if (known := self.known) is None else members_of(known)
+        return [] if (group := self._group) is None else members_of(group)
 
-    def _missing(self, topic: str, partition: int, who: str | None) -> str:
-        """A sentence where there is no such partition or member, and so nothing to come of it."""
-        topics = self.kafka.broker.node.topics
+    def _explain(self, *, verbose: bool) -> str:
+        return explain_group(self._host, self.group_id, verbose=verbose)
+
+    def _hint(self, topic: str, partition: int, member: str | None) -> str:
+        topics = self._host.broker.node.topics
         found = topics.get(topic)
         if found is None:
-            return f" There is no topic {topic}{nearest(topic, (each.name for each in topics))}"
+            similar = did_you_mean(topic, (each.name for each in topics))
+            return f" (topic {topic} does not exist{similar})"
         if found.partition(partition) is None:
-            return f" There is no partition {topic}-{partition}: they count from 0."
+            return f" ({topic} has no partition {partition}: they count from 0)"
         members = self._members()
-        if who is not None and not any(each.is_called(who) for each in members):
-            return f" {self.group_id} has no member {who}{there_is(members)}."
+        if member is not None and not any(each.has_name(member) for each in members):
+            return f" (it has no member {member!r}; its members: {list_members(members)})"
         return ""
 
-    def _tell(self) -> str:
-        return self._said(tell)
+    @property
+    def _log(self) -> Log | None:
+        """The log of its partition; None before anything was written."""
+        context = context_of(self._host.broker, self.group_id)
+        return None if context is None else context.log
 
-    def _said(self, say: Callable[[Coordinator | None, str, int, Sequence[Asked]], str]) -> str:
-        requests = [each for each in self.kafka.history.requests if self.group_id in each.groups]
-        return say(self._coordinator, self.group_id, self.kafka.clock.now_ms, requests)
+    async def _flush(self, log: Log) -> OSError | None:
+        done: asyncio.Future[OSError | None] = asyncio.get_running_loop().create_future()
+
+        def resolve(error: OSError | None) -> None:
+            if not done.done():  # it is cancelled if the waiting thread is
+                done.set_result(error)
+
+        self._host.broker.node.group_commit.on_durable(log, resolve)
+        return await done
+
+    def _is_write_pending(self) -> bool:
+        log = self._log
+        return log is not None and self.node.group_commit.is_pending(log)
+
+    def _committed(self, topic: str, partition: int) -> int | None:
+        offsets = self._offsets_table()
+        found = None if offsets is None else offsets.get(self.group_id, topic, partition)
+        return None if found is None else found.offset
+
+    def _offsets_table(self) -> OffsetsTable | None:
+        context = context_of(self._host.broker, self.group_id)
+        if context is None:
+            return None
+        context.offsets.load(self.group_id)  # they may have been evicted
+        return context.offsets
+
+    def _offsets(self) -> dict[TopicPartition, int]:
+        offsets = self._offsets_table()
+        topics = {} if offsets is None else offsets.of_group(self.group_id)
+        partitions = [(topic, index) for topic, indexes in topics.items() for index in indexes]
+        found = {each: self._committed(*each) for each in partitions}
+        return {each: offset for each, offset in found.items() if offset is not None}
+
+    def _lags(self, topic: str, partition: int | None) -> Iterator[int]:
+        for index, (start, end) in self._bounds(topic, partition).items():
+            committed = self._committed(topic, index)
+            yield end - (start if committed is None else committed)
+
+    def _bounds(self, topic: str, partition: int | None) -> dict[int, tuple[int, int]]:
+        """Partition -> log start offset and log end offset."""
+        found = Topic(self._host, topic)
+        indexes = range(found.partitions) if partition is None else (partition,)
+        return {index: (found.start_offset(index), found.end_offset(index)) for index in indexes}

@@ -1,46 +1,193 @@
-"""What happened since the broker of this test was started, as plain data.
+"""What happened since the broker of a test was created, as plain data: `kafka.history`.
 
-`kafka.history` may be read at any time and from any thread: each property is a list of its own.
-Times are the broker's (`at_ms`), which a test can move; `wall_s` is what a stopwatch would show
-that was started with the broker.
+It consists of the requests that arrived and the events of the coordinators; commits, generations
+and exits are derived from these.
 """
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
-from ..coordinator.outcome import GroupEvent
-from .asked import Asked, api_named
-from .happened import (
-    ClockMove,
-    Commit,
-    Exit,
-    Generation,
-    Heard,
-    Mark,
-    RefusedCommit,
-    StateChange,
-    commits_in,
-    exits_in,
-    generations_in,
-    refused_commits_in,
-    state_changes_in,
+from ..coordinator.outcome import EventType, GroupEvent
+from .recorded_request import RecordedRequest, TopicPartition, find_api_name
+
+# A test that runs for minutes must not fill the memory: older entries are dropped.
+REQUESTS_MAX = 100_000
+EVENTS_MAX = 100_000
+CLOCK_CHANGES_MAX = 10_000
+# Of records produced and fetched, in the requests that are kept: some fifty full responses of
+# Kafka's fetch.max.bytes.
+BYTES_MAX = 256 * 1024 * 1024
+
+_NO_GENERATION = -1
+
+# Events that say why a member has left; LEAVE_RECEIVED and JOIN_REJECTED only if they have a cause.
+_EXITS = {
+    EventType.LEAVE_RECEIVED,
+    EventType.MEMBER_EXPIRED,
+    EventType.MEMBER_JOIN_TIMED_OUT,
+    EventType.MEMBER_SYNC_TIMED_OUT,
+    EventType.MEMBER_REPLACED,
+    EventType.JOIN_REJECTED,
+}
+_GENERATION_BEGINS = (EventType.JOIN_COMPLETED, EventType.GROUP_EMPTIED)
+_GENERATION_ENDS = (
+    EventType.REBALANCE_STARTED,
+    EventType.GROUP_DELETED,
+    EventType.GROUP_UNLOADED,
+    *_GENERATION_BEGINS,
 )
 
-# A test that runs for minutes must not fill the memory; what is older is forgotten.
-REQUESTS_MAX = 100_000
-# Records that were produced and fetched, of the requests that are kept: some fifty full answers of
-# Kafka's fetch.max.bytes would be this much, and of the oldest nothing is kept beyond.
-BYTES_MAX = 256 * 1024 * 1024
-EVENTS_MAX = 100_000
-CLOCK_MOVES_MAX = 10_000
+
+@dataclass(frozen=True, slots=True)
+class RecordedEvent:
+    """An event of a coordinator (docs/events.md)."""
+
+    at_ms: int
+    node_id: int
+    event: GroupEvent
+    wall_s: float = 0.0
+    """Seconds of wall time since the broker was created."""
+    is_by_test: bool = False
+    """Whether the test caused it: it moved the clock, or called a method of the group."""
+    request: RecordedRequest | None = None
+    """The request that was being handled."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClockChange:
+    """A change of the broker's clock by the test."""
+
+    kind: str
+    """`frozen`, `resumed` or `advanced`."""
+    at_ms: int
+    """The time before."""
+    by_ms: int
+    wall_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class LifecycleEvent:
+    """A stop, start or crash of the broker or of a node by the test."""
+
+    at_ms: int
+    what: str
+    """`crashed`, `lost power`, `restarted`, `restored`, `node 2 stopped`, `node 2 started`."""
+    after: int
+    """The number of the last request before it."""
+    wall_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """An accepted commit of one partition."""
+
+    at_ms: int
+    group: str
+    member_id: str | None
+    """None: the client is no member of the group."""
+    client_id: str | None
+    generation: int | None
+    topic: str
+    partition: int
+    before: int | None
+    """The previous committed offset; None: none is in the history."""
+    offset: int
+    wall_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class RejectedCommit:
+    """A commit of one partition that was answered with an error."""
+
+    at_ms: int
+    group: str
+    member_id: str | None
+    client_id: str | None
+    generation: int | None
+    topic: str
+    partition: int
+    offset: int
+    error: str
+    """Kafka's name: `ILLEGAL_GENERATION`."""
+    is_by_fault: bool
+    """Whether a fault of the test rejected it, and not the coordinator."""
+    wall_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """A generation of a group: a completed rebalance and its result."""
+
+    number: int
+    at_ms: int
+    cause: str
+    """Why the rebalance began: `member joined`, `session expired`, … (docs/events.md)."""
+    reason: str
+    """The reason in Kafka's words, with the one that the client gave (KIP-800)."""
+    join_ms: int
+    """From the begin of the rebalance until all members had joined."""
+    members: int
+    leader: str | None
+    protocol: str | None
+    partitions: Mapping[str, tuple[TopicPartition, ...]] = field(default_factory=dict)
+    """Member id -> partitions that the leader assigned; empty before it has."""
+    synced_ms: int | None = None
+    """When the leader sent the assignment."""
+    until_ms: int | None = None
+    """When the next rebalance began; None: it is the current generation."""
+    wall_s: float = 0.0
+    synced_wall_s: float | None = None
+    until_wall_s: float | None = None
+
+    @property
+    def lasted_ms(self) -> int | None:
+        """From its begin to that of the next rebalance; None: it is the current generation."""
+        return None if self.until_ms is None else self.until_ms - self.at_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """A member that left its group or was removed from it."""
+
+    at_ms: int
+    group: str
+    member_id: str | None
+    instance_id: str | None
+    client_id: str | None
+    generation: int | None
+    """The group's generation at that time."""
+    cause: str
+    """`member left`, `session expired`, … (docs/events.md)."""
+    reason: str | None
+    """The reason that the client gave (KIP-800)."""
+    wall_s: float = 0.0
+    is_by_test: bool = False
+    """Whether the test caused it: it moved the clock, or called a method of the group."""
+
+
+@dataclass(frozen=True, slots=True)
+class StateChange:
+    """A transition of a group, by Kafka's names of the states."""
+
+    at_ms: int
+    group: str
+    before: str | None
+    """None: the group is new, or was loaded."""
+    after: str | None
+    """None: the group was deleted, or unloaded from this node."""
+    wall_s: float = 0.0
 
 
 class History:
-    """What happened since the broker was started; each property is a list of its own, and may be
-    read from any thread. It outlives crashes and restarts of the broker, but for `reset`."""
+    """What happened since the broker was created. Each property returns a new list and may be read
+    from any thread. Crashes and restarts do not clear it; `kafka.reset()` does.
+
+    Times are those of the broker's clock (`at_ms`), which a test can move, and seconds of wall time
+    since the broker was created (`wall_s`)."""
 
     def __init__(
         self, now_ms: Callable[[], int], wall: Callable[[], float] = time.monotonic
@@ -48,128 +195,256 @@ class History:
         self._now_ms = now_ms
         self._wall = wall
         self._began = wall()
-        self._hands = 0
-        self._requests: deque[Asked] = deque()
+        self._actions_of_test = 0
+        self._requests: deque[RecordedRequest] = deque()
         self._bytes = 0
-        self._heard: deque[Heard] = deque(maxlen=EVENTS_MAX)
-        self._moves: deque[ClockMove] = deque(maxlen=CLOCK_MOVES_MAX)
-        self._marks: list[Mark] = []
-
-    # --- the broker's side, on its loop
-
-    def note(self, asked: Asked) -> None:
-        asked.wall_s = self.wall_s
-        self._requests.append(asked)
-        self._keep(asked, asked.records_bytes)
-
-    def note_answer(self, asked: Asked) -> None:
-        asked.answered_wall_s = self.wall_s
-        self._keep(asked, len(asked.answer or b""))
-
-    def _keep(self, asked: Asked, more_bytes: int) -> None:
-        """Forget the oldest requests that do not fit any more beside this one."""
-        if not self._requests or asked.number < self._requests[0].number:
-            return  # It is forgotten already.
-        asked.kept_bytes += more_bytes
-        self._bytes += more_bytes
-        while len(self._requests) > REQUESTS_MAX or (
-            self._bytes > BYTES_MAX and len(self._requests) > 1
-        ):
-            self._bytes -= self._requests.popleft().kept_bytes
-
-    def hear(self, node_id: int, event: GroupEvent, handled: Asked | None = None) -> None:
-        is_of_test = self._hands > 0
-        self._heard.append(Heard(self._now_ms(), node_id, event, self.wall_s, is_of_test, handled))
-
-    @contextmanager
-    def by_test(self) -> Iterator[None]:
-        """What is heard meanwhile is the test's doing."""
-        self._hands += 1
-        try:
-            yield
-        finally:
-            self._hands -= 1
-
-    def moved(self, what: str, since_ms: int, since_wall_s: float) -> None:
-        """The clock was `frozen`, `resumed` or `advanced`; it began when it stood there."""
-        by_ms = self._now_ms() - since_ms if what == "advanced" else 0
-        self._moves.append(ClockMove(what, since_ms, by_ms, since_wall_s))
-
-    def mark(self, what: str) -> None:
-        after = self._requests[-1].number if self._requests else 0
-        self._marks.append(Mark(self._now_ms(), what, after, self.wall_s))
-
-    # --- a test's side
+        self._events: deque[RecordedEvent] = deque(maxlen=EVENTS_MAX)
+        self._clock_changes: deque[ClockChange] = deque(maxlen=CLOCK_CHANGES_MAX)
+        self._lifecycle_events: list[LifecycleEvent] = []
 
     @property
     def wall_s(self) -> float:
-        """Seconds of wall time since the broker was made."""
+        """Seconds of wall time since the broker was created."""
         return self._wall() - self._began
 
     @property
-    def requests(self) -> list[Asked]:
+    def requests(self) -> list[RecordedRequest]:
         """In the order of their arrival."""
         return list(self._requests)
 
-    def requests_after(self, number: int) -> list[Asked]:
-        """Those that came after the one of this number."""
-        # In the list: the broker appends meanwhile.
+    def requests_after(self, number: int) -> list[RecordedRequest]:
+        """The requests that arrived after the one with this number."""
+        # A copy of the deque: the broker appends meanwhile.
         newest_first = takewhile(lambda each: each.number > number, reversed(self.requests))
         return list(newest_first)[::-1]
 
     def requests_of(
         self, api: str, *, group: str | None = None, client_id: str | None = None
-    ) -> list[Asked]:
-        """Those of one API by Kafka's name of it: `OffsetCommit`."""
-        name = api_named(api)
+    ) -> list[RecordedRequest]:
+        """The requests of one API, by Kafka's name: `OffsetCommit`."""
+        name = find_api_name(api)
         return [each for each in self.requests if matches(each, name, group, client_id)]
 
     @property
-    def events(self) -> list[Heard]:
-        """Everything that the coordinators told, in its order."""
-        return list(self._heard)
+    def events(self) -> list[RecordedEvent]:
+        """All events of the coordinators, in their order."""
+        return list(self._events)
 
     @property
-    def clock_moves(self) -> list[ClockMove]:
+    def clock_changes(self) -> list[ClockChange]:
         """What the test did to the broker's clock."""
-        return list(self._moves)
+        return list(self._clock_changes)
+
+    @property
+    def lifecycle_events(self) -> list[LifecycleEvent]:
+        """Stops, starts and crashes of the broker and of its nodes. Requests and events from before
+        a crash remain, also those that the broker lost."""
+        return list(self._lifecycle_events)
 
     @property
     def groups(self) -> list[str]:
-        """Every group that something happened to, in the order of their names."""
+        """All groups with events, sorted."""
         return sorted({each.event.group_id for each in self.events})
 
-    @property
-    def marks(self) -> list[Mark]:
-        """What became of the broker meanwhile: its end, its return, that of a node. All before it
-        stays, and what the broker was told but did not keep does so, too."""
-        return list(self._marks)
-
     def commits(self, group: str | None = None) -> list[Commit]:
-        """Every accepted commit, of one group or of all: who, in which generation, from, to."""
-        return [each for each in commits_in(self.events) if group in (None, each.group)]
+        """All accepted commits, of one group or of all."""
+        return [each for each in _commits(self.events) if group in (None, each.group)]
 
-    def refused_commits(self, group: str | None = None) -> list[RefusedCommit]:
-        """Every commit that was answered with an error, by the coordinator or by a fault."""
-        return [each for each in refused_commits_in(self.requests) if group in (None, each.group)]
+    def rejected_commits(self, group: str | None = None) -> list[RejectedCommit]:
+        """All commits that were answered with an error, by the coordinator or by a fault."""
+        return [each for each in rejected_commits_in(self.requests) if group in (None, each.group)]
 
     def generations(self, group: str) -> list[Generation]:
-        """The rounds of a group, the one that left it empty with them: why, how long, who got
-        which partitions."""
-        return generations_in(self.events, self.requests, group)
+        """The generations of a group: cause, duration, assignment. Those in which it became empty
+        are included."""
+        return _generations(self.events, self.requests, group)
 
     def exits(self, group: str | None = None) -> list[Exit]:
-        """Every member that is out, and why."""
-        return [each for each in exits_in(self.events) if group in (None, each.group)]
+        """All members that left or were removed, and why."""
+        return [each for each in _exits(self.events) if group in (None, each.group)]
 
     def state_changes(self, group: str | None = None) -> list[StateChange]:
-        """Every step of a group from one state to the next."""
-        return [each for each in state_changes_in(self.events) if group in (None, each.group)]
+        """All transitions of groups between states."""
+        return [each for each in _state_changes(self.events) if group in (None, each.group)]
+
+    # --- on the broker's loop
+
+    def record(self, request: RecordedRequest) -> None:
+        """A request that has arrived, or has got its response."""
+        if request.response_frame is None:
+            request.wall_s = self.wall_s
+            self._requests.append(request)
+            self._retain(request, request.records_bytes)
+        else:
+            request.response_wall_s = self.wall_s
+            self._retain(request, len(request.response_frame))
+
+    def _retain(self, request: RecordedRequest, size: int) -> None:
+        """Add to the size of a request, and drop the oldest ones above the limits."""
+        if not self._requests or request.number < self._requests[0].number:
+            return  # dropped already
+        request.retained_bytes += size
+        self._bytes += size
+        while len(self._requests) > REQUESTS_MAX or (
+            self._bytes > BYTES_MAX and len(self._requests) > 1
+        ):
+            self._bytes -= self._requests.popleft().retained_bytes
+
+    def record_event(
+        self, node_id: int, event: GroupEvent, request: RecordedRequest | None = None
+    ) -> None:
+        is_by_test = self._actions_of_test > 0
+        self._events.append(
+            RecordedEvent(self._now_ms(), node_id, event, self.wall_s, is_by_test, request)
+        )
+
+    @contextmanager
+    def by_test(self) -> Iterator[None]:
+        """Events inside this context are caused by the test."""
+        self._actions_of_test += 1
+        try:
+            yield
+        finally:
+            self._actions_of_test -= 1
+
+    def record_clock_change(self, kind: str, since_ms: int, since_wall_s: float) -> None:
+        """The clock was `frozen`, `resumed` or `advanced`; `since_ms` is the time before."""
+        by_ms = self._now_ms() - since_ms if kind == "advanced" else 0
+        self._clock_changes.append(ClockChange(kind, since_ms, by_ms, since_wall_s))
+
+    def record_lifecycle_event(self, what: str) -> None:
+        after = self._requests[-1].number if self._requests else 0
+        self._lifecycle_events.append(LifecycleEvent(self._now_ms(), what, after, self.wall_s))
 
 
-def matches(asked: Asked, api: str, group: str | None, client_id: str | None) -> bool:
+def matches(request: RecordedRequest, api: str, group: str | None, client_id: str | None) -> bool:
     return (
-        asked.api == api
-        and (group is None or group in asked.groups)
-        and (client_id is None or asked.client_id == client_id)
+        request.api == api
+        and (group is None or group in request.groups)
+        and (client_id is None or request.client_id == client_id)
     )
+
+
+# --- derived from requests and events
+
+
+def _commits(events: Iterable[RecordedEvent]) -> Iterator[Commit]:
+    before: dict[tuple[str, TopicPartition], int] = {}
+    for recorded in events:
+        event = recorded.event
+        if event.type is not EventType.COMMIT_ACCEPTED:
+            continue
+        # The event is created before the write: if that fails, the response has an error.
+        request = recorded.request
+        failed = {} if request is None else request.partition_errors
+        for name, offset in event.detail.items():
+            topic, _, index = name.rpartition("-")
+            key = event.group_id, (topic, int(index))
+            if (topic, int(index)) in failed:
+                continue
+            yield Commit(
+                at_ms=recorded.at_ms,
+                group=event.group_id,
+                member_id=event.member_id,
+                client_id=event.client_id,
+                generation=event.generation,
+                topic=topic,
+                partition=int(index),
+                before=before.get(key),
+                offset=int(offset),
+                wall_s=recorded.wall_s,
+            )
+            before[key] = int(offset)
+
+
+def rejected_commits_in(requests: Iterable[RecordedRequest]) -> Iterator[RejectedCommit]:
+    for request in requests:
+        if request.api != "OffsetCommit" or not request.errors:
+            continue
+        for (topic, partition), error in request.partition_errors.items():
+            generation = request.generation
+            yield RejectedCommit(
+                at_ms=request.at_ms,
+                group=request.group or "",
+                member_id=request.member_id,
+                client_id=request.client_id,
+                generation=None if generation == _NO_GENERATION else generation,
+                topic=topic,
+                partition=partition,
+                offset=request.offsets.get((topic, partition), -1),
+                error=error,
+                is_by_fault=bool(request.faults),
+                wall_s=request.wall_s,
+            )
+
+
+def _generations(
+    events: Iterable[RecordedEvent], requests: Iterable[RecordedRequest], group: str
+) -> list[Generation]:
+    syncs = [each for each in requests if each.assignments and each.group == group]
+    found: list[Generation] = []
+    for recorded in events:
+        event, at_ms, wall_s = recorded.event, recorded.at_ms, recorded.wall_s
+        if event.group_id != group:
+            continue
+        if event.type in _GENERATION_ENDS and found and found[-1].until_ms is None:
+            found[-1] = replace(found[-1], until_ms=at_ms, until_wall_s=wall_s)
+        if event.type in _GENERATION_BEGINS:
+            found.append(_generation(recorded))
+        elif event.type is EventType.SYNC_COMPLETED and found:
+            of_leader = (
+                sync
+                for sync in reversed(syncs)
+                if sync.wall_s <= wall_s
+                and sync.generation == event.generation
+                and sync.member_id == event.detail.get("leader")
+            )
+            partitions = next((sync.assignments for sync in of_leader), {})
+            found[-1] = replace(
+                found[-1], partitions=partitions, synced_ms=at_ms, synced_wall_s=wall_s
+            )
+    return found
+
+
+def _generation(recorded: RecordedEvent) -> Generation:
+    event, detail = recorded.event, recorded.event.detail
+    return Generation(
+        number=event.generation or 0,
+        at_ms=recorded.at_ms,
+        cause=str(event.cause or ""),
+        reason=event.reason or "",
+        join_ms=event.duration_ms or 0,
+        members=int(detail.get("members", 0)),
+        leader=detail.get("leader"),
+        protocol=detail.get("protocol"),
+        wall_s=recorded.wall_s,
+    )
+
+
+def _exits(events: Iterable[RecordedEvent]) -> Iterator[Exit]:
+    for recorded in events:
+        event = recorded.event
+        if event.type not in _EXITS or event.cause is None:
+            continue
+        yield Exit(
+            at_ms=recorded.at_ms,
+            group=event.group_id,
+            member_id=event.member_id,
+            instance_id=event.instance_id,
+            client_id=event.client_id,
+            generation=event.generation,
+            cause=str(event.cause),
+            reason=event.reason,
+            wall_s=recorded.wall_s,
+            is_by_test=recorded.is_by_test,
+        )
+
+
+def _state_changes(events: Iterable[RecordedEvent]) -> Iterator[StateChange]:
+    for recorded in events:
+        event = recorded.event
+        if event.state_from is None and event.state_to is None:
+            continue
+        before = None if event.state_from is None else str(event.state_from)
+        after = None if event.state_to is None else str(event.state_to)
+        yield StateChange(recorded.at_ms, event.group_id, before, after, recorded.wall_s)

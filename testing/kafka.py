@@ -1,62 +1,72 @@
-"""What a test holds in its hand: a broker of its own, to be asked and steered."""
+"""`Kafka`: a broker for a test, with everything that controls and inspects it."""
 
-import asyncio
+import copy
 import time
 import warnings
-from collections.abc import Callable, Coroutine, Sequence
-from contextlib import ExitStack
-from functools import partial
-from itertools import chain, starmap
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from contextlib import AbstractContextManager
+from itertools import starmap
 from typing import Any, Self, TypeVar
 
 from ..broker.broker import Broker
 from ..broker.config.broker_config import BrokerConfig
-from ..broker.timers import Timers
-from ..coordinator.outcome import GroupEvent
 from ..log.group_commit import Durability
 from ..protocol.apis import NEWEST
 from ..protocol.framing import address
-from .asked import Asked, api_named
-from .choreography import FastEviction
+from .client_checks import ClientChecks
 from .clock import ClockControl, VirtualClock
 from .disk import Disk
-from .doctor import Doctor
-from .fake_members.all import Puppets
-from .fake_members.puppeteer import Puppeteer
+from .fake_members.fake_member import FakeMember, FakeMembers, ProtocolType, Strategy
 from .faults import Fault, Faults
 from .faulty_files import FaultyFiles
-from .group import Group
+from .group import Group, group_ids
+from .group_control import FastEviction
 from .history import History, matches
-from .life import HOST, Life
-from .loop_thread import PATIENCE_SECONDS, LoopThread
-from .presets import Config, Preset, check_durability, new_config, texts_of, with_preset
-from .steering import Steering
+from .lifecycle import LOCALHOST, BrokerHost, NodeInfo, Snapshot
+from .loop_thread import (
+    CALL_TIMEOUT_SECONDS,
+    TIMEOUT_SECONDS,
+    BarrierTimeout,
+    LoopThread,
+    check_may_block,
+    is_true,
+)
+from .presets import Config, Preset, check_durability, config_texts, new_config, with_preset
+from .recorded_request import RecordedRequest, find_api_name
+from .timeline import timeline
 from .topic import Topic
-from .waiting import LOOK_SECONDS, TIMEOUT_SECONDS, BarrierTimeout, Changes, is_met, may_wait
 
 T = TypeVar("T")
 
+# How often a condition of a test is checked that may not depend on the broker.
+POLL_SECONDS = 0.01
 
-class Kafka(Life, Puppeteer):
-    """A broker in a thread of this process, on ports of its own, in memory.
+# In the report of a failed test: two screens, some five rebalances of a small group.
+REPORTED_LINES_MAX = 80
+REPORTED_GROUPS_MAX = 10
+
+
+class Kafka:
+    """A broker in a thread of this process, in memory.
 
         with Kafka() as kafka:
             ...  # kafka.bootstrap_servers
 
-    `preset`: `instant` lets no rebalance wait for latecomers, `kafka` has Kafka's own times;
-    `profile`: whose API versions it serves: `kafka-2.8`, `kafka-3.9`, `kafka-4.x`;
-    `config` are Kafka's keys (docs/configuration.md) and win over it: texts, numbers, bools; or all
-    settings, nodes and profile with them. `evict_disconnected`: a member whose connection dies is
-    out at once, not after its session timeout. `durability`: when the disk (`kafka.disk`, in
-    memory) is synced, as in `kohort serve --durability`. `loop`: a thread to share with others;
-    without one it has its own. `port`: of the first node, 0 for free ones.
+    `preset`: `instant` (no rebalance waits for further members) or `kafka` (Kafka's own times).
+    `profile`: the Kafka release whose API versions it serves: `kafka-2.8`, `kafka-3.9`,
+    `kafka-4.x`. `config`: Kafka's keys (docs/configuration.md), which override the preset, or a
+    complete BrokerConfig. `evict_disconnected`: remove a member when its connection is lost, not
+    after its session timeout. `durability`: when the disk (`kafka.disk`, in memory) is synced, as
+    in `kohort serve --durability`. `loop`: a thread to share with other brokers. `port`: of the
+    first node; 0: free ones.
 
-    Everything here is called from the test's thread. What is named as a wait takes a `timeout` in
-    seconds of wall time."""
+    All methods are called from the test's thread. Waits take a `timeout` in seconds of wall
+    time."""
 
-    # On an event loop they have others (aio.py).
+    # AsyncKafka has others.
     _clock_type: type[ClockControl] = ClockControl
     _faults_type: type[Faults[Any]] = Faults
+    _fake_member_type: type[FakeMember] = FakeMember
     clock: ClockControl
     faults: Faults[Fault]
 
@@ -70,38 +80,31 @@ class Kafka(Life, Puppeteer):
         evict_disconnected: bool = False,
         durability: Durability = "none",
         loop: LoopThread | None = None,
-        host: str = HOST,
+        host: str = LOCALHOST,
         port: int = 0,
     ) -> None:
         if not isinstance(config, BrokerConfig):
             config = new_config(nodes, profile, config or {})
-            for sentence in config.warnings():  # of keys that change nothing
-                warnings.warn(sentence, stacklevel=2)
-        self._config = with_preset(config, preset)
+            for message in config.warnings():  # keys without effect
+                warnings.warn(message, stacklevel=2)
         check_durability(durability)
         self._evict_disconnected = evict_disconnected
-        self._loop = loop
-        self._durability = durability
-        self._host = host
-        self._ports: int | Sequence[int] = port
-        self._closing = ExitStack()
-        self.changes = Changes()
-        self._begin(VirtualClock(), FaultyFiles())
+        self._host = BrokerHost(with_preset(config, preset), durability, loop, host, port)
+        self._create(VirtualClock(), FaultyFiles())
 
-    def _begin(self, clock: VirtualClock, files: FaultyFiles) -> None:
-        """A broker that knows nothing of what was, but for what these files hold."""
-        self._time = clock
-        self.history = History(clock.now_ms)
-        self.steering = Steering(self._told)
-        self.faults = self._faults_type(self)
-        self.steering.keepers.append(self.faults.meet)
+    def _create(self, clock: VirtualClock, files: FaultyFiles) -> None:
+        """A broker, not started, with new parts around it."""
+        host = self._host
+        host.create(clock, files)
+        self.clock = self._clock_type(host, clock)
+        self.disk = Disk(host)
+        self.faults = self._faults_type(host, self.disk)
+        self.fake_members = FakeMembers(host, self.faults, self._fake_member_type)
+        host.background = self.fake_members
+        self.client_checks = ClientChecks(host, self.fake_members.client_ids)
         if self._evict_disconnected:
-            self.steering.keepers.insert(0, FastEviction(self).meet)
-        self.clock = self._clock_type(self, clock)
-        self.puppets = Puppets(self)
-        self.doctor = Doctor(self)
-        self.disk = Disk(self, files)
-        self.broker = self._new_broker()
+            host.interceptor.hooks.append(FastEviction(host))
+        host.interceptor.hooks.append(self.faults)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} at {self.bootstrap_servers or 'no address yet'}>"
@@ -119,70 +122,101 @@ class Kafka(Life, Puppeteer):
 
     def start(self) -> Self:
         """When this returns, clients can connect."""
-        if self.broker.is_running:
-            raise RuntimeError(f"{self} is started already, as `with` and the fixtures have it")
-        with ExitStack() as closing:
-            if self._loop is None:
-                self._loop = closing.enter_context(LoopThread())
-                closing.callback(setattr, self, "_loop", None)
-            self.run(self._start())
-            self._closing = closing.pop_all()
+        self._host.start()
         return self
 
     def stop(self) -> None:
-        """Clients are cut off; no thread and no socket is left behind. Nothing, where it is stopped
-        already."""
-        if self._loop is None:
-            return
-        try:
-            self.puppets.close()
-            self.run(self._stop())
-        finally:
-            self._closing.close()
+        """Close all connections and stop the broker; no thread and no socket is left. Does nothing
+        if it is stopped already."""
+        self._host.stop()
 
     def reset(self) -> None:
-        """As new, at the same address: no topics, no groups, no history. Clients are cut off, and
-        those that are not closed come back."""
-        self.puppets.close()
-        with self._between_lives():
-            self.run(self._stop())
-            self._begin(VirtualClock(), FaultyFiles())
-            self.run(self._start())
+        """Replace the broker by a new one at the same address: no topics, no groups, no history.
+        Connections are closed; clients that are still open reconnect."""
+        self._host.reset(lambda: self._create(VirtualClock(), FaultyFiles()))
 
-    # --- what there is
+    # --- topics and groups
 
     @property
     def bootstrap_servers(self) -> str:
-        """Every node, as a client's bootstrap.servers has it: `127.0.0.1:34567`."""
+        """All nodes, as clients expect it: `127.0.0.1:34567`."""
         return ",".join(starmap(address, self.broker.addresses.values()))
+
+    @property
+    def history(self) -> History:
+        """What happened since the broker was created."""
+        return self._host.history
 
     def topic(
         self, name: str, partitions: int | None = None, config: Config | None = None
     ) -> Topic:
-        """The topic, made if it is not there: with so many partitions (num.partitions) and these
-        of Kafka's topic configs. Raises ValueError for what Kafka would refuse, and for a topic
-        that is there with another number of partitions, or another of these configs."""
-        topic = Topic(self, name)
-        topic.make(partitions, texts_of(config or {}))
+        """The topic. It is created if it does not exist, with this number of partitions
+        (num.partitions) and these of Kafka's topic configs. Raises ValueError if Kafka would reject
+        that, or if it exists with another number of partitions or another config."""
+        topic = Topic(self._host, name)
+        topic.create(partitions, config_texts(config or {}))
         return topic
+
+    @property
+    def topics(self) -> list[Topic]:
+        """All topics, Kafka's internal ones included, sorted by name."""
+        names = self.call(lambda broker: sorted(topic.name for topic in broker.node.topics))
+        return [Topic(self._host, each) for each in names]
 
     def group(self, group_id: str) -> Group:
         """The group, which need not exist yet."""
-        return Group(self, group_id)
+        return Group(self._host, group_id)
 
     @property
     def groups(self) -> list[Group]:
-        """All that exist, in the order of their names."""
+        """All groups that exist, sorted by their ids."""
+        return [self.group(each) for each in group_ids(self._host)]
 
-        def names() -> set[str]:
-            return {
-                name
-                for node in self.broker.cluster.nodes.values()
-                for shard in node.coordinators.contexts.values()
-                for name in (*shard.coordinator.groups, *shard.offsets.groups())
-            }
+    def fake_member(
+        self,
+        group: str,
+        topics: Iterable[str] = (),
+        *,
+        assignor: Strategy | Iterable[Strategy] = "range",
+        client_id: str | None = None,
+        instance_id: str | None = None,
+        session_timeout_ms: int = 45_000,
+        rebalance_timeout_ms: int = 300_000,
+        protocol_type: ProtocolType = "consumer",
+        connectors: Mapping[str, int] | None = None,
+        may_be_rejected: bool = False,
+        timeout: float = TIMEOUT_SECONDS,
+    ) -> FakeMember:
+        """A scripted member of the group, subscribed to `topics`.
 
-        return [self.group(name) for name in sorted(self.ask(lambda _broker: names()))]
+        When this returns, it is in a generation, or its JoinGroup waits for other members, for the
+        clock, or for something of the test: a hold, a fault, a loading coordinator, a stopped node.
+        Raises FakeMemberRejected, with the broker's error, if it cannot join, unless it
+        `may_be_rejected`: its `errors` have it then. Raises BarrierTimeout. (Each new member is a
+        rebalance for the others; a hundred that are added within `with group.hold_joins():` are
+        one.)
+
+        `assignor`: one or several in the order of preference, as names that
+        kohort.assignors.resolve knows or as objects; raises AssignorNotFound. The timeouts default
+        to those of Java's consumer (session.timeout.ms, max.poll.interval.ms). A heartbeat is sent
+        three times in a session, and each is a stop for `clock.advance`: to advance by days, use a
+        long session. `connectors`, for protocol_type `connect`: the number of tasks of each. Raises
+        ValueError for arguments that do not fit together."""
+        return self.fake_members.create(
+            group,
+            topics,
+            assignor=assignor,
+            client_id=client_id,
+            instance_id=instance_id,
+            session_timeout_ms=session_timeout_ms,
+            rebalance_timeout_ms=rebalance_timeout_ms,
+            protocol_type=protocol_type,
+            connectors=connectors,
+            may_be_rejected=may_be_rejected,
+            timeout=timeout,
+        )
+
+    # --- waits
 
     def wait_request(
         self,
@@ -193,156 +227,138 @@ class Kafka(Life, Puppeteer):
         after: int = 0,
         count: int = 1,
         timeout: float = TIMEOUT_SECONDS,
-    ) -> Asked:
-        """Until `count` requests of this API (`OffsetCommit`) have arrived since the start, or
-        since the request number `after`; returns the last of them."""
-        api = api_named(api)
-        found, looked_at = list[Asked](), after
+    ) -> RecordedRequest:
+        """Wait until `count` requests of this API (`OffsetCommit`) have arrived since the start, or
+        after the request with number `after`, and return the last of them."""
+        api = find_api_name(api)
+        found, seen = list[RecordedRequest](), after
 
-        def arrived() -> Asked | None:
-            nonlocal looked_at
-            for each in self.history.requests_after(looked_at):
-                looked_at = each.number
+        def arrived() -> RecordedRequest | None:
+            nonlocal seen
+            for each in self.history.requests_after(seen):
+                seen = each.number
                 if matches(each, api, group, client_id):
                     found.append(each)
             return found[count - 1] if len(found) >= count else None
 
-        last = self.until(arrived, timeout)
+        last = self._host.wait_until(arrived, timeout)
         if last is None:
-            seen = sorted({each.api for each in self.history.requests})
             of_group = "" if group is None else f" of group {group}"
-            by = "" if client_id is None else f" by {client_id}"
+            by_client = "" if client_id is None else f" by client {client_id}"
+            apis = sorted({each.api for each in self.history.requests})
             raise BarrierTimeout(
-                f"{count} × {api}{of_group}{by} was waited for {timeout:g} s, in vain. "
-                f"What has arrived: {', '.join(seen) or 'nothing'}."
+                f"timed out after {timeout:g} s waiting for {count} × {api}{of_group}{by_client}: "
+                f"{len(found)} arrived; all requests so far: {', '.join(apis) or 'none'}"
             )
         return last
 
     def wait(
         self,
         condition: Callable[[], object],
-        what: str = "its condition",
+        description: str = "the condition",
         timeout: float = TIMEOUT_SECONDS,
     ) -> None:
-        """Until `condition()` is true. It is asked, in this thread, whenever something has happened
-        in the broker, and every 10 ms: it may look at anything. `what` is for the message when it
-        does not become so."""
-        may_wait()
-        deadline = time.monotonic() + timeout
+        """Wait until `condition()` is true. It is called in this thread, after each change in the
+        broker and every 10 ms, and may depend on anything. The description is for the message of
+        BarrierTimeout."""
+        check_may_block()
+        changes, deadline = self._host.changes, time.monotonic() + timeout
         while True:
-            seen = self.changes.count
-            if is_met(condition):
+            seen = changes.count
+            if is_true(condition):
                 return
             left = deadline - time.monotonic()
             if left <= 0:
-                raise BarrierTimeout(f"{what} was waited for {timeout:g} s, in vain")
-            self.until(partial(self.has_changed, seen), min(left, LOOK_SECONDS))
+                raise BarrierTimeout(f"timed out after {timeout:g} s waiting for {description}")
+            self._host.wait_until(lambda seen=seen: changes.count > seen, min(left, POLL_SECONDS))  # type: ignore[misc]
 
-    # --- for the parts of the harness, and for whoever needs more than they have
-
-    def run(self, awaitable: Coroutine[Any, Any, T], seconds: float = PATIENCE_SECONDS) -> T:
-        """Await something on the broker's loop."""
-        if self._loop is None:
-            awaitable.close()
-        return self.thread.run(awaitable, seconds)
-
-    def ask(self, what: Callable[[Broker], T]) -> T:
-        """What this says of the broker, or does to it, on its loop."""
-        return what(self.broker) if self.thread.is_here else self.run(self._asked(what))
-
-    def soon(self, what: Callable[[], object]) -> None:
-        """Do it on the broker's loop, before whatever is asked after it, without waiting."""
-        self.thread.soon(what)
-
-    def until(self, check: Callable[[], T | None], timeout: float) -> T | None:
-        """The first answer of `check` that is neither None nor False; None when time is up. It is
-        asked on the broker's loop, when something has happened there: it looks at nothing else."""
-        may_wait()
-        return self.run(self.once(check, timeout), timeout + PATIENCE_SECONDS)
-
-    def change(self, what: Callable[[], object]) -> None:
-        """Change what topics there are, and wait until that is durable. Raises OSError."""
-
-        async def changed() -> OSError | None:
-            await self.there()
-            what()
-            told: asyncio.Future[OSError | None] = asyncio.get_running_loop().create_future()
-            self.broker.node.topics.on_durable(told.set_result)
-            return await told
-
-        error = self.run(changed())
-        if error is not None:
-            raise error
+    # --- nodes, crashes, snapshots
 
     @property
-    def thread(self) -> LoopThread:
-        if self._loop is None:
-            raise RuntimeError("start it first: with Kafka() as kafka")
-        return self._loop
+    def nodes(self) -> list[NodeInfo]:
+        """All nodes, in the order of their ids, which count from 1."""
+        return self._host.nodes
+
+    def stop_node(self, node_id: int) -> None:
+        """Stop a node. Its partitions move to other nodes, its connections are closed, and new ones
+        are refused. Raises LookupError for an unknown node and ValueError for one that is down."""
+        self._host.stop_node(node_id)
+
+    def start_node(self, node_id: int) -> None:
+        """Start a stopped node at its old address. Raises OSError if another process has taken
+        that, LookupError and ValueError as `stop_node`."""
+        self._host.start_node(node_id)
+
+    def broker_down(self, node: int | None = None) -> AbstractContextManager[None]:
+        """`with kafka.broker_down():` all nodes are stopped, or one of them, and started again at
+        its end. Raises LookupError if none is up."""
+        return self._host.broker_down(node)
+
+    def crash(self, *, power: bool = False, seed: int | None = None) -> None:
+        """End the process without notice and start another one on the same disk, at the same
+        address: what was not written is lost. `power`: what was not synced is lost as well, or with
+        a `seed` any part of it.
+
+        The state afterwards is that of the log; clock and history go on. Raises OSError if it
+        cannot start because of a fault of the disk: use `disk.heal()` and `restart`."""
+        self._host.crash(power=power, seed=seed)
+
+    def restart(self) -> None:
+        """Stop the broker cleanly and start it again at the same address. Raises OSError as
+        `crash`."""
+        self._host.restart()
+
+    def snapshot(self) -> Snapshot:
+        """A copy of the disk, after everything in progress has finished. Groups are as in the log:
+        one that is rebalancing is in its previous generation."""
+        return self._host.snapshot()
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Replace the broker by one with this disk, at the same address. Connections are closed;
+        clock and history go on."""
+        self._host.restore(snapshot)
+
+    def fork(self, snapshot: Snapshot | None = None) -> Self:
+        """Another broker, not started, with the disk of the snapshot (None: as it is now), the same
+        configuration and time, and a history of its own: `with kafka.fork() as other:`. It must be
+        stopped before this one."""
+        files = (snapshot or self.snapshot()).files.copy()
+        files.faults = []
+        other = copy.copy(self)
+        other._host = self._host.copy()
+        clock = copy.copy(self._host.clock)
+        assert isinstance(clock, VirtualClock)
+        other._create(clock, files)
+        return other
+
+    # --- for everything else
 
     @property
-    def timers(self) -> Timers:
-        return self.broker.node.timers
+    def broker(self) -> Broker:
+        """The broker that runs now. Belongs to its loop: use `call`."""
+        return self._host.broker
 
-    def next_deadline_ms(self) -> int | None:
-        """When the next thing of a group falls due: a session, a round, a puppet's heartbeat.
-        (Sweeps for what has expired are none of these: there is nothing that comes of them in its
-        own time.)"""
-        of_groups = (
-            due
-            for node in self.broker.cluster.nodes.values()
-            for shard in node.coordinators.contexts.values()
-            for due in shard.coordinator.deadlines.values()
-        )
-        return min(chain(of_groups, self.puppets.deadlines()), default=None)
+    def call(self, function: Callable[[Broker], T]) -> T:
+        """Call a function with the broker, on its loop."""
+        return self._host.call(lambda: function(self.broker))
 
-    async def settled(self) -> None:
-        """Until nothing is under way in the broker but what waits for a client or for a time."""
-        while True:
-            await self.puppets.settled()
-            await self.there()
-            if not self.broker.is_running:
-                return
-            node, idle = self.broker.node, asyncio.Event()
-            node.group_commit.when_idle(idle.set)
-            await idle.wait()
-            # Whoever was told by the last round, just now perhaps, is about to hear it.
-            is_quiet = await self.puppets.are_quiet()
-            is_over = self._is_between_lives
-            if is_quiet and self.broker.is_idle and not is_over:
-                return
+    def run(self, coroutine: Coroutine[Any, Any, T], timeout: float = CALL_TIMEOUT_SECONDS) -> T:
+        """Run a coroutine on the broker's loop and return its result."""
+        return self._host.run(coroutine, timeout)
 
-    def _new_broker(self) -> Broker:
-        """Over the disk as it is. One that was there before is over: it is heard no more."""
-        life = self._lives = self._lives + 1
-
-        def is_over() -> bool:
-            return self._lives != life
-
-        def hear(node_id: int, event: GroupEvent) -> None:
-            if not is_over():
-                self._hear(node_id, event)
-
-        return Broker(
-            self._config,
-            durability=self._durability,
-            clock=self._time,
-            files=self.disk.files,
-            interceptor=self.steering.interceptor(is_over),
-            listener=hear,
-        )
-
-    def has_changed(self, seen: int) -> bool:
-        return self.changes.count > seen
-
-    def _told(self, asked: Asked) -> None:
-        if asked.answer is None:
-            self.history.note(asked)
-        else:
-            self.history.note_answer(asked)
-        self.changes.tell()
-
-    def _hear(self, node_id: int, event: GroupEvent) -> None:
-        self.history.hear(node_id, event, self.steering.handled)
-        self.puppets.hear(event)
-        self.changes.tell()
+    def report(self, since_s: float = 0) -> str:
+        """The text that is attached to a failed test: an explanation of each group, the findings of
+        the client checks, and the end of the timeline; "" if there were only routine requests.
+        `since_s`: leave out what happened before, in seconds since the broker was created."""
+        groups = self.groups[:REPORTED_GROUPS_MAX] if self.broker.is_running else []
+        sections = [group.explain(verbose=True) for group in groups]
+        findings = [each for each in self.client_checks.findings if each.wall_s >= since_s]
+        if findings:
+            sections.append("\n".join(["client checks", *(f"  {each}" for each in findings)]))
+        lines = timeline(self.history, since_s)
+        if lines:
+            omitted = len(lines) - REPORTED_LINES_MAX
+            before = [f"  … {omitted} earlier lines"] if omitted > 0 else []
+            heading = "timeline (seconds since the broker of this test was created)"
+            sections.append("\n".join([heading, *before, *lines[-REPORTED_LINES_MAX:]]))
+        return "\n\n".join(sections)

@@ -1,6 +1,7 @@
-"""An event loop in a thread of its own: where the broker of a test lives."""
+"""The event loop of the broker in a thread of its own, and how other threads wait for it."""
 
 import asyncio
+import inspect
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
@@ -9,36 +10,44 @@ from typing import Any, Self, TypeVar
 
 T = TypeVar("T")
 
-# What a test asks is answered at once; only a loop that hangs, or a machine that does, takes this.
-PATIENCE_SECONDS = 30
+# A call to the broker returns at once; only a loop or a machine that hangs takes this long.
+CALL_TIMEOUT_SECONDS = 30
+# The default timeout of barriers, in wall time: rebalances of real clients take some 50 ms here,
+# and three seconds if one of them has to time out first.
+TIMEOUT_SECONDS = 10.0
 
 
-class Waiter:
-    """Whoever waits in another thread than its own, and may give that up."""
+class BarrierTimeout(AssertionError):
+    """A wait reached its timeout. The message contains what it waited for and the state of the
+    group."""
+
+
+class CancelScope:
+    """Cancels a blocking wait that runs in another thread."""
 
     def __init__(self) -> None:
-        self.has_given_up = False
+        self.is_cancelled = False
         self._awaited: Future[Any] | None = None
 
-    def begin(self) -> Context:
-        """Where its thread is to run, so that what is awaited there is known."""
+    def context(self) -> Context:
+        """The context to run the blocking function in: `scope.context().run(function)`."""
         context = copy_context()
-        context.run(_waiter.set, self)
+        context.run(_scope.set, self)
         return context
 
-    def awaits(self, awaited: "Future[Any]") -> None:
+    def enter(self, awaited: "Future[Any]") -> None:
         self._awaited = awaited
-        if self.has_given_up:
+        if self.is_cancelled:
             awaited.cancel()
 
-    def give_up(self) -> None:
-        """Its thread ends, and so does what it awaits now or next."""
-        self.has_given_up = True
+    def cancel(self) -> None:
+        """Cancel what the thread waits for now or next."""
+        self.is_cancelled = True
         if self._awaited is not None:
             self._awaited.cancel()
 
 
-_waiter: ContextVar[Waiter | None] = ContextVar("waiter", default=None)
+_scope: ContextVar[CancelScope | None] = ContextVar("cancel scope", default=None)
 
 
 class LoopThread:
@@ -53,63 +62,125 @@ class LoopThread:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.run(_end())
+        self.run(_cancel_tasks())
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(PATIENCE_SECONDS)
+        self._thread.join(CALL_TIMEOUT_SECONDS)
         self._loop.close()
 
     @property
-    def is_here(self) -> bool:
-        """Whether we are in its thread."""
+    def is_current(self) -> bool:
+        """Whether the caller runs in this thread."""
         return threading.current_thread() is self._thread
 
-    def run(self, awaitable: Coroutine[Any, Any, T], seconds: float = PATIENCE_SECONDS) -> T:
-        """Await it on the loop."""
-        if self.is_here:
-            awaitable.close()
+    def run(self, coroutine: Coroutine[Any, Any, T], timeout: float = CALL_TIMEOUT_SECONDS) -> T:
+        """Run it on the loop and return its result. Raises TimeoutError."""
+        if self.is_current:
+            coroutine.close()
             raise RuntimeError(
-                "the broker's own thread cannot wait for the broker: what is called there, as the "
-                "condition of run_until, may ask for what is, and do nothing"
+                "A function that runs in the broker's thread, such as the condition of run_until, "
+                "cannot wait for the broker: it may only read state"
             )
         if not self._thread.is_alive():
-            awaitable.close()
+            coroutine.close()
             raise RuntimeError(
-                "the broker's thread is not there: it has ended, or this process was forked from "
-                "the broker's, which alone can ask and steer it"
+                "The broker's thread is not running: it has ended, or this process was forked from "
+                "the broker's process, which alone can use the broker's objects"
             )
-        awaited = asyncio.run_coroutine_threadsafe(awaitable, self._loop)
-        if (waiter := _waiter.get()) is not None:
-            waiter.awaits(awaited)
+        awaited = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        if (scope := _scope.get()) is not None:
+            scope.enter(awaited)
         try:
-            return awaited.result(min(seconds, threading.TIMEOUT_MAX))
+            return awaited.result(min(timeout, threading.TIMEOUT_MAX))
         except CancelledError:
-            raise RuntimeError("the broker was stopped while it was waited for") from None
+            raise RuntimeError("The broker was stopped during this wait") from None
         except TimeoutError:
             if awaited.done():
                 raise
-            raise TimeoutError(f"the broker has not done this within {seconds:g} s") from None
+            raise TimeoutError(
+                f"The broker did not finish this call within {timeout:g} s"
+            ) from None
         finally:
-            awaited.cancel()  # Who gave up, or was interrupted, leaves nothing under way.
+            awaited.cancel()  # after KeyboardInterrupt, too
 
-    def ask(self, what: Callable[[], T]) -> T:
-        """Call it on the loop, between two turns of the broker; at once, if we are there."""
-        if self.is_here:
-            return what()
+    def call(self, function: Callable[[], T]) -> T:
+        """Call it on the loop; directly if the caller is in this thread."""
+        if self.is_current:
+            return function()
 
-        async def asked() -> T:
-            return what()
+        async def call() -> T:
+            return function()
 
-        return self.run(asked())
-
-    def soon(self, what: Callable[[], object]) -> None:
-        """Call it on the loop, before whatever is asked after it, without waiting."""
-        self._loop.call_soon_threadsafe(what)
+        return self.run(call())
 
 
-async def _end() -> None:
-    """Who still waits is told. What was aborted is closed in the next turn; a connection that came
-    too late, after two."""
+async def _cancel_tasks() -> None:
     for task in asyncio.all_tasks() - {asyncio.current_task()}:
         task.cancel()
-    for _ in range(3):
+    # An aborted transport is closed in the next iteration, one that was just accepted after two.
+    await iterations(3)
+
+
+async def iterations(count: int) -> None:
+    """Let the event loop run `count` iterations, and so the callbacks that are scheduled."""
+    for _ in range(count):
         await asyncio.sleep(0)
+
+
+class Changes:
+    """A condition variable of the broker's loop: waiters check again after each `notify`."""
+
+    def __init__(self) -> None:
+        self._waiting: set[asyncio.Future[None]] = set()
+        self.count = 0
+        """How often `notify` was called."""
+
+    def notify(self) -> None:
+        # The waiters run in a later iteration: they see all consequences of the change.
+        self.count += 1
+        waiting, self._waiting = self._waiting, set()
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
+
+    async def wait_until(self, check: Callable[[], T | None], timeout: float) -> T | None:
+        """The first result of `check` that is neither None nor False; None after the timeout."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout
+        while (result := check()) is None or result is False:
+            future = loop.create_future()
+            self._waiting.add(future)
+            try:
+                async with asyncio.timeout_at(deadline):
+                    await future
+            except TimeoutError:
+                return None
+            finally:
+                self._waiting.discard(future)
+        return result
+
+
+def check_may_block() -> None:
+    """Raise RuntimeError in a coroutine: a blocking wait would stop its event loop, with the
+    consumers that run on it and for which it may wait."""
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # no loop runs in this thread
+        return
+    if task is not None:
+        raise RuntimeError(
+            "This wait would block the event loop of the test and everything that runs on it: use "
+            "the fixture async_kafka or AsyncKafka, whose waits are awaited, or run it in a thread "
+            "(await asyncio.to_thread(…))"
+        )
+
+
+def is_true(condition: Callable[[], object]) -> bool:
+    """Raises TypeError for a coroutine function, whose result would always be true."""
+    result = condition()
+    if inspect.isawaitable(result):
+        if inspect.iscoroutine(result):
+            result.close()
+        raise TypeError(
+            f"The condition {condition!r} is called, not awaited: pass a plain function"
+        )
+    return bool(result)

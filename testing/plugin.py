@@ -1,46 +1,176 @@
-"""The pytest plugin: the fixtures `kafka`, `async_kafka` and `kafka_cluster`. Nothing of the broker
-is imported before one of them is used."""
+"""The pytest plugin: the fixtures `kafka`, `async_kafka` and `kafka_cluster`, their options and
+marker, and what is reported of their brokers.
+
+Options override the ini file, and the marker of a test overrides both:
+
+    @pytest.mark.kafka(nodes=3, config={"group.max.size": 2})
+
+takes the arguments of Kafka(). pytest imports this module at its start: nothing of the broker is
+imported before a test uses a fixture.
+"""
 
 import sys
 import time
 import warnings
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pytest
 
-from . import settings, where
+from . import backend
 
 if TYPE_CHECKING:
     from .aio import AsyncKafka
-    from .findings import Finding
+    from .client_checks import Finding
     from .kafka import Kafka
     from .loop_thread import LoopThread
 
 K = TypeVar("K", bound="Kafka")
 
-# What lies between the line of a test and the barrier that it has called; threads, for AsyncKafka.
-_WAYS = (f"{__package__}.", "asyncio.", "concurrent.futures.", "threading")
-_BROKERS = pytest.StashKey[list["Kafka"]]()
-"""Of a test: those that fixtures of ours have started for it, and that can be steered."""
-_BEGAN = pytest.StashKey[float]()
-"""When the setup of a test began, by time.monotonic."""
-_HAS_PASSED = pytest.StashKey[bool]()
+
+class ClientCheckWarning(UserWarning):
+    """A finding of the client checks. The message begins with the kind of the finding, so that
+    warning filters can select it: `ignore:slow heartbeat:kohort.testing.ClientCheckWarning`."""
+
+
+# --- options and the marker
+
+TEXT_OPTIONS: Final = {
+    "preset": "configuration of the brokers of tests: instant (default) or kafka (Kafka's times)",
+    "profile": "Kafka release whose API versions they serve: kafka-2.8, kafka-3.9 or kafka-4.x",
+}
+"""`--kafka-preset`, and `kafka_preset` in the ini file."""
+MARKER_ARGUMENTS: Final = (
+    "nodes",
+    "preset",
+    "profile",
+    "config",
+    "evict_disconnected",
+    "durability",
+    "host",
+    "port",
+)
+"""The arguments of Kafka(), except for `loop`."""
+MARKER: Final = (
+    "kafka(nodes=1, preset=..., profile=..., config={...}): configuration of the brokers of a test"
+)
+CLIENT_CHECKS: Final = ("warn", "error", "off")
+CLIENT_CHECKS_HELP: Final = (
+    "whether mistakes of clients are warnings (default), fail the test, or are ignored"
+)
+TIMELINE_HELP: Final = "write a page with the timelines of all tests"
+CONFIG_HELP: Final = "a broker configuration of Kafka for the brokers of tests"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    settings.add_options(parser)
+    group = parser.getgroup("kafka", "brokers of tests (kohort)")
+    for name, text in TEXT_OPTIONS.items():
+        group.addoption(f"--kafka-{name}", help=text)
+        parser.addini(f"kafka_{name}", text)
+    group.addoption(
+        "--kafka-config", action="append", default=[], metavar="KEY=VALUE", help=CONFIG_HELP
+    )
+    group.addoption("--kafka-timeline", metavar="FILE.html", help=TIMELINE_HELP)
+    parser.addini("kafka_timeline", TIMELINE_HELP)
+    group.addoption("--kafka-client-checks", choices=CLIENT_CHECKS, help=CLIENT_CHECKS_HELP)
+    parser.addini(
+        "kafka_client_checks",
+        f"{', '.join(CLIENT_CHECKS)}: {CLIENT_CHECKS_HELP}",
+        default=CLIENT_CHECKS[0],
+    )
+    parser.addini("kafka_config", f"KEY=VALUE, one a line: {CONFIG_HELP}", type="linelist")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    settings.add_marker(config)
-    settings.check_options(config)
-    path = settings.timeline_of(config)
+    config.addinivalue_line("markers", MARKER)
+    check_options(config)
+    path = timeline_path(config)
     if path is not None and not hasattr(config, "workerinput"):  # which xdist's workers have
-        from .page import TimelinePage
+        from .timeline_page import TimelinePage
 
         config.pluginmanager.register(TimelinePage(path))
+
+
+def check_options(config: pytest.Config) -> None:
+    """Raises UsageError for invalid options, once and not for each test."""
+    client_checks_mode(config)
+    given = _option_arguments(config)
+    if given == {"config": {}}:
+        return  # nothing of the broker is imported
+    from ..protocol.apis import NEWEST
+    from .presets import new_config, with_preset
+
+    try:
+        broker_config = new_config(1, given.get("profile", NEWEST), given["config"])
+        with_preset(broker_config, given.get("preset", "instant"))
+    except ValueError as error:
+        raise pytest.UsageError(
+            f"invalid configuration for the brokers of tests: {error}"
+        ) from error
+
+
+def timeline_path(config: pytest.Config) -> Path | None:
+    """The path of the ini file is relative to its folder."""
+    option, ini = config.getoption("kafka_timeline"), config.getini("kafka_timeline")
+    if option:
+        return Path(config.invocation_params.dir, option)
+    return Path(config.rootpath, ini) if ini else None
+
+
+def client_checks_mode(config: pytest.Config) -> str:
+    mode = str(config.getoption("kafka_client_checks") or config.getini("kafka_client_checks"))
+    if mode not in CLIENT_CHECKS:
+        known = ", ".join(CLIENT_CHECKS)
+        raise pytest.UsageError(f"invalid kafka_client_checks {mode!r}: expected one of {known}")
+    return mode
+
+
+def _arguments_for(item: pytest.Item, *, options: bool = True) -> dict[str, Any]:
+    """The arguments of Kafka() that were given; without `options` those of the marker only."""
+    given = _option_arguments(item.config) if options else {}
+    for marker in reversed(list(item.iter_markers("kafka"))):  # the closest one overrides
+        if marker.args:
+            raise pytest.UsageError(f"{item.nodeid}: the marker kafka takes keyword arguments only")
+        for name in marker.kwargs.keys() - set(MARKER_ARGUMENTS):
+            import difflib
+
+            near = difflib.get_close_matches(name, MARKER_ARGUMENTS, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(MARKER_ARGUMENTS)}"
+            raise pytest.UsageError(
+                f"{item.nodeid}: the marker kafka has no argument {name}: {hint}"
+            )
+        given = _merged(given, marker.kwargs)
+    return given
+
+
+def _merged(arguments: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    config = {**arguments.get("config", {}), **(overrides.get("config") or {})}
+    return {**arguments, **overrides, "config": config}
+
+
+def _option_arguments(config: pytest.Config) -> dict[str, Any]:
+    settings = {}
+    for line in (*config.getini("kafka_config"), *config.getoption("kafka_config")):
+        key, equals, value = line.partition("=")
+        if not equals:
+            raise pytest.UsageError(f"invalid kafka_config {line!r}: expected KEY=VALUE")
+        settings[key.strip()] = value.strip()
+    given: dict[str, Any] = {"config": settings}
+    for name in TEXT_OPTIONS:
+        if value := config.getoption(f"kafka_{name}") or config.getini(f"kafka_{name}"):
+            given[name] = value
+    return given
+
+
+# --- fixtures
+
+_BROKERS = pytest.StashKey[list["Kafka"]]()
+"""Of a test: the brokers that these fixtures have started for it."""
+_BEGAN = pytest.StashKey[float]()
+"""When the setup of a test began, by time.monotonic."""
+_HAS_PASSED = pytest.StashKey[bool]()
 
 
 @pytest.fixture(scope="session")
@@ -53,11 +183,10 @@ def _kafka_loop() -> "Iterator[LoopThread]":
 
 @pytest.fixture
 def kafka(request: pytest.FixtureRequest, _kafka_loop: "LoopThread") -> "Iterator[Kafka]":
-    """A broker as new, for this test alone: on a port of its own, so that a client which another
-    test has forgotten to close does not come here. Or the real cluster that
-    KOHORT_TEST_BOOTSTRAP_SERVERS names."""
-    kafka = where.kafka_for_test(loop=_kafka_loop, **_settings(request))
-    yield _started(request, kafka)
+    """A new broker for this test, on a port of its own: a client that another test has not closed
+    cannot reach it. Or the real cluster that KOHORT_TEST_BOOTSTRAP_SERVERS names."""
+    kafka = backend.kafka_for_test(loop=_kafka_loop, **_fixture_arguments(request))
+    yield _start(request, kafka)
     _stop(request, kafka)
 
 
@@ -65,10 +194,10 @@ def kafka(request: pytest.FixtureRequest, _kafka_loop: "LoopThread") -> "Iterato
 def async_kafka(
     request: pytest.FixtureRequest, _kafka_loop: "LoopThread"
 ) -> "Iterator[AsyncKafka]":
-    """The same for async tests: what waits is awaited, and the consumers on the test's loop live on
-    meanwhile. Another broker than `kafka` of the same test."""
-    kafka = where.async_kafka_for_test(loop=_kafka_loop, **_settings(request))
-    yield _started(request, kafka)
+    """The same for async tests: waits are awaited, and the consumers on the test's loop run
+    meanwhile. It is another broker than `kafka` of the same test."""
+    kafka = backend.async_kafka_for_test(loop=_kafka_loop, **_fixture_arguments(request))
+    yield _start(request, kafka)
     _stop(request, kafka)
 
 
@@ -76,27 +205,27 @@ def async_kafka(
 def kafka_cluster(
     request: pytest.FixtureRequest, _kafka_loop: "LoopThread"
 ) -> "Iterator[Callable[..., Kafka]]":
-    """Makes as many brokers as a test wants: `kafka_cluster(nodes=3)`, with the arguments of
-    Kafka(). All are stopped at its end."""
-    given = settings.merged({"nodes": 3, "loop": _kafka_loop}, _settings(request))
+    """Creates brokers: `kafka_cluster(nodes=3)`, with the arguments of Kafka(). All are stopped at
+    the end of the test."""
+    defaults = _merged({"nodes": 3, "loop": _kafka_loop}, _fixture_arguments(request))
     with ExitStack() as closing:
 
-        def make(**how: object) -> "Kafka":
-            kafka = where.kafka_for_test(**settings.merged(given, how))
-            _started(request, kafka)
+        def create(**arguments: object) -> "Kafka":
+            kafka = backend.kafka_for_test(**_merged(defaults, arguments))
+            _start(request, kafka)
             closing.callback(_stop, request, kafka)
             return kafka
 
-        yield make
+        yield create
 
 
-def _settings(request: pytest.FixtureRequest) -> dict[str, Any]:
-    return settings.settings_of(request.node, options=where.real_cluster() is None)
+def _fixture_arguments(request: pytest.FixtureRequest) -> dict[str, Any]:
+    return _arguments_for(request.node, options=backend.real_cluster() is None)
 
 
-def _started(request: pytest.FixtureRequest, kafka: K) -> K:
+def _start(request: pytest.FixtureRequest, kafka: K) -> K:
     kafka.start()
-    if where.real_cluster() is None:
+    if backend.real_cluster() is None:
         request.node.stash.setdefault(_BROKERS, []).append(kafka)
     return kafka
 
@@ -104,30 +233,30 @@ def _started(request: pytest.FixtureRequest, kafka: K) -> K:
 def _stop(request: pytest.FixtureRequest, kafka: "Kafka") -> None:
     item = request.node
     try:
-        # A test that failed had no chance to close its clients.
+        # A failed test could not close its clients.
         if item.stash.get(_HAS_PASSED, False) and kafka in item.stash.get(_BROKERS, []):
-            _consult(item, lambda: kafka.doctor.left_open)
+            _check_clients(item, lambda: kafka.client_checks.left_open)
     finally:
         kafka.stop()
-        # pytest keeps its items for the whole run; and what runs a failed one again asks the same
-        # item, for which the broker of the first attempt would still be one of its own.
+        # pytest keeps the items for the whole run, and a plugin that reruns a failed test uses the
+        # same item: without the broker of the first attempt.
         brokers = item.stash.get(_BROKERS, [])
         item.stash[_BROKERS] = [each for each in brokers if each is not kafka]
 
 
-def _consult(item: pytest.Item, find: "Callable[[], list[Finding]]") -> None:
-    """What the doctor finds: warnings at the test, or its failure."""
-    said = settings.doctor_of(item.config)
-    found = find() if said != "off" else []
-    if said == "error":
-        from .doctor import complain
+def _check_clients(item: pytest.Item, find: "Callable[[], list[Finding]]") -> None:
+    mode = client_checks_mode(item.config)
+    findings = find() if mode != "off" else []
+    if mode == "error":
+        from .client_checks import raise_findings
 
-        complain(found)
-    for each in found:
-        from .findings import DoctorWarning
-
+        raise_findings(findings)
+    for each in findings:
         line = (item.location[1] or 0) + 1
-        warnings.warn_explicit(str(each), DoctorWarning, str(item.path), line)
+        warnings.warn_explicit(str(each), ClientCheckWarning, str(item.path), line)
+
+
+# --- hooks
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -137,10 +266,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """What a broker of the test has to say against it: a fault that never fired, a client that does
-    wrong."""
-    # What a fixture has set stays, and what the test itself has set meets nobody after it.
-    shared = {each: each.faults.all for each in _shared(item)}
+    """Check faults and clients after the test."""
+    # A fault of a fixture stays; one of the test must not affect the next test.
+    shared = {each: each.faults.all for each in _shared_brokers(item)}
     try:
         yield
         for kafka in item.stash.get(_BROKERS, []):
@@ -151,85 +279,99 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
         for kafka, of_fixtures in shared.items():
             kafka.faults.clear(of_fixtures)
     for kafka in item.stash.get(_BROKERS, []):
-        _consult(item, lambda kafka=kafka: kafka.doctor.findings)  # type: ignore[misc]
+        _check_clients(item, lambda kafka=kafka: kafka.client_checks.findings)  # type: ignore[misc]
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """What happened in the brokers of a test that failed; where one was skipped."""
-    place = None
+    """Add what happened in the brokers to the report of a failed test."""
+    location = None
     if call.excinfo is not None:
-        place = settings.place_of_skip(call.excinfo, item)
+        location = _skip_location(call.excinfo, item)
         if not item.config.option.fulltrace:
-            _cut(call.excinfo)
+            _shorten_traceback(call.excinfo)
     report = yield
-    if place is not None and isinstance(report.longrepr, tuple):
-        report.longrepr = (*place, report.longrepr[2])
+    if location is not None and isinstance(report.longrepr, tuple):
+        report.longrepr = (*location, report.longrepr[2])
     if call.when == "call":
         item.stash[_HAS_PASSED] = report.passed
     has_run = call.when == "call" or (report.failed and call.when == "setup")
-    if has_run and settings.timeline_of(item.config) is not None:
+    if has_run and timeline_path(item.config) is not None:
         _draw(item, report)
-    if report.failed and call.when != "teardown":  # then they may be gone
-        for kafka, since_s in _with_begin(item):
-            if text := _told(kafka, since_s):
+    if report.failed and call.when != "teardown":  # at teardown they may have been stopped
+        for kafka, since_s in _brokers_of(item):
+            if text := _report(kafka, since_s):
                 report.sections.append(("kafka", text))
     return report
 
 
-def _cut(failure: pytest.ExceptionInfo[BaseException]) -> None:
-    """Where a barrier was in vain, the test's own line and the message say all that there is: the
-    way from one to the other would be pages. `--full-trace` has it."""
-    known = sys.modules.get(f"{__package__}.waiting")
-    if known is None or not failure.errisinstance(known.BarrierTimeout):
+# Modules between the line of a test and the barrier that it calls; threads are for AsyncKafka.
+_INTERNAL_MODULES = (f"{__package__}.", "asyncio.", "concurrent.futures.", "threading")
+
+
+def _shorten_traceback(failure: pytest.ExceptionInfo[BaseException]) -> None:
+    """End the traceback of a BarrierTimeout at the test's own line: the message says the rest.
+    `--full-trace` shows all."""
+    module = sys.modules.get(f"{__package__}.loop_thread")
+    if module is None or not failure.errisinstance(module.BarrierTimeout):
         return
     entry, last = failure.tb, failure.tb
     while entry.tb_next is not None:
         entry = entry.tb_next
-        if not entry.tb_frame.f_globals.get("__name__", "").startswith(_WAYS):
+        if not entry.tb_frame.f_globals.get("__name__", "").startswith(_INTERNAL_MODULES):
             last = entry
     last.tb_next = None
     failure.traceback = type(failure.traceback)(failure.tb)
 
 
-def _shared(item: pytest.Item) -> "list[Kafka]":
-    """What fixtures of its own have given to a test: brokers of a whole session, perhaps."""
-    known = sys.modules.get(f"{__package__}.kafka")
-    if known is None or where.real_cluster() is not None:
+def _skip_location(
+    failure: pytest.ExceptionInfo[BaseException], item: pytest.Item
+) -> tuple[str, int] | None:
+    """The line of the test that was skipped by real_cluster.skip, or else its first line; None:
+    another exception. For a SkipTest pytest would show the line that raised it."""
+    package = Path(__file__).parent
+    if Path(failure.traceback[-1].path) != package / "real_cluster.py":
+        return None
+    for entry in reversed(failure.traceback):
+        path = Path(entry.path)
+        is_internal = path.is_relative_to(package) or "site-packages" in path.parts
+        if not is_internal and path.is_relative_to(item.config.rootpath):
+            return str(path), entry.lineno + 1
+    return str(item.path), (item.location[1] or 0) + 1
+
+
+def _shared_brokers(item: pytest.Item) -> "list[Kafka]":
+    """Brokers from fixtures of the user, perhaps for a whole session."""
+    module = sys.modules.get(f"{__package__}.kafka")
+    if module is None or backend.real_cluster() is not None:
         return []
-    given = dict.fromkeys(
-        each
-        for each in (getattr(item, "funcargs", None) or {}).values()
-        if isinstance(each, known.Kafka)
-    )
-    return [each for each in given if each not in item.stash.get(_BROKERS, [])]
+    values = (getattr(item, "funcargs", None) or {}).values()
+    brokers = dict.fromkeys(each for each in values if isinstance(each, module.Kafka))
+    return [each for each in brokers if each not in item.stash.get(_BROKERS, [])]
 
 
-def _with_begin(item: pytest.Item) -> "Iterator[tuple[Kafka, float]]":
-    """Its brokers, and when it began by the history of each."""
+def _brokers_of(item: pytest.Item) -> "Iterator[tuple[Kafka, float]]":
+    """Its brokers, and when the test began by the history of each."""
     for kafka in item.stash.get(_BROKERS, []):
         yield kafka, 0.0
-    for kafka in _shared(item):
-        ago_s = time.monotonic() - item.stash[_BEGAN]
-        yield kafka, max(kafka.history.wall_s - ago_s, 0.0)
+    for kafka in _shared_brokers(item):
+        elapsed_s = time.monotonic() - item.stash[_BEGAN]
+        yield kafka, max(kafka.history.wall_s - elapsed_s, 0.0)
 
 
-def _told(kafka: "Kafka", since_s: float) -> str:
-    from .report import report
-
+def _report(kafka: "Kafka", since_s: float) -> str:
     try:
-        return report(kafka, since_s)
+        return kafka.report(since_s)
     except Exception as error:
-        # pytest would end the whole run: a broker that is out of order fails its own test only.
-        return f"what happened cannot be told: {error!r}"
+        # An exception here would end the whole run.
+        return f"no report of the broker: {error!r}"
 
 
 def _draw(item: pytest.Item, report: pytest.TestReport) -> None:
-    for kafka, since_s in _with_begin(item):
-        from .drawing import draw
-        from .page import ATTRIBUTE
+    for kafka, since_s in _brokers_of(item):
+        from .timeline_page import REPORT_ATTRIBUTE, draw
 
-        before = getattr(report, ATTRIBUTE, "")
-        setattr(report, ATTRIBUTE, before + draw(kafka.history, since_s))
+        before = getattr(report, REPORT_ATTRIBUTE, "")
+        setattr(report, REPORT_ATTRIBUTE, before + draw(kafka.history, since_s))

@@ -1,49 +1,327 @@
-"""A real Kafka, through kafka-python: what tests put into it, what it tells, what they leave.
+"""The same tests on a real Kafka cluster (backend.py decides).
 
-Nothing tells when something has happened there, so who waits asks again and again. Errors of
-kafka-python come through, but for those that pass: they are waited out.
+A test sees a clean view: the topics and groups that it names must not exist before, and are deleted
+at its end, with the groups that were created meanwhile and have offsets of those topics only.
+Topics that a client creates by itself are not deleted.
+
+A real cluster has no virtual clock, faults, history, disk, …: the first use of them skips the test
+with a reason. Groups are polled with DescribeGroups: only classic groups are supported, without
+generation and leader. All access is through kafka-python, whose errors come through, except for
+retriable ones.
 """
 
+import re
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import ExitStack, closing
 from functools import partial
-from typing import Any, TypeVar
+from itertools import cycle
+from typing import Any, NoReturn, Self, TypeVar
+from unittest import SkipTest
 
 try:
     from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
     from kafka import errors as kafka_errors
     from kafka.admin import MemberToRemove
 except ImportError as error:
-    complaint = "tests on a real cluster need kafka-python 3: pip install 'kafka-python>=3'"
-    raise ImportError(complaint) from error
+    raise ImportError(
+        "tests on a real cluster need kafka-python 3: pip install 'kafka-python>=3'"
+    ) from error
 
-from .described import describe_error
-from .topic import StoredRecord, Wanted
+from .aio import AsyncGroup, AsyncKafka, awaited
+from .backend import VARIABLE
+from .client_checks import ClientChecks
+from .group import Group
+from .group_view import Member
+from .kafka import Kafka
+from .loop_thread import TIMEOUT_SECONDS, BarrierTimeout, check_may_block, is_true
+from .presets import Config, config_texts
+from .topic import (
+    Headers,
+    RecordToAppend,
+    StoredRecord,
+    Topic,
+    Values,
+    check_partitions,
+    new_records,
+)
 
 T = TypeVar("T")
 
-# Between two questions of who waits.
 POLL_SECONDS = 0.05
-# What passes by itself (a coordinator that moves, the first use of __consumer_offsets, a topic on
-# its way to all brokers) does so within a few seconds.
-PATIENCE_SECONDS = 15.0
-# A consumer that was closed has left within that; one that was not stays for its session.
+# Transient errors (a coordinator that moves, the first use of __consumer_offsets, a topic that is
+# not yet known to all brokers) end within a few seconds.
+RETRY_SECONDS = 15.0
+# A consumer that was closed has left within that time; one that was not stays for its session.
 LEAVE_SECONDS = 5.0
 
-_GONE = ("OK", "GroupIdNotFoundError")
+_DELETED = ("OK", "GroupIdNotFoundError")
 
-# kafka-python is not typed as its callers need it.
+# kafka-python is not fully typed.
 _ADMIN: Any = KafkaAdminClient
 _CONSUMER: Any = KafkaConsumer
-_ERROR_OF: Any = kafka_errors.for_code
-_LEAVER: Any = MemberToRemove
+_ERROR_CLASS: Any = kafka_errors.for_code
+_MEMBER_TO_REMOVE: Any = MemberToRemove
 _PRODUCER: Any = KafkaProducer
 
 
+def skip(what: str) -> NoReturn:
+    """Skip the test, of pytest or unittest."""
+    raise SkipTest(f"{what} needs a broker of the harness, and {VARIABLE} names a real cluster")
+
+
+class _NoHost:
+    """In place of the BrokerHost."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        is_internal = name in ("run", "call") or not hasattr(Kafka, name)
+        skip("this test" if is_internal else f"kafka.{name}")
+
+
+class RealKafka(Kafka):
+    """The Kafka at `bootstrap_servers`. Parts of the harness that it does not have skip the
+    test."""
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self._host: Any = _NoHost()
+        self._servers = bootstrap_servers
+        self._groups_of_test: set[str] = set()
+        self._topics_of_test: set[str] = set()
+
+    def __getattr__(self, name: str) -> NoReturn:
+        # The attributes that Kafka.__init__ sets.
+        if name.startswith("_"):
+            raise AttributeError(name)
+        skip(f"kafka.{name}")
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self) -> Self:
+        self.cluster = RealCluster(self._servers)
+        self.client_checks = RealClientChecks(self._host, ())
+        self._topics_before = self.cluster.topics()
+        self._groups_before = self.cluster.groups()
+        return self
+
+    def stop(self) -> None:
+        """Delete what the test has created."""
+        try:
+            self.reset()
+        finally:
+            self.cluster.close()
+
+    def reset(self) -> None:
+        """Delete what the test has created so far."""
+        new = self.cluster.groups() - self._groups_before - self._groups_of_test
+        # Of a service, whose group the test does not name. Groups of others have other offsets.
+        own = {each for each in new if self.cluster.belongs_to_test(each, self._topics_of_test)}
+        topics, self._topics_of_test = self._topics_of_test, set()
+        groups, self._groups_of_test = own | self._groups_of_test, set()
+        try:
+            self.cluster.delete_groups(groups)
+        finally:
+            self.cluster.delete_topics(topics)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return self._servers
+
+    def topic(
+        self, name: str, partitions: int | None = None, config: Config | None = None
+    ) -> "RealTopic":
+        if name in self._topics_before:
+            raise ValueError(_existed_before(f"topic {name}"))
+        topic = RealTopic(self.cluster, name)
+        if name in self.cluster.topics():
+            check_partitions(name, topic.partitions, partitions)
+        else:
+            self.cluster.create_topic(name, partitions, config_texts(config or {}))
+        self._topics_of_test.add(name)
+        return topic
+
+    def group(self, group_id: str) -> "RealGroup":
+        self.add_group(group_id)
+        return RealGroup(self.cluster, group_id)
+
+    def add_group(self, group_id: str) -> None:
+        """A group that the test names."""
+        if group_id in self._groups_before:
+            raise ValueError(_existed_before(f"group {group_id}"))
+        self._groups_of_test.add(group_id)
+
+    @property
+    def groups(self) -> list[Group]:
+        """Those that did not exist before the test."""
+        return [self.group(name) for name in sorted(self.cluster.groups() - self._groups_before)]
+
+    def wait(
+        self,
+        condition: Callable[[], object],
+        description: str = "the condition",
+        timeout: float = TIMEOUT_SECONDS,
+    ) -> None:
+        """Wait until `condition()` is true, by polling."""
+        check_may_block()
+        if not poll(lambda: is_true(condition), timeout):
+            raise BarrierTimeout(f"timed out after {timeout:g} s waiting for {description}")
+
+
+def _existed_before(what: str) -> str:
+    return f"{what} existed before the test: it would be deleted at its end"
+
+
+class RealClientChecks(ClientChecks):
+    """Without findings, so that tests may ignore some."""
+
+    @property
+    def findings(self) -> NoReturn:
+        skip("kafka.client_checks.findings")
+
+    @property
+    def left_open(self) -> NoReturn:
+        skip("kafka.client_checks.left_open")
+
+
+class RealTopic(Topic):
+    def __init__(self, cluster: "RealCluster", name: str) -> None:
+        self._cluster = cluster
+        self.name = name
+
+    @property
+    def partitions(self) -> int:
+        return self._cluster.partitions(self.name)
+
+    def produce(
+        self,
+        values: Values,
+        *,
+        partition: int | None = None,
+        headers: Headers = (),
+        timestamp_ms: int | None = None,
+    ) -> list[tuple[int, int]]:
+        records = new_records(values, headers, timestamp_ms)
+        indexes = cycle(range(self.partitions) if partition is None else (partition,))
+        return self._cluster.produce(self.name, [(each, next(indexes)) for each in records])
+
+    def records(self, partition: int | None = None) -> list[StoredRecord]:
+        indexes = range(self.partitions) if partition is None else (partition,)
+        return self._cluster.records(self.name, indexes)
+
+    def start_offset(self, partition: int) -> int:
+        return self._cluster.bounds(self.name, partition)[partition][0]
+
+    def end_offset(self, partition: int) -> int:
+        return self._cluster.bounds(self.name, partition)[partition][1]
+
+    def add_partitions(self, total: int) -> None:
+        self._cluster.create_partitions(self.name, total)
+
+    def delete(self) -> None:
+        self._cluster.delete_topics([self.name])
+
+
+class RealGroup(Group):
+    def __init__(self, cluster: "RealCluster", group_id: str) -> None:
+        super().__init__(_NoHost(), group_id)  # type: ignore[arg-type]
+        self._cluster = cluster
+
+    def __repr__(self) -> str:
+        return f"<Group {self.group_id}>"
+
+    def _wait(
+        self,
+        check: Callable[[], T | None],
+        what: str,
+        timeout: float,
+        partition: tuple[str, int] | None = None,  # noqa: ARG002
+        member: str | None = None,  # noqa: ARG002
+    ) -> T:
+        check_may_block()
+        result = poll(check, timeout)
+        if result is None:
+            description = self._describe()
+            members = [f"  {each}" for each in map(_member, description["members"])]
+            state = f"Group {self.group_id} is {description['group_state']}"
+            raise BarrierTimeout(
+                f"timed out after {timeout:g} s waiting for group {self.group_id} {what}\n"
+                + "\n".join([state, *members])
+            )
+        return result
+
+    def _call(self, function: Callable[[], T]) -> T:
+        return function()
+
+    _written = _call
+
+    def _is_write_pending(self) -> bool:
+        return False  # a response contains only what is written
+
+    def _state(self) -> str:
+        return str(self._describe()["group_state"])
+
+    def _generation(self) -> int:
+        skip("the generation of a group")
+
+    def _is_stable(self, members: int | None) -> bool:
+        description = self._describe()
+        current = description["members"]
+        # Kafka is Stable after the leader's SyncGroup; the others get their assignment soon.
+        if description["group_state"] != "Stable" or members not in (None, len(current)):
+            return False
+        owned = {partition for each in current for partition in owned_partitions(each)}
+        # Partitions that were not assigned are revoked, and the group rebalances again (KIP-429).
+        return owned <= {partition for each in current for partition in assigned_partitions(each)}
+
+    def _members(self) -> list[Member]:
+        return [_member(each) for each in self._describe()["members"]]
+
+    def _committed(self, topic: str, partition: int) -> int | None:
+        return self._cluster.committed(self.group_id, topic, partition)
+
+    def _offsets(self) -> dict[tuple[str, int], int]:
+        return self._cluster.offsets(self.group_id)
+
+    def _bounds(self, topic: str, partition: int | None) -> dict[int, tuple[int, int]]:
+        return self._cluster.bounds(topic, partition)
+
+    def _describe(self) -> dict[str, Any]:
+        return self._cluster.describe(self.group_id)
+
+
+class AsyncRealGroup(AsyncGroup, RealGroup):
+    """An AsyncGroup of a real cluster."""
+
+
+class AsyncRealKafka(AsyncKafka, RealKafka):
+    """An AsyncKafka that is a real cluster."""
+
+    groups: list[AsyncGroup]  # type: ignore[assignment]
+
+    wait = awaited(RealKafka.wait)  # type: ignore[assignment]
+
+    def group(self, group_id: str) -> AsyncRealGroup:
+        self.add_group(group_id)
+        return AsyncRealGroup(self.cluster, group_id)
+
+
+def _member(described: Mapping[str, Any]) -> Member:
+    return Member(
+        described["member_id"],
+        described.get("group_instance_id"),
+        described["client_id"],
+        described["client_host"],
+        False,
+        tuple(assigned_partitions(described)),
+    )
+
+
+# --- access through kafka-python
+
+
 class RealCluster:
-    """`bootstrap`: HOST:PORT[,HOST:PORT]."""
+    """A Kafka cluster at `bootstrap`: HOST:PORT[,HOST:PORT]."""
 
     def __init__(self, bootstrap: str) -> None:
         self._servers = bootstrap.split(",")
@@ -57,39 +335,41 @@ class RealCluster:
     # --- topics
 
     def topics(self) -> set[str]:
-        return set(self._ask(self._admin.list_topics))
+        return set(self._retry(self._admin.list_topics))
 
     def create_topic(self, name: str, partitions: int | None, config: Mapping[str, str]) -> None:
         count = -1 if partitions is None else partitions
-        told = {name: {"num_partitions": count, "replication_factor": -1, "configs": dict(config)}}
+        new = {name: {"num_partitions": count, "replication_factor": -1, "configs": dict(config)}}
         try:
-            self._admin.create_topics(told)
+            self._admin.create_topics(new)
         except (kafka_errors.InvalidRequestError, kafka_errors.BrokerResponseError) as error:
-            raise ValueError(f"topic {name}: {error}") from error
-        self._admin.wait_for_topics([name], timeout_ms=PATIENCE_SECONDS * 1000)
+            raise ValueError(f"Topic {name}: {error}") from error
+        self._admin.wait_for_topics([name], timeout_ms=RETRY_SECONDS * 1000)
 
     def partitions(self, topic: str) -> int:
-        (told,) = self._admin.describe_topics([topic])
-        if told["error_code"]:
-            raise LookupError(f"there is no topic {topic}")
-        return len(told["partitions"])
+        (described,) = self._admin.describe_topics([topic])
+        if described["error_code"]:
+            raise LookupError(f"Topic {topic} does not exist")
+        return len(described["partitions"])
 
-    def grow(self, topic: str, total: int) -> None:
+    def create_partitions(self, topic: str, total: int) -> None:
         self._admin.create_partitions({topic: total})
-        until(lambda: self.partitions(topic) == total, PATIENCE_SECONDS)
+        poll(lambda: self.partitions(topic) == total, RETRY_SECONDS)
 
     def delete_topics(self, names: Iterable[str]) -> None:
-        """And wait until nobody sees them any more."""
-        going = self.topics() & set(names)
-        if going:
-            self._admin.delete_topics(sorted(going))
-            until(lambda: not going & self.topics(), PATIENCE_SECONDS)
+        """Delete those that exist, and wait until they are not listed any more."""
+        existing = self.topics() & set(names)
+        if existing:
+            self._admin.delete_topics(sorted(existing))
+            poll(lambda: not existing & self.topics(), RETRY_SECONDS)
 
-    def produce(self, topic: str, records: Iterable[tuple[Wanted, int]]) -> list[tuple[int, int]]:
-        """Each to its partition -> (partition, offset) of each."""
+    def produce(
+        self, topic: str, records: Iterable[tuple[RecordToAppend, int]]
+    ) -> list[tuple[int, int]]:
+        """Each record to its partition. Returns (partition, offset) of each."""
         if self._producer is None:
             self._producer = _PRODUCER(bootstrap_servers=self._servers, acks="all")
-            # What is under way when a test has failed need not arrive any more.
+            # After a failed test, pending records need not be sent.
             self._closing.callback(partial(self._producer.close, timeout=0))
         sent = [
             self._producer.send(
@@ -106,92 +386,95 @@ class RealCluster:
         return [(done.partition, done.offset) for done in (each.get() for each in sent)]
 
     def records(self, topic: str, partitions: Iterable[int]) -> list[StoredRecord]:
-        """All that is there now, one partition after the other."""
+        """All records, one partition after the other."""
         found: list[StoredRecord] = []
         with self._consumer() as consumer:
-            for place in (TopicPartition(topic, index) for index in partitions):
-                end = consumer.end_offsets([place])[place]
-                consumer.assign([place])
-                consumer.seek_to_beginning(place)
-                while consumer.position(place) < end:
+            for partition in (TopicPartition(topic, index) for index in partitions):
+                end = consumer.end_offsets([partition])[partition]
+                consumer.assign([partition])
+                consumer.seek_to_beginning(partition)
+                while consumer.position(partition) < end:
                     for read in consumer.poll(timeout_ms=1_000).values():
-                        found += [_record(each) for each in read]
+                        found += [_stored_record(each) for each in read]
         return found
 
     def bounds(self, topic: str, partition: int | None) -> dict[int, tuple[int, int]]:
-        """Partition (None: each) -> its first offset, and that of the next record."""
+        """Partition (None: all) -> log start offset and log end offset."""
         indexes = range(self.partitions(topic)) if partition is None else (partition,)
-        places = [TopicPartition(topic, index) for index in indexes]
+        partitions = [TopicPartition(topic, index) for index in indexes]
         with self._consumer() as consumer:
-            starts, ends = consumer.beginning_offsets(places), consumer.end_offsets(places)
-        return {each.partition: (int(starts[each]), int(ends[each])) for each in places}
+            starts = consumer.beginning_offsets(partitions)
+            ends = consumer.end_offsets(partitions)
+        return {each.partition: (int(starts[each]), int(ends[each])) for each in partitions}
 
     # --- groups
 
     def groups(self) -> set[str]:
-        return {each["group_id"] for each in self._ask(self._admin.list_groups)}
+        return {each["group_id"] for each in self._retry(self._admin.list_groups)}
 
     def describe(self, group: str) -> dict[str, Any]:
-        """`group_state` (Dead where there is none) and `members`, as DescribeGroups has them."""
+        """`group_state` (Dead if it does not exist) and `members`, as in DescribeGroups."""
 
-        def told() -> dict[str, Any]:
-            told: dict[str, Any] = self._admin.describe_groups([group])[group]
-            error = describe_error(told["error"])
+        def describe() -> dict[str, Any]:
+            described: dict[str, Any] = self._admin.describe_groups([group])[group]
+            # kafka-python has no code: `[Error 69] GroupIdNotFoundError: Group g not found.`
+            error = re.match(r"\[Error (-?\d+)\] ", described["error"] or "")
             if error is None:
-                return told
-            kind = _ERROR_OF(error.code)
+                return described
+            kind = _ERROR_CLASS(int(error[1]))
             if kind is kafka_errors.GroupIdNotFoundError:  # since Kafka 4.0
                 return {"group_state": "Dead", "members": []}
-            raise kind(error.message)
+            raise kind(described["error"])
 
-        return self._ask(told)
+        return self._retry(describe)
 
     def committed(self, group: str, topic: str, partition: int) -> int | None:
-        place = TopicPartition(topic, partition)
-        found = self._ask(lambda: self._admin.list_group_offsets({group: [place]}))
-        told = found.get(group, {}).get(place)
-        return None if told is None or told.offset < 0 else int(told.offset)
+        key = TopicPartition(topic, partition)
+        found = self._retry(lambda: self._admin.list_group_offsets({group: [key]}))
+        committed = found.get(group, {}).get(key)
+        return None if committed is None or committed.offset < 0 else int(committed.offset)
 
     def offsets(self, group: str) -> dict[tuple[str, int], int]:
-        found = self._ask(lambda: self._admin.list_group_offsets([group])).get(group, {})
+        found = self._retry(lambda: self._admin.list_group_offsets([group])).get(group, {})
         return {
-            (place.topic, int(place.partition)): int(told.offset)
-            for place, told in found.items()
-            if told.offset >= 0
+            (partition.topic, int(partition.partition)): int(committed.offset)
+            for partition, committed in found.items()
+            if committed.offset >= 0
         }
 
-    def is_left_over(self, group: str, topics: Set[str]) -> bool:
-        """Whether it has to do with these topics alone; or with none, and nobody is in it."""
-        told = self.describe(group)
+    def belongs_to_test(self, group: str, topics: Set[str]) -> bool:
+        """Whether it uses only these topics; or no topic, and has no members."""
+        described = self.describe(group)
         used = {topic for topic, _ in self.offsets(group)}
-        used |= {topic for member in told["members"] for topic, _ in partitions_of(member)}
-        return used <= topics and (bool(used) or told["group_state"] in ("Empty", "Dead"))
+        used |= {topic for each in described["members"] for topic, _ in assigned_partitions(each)}
+        is_unused = described["group_state"] in ("Empty", "Dead")
+        return used <= topics and (bool(used) or is_unused)
 
     def delete_groups(self, names: Iterable[str]) -> None:
-        """Those that are there. Warns of one whose members stay."""
+        """Delete those that exist. Warns of a group whose members stay."""
         for name in sorted(self.groups() & set(names)):
-            if until(partial(self._is_deleted, name), LEAVE_SECONDS) is None:
+            if poll(partial(self._is_deleted, name), LEAVE_SECONDS) is None:
                 warnings.warn(
-                    f"group {name} stays on {','.join(self._servers)}: its members have not left; "
-                    "a test has to close its consumers",
+                    f"group {name} was not deleted from {','.join(self._servers)}, because it has "
+                    "members: a test must close its consumers",
                     stacklevel=2,
                 )
 
     def _is_deleted(self, group: str) -> bool:
-        if self._ask(lambda: self._admin.delete_groups([group])[group]) in _GONE:
+        if self._retry(lambda: self._admin.delete_groups([group])[group]) in _DELETED:
             return True
         # Static members do not leave when they are closed (KIP-345).
         members = self.describe(group)["members"]
         names = [name for each in members if (name := each["group_instance_id"]) is not None]
-        stayed = [_LEAVER(group_instance_id=name) for name in names]
-        self._ask(lambda: self._admin.remove_group_members(group, stayed))
+        static = [_MEMBER_TO_REMOVE(group_instance_id=name) for name in names]
+        self._retry(lambda: self._admin.remove_group_members(group, static))
         return False
 
-    def _ask(self, what: Callable[[], T]) -> T:
-        deadline = time.monotonic() + PATIENCE_SECONDS
+    def _retry(self, call: Callable[[], T]) -> T:
+        deadline = time.monotonic() + RETRY_SECONDS
         while True:
             try:
-                return what()
+                return call()
             except kafka_errors.KafkaError as error:
                 if not error.retriable or time.monotonic() > deadline:
                     raise
@@ -201,33 +484,34 @@ class RealCluster:
         return closing(_CONSUMER(bootstrap_servers=self._servers, enable_auto_commit=False))
 
 
-def until(check: Callable[[], T | None], seconds: float) -> T | None:
-    """The first answer of `check` that is neither None nor False; None when time is up."""
-    deadline = time.monotonic() + seconds
-    while (found := check()) is None or found is False:
+def poll(check: Callable[[], T | None], timeout: float) -> T | None:
+    """The first result of `check` that is neither None nor False; None after the timeout."""
+    deadline = time.monotonic() + timeout
+    while (result := check()) is None or result is False:
         if time.monotonic() > deadline:
             return None
         time.sleep(POLL_SECONDS)
-    return found
+    return result
 
 
-def partitions_of(member: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    """What a member of `describe` was assigned."""
-    return _places(member["member_assignment"], "assigned_partitions")
+def assigned_partitions(member: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    return _partitions(member["member_assignment"], "assigned_partitions")
 
 
-def owned_by(member: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    """What it had when it joined, as it said."""
-    return _places(member["member_metadata"], "owned_partitions")
+def owned_partitions(member: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    """The partitions in the subscription of its last JoinGroup."""
+    return _partitions(member["member_metadata"], "owned_partitions")
 
 
-def _places(said: Any, name: str) -> Iterator[tuple[str, int]]:
-    # Empty bytes while the group has no assignment, or where it is no ConsumerProtocol.
-    for topic in (said.get(name) or ()) if isinstance(said, dict) else ():
+def _partitions(decoded: Any, name: str) -> Iterator[tuple[str, int]]:
+    # Empty bytes before the assignment, or if it is not the consumer protocol.
+    for topic in (decoded.get(name) or ()) if isinstance(decoded, dict) else ():
         for index in topic["partitions"]:
             yield topic["topic"], index
 
 
-def _record(each: Any) -> StoredRecord:
-    headers = tuple(each.headers)
-    return StoredRecord(each.offset, each.timestamp, each.key, each.value, headers, each.partition)
+def _stored_record(record: Any) -> StoredRecord:
+    headers = tuple(record.headers)
+    return StoredRecord(
+        record.offset, record.timestamp, record.key, record.value, headers, record.partition
+    )

@@ -1,10 +1,10 @@
-"""One topic, as a test fills it and looks into it: without a producer and its threads."""
+"""A topic, as a test fills and reads it: without a producer and its threads."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from itertools import cycle
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, TypeVar
 
 from ..log.batch import BatchBuilder
 from ..log.records import records
@@ -12,16 +12,15 @@ from ..protocol.errors import ApiError, ErrorCode
 from ..topics.admin import NewTopic, check_new_topic, plan_topic
 from ..topics.produce import AppendError, ProduceContext, append
 from ..topics.topic import Partition
-from ..topics.topic import Topic as Found
-from .loop_thread import PATIENCE_SECONDS
-from .waiting import BarrierTimeout
+from ..topics.topic import Topic as BrokerTopic
+from .lifecycle import BrokerHost
+from .loop_thread import CALL_TIMEOUT_SECONDS, BarrierTimeout
 
-if TYPE_CHECKING:
-    from .kafka import Kafka
+T = TypeVar("T")
 
-# Each of a thousand takes 4 ms to go from a disk in memory, which looks through all of its files
-# for each folder; this leaves room for more of them, and for a busy machine.
-PARTITION_SECONDS = 0.1
+# The disk in memory takes 4 ms to delete each of a thousand partitions, because it searches all
+# files for each folder. This leaves room for more of them and for a busy machine.
+DELETE_SECONDS_PER_PARTITION = 0.1
 
 Value = bytes | str | None
 Values = Iterable[Value | tuple[Value, Value]]
@@ -29,8 +28,8 @@ Headers = Mapping[str, Value] | Iterable[tuple[str, Value]]
 
 
 class StoredRecord(NamedTuple):
-    """What is stored of a record. `timestamp` in milliseconds; a null key or value is None; a name
-    may stand in several headers."""
+    """A record in the log. `timestamp` in milliseconds; a null key or value is None; several
+    headers may have the same name."""
 
     offset: int
     timestamp: int
@@ -41,20 +40,20 @@ class StoredRecord(NamedTuple):
 
 
 class Topic:
-    """`kafka.topic("orders", partitions=3)`. Raises LookupError where it, or a partition that is
-    asked for, is not there."""
+    """`kafka.topic("orders", partitions=3)`. Its methods raise LookupError if it, or a partition,
+    does not exist."""
 
-    def __init__(self, kafka: "Kafka", name: str) -> None:
-        self._kafka = kafka
+    def __init__(self, host: BrokerHost, name: str) -> None:
+        self._host = host
         self.name = name
 
     def __repr__(self) -> str:
-        return f"<Topic {self.name} of {self._kafka}>"
+        return f"<Topic {self.name}>"
 
     @property
     def partitions(self) -> int:
-        """How many it has."""
-        return self._kafka.ask(lambda _broker: len(self._found().partitions))
+        """The number of partitions."""
+        return self._call(lambda: len(self._found().partitions))
 
     def produce(
         self,
@@ -64,37 +63,37 @@ class Topic:
         headers: Headers = (),
         timestamp_ms: int | None = None,
     ) -> list[tuple[int, int]]:
-        """Append records: values, or (key, value). One after the other to all partitions in turn,
-        or to `partition`. `headers` ({"trace": "1"}) and `timestamp_ms` (now, by the broker's
-        clock) are those of each. Returns (partition, offset) of each. Long polls are woken.
+        """Append records, given as values or as (key, value), to all partitions in turn or to one.
+        `headers` ({"trace": "1"}) and `timestamp_ms` (default: the broker's time) apply to each.
+        Returns (partition, offset) of each record. Waiting fetches see them.
 
-        Raises ValueError for what the broker would refuse, and Refused where its disk fails."""
-        wanted = new_records(values, headers, timestamp_ms)
+        Raises ValueError if the broker rejects a record, and ApiError if its disk fails."""
+        to_append = new_records(values, headers, timestamp_ms)
         try:
-            return self._kafka.ask(lambda _broker: self._append(wanted, partition))
+            return self._call(lambda: self._append(to_append, partition))
         except ApiError as error:
             if error.error is ErrorCode.kafka_storage_error:
-                raise  # What was asked for is right.
-            raise refusal(self.name, error) from error
+                raise
+            raise rejection(self.name, error) from error
 
     def records(self, partition: int | None = None) -> list[StoredRecord]:
-        """All that is there, of one partition or of all, one after the other."""
-        return self._kafka.ask(lambda _broker: list(self._read(partition)))
+        """All records, of one partition or of all, one partition after the other."""
+        return self._call(lambda: list(self._read(partition)))
 
     def start_offset(self, partition: int) -> int:
-        """That of the first record that is there."""
-        return self._kafka.ask(lambda _broker: self._partition(partition).start_offset)
+        """The log start offset: that of the first record."""
+        return self._call(lambda: self._partition(partition).start_offset)
 
     def end_offset(self, partition: int) -> int:
-        """Where the next record goes."""
-        return self._kafka.ask(lambda _broker: self._partition(partition).high_watermark)
+        """The log end offset: that of the next record."""
+        return self._call(lambda: self._partition(partition).high_watermark)
 
-    def make(self, partitions: int | None, config: Mapping[str, str]) -> None:
-        """If it is not there. Raises ValueError for what Kafka would refuse, and for what a topic
-        that is there is not: another number of partitions, another config."""
+    def create(self, partitions: int | None, config: Mapping[str, str]) -> None:
+        """Create it if it does not exist. Raises ValueError if Kafka would reject that, or if it
+        exists with another number of partitions or another config."""
 
-        def make() -> None:
-            topics = self._kafka.broker.node.topics
+        def create() -> None:
+            topics = self._host.broker.node.topics
             found = topics.get(self.name)
             if found is not None:
                 check_partitions(self.name, len(found.partitions), partitions)
@@ -106,86 +105,92 @@ class Topic:
             topics.create(self.name, planned.partitions, planned.overrides)
 
         try:
-            self._kafka.change(make)
+            self._host.change_topics(create)
         except ApiError as error:
-            raise refusal(self.name, error) from error
+            raise rejection(self.name, error) from error
 
     def add_partitions(self, total: int) -> None:
-        """Let it have so many; clients see it when they next ask for metadata. Raises ValueError
-        where it has as many already, or more."""
+        """Increase the number of partitions to `total`; clients see it with their next metadata
+        request. Raises ValueError if it has as many already."""
 
         def grow() -> None:
-            topics, found = self._kafka.broker.node.topics, self._found()
+            topics, found = self._host.broker.node.topics, self._found()
             if total <= len(found.partitions):
                 raise ValueError(
-                    f"topic {self.name} has {len(found.partitions)} partitions already: it cannot "
+                    f"Topic {self.name} already has {len(found.partitions)} partitions: it cannot "
                     f"grow to {total}"
                 )
             topics.add_partitions(found, total)
 
-        self._kafka.change(grow)
+        self._host.change_topics(grow)
 
     def delete(self) -> None:
-        """And wait until its name is free. It is not before groups have forgotten what they have
-        committed for it, for which none of them may be `loading`. Raises OSError."""
+        """Delete it, with the offsets that groups have committed for it, and wait until its name
+        can be used again. That waits for coordinators that are loading. Raises OSError."""
 
         async def deleted() -> OSError | None:
-            told: asyncio.Future[OSError | None] = asyncio.get_running_loop().create_future()
+            done: asyncio.Future[OSError | None] = asyncio.get_running_loop().create_future()
 
-            def gone(error: OSError | None) -> None:
-                if not told.done():  # else nobody waits for it any more
-                    told.set_result(error)
+            def resolve(error: OSError | None) -> None:
+                if not done.done():  # it is cancelled after a timeout
+                    done.set_result(error)
 
-            self._kafka.broker.node.topics.delete(self._found(), gone)
-            return await told
+            self._host.broker.node.topics.delete(self._found(), resolve)
+            return await done
 
+        timeout = CALL_TIMEOUT_SECONDS + self.partitions * DELETE_SECONDS_PER_PARTITION
         try:
-            patience = PATIENCE_SECONDS + self.partitions * PARTITION_SECONDS
-            error = self._kafka.run(deleted(), patience)
+            error = self._host.run(deleted(), timeout)
         except TimeoutError:
             raise BarrierTimeout(
-                f"topic {self.name} was waited for to be gone, in vain. Is a group still loading?"
+                f"timed out after {timeout:g} s waiting for topic {self.name} to be deleted (is a "
+                "group still loading?)"
             ) from None
         if error is not None:
             raise error
 
+    def _call(self, function: Callable[[], T]) -> T:
+        return self._host.call(function)
+
     # --- on the broker's loop
 
-    def _found(self) -> Found:
-        found = self._kafka.broker.node.topics.get(self.name)
+    def _found(self) -> BrokerTopic:
+        found = self._host.broker.node.topics.get(self.name)
         if found is None:
-            raise LookupError(f"there is no topic {self.name}")
+            raise LookupError(f"Topic {self.name} does not exist")
         return found
 
     def _partition(self, index: int) -> Partition:
         found = self._found().partition(index)
         if found is None:
-            raise LookupError(f"there is no partition {self.name}-{index}")
+            raise LookupError(f"Partition {self.name}-{index} does not exist")
         return found
 
-    def _append(self, wanted: list["Wanted"], partition: int | None) -> list[tuple[int, int]]:
+    def _append(
+        self, to_append: list["RecordToAppend"], partition: int | None
+    ) -> list[tuple[int, int]]:
         count = len(self._found().partitions)
-        turn = cycle(range(count)) if partition is None else cycle((partition,))
+        indexes = cycle(range(count)) if partition is None else cycle((partition,))
         return [
             (index, self._append_one(index, each))
-            for each, index in zip(wanted, turn, strict=False)
+            for each, index in zip(to_append, indexes, strict=False)
         ]
 
-    def _append_one(self, index: int, wanted: "Wanted") -> int:
-        node, partition = self._kafka.broker.node, self._partition(index)
+    def _append_one(self, index: int, to_append: "RecordToAppend") -> int:
+        node, partition = self._host.broker.node, self._partition(index)
         now_ms = node.clock.now_ms()
-        at_ms = now_ms if wanted.timestamp_ms is None else wanted.timestamp_ms
+        timestamp = now_ms if to_append.timestamp_ms is None else to_append.timestamp_ms
         batch = BatchBuilder()
-        batch.add(wanted.key, wanted.value, at_ms, wanted.headers)
-        terms = ProduceContext(
+        batch.add(to_append.key, to_append.value, timestamp, to_append.headers)
+        context = ProduceContext(
             now_ms=now_ms,
             zstd_allowed=True,
             transactional_id=None,
             producer_expiration_ms=partial(node.configs.broker_number, "producer.id.expiration.ms"),
         )
-        done = append(partition, batch.finish(0), terms)
-        partition.delayed_fetches.on_append(done.size)
-        return done.base_offset
+        appended = append(partition, batch.finish(0), context)
+        partition.delayed_fetches.on_append(appended.size)
+        return appended.base_offset
 
     def _read(self, partition: int | None) -> Iterable[StoredRecord]:
         indexes = range(len(self._found().partitions)) if partition is None else (partition,)
@@ -195,76 +200,76 @@ class Topic:
                     yield from (StoredRecord(*each, index) for each in records(batch))
 
 
-class Wanted(NamedTuple):
-    """A record to be produced."""
-
+class RecordToAppend(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...]
     timestamp_ms: int | None
 
 
-def new_records(values: Values, headers: Headers, timestamp_ms: int | None) -> list[Wanted]:
-    """Raises TypeError for what is none: Kafka's records are bytes."""
-    # The items of a text would each become a record, and of a mapping its keys.
+def new_records(values: Values, headers: Headers, timestamp_ms: int | None) -> list[RecordToAppend]:
+    """Raises TypeError for arguments that are no records."""
+    # Each character of a string, or each key of a mapping, would become a record.
     if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
-        raise TypeError(f"produce takes a list of values, not one: produce([{_shown(values)}])")
+        raise TypeError(f"produce() takes a list of values: produce([{_as_list(values)}])")
     if isinstance(timestamp_ms, bool) or not isinstance(timestamp_ms, int | None):
-        raise TypeError(f"timestamp_ms is a whole number of milliseconds, not {timestamp_ms!r}")
-    of_each = _headers_of(headers)
+        raise TypeError(f"timestamp_ms must be an integer, not {timestamp_ms!r}")
+    header_pairs = _header_pairs(headers)
     pairs = [each if isinstance(each, tuple) else (None, each) for each in values]
-    return [Wanted(*_pair_of(each), of_each, timestamp_ms) for each in pairs]
+    return [RecordToAppend(*_encode_pair(each), header_pairs, timestamp_ms) for each in pairs]
 
 
-def _shown(values: object) -> str:
+def _as_list(values: object) -> str:
     if isinstance(values, Mapping):
         return ", ".join(f"({key!r}, {value!r})" for key, value in values.items())
     return repr(values)
 
 
-def _pair_of(pair: tuple[Value, ...]) -> tuple[bytes | None, bytes | None]:
+def _encode_pair(pair: tuple[Value, ...]) -> tuple[bytes | None, bytes | None]:
     if len(pair) != 2:
         raise TypeError(
-            f"a record is a value or (key, value), not {pair!r}: produce has headers= and "
-            "timestamp_ms= for the rest"
+            f"A record is a value or (key, value), not {pair!r}; use headers= and timestamp_ms= "
+            "for the rest"
         )
-    return bytes_of(pair[0]), bytes_of(pair[1])
+    return _encode(pair[0]), _encode(pair[1])
 
 
-def _headers_of(headers: Headers) -> tuple[tuple[str, bytes | None], ...]:
+def _header_pairs(headers: Headers) -> tuple[tuple[str, bytes | None], ...]:
     pairs = list(headers.items() if isinstance(headers, Mapping) else headers)
     for each in pairs:
         if not (isinstance(each, tuple | list) and len(each) == 2 and isinstance(each[0], str)):
-            raise TypeError(f"headers are {{name: value}} or a list of (name, value), not {each!r}")
-    return tuple((name, bytes_of(value)) for name, value in pairs)
+            raise TypeError(
+                f"Headers must be {{name: value}} or a list of (name, value), not {each!r}"
+            )
+    return tuple((name, _encode(value)) for name, value in pairs)
 
 
-def bytes_of(value: Value) -> bytes | None:
+def _encode(value: Value) -> bytes | None:
     if value is None or isinstance(value, bytes):
         return value
     if not isinstance(value, str):
-        raise TypeError(f"a key or a value is bytes, str or None, not {value!r}: serialize it")
+        raise TypeError(f"Keys and values must be bytes, str or None, not {value!r}: serialize it")
     return value.encode()
 
 
-def check_partitions(topic: str, there: int, wanted: int | None) -> None:
-    """Raises ValueError where a test wants another number of partitions than a topic has."""
-    if wanted not in (None, there):
-        raise ValueError(f"topic {topic} has {there} partitions, not {wanted}")
+def check_partitions(topic: str, current: int, wanted: int | None) -> None:
+    """Raises ValueError if a topic has another number of partitions than the test wants."""
+    if wanted not in (None, current):
+        raise ValueError(f"Topic {topic} has {current} partitions, not {wanted}")
 
 
-def check_config(topic: str, there: Mapping[str, str], wanted: Mapping[str, str]) -> None:
-    """Raises ValueError where a test wants another config than a topic was made with."""
+def check_config(topic: str, current: Mapping[str, str], wanted: Mapping[str, str]) -> None:
+    """Raises ValueError if a topic was created with another config than the test wants."""
     for key, value in wanted.items():
-        if there.get(key) != value:
-            has = f"{key}={there[key]}" if key in there else f"no {key}"
-            raise ValueError(f"topic {topic} was made with {has}, not {key}={value}")
+        if current.get(key) != value:
+            has = f"{key}={current[key]}" if key in current else f"no {key}"
+            raise ValueError(f"Topic {topic} was created with {has}, not {key}={value}")
 
 
-def refusal(topic: str, error: ApiError) -> ValueError:
-    """What the broker's answer would say."""
+def rejection(topic: str, error: ApiError) -> ValueError:
+    # The message for a single record is more specific than the general one.
     record_errors = error.record_errors if isinstance(error, AppendError) else ()
-    # What is wrong with the record says more than that one of them is wrong.
-    said = next((each.batch_index_error_message for each in record_errors), error.message)
-    why = "" if said is None else f": {said}"
-    return ValueError(f"topic {topic}: {error.error.name.upper()}{why}")
+    messages = (each.batch_index_error_message for each in record_errors)
+    message = next(messages, error.message)
+    reason = "" if message is None else f": {message}"
+    return ValueError(f"Topic {topic}: {error.error.name.upper()}{reason}")

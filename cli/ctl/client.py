@@ -1,4 +1,4 @@
-"""One request to the controls, with nothing but Python's own library."""
+"""One request to the control API, with the standard library only."""
 
 import json
 import urllib.error
@@ -8,22 +8,22 @@ from urllib.parse import quote, urlencode
 
 from ..errors import UserError
 
-# Beyond what the request itself waits for: a busy machine, a broker with much to do.
-PATIENCE_SECONDS = 60
-# What a barrier waits when nobody says how long (testing/waiting.py).
+# Added to the timeout of the request itself, for a busy machine.
+GRACE_SECONDS = 60
+# The default timeout of waits (testing/loop_thread.py).
 TIMEOUT_SECONDS = 10
 
 
-class Failed(Exception):
-    """A barrier that waited in vain, a check that failed: the message is its story."""
+class RequestFailed(Exception):
+    """A wait has timed out, or a check has failed; the message explains it."""
 
 
-# Not by a proxy of the environment: the controls are on this machine, or next to it.
+# Without a proxy of the environment: the control API is on this machine or next to it.
 _opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
-def ask(control: str, method: str, path: str, given: dict[str, Any]) -> str:
-    """The JSON of the answer; raises Failed, and UserError for what the user can mend."""
+def send(control: str, method: str, path: str, given: dict[str, Any]) -> str:
+    """Returns the JSON of the response. Raises RequestFailed and UserError."""
     for name in [each for each in given if f"{{{each}}}" in path]:
         path = path.replace(f"{{{name}}}", quote(str(given.pop(name)), safe=""))
     body = None
@@ -32,32 +32,31 @@ def ask(control: str, method: str, path: str, given: dict[str, Any]) -> str:
     elif given:
         body = json.dumps(given).encode()
     if not control.startswith(("http://", "https://")):
-        raise UserError(f"{control} is no URL: write it as http://127.0.0.1:9093.")
-    seconds = given.get("timeout", TIMEOUT_SECONDS) + PATIENCE_SECONDS
+        raise UserError(f"invalid URL {control!r}: expected http://127.0.0.1:9093.")
+    timeout = given.get("timeout", TIMEOUT_SECONDS) + GRACE_SECONDS
     try:
         request = urllib.request.Request(  # noqa: S310 (the scheme is checked)
             control.rstrip("/") + path, data=body, method=method
         )
         request.add_header("Content-Type", "application/json")
-        with _opener.open(request, timeout=seconds) as answer:
-            return str(answer.read().decode())
+        with _opener.open(request, timeout=timeout) as response:
+            return str(response.read().decode())
     except urllib.error.HTTPError as error:
         with error:
-            _raise(error.code, error.read())
+            raise _failure(error.code, error.read()) from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
         raise UserError(
-            f"{control} cannot be asked ({reason}): start `kohort serve --control-port …`, and "
-            "give the address that it prints."
+            f"cannot reach {control} ({reason}): start `kohort serve --control-port …` and use the "
+            "address that it prints."
         ) from error
-    raise AssertionError("an answer or an error")
 
 
-def _raise(status: int, body: bytes) -> None:
+def _failure(status: int, body: bytes) -> Exception:
     try:
-        sentence = json.loads(body)["error"]
+        message = json.loads(body)["error"]
     except (ValueError, KeyError, TypeError):
-        raise UserError(f"that is no kohort: it answered with {status}.") from None
+        return UserError(f"not a control API of kohort: the response is {status}.")
     if status in (408, 409):
-        raise Failed(sentence)
-    raise UserError(sentence if sentence[-1:] in ".?" else f"{sentence}.")
+        return RequestFailed(message)
+    return UserError(message if message[-1:] in ".?" else f"{message}.")

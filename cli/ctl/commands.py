@@ -1,10 +1,30 @@
-"""The commands of `kohort ctl`: each asks one endpoint of the controls (docs/control.md).
+"""The commands of `kohort ctl`: each is one endpoint of the control API (docs/control.md).
 
-What stands in the path is said by place, and so is what a command is about; the rest by flags. The
-names of flags are those of the endpoint's fields; the broker checks what they say.
+Parameters in the path are positional arguments, and so is what a command is about; the others are
+flags with the names of the endpoint's fields. The broker validates the values.
 """
 
+import argparse
+import os
+import re
 from typing import Final, NamedTuple
+
+HELP: Final = """\
+Inspect and control a broker that was started with `kohort serve --control-port 9093`:
+
+    export KOHORT_CONTROL=http://127.0.0.1:9093
+    kohort ctl topic orders --partitions 3
+    kohort ctl produce orders a b c
+    kohort ctl wait billing stable --members 1
+    kohort ctl fault answer OffsetCommit --error NOT_COORDINATOR --group billing
+    kohort ctl advance --seconds 45
+    kohort ctl check-faults
+
+The response is printed as JSON. Exit code 0: success; 1: a wait has timed out, a fault has not
+fired or a fake member cannot join, with an explanation on standard error; 2: invalid arguments or
+no connection."""
+
+VARIABLE: Final = "KOHORT_CONTROL"
 
 
 class Command(NamedTuple):
@@ -12,147 +32,206 @@ class Command(NamedTuple):
     method: str
     path: str
     help: str
-    places: tuple[str, ...] = ()
-    """Said by place, after what the path names."""
+    positional: tuple[str, ...] = ()
+    """After the names in the path."""
     flags: tuple[str, ...] = ()
 
 
-_WHOM: Final = ("group", "member", "instance_id", "client_id", "topic", "partition", "node")
+_FILTER: Final = ("group", "member", "instance_id", "client_id", "topic", "partition", "node")
 _WHEN: Final = ("nth", "times", "probability", "seed")
-_BARRIER: Final = ("members", "generation", "topic", "partition", "who", "offset", "timeout")
+_WAIT: Final = ("members", "generation", "topic", "partition", "member", "offset", "timeout")
 _TIME: Final = ("days", "hours", "minutes", "seconds", "ms")
 _TIMEOUTS: Final = ("session_timeout_ms", "rebalance_timeout_ms")
 _REQUESTS: Final = ("group", "client_id", "after")
+_JOIN: Final = ("assignor", "client_id", "instance_id", *_TIMEOUTS, "may_be_rejected", "timeout")
+_GROUP: Final = "/groups/{group}"
+_FAKE: Final = "/fake-members/{fake_member}"
 
 COMMANDS: Final = (
-    Command("cluster", "GET", "/cluster", "where clients connect, and the nodes"),
-    Command("reset", "POST", "/reset", "a broker as new, at the same address"),
+    Command("cluster", "GET", "/cluster", "addresses for clients, and the nodes"),
+    Command("reset", "POST", "/reset", "replace the broker by a new one at the same address"),
     Command("clock", "GET", "/clock", "the broker's time"),
-    Command("freeze", "POST", "/clock/freeze", "let its time stand still"),
-    Command("resume", "POST", "/clock/resume", "let it go on"),
-    Command("advance", "POST", "/clock/advance", "let so much time pass at once", flags=_TIME),
-    Command("topics", "GET", "/topics", "the names of all topics"),
+    Command("freeze", "POST", "/clock/freeze", "stop the clock"),
+    Command("resume", "POST", "/clock/resume", "let the clock run again"),
+    Command("advance", "POST", "/clock/advance", "advance the clock", (), _TIME),
+    Command("topics", "GET", "/topics", "names of all topics"),
     Command(
-        *("topic", "POST", "/topics/{topic}", "make a topic, if it is not there"),
+        *("topic", "POST", "/topics/{topic}", "create a topic, if it does not exist"),
         flags=("partitions", "config"),
     ),
-    Command("describe-topic", "GET", "/topics/{topic}", "its partitions, and where they end"),
-    Command("delete-topic", "DELETE", "/topics/{topic}", "delete it"),
+    Command("describe-topic", "GET", "/topics/{topic}", "partitions and log end offsets"),
+    Command("delete-topic", "DELETE", "/topics/{topic}", "delete a topic"),
     Command(
-        *("add-partitions", "POST", "/topics/{topic}/partitions", "let it have so many in all"),
-        places=("total",),
+        *("add-partitions", "POST", "/topics/{topic}/partitions", "increase the partitions"),
+        positional=("total",),
     ),
     Command(
         *("produce", "POST", "/topics/{topic}/records", "append records"),
-        places=("values",),
+        positional=("values",),
         flags=("keys", "partition", "headers", "encoding"),
     ),
     Command(
-        *("records", "GET", "/topics/{topic}/records", "what is in it"),
+        *("records", "GET", "/topics/{topic}/records", "the records of a topic"),
         flags=("partition", "limit", "encoding"),
     ),
     Command("groups", "GET", "/groups", "all groups"),
-    Command("group", "GET", "/groups/{group}", "its state, its members and what they are assigned"),
+    Command("group", "GET", _GROUP, "state, members and their partitions"),
+    Command("wait", "POST", f"{_GROUP}/wait", "wait until it is stable, …", ("until",), _WAIT),
+    Command("explain", "GET", f"{_GROUP}/explain", "explain what a group waits for"),
+    Command("offsets", "GET", f"{_GROUP}/offsets", "committed offsets"),
+    Command("lag", "GET", f"{_GROUP}/lag", "records of a topic behind these", ("topic",)),
+    Command("generations", "GET", f"{_GROUP}/generations", "completed rebalances and causes"),
+    Command("commits", "GET", f"{_GROUP}/commits", "accepted commits"),
+    Command("rejected-commits", "GET", f"{_GROUP}/rejected-commits", "rejected commits"),
+    Command("exits", "GET", f"{_GROUP}/exits", "members that left or were removed"),
+    Command("rebalance", "POST", f"{_GROUP}/rebalance", "begin a rebalance", (), ("reason",)),
+    Command("lead", "POST", f"{_GROUP}/lead", "begin a rebalance with a leader", ("member",)),
+    Command("expire", "POST", f"{_GROUP}/expire", "end the session of a member", ("member",)),
     Command(
-        *("wait", "POST", "/groups/{group}/wait", "until a group is stable, gone, …"),
-        places=("until",),
-        flags=_BARRIER,
-    ),
-    Command("offsets", "GET", "/groups/{group}/offsets", "what it has committed"),
-    Command(
-        *("lag", "GET", "/groups/{group}/lag", "how many records of a topic it is behind"),
-        places=("topic",),
-    ),
-    Command("story", "GET", "/groups/{group}/story", "why it is where it is"),
-    Command("generations", "GET", "/groups/{group}/generations", "its rounds, and their causes"),
-    Command("commits", "GET", "/groups/{group}/commits", "every commit: who, when, from, to"),
-    Command("refused-commits", "GET", "/groups/{group}/refused-commits", "and those refused"),
-    Command("exits", "GET", "/groups/{group}/exits", "who is out, and why"),
-    Command(
-        *("rebalance", "POST", "/groups/{group}/rebalance", "open a round"),
+        *("evict", "POST", f"{_GROUP}/evict", "remove a member as an administrator does"),
+        positional=("member",),
         flags=("reason",),
     ),
+    Command("move", "POST", f"{_GROUP}/move", "move the coordinator to a node", ("node_id",)),
+    Command("load", "POST", f"{_GROUP}/loading", "keep the coordinator loading"),
+    Command("finish-loading", "DELETE", f"{_GROUP}/loading", "let it become active"),
+    Command("hold", "POST", f"{_GROUP}/holds", "hold JoinGroup or SyncGroup requests", ("api",)),
+    Command("holds", "GET", "/holds", "all holds and their requests"),
     Command(
-        *("lead", "POST", "/groups/{group}/lead", "open a round that this member leads"),
-        places=("who",),
+        *("wait-hold", "POST", "/holds/{hold}/wait", "wait until requests are held"),
+        flags=("count", "timeout"),
     ),
+    Command("release", "DELETE", "/holds/{hold}", "release the requests of a hold"),
     Command(
-        *("expire", "POST", "/groups/{group}/expire", "end a member's session now"),
-        places=("who",),
+        *("fake-member", "POST", f"{_GROUP}/fake-members", "add a scripted member"),
+        positional=("topics",),
+        flags=_JOIN,
     ),
+    Command("describe-fake-member", "GET", _FAKE, "its generation, partitions and errors"),
     Command(
-        *("evict", "POST", "/groups/{group}/evict", "remove a member as an administrator does"),
-        places=("who",),
-        flags=("reason",),
-    ),
-    Command(
-        *("move", "POST", "/groups/{group}/move", "let another node coordinate it"),
-        places=("node_id",),
-    ),
-    Command("load", "POST", "/groups/{group}/loading", "let its coordinator read its log anew"),
-    Command("finish-loading", "DELETE", "/groups/{group}/loading", "let it be done with that"),
-    Command(
-        *("hold", "POST", "/groups/{group}/holds", "keep its JoinGroup or SyncGroup at the door"),
-        places=("api",),
-    ),
-    Command("stop-node", "POST", "/nodes/{node_id}/stop", "stop a node"),
-    Command("start-node", "POST", "/nodes/{node_id}/start", "let it come back"),
-    Command(
-        *("crash", "POST", "/crash", "let the process die, and another take its place"),
-        flags=("power", "seed"),
-    ),
-    Command("restart", "POST", "/restart", "stop it and start it again"),
-    Command("snapshot", "POST", "/snapshots", "remember what is on its disk"),
-    Command("restore", "POST", "/snapshots/{snapshot}/restore", "let it be as it was then"),
-    Command(
-        *("puppet", "POST", "/groups/{group}/puppets", "add a scripted member"),
-        places=("topics",),
-        flags=("assignor", "client_id", "instance_id", *_TIMEOUTS, "may_be_refused", "timeout"),
-    ),
-    Command("describe-puppet", "GET", "/puppets/{puppet}", "what it believes"),
-    Command(
-        *("wait-puppet", "POST", "/puppets/{puppet}/wait", "until it owns so many partitions"),
+        *("wait-fake-member", "POST", f"{_FAKE}/wait", "wait until it owns partitions"),
         flags=("partitions", "timeout"),
     ),
     Command(
-        *("script", "POST", "/puppets/{puppet}/script", "let it be slow, silent, die, leave, …"),
-        places=("deed",),
+        *("script-fake-member", "POST", f"{_FAKE}/script", "suspend, kill or restart it, …"),
+        positional=("action",),
     ),
     Command(
-        *("commit-puppet", "POST", "/puppets/{puppet}/commit", "let it commit"),
-        places=("topic", "partition", "offset"),
+        *("commit-fake-member", "POST", f"{_FAKE}/commit", "let it commit an offset"),
+        positional=("topic", "partition", "offset"),
         flags=("generation", "member_id"),
     ),
-    Command("holds", "GET", "/holds", "what is held"),
+    Command("stop-node", "POST", "/nodes/{node_id}/stop", "stop a node"),
+    Command("start-node", "POST", "/nodes/{node_id}/start", "start a stopped node"),
+    Command("crash", "POST", "/crash", "crash the broker and start it", (), ("power", "seed")),
+    Command("restart", "POST", "/restart", "stop and start the broker"),
+    Command("snapshot", "POST", "/snapshots", "copy the disk"),
+    Command("restore", "POST", "/snapshots/{snapshot}/restore", "start from a snapshot"),
     Command(
-        *("wait-hold", "POST", "/holds/{hold}/wait", "until so many requests are held"),
-        flags=("count", "timeout"),
+        *("fault", "POST", "/faults", "set a fault: answer with an error, drop requests, …"),
+        positional=("action", "api"),
+        flags=("error", "seconds", "ms", *_FILTER, *_WHEN),
     ),
-    Command("release", "DELETE", "/holds/{hold}", "let them go on"),
+    Command("faults", "GET", "/faults", "all faults that are set"),
+    Command("describe-fault", "GET", "/faults/{fault}", "a fault and its requests"),
     Command(
-        *("fault", "POST", "/faults", "do something to requests: answer an error, drop, …"),
-        places=("deed", "api"),
-        flags=("error", "seconds", "ms", *_WHOM, *_WHEN),
-    ),
-    Command("faults", "GET", "/faults", "those that are set"),
-    Command("describe-fault", "GET", "/faults/{fault}", "what it has met"),
-    Command(
-        *("wait-fault", "POST", "/faults/{fault}/wait", "until it has fired"),
+        *("wait-fault", "POST", "/faults/{fault}/wait", "wait until a fault has fired"),
         flags=("times", "timeout"),
     ),
-    Command("cancel-fault", "DELETE", "/faults/{fault}", "let it do nothing from now on"),
-    Command("check-faults", "POST", "/faults/check", "have all fired? All are forgotten"),
+    Command("cancel-fault", "DELETE", "/faults/{fault}", "remove a fault"),
+    Command("check-faults", "POST", "/faults/check", "check that all have fired; remove them"),
+    Command("requests", "GET", "/requests", "the last requests", (), ("api", *_REQUESTS, "limit")),
     Command(
-        *("requests", "GET", "/requests", "what has arrived, the last ones"),
-        flags=("api", *_REQUESTS, "limit"),
-    ),
-    Command(
-        *("wait-request", "POST", "/requests/wait", "until a request has arrived"),
-        places=("api",),
+        *("wait-request", "POST", "/requests/wait", "wait until a request has arrived"),
+        positional=("api",),
         flags=(*_REQUESTS, "count", "timeout"),
     ),
-    Command(
-        *("events", "GET", "/events", "what coordinators told, the last ones"),
-        flags=("group", "limit"),
-    ),
+    Command("events", "GET", "/events", "the last events of coordinators", (), ("group", "limit")),
 )
+
+# --- arguments
+
+_INTEGERS: Final = {
+    *("after", "count", "fake_member", "fault", "generation", "hold", "limit", "members", "ms"),
+    *("node", "node_id", "nth", "offset", "partition", "partitions", "rebalance_timeout_ms"),
+    *("seed", "session_timeout_ms", "snapshot", "total"),
+}
+_NUMBERS: Final = {"timeout", "days", "hours", "minutes", "seconds", "probability"}
+PAIRS: Final = ("config", "headers")
+"""Given as KEY=VALUE, several times."""
+_SWITCHES: Final = {"power", "may_be_rejected"}
+_HELP: Final = {
+    "values": "values of the records",
+    "keys": "the key of a record, once for each value",
+    "headers": "a header of each record; may be repeated",
+    "config": "a topic config of Kafka; may be repeated",
+    "timeout": "seconds of wall time (default: 10)",
+    "times": "how often (default: 1; always: without limit)",
+    "until": "stable, generation, owner, committed, empty or gone",
+    "action": "of a fault: answer, delay, delay_answer, never_answer, drop, lose_answer, "
+    "apply_late, close_mid_frame, trickle, corrupt; of a fake member: stop_polling, "
+    "resume_polling, suspend, resume, kill, leave, restart, close",
+    "error": "Kafka's name of an error: NOT_COORDINATOR",
+    "member": "a member id, an instance id or a client id",
+    "encoding": "text (default) or base64",
+}
+
+
+def add_commands(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--control",
+        metavar="URL",
+        default=os.environ.get(VARIABLE),
+        help=f"address of the control API, as printed by `kohort serve` (default: ${VARIABLE})",
+    )
+    commands = parser.add_subparsers(dest="ctl", metavar="COMMAND", required=True)
+    for command in COMMANDS:
+        one = commands.add_parser(
+            command.name, help=command.help, description=command.help, allow_abbrev=False
+        )
+        one.set_defaults(parser=one)
+        for name in path_names(command) + list(command.positional):
+            count = "+" if name in ("values", "topics") else None
+            one.add_argument(name, nargs=count, type=_type(name), help=_HELP.get(name))
+        for name in command.flags:
+            _add_flag(one, name)
+
+
+def path_names(command: Command) -> list[str]:
+    return re.findall(r"{(\w+)}", command.path)
+
+
+def _add_flag(parser: argparse.ArgumentParser, name: str) -> None:
+    # SUPPRESS: a flag that is not given is not sent; null can be.
+    flag = f"--{name.replace('_', '-')}"
+    if name in _SWITCHES:
+        parser.add_argument(flag, dest=name, default=argparse.SUPPRESS, action="store_true")
+        return
+    parser.add_argument(
+        flag,
+        dest=name,
+        default=argparse.SUPPRESS,
+        type=_type(name),
+        action="append" if name in ("keys", *PAIRS) else "store",
+        metavar="KEY=VALUE" if name in PAIRS else name.upper(),
+        help=_HELP.get(name),
+    )
+
+
+def _type(name: str) -> "argparse._ActionType":
+    if name in _INTEGERS:
+        return int
+    if name in _NUMBERS:
+        return float
+    return _pair if name in PAIRS else _times if name == "times" else str
+
+
+def _times(text: str) -> int | None:
+    return None if text == "always" else int(text)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise argparse.ArgumentTypeError(f"invalid {text!r}: expected KEY=VALUE")
+    return key, value

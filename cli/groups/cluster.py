@@ -19,7 +19,6 @@ from kafka.protocol.api_message import ApiMessage
 from kafka.structs import OffsetAndMetadata
 
 from ...broker.config.sources import ConfigError, from_file
-from ...testing.described import describe_error
 from .errors import GROUP_ID_NOT_FOUND, BrokerError, CommandError, RequestFailed, broker_error
 
 T = TypeVar("T")
@@ -360,9 +359,10 @@ class ConsumerGroupDescribeResponse(ApiMessage, load_json=__package__):
 
 def classic_group(description: Mapping[str, Any]) -> Group | BrokerError:
     """From kafka-python's describe_groups; raises retriable errors."""
-    error = describe_error(description["error"])
+    # kafka-python keeps no code: `[Error 69] GroupIdNotFoundError: Group g not found.`
+    error = re.fullmatch(r"(?s)\[Error (-?\d+)\] \w+(?:: (.*))?", description["error"] or "")
     if error is not None:
-        return _error_or_retry(error.code, error.message)
+        return _error_or_retry(int(error[1]), error[2])
     members = tuple(_classic_member(member) for member in description["members"])
     return Group(
         description["group_id"], description["group_state"], description["protocol_data"], members

@@ -1,5 +1,4 @@
-"""Tests import the service as `billing.service`: from the folder above, wherever this one is copied
-to."""
+"""Makes `billing.service` importable, wherever this folder is copied to."""
 
 import sys
 from pathlib import Path

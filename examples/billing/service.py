@@ -1,7 +1,7 @@
-"""Billing: charges every order once it can, and remembers in Kafka how far it has come.
+"""A billing service: charges orders from Kafka, and commits those that are done.
 
-A service as people write them, a consumer of aiokafka on a thread with an event loop; it knows
-nothing of how it is tested.
+An ordinary service: an aiokafka consumer on an event loop in a thread. It contains nothing for its
+tests.
 """
 
 import asyncio
@@ -21,9 +21,9 @@ class Poison(Exception):
 
 
 class Billing:
-    """`charge(order)` may raise Poison, which sends the order to `orders.dead`, or anything else,
-    which makes the service try again. An order is committed when it has been dealt with.
-    `settings` are those of aiokafka's consumer."""
+    """`charge(order)` may raise Poison, which sends the order to `orders.dead`, or any other
+    exception, after which the service retries. An order is committed when it is done. `settings`
+    are those of aiokafka's consumer."""
 
     def __init__(
         self, bootstrap_servers: str, charge: Callable[[bytes], None], **settings: Any
@@ -37,17 +37,17 @@ class Billing:
             "enable_auto_commit": False,
             "heartbeat_interval_ms": 100,
             "retry_backoff_ms": 10,
-            # Who looks for a coordinator asks on the connection on which a fetch waits.
+            # aiokafka looks for its coordinator on the connection on which a fetch is waiting.
             "fetch_max_wait_ms": 50,
             **settings,
         }
-        self.refused_commits = 0
+        self.rejected_commits = 0
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="billing")
         self._thread.start()
 
     def stop(self) -> None:
-        """Finish the order at hand, commit it, leave the group."""
+        """Finish and commit the current order, and leave the group."""
         self._stopping.set()
         self._thread.join()
 
@@ -66,28 +66,30 @@ class Billing:
         )
         async with consumer:
             while not self._stopping.is_set():
-                for place, records in (await consumer.getmany(timeout_ms=10)).items():
+                for partition, records in (await consumer.getmany(timeout_ms=10)).items():
                     for record in records:
-                        if await self._deal_with(record):
-                            await self._commit(consumer, place, record.offset + 1)
+                        if await self._process(record):
+                            await self._commit(consumer, partition, record.offset + 1)
 
-    async def _deal_with(self, record: ConsumerRecord) -> bool:
+    async def _process(self, record: ConsumerRecord) -> bool:
         while not self._stopping.is_set():
             try:
-                # In a thread: whatever it takes, heartbeats go on.
+                # In a thread, so that heartbeats continue.
                 await asyncio.to_thread(self._charge, record.value)
             except Poison:
                 async with AIOKafkaProducer(bootstrap_servers=self._bootstrap_servers) as producer:
                     await producer.send_and_wait("orders.dead", record.value)
             except Exception:
-                log.exception("Charging %r failed; trying again", record.value)
+                log.exception("Charging %r failed; retrying", record.value)
                 continue
             return True
         return False
 
-    async def _commit(self, consumer: AIOKafkaConsumer, place: TopicPartition, offset: int) -> None:
+    async def _commit(
+        self, consumer: AIOKafkaConsumer, partition: TopicPartition, offset: int
+    ) -> None:
         try:
-            await consumer.commit({place: offset})
+            await consumer.commit({partition: offset})
         except CommitFailedError:
-            # Somebody else has the partition by now, and will charge the order again.
-            self.refused_commits += 1
+            # The partition was reassigned; its new owner charges the order again.
+            self.rejected_commits += 1

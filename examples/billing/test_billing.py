@@ -1,7 +1,7 @@
-"""Twenty tests of a service that consumes from Kafka. None of them sleeps, none needs Docker.
+"""Twenty tests of a service that consumes from Kafka, without sleeps and without Docker.
 
-With KOHORT_TEST_BOOTSTRAP_SERVERS=host:port the same tests run on a real cluster; those that steer
-the broker skip there.
+With KOHORT_TEST_BOOTSTRAP_SERVERS=host:port they run on a real cluster; those that control the
+broker are skipped there.
 """
 
 import threading
@@ -15,11 +15,11 @@ from kohort.testing import Kafka
 
 
 class Till:
-    """Where orders are charged: notes them, and fails as it is told to."""
+    """Charges orders: records them, and raises the given exceptions."""
 
     def __init__(self) -> None:
         self.charged: list[bytes] = []
-        self.fails: list[Exception] = []
+        self.failures: list[Exception] = []
         self.is_open = threading.Event()
         self.is_open.set()
         self._changed = threading.Condition()
@@ -29,13 +29,13 @@ class Till:
         if order == b"poison":
             raise Poison
         with self._changed:
-            if self.fails:
-                raise self.fails.pop()
+            if self.failures:
+                raise self.failures.pop()
             self.charged.append(order)
             self._changed.notify_all()
 
     def wait(self, count: int) -> list[bytes]:
-        """Until so many orders are charged."""
+        """Wait until `count` orders are charged."""
         with self._changed:
             assert self._changed.wait_for(lambda: len(self.charged) >= count, 10), self.charged
             return self.charged
@@ -49,7 +49,7 @@ def till() -> Till:
 @pytest.fixture
 def bill(kafka: Kafka, till: Till) -> Iterator[Callable[..., Billing]]:
     """Starts a service; all are stopped at the end."""
-    # Offsets are forgotten after a week, orders never.
+    # Offsets expire after a week, orders never.
     kafka.topic("orders", partitions=2, config={"retention.ms": "-1"})
     with ExitStack() as running:
 
@@ -89,7 +89,7 @@ def test_nothing_is_committed_before_it_is_charged(kafka: Kafka, till: Till, bil
     kafka.group("billing").wait_committed("orders", 0, 1)
 
 
-def test_it_goes_on_where_it_stopped(kafka: Kafka, till: Till, bill: Start) -> None:
+def test_the_service_continues_where_it_stopped(kafka: Kafka, till: Till, bill: Start) -> None:
     orders = kafka.topic("orders")
     orders.produce(["one"], partition=0)
     first = bill()
@@ -100,15 +100,15 @@ def test_it_goes_on_where_it_stopped(kafka: Kafka, till: Till, bill: Start) -> N
     assert till.wait(2) == [b"one", b"two"]
 
 
-def test_a_failed_charge_is_tried_again(kafka: Kafka, till: Till, bill: Start) -> None:
-    till.fails = [TimeoutError("the bank is asleep"), ConnectionError("the bank is gone")]
+def test_a_failed_charge_is_retried(kafka: Kafka, till: Till, bill: Start) -> None:
+    till.failures = [TimeoutError("no response"), ConnectionError("connection refused")]
     kafka.topic("orders").produce(["one"], partition=0)
     bill()
     assert till.wait(1) == [b"one"]
-    assert till.fails == []
+    assert till.failures == []
 
 
-def test_poison_goes_to_the_dead_letters(kafka: Kafka, till: Till, bill: Start) -> None:
+def test_poison_goes_to_the_dead_letter_topic(kafka: Kafka, till: Till, bill: Start) -> None:
     dead = kafka.topic("orders.dead", partitions=1)
     kafka.topic("orders").produce(["poison", "two"], partition=0)
     bill()
@@ -125,7 +125,9 @@ def test_two_instances_share_the_orders(kafka: Kafka, bill: Start) -> None:
     assert owners == {"left", "right"}
 
 
-def test_the_other_takes_over_when_one_goes(kafka: Kafka, till: Till, bill: Start) -> None:
+def test_the_other_instance_takes_over_when_one_stops(
+    kafka: Kafka, till: Till, bill: Start
+) -> None:
     bill(client_id="left")
     right = bill(client_id="right")
     group = kafka.group("billing").wait_stable(members=2)
@@ -136,7 +138,7 @@ def test_the_other_takes_over_when_one_goes(kafka: Kafka, till: Till, bill: Star
     assert sorted(till.wait(2)) == [b"one", b"two"]
 
 
-def test_a_commit_that_was_not_applied_is_sent_again(kafka: Kafka, till: Till, bill: Start) -> None:
+def test_a_commit_that_was_not_applied_is_retried(kafka: Kafka, till: Till, bill: Start) -> None:
     kafka.faults.drop("OffsetCommit", group="billing")
     kafka.topic("orders").produce(["one"], partition=0)
     bill()
@@ -144,7 +146,7 @@ def test_a_commit_that_was_not_applied_is_sent_again(kafka: Kafka, till: Till, b
     assert till.charged == [b"one"]
 
 
-def test_a_commit_whose_answer_was_lost_charges_nobody_twice(
+def test_a_commit_without_a_response_charges_no_order_twice(
     kafka: Kafka, till: Till, bill: Start
 ) -> None:
     lost = kafka.faults.lose_answer("OffsetCommit", group="billing")
@@ -157,24 +159,24 @@ def test_a_commit_whose_answer_was_lost_charges_nobody_twice(
     assert till.charged == [b"one", b"two"]
 
 
-def test_a_coordinator_that_moved_is_found_again(kafka: Kafka, bill: Start) -> None:
+def test_a_moved_coordinator_is_found(kafka: Kafka, bill: Start) -> None:
     kafka.faults.answer("OffsetCommit", error="NOT_COORDINATOR", group="billing")
     kafka.topic("orders").produce(["one"], partition=0)
     bill()
     kafka.group("billing").wait_committed("orders", 0, 1)
 
 
-def test_it_waits_for_a_coordinator_that_is_loading(kafka: Kafka, till: Till, bill: Start) -> None:
+def test_the_service_waits_for_a_loading_coordinator(kafka: Kafka, till: Till, bill: Start) -> None:
     kafka.faults.answer("JoinGroup", error="COORDINATOR_LOAD_IN_PROGRESS", times=3)
     kafka.topic("orders").produce(["one"])
     bill()
     assert till.wait(1) == [b"one"]
 
 
-def test_who_is_too_slow_is_out_and_the_order_is_charged_again(
+def test_an_order_of_a_removed_instance_is_charged_again(
     kafka: Kafka, till: Till, bill: Start
 ) -> None:
-    """At least once is what Kafka gives: this is the other side of it."""
+    """The downside of at-least-once delivery."""
     till.is_open.clear()
     kafka.topic("orders").produce(["one"], partition=0)
     slow = bill(client_id="slow")
@@ -184,12 +186,10 @@ def test_who_is_too_slow_is_out_and_the_order_is_charged_again(
     till.is_open.set()
     assert till.wait(2) == [b"one", b"one"]
     group.wait_committed("orders", 0, 1)
-    assert slow.refused_commits == 1
+    assert slow.rejected_commits == 1
 
 
-def test_a_session_that_ends_costs_nothing_but_a_rebalance(
-    kafka: Kafka, till: Till, bill: Start
-) -> None:
+def test_an_expired_session_costs_only_a_rebalance(kafka: Kafka, till: Till, bill: Start) -> None:
     bill()
     group = kafka.group("billing").wait_stable(members=1)
     kafka.clock.advance(minutes=5)
@@ -199,7 +199,7 @@ def test_a_session_that_ends_costs_nothing_but_a_rebalance(
     assert till.wait(1) == [b"one"]
 
 
-def test_offsets_of_a_service_that_was_off_for_long_are_forgotten(
+def test_the_offsets_of_a_service_that_was_stopped_long_expire(
     kafka: Kafka, till: Till, bill: Start
 ) -> None:
     kafka.topic("orders").produce(["one"], partition=0)
@@ -243,7 +243,7 @@ def test_a_rolling_restart_loses_no_order(kafka: Kafka, till: Till, bill: Start)
     assert sorted(set(till.wait(4))) == [b"four", b"one", b"three", b"two"]
 
 
-def test_a_forced_rebalance_goes_unnoticed(kafka: Kafka, till: Till, bill: Start) -> None:
+def test_a_rebalance_has_no_visible_effect(kafka: Kafka, till: Till, bill: Start) -> None:
     bill()
     group = kafka.group("billing")
     group.wait_owner("orders", 0)
@@ -253,7 +253,7 @@ def test_a_forced_rebalance_goes_unnoticed(kafka: Kafka, till: Till, bill: Start
     assert till.wait(1) == [b"one"]
 
 
-def test_how_far_it_is_behind_can_be_told(kafka: Kafka, bill: Start) -> None:
+def test_the_lag_of_a_stopped_service(kafka: Kafka, bill: Start) -> None:
     orders, group = kafka.topic("orders"), kafka.group("billing")
     orders.produce(["one"], partition=0)
     service = bill()
@@ -263,7 +263,7 @@ def test_how_far_it_is_behind_can_be_told(kafka: Kafka, bill: Start) -> None:
     assert orders.end_offset(0) - (group.committed("orders", 0) or 0) == 2
 
 
-def test_answers_may_come_in_pieces(kafka: Kafka, till: Till, bill: Start) -> None:
+def test_responses_may_arrive_in_pieces(kafka: Kafka, till: Till, bill: Start) -> None:
     kafka.faults.trickle("Fetch", client_id="billing")
     kafka.topic("orders").produce(["one"], partition=0)
     bill()

@@ -45,7 +45,7 @@ func TestAServiceCommitsThoughItsCoordinatorMovesAndComesBackWhenItsSessionHasEn
 	kohort := startKohort(t)
 	kohort.Post("/topics/orders", `{"partitions": 2}`)
 	kohort.Post("/topics/orders/records", `{"values": ["espresso", "tea"], "partition": 0}`)
-	kohort.Post("/faults", `{"deed": "answer", "api": "OffsetCommit", "error": "NOT_COORDINATOR",
+	kohort.Post("/faults", `{"action": "answer", "api": "OffsetCommit", "error": "NOT_COORDINATOR",
 		"group": "billing", "times": 2}`)
 
 	service, done := &Service{}, make(chan error)

@@ -1,4 +1,4 @@
-"""What the how-tos share: the service of the example in the folder `billing` beside them."""
+"""The fixture of the how-tos: the service of the example in the folder `billing`."""
 
 import sys
 from collections.abc import Callable, Iterator

@@ -1,7 +1,7 @@
-"""Does the service ride through a broker that is down for ten seconds?
+"""Does the service survive a broker that is down for ten seconds?
 
-Its connections are refused meanwhile. The ten seconds need not be waited for: they pass on the
-broker's clock, so that sessions know of them.
+Its connections are refused meanwhile. The test does not wait ten seconds: it advances the broker's
+clock, which applies to sessions as well.
 """
 
 

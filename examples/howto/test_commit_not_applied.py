@@ -1,11 +1,12 @@
-"""What if a commit is answered and was not applied, or applied and not answered?
+"""What if a commit is applied without a response, or acknowledged without being applied?
 
-Kafka does the second whenever a connection breaks at the wrong moment. The first would be a lost
-acknowledged commit: no Kafka does that, but a service can be asked whether it would notice.
+The first happens with Kafka whenever a connection breaks at the wrong moment. The second would be
+the loss of an acknowledged commit, which Kafka does not allow; a test can check whether the service
+would notice.
 """
 
 
-def test_a_commit_that_was_applied_and_not_answered_is_sent_again(kafka, start):
+def test_a_commit_without_a_response_is_retried(kafka, start):
     kafka.topic("orders", partitions=1).produce(["one"])
     charged = []
     kafka.faults.lose_answer("OffsetCommit")
@@ -15,10 +16,10 @@ def test_a_commit_that_was_applied_and_not_answered_is_sent_again(kafka, start):
     assert charged == [b"one"]
 
 
-def test_a_commit_that_was_answered_and_not_applied_is_charged_again(kafka, start):
+def test_orders_of_a_lost_commit_are_charged_again(kafka, start):
     kafka.topic("orders", partitions=1).produce(["one"])
     charged = []
-    fault = kafka.faults.answer("OffsetCommit", error="NONE")  # "all is well", and it is not
+    fault = kafka.faults.answer("OffsetCommit", error="NONE")  # success, but not applied
     service = start(kafka, charged.append)
     fault.wait()
     service.stop()

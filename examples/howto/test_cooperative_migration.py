@@ -1,17 +1,17 @@
-"""Does a group come from eager to cooperative rebalancing in two rolling deploys?
+"""Does a group switch from eager to cooperative rebalancing in two rolling deploys?
 
-The first deploy adds `cooperative-sticky` to what members offer, the second takes the old strategy
-away. The group rebalances with what all of them have in common.
+The first deploy adds `cooperative-sticky` to the assignors of the members, the second removes the
+old one. The group uses an assignor that all members have in common.
 """
 
 
-def test_a_group_becomes_cooperative_while_it_runs(kafka):
+def test_a_group_becomes_cooperative_in_two_deploys(kafka):
     kafka.topic("orders", partitions=4)
     group = kafka.group("billing")
 
     def deploy(*assignors):
         members = [
-            kafka.puppet(
+            kafka.fake_member(
                 "billing", topics=["orders"], assignor=assignors, client_id=f"till-{number}"
             )
             for number in (1, 2)
@@ -31,6 +31,6 @@ def test_a_group_becomes_cooperative_while_it_runs(kafka):
     group.wait_stable(members=2)
 
     assert group.generations[-1].protocol == "cooperative-sticky"
-    assert sorted(place for member in new for place in member.owned) == [
+    assert sorted(partition for member in new for partition in member.owned) == [
         ("orders", number) for number in range(4)
     ]

@@ -1,7 +1,7 @@
-"""Does the service find its coordinator when another node has become it?"""
+"""Does the service find its coordinator after it has moved to another node?"""
 
 
-def test_the_group_goes_on_at_another_node(kafka_cluster, start):
+def test_the_service_follows_its_coordinator(kafka_cluster, start):
     kafka = kafka_cluster(nodes=3)
     kafka.topic("orders", partitions=1).produce(["one"])
     charged = []

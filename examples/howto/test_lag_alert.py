@@ -1,19 +1,19 @@
-"""Does the alert go off when a group falls behind, and not before?"""
+"""Does the alert fire when a group falls behind, and not before?"""
 
 from kafka import KafkaConsumer, TopicPartition
 
 
 def lag_of(bootstrap_servers, group_id, topic):
-    """The alert's query, as it runs in production."""
+    """The query of the alert, as in production."""
     consumer = KafkaConsumer(bootstrap_servers=bootstrap_servers, group_id=group_id)
-    places = [TopicPartition(topic, number) for number in consumer.partitions_for_topic(topic)]
-    ends = consumer.end_offsets(places)
-    lag = sum(end - (consumer.committed(place) or 0) for place, end in ends.items())
+    partitions = [TopicPartition(topic, index) for index in consumer.partitions_for_topic(topic)]
+    ends = consumer.end_offsets(partitions)
+    lag = sum(end - (consumer.committed(partition) or 0) for partition, end in ends.items())
     consumer.close()
     return lag
 
 
-def test_a_service_that_stands_still_falls_behind(kafka, start):
+def test_a_stopped_service_falls_behind(kafka, start):
     orders = kafka.topic("orders", partitions=2)
     orders.produce(["one", "two"])
     service = start(kafka, lambda order: None)

@@ -1,7 +1,7 @@
-"""Does the service go on after a crash where it had committed?
+"""Does the service continue after a crash where it has committed?
 
-A crashed process says no goodbye: its group waits for its session to end, 45 seconds by default.
-Here its LeaveGroup is dropped, and the broker's clock jumps over the session.
+A crashed process does not leave its group: the group waits until its session expires, 45 seconds by
+default. Here its LeaveGroup is dropped, and the broker's clock is advanced beyond the session.
 """
 
 
@@ -13,7 +13,7 @@ def test_a_crashed_consumer_is_replaced(kafka, start):
     group.wait_committed("orders", 0, 2)
     kafka.faults.drop("LeaveGroup")
     crashed.stop()
-    assert len(group.members) == 1  # nobody has told the broker
+    assert len(group.members) == 1  # it has not left
 
     kafka.topic("orders").produce(["three"])
     kafka.clock.advance(seconds=46)

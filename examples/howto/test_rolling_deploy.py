@@ -1,7 +1,7 @@
-"""Does a rolling deploy of static members (`group.instance.id`) go by without a rebalance?"""
+"""Does a rolling deploy of static members (`group.instance.id`) avoid rebalances?"""
 
 
-def test_static_members_are_restarted_one_by_one(kafka, start):
+def test_restarts_of_static_members_cause_no_rebalance(kafka, start):
     kafka.topic("orders", partitions=2)
     names = ("till-1", "till-2")
     charged = []

@@ -28,7 +28,7 @@ test('a service commits though its coordinator moves, and comes back when its se
   await kohort.post('/topics/orders', { partitions: 2 });
   await kohort.post('/topics/orders/records', { values: ['espresso', 'tea'], partition: 0 });
   await kohort.post('/faults', {
-    deed: 'answer', api: 'OffsetCommit', error: 'NOT_COORDINATOR', group: 'billing', times: 2,
+    action: 'answer', api: 'OffsetCommit', error: 'NOT_COORDINATOR', group: 'billing', times: 2,
   });
   const service = await startService(kohort.bootstrapServers);
   try {

@@ -1,7 +1,7 @@
 """The style sheet and the script of the page.
 
-Colors are those of the test harness's timeline (testing/page.py) and two more for members; bars
-carry names, so that no color has to be recognized. Without the script the page shows the same:
+Colors are those of the test harness's timeline (testing/timeline_page.py) and two more for members;
+bars carry names, so that no color has to be recognized. Without the script the page shows the same:
 browsers display titles themselves, after a second.
 """
 

@@ -1,8 +1,8 @@
-"""How a member of the classic protocol lives: joins, syncs, heartbeats, and does what each answer
-asks of it. On the broker's loop.
+"""A member of the classic protocol: joins, syncs, sends heartbeats, and reacts to each response.
+On the broker's loop.
 
-What a client leaves to its user's poll loop happens here at once, and what it would notice with its
-next heartbeat it notices as soon as it has happened: it then sends a heartbeat and is told.
+What happens in a client when the user polls, happens here at once; what a client would learn from
+its next heartbeat, it learns at once as well: it is woken and sends a heartbeat.
 """
 
 import asyncio
@@ -14,236 +14,234 @@ from typing import Any
 
 from ...broker.broker import Broker
 from ...protocol.errors import ErrorCode
-from .asking import Asking, Identity, Refused
-from .role import Role, Round
+from .client import CoordinatorClient, ErrorResponse, Identity
+from .roles import JoinResult, Role
 
-# A client may be late twice before its session is over, as Kafka's documentation advises for
-# heartbeat.interval.ms.
-HEARTBEATS_IN_SESSION = 3
-# Java's retry.backoff.ms, by the broker's clock: where that is advanced, a puppet that looks for
-# its coordinator must not lose its session for want of time.
+# As Kafka's documentation of heartbeat.interval.ms advises.
+HEARTBEATS_PER_SESSION = 3
+# Java's retry.backoff.ms, by the broker's clock: a member that looks for its coordinator must not
+# lose its session while a test advances the clock.
 BACKOFF_MS = 100
-# Of wall time, whichever is over first; a frozen clock shall not keep it waiting.
+# In wall time, whichever is shorter, for a frozen clock.
 BACKOFF_SECONDS = 0.005
 
 
-class Member:
-    """`broker`: the one that runs now. `changed` is called when what it believes has changed."""
+class GroupMember:
+    """`broker` returns the one that runs now. `on_change` is called when its state has changed."""
 
     def __init__(
         self,
         broker: Callable[[], Broker],
         identity: Identity,
         role: Role,
-        changed: Callable[[], None],
+        on_change: Callable[[], None],
     ) -> None:
         self._broker = broker
         self.identity = identity
         self.role = role
-        self._changed = changed
-        self.asking = Asking(broker, identity, changed, self.nudge)
-        self.is_slow = False
+        self._on_change = on_change
+        self.client = CoordinatorClient(broker, identity, on_change, self.wake)
+        self.is_polling = True
+        """False: it does not rejoin, like a consumer that does not poll."""
         self.failure: BaseException | None = None
-        """Why it has given up: an error that no client gets over, or what its assignor raised."""
+        """Why it has given up: a fatal error, or an exception of its assignor."""
         self.due_ms: int | None = None
-        """When it has something to do next, by the broker's clock."""
-        self._nudged = asyncio.Event()
-        self._life: asyncio.Task[None] | None = None
-        self._steps = 0
-        self._begin()
+        """When it will act next, by the broker's clock."""
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._activity = 0
+        self._forget()
 
-    def _begin(self) -> None:
+    def _forget(self) -> None:
+        """The state of a new process."""
         self.member_id = ""
         self.generation = -1
-        self._completed_generation = -1
-        self.role.give_up()
+        self._assigned_generation = -1
+        self.role.revoke_all()
         self._must_join = True
-        self._join_at_ms: int | None = None
+        self._rejoin_at_ms: int | None = None
         self._reason: str | None = None
-        # The coordinator knows it no more, or in no such generation: what it owns it has lost.
-        self._is_lost = False
+        # The coordinator has removed it, or its generation is over: its partitions are lost.
+        self._is_removed = False
         self._failures = 0
-        self.is_present = True
-        """Whether its process is there, be it paused."""
+        self.exists = True
+        """Whether its process exists, be it suspended."""
 
     @property
-    def is_alive(self) -> bool:
-        return self._life is not None
+    def is_running(self) -> bool:
+        return self._task is not None
 
     @property
-    def is_in_or_waits(self) -> bool:
-        """Whether it was in a generation, or has given up, or waits for an answer; otherwise it is
-        about to ask again."""
+    def has_joined_or_waits(self) -> bool:
+        """Whether it was in a generation, has given up, or waits for a response. Otherwise it is
+        about to send a request."""
         has_joined = self.generation >= 0 or self.failure is not None
-        return has_joined or self.asking.is_waiting
+        return has_joined or self.client.is_waiting
 
     @property
-    def steps(self) -> int:
-        """Grows whenever something of it is under way."""
-        return self._steps + self.asking.steps
+    def activity(self) -> int:
+        """Incremented by whatever happens."""
+        return self._activity + self.client.activity
 
-    # --- the script
+    # --- called by the test
 
-    def live(self) -> None:
-        if self._life is None:
-            self._life = asyncio.get_running_loop().create_task(self._live())
+    def run(self) -> None:
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._run())
 
-    def pause(self) -> None:
-        """It does nothing any more, and believes what it believed."""
-        life, self._life = self._life, None
-        if life is not None:
-            life.cancel()
+    def suspend(self) -> None:
+        """Do nothing until `run`; its state remains."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
         self.due_ms = None
 
-    def vanish(self) -> None:
-        """Its process has ended."""
-        self.pause()
-        self.asking.hang_up()
-        self.role.give_up()
-        self.is_present = False
-        self._changed()
+    def kill(self) -> None:
+        self.suspend()
+        self.client.disconnect()
+        self.role.revoke_all()
+        self.exists = False
+        self._on_change()
 
-    def reborn(self) -> None:
-        """Another process takes its place: it remembers nothing."""
-        self.vanish()
-        self.is_slow = False
+    def restart(self) -> None:
+        self.kill()
+        self.is_polling = True
         self.failure = None
-        self._begin()
-        self.live()
+        self._forget()
+        self.run()
 
-    def nudge(self) -> None:
-        """Look at once whether there is something to do."""
-        self._nudged.set()
+    def wake(self) -> None:
+        """Check at once whether there is something to do."""
+        self._wake.set()
 
     def rejoin(self) -> None:
         self._must_join = True
-        self.nudge()
+        self.wake()
 
     async def leave(self, reason: str | None) -> None:
-        self.pause()
-        who = SimpleNamespace(
-            member_id=self.member_id, group_instance_id=self.identity.instance_id, reason=reason
+        self.suspend()
+        instance_id = self.identity.instance_id
+        leaving = SimpleNamespace(
+            member_id=self.member_id, group_instance_id=instance_id, reason=reason
         )
-        # Whose first join is still parked has no id yet; an instance id will do.
-        if self.member_id or (self.identity.instance_id is not None and self.is_present):
-            with contextlib.suppress(Refused, OSError):  # they are among its errors
-                await self.asking.ask_aside("LeaveGroup", members=(who,))
-        self.vanish()
+        # Without a response to its first JoinGroup it has no id; an instance id is enough.
+        if self.member_id or (instance_id is not None and self.exists):
+            with contextlib.suppress(ErrorResponse, OSError):  # the client records them
+                await self.client.request_separately("LeaveGroup", members=(leaving,))
+        self.kill()
 
     async def commit(
-        self, offsets: dict[tuple[str, int], int], generation: int | None, member_id: str | None
+        self,
+        topic: str,
+        partition: int,
+        offset: int,
+        generation: int | None,
+        member_id: str | None,
     ) -> str | None:
-        """Kafka's name of the first error; None: all is committed."""
-        topics = [
-            SimpleNamespace(
-                name=topic,
-                partitions=(
-                    SimpleNamespace(
-                        partition_index=index,
-                        committed_offset=offset,
-                        committed_leader_epoch=-1,
-                        committed_metadata="",
-                    ),
-                ),
-            )
-            for (topic, index), offset in offsets.items()
-        ]
+        """Kafka's name of the error; None: committed."""
+        entry = SimpleNamespace(
+            partition_index=partition,
+            committed_offset=offset,
+            committed_leader_epoch=-1,
+            committed_metadata="",
+        )
         try:
-            await self.asking.ask_aside(
+            await self.client.request_separately(
                 "OffsetCommit",
                 generation_id_or_member_epoch=self.generation if generation is None else generation,
                 member_id=self.member_id if member_id is None else member_id,
-                topics=topics,
+                topics=[SimpleNamespace(name=topic, partitions=(entry,))],
             )
-        except (Refused, OSError):
-            return self.asking.errors[-1].error
+        except (ErrorResponse, OSError):
+            return self.client.errors[-1].error
         return None
 
-    # --- its life
+    # --- its task
 
-    async def _live(self) -> None:
+    async def _run(self) -> None:
         try:
             while self.failure is None:
                 try:
-                    await self._do_next()
+                    await self._step()
                     self._failures = 0
-                except Refused as refused:
-                    self._learn(refused)
+                except ErrorResponse as response:
+                    self._handle_error(response)
                 except ConnectionError:
                     await self._back_off()
         except Exception as failure:
-            # Its assignor's: whoever waits for this member is told.
-            self.failure = failure
+            self.failure = failure  # of its assignor; raised to the test that waits for it
         if self.failure is not None:
-            self.vanish()
+            self.kill()
 
-    async def _do_next(self) -> None:
+    async def _step(self) -> None:
         if not self._is_due_to_join and not self._failures:
-            await self._rest()
+            await self._sleep()
         if self._is_due_to_join:
             await self._join()
-        elif self.generation >= 0 and not self._is_lost:
-            await self._ask("Heartbeat", generation_id=self.generation)
+        elif self.generation >= 0 and not self._is_removed:
+            await self._request("Heartbeat", generation_id=self.generation)
 
     @property
     def _is_due_to_join(self) -> bool:
-        return self._must_join and not self.is_slow
+        return self._must_join and self.is_polling
 
-    async def _rest(self) -> None:
-        """Until its next heartbeat is due, or somebody nudges it."""
+    async def _sleep(self) -> None:
+        """Until the next heartbeat is due, or it is woken."""
         timers = self._broker().node.timers
-        # All that have the same interval have their heartbeats at once: the clock of a test has
-        # fewer stops.
-        interval_ms = max(self.identity.session_timeout_ms // HEARTBEATS_IN_SESSION, 1)
+        # Members with the same interval send their heartbeats at the same time: the clock has
+        # fewer stops when it is advanced.
+        interval_ms = max(self.identity.session_timeout_ms // HEARTBEATS_PER_SESSION, 1)
         due_ms = (timers.now_ms() // interval_ms + 1) * interval_ms
-        if self._join_at_ms is not None:
-            due_ms = min(due_ms, self._join_at_ms)
-        with self._alarm(due_ms):
-            await self._nudged.wait()
-        self._nudged.clear()
-        if self._join_at_ms is not None and timers.now_ms() >= self._join_at_ms:
+        if self._rejoin_at_ms is not None:
+            due_ms = min(due_ms, self._rejoin_at_ms)
+        with self._wake_at(due_ms):
+            await self._wake.wait()
+        self._wake.clear()
+        if self._rejoin_at_ms is not None and timers.now_ms() >= self._rejoin_at_ms:
             self._must_join = True
 
     async def _join(self) -> None:
         role = self.role
-        if self._is_lost:
+        if self._is_removed:
             self.generation = -1
-        if self._is_lost or not role.keeps:
-            role.give_up()
-            self._changed()
-        self._must_join, self._join_at_ms = False, None
+        if self._is_removed or not role.is_cooperative:
+            role.revoke_all()
+            self._on_change()
+        self._must_join, self._rejoin_at_ms = False, None
         try:
-            joined = await self._ask_to_join()
-            self.member_id, self.generation = joined.member_id, joined.generation_id
-            self._is_lost, self._reason = False, None
-            # What was to be noticed is over; of what comes after, SyncGroup will be told.
-            self._nudged.clear()
-            round_ = Round(
-                generation=joined.generation_id,
-                completed_generation=self._completed_generation,
-                protocol=joined.protocol_name,
-                leader=joined.leader,
-                members=joined.members,
+            response = await self._send_join()
+            self.member_id, self.generation = response.member_id, response.generation_id
+            self._is_removed, self._reason = False, None
+            # Earlier wake-ups are obsolete; SyncGroup reports later changes.
+            self._wake.clear()
+            joined = JoinResult(
+                generation=response.generation_id,
+                previous_generation=self._assigned_generation,
+                protocol=response.protocol_name,
+                leader=response.leader,
+                members=response.members,
                 now_ms=self._broker().node.clock.now_ms(),
             )
-            synced = await self._sync(round_, leads=_leads(joined))
-            again_ms = role.take(round_, synced.assignment)
-            self._completed_generation = round_.generation
+            # A leader that has rejoined with its instance id does not assign (KIP-814).
+            is_leader = response.leader == response.member_id and not response.skip_assignment
+            synced = await self._send_sync(joined, is_leader=is_leader)
+            rejoin_in_ms = role.apply(joined, synced.assignment)
+            self._assigned_generation = joined.generation
         except BaseException:
             self._must_join = True
             raise
-        if again_ms is not None:
-            self._reason = role.reason
-            self._must_join = again_ms == 0 or self._must_join
-            self._join_at_ms = round_.now_ms + again_ms if again_ms else None
-        self._changed()
+        if rejoin_in_ms is not None:
+            self._reason = role.rejoin_reason
+            self._must_join = rejoin_in_ms == 0 or self._must_join
+            self._rejoin_at_ms = joined.now_ms + rejoin_in_ms if rejoin_in_ms else None
+        self._on_change()
 
-    async def _ask_to_join(self) -> Any:
+    async def _send_join(self) -> Any:
         identity = self.identity
         protocols = [SimpleNamespace(name=n, metadata=m) for n, m in self.role.protocols()]
 
-        def ask() -> Coroutine[Any, Any, Any]:
-            return self._ask(
+        def send() -> Coroutine[Any, Any, Any]:
+            return self._request(
                 "JoinGroup",
                 session_timeout=timedelta(milliseconds=identity.session_timeout_ms),
                 rebalance_timeout=timedelta(milliseconds=identity.rebalance_timeout_ms),
@@ -253,66 +251,60 @@ class Member:
             )
 
         try:
-            return await ask()
-        except Refused as refused:
-            if refused.error is not ErrorCode.member_id_required:
+            return await send()
+        except ErrorResponse as error:
+            if error.error is not ErrorCode.member_id_required:
                 raise
-            self.member_id = refused.answer.member_id
-            return await ask()
+            self.member_id = error.response.member_id
+            return await send()
 
-    async def _sync(self, round_: Round, *, leads: bool) -> Any:
-        given = self.role.lead(round_, self._broker().node.topics) if leads else {}
-        return await self._ask(
+    async def _send_sync(self, joined: JoinResult, *, is_leader: bool) -> Any:
+        assigned = self.role.assign(joined, self._broker().node.topics) if is_leader else {}
+        return await self._request(
             "SyncGroup",
-            generation_id=round_.generation,
+            generation_id=joined.generation,
             protocol_type=self.role.protocol_type,
-            protocol_name=round_.protocol,
-            assignments=[SimpleNamespace(member_id=m, assignment=a) for m, a in given.items()],
+            protocol_name=joined.protocol,
+            assignments=[SimpleNamespace(member_id=m, assignment=a) for m, a in assigned.items()],
         )
 
-    def _learn(self, refused: Refused) -> None:
-        """What a client makes of an error (AbstractCoordinator's response handlers)."""
-        match refused.error:
+    def _handle_error(self, response: ErrorResponse) -> None:
+        """As AbstractCoordinator's response handlers."""
+        match response.error:
             case ErrorCode.rebalance_in_progress:
                 pass
             case ErrorCode.illegal_generation:
-                self._is_lost = True
+                self._is_removed = True
             case ErrorCode.unknown_member_id:
-                self._is_lost = True
+                self._is_removed = True
                 self.member_id = ""
             case _:
-                self.failure = refused
+                self.failure = response
         self._must_join = True
 
-    async def _ask(self, api: str, **fields: Any) -> Any:
-        return await self.asking.ask(api, member_id=self.member_id, **fields)
+    async def _request(self, api: str, **fields: Any) -> Any:
+        return await self.client.request(api, member_id=self.member_id, **fields)
 
     async def _back_off(self) -> None:
         self._failures += 1
         if self._failures == 1:
-            return  # at once, as a rule there is another coordinator
-        self._nudged.clear()
+            return  # usually there is another coordinator already
+        self._wake.clear()
         broker = self._broker()
         with contextlib.ExitStack() as waiting:
             if broker.is_running:
-                waiting.enter_context(self._alarm(broker.node.timers.now_ms() + BACKOFF_MS))
+                waiting.enter_context(self._wake_at(broker.node.timers.now_ms() + BACKOFF_MS))
             waiting.enter_context(contextlib.suppress(TimeoutError))
             async with asyncio.timeout(BACKOFF_SECONDS):
-                await self._nudged.wait()
+                await self._wake.wait()
 
     @contextlib.contextmanager
-    def _alarm(self, due_ms: int) -> Iterator[None]:
-        """While it waits: nudge it at this time."""
-        timer = self._broker().node.timers.call_at(due_ms, self.nudge)
+    def _wake_at(self, due_ms: int) -> Iterator[None]:
+        timer = self._broker().node.timers.call_at(due_ms, self.wake)
         self.due_ms = due_ms
         try:
             yield
         finally:
             self.due_ms = None
-            self._steps += 1  # Who looks for deadlines just now must not take it for idle.
+            self._activity += 1  # without a deadline it must not seem idle
             timer.cancel()
-
-
-def _leads(joined: Any) -> bool:
-    # A leader that came back under its instance id leads later rounds only (KIP-814).
-    return bool(joined.leader == joined.member_id and not joined.skip_assignment)

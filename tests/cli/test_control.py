@@ -1,4 +1,4 @@
-"""`kohort serve --control-port`: a process that a test in any language starts."""
+"""`kohort serve --control-port`, as a test in another language starts it."""
 
 import json
 import signal
@@ -18,19 +18,19 @@ ARGS = ("--port", "0", "--control-port", "0", "-o", "kohort.nodes=2")
 
 
 def second_line(served: Served) -> str:
-    """The address of the controls."""
+    """The address of the control API."""
     assert served.process.stdout is not None
-    said, url = served.process.stdout.readline().split()
-    assert said == "control"
+    word, url = served.process.stdout.readline().split()
+    assert word == "control"
     return url
 
 
 def get(url: str) -> dict[str, object]:
-    with urllib.request.urlopen(url, timeout=30) as answer:
-        return dict(json.load(answer))
+    with urllib.request.urlopen(url, timeout=30) as response:
+        return dict(json.load(response))
 
 
-def test_it_says_where_both_are_and_ends_well_though_somebody_waits(tmp_path: Path) -> None:
+def test_it_prints_both_addresses_and_stops_during_a_wait(tmp_path: Path) -> None:
     with serving(tmp_path, *ARGS, "-o", "num.partitions=7") as served:
         url = second_line(served)
         assert url.startswith("http://127.0.0.1:")
@@ -53,7 +53,7 @@ def test_it_says_where_both_are_and_ends_well_though_somebody_waits(tmp_path: Pa
 
 
 @pytest.mark.parametrize(("preset", "delay_ms"), [("kafka", 3000), ("instant", 0)])
-def test_a_preset_gives_way_to_what_was_said(preset: Preset, delay_ms: int) -> None:
+def test_explicit_settings_override_the_preset(preset: Preset, delay_ms: int) -> None:
     settings = with_preset(control.in_memory(BrokerConfig()), preset)
     assert settings.int("group.initial.rebalance.delay.ms") == delay_ms
     assert settings.str("kohort.events") == "all"
@@ -67,37 +67,38 @@ def in_use() -> tuple[socket.socket, int]:
 
 
 @pytest.mark.parametrize(
-    ("args", "sentence"),
+    ("args", "message"),
     [
-        (["--data-dir", "data"], "a broker with controls keeps everything in memory: leave --data"),
-        (["--control-port", "many"], "--control-port many is no port: give one from 0 to 65535."),
-        (["--control-port", "65536"], "--control-port 65536 is no port: give one from 0 to 65535"),
-        (["--control-host", "nowhere.invalid"], "the controls cannot listen on nowhere.invalid:0"),
+        (["--data-dir", "data"], "with --control-port all data is in memory: remove --data-dir."),
+        (["--control-port", "many"], "invalid --control-port 'many': expected 0 to 65535."),
+        (["--control-port", "65536"], "invalid --control-port '65536': expected 0 to 65535."),
+        (["--control-host", "nowhere.invalid"], "the control API cannot listen on nowhere.invalid"),
     ],
 )
-def test_what_does_not_go_together_is_told(
-    capsys: pytest.CaptureFixture[str], args: list[str], sentence: str
+def test_invalid_flags_are_rejected(
+    capsys: pytest.CaptureFixture[str], args: list[str], message: str
 ) -> None:
     assert main(["serve", *ARGS, *args]) == 2
-    assert capsys.readouterr().err.splitlines()[-1].startswith(f"kohort serve: {sentence}")
+    assert capsys.readouterr().err.splitlines()[-1].startswith(f"kohort serve: {message}")
 
 
-def test_a_port_that_is_taken_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_control_port_in_use_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     taken, port = in_use()
     with taken:
         assert main(["serve", *ARGS, "--control-port", str(port)]) == 2
-    assert f"the controls cannot listen on 127.0.0.1:{port} (Address al" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert f"the control API cannot listen on 127.0.0.1:{port} (Address already in use" in error
 
 
-def test_flags_of_the_controls_need_the_controls(capsys: pytest.CaptureFixture[str]) -> None:
+def test_control_flags_need_the_control_port(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", "--port", "0", "--control-preset", "instant"]) == 2
     assert "need --control-port." in capsys.readouterr().err
 
 
-def test_without_the_extra_it_says_how_to_install_it(
+def test_a_missing_extra_is_reported(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(control, "find_spec", lambda name: None if name == "uvicorn" else name)
     assert main(["serve", *ARGS]) == 2
-    said = capsys.readouterr().err
-    assert "--control-port needs uvicorn: pip install './kohort[control]', in the folder" in said
+    error = capsys.readouterr().err
+    assert "--control-port needs uvicorn: pip install './kohort[control]', in the folder" in error

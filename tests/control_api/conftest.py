@@ -1,4 +1,4 @@
-"""A broker with its controls, and somebody who asks them over HTTP."""
+"""A broker with the control API, and a client of the API."""
 
 import http.client
 import json
@@ -12,13 +12,13 @@ from kohort.control_api.server import ControlServer
 from kohort.testing import Kafka
 
 
-class Said(NamedTuple):
+class Response(NamedTuple):
     status: int
     body: Any
 
 
-class Asker:
-    """`ask("POST", "/topics/orders", partitions=3)`."""
+class ApiClient:
+    """`api("POST", "/topics/orders", partitions=3)`."""
 
     def __init__(self, control: Control, url: str) -> None:
         self.control = control
@@ -31,39 +31,39 @@ class Asker:
         connection = http.client.HTTPConnection(urlsplit(self.url).netloc, timeout=30)
         try:
             connection.request(method, path, body, headers or {})
-            answer = connection.getresponse()
-            return answer.status, answer.headers["content-type"], answer.read()
+            response = connection.getresponse()
+            return response.status, response.headers["content-type"], response.read()
         finally:
             connection.close()
 
-    def __call__(self, method: str, path: str, /, **given: Any) -> Said:
+    def __call__(self, method: str, path: str, /, **given: Any) -> Response:
         body = json.dumps(given).encode() if given else None
-        status, kind, said = self.raw(method, path, body)
-        assert kind == "application/json"
-        return Said(status, json.loads(said))
+        status, content_type, received = self.raw(method, path, body)
+        assert content_type == "application/json"
+        return Response(status, json.loads(received))
 
-    def refused(self, method: str, path: str, /, **given: Any) -> tuple[int, str]:
-        """Status and sentence of an error."""
+    def error(self, method: str, path: str, /, **given: Any) -> tuple[int, str]:
+        """Status and message of an error."""
         status, body = self(method, path, **given)
         assert list(body) == ["error"], body
         return status, body["error"]
 
 
 @pytest.fixture(scope="module")
-def controls() -> Iterator[Asker]:
+def shared_api() -> Iterator[ApiClient]:
     kafka = Kafka(nodes=2).start()
     control = Control(kafka)
     with ControlServer(control, "127.0.0.1", 0) as server:
-        yield Asker(control, server.url)
+        yield ApiClient(control, server.url)
     kafka.stop()
 
 
 @pytest.fixture
-def ask(controls: Asker) -> Asker:
-    controls.control.reset()
-    return controls
+def api(shared_api: ApiClient) -> ApiClient:
+    shared_api.control.reset()
+    return shared_api
 
 
 @pytest.fixture
-def kafka(ask: Asker) -> Kafka:
-    return ask.control.kafka
+def kafka(api: ApiClient) -> Kafka:
+    return api.control.kafka

@@ -1,4 +1,4 @@
-"""`kohort ctl`: the controls as commands."""
+"""`kohort ctl`: the control API as commands."""
 
 import json
 import re
@@ -9,49 +9,46 @@ from kohort.cli.ctl.client import TIMEOUT_SECONDS
 from kohort.cli.ctl.commands import COMMANDS
 from kohort.cli.main import main
 from kohort.control_api.endpoints import ENDPOINTS
-from kohort.testing import Kafka, waiting
+from kohort.testing import Kafka, loop_thread
 
-from .conftest import Asker
+from .conftest import ApiClient
 
 
 class Commands:
-    """`run("topic", "orders")` -> exit code, what was printed as JSON, standard error."""
+    """`run("topic", "orders")` -> exit code, standard output as JSON, standard error."""
 
     def __init__(self, capsys: pytest.CaptureFixture[str], url: str) -> None:
         self._capsys = capsys
         self._url = url
 
-    def __call__(self, *words: str) -> tuple[int, Any, str]:
-        code = main(["ctl", "--control", self._url, *words])
+    def __call__(self, *arguments: str) -> tuple[int, Any, str]:
+        code = main(["ctl", "--control", self._url, *arguments])
         out, err = self._capsys.readouterr()
         return code, json.loads(out) if out else None, err
 
 
 @pytest.fixture
-def run(ask: Asker, capsys: pytest.CaptureFixture[str]) -> Commands:
-    return Commands(capsys, ask.url)
+def run(api: ApiClient, capsys: pytest.CaptureFixture[str]) -> Commands:
+    return Commands(capsys, api.url)
 
 
-def test_there_is_a_command_for_each_endpoint_with_all_that_it_takes() -> None:
-    asked = {
+def test_each_endpoint_has_a_command_with_all_parameters() -> None:
+    commands = {
         (command.method, command.path): {
             *re.findall(r"{(\w+)}", command.path),
-            *command.places,
+            *command.positional,
             *command.flags,
         }
         for command in COMMANDS
     }
-    assert len(asked) == len(COMMANDS)
-    assert asked == {
-        (each.method, each.path): {field.name for field in each.fields} for each in ENDPOINTS
-    }
+    assert len(commands) == len(COMMANDS)
+    assert commands == {(each.method, each.path): set(each.names) for each in ENDPOINTS}
     for command in COMMANDS:
         endpoint = next(
             each for each in ENDPOINTS if (each.method, each.path) == (command.method, command.path)
         )
-        required = {field.name for field in endpoint.fields if field.is_required}
-        assert required == {*endpoint.in_path, *command.places}
-    assert TIMEOUT_SECONDS == waiting.TIMEOUT_SECONDS
+        assert endpoint.required == {*endpoint.path_names, *command.positional}
+    assert TIMEOUT_SECONDS == loop_thread.TIMEOUT_SECONDS
 
 
 def test_a_session_of_commands(run: Commands, kafka: Kafka) -> None:
@@ -74,10 +71,10 @@ def test_a_session_of_commands(run: Commands, kafka: Kafka) -> None:
     assert run("topics")[1] == {"topics": []}
 
 
-def test_a_barrier_in_vain_and_an_unused_fault_end_with_1_and_their_story(run: Commands) -> None:
+def test_a_timeout_and_an_unused_fault_exit_with_1(run: Commands) -> None:
     code, out, err = run("wait", "billing", "stable", "--members", "2", "--timeout", "0.01")
     assert (code, out) == (1, None)
-    assert "billing does not exist: nobody has joined it" in err
+    assert "Group billing does not exist: no member has joined" in err
     run("fault", "answer", "Heartbeat", "--error", "NOT_COORDINATOR")
     code, out, err = run("check-faults")
     assert (code, out) == (1, None)
@@ -85,40 +82,41 @@ def test_a_barrier_in_vain_and_an_unused_fault_end_with_1_and_their_story(run: C
 
 
 @pytest.mark.parametrize(
-    ("words", "sentence"),
+    ("arguments", "message"),
     [
-        (["delete-topic", "orders"], "there is no topic orders."),
+        (["delete-topic", "orders"], "Topic orders does not exist."),
         (
             ["wait", "billing", "idle"],
-            "until is one of stable, generation, owner, committed, empty",
+            "invalid until: expected one of stable, generation, owner, committed, empty",
         ),
-        (["fault", "drop", "Fetsch"], "there is no API called Fetsch: did you mean Fetch?"),
-        (["group", ""], "group is at least 1 letters long, not 0."),
+        (["fault", "drop", "Fetsch"], "Unknown API 'Fetsch': did you mean Fetch?"),
+        (["group", ""], "invalid group: expected str of length >= 1, got ''."),
     ],
 )
-def test_what_is_wrong_ends_with_2_and_a_sentence(
-    run: Commands, words: list[str], sentence: str
-) -> None:
-    code, out, err = run(*words)
+def test_invalid_arguments_exit_with_2(run: Commands, arguments: list[str], message: str) -> None:
+    code, out, err = run(*arguments)
     assert (code, out) == (2, None)
-    assert err.startswith(f"kohort ctl: {sentence}")
+    assert err.startswith(f"kohort ctl: {message}")
 
 
 @pytest.mark.parametrize(
-    ("control", "sentence"),
+    ("control", "message"),
     [
-        ([], "say where the controls are: --control URL, or KOHORT_CONTROL=URL, as "),
-        (["--control", "localhost:1"], "localhost:1 is no URL: write it as http://127.0.0.1:9093."),
-        (["--control", "http://127.0.0.1:1"], "http://127.0.0.1:1 cannot be asked ("),
-        (["--control", "http://[oops"], "http://[oops cannot be asked ("),
+        ([], "no address of the control API: give --control URL or set KOHORT_CONTROL=URL"),
+        (
+            ["--control", "localhost:1"],
+            "invalid URL 'localhost:1': expected http://127.0.0.1:9093.",
+        ),
+        (["--control", "http://127.0.0.1:1"], "cannot reach http://127.0.0.1:1 ("),
+        (["--control", "http://[oops"], "cannot reach http://[oops ("),
     ],
 )
-def test_controls_that_are_not_there_are_told(
+def test_an_unreachable_control_api_is_reported(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     control: list[str],
-    sentence: str,
+    message: str,
 ) -> None:
     monkeypatch.delenv("KOHORT_CONTROL", raising=False)
     assert main(["ctl", *control, "cluster"]) == 2
-    assert capsys.readouterr().err.startswith(f"kohort ctl: {sentence}")
+    assert capsys.readouterr().err.startswith(f"kohort ctl: {message}")

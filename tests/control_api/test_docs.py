@@ -1,4 +1,4 @@
-"""What docs/control.md shows is what happens."""
+"""The sessions and the limits in docs/control.md are true."""
 
 import os
 import re
@@ -8,11 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from kohort.control_api.app import BODY_BYTES_MAX, WAITING_MAX
-from kohort.control_api.fields import ITEMS_MAX, PARTITIONS_MAX, TIMEOUT_SECONDS_MAX
+from kohort.control_api.endpoint import ITEMS_MAX, PARTITIONS_MAX, TIMEOUT_SECONDS_MAX
+from kohort.control_api.server import BODY_BYTES_MAX, WAITING_MAX
 from support.broker_process import QUIET
 
-from .conftest import Asker
+from .conftest import ApiClient
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "control.md").read_text()
@@ -28,20 +28,20 @@ def without_times(text: str) -> str:
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not on the PATH")
-def test_the_sessions_of_the_docs_go_as_they_are_shown(ask: Asker) -> None:
-    """As one: what is set in one block is there in the next."""
-    ask.control._numbers = iter(range(1, 100))  # type: ignore[assignment]
+def test_the_sessions_in_control_md_are_reproducible(api: ApiClient) -> None:
+    """The blocks are one session: later blocks use what earlier ones have created."""
+    api.control._numbers = iter(range(1, 100))  # type: ignore[assignment]
     bin_folder = Path(sys.executable).parent
     environment = {**QUIET, "PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}"}
-    environment["KOHORT_CONTROL"] = ask.url
+    environment["KOHORT_CONTROL"] = api.url
     assert len(SESSIONS) == 5
     for step in re.findall(r"^\$ (.*\n(?:(?!\$ ).*\n)*)", "".join(SESSIONS), re.MULTILINE):
         command, _, shown = step.partition("\n")
         if command.startswith("export"):
             continue
         done = subprocess.run(
-            command.replace("http://127.0.0.1:9093", ask.url).replace(
-                "127.0.0.1:9093", ask.url.removeprefix("http://")
+            command.replace("http://127.0.0.1:9093", api.url).replace(
+                "127.0.0.1:9093", api.url.removeprefix("http://")
             ),
             shell=True,
             env=environment,
@@ -52,9 +52,9 @@ def test_the_sessions_of_the_docs_go_as_they_are_shown(ask: Asker) -> None:
         assert without_times(done.stdout) == without_times(shown), command
 
 
-def test_the_limits_of_the_docs_are_those_of_the_code() -> None:
+def test_the_limits_in_control_md_are_those_of_the_code() -> None:
     assert f"at most {BODY_BYTES_MAX // 1024**2} MiB" in PAGE
     assert f"at most {ITEMS_MAX:,} values" in PAGE
     assert f"at most {PARTITIONS_MAX:,} partitions" in PAGE
     assert f"waits at most {TIMEOUT_SECONDS_MAX} seconds" in PAGE
-    assert f"{WAITING_MAX} requests wait already" in PAGE
+    assert f"{WAITING_MAX} requests are waiting already" in PAGE

@@ -14,7 +14,7 @@ import pytest
 from kohort.broker.config.keys import BROKER_KEYS
 from kohort.cli.main import parser
 from kohort.protocol.apis import APIS
-from kohort.testing import happened
+from kohort.testing import history
 from kohort.topics.config_keys import BROKER_SYNONYMS
 from kohort.topics.configs import TopicSettings
 from support.broker_process import QUIET, serving
@@ -87,8 +87,8 @@ def test_the_reference_has_all_that_the_harness_offers() -> None:
     """What a class of these can do is there by itself: tables.py looks for what has no words."""
     page = (ROOT / "docs" / "testing-reference.md").read_text()
     headings = set(re.findall(r"^### (?:with )?`(?:kafka\.)?(\w+)", page, re.MULTILINE))
-    kept = {name for name in vars(happened) if isinstance(getattr(happened, name), type)}
-    kept = {name for name in kept if getattr(happened, name).__module__ == happened.__name__}
+    kept = {name for name in vars(history) if isinstance(getattr(history, name), type)}
+    kept = {name for name in kept if getattr(history, name).__module__ == history.__name__}
     assert {*kohort.testing.__all__, *kept} <= headings
 
 

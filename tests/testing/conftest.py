@@ -1,4 +1,4 @@
-"""Clients for the tests of the harness: they know their offsets and are in no group."""
+"""Real clients for the tests of the harness."""
 
 import contextlib
 import threading
@@ -11,7 +11,7 @@ from kohort.testing import Kafka
 
 
 class Committer:
-    """A librdkafka consumer that commits what it is told to, and asks what is committed."""
+    """A librdkafka consumer that commits and fetches offsets, and never joins the group."""
 
     def __init__(self, kafka: Kafka, group: str = "billing", client_id: str = "committer") -> None:
         self.consumer = Consumer(
@@ -41,7 +41,7 @@ class Committer:
 
 
 class Service:
-    """A consumer on a thread of its own, as people's services are."""
+    """A consumer in a thread of its own, like a service under test."""
 
     def __init__(self, kafka: Kafka, group: str, *topics: str, **config: object) -> None:
         self._consumer = Consumer(
@@ -59,7 +59,7 @@ class Service:
         )
         self.assigned: list[tuple[str, int]] = []
         self._consumer.subscribe(list(topics), on_assign=self._on_assign)
-        self._is_over = threading.Event()
+        self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
 
@@ -67,15 +67,15 @@ class Service:
         self.assigned = sorted((each.topic, each.partition) for each in partitions)
 
     def _run(self) -> None:
-        while not self._is_over.is_set():
+        while not self._stopping.is_set():
             message = self._consumer.poll(0.1)
             if message is not None and message.error() is None:
-                # It may be out of the group by now, and what it read somebody else's.
+                # It may have been removed from the group, and the partition reassigned.
                 with contextlib.suppress(KafkaException):
                     self._consumer.commit(message, asynchronous=False)
 
     def close(self) -> None:
-        self._is_over.set()
+        self._stopping.set()
         self._thread.join()
         self._consumer.close()
 
@@ -93,22 +93,22 @@ def new_committer(kafka: Kafka, committer_of: Callable[..., Committer]) -> Calla
 
 @pytest.fixture
 def committer_of() -> Iterator[Callable[..., Committer]]:
-    """For brokers that a test makes itself."""
-    made: list[Committer] = []
+    """For brokers that a test creates itself."""
+    created: list[Committer] = []
 
-    def new(kafka: Kafka, **how: str) -> Committer:
+    def new(kafka: Kafka, **arguments: str) -> Committer:
         kafka.topic("orders", partitions=2)
-        made.append(Committer(kafka, **how))
-        return made[-1]
+        created.append(Committer(kafka, **arguments))
+        return created[-1]
 
     yield new
-    for each in made:
+    for each in created:
         each.consumer.close()
 
 
 @pytest.fixture
 def service_of() -> Callable[[Kafka], contextlib.AbstractContextManager[Service]]:
-    """For brokers that a test makes itself."""
+    """For brokers that a test creates itself."""
 
     @contextlib.contextmanager
     def serving(kafka: Kafka) -> Iterator[Service]:
@@ -133,12 +133,12 @@ def service(kafka: Kafka) -> Iterator[Service]:
 @pytest.fixture
 def new_service(kafka: Kafka) -> Iterator[Callable[..., Service]]:
     kafka.topic("orders", partitions=2)
-    made: list[Service] = []
+    created: list[Service] = []
 
-    def new(client_id: str, **how: object) -> Service:
-        made.append(Service(kafka, "billing", "orders", client_id=client_id, **how))
-        return made[-1]
+    def new(client_id: str, **config: object) -> Service:
+        created.append(Service(kafka, "billing", "orders", client_id=client_id, **config))
+        return created[-1]
 
     yield new
-    for each in made:
+    for each in created:
         each.close()

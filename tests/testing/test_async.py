@@ -1,4 +1,4 @@
-"""Tests on an event loop: waits are awaited, and what runs on the loop lives on meanwhile."""
+"""Tests on an event loop: waits are awaited, and do not block the loop."""
 
 import asyncio
 import threading
@@ -12,7 +12,7 @@ from kohort.testing import AsyncKafka, BarrierTimeout, Kafka
 
 @asynccontextmanager
 async def consuming(kafka: Kafka, client_id: str = "mine") -> AsyncIterator[AIOKafkaConsumer]:
-    """An aiokafka consumer on this very loop, which reads and commits."""
+    """An aiokafka consumer on the loop of the test, which reads and commits."""
     consumer = AIOKafkaConsumer(
         "orders",
         bootstrap_servers=kafka.bootstrap_servers,
@@ -27,7 +27,7 @@ async def consuming(kafka: Kafka, client_id: str = "mine") -> AsyncIterator[AIOK
         async for _ in consumer:
             await consumer.commit()
 
-    # aiokafka's start() returns without a group; it joins while the loop turns.
+    # aiokafka's start() returns before it has joined.
     await consumer.start()
     reading = asyncio.create_task(read())
     try:
@@ -38,7 +38,7 @@ async def consuming(kafka: Kafka, client_id: str = "mine") -> AsyncIterator[AIOK
 
 
 @pytest.mark.clients
-async def test_a_consumer_on_the_loop_lives_on_while_a_wait_is_awaited(
+async def test_consumers_on_the_loop_run_during_an_awaited_wait(
     async_kafka: AsyncKafka,
 ) -> None:
     async_kafka.topic("orders", partitions=2).produce([b"a", b"b"])
@@ -51,8 +51,8 @@ async def test_a_consumer_on_the_loop_lives_on_while_a_wait_is_awaited(
 
 
 @pytest.mark.clients
-async def test_the_blocking_broker_serves_consumers_on_the_loop_all_the_same(kafka: Kafka) -> None:
-    """What only asks returns at once, and a wait may be put into a thread by hand."""
+async def test_a_synchronous_broker_serves_consumers_on_the_loop(kafka: Kafka) -> None:
+    """Reading state does not block, and a test may run waits in a thread itself."""
     kafka.topic("orders", partitions=1).produce([b"a"])
     async with consuming(kafka):
         group = await asyncio.to_thread(kafka.group("billing").wait_stable, members=1)
@@ -61,28 +61,28 @@ async def test_the_blocking_broker_serves_consumers_on_the_loop_all_the_same(kaf
         await asyncio.to_thread(group.wait_stable, members=1)
 
 
-async def test_a_wait_in_vain_tells_the_story_of_the_group(async_kafka: AsyncKafka) -> None:
-    with pytest.raises(BarrierTimeout, match="nobody has joined it"):
+async def test_a_timeout_explains_the_group(async_kafka: AsyncKafka) -> None:
+    with pytest.raises(BarrierTimeout, match="no member has joined"):
         await async_kafka.group("nobody").wait_stable(timeout=0.01)
-    with pytest.raises(BarrierTimeout, match="the moon was waited for"):
-        await async_kafka.wait(lambda: False, "the moon", timeout=0.01)
+    with pytest.raises(BarrierTimeout, match="waiting for an order"):
+        await async_kafka.wait(lambda: False, "an order", timeout=0.01)
 
 
-async def test_a_condition_may_be_of_the_loop_itself(async_kafka: AsyncKafka) -> None:
+async def test_a_condition_may_read_state_of_the_loop(async_kafka: AsyncKafka) -> None:
     happened: list[str] = []
-    asked: list[bool] = []
+    calls: list[bool] = []
     asyncio.get_running_loop().call_soon(happened.append, "outside the broker")
 
-    def is_asked_a_third_time() -> bool:
-        asked.append(True)
-        return bool(happened) and len(asked) > 2
+    def is_third_call() -> bool:
+        calls.append(True)
+        return bool(happened) and len(calls) > 2
 
-    # Nothing happens in the broker. When the time is up it would be asked a second time only.
-    await async_kafka.wait(is_asked_a_third_time, timeout=60)
+    # Without polling there would be only one more call, after the timeout.
+    await async_kafka.wait(is_third_call, timeout=60)
 
 
 @pytest.mark.clients
-async def test_a_fault_and_a_hold_are_waited_for_while_the_loop_goes_on(
+async def test_waits_of_faults_and_holds_do_not_block_the_loop(
     async_kafka: AsyncKafka,
 ) -> None:
     async_kafka.topic("orders", partitions=1).produce([b"a"])
@@ -90,19 +90,19 @@ async def test_a_fault_and_a_hold_are_waited_for_while_the_loop_goes_on(
     async with consuming(async_kafka):
         await group.wait_stable(members=1)
         fault = async_kafka.faults.delay("Heartbeat", ms=1)
-        assert await fault.wait() is fault  # this loop's consumer has to send it
+        assert await fault.wait() is fault  # the consumer on this loop sends the heartbeat
         with group.hold_joins() as held:
             group.rebalance()
-            (asked,) = await held.wait()
-            assert asked.client_id == "mine"
+            (request,) = await held.wait()
+            assert request.client_id == "mine"
         await group.wait_generation(2)
 
 
-async def test_time_passes_until_something_is_so(async_kafka: AsyncKafka) -> None:
+async def test_run_until_is_awaited(async_kafka: AsyncKafka) -> None:
     async_kafka.topic("orders", partitions=1)
-    puppet = await async_kafka.puppet("billing", topics=["orders"])
-    await puppet.wait_owned()
-    puppet.silence()
+    fake = await async_kafka.fake_member("billing", topics=["orders"])
+    await fake.wait_owned()
+    fake.suspend()
     await async_kafka.clock.run_until(lambda: async_kafka.group("billing").state == "Empty")
 
 
@@ -114,30 +114,30 @@ async def test_time_passes_until_something_is_so(async_kafka: AsyncKafka) -> Non
         lambda kafka: kafka.group("billing").wait_gone(),
         lambda kafka: kafka.group("billing").hold_joins().wait(0),
         lambda kafka: kafka.faults.drop("Heartbeat", times=None).wait(0),
-        lambda kafka: kafka.puppet("billing").wait_owned(0),
+        lambda kafka: kafka.fake_member("billing").wait_owned(0),
         lambda kafka: kafka.clock.run_until(lambda: True),
     ],
 )
-async def test_a_wait_that_would_hold_up_the_loop_is_refused(
+async def test_a_wait_that_would_block_the_loop_raises(
     wait: Callable[[Kafka], object],
 ) -> None:
-    """Whether or not it would have to wait: a test shall not depend on that."""
+    """Also if it would return at once: whether it raises must not depend on timing."""
     kafka = await asyncio.to_thread(Kafka().start)
     try:
-        with pytest.raises(RuntimeError, match="you are on an event loop"):
+        with pytest.raises(RuntimeError, match="would block the event loop"):
             wait(kafka)
         kafka.faults.clear()
     finally:
         await asyncio.to_thread(kafka.stop)
 
 
-async def test_every_wait_of_what_an_async_broker_gives_is_awaited() -> None:
+async def test_every_wait_of_an_async_broker_is_a_coroutine() -> None:
     async with AsyncExitStack() as stack:
         kafka = await stack.enter_async_context(AsyncKafka())
         group = kafka.group("nobody")
         fault = kafka.faults.drop("OffsetCommit")
         fault.cancel()
-        parts = (kafka, group, await kafka.puppet("billing"), fault, kafka.clock)
+        parts = (kafka, group, await kafka.fake_member("billing"), fault, kafka.clock)
         holds = [stack.enter_context(hold()) for hold in (group.hold_joins, group.hold_syncs)]
         waits: list[Callable[..., Awaitable[object]]] = [
             getattr(each, name)
@@ -149,8 +149,8 @@ async def test_every_wait_of_what_an_async_broker_gives_is_awaited() -> None:
         assert [wait.__name__ for wait in waits if not asyncio.iscoroutinefunction(wait)] == []
 
 
-async def test_waits_leave_the_threads_of_the_loop_to_others(async_kafka: AsyncKafka) -> None:
-    """asyncio has few; a client that asks for an address, or the test itself, may want one."""
+async def test_waits_do_not_use_the_default_executor(async_kafka: AsyncKafka) -> None:
+    """It has few threads, which clients (for DNS) and the test itself may need."""
     group = async_kafka.group("billing")
     waits = [asyncio.create_task(group.wait_stable(timeout=60)) for _ in range(40)]
     await asyncio.wait_for(asyncio.to_thread(int), 20)
@@ -162,7 +162,7 @@ async def test_waits_leave_the_threads_of_the_loop_to_others(async_kafka: AsyncK
 
 
 @pytest.mark.parametrize("of_condition", [False, True])
-async def test_the_thread_of_a_wait_that_is_cancelled_ends(
+async def test_cancelling_a_wait_ends_its_thread(
     async_kafka: AsyncKafka, of_condition: bool
 ) -> None:
     def waiting() -> list[threading.Thread]:
@@ -180,21 +180,21 @@ async def test_the_thread_of_a_wait_that_is_cancelled_ends(
     assert waiting() == []
 
 
-async def test_all_groups_of_an_async_broker_are_awaited(async_kafka: AsyncKafka) -> None:
-    await async_kafka.puppet("billing", topics=["orders"])
+async def test_all_groups_of_an_async_broker_are_async(async_kafka: AsyncKafka) -> None:
+    await async_kafka.fake_member("billing", topics=["orders"])
     for group in async_kafka.groups:
         await group.wait_stable(members=1)
 
 
-async def test_a_condition_that_would_have_to_be_awaited_is_refused(
+async def test_a_coroutine_function_is_rejected_as_a_condition(
     async_kafka: AsyncKafka,
 ) -> None:
-    """What it returns is true before it has been asked."""
+    """A coroutine object is always true."""
 
     async def has_charged() -> bool:
         return False
 
-    with pytest.raises(TypeError, match=r"has_charged.* is asked and not awaited"):
+    with pytest.raises(TypeError, match=r"has_charged.* is called, not awaited"):
         await async_kafka.wait(has_charged)
-    with pytest.raises(TypeError, match=r"has_charged.* is asked and not awaited"):
+    with pytest.raises(TypeError, match=r"has_charged.* is called, not awaited"):
         await async_kafka.clock.run_until(has_charged)

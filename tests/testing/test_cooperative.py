@@ -1,5 +1,6 @@
-"""Groups that rebalance in two rounds: between them they are Stable, and not at rest."""
+"""Cooperative groups rebalance twice: in between they are Stable, but not done."""
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -12,7 +13,7 @@ COOPERATIVE = "cooperative-sticky"
 
 @pytest.mark.clients
 @pytest.mark.parametrize("strategy", [COOPERATIVE, "range"])
-def test_a_group_is_waited_for_until_its_second_round_is_over(
+def test_wait_stable_includes_the_second_cooperative_rebalance(
     kafka: Kafka, new_service: Callable[..., Service], strategy: str
 ) -> None:
     group = kafka.group("billing")
@@ -23,16 +24,16 @@ def test_a_group_is_waited_for_until_its_second_round_is_over(
     assert group.generation == (3 if strategy == COOPERATIVE else 2)
 
 
-def test_who_gives_something_up_and_does_not_come_again_is_named(kafka: Kafka) -> None:
+def test_a_member_that_revokes_and_does_not_rejoin_is_named(kafka: Kafka) -> None:
     kafka.topic("orders", partitions=2)
     group = kafka.group("billing")
-    kafka.puppet("billing", topics=["orders"], assignor=COOPERATIVE, client_id="one")
+    kafka.fake_member("billing", topics=["orders"], assignor=COOPERATIVE, client_id="one")
     group.wait_stable(members=1)
-    # Its first join is for the sake of the other, its second for what it has given up.
+    # Its first JoinGroup is because of the other member, its second because it has revoked.
     kafka.faults.never_answer("JoinGroup", client_id="one", nth=2)
-    other = kafka.puppet("billing", topics=["orders"], assignor=COOPERATIVE, client_id="two")
+    other = kafka.fake_member("billing", topics=["orders"], assignor=COOPERATIVE, client_id="two")
     assert (group.state, group.generation, other.owned) == ("Stable", 2, [])
     with pytest.raises(BarrierTimeout) as raised:
         group.wait_stable(members=2, timeout=0.05)
-    gives = r"Stable in generation 2, but one-\S+ gives orders-1 up, and is to join again: another"
-    assert raised.match(gives)
+    explanation = r"Stable in generation 2, but one-\S+ must revoke orders-1 and rejoin: it will"
+    assert re.search(explanation, str(raised.value))

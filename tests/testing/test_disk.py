@@ -1,4 +1,4 @@
-"""Disks that fill up, fail, tear and forget: what clients are told, what is there afterwards."""
+"""Disks that are full, fail, tear writes or lose data: the responses, and the state afterwards."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -16,30 +16,30 @@ NewCommitter = Callable[..., Any]
 GROUPS = "__consumer_offsets"
 
 
-def answers(kafka: Kafka) -> list[str]:
+def errors(kafka: Kafka) -> list[str]:
     return [error for each in kafka.history.requests_of("OffsetCommit") for error in each.errors]
 
 
-# --- the mistakes that others make
+# --- failing writes and syncs
 
 
 @pytest.mark.parametrize("durability", ["none", "os", "fsync"])
-def test_mistake_1_a_commit_that_could_not_be_written_is_not_answered_as_if_it_were(
+def test_a_commit_whose_write_fails_gets_an_error(
     durability: Any, committer_of: NewCommitter
 ) -> None:
     with Kafka(durability=durability) as kafka:
         committer = committer_of(kafka)
         committer.commit(1)
         fault = kafka.disk.fail("append", error="ENOSPC", topic=GROUPS)
-        committer.commit(2)  # the client tries again, as it would with Kafka
-        assert fault.met == 1
-        assert "NOT_COORDINATOR" in answers(kafka)
+        committer.commit(2)  # the client retries
+        assert fault.fired == 1
+        assert "NOT_COORDINATOR" in errors(kafka)
         kafka.crash()
         assert committer.committed() == 2
         assert [each.offset for each in kafka.group("billing").commits] == [1, 2]
 
 
-def test_mistake_1_a_commit_that_could_not_be_synced_is_not_answered_as_if_it_were(
+def test_a_commit_whose_sync_fails_gets_an_error(
     committer_of: NewCommitter,
 ) -> None:
     with Kafka(durability="fsync") as kafka:
@@ -47,13 +47,13 @@ def test_mistake_1_a_commit_that_could_not_be_synced_is_not_answered_as_if_it_we
         committer.commit(1)
         kafka.disk.fail("sync", topic=GROUPS)
         committer.commit(2)
-        assert "NOT_COORDINATOR" in answers(kafka)
+        assert "NOT_COORDINATOR" in errors(kafka)
         kafka.crash(power=True)
         assert committer.committed() == 2
 
 
 @pytest.mark.parametrize("written", [1, 70, None])
-def test_mistake_2_what_is_committed_behind_a_torn_tail_is_there_after_the_next_crash(
+def test_commits_after_a_torn_tail_survive_the_next_crash(
     written: int | None, committer_of: NewCommitter
 ) -> None:
     with Kafka(durability="fsync") as kafka:
@@ -62,7 +62,7 @@ def test_mistake_2_what_is_committed_behind_a_torn_tail_is_there_after_the_next_
         kafka.disk.tear(written=written, topic=GROUPS)
         with ThreadPoolExecutor(1) as pool:
             torn = pool.submit(committer.commit, 2)
-            kafka.wait(lambda: "NOT_COORDINATOR" in answers(kafka))
+            kafka.wait(lambda: "NOT_COORDINATOR" in errors(kafka))
             kafka.crash()
             torn.result(10)
         for offset in (3, 4):
@@ -71,34 +71,35 @@ def test_mistake_2_what_is_committed_behind_a_torn_tail_is_there_after_the_next_
             assert committer.committed() == offset
 
 
-def test_mistake_3_what_was_renamed_stays_so_when_the_power_goes() -> None:
-    """Method: a deleted topic is renamed before the client is told; it must not come back."""
+def test_a_rename_survives_a_power_cut() -> None:
+    """Method: the folder of a deleted topic is renamed before the response; it must not come
+    back."""
     with Kafka(durability="fsync") as kafka:
         kafka.topic("orders", partitions=1).produce(["a"])
         kafka.topic("billing", partitions=1)
         kafka.topic("orders").delete()
         kafka.disk.power_cut()
-        topics = kafka.ask(lambda broker: [each.name for each in broker.node.topics])
+        topics = kafka.call(lambda broker: [each.name for each in broker.node.topics])
         assert "billing" in topics
         assert "orders" not in topics
         assert kafka.topic("orders", partitions=3).records() == []
 
 
-def test_mistake_3_each_rename_is_followed_by_a_sync_of_its_folder() -> None:
+def test_each_rename_is_followed_by_a_folder_sync() -> None:
     with Kafka(durability="fsync") as kafka:
         kafka.topic("orders", partitions=2).produce(["a"])
         kafka.topic("orders").delete()
-        kafka.run(kafka.settled())
-        did = [operation for operation, _ in kafka.disk.operations]
-        assert "rename" in did
-        last = len(did) - did[::-1].index("rename")
-        assert "sync_folder" in did[last:]
+        kafka.run(kafka._host.settle())
+        operations = [operation for operation, _ in kafka.disk.operations]
+        assert "rename" in operations
+        last = len(operations) - operations[::-1].index("rename")
+        assert "sync_folder" in operations[last:]
 
 
-# --- what else a disk does
+# --- full disks and lost folders
 
 
-def test_a_full_disk_refuses_producers_and_commits_until_there_is_room(
+def test_a_full_disk_rejects_records_and_commits_until_it_has_space(
     committer_of: NewCommitter,
 ) -> None:
     with Kafka(durability="os") as kafka:
@@ -107,35 +108,33 @@ def test_a_full_disk_refuses_producers_and_commits_until_there_is_room(
         full = kafka.disk.fill()
         with ThreadPoolExecutor(1) as pool:
             commit = pool.submit(committer.commit, 2)
-            kafka.wait(lambda: "NOT_COORDINATOR" in answers(kafka))
+            kafka.wait(lambda: "NOT_COORDINATOR" in errors(kafka))
             assert kafka.group("billing").commits[-1].offset == 1
-            assert full.met
+            assert full.fired
             kafka.disk.heal()
             commit.result(15)
         assert committer.committed() == 2
 
 
-def test_a_producer_is_told_that_the_disk_is_full(kafka: Kafka) -> None:
+def test_produce_raises_if_the_disk_is_full(kafka: Kafka) -> None:
     kafka.topic("orders", partitions=1)
     kafka.disk.fill(topic="orders")
-    told: list[KafkaError | None] = []
+    delivered: list[KafkaError | None] = []
     producer = Producer(
         {"bootstrap.servers": kafka.bootstrap_servers, "retries": 0, "linger.ms": 0, "log_level": 0}
     )
-    producer.produce("orders", b"a", on_delivery=lambda error, _: told.append(error))
+    producer.produce("orders", b"a", on_delivery=lambda error, _: delivered.append(error))
     producer.flush(10)
-    assert told[0] is not None
-    assert told[0].name() == "KAFKA_STORAGE_ERROR"
+    assert delivered[0] is not None
+    assert delivered[0].name() == "KAFKA_STORAGE_ERROR"
     kafka.disk.heal()
     assert kafka.topic("orders").records() == []
 
 
-def test_partitions_that_are_lost_are_empty_after_the_next_start(
-    kafka: Kafka, committer: Any
-) -> None:
+def test_lost_partitions_are_empty_after_a_restart(kafka: Kafka, committer: Any) -> None:
     kafka.topic("orders").produce(["a"], partition=1)
     committer.commit(1)
-    with pytest.raises(LookupError, match="there is nothing of order on the disk"):
+    with pytest.raises(LookupError, match="The disk has no folder of order"):
         kafka.disk.lose("order")
     kafka.disk.lose(GROUPS)
     kafka.crash()
@@ -144,30 +143,30 @@ def test_partitions_that_are_lost_are_empty_after_the_next_start(
 
 
 @pytest.mark.parametrize("durability", ["none", "fsync"])
-def test_a_topic_that_is_deleted_leaves_nothing_in_memory(durability: Any) -> None:
+def test_a_deleted_topic_leaves_nothing_in_memory(durability: Any) -> None:
     with Kafka(durability=durability) as kafka:
         kept = []
         for _ in range(3):
             kafka.topic("orders", partitions=3).produce([b"x" * 10_000] * 30)
             kafka.topic("orders").delete()
-            contents = kafka.ask(lambda _broker: kafka.disk.files.platter.contents)
+            contents = kafka.call(lambda _broker: kafka.disk.files.image.contents)
             kept.append(len(contents))
             assert sum(map(len, contents)) < 10_000
         assert kept[2] == kept[1]
 
 
-# --- faults that must be met
+# --- faults must fire
 
 
-def test_a_fault_outlives_the_power(kafka: Kafka) -> None:
+def test_a_disk_fault_survives_a_power_cut(kafka: Kafka) -> None:
     fault = kafka.disk.fail("append", topic="orders")
     kafka.disk.power_cut()
     with pytest.raises(ApiError, match="Input/output error"):
         kafka.topic("orders", partitions=1).produce(["a"])
-    assert fault.met == 1
+    assert fault.fired == 1
 
 
-def test_a_fault_tells_what_the_disk_did_since_however_much_that_was(
+def test_a_disk_fault_reports_the_calls_since_it_was_set(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("kohort.testing.faulty_files.CALLS_MAX", 5)
@@ -175,14 +174,18 @@ def test_a_fault_tells_what_the_disk_did_since_however_much_that_was(
         kafka.topic("orders", partitions=1).produce(["a"] * 10)
         fault = kafka.disk.fail("remove")
         kafka.topic("orders").produce(["a"])
-        assert "since it was set: 1 × append orders-0/00000000000000000000.log" in fault.tell()
+        assert "since it was set: 1 × append orders-0/00000000000000000000.log" in kafka.call(
+            lambda _broker: fault.report()
+        )
         kafka.topic("orders").produce(["a"] * 10)
-        assert "since it was set: 5 × append orders-0/00000000000000000000.log" in fault.tell()
+        assert "since it was set: 5 × append orders-0/00000000000000000000.log" in kafka.call(
+            lambda _broker: fault.report()
+        )
         assert kafka.disk.operations == [("append", "orders-0/00000000000000000000.log")] * 5
         fault.cancel()
 
 
-def test_a_fault_of_the_disk_that_is_never_met_fails_the_test(kafka: Kafka) -> None:
+def test_an_unused_disk_fault_fails_the_test(kafka: Kafka) -> None:
     kafka.disk.fail("remove", topic="orders", partition=1)
     kafka.disk.fail("append", topic="orders")
     kafka.topic("orders", partitions=1)
@@ -191,30 +194,30 @@ def test_a_fault_of_the_disk_that_is_never_met_fails_the_test(kafka: Kafka) -> N
     kafka.disk.heal()
     with pytest.raises(UnusedFault) as raised:
         kafka.faults.check()
-    told = str(raised.value)
-    assert "the disk: remove of orders-1 fails with EIO: Input/output error, met 0\n" in told
-    assert "1 × create orders-0/00000000000000000000.log" in told
-    assert "append of orders" not in told
+    message = str(raised.value)
+    assert "disk: remove of orders-1 fails with EIO: Input/output error, fired 0\n" in message
+    assert "1 × create orders-0/00000000000000000000.log" in message
+    assert "append of orders" not in message
 
 
-def test_a_fault_of_the_disk_that_is_cancelled_does_nothing(kafka: Kafka) -> None:
+def test_a_cancelled_disk_fault_does_nothing(kafka: Kafka) -> None:
     kafka.disk.fill().cancel()
     kafka.disk.tear().cancel()
     kafka.topic("orders", partitions=1).produce(["a"])
 
 
-def test_a_word_that_no_disk_knows_is_told_at_once(kafka: Kafka) -> None:
-    with pytest.raises(ValueError, match="a disk knows no apend: did you mean append"):
+def test_unknown_operations_and_errors_are_rejected(kafka: Kafka) -> None:
+    with pytest.raises(ValueError, match="Unknown operation 'apend': did you mean append"):
         kafka.disk.fail("apend")
-    with pytest.raises(ValueError, match="errno has no ENOSPACE: did you mean ENOSPC"):
+    with pytest.raises(ValueError, match="errno has no 'ENOSPACE': did you mean ENOSPC"):
         kafka.disk.fail("append", error="ENOSPACE")
-    with pytest.raises(ValueError, match="times counts from 1"):
+    with pytest.raises(ValueError, match="times must be at least 1, not 0"):
         kafka.disk.fail("append", times=0)
-    with pytest.raises(ValueError, match="with durability none nothing is synced"):
+    with pytest.raises(ValueError, match="With durability none nothing is synced"):
         kafka.disk.fail("sync")
 
 
-def test_a_broker_that_cannot_start_on_its_disk_says_so_and_starts_when_it_is_healed() -> None:
+def test_a_broker_that_cannot_start_can_be_restarted_after_heal() -> None:
     with Kafka(durability="fsync") as kafka:
         kafka.topic("orders", partitions=1).produce(["a"])
         kafka.disk.fail("open", times=None)

@@ -1,24 +1,23 @@
-"""Faults between a client and the broker: what the client sees, what the broker did, and that a
-fault which does not fire fails its test."""
+"""Faults: what the client sees, what the broker has done, and that unused faults fail the test."""
 
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
 
 import pytest
 from confluent_kafka import KafkaException, TopicPartition
 from kohort.protocol.errors import ErrorCode
 from kohort.testing import Kafka, UnusedFault
-from kohort.testing.faults import NEAR_MISSES
+from kohort.testing.faults import NEAR_MISSES_MAX
 
 from .conftest import Committer
-from .raw import Raw
-from .test_mistakes import COMMIT, commit
+from .raw_client import COMMIT, RawClient, commit
 
 pytestmark = pytest.mark.clients
 
 
-def test_an_error_is_answered_as_often_as_it_is_set_and_nothing_is_applied(
+def test_answer_rejects_requests_the_given_number_of_times(
     kafka: Kafka, committer: Committer
 ) -> None:
     fault = kafka.faults.answer("OffsetCommit", error="GROUP_AUTHORIZATION_FAILED", times=2)
@@ -31,7 +30,7 @@ def test_an_error_is_answered_as_often_as_it_is_set_and_nothing_is_applied(
     assert [each.errors for each in fault.fired] == [("GROUP_AUTHORIZATION_FAILED",)] * 2
 
 
-def test_a_client_looks_for_the_coordinator_again_and_commits_there(
+def test_a_client_finds_its_coordinator_again_and_commits(
     kafka: Kafka, committer: Committer
 ) -> None:
     kafka.faults.answer("OffsetCommit", error="NOT_COORDINATOR", times=2, group="billing")
@@ -40,37 +39,38 @@ def test_a_client_looks_for_the_coordinator_again_and_commits_there(
     assert len(kafka.history.requests_of("OffsetCommit")) == 3
 
 
-@pytest.mark.parametrize("way", ["answered late", "handled late"])
-def test_a_delay_holds_back_an_answer(kafka: Kafka, committer: Committer, way: str) -> None:
-    if way == "answered late":
+@pytest.mark.parametrize("delayed", ["request", "response"])
+def test_a_request_or_its_response_can_be_delayed(
+    kafka: Kafka, committer: Committer, delayed: str
+) -> None:
+    if delayed == "response":
         fault = kafka.faults.delay_answer("OffsetCommit", ms=50)
     else:
         fault = kafka.faults.delay("OffsetCommit", ms=50)
     committer.commit(5)
-    (asked,) = fault.fired
-    assert asked.answered_ms is not None
-    assert (asked.answered_ms - asked.at_ms >= 50) == (way == "handled late")
+    (request,) = fault.fired
+    assert request.response_at_ms is not None
+    # The time when it was handled, not when a delayed response is sent.
+    assert (request.response_at_ms - request.at_ms >= 50) == (delayed == "request")
     assert kafka.group("billing").committed("orders", 0) == 5
 
 
-def test_outcome_unknown_and_applied(kafka: Kafka, committer: Committer) -> None:
+def test_lose_answer_applies_the_request(kafka: Kafka, committer: Committer) -> None:
     kafka.faults.lose_answer("OffsetCommit")
-    committer.commit(4)  # librdkafka asks again, and is answered then
+    committer.commit(4)  # librdkafka retries
     group = kafka.group("billing")
     assert [commit.offset for commit in group.commits] == [4, 4]
 
 
-def test_outcome_unknown_and_not_applied(kafka: Kafka, committer: Committer) -> None:
+def test_drop_does_not_apply_the_request(kafka: Kafka, committer: Committer) -> None:
     kafka.faults.drop("OffsetCommit")
     committer.commit(4)
     assert [commit.offset for commit in kafka.group("billing").commits] == [4]
     assert len(kafka.history.requests_of("OffsetCommit")) == 2
 
 
-def test_outcome_unknown_and_applied_late_over_a_newer_commit(
-    kafka: Kafka, committer: Committer
-) -> None:
-    """A zombie: the broker wakes up to a commit that its client has long made obsolete."""
+def test_apply_late_overwrites_a_newer_commit(kafka: Kafka, committer: Committer) -> None:
+    """As a zombie request that was delayed in the network."""
     kafka.faults.apply_late("OffsetCommit", ms=300)
     committer.commit(1)
     committer.commit(2)
@@ -80,30 +80,28 @@ def test_outcome_unknown_and_applied_late_over_a_newer_commit(
     assert group.committed("orders", 0) == 1
 
 
-def test_a_request_that_is_never_answered_times_out_at_its_client(
-    kafka: Kafka, committer: Committer
-) -> None:
+def test_never_answer_lets_the_client_time_out(kafka: Kafka, committer: Committer) -> None:
     committer.commit(1)
     fault = kafka.faults.never_answer("OffsetFetch")
     with pytest.raises(KafkaException):
         committer.consumer.committed([TopicPartition("orders", 0)], timeout=0.2)
     fault.wait()
-    assert fault.fired[0].answer is None
+    assert fault.fired[0].response_frame is None
 
 
-def test_an_answer_in_pieces_of_one_byte_is_an_answer(kafka: Kafka, committer: Committer) -> None:
+def test_a_response_in_pieces_of_one_byte_is_valid(kafka: Kafka, committer: Committer) -> None:
     fault = kafka.faults.trickle("OffsetCommit")
     committer.commit(9)
     assert fault.fired[0].errors == ()
     assert committer.committed() == 9
 
 
-@pytest.mark.parametrize("deed", ["close_mid_frame", "corrupt"])
-def test_half_an_answer_or_a_bad_one_is_asked_for_again(
-    kafka: Kafka, committer: Committer, deed: str
+@pytest.mark.parametrize("action", ["close_mid_frame", "corrupt"])
+def test_a_client_retries_after_half_a_response_or_a_corrupt_one(
+    kafka: Kafka, committer: Committer, action: str
 ) -> None:
     committer.commit(9)
-    fault = getattr(kafka.faults, deed)("FindCoordinator", client_id="second")
+    fault = getattr(kafka.faults, action)("FindCoordinator", client_id="second")
     second = Committer(kafka, client_id="second")
     try:
         assert second.committed() == 9
@@ -112,7 +110,7 @@ def test_half_an_answer_or_a_bad_one_is_asked_for_again(
     assert len(fault.fired) == 1
 
 
-def test_a_fault_is_for_whom_it_names_only(
+def test_a_fault_applies_only_to_matching_requests(
     kafka: Kafka, new_committer: Callable[..., Committer]
 ) -> None:
     mine, other = new_committer(client_id="mine"), new_committer(client_id="other")
@@ -133,8 +131,8 @@ def test_a_fault_is_for_whom_it_names_only(
     assert [each.offsets for each in fault.fired] == [{("orders", 1): 4}]
 
 
-def test_chance_is_the_same_in_each_run(kafka: Kafka, committer: Committer) -> None:
-    def refused(seed: int) -> list[int]:
+def test_probability_with_a_seed_is_deterministic(kafka: Kafka, committer: Committer) -> None:
+    def rejected(seed: int) -> list[int]:
         fault = kafka.faults.answer(
             "OffsetCommit", "UNKNOWN_SERVER_ERROR", times=None, probability=0.5, seed=seed
         )
@@ -147,132 +145,147 @@ def test_chance_is_the_same_in_each_run(kafka: Kafka, committer: Committer) -> N
         fault.cancel()
         return failed
 
-    first = refused(7)
+    first = rejected(7)
     assert 0 < len(first) < 20
-    assert refused(7) == first
-    assert refused(8) != first
+    assert rejected(7) == first
+    assert rejected(8) != first
 
 
 @pytest.mark.parametrize("error", [16, ErrorCode.not_coordinator, "not_coordinator"])
-def test_an_error_may_be_a_number(kafka: Kafka, error: str | int) -> None:
+def test_an_error_may_be_given_by_its_code(kafka: Kafka, error: str | int) -> None:
     fault = kafka.faults.answer("OffsetCommit", error=error)
-    assert fault.what == "answered with NOT_COORDINATOR"
+    assert fault.description == "answered with NOT_COORDINATOR"
     fault.cancel()
 
 
-def test_what_is_no_error_is_not_answered(kafka: Kafka) -> None:
-    with pytest.raises(ValueError, match="no error of the number 1600"):
+def test_an_unknown_error_is_rejected(kafka: Kafka) -> None:
+    with pytest.raises(ValueError, match="Kafka has no error code 1600"):
         kafka.faults.answer("OffsetCommit", error=1600)
-    with pytest.raises(TypeError, match="Kafka's name of it, or its number, not None"):
+    with pytest.raises(TypeError, match="Kafka's name of an error or its code, not None"):
         kafka.faults.answer("OffsetCommit", error=None)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
-    ("api", "where", "said"),
+    ("api", "where", "message"),
     [
-        ("Fetch", {"group": "g"}, r"Fetch says nothing of a group \(group='g'\)"),
-        ("Heartbeat", {"topic": "t"}, "Heartbeat says nothing of a topic"),
-        ("Metadata", {"topic": "t", "partition": 0}, "Metadata says nothing of a partition"),
-        ("ListOffsets", {"member": "m"}, "ListOffsets says nothing of a member"),
-        ("FindCoordinator", {"instance_id": "i"}, "says nothing of a static member"),
-        ("OffsetCommit", {"node": 2}, "there is no node 2; there is: 1"),
+        ("Fetch", {"group": "g"}, r"Fetch requests have no group \(group='g'\)"),
+        ("Heartbeat", {"topic": "t"}, "Heartbeat requests have no topic"),
+        ("Metadata", {"topic": "t", "partition": 0}, "Metadata requests have no partition"),
+        ("ListOffsets", {"member": "m"}, "ListOffsets requests have no member"),
+        ("FindCoordinator", {"instance_id": "i"}, "requests have no instance id"),
+        ("OffsetCommit", {"node": 2}, "node 2 does not exist; the nodes: 1"),
     ],
 )
-def test_a_fault_that_no_request_could_meet_is_refused(
-    kafka: Kafka, api: str, where: dict[str, Any], said: str
+def test_a_fault_that_could_never_fire_is_rejected(
+    kafka: Kafka, api: str, where: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(ValueError, match=f"this fault could never fire: .*{said}"):
+    with pytest.raises(ValueError, match=f"This fault could never fire: .*{message}"):
         kafka.faults.drop(api, **where)
     assert kafka.faults.all == []
 
 
 @pytest.mark.parametrize("version", [2, 4])
-def test_a_fault_may_be_for_who_leaves_and_for_a_topic_without_its_partitions(
+def test_filters_match_leaving_members_and_topics_without_partitions(
     kafka: Kafka, version: int
 ) -> None:
     leaving = {"member_id": "till-1-7c", "group_instance_id": None}
-    how = leaving if version < 3 else {"members": [leaving]}
+    fields = leaving if version < 3 else {"members": [leaving]}
     kafka.faults.answer("LeaveGroup", error="UNKNOWN_SERVER_ERROR", member="till-1")
     kafka.faults.answer("Metadata", error="LEADER_NOT_AVAILABLE", topic="orders")
-    with Raw(kafka) as raw:
-        answer = raw.ask("LeaveGroup", version, group_id="g", **how)
-        assert answer["error_code"] == "unknown_server_error"
-        (topic,) = raw.ask("Metadata", 9, topics=[{"name": "orders"}])["topics"]
+    with RawClient(kafka) as raw:
+        response = raw.request("LeaveGroup", version, group_id="g", **fields)
+        assert response["error_code"] == "unknown_server_error"
+        (topic,) = raw.request("Metadata", 9, topics=[{"name": "orders"}])["topics"]
         assert topic["error_code"] == "leader_not_available"
 
 
-def test_a_fault_that_never_fired_tells_what_nearly_fitted(
-    kafka: Kafka, committer: Committer
-) -> None:
+def test_an_unused_fault_reports_near_misses(kafka: Kafka, committer: Committer) -> None:
     kafka.faults.answer("OffsetCommit", error="NOT_COORDINATOR", group="other")
     kafka.faults.drop("LeaveGroup")
     committer.commit(1)
     with pytest.raises(UnusedFault) as raised:
         kafka.faults.check()
-    said = str(raised.value).splitlines()
-    came = "ApiVersions, FindCoordinator, Metadata, OffsetCommit"
-    assert said[:2] == [
-        "a fault of this test has not fired.",
+    lines = str(raised.value).splitlines()
+    apis = "ApiVersions, FindCoordinator, Metadata, OffsetCommit"
+    assert lines[:2] == [
+        "unused faults at the end of the test",
         "OffsetCommit (group other): answered with NOT_COORDINATOR, fired 0",
     ]
-    assert said[2].startswith("    nearly: OffsetCommit v")
-    assert said[2].endswith("billing from committer: ok, but it was group billing")
-    assert said[3:] == [
-        "LeaveGroup: dropped before it was applied, fired 0",
-        f"    no LeaveGroup has come since it was set; what came at all: {came}",
+    assert lines[2].startswith("    near miss (group billing): OffsetCommit v")
+    assert lines[2].endswith("billing from committer: ok")
+    assert lines[3:] == [
+        "LeaveGroup: dropped, not applied, fired 0",
+        f"    no LeaveGroup has arrived since it was set; all requests so far: {apis}",
     ]
-    kafka.faults.check()  # what was told once is forgotten
+    kafka.faults.check()  # they were removed
 
 
-def test_who_wants_no_answer_to_a_produce_learns_of_an_error_by_the_end(kafka: Kafka) -> None:
+def test_an_error_for_produce_with_acks_0_closes_the_connection(kafka: Kafka) -> None:
     kafka.faults.answer("Produce", error="NOT_LEADER_OR_FOLLOWER")
-    with Raw(kafka) as raw:
+    with RawClient(kafka) as raw:
         raw.send("Produce", 9, transactional_id=None, acks=0, timeout=1000, topic_data=[])
         assert raw.socket.recv(1) == b""
 
 
-def test_of_what_nearly_fitted_the_nearest_are_kept(kafka: Kafka) -> None:
+def test_the_nearest_of_many_near_misses_are_kept(kafka: Kafka) -> None:
     fault = kafka.faults.drop("OffsetCommit", group="g", client_id="other")
-    with Raw(kafka) as raw:
+    with RawClient(kafka) as raw:
         for group in (*"abcdefgh", "g"):
             commit(raw, group)
-    assert len(fault._near) == NEAR_MISSES
-    assert "OffsetCommit v7 g from raw" in fault.tell(kafka).splitlines()[1]
+    assert len(fault._near_misses) == NEAR_MISSES_MAX
+    assert "OffsetCommit v7 g from raw" in fault.report().splitlines()[1]
     fault.cancel()
 
 
-def test_what_came_on_the_heels_of_a_dropped_request_is_not_done_either(kafka: Kafka) -> None:
+def test_requests_pipelined_behind_a_dropped_one_are_not_handled(kafka: Kafka) -> None:
     kafka.topic("orders", partitions=1)
     kafka.faults.drop("OffsetCommit")
-    with Raw(kafka) as raw:
-        connected, frames = raw.socket, list[bytes]()
+    with RawClient(kafka) as raw:
+        connection, frames = raw.socket, list[bytes]()
         raw.socket = SimpleNamespace(sendall=frames.append)  # type: ignore[assignment]
         for _ in range(2):
             raw.send("OffsetCommit", 7, group_id="g", **COMMIT)
-        raw.socket = connected
-        connected.sendall(b"".join(frames))
+        raw.socket = connection
+        connection.sendall(b"".join(frames))
         with pytest.raises(ConnectionError):
             raw.read()
     assert kafka.group("g").committed("orders", 0) is None
 
 
-def test_the_history_has_the_answer_that_went_out_and_keeps_it_once(kafka: Kafka) -> None:
+def test_the_history_keeps_only_the_response_that_was_sent(kafka: Kafka) -> None:
     kafka.topic("orders", partitions=1)
     fault = kafka.faults.answer("Metadata", error="LEADER_NOT_AVAILABLE", client_id="raw")
-    with Raw(kafka) as raw:
-        told = raw.ask("Metadata", 4, topics=[{"name": "orders"}], allow_auto_topic_creation=False)
-    assert [each["error_code"] for each in told["topics"]] == ["leader_not_available"]
-    (asked,) = fault.fired
-    assert asked.errors == ("LEADER_NOT_AVAILABLE",)
-    assert asked.kept_bytes == len(asked.answer or b"")
+    with RawClient(kafka) as raw:
+        topics = [{"name": "orders"}]
+        response = raw.request("Metadata", 4, topics=topics, allow_auto_topic_creation=False)
+    assert [each["error_code"] for each in response["topics"]] == ["leader_not_available"]
+    (request,) = fault.fired
+    assert request.errors == ("LEADER_NOT_AVAILABLE",)
+    assert request.retained_bytes == len(request.response_frame or b"")
 
 
-def test_words_that_are_wrong_are_told_at_once(kafka: Kafka) -> None:
-    with pytest.raises(ValueError, match=r"no API called OffsetComit: did you mean OffsetCommit\?"):
+def test_invalid_arguments_of_faults_are_rejected(kafka: Kafka) -> None:
+    with pytest.raises(ValueError, match=r"Unknown API 'OffsetComit': did you mean OffsetCommit\?"):
         kafka.faults.drop("OffsetComit")
-    with pytest.raises(ValueError, match=r"no error called NOT_COORD: did you mean NOT_"):
+    with pytest.raises(ValueError, match=r"no error 'NOT_COORD': did you mean NOT_"):
         kafka.faults.answer("OffsetCommit", error="NOT_COORD")
-    with pytest.raises(TypeError, match="a fault has no colour; there is: group, member"):
+    with pytest.raises(TypeError, match="A fault has no argument colour; it has group, member"):
         kafka.faults.drop("OffsetCommit", colour="red")
-    with pytest.raises(ValueError, match="say how long"):
+    with pytest.raises(ValueError, match="delay must be positive, not 0 ms"):
         kafka.faults.delay("OffsetCommit")
+
+
+@pytest.mark.parametrize("version", range(2, 11))
+def test_a_fault_applies_to_every_version_of_its_api(kafka: Kafka, version: int) -> None:
+    topic = kafka.topic("orders", partitions=1)
+    with RawClient(kafka) as raw:
+        if version >= 10:
+            metadata = raw.request("Metadata", 12, topics=[{"name": "orders"}])
+            topic_id = UUID(metadata["topics"][0]["topic_id"])
+        kafka.faults.answer("OffsetCommit", error="NOT_COORDINATOR", topic=topic.name, group="g")
+        values = {**COMMIT, "generation_id": -1, "group_id": "g"}
+        if version >= 10:
+            (only,) = COMMIT["topics"]  # type: ignore[misc]
+            values["topics"] = [{**only, "topic_id": topic_id}]
+        response = raw.request("OffsetCommit", version, **values)
+        assert response["topics"][0]["partitions"][0]["error_code"] == "not_coordinator"

@@ -37,16 +37,14 @@ def written(files: FaultyFiles, path: Path, data: bytes) -> bytes:
 
 
 def known(files: FaultyFiles) -> list[bytes]:
-    return [bytes(each) for each in files.platter.contents]
+    return [bytes(each) for each in files.image.contents]
 
 
 # --- what no name leads to any more
 
 
 @pytest.mark.parametrize("how", ["remove", "remove_folder", "replace", "rename"])
-def test_a_file_that_has_lost_its_name_before_it_was_durable_is_gone_for_good(
-    files: FaultyFiles, how: str
-) -> None:
+def test_an_unsynced_file_without_a_name_is_dropped(files: FaultyFiles, how: str) -> None:
     written(files, LOG, b"old")
     if how == "remove":
         files.remove(LOG)
@@ -60,7 +58,7 @@ def test_a_file_that_has_lost_its_name_before_it_was_durable_is_gone_for_good(
     assert b"old" not in known(files)
 
 
-def test_a_file_that_is_removed_comes_back_until_its_folder_is_synced(files: FaultyFiles) -> None:
+def test_a_removed_file_comes_back_unless_its_folder_was_synced(files: FaultyFiles) -> None:
     for is_synced in (False, True):
         written(files, LOG, b"a")
         files.open(LOG).sync()
@@ -76,7 +74,7 @@ def test_a_file_that_is_removed_comes_back_until_its_folder_is_synced(files: Fau
             files.remove(LOG)
 
 
-def test_what_is_written_to_a_file_without_a_name_is_read_and_not_kept(files: FaultyFiles) -> None:
+def test_writes_to_a_removed_file_can_be_read_but_are_not_kept(files: FaultyFiles) -> None:
     file = files.open(LOG, create=True)
     files.remove(LOG)
     file.append(b"a")
@@ -85,7 +83,7 @@ def test_what_is_written_to_a_file_without_a_name_is_read_and_not_kept(files: Fa
     assert known(files) == []
 
 
-def test_of_many_files_under_one_name_that_nobody_syncs_the_last_are_remembered(
+def test_only_the_last_pending_renames_to_one_name_are_kept(
     files: FaultyFiles,
 ) -> None:
     for number in range(3 * RENAMES_MAX):
@@ -98,7 +96,7 @@ def test_of_many_files_under_one_name_that_nobody_syncs_the_last_are_remembered(
 # --- what is not synced yet
 
 
-def test_nothing_that_is_not_synced_is_kept_twice(files: FaultyFiles) -> None:
+def test_pending_writes_are_not_copied(files: FaultyFiles) -> None:
     file = files.open(LOG, create=True)
     tracemalloc.start()
     try:
@@ -113,7 +111,7 @@ def test_nothing_that_is_not_synced_is_kept_twice(files: FaultyFiles) -> None:
 @pytest.mark.parametrize(
     ("is_kept", "left"), [(True, b"abXdeYghi"), (False, b"")], ids=["kept", "lost"]
 )
-def test_what_was_written_and_cut_off_since_may_be_what_has_reached_the_disk(
+def test_a_truncated_write_may_have_reached_the_disk(
     files: FaultyFiles, is_kept: bool, left: bytes
 ) -> None:
     file = files.open(LOG, create=True)
@@ -128,7 +126,7 @@ def test_what_was_written_and_cut_off_since_may_be_what_has_reached_the_disk(
     assert files.read_bytes(LOG) == left
 
 
-def test_what_is_written_over_a_torn_write_may_reach_the_disk_alone(files: FaultyFiles) -> None:
+def test_a_write_over_a_torn_one_can_be_synced(files: FaultyFiles) -> None:
     file = files.open(LOG, create=True)
     files.sync_folder(FOLDER)
     files.fail("append", written=4)
@@ -145,7 +143,7 @@ def test_what_is_written_over_a_torn_write_may_reach_the_disk_alone(files: Fault
 # --- what it did
 
 
-def test_the_newest_of_many_calls_are_told_and_all_are_counted(
+def test_the_last_calls_are_kept_and_all_are_counted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("kohort.testing.faulty_files.CALLS_MAX", 3)

@@ -1,5 +1,5 @@
-"""Fetch sessions and the harness: what a test says of topics and partitions is meant of requests
-that do not name them, and no fault leaves a client with a session that is not what it believes."""
+"""Fetch sessions (KIP-227): incremental requests match filters by all partitions of their session,
+and faults leave no client with an invalid session."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from kafka import KafkaConsumer, TopicPartition
 from kohort.testing import Kafka
-from kohort.testing.asked import Asked
+from kohort.testing.recorded_request import RecordedRequest
 
 ORDERS = TopicPartition("orders", 0)
 
 
 @pytest.fixture
 def consumer(kafka: Kafka) -> Iterator[Any]:
-    """kafka-python, which keeps fetch sessions; it has read what there is, and polls."""
+    """kafka-python, which uses fetch sessions. It has read all records."""
     kafka.topic("orders", partitions=2).produce(["a"], partition=0)
     consumer = KafkaConsumer(
         bootstrap_servers=kafka.bootstrap_servers,
@@ -33,52 +33,54 @@ def consumer(kafka: Kafka) -> Iterator[Any]:
 
 
 def values(consumer: Any, count: int = 1) -> list[bytes]:
-    got: list[bytes] = []
-    while len(got) < count:
+    found: list[bytes] = []
+    while len(found) < count:
         for records in consumer.poll(timeout_ms=10_000).values():
-            got += [record.value for record in records]
-    return got
+            found += [record.value for record in records]
+    return found
 
 
-def poll_until(consumer: Any, is_so: Callable[[], bool]) -> None:
+def poll_until(consumer: Any, condition: Callable[[], bool]) -> None:
     for _ in range(2000):
-        if is_so():
+        if condition():
             return
         consumer.poll(timeout_ms=20)
-    raise AssertionError("it never was so")
+    raise AssertionError("the condition is false after 2000 polls")
 
 
-def incremental(kafka: Kafka) -> list[Asked]:
+def incremental(kafka: Kafka) -> list[RecordedRequest]:
     return [each for each in kafka.history.requests_of("Fetch") if each.message.session_epoch > 0]
 
 
 def sessions(kafka: Kafka, node_id: int = 1) -> int:
-    return kafka.ask(lambda broker: len(broker.cluster.nodes[node_id].fetch_sessions))
+    return kafka.call(lambda broker: len(broker.cluster.nodes[node_id].fetch_sessions))
 
 
-def test_an_incremental_fetch_is_seen_with_all_that_it_fetches(kafka: Kafka, consumer: Any) -> None:
+def test_an_incremental_fetch_has_all_partitions_of_its_session(
+    kafka: Kafka, consumer: Any
+) -> None:
     poll_until(consumer, lambda: len(incremental(kafka)) > 3)
     last = incremental(kafka)[-1]
     assert set(last.partitions) == {("orders", 0), ("orders", 1)}
-    offsets = {index: each.fetch_offset for _, each, index in last.named(last.message)}
+    offsets = {index: each.fetch_offset for _, index, each in last.by_partition(last.message)}
     assert offsets == {0: 1, 1: 0}
     consumer.assign([ORDERS])
     poll_until(consumer, lambda: set(incremental(kafka)[-1].partitions) == {("orders", 0)})
 
 
 @pytest.mark.parametrize("error", ["NOT_LEADER_OR_FOLLOWER", "FETCH_SESSION_ID_NOT_FOUND"])
-def test_a_fault_for_a_partition_meets_a_fetch_that_does_not_name_it(
+def test_a_partition_filter_matches_an_incremental_fetch(
     kafka: Kafka, consumer: Any, error: str
 ) -> None:
     poll_until(consumer, lambda: bool(incremental(kafka)))
     fault = kafka.faults.answer("Fetch", error, topic="orders", partition=0)
     poll_until(consumer, lambda: bool(fault.fired))
-    (asked,) = fault.fired
-    assert set(asked.errors) == {error}
-    assert asked.response.session_id == 0
+    (request,) = fault.fired
+    assert set(request.errors) == {error}
+    assert request.response.session_id == 0
     kafka.topic("orders").produce(["b"], partition=0)
     assert values(consumer) == [b"b"]
-    assert sessions(kafka) == 1, "the one before was closed"
+    assert sessions(kafka) == 1, "the first one was closed"
 
 
 def test_no_session_error_follows_a_fault(kafka: Kafka, consumer: Any) -> None:
@@ -91,12 +93,12 @@ def test_no_session_error_follows_a_fault(kafka: Kafka, consumer: Any) -> None:
     assert [each.errors for each in others if each.errors] == []
 
 
-@pytest.mark.parametrize("deed", ["lose_answer", "close_mid_frame", "drop"])
-def test_a_broken_connection_costs_a_session_and_no_record(
-    kafka: Kafka, consumer: Any, deed: str
+@pytest.mark.parametrize("action", ["lose_answer", "close_mid_frame", "drop"])
+def test_a_lost_connection_costs_a_session_but_no_record(
+    kafka: Kafka, consumer: Any, action: str
 ) -> None:
     poll_until(consumer, lambda: bool(incremental(kafka)))
-    fault = getattr(kafka.faults, deed)("Fetch", partition=0)
+    fault = getattr(kafka.faults, action)("Fetch", partition=0)
     poll_until(consumer, lambda: bool(fault.fired))
     kafka.topic("orders").produce(["b", "c"], partition=0)
     assert values(consumer, 2) == [b"b", b"c"]
@@ -104,7 +106,7 @@ def test_a_broken_connection_costs_a_session_and_no_record(
 
 
 @pytest.mark.parametrize("how", ["crash", "restart"])
-def test_a_broker_that_comes_back_has_no_sessions(kafka: Kafka, consumer: Any, how: str) -> None:
+def test_a_restarted_broker_has_no_fetch_sessions(kafka: Kafka, consumer: Any, how: str) -> None:
     poll_until(consumer, lambda: sessions(kafka) == 1)
     session_id = incremental(kafka)[-1].message.session_id if incremental(kafka) else None
     getattr(kafka, how)()
@@ -114,19 +116,17 @@ def test_a_broker_that_comes_back_has_no_sessions(kafka: Kafka, consumer: Any, h
     assert session_id is None or incremental(kafka)[-1].message.session_id != session_id
 
 
-def test_a_poll_that_brings_nothing_leaves_the_leader_epoch_as_it_was(
-    kafka: Kafka, consumer: Any
-) -> None:
-    """kafka-python forgets it when it is told of a partition without records: in a session it is
-    told nothing of such."""
+def test_an_empty_poll_keeps_the_leader_epoch(kafka: Kafka, consumer: Any) -> None:
+    """kafka-python drops it for a partition without records in the response; an incremental
+    response does not contain such partitions."""
     poll_until(consumer, lambda: len(incremental(kafka)) > 3)
     consumer.commit()
     (commit,) = kafka.history.requests_of("OffsetCommit")
-    epochs = {i: each.committed_leader_epoch for _, each, i in commit.named(commit.message)}
+    epochs = {i: each.committed_leader_epoch for _, i, each in commit.by_partition(commit.message)}
     assert epochs[0] == 0
 
 
-def test_nodes_have_sessions_of_their_own_and_forget_them_when_they_stop() -> None:
+def test_each_node_has_sessions_until_it_stops() -> None:
     with Kafka(nodes=2) as kafka:
         kafka.topic("orders", partitions=2).produce(["a"], partition=0)
         consumer = KafkaConsumer(

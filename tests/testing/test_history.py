@@ -1,4 +1,4 @@
-"""What happened, as plain data and as the report of a failed test."""
+"""The history as data, as a timeline, and in the report of a failed test."""
 
 import gc
 import weakref
@@ -9,9 +9,9 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from kohort.coordinator.outcome import EventType, GroupEvent
 from kohort.offsets.causes import Cause
 from kohort.testing import Kafka
-from kohort.testing.asked import Asked
 from kohort.testing.history import History
-from kohort.testing.report import LINE_CHARACTERS_MAX, LINES_MAX, duration, report, timeline
+from kohort.testing.recorded_request import RecordedRequest
+from kohort.testing.timeline import LINE_LENGTH_MAX, format_duration, timeline
 
 from .conftest import Committer, Service
 from .test_plugin import run
@@ -37,51 +37,56 @@ def history(stopwatch: Stopwatch) -> History:
     return History(lambda: int(stopwatch.seconds * 1000), stopwatch)
 
 
-def fetch(number: int, answer_bytes: int) -> Asked:
-    return Asked(number, 0, 1, 1, 4, "client", "/host", None, answer=bytes(answer_bytes))
+def fetch(number: int) -> RecordedRequest:
+    return RecordedRequest(number, 0, 1, 1, 4, "client", "/host", None)
 
 
-def test_records_are_kept_as_far_as_they_fit_into_memory(
+def respond(history: History, request: RecordedRequest, size: int) -> None:
+    request.response_frame = bytes(size)
+    history.record(request)
+
+
+def test_the_oldest_requests_are_dropped_above_the_byte_limit(
     history: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kohort.testing.history.BYTES_MAX", 1000)
-    fetches = [fetch(1, 300), fetch(2, 600), fetch(3, 200), fetch(4, 5000)]
+    fetches = [fetch(number) for number in (1, 2, 3, 4)]
     for each in fetches[:3]:
-        history.note(each)
-    for each in fetches[:3]:
-        history.note_answer(each)
+        history.record(each)
+    for each, size in zip(fetches[:3], (300, 600, 200), strict=True):
+        respond(history, each, size)
     assert history.requests == fetches[1:3]
     assert history.requests_after(2) == fetches[2:3]
-    history.note_answer(fetches[0])  # forgotten already, and no matter
-    history.note(fetches[3])
-    history.note_answer(fetches[3])
+    respond(history, fetches[0], 300)  # has been dropped
+    history.record(fetches[3])
+    respond(history, fetches[3], 5000)
     assert history.requests == fetches[3:]
 
 
-def test_requests_are_read_while_others_arrive(history: History) -> None:
+def test_requests_can_be_read_while_others_arrive(history: History) -> None:
     class Arrival(int):
-        """Each time that a request's number is compared with it, one more arrives."""
+        """Whenever a request's number is compared with it, another request arrives."""
 
         def __lt__(self, number: int) -> bool:
-            history.note(fetch(len(history.requests) + 1, 0))
+            history.record(fetch(len(history.requests) + 1))
             return int(self) < number
 
     for number in range(1, 4):
-        history.note(fetch(number, 0))
+        history.record(fetch(number))
     assert [each.number for each in history.requests_after(Arrival(1))] == [2, 3]
     assert len(history.requests) == 6
 
 
-def test_a_generation_lasts_until_the_next_round_is_opened(
+def test_a_generation_lasts_until_the_next_rebalance(
     history: History, stopwatch: Stopwatch
 ) -> None:
-    def tell(at_s: float, kind: EventType, generation: int, cause: Cause) -> None:
+    def record(at_s: float, kind: EventType, generation: int, cause: Cause) -> None:
         stopwatch.seconds = at_s
-        history.hear(1, GroupEvent(kind, "billing", generation=generation, cause=cause))
+        history.record_event(1, GroupEvent(kind, "billing", generation=generation, cause=cause))
 
-    tell(1.0, EventType.JOIN_COMPLETED, 1, Cause.MEMBER_JOINED)
-    tell(3.5, EventType.REBALANCE_STARTED, 1, Cause.SESSION_TIMEOUT)
-    tell(4.0, EventType.GROUP_EMPTIED, 2, Cause.SESSION_TIMEOUT)
+    record(1.0, EventType.JOIN_COMPLETED, 1, Cause.MEMBER_JOINED)
+    record(3.5, EventType.REBALANCE_STARTED, 1, Cause.SESSION_TIMEOUT)
+    record(4.0, EventType.GROUP_EMPTIED, 2, Cause.SESSION_TIMEOUT)
     first, second = history.generations("billing")
     assert (first.number, first.lasted_ms, first.wall_s) == (1, 2500, 1.0)
     assert (second.number, second.lasted_ms, second.cause) == (2, None, "session expired")
@@ -89,7 +94,7 @@ def test_a_generation_lasts_until_the_next_round_is_opened(
     assert history.groups == ["billing"]
 
 
-def test_why_a_member_is_out_is_told_and_a_leave_that_was_refused_is_no_exit(
+def test_exits_have_causes_and_a_rejected_leave_is_no_exit(
     history: History,
 ) -> None:
     for kind, cause in (
@@ -98,51 +103,53 @@ def test_why_a_member_is_out_is_told_and_a_leave_that_was_refused_is_no_exit(
         (EventType.LEAVE_RECEIVED, None),
         (EventType.MEMBER_JOINED, None),
     ):
-        history.hear(1, GroupEvent(kind, "billing", member_id="m", generation=3, cause=cause))
+        history.record_event(
+            1, GroupEvent(kind, "billing", member_id="m", generation=3, cause=cause)
+        )
     assert [(each.member_id, each.generation, each.cause) for each in history.exits("billing")] == [
         ("m", 3, "session expired"),
         ("m", 3, "poll interval exceeded"),
     ]
 
 
-def test_a_timeline_is_bounded_and_says_the_same_only_once(
+def test_a_timeline_has_short_lines_and_merges_equal_ones(
     history: History, stopwatch: Stopwatch
 ) -> None:
-    for number in range(3 * LINES_MAX):
+    for number in range(200):
         stopwatch.seconds = number
-        error_of = "m" * 200 if number % 2 else f"m{number}"
-        history.hear(1, GroupEvent(EventType.MEMBER_JOINED, "billing", member_id=error_of))
-    assert len(timeline(history)) == 3 * LINES_MAX
-    assert max(map(len, timeline(history))) == LINE_CHARACTERS_MAX
+        member_id = "m" * 200 if number % 2 else f"m{number}"
+        history.record_event(1, GroupEvent(EventType.MEMBER_JOINED, "billing", member_id=member_id))
+    assert len(timeline(history)) == 200
+    assert max(map(len, timeline(history))) == LINE_LENGTH_MAX
     for number in range(5):
         stopwatch.seconds = 1000 + number
-        history.hear(1, GroupEvent(EventType.MEMBER_JOINED, "billing", member_id="last"))
+        history.record_event(1, GroupEvent(EventType.MEMBER_JOINED, "billing", member_id="last"))
     assert timeline(history)[-1] == " 1000.000    = billing: member joined last × 5"
 
 
 @pytest.mark.parametrize(
-    ("ms", "said"), [(20, "20 ms"), (1500, "1.5 s"), (300_000, "5 min"), (604_800_000, "7 days")]
+    ("ms", "text"), [(20, "20 ms"), (1500, "1.5 s"), (300_000, "5 min"), (604_800_000, "7 days")]
 )
-def test_a_duration_is_told_in_its_largest_unit(ms: int, said: str) -> None:
-    assert duration(ms) == said
+def test_a_duration_is_formatted_in_its_largest_unit(ms: int, text: str) -> None:
+    assert format_duration(ms) == text
 
 
 @pytest.mark.clients
-def test_a_refused_commit_is_told_with_its_error_and_whose_doing_it_was(
+def test_a_rejected_commit_has_its_error_and_whether_a_fault_did_it(
     kafka: Kafka, new_committer: Callable[..., Committer]
 ) -> None:
     kafka.faults.answer("OffsetCommit", error="GROUP_AUTHORIZATION_FAILED")
     with pytest.raises(KafkaException):
         new_committer().commit(5)
-    (refused,) = kafka.history.refused_commits("billing")
-    assert (refused.topic, refused.partition, refused.offset) == ("orders", 0, 5)
-    assert (refused.error, refused.is_of_fault) == ("GROUP_AUTHORIZATION_FAILED", True)
-    assert refused.generation is None
+    (rejected,) = kafka.history.rejected_commits("billing")
+    assert (rejected.topic, rejected.partition, rejected.offset) == ("orders", 0, 5)
+    assert (rejected.error, rejected.is_by_fault) == ("GROUP_AUTHORIZATION_FAILED", True)
+    assert rejected.generation is None
     assert kafka.history.commits("billing") == []
 
 
 @pytest.mark.clients
-def test_a_generation_knows_what_its_leader_gave_to_whom(
+def test_a_generation_has_the_assignment_of_its_leader(
     kafka: Kafka, new_service: Callable[..., Service]
 ) -> None:
     group = kafka.group("billing")
@@ -169,24 +176,24 @@ def test_a_generation_knows_what_its_leader_gave_to_whom(
 
 
 @pytest.mark.clients
-def test_the_clock_that_was_moved_stands_before_what_came_of_it(kafka: Kafka) -> None:
+def test_changes_of_the_clock_are_in_the_timeline(kafka: Kafka) -> None:
     kafka.clock.freeze()
     kafka.clock.advance(minutes=5)
     kafka.clock.resume()
-    assert [(m.what, m.by_ms) for m in kafka.history.clock_moves] == [
+    assert [(each.kind, each.by_ms) for each in kafka.history.clock_changes] == [
         ("frozen", 0),
         ("advanced", 300_000),
         ("resumed", 0),
     ]
     assert [line.split("~ ")[1] for line in timeline(kafka.history)] == [
-        "the clock was frozen",
-        "the clock was advanced by 5 min",
-        "the clock was resumed",
+        "clock frozen",
+        "clock advanced by 5 min",
+        "clock resumed",
     ]
 
 
-def test_nothing_is_said_of_a_broker_that_nobody_used(kafka: Kafka) -> None:
-    assert report(kafka) == ""
+def test_the_report_of_an_unused_broker_is_empty(kafka: Kafka) -> None:
+    assert kafka.report() == ""
 
 
 FAILING = """
@@ -205,7 +212,7 @@ FAILING = """
 
 @pytest.mark.clients
 @pytest.mark.parametrize("options", [(), ("-n1",)], ids=["one process", "xdist"])
-def test_a_failed_test_is_told_what_happened(
+def test_a_failed_test_has_a_report_of_its_broker(
     pytester: pytest.Pytester, options: tuple[str, ...]
 ) -> None:
     pytester.makepyfile(FAILING)
@@ -214,8 +221,8 @@ def test_a_failed_test_is_told_what_happened(
     result.stdout.fnmatch_lines(
         [
             "*- kafka -*",
-            "billing is Empty: it has offsets, and no member has ever joined.",
-            "what happened (seconds since the broker of this test was started)",
+            "Group billing is Empty: it has committed offsets, and no member has joined.",
+            "timeline (seconds since the broker of this test was created)",
             "*  OffsetCommit v* billing from rdkafka: ok*(orders-0 at 7)",
         ]
     )
@@ -223,18 +230,18 @@ def test_a_failed_test_is_told_what_happened(
 
 
 @pytest.mark.clients
-def test_what_was_asked_of_a_broker_that_is_over_does_not_keep_its_disk(kafka: Kafka) -> None:
+def test_the_history_does_not_keep_the_disk_of_an_old_broker(kafka: Kafka) -> None:
     kafka.topic("orders", partitions=1).produce(["a"])
-    point, over = kafka.snapshot(), []
+    snapshot, disks = kafka.snapshot(), []
     for _ in range(2):
         settings = {"bootstrap.servers": kafka.bootstrap_servers, "group.id": "billing"}
         consumer = Consumer({**settings, "enable.auto.commit": False})
         consumer.assign([TopicPartition("orders", 0, 0)])
         assert consumer.poll(10) is not None
         consumer.close()
-        over.append(weakref.ref(kafka.disk.files))
-        kafka.restore(point)
+        disks.append(weakref.ref(kafka.disk.files))
+        kafka.restore(snapshot)
     gc.collect()
-    assert [each() for each in over] == [None, None]
+    assert [each() for each in disks] == [None, None]
     fetches = kafka.history.requests_of("Fetch")
     assert {each.topics for each in fetches} - {()} == {("orders",)}

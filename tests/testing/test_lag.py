@@ -1,4 +1,4 @@
-"""How far a group is behind, by what its clients commit; and that no wait is needed to ask."""
+"""Committed offsets and lag, which are correct at once after a commit."""
 
 import contextlib
 import threading
@@ -33,7 +33,7 @@ def read_two_with_librdkafka(servers: str) -> None:
 
 @pytest.mark.clients
 @pytest.mark.parametrize("read_two", [read_two_with_kafka_python, read_two_with_librdkafka])
-def test_what_a_group_has_not_read_is_its_lag(
+def test_lag_is_what_a_group_has_not_committed(
     kafka: Kafka, read_two: Callable[[str], None]
 ) -> None:
     orders = kafka.topic("orders", partitions=2)
@@ -47,7 +47,7 @@ def test_what_a_group_has_not_read_is_its_lag(
 
 
 @pytest.mark.clients
-async def test_an_async_test_asks_it_as_well(async_kafka: AsyncKafka) -> None:
+async def test_an_async_test_can_read_the_lag(async_kafka: AsyncKafka) -> None:
     async_kafka.topic("orders", partitions=1).produce(["a", "b", "c"])
     group = async_kafka.group("billing")
     async with AIOKafkaConsumer(
@@ -59,22 +59,22 @@ async def test_an_async_test_asks_it_as_well(async_kafka: AsyncKafka) -> None:
     ) as consumer:
         for left in (2, 1):
             await consumer.getone()
-            # What is committed is where the consumer stands, however many were fetched.
+            # It commits its position, not what it has fetched.
             await consumer.commit()
             assert group.lag("orders") == left
 
 
-def test_of_what_is_not_there_nobody_is_behind(kafka: Kafka) -> None:
+def test_the_lag_of_an_unknown_topic_raises(kafka: Kafka) -> None:
     group = kafka.group("billing")
-    with pytest.raises(LookupError, match="there is no topic orders"):
+    with pytest.raises(LookupError, match="Topic orders does not exist"):
         group.lag("orders")
     kafka.topic("orders", partitions=1)
-    with pytest.raises(LookupError, match="there is no partition orders-1"):
+    with pytest.raises(LookupError, match="Partition orders-1 does not exist"):
         group.lag("orders", 1)
 
 
 @pytest.mark.clients
-def test_what_was_deleted_is_nobodys_lag_before_the_first_commit(kafka: Kafka) -> None:
+def test_deleted_records_are_no_lag_before_the_first_commit(kafka: Kafka) -> None:
     orders = kafka.topic("orders", partitions=1)
     orders.produce(["a", "b", "c"])
     with contextlib.closing(KafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers)) as admin:
@@ -84,27 +84,27 @@ def test_what_was_deleted_is_nobodys_lag_before_the_first_commit(kafka: Kafka) -
 
 
 @pytest.mark.parametrize("durability", ["none", "os", "fsync"])
-def test_what_is_committed_is_told_while_the_next_commit_is_written(
+def test_committed_offsets_are_written_when_they_are_returned(
     durability: Durability,
 ) -> None:
     with Kafka(durability=durability) as kafka:
         kafka.topic("orders", partitions=1)
-        puppet = kafka.puppet("billing", topics=["orders"])
-        puppet.commit("orders", 0, 1)
-        is_over = threading.Event()
+        fake = kafka.fake_member("billing", topics=["orders"])
+        fake.commit("orders", 0, 1)
+        stopping = threading.Event()
 
         def commit() -> None:
             offset = 1
-            while not is_over.is_set():
+            while not stopping.is_set():
                 offset += 1
-                puppet.commit("orders", 0, offset)
+                fake.commit("orders", 0, offset)
 
         committing = threading.Thread(target=commit)
         committing.start()
         group = kafka.group("billing")
         try:
-            told = [(group.committed("orders", 0), group.offsets) for _ in range(500)]
+            seen = [(group.committed("orders", 0), group.offsets) for _ in range(500)]
         finally:
-            is_over.set()
+            stopping.set()
             committing.join()
-    assert all(committed and offsets for committed, offsets in told)
+    assert all(committed and offsets for committed, offsets in seen)

@@ -1,4 +1,4 @@
-"""The plugin in a pytest of its own: what its user sees."""
+"""The pytest plugin, run by a pytest of its own."""
 
 import inspect
 import subprocess
@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 from kohort.testing import Kafka
-from kohort.testing.settings import ARGUMENTS
+from kohort.testing.plugin import MARKER_ARGUMENTS
 
 pytest_plugins = ["pytester"]
 
 
 def run(pytester: pytest.Pytester, *options: str, more: str = "") -> pytest.RunResult:
     pytester.makeini(f"[pytest]\nasyncio_default_fixture_loop_scope = function\n{more}")
-    # Begun as `python -m pytest`, pytest would take our __main__.py for the one that is running.
+    # With `python -m pytest`, pytest takes our __main__.py for the running one.
     quiet = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
     return pytester.runpytest_inprocess("-p", "no:randomly", *options, *quiet)
 
 
-def test_a_fault_that_never_fires_fails_its_test_and_no_other(pytester: pytest.Pytester) -> None:
+def test_an_unused_fault_fails_its_test_only(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
         def test_with_a_typing_error_in_its_group(kafka):
@@ -32,11 +32,11 @@ def test_a_fault_that_never_fires_fails_its_test_and_no_other(pytester: pytest.P
     result = run(pytester)
     result.assert_outcomes(failed=1, passed=1)
     result.stdout.fnmatch_lines(
-        ["*UnusedFault: a fault of this test has not fired.*", "*OffsetCommit (group biling)*"]
+        ["*UnusedFault: unused fault at the end of the test", "*OffsetCommit (group biling)*"]
     )
 
 
-def test_a_barrier_that_was_in_vain_shows_the_line_of_the_test_and_no_way_to_it(
+def test_the_traceback_of_a_barrier_timeout_ends_in_the_test(
     pytester: pytest.Pytester,
 ) -> None:
     pytester.makepyfile(
@@ -48,7 +48,7 @@ def test_a_barrier_that_was_in_vain_shows_the_line_of_the_test_and_no_way_to_it(
             read(kafka.group("billing"))
 
         def test_of_a_condition(kafka):
-            kafka.wait(lambda: False, "the moon", timeout=0.01)
+            kafka.wait(lambda: False, "an order", timeout=0.01)
 
         async def awaited(kafka):
             await kafka.group("billing").wait_stable(timeout=0.01)
@@ -62,20 +62,20 @@ def test_a_barrier_that_was_in_vain_shows_the_line_of_the_test_and_no_way_to_it(
     result.stdout.fnmatch_lines(
         [
             "*# the helper's line",
-            "E *BarrierTimeout: billing was waited for 0.01 s to be Stable, in vain.*",
+            "E *BarrierTimeout: timed out after 0.01 s waiting for group billing to be Stable",
             "*.py:2: BarrierTimeout",
-            "E *BarrierTimeout: the moon was waited for 0.01 s, in vain",
+            "E *BarrierTimeout: timed out after 0.01 s waiting for an order",
             "*.py:8: BarrierTimeout",
-            "E *BarrierTimeout: billing was waited for 0.01 s to be Stable, in vain.*",
+            "E *BarrierTimeout: timed out after 0.01 s waiting for group billing to be Stable",
             "*.py:11: BarrierTimeout",
         ]
     )
-    assert "may_wait()" not in result.stdout.str()
+    assert "check_may_block()" not in result.stdout.str()
     whole = run(pytester, "--full-trace", more="asyncio_mode = auto")
-    assert "may_wait()" in whole.stdout.str()
+    assert "check_may_block()" in whole.stdout.str()
 
 
-def test_a_test_that_fails_by_itself_is_not_blamed_for_its_faults(
+def test_a_failed_test_is_not_checked_for_unused_faults(
     pytester: pytest.Pytester,
 ) -> None:
     pytester.makepyfile(
@@ -90,7 +90,7 @@ def test_a_test_that_fails_by_itself_is_not_blamed_for_its_faults(
     result.stdout.no_fnmatch_line("*UnusedFault*")
 
 
-def test_a_broker_that_a_test_has_stopped_or_that_cannot_start_ends_no_run(
+def test_a_stopped_or_broken_broker_does_not_end_the_run(
     pytester: pytest.Pytester,
 ) -> None:
     pytester.makepyfile(
@@ -108,7 +108,7 @@ def test_a_broker_that_a_test_has_stopped_or_that_cannot_start_ends_no_run(
             kafka.crash()
 
         def test_that_breaks_it(kafka):
-            kafka.history = None
+            kafka._host.history = None
             assert kafka is None
 
         def test_after_them(kafka):
@@ -118,11 +118,11 @@ def test_a_broker_that_a_test_has_stopped_or_that_cannot_start_ends_no_run(
     result = run(pytester)
     result.assert_outcomes(failed=3, passed=2)
     result.stdout.fnmatch_lines(
-        ["E * assert * is None", "E *OSError:*", "what happened cannot be told: AttributeError*"]
+        ["E * assert * is None", "E *OSError:*", "no report of the broker: AttributeError*"]
     )
 
 
-def test_each_test_has_a_broker_of_its_own(pytester: pytest.Pytester) -> None:
+def test_each_test_has_its_own_broker(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
         seen = []
@@ -139,7 +139,7 @@ def test_each_test_has_a_broker_of_its_own(pytester: pytest.Pytester) -> None:
     run(pytester).assert_outcomes(passed=2)
 
 
-def test_nothing_heavy_is_imported_before_a_test_asks_for_a_broker(tmp_path: Path) -> None:
+def test_the_plugin_imports_nothing_of_the_broker(tmp_path: Path) -> None:
     code = (
         "import sys, pytest; before = set(sys.modules); import kohort.testing.plugin; "
         "print(*sorted(set(sys.modules) - before))"
@@ -148,13 +148,12 @@ def test_nothing_heavy_is_imported_before_a_test_asks_for_a_broker(tmp_path: Pat
     assert done.stdout.split() == [
         "kohort",
         "kohort.testing",
+        "kohort.testing.backend",
         "kohort.testing.plugin",
-        "kohort.testing.settings",
-        "kohort.testing.where",
     ]
 
 
-def test_settings_come_from_the_ini_file_the_command_line_and_the_marker(
+def test_the_marker_overrides_options_and_options_the_ini_file(
     pytester: pytest.Pytester,
 ) -> None:
     pytester.makepyfile(
@@ -162,7 +161,7 @@ def test_settings_come_from_the_ini_file_the_command_line_and_the_marker(
         import pytest
 
         def setting(kafka, key):
-            return kafka.ask(lambda broker: broker.config.text(key))
+            return kafka.call(lambda broker: broker.config.text(key))
 
         def test_of_the_options(kafka):
             assert setting(kafka, "num.partitions") == "4"
@@ -193,49 +192,55 @@ def test_settings_come_from_the_ini_file_the_command_line_and_the_marker(
 
 
 @pytest.mark.parametrize(
-    ("marker", "said"),
+    ("marker", "message"),
     [
-        ("3", "takes named arguments only"),
-        ("node=3", "has no node: did you mean nodes[?]"),
-        ("colour=3", "has no colour; there is: nodes, preset, *"),
+        ("3", "takes keyword arguments only"),
+        ("node=3", "has no argument node: did you mean nodes[?]"),
+        ("colour=3", "has no argument colour: it has nodes, preset, *"),
         ("config={'group.max.sise': 2}", "*group.max.sise* did you mean group.max.size[?]"),
-        ("durability='sync'", "there is no durability sync; there is: fsync, os, none"),
+        ("durability='sync'", "Unknown durability 'sync': use one of fsync, os, none"),
     ],
 )
-def test_a_marker_that_cannot_be_is_told(pytester: pytest.Pytester, marker: str, said: str) -> None:
+def test_an_invalid_marker_is_an_error(
+    pytester: pytest.Pytester, marker: str, message: str
+) -> None:
     marked = f"@pytest.mark.kafka({marker})\ndef test_something(kafka): pass"
     pytester.makepyfile(f"import pytest\n{marked}")
     result = run(pytester)
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines([f"E * {said}"])
+    result.stdout.fnmatch_lines([f"E * {message}"])
 
 
 @pytest.mark.parametrize(
-    ("option", "value", "said"),
+    ("option", "value", "message"),
     [
-        ("preset", "instnt", "there is no preset instnt; there is: instant, kafka"),
+        ("preset", "instnt", "Unknown preset 'instnt': use one of instant, kafka"),
         ("profile", "kafka-2.7", "*kafka-2.7*kohort.profile*kafka-2.8*"),
-        ("config", "num.partitions", "*'num.partitions': say KEY=VALUE"),
+        ("config", "num.partitions", "*'num.partitions': expected KEY=VALUE"),
         ("config", "num.partitions=many", "*many*num.partitions*"),
         ("config", "num.partition=3", "num.partition*did you mean num.partitions[?]"),
-        ("doctor", "of", "kafka_doctor is 'of', not one of warn, error, off"),
+        (
+            "client_checks",
+            "of",
+            "invalid kafka_client_checks 'of': expected one of warn, error, off",
+        ),
     ],
 )
-def test_an_option_that_cannot_be_ends_the_run_before_it_begins(
-    pytester: pytest.Pytester, option: str, value: str, said: str
+def test_an_invalid_option_ends_the_run_at_once(
+    pytester: pytest.Pytester, option: str, value: str, message: str
 ) -> None:
     pytester.makepyfile("def test_one(kafka): pass\ndef test_two(kafka): pass")
     result = run(pytester, more=f"kafka_{option} = {value}\n")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"ERROR: *{said}"])
-    assert len(result.errlines) <= 2  # the sentence, and an empty line
+    result.stderr.fnmatch_lines([f"ERROR: *{message}"])
+    assert len(result.errlines) <= 2  # the message, and an empty line
 
 
-def test_the_marker_takes_what_a_broker_takes() -> None:
-    assert {*ARGUMENTS, "loop"} == inspect.signature(Kafka).parameters.keys()
+def test_the_marker_takes_the_arguments_of_kafka() -> None:
+    assert {*MARKER_ARGUMENTS, "loop"} == inspect.signature(Kafka).parameters.keys()
 
 
-def test_a_cluster_is_made_as_often_as_wanted_checked_and_stopped(
+def test_kafka_cluster_creates_checks_and_stops_clusters(
     pytester: pytest.Pytester,
 ) -> None:
     pytester.makepyfile(
@@ -261,11 +266,11 @@ def test_a_cluster_is_made_as_often_as_wanted_checked_and_stopped(
     )
     result = run(pytester)
     result.assert_outcomes(failed=1, passed=2)
-    result.stdout.fnmatch_lines(["*UnusedFault: a fault of this test has not fired.*"])
+    result.stdout.fnmatch_lines(["*UnusedFault: unused fault at the end of the test"])
 
 
 @pytest.mark.slow
-def test_workers_of_xdist_have_brokers_of_their_own(pytester: pytest.Pytester) -> None:
+def test_xdist_workers_have_their_own_brokers(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
         import os

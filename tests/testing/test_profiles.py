@@ -1,5 +1,5 @@
-"""Brokers that serve the API versions of older Kafkas: every client lives with them, and what those
-did not know is refused as they refused it."""
+"""Brokers with the API versions of older Kafka releases: every client works with them, and
+requests that these did not know are rejected as they did."""
 
 import socket
 import struct
@@ -79,11 +79,11 @@ async def test_an_async_client_consumes_and_commits(profile: str) -> None:
 
 
 def check_versions(kafka: Kafka, profile: str) -> None:
-    """Nothing newer was asked for than that Kafka had, but for the first ApiVersions."""
+    """No request was newer than that Kafka release, except for the first ApiVersions."""
     highest = {api.name: api.max_version for api in PROFILES[profile].values()}
-    asked = {(each.api, each.version) for each in kafka.history.requests if each.errors == ()}
-    assert {"JoinGroup", "OffsetCommit", "Fetch"} <= {api for api, _ in asked}
-    assert [each for each in asked if each[1] > highest[each[0]]] == []
+    used = {(each.api, each.version) for each in kafka.history.requests if each.errors == ()}
+    assert {"JoinGroup", "OffsetCommit", "Fetch"} <= {api for api, _ in used}
+    assert [each for each in used if each[1] > highest[each[0]]] == []
 
 
 @pytest.fixture
@@ -92,38 +92,38 @@ def old() -> Iterator[Kafka]:
         yield kafka
 
 
-def ask(kafka: Kafka, key: int, version: int, body: bytes = b"") -> bytes:
-    """The answer without its size; empty: the connection was closed."""
+def request(kafka: Kafka, key: int, version: int, body: bytes = b"") -> bytes:
+    """The response without its size; empty: the connection was closed."""
     host, port = kafka.bootstrap_servers.split(":")
     with socket.create_connection((host, int(port)), timeout=10) as client:
-        head = struct.pack(">hhih", key, version, 7, -1)
-        client.sendall(struct.pack(">i", len(head + body)) + head + body)
+        header = struct.pack(">hhih", key, version, 7, -1)
+        client.sendall(struct.pack(">i", len(header + body)) + header + body)
         size = client.recv(4)
         return client.recv(int.from_bytes(size)) if size else b""
 
 
-# The smallest bodies: no members' ids, no lists. Flexible ones begin with the header's tags.
+# The smallest bodies: no member ids, no arrays. Flexible ones begin with the tags of the header.
 LEAVE_GROUP = b"\0" + b"\2g" + b"\1" + b"\0"
 LIST_TRANSACTIONS = b"\0" + b"\1\1\0"
 API_VERSIONS = b"\0" + b"\2c" + b"\0021" + b"\0"
 
 
-def test_what_an_older_kafka_did_not_know_ends_the_connection(old: Kafka) -> None:
+def test_a_request_unknown_to_the_profile_closes_the_connection(old: Kafka) -> None:
     with Kafka() as new:
         for key, version, body in ((13, 5, LEAVE_GROUP), (66, 0, LIST_TRANSACTIONS)):
-            assert ask(old, key, version, body) == b""
-            assert len(ask(new, key, version, body)) > 4
-        assert len(ask(old, 13, 4, LEAVE_GROUP)) > 4
+            assert request(old, key, version, body) == b""
+            assert len(request(new, key, version, body)) > 4
+        assert len(request(old, 13, 4, LEAVE_GROUP)) > 4
 
 
-def test_a_newer_apiversions_hears_which_versions_of_it_there_are(old: Kafka) -> None:
+def test_a_newer_apiversions_gets_the_supported_versions(old: Kafka) -> None:
     # In v0: correlation id, UNSUPPORTED_VERSION, one API: ApiVersions from 0 to 3 (KIP-511).
-    assert ask(old, 18, 4, API_VERSIONS) == struct.pack(">ihihhh", 7, 35, 1, 18, 0, 3)
+    assert request(old, 18, 4, API_VERSIONS) == struct.pack(">ihihhh", 7, 35, 1, 18, 0, 3)
     with Kafka() as new:
-        assert struct.unpack_from(">ih", ask(new, 18, 4, API_VERSIONS)) == (7, 0)
+        assert struct.unpack_from(">ih", request(new, 18, 4, API_VERSIONS)) == (7, 0)
 
 
-def test_a_profile_that_does_not_exist_is_told() -> None:
+def test_an_unknown_profile_is_rejected() -> None:
     with pytest.raises(ValueError, match=r"kohort\.profile.*kafka-2\.8, kafka-3\.9, kafka-4\.x"):
         Kafka(profile="kafka-5")
     assert NEWEST == "kafka-4.x"

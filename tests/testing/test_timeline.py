@@ -1,4 +1,4 @@
-"""`--kafka-timeline`: one page for a whole run, that a browser shows."""
+"""`--kafka-timeline`: one HTML page for a whole run."""
 
 import os
 import re
@@ -10,9 +10,15 @@ from pathlib import Path
 import pytest
 from kohort.coordinator.outcome import EventType, GroupEvent
 from kohort.testing import Kafka
-from kohort.testing.drawing import MARKS_MAX, MEMBERS_MAX, draw
 from kohort.testing.history import History
-from kohort.testing.page import TESTS_MAX, Section, page
+from kohort.testing.timeline_page import (
+    MARKS_MAX,
+    MEMBERS_MAX,
+    TESTS_MAX,
+    Section,
+    draw,
+    page,
+)
 
 from .test_plugin import run
 
@@ -24,16 +30,16 @@ NEEDS_CHROMIUM = "needs chromium on the PATH"
 TESTS = """
     def test_that_passes(kafka):
         kafka.topic("orders", partitions=2)
-        one = kafka.puppet("billing", topics=["orders"], client_id="one")
+        one = kafka.fake_member("billing", topics=["orders"], client_id="one")
         one.wait_owned(2)
         one.commit("orders", 0, 3)
         kafka.clock.advance(seconds=5)
-        kafka.puppet("billing", topics=["orders"], client_id="<two>")
+        kafka.fake_member("billing", topics=["orders"], client_id="<two>")
         kafka.group("billing").wait_stable(members=2)
 
     def test_that_fails(kafka):
         kafka.topic("orders", partitions=1)
-        one = kafka.puppet("shipping", topics=["orders"])
+        one = kafka.fake_member("shipping", topics=["orders"])
         one.wait_owned(1)
         kafka.faults.answer("OffsetCommit", error="NOT_COORDINATOR")
         one.commit("orders", 0, 3)
@@ -45,12 +51,12 @@ TESTS = """
 VOID = {"meta", "br", "hr", "img", "link"}
 
 
-class Words(HTMLParser):
-    """All that a page says, what it refers to, and whether its elements are closed."""
+class Content(HTMLParser):
+    """The texts of a page, its references, and its elements that are not closed."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
-        self.said: list[str] = []
+        self.texts: list[str] = []
         self.references: list[str] = []
         self.open: list[str] = []
         self.feed(text)
@@ -67,85 +73,84 @@ class Words(HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        self.said.append(data)
+        self.texts.append(data)
 
 
 @pytest.mark.parametrize("options", [(), ("-n1",)], ids=["one process", "xdist"])
-def test_a_run_is_one_page_and_failed_tests_come_first(
+def test_a_run_is_one_page_with_failed_tests_first(
     pytester: pytest.Pytester, options: tuple[str, ...]
 ) -> None:
     pytester.makepyfile(TESTS)
-    result = run(pytester, "--kafka-timeline=made/timeline.html", *options)
+    result = run(pytester, "--kafka-timeline=reports/timeline.html", *options)
     result.assert_outcomes(passed=2, failed=1)
     result.stdout.fnmatch_lines(["timeline of 2 tests: *timeline.html"])
-    text = Path(pytester.path, "made", "timeline.html").read_text()
-    words = Words(text)
-    assert (words.open, words.references) == ([], [])
-    said = "\n".join(words.said)
-    assert said.index("test_that_fails") < said.index("test_that_passes")
-    assert text.count("<details class=failed open>") == 1
-    assert text.count("<details class=passed>") == 1
+    html = Path(pytester.path, "reports", "timeline.html").read_text()
+    content = Content(html)
+    assert (content.open, content.references) == ([], [])
+    text = "\n".join(content.texts)
+    assert text.index("test_that_fails") < text.index("test_that_passes")
+    assert html.count("<details class=failed open>") == 1
+    assert html.count("<details class=passed>") == 1
     for expected in (
         "AssertionError: assert",
         "one in generation 1: orders-0, orders-1",
         "commits orders-0 at 3",
-        "the clock was advanced by 5",  # and what went by meanwhile
+        "clock advanced by 5",  # and the wall time of the call
         "rebalance: member joined",
         "[fault: answered with NOT_COORDINATOR]",
         "<two>",
     ):
-        assert expected in re.sub(r"-[0-9a-f]{8} in gen", " in gen", said), expected
+        assert expected in re.sub(r"-[0-9a-f]{8} in gen", " in gen", text), expected
 
 
-def test_no_page_is_written_for_who_did_not_ask(pytester: pytest.Pytester) -> None:
+def test_no_page_is_written_without_the_option(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(TESTS)
     run(pytester)
     assert list(pytester.path.rglob("*.html")) == []
 
 
-def test_a_large_history_and_a_large_run_are_bounded() -> None:
+def test_the_page_of_a_large_run_is_bounded() -> None:
     time = iter(range(10**6))
     history = History(lambda: 0, lambda: float(next(time)))
     for number in range(2 * MEMBERS_MAX):
-        who = f"m{number}"
-        history.hear(
-            1, GroupEvent(EventType.MEMBER_JOINED, "billing", member_id=who, client_id=who)
-        )
+        member = f"m{number}"
+        joined = GroupEvent(EventType.MEMBER_JOINED, "billing", member_id=member, client_id=member)
+        history.record_event(1, joined)
     for number in range(2 * MARKS_MAX):
-        who = f"m{number % (2 * MEMBERS_MAX)}"
+        member = f"m{number % (2 * MEMBERS_MAX)}"
         detail = {"orders-0": str(number)}
-        event = GroupEvent(EventType.COMMIT_ACCEPTED, "billing", member_id=who, detail=detail)
-        history.hear(1, event)
-    drawn = draw(history)
-    assert drawn.count("class=name") == MEMBERS_MAX + 1
-    assert MEMBERS_MAX < drawn.count('class="commit"') <= MARKS_MAX
-    assert "earlier ones are not drawn" in drawn
+        event = GroupEvent(EventType.COMMIT_ACCEPTED, "billing", member_id=member, detail=detail)
+        history.record_event(1, event)
+    drawing = draw(history)
+    assert drawing.count("class=name") == MEMBERS_MAX + 1
+    assert MEMBERS_MAX < drawing.count('class="commit"') <= MARKS_MAX
+    assert "earlier ones are not drawn" in drawing
     sections = [Section(f"test_{n}", "passed", 0, "", "") for n in range(TESTS_MAX + 5)]
     failed = Section("test_that_fails", "failed", 0, "", "")
-    text = page([*sections, failed])
-    assert "test_that_fails" in text
-    assert "6 more passed or were skipped" in text
+    html = page([*sections, failed])
+    assert "test_that_fails" in html
+    assert "6 more tests that passed or were skipped" in html
 
 
-def test_nothing_is_drawn_of_a_broker_that_nobody_used() -> None:
+def test_the_drawing_of_an_unused_broker_is_empty() -> None:
     assert draw(History(lambda: 0)) == ""
 
 
-def test_who_came_and_was_in_no_generation_has_a_row(kafka: Kafka) -> None:
+def test_a_member_without_a_generation_has_a_row(kafka: Kafka) -> None:
     kafka.topic("orders", partitions=1)
-    kafka.puppet("billing", topics=["orders"], client_id="one").wait_owned(1)
+    kafka.fake_member("billing", topics=["orders"], client_id="one").wait_owned(1)
     event = GroupEvent(EventType.MEMBER_JOINED, "billing", member_id="late-1", client_id="late")
-    kafka.ask(lambda _broker: kafka.history.hear(1, event))
-    assert {"one", "late"} <= set(Words(draw(kafka.history)).said)
+    kafka.call(lambda _broker: kafka.history.record_event(1, event))
+    assert {"one", "late"} <= set(Content(draw(kafka.history)).texts)
 
 
-def test_chromium_shows_it_without_an_error(kafka: Kafka, tmp_path: Path) -> None:
+def test_chromium_shows_the_page_without_an_error(kafka: Kafka, tmp_path: Path) -> None:
     if CHROMIUM is None:
         if os.environ.get("CI") == "true":
-            pytest.fail(f"{NEEDS_CHROMIUM}, and CI must not skip it", pytrace=False)
+            pytest.fail(f"{NEEDS_CHROMIUM}, and is not skipped in CI", pytrace=False)
         pytest.skip(NEEDS_CHROMIUM)
     kafka.topic("orders", partitions=2)
-    kafka.puppet("billing", topics=["orders"], client_id="one").wait_owned(2)
+    kafka.fake_member("billing", topics=["orders"], client_id="one").wait_owned(2)
     file, picture = tmp_path / "page.html", tmp_path / "page.png"
     file.write_text(page([Section("test_it", "failed", 1.0, "it <fails>", draw(kafka.history))]))
     flags = ["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--v=0"]

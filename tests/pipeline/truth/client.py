@@ -12,8 +12,7 @@ from kohort.coordinator.commands import (
 )
 from kohort.offsets.causes import Cause
 from kohort.protocol.errors import ErrorCode as E
-from kohort.testing.fake_members.consumer import Consumer
-from kohort.testing.fake_members.role import Round
+from kohort.testing.fake_members.roles import Consumer, JoinResult
 from support.coordinator import offset_commit
 from truth.ledger import Place
 from truth.libraries import JAVA_SAYS, WHY, Library
@@ -197,8 +196,8 @@ class Client:
     async def _join(self) -> None:
         if self.generation >= 0:
             await self._commit()
-        if self.generation < 0 or not self.role.keeps:
-            self.role.give_up()
+        if self.generation < 0 or not self.role.is_cooperative:
+            self.role.revoke_all()
         self._must_join = False
         why, self._why = self._why, None
         joined = await self._ask(self._join_group(why), why)
@@ -212,9 +211,9 @@ class Client:
         self.member_id, self.generation = joined.member_id, joined.generation_id
         self.leads = joined.leader == joined.member_id
         self._polled_ms = self.world.now_ms()
-        round_ = Round(
+        round_ = JoinResult(
             generation=joined.generation_id,
-            completed_generation=self._completed,
+            previous_generation=self._completed,
             protocol=joined.protocol_name,
             leader=joined.leader,
             members=joined.members,
@@ -226,7 +225,7 @@ class Client:
             await self._recover(synced.error)
             return
         self._completed = round_.generation
-        if self.role.take(round_, synced.assignment) is not None:
+        if self.role.apply(round_, synced.assignment) is not None:
             self._rejoin(Cause.COOPERATIVE_FOLLOWUP)
         await self._fetch_committed()
 
@@ -248,13 +247,13 @@ class Client:
             self.library.software,
         )
 
-    async def _sync(self, round_: Round, *, leads: bool) -> Any:
+    async def _sync(self, round_: JoinResult, *, leads: bool) -> Any:
         given: dict[str, bytes] = {}
         self._counted = self.world.count_partitions(self.role.topics)
         if leads:
             if self.lead_ms:
                 await self.world.tasks.sleep(self.lead_ms)
-            given = self.role.lead(round_, self.world.broker.topics)
+            given = self.role.assign(round_, self.world.broker.topics)
         return await self._ask(
             SyncGroup(
                 self.group_id,

@@ -1,4 +1,4 @@
-"""One real consumer of each library is enough: its peers are puppets."""
+"""One real consumer of each library, with fake members as its peers."""
 
 import asyncio
 import threading
@@ -17,15 +17,15 @@ from kohort.testing import Kafka
 
 pytestmark = pytest.mark.clients
 
-Place = tuple[str, int]
+Partition = tuple[str, int]
 
 
 class Real:
-    """A consumer on a thread of its own. `told`: what its listener heard, in order."""
+    """A consumer in a thread of its own. `calls`: those of its rebalance listener, in order."""
 
     def __init__(self, kafka: Kafka, *, cooperative: bool) -> None:
-        self.told: list[tuple[str, list[Place]]] = []
-        self._is_over = threading.Event()
+        self.calls: list[tuple[str, list[Partition]]] = []
+        self._stopping = threading.Event()
         self.open(kafka.bootstrap_servers, cooperative=cooperative)
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
@@ -37,15 +37,15 @@ class Real:
         raise NotImplementedError
 
     def _run(self) -> None:
-        while not self._is_over.is_set():
+        while not self._stopping.is_set():
             self.poll()
 
-    def tell(self, what: str, partitions: Any) -> None:
+    def record(self, call: str, partitions: Any) -> None:
         if partitions:
-            self.told.append((what, sorted((each.topic, each.partition) for each in partitions)))
+            self.calls.append((call, sorted((each.topic, each.partition) for each in partitions)))
 
     def close(self) -> None:
-        self._is_over.set()
+        self._stopping.set()
         self._thread.join()
 
 
@@ -63,9 +63,9 @@ class ByLibrdkafka(Real):
         )
         self._consumer.subscribe(
             ["orders"],
-            on_assign=lambda _, given: self.tell("assigned", given),
-            on_revoke=lambda _, taken: self.tell("revoked", taken),
-            on_lost=lambda _, taken: self.tell("lost", taken),
+            on_assign=lambda _, partitions: self.record("assigned", partitions),
+            on_revoke=lambda _, partitions: self.record("revoked", partitions),
+            on_lost=lambda _, partitions: self.record("lost", partitions),
         )
 
     def poll(self) -> None:
@@ -91,7 +91,7 @@ class ByKafkaPython(Real):
         self._consumer.subscribe(["orders"], listener=_Listener(self))
 
     def poll(self) -> None:
-        # kafka-python 3.0 gets stuck now and then where a poll of 20 ms ends within a rebalance.
+        # kafka-python 3.0 sometimes hangs if a poll of 20 ms ends during a rebalance.
         self._consumer.poll(200)
 
     def close(self) -> None:
@@ -104,18 +104,18 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]
         self._real = real
 
     def on_partitions_assigned(self, assigned: Any) -> None:
-        self._real.tell("assigned", assigned)
+        self._real.record("assigned", assigned)
 
     def on_partitions_revoked(self, revoked: Any) -> None:
-        self._real.tell("revoked", revoked)
+        self._real.record("revoked", revoked)
 
     def on_partitions_lost(self, lost: Any) -> None:
-        self._real.tell("lost", lost)
+        self._real.record("lost", lost)
 
 
 class ByAiokafka(Real):
     def open(self, servers: str, *, cooperative: bool) -> None:
-        assert not cooperative, "it cannot"
+        assert not cooperative, "aiokafka does not support it"
         self._servers = servers
 
     def _run(self) -> None:
@@ -132,7 +132,7 @@ class ByAiokafka(Real):
         )
         consumer.subscribe(["orders"], listener=_AsyncListener(self))
         await consumer.start()
-        while not self._is_over.is_set():
+        while not self._stopping.is_set():
             await consumer.getmany(timeout_ms=20)
         await consumer.stop()
 
@@ -142,10 +142,10 @@ class _AsyncListener(AsyncRebalanceListener):  # type: ignore[misc]
         self._real = real
 
     async def on_partitions_assigned(self, assigned: Any) -> None:
-        self._real.tell("assigned", assigned)
+        self._real.record("assigned", assigned)
 
     async def on_partitions_revoked(self, revoked: Any) -> None:
-        self._real.tell("revoked", revoked)
+        self._real.record("revoked", revoked)
 
 
 NewReal = Callable[..., Real]
@@ -156,43 +156,43 @@ COOPERATIVE = ["librdkafka", "kafka-python"]
 @pytest.fixture(params=KINDS)
 def new_real(request: pytest.FixtureRequest, kafka: Kafka) -> Iterator[NewReal]:
     kafka.topic("orders", partitions=2)
-    made: list[Real] = []
+    created: list[Real] = []
 
     def new(*, cooperative: bool = False) -> Real:
-        made.append(KINDS[request.param](kafka, cooperative=cooperative))
-        return made[-1]
+        created.append(KINDS[request.param](kafka, cooperative=cooperative))
+        return created[-1]
 
     yield new
-    for each in made:
+    for each in created:
         each.close()
 
 
 BOTH = [("orders", 0), ("orders", 1)]
 
 
-def test_its_partitions_are_revoked_when_a_puppet_joins(kafka: Kafka, new_real: NewReal) -> None:
+def test_a_consumer_loses_partitions_to_a_new_fake_member(kafka: Kafka, new_real: NewReal) -> None:
     real = new_real()
-    kafka.wait(lambda: real.told == [("assigned", BOTH)])
-    (taken,) = kafka.puppet("billing", topics=["orders"]).wait_owned(1)
-    (left,) = (each for each in BOTH if each != taken)
-    kafka.wait(lambda: len(real.told) == 3)
-    assert real.told[1:] == [("revoked", BOTH), ("assigned", [left])]
+    kafka.wait(lambda: real.calls == [("assigned", BOTH)])
+    (lost,) = kafka.fake_member("billing", topics=["orders"]).wait_owned(1)
+    (left,) = (each for each in BOTH if each != lost)
+    kafka.wait(lambda: len(real.calls) == 3)
+    assert real.calls[1:] == [("revoked", BOTH), ("assigned", [left])]
 
 
-def test_its_partitions_go_to_a_puppet_when_its_session_ends(
+def test_a_fake_member_gets_the_partitions_of_an_expired_consumer(
     kafka: Kafka, new_real: NewReal
 ) -> None:
     real = new_real()
-    kafka.wait(lambda: real.told == [("assigned", BOTH)])
-    puppet = kafka.puppet("billing", topics=["orders"])
-    puppet.wait_owned(1)
-    kafka.wait(lambda: len(real.told) == 3)
+    kafka.wait(lambda: real.calls == [("assigned", BOTH)])
+    fake = kafka.fake_member("billing", topics=["orders"])
+    fake.wait_owned(1)
+    kafka.wait(lambda: len(real.calls) == 3)
     kafka.clock.advance(minutes=5)
     assert "session expired" in [event.event.cause for event in kafka.history.events]
-    kafka.wait(lambda: len(real.told) == 5)
-    # aiokafka has one word for both.
-    assert real.told[3] == (_lost(real), real.told[2][1])
-    assert "UNKNOWN_MEMBER_ID" not in {each.error for each in puppet.errors}
+    kafka.wait(lambda: len(real.calls) == 5)
+    # aiokafka calls on_partitions_revoked in both cases.
+    assert real.calls[3] == (_lost(real), real.calls[2][1])
+    assert "UNKNOWN_MEMBER_ID" not in {each.error for each in fake.errors}
 
 
 def _lost(real: Real) -> str:
@@ -200,44 +200,42 @@ def _lost(real: Real) -> str:
 
 
 @pytest.mark.parametrize("new_real", COOPERATIVE, indirect=True)
-def test_it_gives_back_only_what_it_loses_to_a_cooperative_puppet(
-    kafka: Kafka, new_real: NewReal
-) -> None:
+def test_a_cooperative_consumer_revokes_only_what_it_loses(kafka: Kafka, new_real: NewReal) -> None:
     real = new_real(cooperative=True)
-    kafka.wait(lambda: real.told == [("assigned", BOTH)])
-    puppet = kafka.puppet("billing", topics=["orders"], assignor="cooperative-sticky")
-    owned = puppet.wait_owned(1)
-    assert real.told[1:] == [("revoked", owned)]
+    kafka.wait(lambda: real.calls == [("assigned", BOTH)])
+    fake = kafka.fake_member("billing", topics=["orders"], assignor="cooperative-sticky")
+    owned = fake.wait_owned(1)
+    assert real.calls[1:] == [("revoked", owned)]
     causes = [g.cause for g in kafka.group("billing").generations]
-    # The round before is the puppet's, unless kafka-python, which leads, has asked for one first:
-    # it does so where it has heard of the topic's partitions late.
+    # The rebalance before is because of the fake member, unless kafka-python, the leader, has
+    # requested one first: it does so if it gets the metadata of the topic late.
     assert causes[-2] in ("member joined", "leader requested a new assignment")
     assert causes[-1] == "cooperative follow-up"
 
 
-def test_a_slow_puppet_lets_it_wait_and_the_story_names_the_puppet(
+def test_a_fake_member_that_does_not_poll_delays_the_rebalance(
     kafka: Kafka, new_real: NewReal
 ) -> None:
-    slow = kafka.puppet("billing", topics=["orders"], client_id="slow")
+    slow = kafka.fake_member("billing", topics=["orders"], client_id="slow")
     slow.wait_owned(2)
-    slow.slow()
+    slow.stop_polling()
     real = new_real()
     group = kafka.group("billing")
     kafka.wait(lambda: len(group.members) == 2)
-    assert f"it waits for {slow.member_id}" in group.explain()
-    assert real.told == []
-    kafka.clock.advance(minutes=6)  # nobody polls that slowly
+    assert f"It waits for {slow.member_id}" in group.explain()
+    assert real.calls == []
+    kafka.clock.advance(minutes=6)  # longer than max.poll.interval.ms
     group.wait_owner("orders", 0, "real")
     assert [m.client_id for m in group.members] == ["real"]
 
 
-def test_it_leads_puppets_and_is_led_by_them(kafka: Kafka, new_real: NewReal) -> None:
-    puppet = kafka.puppet("billing", topics=["orders"], client_id="puppet")
-    puppet.wait_owned(2)
+def test_consumers_and_fake_members_lead_each_other(kafka: Kafka, new_real: NewReal) -> None:
+    fake = kafka.fake_member("billing", topics=["orders"], client_id="fake")
+    fake.wait_owned(2)
     new_real()
     group = kafka.group("billing").wait_stable(members=2)
-    for leader in ("real", "puppet"):
+    for leader in ("real", "fake"):
         group.lead(leader)
         group.wait_stable(members=2)
-        kafka.wait(lambda: len(puppet.owned) == 1)
+        kafka.wait(lambda: len(fake.owned) == 1)
         assert {len(member.partitions) for member in group.members} == {1}

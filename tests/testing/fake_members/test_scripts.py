@@ -1,4 +1,4 @@
-"""What a puppet does by itself, and each deviation from it: no client, no socket, no wall time."""
+"""What a fake member does on its own, and each deviation from that."""
 
 import pytest
 from kohort.assignors.resolve import AssignorNotFound
@@ -6,54 +6,54 @@ from kohort.testing import BarrierTimeout, Kafka
 from kohort.testing.aio import AsyncKafka
 
 
-def test_puppets_share_out_a_topic(kafka: Kafka) -> None:
+def test_fake_members_share_a_topic(kafka: Kafka) -> None:
     kafka.topic("orders", partitions=5)
-    first = kafka.puppet("billing", topics=["orders"])
-    second = kafka.puppet("billing", topics=["orders"])
+    first = kafka.fake_member("billing", topics=["orders"])
+    second = kafka.fake_member("billing", topics=["orders"])
     kafka.group("billing").wait_stable(members=2)
     assert sorted(len(each.owned) for each in (first, second)) == [2, 3]
     owned = sorted(first.owned + second.owned)
     assert owned == [("orders", index) for index in range(5)]
     member = kafka.group("billing").owner(*first.owned[0])
     assert member is not None
-    assert (member.member_id, member.client_id) == (first.member_id, "puppet-1")
+    assert (member.member_id, member.client_id) == (first.member_id, "fake-member-1")
 
 
-def test_a_living_puppet_outlives_any_time_and_a_silent_one_its_session(kafka: Kafka) -> None:
+def test_a_suspended_fake_member_loses_its_session(kafka: Kafka) -> None:
     kafka.clock.freeze()
     kafka.topic("orders", partitions=2)
-    alive = kafka.puppet("billing", topics=["orders"], client_id="alive")
-    silent = kafka.puppet("billing", topics=["orders"], client_id="silent")
+    alive = kafka.fake_member("billing", topics=["orders"], client_id="alive")
+    suspended = kafka.fake_member("billing", topics=["orders"], client_id="suspended")
     group = kafka.group("billing").wait_stable(members=2)
     kafka.clock.advance(minutes=5)
     assert [g.cause for g in group.generations][-1] == "member joined"
-    silent.silence()
-    believed = silent.owned
+    suspended.suspend()
+    before = suspended.owned
     kafka.clock.advance(seconds=30)  # its last heartbeat was up to 15 s ago
     assert len(group.members) == 2
     kafka.clock.advance(minutes=5)
     assert [m.client_id for m in group.members] == ["alive"]
     assert group.generations[-1].cause == "session expired"
     assert alive.owned == [("orders", 0), ("orders", 1)]
-    assert silent.owned == believed != []
+    assert suspended.owned == before != []
 
 
-def test_a_zombie_is_told_so_by_its_commits_and_heartbeats(kafka: Kafka) -> None:
+def test_a_zombie_gets_errors_for_commits_and_heartbeats(kafka: Kafka) -> None:
     kafka.topic("orders", partitions=2)
-    zombie = kafka.puppet("billing", topics=["orders"], client_id="zombie")
-    other = kafka.puppet("billing", topics=["orders"], client_id="other")
+    zombie = kafka.fake_member("billing", topics=["orders"], client_id="zombie")
+    other = kafka.fake_member("billing", topics=["orders"], client_id="other")
     group = kafka.group("billing").wait_stable(members=2)
     (topic, partition), *_ = zombie.wait_owned(1)
     assert zombie.commit(topic, partition, 5) is None
     old_id, old_generation = zombie.member_id, zombie.generation
-    zombie.silence()
+    zombie.suspend()
     kafka.clock.advance(minutes=1)
     other.wait_owned(2)
     assert other.commit(topic, partition, 7) is None
     assert zombie.commit(topic, partition, 6) == "UNKNOWN_MEMBER_ID"
     assert other.commit(topic, partition, 6, generation=old_generation) == "ILLEGAL_GENERATION"
     assert group.committed(topic, partition) == 7
-    zombie.speak()
+    zombie.resume()
     group.wait_stable(members=2)
     assert zombie.member_id != old_id
     assert [tuple(each) for each in zombie.errors][-2:] == [
@@ -63,92 +63,90 @@ def test_a_zombie_is_told_so_by_its_commits_and_heartbeats(kafka: Kafka) -> None
     assert ("OffsetCommit", "ILLEGAL_GENERATION") in other.errors
 
 
-def test_a_slow_puppet_holds_the_round_open_and_the_story_names_it(kafka: Kafka) -> None:
+def test_a_fake_member_that_does_not_poll_is_explained(kafka: Kafka) -> None:
     kafka.clock.freeze()
     kafka.topic("orders", partitions=2)
-    slow = kafka.puppet("billing", topics=["orders"], client_id="slow")
+    slow = kafka.fake_member("billing", topics=["orders"], client_id="slow")
     slow.wait_owned(2)
-    slow.slow()
-    quick = kafka.puppet("billing", topics=["orders"], client_id="quick")
+    slow.stop_polling()
+    quick = kafka.fake_member("billing", topics=["orders"], client_id="quick")
     group = kafka.group("billing")
     assert quick.owned == []
     assert ("Heartbeat", "REBALANCE_IN_PROGRESS") in slow.errors
-    assert f"it waits for {slow.member_id}, 300.0 s more" in group.explain()
-    with pytest.raises(BarrierTimeout, match=f"it waits for {slow.member_id}"):
+    assert f"It waits for {slow.member_id}, at most 300.0 s" in group.explain()
+    with pytest.raises(BarrierTimeout, match=f"It waits for {slow.member_id}"):
         quick.wait_owned(timeout=0.01)
     kafka.clock.advance(minutes=2)
     assert (group.state, slow.owned) == ("PreparingRebalance", [("orders", 0), ("orders", 1)])
-    slow.quick()
+    slow.resume_polling()
     quick.wait_owned(1)
     assert len(slow.wait_owned(1)) == 1
 
 
-def test_a_puppet_that_is_slow_for_too_long_loses_its_place(kafka: Kafka) -> None:
+def test_a_fake_member_that_does_not_poll_is_removed(kafka: Kafka) -> None:
     kafka.topic("orders", partitions=2)
-    slow = kafka.puppet("billing", topics=["orders"], rebalance_timeout_ms=60_000)
+    slow = kafka.fake_member("billing", topics=["orders"], rebalance_timeout_ms=60_000)
     slow.wait_owned(2)
-    slow.slow()
-    quick = kafka.puppet("billing", topics=["orders"])
+    slow.stop_polling()
+    quick = kafka.fake_member("billing", topics=["orders"])
     kafka.clock.advance(minutes=5)
     quick.wait_owned(2)
-    assert slow.owned == quick.owned  # it does not know better yet
+    assert slow.owned == quick.owned  # it does not know that yet
     assert "rebalance timeout" in [e.event.cause for e in kafka.history.events]
-    slow.quick()
+    slow.resume_polling()
     assert len(slow.wait_owned(1)) == 1
 
 
-@pytest.mark.parametrize("how", ["leave", "close", "die"])
-def test_who_leaves_is_gone_at_once_and_who_dies_when_its_session_ends(
-    kafka: Kafka, how: str
-) -> None:
+@pytest.mark.parametrize("how", ["leave", "close", "kill"])
+def test_leave_is_immediate_and_kill_waits_for_the_session(kafka: Kafka, how: str) -> None:
     kafka.topic("orders", partitions=2)
-    going = kafka.puppet("billing", topics=["orders"], client_id="going")
-    staying = kafka.puppet("billing", topics=["orders"], client_id="staying")
+    going = kafka.fake_member("billing", topics=["orders"], client_id="going")
+    staying = kafka.fake_member("billing", topics=["orders"], client_id="staying")
     group = kafka.group("billing").wait_stable(members=2)
     getattr(going, how)()
     assert going.owned == []
-    with pytest.raises(RuntimeError, match="puppet going of billing is gone"):
+    with pytest.raises(RuntimeError, match="fake member going of group billing has left or was"):
         going.commit("orders", 0, 1)
-    if how == "die":
+    if how == "kill":
         assert len(group.members) == 2
         kafka.clock.advance(minutes=1)
     staying.wait_owned(2)
-    assert group.generations[-1].cause == ("session expired" if how == "die" else "member left")
-    going.come_back()
+    assert group.generations[-1].cause == ("session expired" if how == "kill" else "member left")
+    going.restart()
     going.wait_owned(1)
     assert len(group.members) == 2
 
 
-def test_who_leaves_says_why(kafka: Kafka) -> None:
+def test_leave_sends_a_reason(kafka: Kafka) -> None:
     kafka.topic("orders", partitions=1)
-    puppet = kafka.puppet("billing", topics=["orders"])
-    puppet.wait_owned(1)
-    puppet.leave("we are moving")
+    fake = kafka.fake_member("billing", topics=["orders"])
+    fake.wait_owned(1)
+    fake.leave("we are moving")
     (left,) = (e.event for e in kafka.history.events if e.event.type == "leave_received")
     assert left.reason == "we are moving"
 
 
-def test_a_static_puppet_restarts_without_a_rebalance(kafka: Kafka) -> None:
+def test_a_static_fake_member_restarts_without_a_rebalance(kafka: Kafka) -> None:
     kafka.topic("orders", partitions=2)
-    leader = kafka.puppet("billing", topics=["orders"], instance_id="one")
-    other = kafka.puppet("billing", topics=["orders"], instance_id="two")
+    leader = kafka.fake_member("billing", topics=["orders"], instance_id="one")
+    other = kafka.fake_member("billing", topics=["orders"], instance_id="two")
     group = kafka.group("billing").wait_stable(members=2)
-    for puppet in (leader, other):
-        owned, generation, member_id = puppet.wait_owned(1), puppet.generation, puppet.member_id
-        puppet.close()
+    for fake in (leader, other):
+        owned, generation, member_id = fake.wait_owned(1), fake.generation, fake.member_id
+        fake.close()
         assert len(group.members) == 2
-        puppet.come_back()
-        assert puppet.wait_owned(1) == owned
-        assert puppet.generation == generation == group.generation
-        assert puppet.member_id != member_id
-        assert puppet.errors == [] or {e.error for e in puppet.errors} == {"REBALANCE_IN_PROGRESS"}
+        fake.restart()
+        assert fake.wait_owned(1) == owned
+        assert fake.generation == generation == group.generation
+        assert fake.member_id != member_id
+        assert fake.errors == [] or {e.error for e in fake.errors} == {"REBALANCE_IN_PROGRESS"}
 
 
-def test_the_older_of_two_with_one_instance_id_is_fenced(kafka: Kafka) -> None:
+def test_the_older_of_two_static_members_is_fenced(kafka: Kafka) -> None:
     kafka.topic("orders", partitions=1)
-    older = kafka.puppet("billing", topics=["orders"], instance_id="one")
+    older = kafka.fake_member("billing", topics=["orders"], instance_id="one")
     older.wait_owned(1)
-    newer = kafka.puppet("billing", topics=["orders"], instance_id="one")
+    newer = kafka.fake_member("billing", topics=["orders"], instance_id="one")
     newer.wait_owned(1)
     assert older.errors[-1] == ("Heartbeat", "FENCED_INSTANCE_ID")
     assert older.owned == []
@@ -156,11 +154,11 @@ def test_the_older_of_two_with_one_instance_id_is_fenced(kafka: Kafka) -> None:
         older.wait_owned(1)
 
 
-def test_cooperative_puppets_give_back_in_one_round_and_get_in_the_next(kafka: Kafka) -> None:
+def test_cooperative_fake_members_revoke_before_they_assign(kafka: Kafka) -> None:
     kafka.topic("orders", partitions=4)
-    first = kafka.puppet("billing", topics=["orders"], assignor="cooperative-sticky")
+    first = kafka.fake_member("billing", topics=["orders"], assignor="cooperative-sticky")
     first.wait_owned(4)
-    second = kafka.puppet("billing", topics=["orders"], assignor="cooperative-sticky")
+    second = kafka.fake_member("billing", topics=["orders"], assignor="cooperative-sticky")
     second.wait_owned(2)
     assert len(first.owned) == 2
     generations = kafka.group("billing").generations
@@ -172,19 +170,19 @@ def test_cooperative_puppets_give_back_in_one_round_and_get_in_the_next(kafka: K
     assert "need to revoke partitions and re-join" in generations[2].reason
 
 
-def test_an_assignor_that_all_know_is_chosen_by_vote(kafka: Kafka) -> None:
+def test_a_common_assignor_is_chosen_by_vote(kafka: Kafka) -> None:
     kafka.topic("orders", partitions=2)
-    kafka.puppet("billing", topics=["orders"], assignor=["roundrobin", "range"])
-    kafka.puppet("billing", topics=["orders"], assignor=["range"])
+    kafka.fake_member("billing", topics=["orders"], assignor=["roundrobin", "range"])
+    kafka.fake_member("billing", topics=["orders"], assignor=["range"])
     kafka.group("billing").wait_stable(members=2)
     assert kafka.group("billing").generations[-1].protocol == "range"
 
 
-def test_an_assignor_that_raises_fails_the_test_that_waits(kafka: Kafka) -> None:
+def test_the_exception_of_an_assignor_is_raised_by_the_wait(kafka: Kafka) -> None:
     kafka.topic("orders", partitions=2)
-    puppet = kafka.puppet("billing", topics=["orders"], assignor=f"{__name__}:Raising")
+    fake = kafka.fake_member("billing", topics=["orders"], assignor=f"{__name__}:Raising")
     with pytest.raises(ZeroDivisionError):
-        puppet.wait_owned()
+        fake.wait_owned()
 
 
 class Raising:
@@ -201,35 +199,35 @@ class Raising:
 def test_a_new_subscription_rebalances_the_group(kafka: Kafka) -> None:
     kafka.topic("orders", partitions=1)
     kafka.topic("bills", partitions=2)
-    puppet = kafka.puppet("billing", topics=["orders"])
-    puppet.wait_owned([("orders", 0)])
-    puppet.subscribe(["bills"])
-    puppet.wait_owned([("bills", 0), ("bills", 1)])
+    fake = kafka.fake_member("billing", topics=["orders"])
+    fake.wait_owned([("orders", 0)])
+    fake.subscribe(["bills"])
+    fake.wait_owned([("bills", 0), ("bills", 1)])
     assert kafka.group("billing").generations[-1].cause == "subscription changed"
 
 
-def test_connect_workers_wait_for_one_that_may_come_back(kafka: Kafka) -> None:
+def test_connect_workers_wait_for_the_scheduled_rebalance_delay(kafka: Kafka) -> None:
     kafka.clock.freeze()
-    how = {"protocol_type": "connect", "connectors": {"sink": 1, "source": 1}}
-    first = kafka.puppet("connect-cluster", **how)
-    second = kafka.puppet("connect-cluster", **how)
+    worker = {"protocol_type": "connect", "connectors": {"sink": 1, "source": 1}}
+    first = kafka.fake_member("connect-cluster", **worker)
+    second = kafka.fake_member("connect-cluster", **worker)
     first.wait_owned(2)
     second.wait_owned(2)
-    second.die()
-    kafka.clock.advance(minutes=4)  # the session is over, and scheduled.rebalance.max.delay is not
+    second.kill()
+    kafka.clock.advance(minutes=4)  # past the session, not past scheduled.rebalance.max.delay
     assert len(first.owned) == 2
     kafka.clock.advance(minutes=4)
     assert len(first.owned) == 4
     assert first.owned == [("sink", -1), ("sink", 0), ("source", -1), ("source", 0)]
 
 
-def test_a_hundred_puppets_are_one_group_within_few_rounds(kafka: Kafka) -> None:
+def test_a_hundred_fake_members_join_within_few_rebalances(kafka: Kafka) -> None:
     kafka.topic("orders", partitions=100)
     group = kafka.group("billing")
     with group.hold_joins():
-        puppets = [kafka.puppet("billing", topics=["orders"]) for _ in range(100)]
+        fakes = [kafka.fake_member("billing", topics=["orders"]) for _ in range(100)]
     group.wait_stable(members=100)
-    assert {len(each.owned) for each in puppets} == {1}
+    assert {len(each.owned) for each in fakes} == {1}
     assert group.generation < 20
     kafka.clock.advance(minutes=2)
     assert len(group.members) == 100
@@ -237,7 +235,7 @@ def test_a_hundred_puppets_are_one_group_within_few_rounds(kafka: Kafka) -> None
 
 
 @pytest.mark.parametrize(
-    ("how", "error"),
+    ("arguments", "error"),
     [
         ({"topics": "orders"}, TypeError),
         ({"assignor": "rang"}, AssignorNotFound),
@@ -246,30 +244,30 @@ def test_a_hundred_puppets_are_one_group_within_few_rounds(kafka: Kafka) -> None
         ({"protocol_type": "streams"}, ValueError),
     ],
 )
-def test_what_makes_no_sense_is_told_at_once(
-    kafka: Kafka, how: dict[str, object], error: type[Exception]
+def test_inconsistent_arguments_are_rejected(
+    kafka: Kafka, arguments: dict[str, object], error: type[Exception]
 ) -> None:
     with pytest.raises(error):
-        kafka.puppet("billing", **{"topics": [], **how})  # type: ignore[arg-type]
+        kafka.fake_member("billing", **{"topics": [], **arguments})  # type: ignore[arg-type]
 
 
-def test_a_worker_subscribes_to_nothing(kafka: Kafka) -> None:
-    worker = kafka.puppet("connect-cluster", protocol_type="connect", connectors={"sink": 1})
+def test_a_connect_worker_has_no_subscription(kafka: Kafka) -> None:
+    worker = kafka.fake_member("connect-cluster", protocol_type="connect", connectors={"sink": 1})
     with pytest.raises(TypeError):
         worker.subscribe(["orders"])
 
 
-def test_a_dead_puppet_is_out_at_once_where_disconnected_members_are() -> None:
+def test_evict_disconnected_applies_to_fake_members() -> None:
     with Kafka(evict_disconnected=True) as kafka:
         kafka.topic("orders", partitions=2)
-        dying = kafka.puppet("billing", topics=["orders"])
-        living = kafka.puppet("billing", topics=["orders"])
+        killed = kafka.fake_member("billing", topics=["orders"])
+        other = kafka.fake_member("billing", topics=["orders"])
         kafka.group("billing").wait_stable(members=2)
-        dying.die()
-        living.wait_owned(2)
+        killed.kill()
+        other.wait_owned(2)
 
 
-async def test_a_puppet_is_awaited(async_kafka: AsyncKafka) -> None:
+async def test_an_async_fake_member_is_awaited(async_kafka: AsyncKafka) -> None:
     async_kafka.topic("orders", partitions=2)
-    puppet = await async_kafka.puppet("billing", topics=["orders"])
-    assert await puppet.wait_owned(2) == [("orders", 0), ("orders", 1)]
+    fake = await async_kafka.fake_member("billing", topics=["orders"])
+    assert await fake.wait_owned(2) == [("orders", 0), ("orders", 1)]

@@ -45,7 +45,7 @@ class BillingTest {
         kohort.post("/topics/orders/records", "{\"values\": [\"espresso\", \"tea\"], \"partition\": 0}");
         kohort.post(
                 "/faults",
-                "{\"deed\": \"answer\", \"api\": \"OffsetCommit\", \"error\": \"NOT_COORDINATOR\","
+                "{\"action\": \"answer\", \"api\": \"OffsetCommit\", \"error\": \"NOT_COORDINATOR\","
                         + " \"group\": \"billing\", \"times\": 2}");
         try (Service service = new Service(kohort.bootstrapServers)) {
             kohort.post("/groups/billing/wait", "{\"until\": \"stable\", \"members\": 1}");

@@ -1,0 +1,104 @@
+"""Functions of the endpoints for the broker: nodes, crashes, snapshots, clock."""
+
+from .control import Control, lookup
+from .endpoint import Count, Days, Hours, Index, Milliseconds, Minutes, Seconds
+from .serializers import Json
+
+
+def cluster(control: Control) -> Json:
+    """The addresses for clients, and the nodes."""
+    up = {node.node_id for node in control.kafka.nodes if node.is_up}
+    return {
+        "bootstrap_servers": control.bootstrap_servers,
+        "nodes": [
+            {"node_id": node_id, "host": host, "port": port, "is_up": node_id in up}
+            for node_id, (host, port) in control.addresses.items()
+        ],
+    }
+
+
+def reset(control: Control) -> Json:
+    """Replace the broker by a new one at the same address: no topics, no groups, no faults, no
+    history. Connections are closed; clients that are still open reconnect."""
+    control.reset()
+    return cluster(control)
+
+
+def stop_node(control: Control, node_id: Index) -> Json:
+    """Stop a node. Its partitions move to other nodes, its connections are closed, and new ones are
+    refused."""
+    with control.restart_lock:
+        control.kafka.stop_node(node_id)
+    return cluster(control)
+
+
+def start_node(control: Control, node_id: Index) -> Json:
+    """Start a stopped node at its old address."""
+    with control.restart_lock:
+        control.kafka.start_node(node_id)
+    return cluster(control)
+
+
+def crash(control: Control, *, power: bool = False, seed: Index | None = None) -> Json:
+    """End the process without notice and start another one on the same disk, at the same address.
+
+    With `power`, what was not synced is lost, or with a `seed` any part of it."""
+    with control.restart_lock:
+        control.kafka.crash(power=power, seed=seed)
+    return cluster(control)
+
+
+def restart(control: Control) -> Json:
+    """Stop the broker cleanly and start it again at the same address."""
+    with control.restart_lock:
+        control.kafka.restart()
+    return cluster(control)
+
+
+def take_snapshot(control: Control) -> Json:
+    """Copy the disk, to restore it any number of times."""
+    number = control.next_number()
+    control.snapshots[number] = snapshot = control.kafka.snapshot()
+    return {"snapshot": number, "at_ms": snapshot.at_ms}
+
+
+def restore_snapshot(control: Control, snapshot: Count) -> Json:
+    """Replace the broker by one with the disk of the snapshot, at the same address. Connections are
+    closed; clock and history go on."""
+    found = lookup(control.snapshots, snapshot, "snapshot")
+    with control.restart_lock:
+        control.kafka.restore(found)
+    return cluster(control)
+
+
+def clock(control: Control) -> Json:
+    """The broker's time, in milliseconds since 1970-01-01 UTC."""
+    return {"now_ms": control.kafka.clock.now_ms}
+
+
+def freeze_clock(control: Control) -> Json:
+    """Stop the broker's clock: no deadline expires until it is advanced or resumed. Clients keep
+    their own time."""
+    control.kafka.clock.freeze()
+    return clock(control)
+
+
+def resume_clock(control: Control) -> Json:
+    """Let the clock run again, from its current time."""
+    control.kafka.clock.resume()
+    return clock(control)
+
+
+def advance_clock(
+    control: Control,
+    *,
+    days: Days = 0,
+    hours: Hours = 0,
+    minutes: Minutes = 0,
+    seconds: Seconds = 0,
+    ms: Milliseconds = 0,
+) -> Json:
+    """Advance the clock at once: sessions, rebalance timeouts and retention expire in their order.
+    All consequences that need no client have happened in the response."""
+    control.kafka.clock.advance(days=days, hours=hours, minutes=minutes, seconds=seconds, ms=ms)
+    return clock(control)

@@ -1,0 +1,107 @@
+"""Functions of the endpoints for fake members: scripted members, so that a test needs only one real
+consumer."""
+
+from typing import Literal
+
+from ..assignors.resolve import AssignorNotFound, NotAnAssignor
+from ..testing.loop_thread import TIMEOUT_SECONDS
+from .control import Control, lookup
+from .endpoint import Count, Generation, Index, Name, Names, Offset, Timeout
+from .serializers import Json, fake_member_json
+
+Action = Literal[
+    "stop_polling",
+    "resume_polling",
+    "suspend",
+    "resume",
+    "kill",
+    "leave",
+    "restart",
+    "close",
+]
+
+
+def add_fake_member(
+    control: Control,
+    group: Name,
+    *,
+    topics: Names,
+    assignor: Name = "range",
+    client_id: Name | None = None,
+    instance_id: Name | None = None,
+    session_timeout_ms: Count = 45_000,
+    rebalance_timeout_ms: Count = 300_000,
+    may_be_rejected: bool = False,
+    timeout: Timeout = TIMEOUT_SECONDS,
+) -> Json:
+    """Add a member without a process: it assigns if it is the leader, rejoins, keeps its session.
+
+    It has joined in the response, or its JoinGroup waits for other members, the clock, a hold or a
+    fault. If it cannot join, the status is 409 with the broker's error, unless it
+    `may_be_rejected`. `assignor`: range, roundrobin, sticky or cooperative-sticky."""
+    try:
+        member = control.kafka.fake_member(
+            group,
+            topics,
+            assignor=assignor,
+            client_id=client_id,
+            instance_id=instance_id,
+            session_timeout_ms=session_timeout_ms,
+            rebalance_timeout_ms=rebalance_timeout_ms,
+            may_be_rejected=may_be_rejected,
+            timeout=timeout,
+        )
+    except (AssignorNotFound, NotAnAssignor) as error:
+        raise ValueError(str(error)) from error
+    number = control.next_number()
+    control.fake_members[number] = member
+    return fake_member_json(number, member)
+
+
+def fake_member(control: Control, fake_member: Count) -> Json:
+    """Its generation, the partitions that it owns as far as it knows, the errors it received."""
+    return fake_member_json(fake_member, lookup(control.fake_members, fake_member, "fake member"))
+
+
+def wait_fake_member(
+    control: Control,
+    fake_member: Count,
+    *,
+    partitions: Index | None = None,
+    timeout: Timeout = TIMEOUT_SECONDS,
+) -> Json:
+    """Wait until it owns this number of partitions, or any."""
+    found = lookup(control.fake_members, fake_member, "fake member")
+    found.wait_owned(partitions, timeout)
+    return fake_member_json(fake_member, found)
+
+
+def script_fake_member(control: Control, fake_member: Count, *, action: Action) -> Json:
+    """Make it deviate from what a client does.
+
+    `stop_polling`: it does not rejoin, until `resume_polling`. `suspend`: it sends nothing, until
+    `resume`. `kill` without leaving the group, `leave`, `restart` as a new process, `close` like a
+    consumer."""
+    found = lookup(control.fake_members, fake_member, "fake member")
+    getattr(found, action)()
+    return fake_member_json(fake_member, found)
+
+
+def commit_fake_member(
+    control: Control,
+    fake_member: Count,
+    *,
+    topic: Name,
+    partition: Index,
+    offset: Offset,
+    generation: Generation | None = None,
+    member_id: Name | None = None,
+) -> Json:
+    """Let it commit an offset, with its own generation and member id or with others. Returns the
+    name of the error, or null."""
+    found = lookup(control.fake_members, fake_member, "fake member")
+    try:
+        error = found.commit(topic, partition, offset, generation=generation, member_id=member_id)
+    except RuntimeError as ended:
+        raise ValueError(str(ended)) from ended
+    return {"rejected_with": error}

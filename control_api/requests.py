@@ -1,0 +1,184 @@
+"""Functions of the endpoints for requests and events: faults, and the history."""
+
+from typing import Any, Final, Literal
+
+from ..testing.history import matches
+from ..testing.loop_thread import TIMEOUT_SECONDS
+from ..testing.recorded_request import find_api_name
+from .control import Control, lookup
+from .endpoint import (
+    Count,
+    Index,
+    Limit,
+    Milliseconds,
+    Name,
+    Offset,
+    Probability,
+    Seconds,
+    Timeout,
+)
+from .serializers import Json, event_json, fault_json, request_json
+
+Action = Literal[
+    "answer",
+    "delay",
+    "delay_answer",
+    "never_answer",
+    "drop",
+    "lose_answer",
+    "apply_late",
+    "close_mid_frame",
+    "trickle",
+    "corrupt",
+]
+_ARGUMENTS: Final = {
+    "answer": ("error",),
+    **dict.fromkeys(("delay", "delay_answer", "apply_late"), ("seconds", "ms")),
+}
+
+
+def set_fault(
+    control: Control,
+    *,
+    action: Action,
+    api: Name,
+    error: Name | None = None,
+    seconds: Seconds = 0,
+    ms: Milliseconds = 0,
+    group: Name | None = None,
+    member: Name | None = None,
+    instance_id: Name | None = None,
+    client_id: Name | None = None,
+    topic: Name | None = None,
+    partition: Index | None = None,
+    node: Index | None = None,
+    nth: Count = 1,
+    times: Count | None = 1,
+    probability: Probability | None = None,
+    seed: Index = 0,
+) -> Json:
+    """Set a fault on requests of one API, by Kafka's names: `{"action": "answer", "api":
+    "OffsetCommit", "error": "NOT_COORDINATOR"}`.
+
+    `action`: `answer` with an `error`; `delay` it by `seconds` or `ms`, or only its response
+    (`delay_answer`); `never_answer`; close the connection before it is handled (`drop`), after it
+    is handled (`lose_answer`), or now and handle it later (`apply_late`); `close_mid_frame`;
+    `trickle` the response in pieces of one byte; `corrupt` it. Requests: `group`, `member` (a
+    member id, or the client id it begins with), `instance_id`, `client_id`, `topic`, `partition`,
+    `node`. It fires from the `nth` matching request on, this number of `times` (null: always), with
+    a `probability` drawn by `seed`. If it does not fire, the check fails."""
+    how = _action_arguments(action, error, seconds, ms) | {
+        "group": group,
+        "member": member,
+        "instance_id": instance_id,
+        "client_id": client_id,
+        "topic": topic,
+        "partition": partition,
+        "node": node,
+        "nth": nth,
+        "times": times,
+        "probability": probability,
+        "seed": seed,
+    }
+    fault = getattr(control.kafka.faults, action)(api, **how)
+    number = control.next_number()
+    control.faults[number] = fault
+    return fault_json(number, fault)
+
+
+def _action_arguments(action: Action, error: str | None, seconds: float, ms: int) -> dict[str, Any]:
+    """The arguments of the action. Raises ValueError for those of another one."""
+    given: dict[str, Any] = {"error": error, "seconds": seconds, "ms": ms}
+    names = _ARGUMENTS.get(action, ())
+    for name, value in given.items():
+        if value and name not in names:
+            raise ValueError(f"invalid {name}: not used with action={action}")
+    if action == "answer" and error is None:
+        raise ValueError("missing field 'error': required with action=answer")
+    return {name: given[name] for name in names}
+
+
+def faults(control: Control) -> Json:
+    """All faults that are set."""
+    return {"faults": [fault_json(number, each) for number, each in list(control.faults.items())]}
+
+
+def fault(control: Control, fault: Count) -> Json:
+    """Its description, and the numbers of the requests to which it was applied."""
+    return fault_json(fault, lookup(control.faults, fault, "fault"))
+
+
+def wait_fault(
+    control: Control, fault: Count, *, times: Count = 1, timeout: Timeout = TIMEOUT_SECONDS
+) -> Json:
+    """Wait until it has fired this often. After the timeout the status is 408, with near misses."""
+    found = lookup(control.faults, fault, "fault")
+    found.wait(times, timeout)
+    return fault_json(fault, found)
+
+
+def cancel_fault(control: Control, fault: Count) -> Json:
+    """Remove it, without failing the check."""
+    found = lookup(control.faults, fault, "fault")
+    found.cancel()
+    control.faults.pop(fault, None)
+    return fault_json(fault, found)
+
+
+def check_faults(control: Control) -> Json:
+    """Check at the end of a test that every fault has fired as often as it should, and remove all.
+    If not, the status is 409, with near misses."""
+    checked = faults(control)
+    control.faults = {}
+    control.kafka.faults.check()
+    return checked
+
+
+def requests(
+    control: Control,
+    *,
+    api: Name | None = None,
+    group: Name | None = None,
+    client_id: Name | None = None,
+    after: Offset = 0,
+    limit: Limit = 100,
+) -> Json:
+    """The last `limit` requests in the order of their arrival: of one `api` (OffsetCommit), one
+    `group`, one client, after the request with a number."""
+    name = None if api is None else find_api_name(api)
+    found = [
+        each
+        for each in control.kafka.history.requests_after(after)
+        if matches(each, name or each.api, group, client_id)
+    ]
+    return {"requests": [request_json(each) for each in found[-limit:]]}
+
+
+def wait_request(
+    control: Control,
+    *,
+    api: Name,
+    group: Name | None = None,
+    client_id: Name | None = None,
+    after: Offset = 0,
+    count: Count = 1,
+    timeout: Timeout = TIMEOUT_SECONDS,
+) -> Json:
+    """Wait until `count` requests of this API have arrived since the start, or after the request
+    with a number, and return the last of them."""
+    request = control.kafka.wait_request(
+        api, group=group, client_id=client_id, after=after, count=count, timeout=timeout
+    )
+    return request_json(request)
+
+
+def events(control: Control, *, group: Name | None = None, limit: Limit = 100) -> Json:
+    """The last `limit` events of coordinators, of one group or of all, with the columns of the
+    event log (docs/events.md)."""
+    found = [
+        (number, recorded)
+        for number, recorded in enumerate(control.kafka.history.events)
+        if group in (None, recorded.event.group_id)
+    ]
+    cluster_id = control.kafka.call(lambda broker: broker.cluster.id)
+    return {"events": [event_json(cluster_id, *each) for each in found[-limit:]]}

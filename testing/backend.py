@@ -1,0 +1,63 @@
+"""Whether tests run on brokers of their own or on a real Kafka cluster.
+
+    KOHORT_TEST_BOOTSTRAP_SERVERS=kafka:9092 pytest
+
+The fixtures use it, and unittest can: `self.enterContext(kafka_for_test())`. pytest imports this
+module at its start: the broker is imported when the first test needs one.
+"""
+
+import os
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .aio import AsyncKafka
+    from .kafka import Kafka
+
+VARIABLE = "KOHORT_TEST_BOOTSTRAP_SERVERS"
+
+# Arguments of Kafka() that do not matter on a real cluster.
+_IRRELEVANT = ("loop", "port", "preset")
+
+
+def real_cluster() -> str | None:
+    """Its bootstrap servers; None: tests have brokers of their own."""
+    return os.environ.get(VARIABLE) or None
+
+
+def kafka_for_test(**arguments: Any) -> "Kafka":
+    """A Kafka() with these arguments, not started; or the real cluster, if the arguments do not
+    matter there. Skips the test (unittest.SkipTest) if they do."""
+    servers = real_cluster()
+    if servers is None:
+        from .kafka import Kafka
+
+        return Kafka(**arguments)
+    from .real_cluster import RealKafka
+
+    _check_arguments(arguments)
+    return RealKafka(servers)
+
+
+def async_kafka_for_test(**arguments: Any) -> "AsyncKafka":
+    """The same with waits that are awaited."""
+    servers = real_cluster()
+    if servers is None:
+        from .aio import AsyncKafka
+
+        return AsyncKafka(**arguments)
+    from .real_cluster import AsyncRealKafka
+
+    _check_arguments(arguments)
+    return AsyncRealKafka(servers)
+
+
+def _check_arguments(arguments: dict[str, Any]) -> None:
+    from inspect import signature
+
+    from .kafka import Kafka
+    from .real_cluster import skip
+
+    parameters = signature(Kafka).bind(**arguments).signature.parameters
+    for name, value in arguments.items():
+        if name not in _IRRELEVANT and value and value != parameters[name].default:
+            skip(f"Kafka({name}={value!r})")

@@ -1,0 +1,504 @@
+"""Checks of what the clients of a test did: `kafka.client_checks`.
+
+A false alarm costs more than a miss: if the history does not prove a mistake (two clients with one
+client id, a request with a fault of the test), there is no finding.
+"""
+
+import struct
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+from typing import Any, Final
+
+from ..coordinator.classic.group import Member
+from ..coordinator.outcome import EventType
+from ..log.batch import read_header
+from ..protocol.messages import response_decoder
+from .history import Commit, Generation, History, RejectedCommit, rejected_commits_in
+from .lifecycle import BrokerHost
+from .recorded_request import RecordedRequest, TopicPartition
+from .timeline import join_partitions
+
+ZOMBIE_COMMIT: Final = "zombie commit"
+STALE_GENERATION: Final = "stale generation"
+SLOW_HEARTBEAT: Final = "slow heartbeat"
+OVERLAPPING_OWNERS: Final = "overlapping owners"
+COMMIT_AHEAD: Final = "commit ahead of delivery"
+LEFT_OPEN: Final = "client left open"
+
+KINDS: Final = {
+    ZOMBIE_COMMIT: "a removed member, or one in an old generation, tried to commit",
+    STALE_GENERATION: "a member went on in a generation after it had received the error for that",
+    SLOW_HEARTBEAT: "fewer than three heartbeats in a session timeout",
+    OVERLAPPING_OWNERS: "two members used the same partition as their own",
+    COMMIT_AHEAD: "a committed offset is ahead of what the client has fetched",
+    LEFT_OPEN: "a member was still connected at the end of its test",
+}
+
+_MEMBERSHIP_ERRORS = ("ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID", "FENCED_INSTANCE_ID")
+
+# Requests that are already in flight get the same error; after this time the client knows it.
+REACTION_SECONDS = 0.1
+# Kafka's documentation of heartbeat.interval.ms: at most a third of session.timeout.ms. A client
+# with exactly that interval is always a little late.
+HEARTBEATS_PER_SESSION = 3
+HEARTBEAT_TOLERANCE = 1.1
+# The shortest of the gaps counts. A stalled machine prolongs one gap, but hardly two.
+GAPS_MIN = 2
+# After a new assignment a consumer may still have a fetch of the old one in flight.
+LAST_FETCH_SECONDS = 1.0
+# A client that was just closed has its connection closed within this wall time.
+CLOSE_SECONDS = 0.2
+
+
+class ClientCheckError(AssertionError):
+    """The client checks have findings, and findings are errors."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A mistake of a client; as text `kind: message`."""
+
+    kind: str
+    """One of KINDS."""
+    message: str
+    """One sentence."""
+    group: str
+    member_id: str | None
+    client_id: str | None
+    wall_s: float
+    """Seconds of wall time since the broker was created."""
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.message}"
+
+
+class ClientChecks:
+    """Findings become warnings of the test, or errors (`--kafka-client-checks=error`). Fake members
+    are not checked: the test tells them what to do."""
+
+    def __init__(self, host: BrokerHost, fake_client_ids: Container[str | None]) -> None:
+        self._host = host
+        self._fake_client_ids = fake_client_ids
+        self._ignored: set[str] = set()
+
+    def ignore(self, *kinds: str) -> None:
+        """Do not report these kinds for the rest of the test, for example `zombie commit`; without
+        arguments, none. Raises ValueError for an unknown kind."""
+        unknown = set(kinds) - KINDS.keys()
+        if unknown:
+            raise ValueError(f"Unknown finding {min(unknown)!r}; the kinds: {', '.join(KINDS)}")
+        self._ignored |= set(kinds or KINDS)
+
+    @property
+    def findings(self) -> list[Finding]:
+        """The findings in the history so far, in the order of time."""
+        if self._ignored == KINDS.keys():
+            return []
+        return [each for each in check_history(self._host.history) if self._is_reported(each)]
+
+    @property
+    def left_open(self) -> list[Finding]:
+        """Members that are still in their groups and connected, for the end of a test."""
+        if LEFT_OPEN in self._ignored:
+            return []
+        found = self._host.call(self._connected_members)
+        if found:
+            # The response to LeaveGroup, or the end of the connection, may be on its way.
+            self._host.wait_until(lambda: not self._connected_members(), CLOSE_SECONDS)
+            found = self._host.call(self._connected_members)
+        return found
+
+    def check(self) -> None:
+        """Raise ClientCheckError if there are findings so far."""
+        raise_findings(self.findings)
+
+    def _is_reported(self, finding: Finding) -> bool:
+        return finding.kind not in self._ignored and finding.client_id not in self._fake_client_ids
+
+    # --- on the broker's loop
+
+    def _connected_members(self) -> list[Finding]:
+        broker, history = self._host.broker, self._host.history
+        if not broker.is_running:
+            return []
+        open_connections = self._host.interceptor.open_connections
+        last_requests = {each.member_id: each for each in history.requests if each.member_id}
+        findings = [
+            Finding(
+                LEFT_OPEN,
+                f"{member.member_id} is still in group {group_id} and connected: close it",
+                group_id,
+                member.member_id,
+                member.client_id,
+                history.wall_s,
+            )
+            for group_id, member in self._members()
+            if (last := last_requests.get(member.member_id)) and last.connection in open_connections
+        ]
+        return [each for each in findings if self._is_reported(each)]
+
+    def _members(self) -> list[tuple[str, Member]]:
+        return [
+            (group_id, member)
+            for node in self._host.broker.cluster.nodes.values()
+            for shard in node.coordinators.contexts.values()
+            for group_id, group in shard.coordinator.groups.items()
+            for member in group.members.values()
+        ]
+
+
+def raise_findings(findings: list[Finding]) -> None:
+    if findings:
+        lines = "\n".join(f"  {each}" for each in findings)
+        raise ClientCheckError(f"mistakes of the clients of this test:\n{lines}")
+
+
+# --- the checks: pure functions of a history
+
+Generations = Mapping[str, list[Generation]]
+"""Group -> its generations."""
+
+
+def check_history(history: History) -> list[Finding]:
+    generations = {group: history.generations(group) for group in history.groups}
+    requests = history.requests
+    rejected = {
+        (event.member_id, event.generation)
+        for event in (recorded.event for recorded in history.events)
+        if event.type is EventType.COMMIT_REJECTED
+    }
+    # All other commits were accepted: their responses need not be decoded.
+    suspicious = [
+        each
+        for each in requests
+        if each.api != "OffsetCommit" or (each.member_id, each.generation) in rejected
+    ]
+    found = [
+        *zombie_commits(rejected_commits_in(suspicious), _disturbed_by_test(history)),
+        *stale_generations(suspicious),
+        *slow_heartbeats(requests),
+        *double_assignments(generations),
+        *commits_of_foreign_partitions(history.commits(), generations),
+        *fetches_of_lost_partitions(requests, generations),
+        *commits_ahead_of_delivery(requests),
+    ]
+    return sorted(found, key=lambda finding: finding.wall_s)
+
+
+def _disturbed_by_test(history: History) -> set[str | None]:
+    """Members that the test has removed, or whose requests had a fault."""
+    removed = (each.member_id for each in history.exits() if each.is_by_test)
+    return {*removed, *(each.member_id for each in history.requests if each.faults)}
+
+
+def zombie_commits(
+    rejected: Iterable[RejectedCommit], disturbed: Container[str | None] = ()
+) -> Iterator[Finding]:
+    """Commits of removed members or of old generations: their work is done twice."""
+
+    def key(commit: RejectedCommit) -> tuple[str, str, int, str]:
+        return commit.group, commit.member_id or "", commit.generation or 0, commit.error
+
+    zombies = [
+        each
+        for each in rejected
+        if each.member_id and each.error in _MEMBERSHIP_ERRORS and each.member_id not in disturbed
+    ]
+    for (group, member, generation, error), same in groupby(sorted(zombies, key=key), key):
+        commits = list(same)
+        offsets = ", ".join(f"{c.topic}-{c.partition} at {c.offset}" for c in commits[:3])
+        more = f" and {len(commits) - 3} more" if len(commits) > 3 else ""
+        yield Finding(
+            ZOMBIE_COMMIT,
+            f"{member} tried to commit {offsets}{more} for group {group} in generation "
+            f"{generation} and was rejected with {error}: the new owner repeats its work",
+            group,
+            member,
+            commits[0].client_id,
+            commits[0].wall_s,
+        )
+
+
+def stale_generations(requests: Iterable[RecordedRequest]) -> Iterator[Finding]:
+    """Members that received an error for their membership and went on as before."""
+    rejected_at: dict[tuple[str, str, int], float] = {}
+    found: dict[tuple[str, str, int], Finding] = {}
+    for request in requests:
+        if request.api not in ("Heartbeat", "SyncGroup", "OffsetCommit") or request.faults:
+            continue
+        if request.response_wall_s is None or not request.member_id:
+            continue
+        if not set(request.errors) & set(_MEMBERSHIP_ERRORS):
+            continue
+        key = request.group or "", request.member_id, request.generation or 0
+        since = rejected_at.setdefault(key, request.response_wall_s)
+        if request.wall_s > since + REACTION_SECONDS and key not in found:
+            found[key] = Finding(
+                STALE_GENERATION,
+                f"{request.member_id} sent {request.api} for generation {key[2]} of group {key[0]} "
+                f"{request.wall_s - since:.1f} s after it had received {request.errors[0]}",
+                key[0],
+                request.member_id,
+                request.client_id,
+                request.wall_s,
+            )
+    yield from found.values()
+
+
+def slow_heartbeats(requests: list[RecordedRequest]) -> Iterator[Finding]:
+    sessions: dict[str, float] = {}
+    heartbeats: dict[str, list[RecordedRequest]] = {}
+    gaps: dict[str, list[float]] = {}
+    for request in requests:
+        if request.api == "JoinGroup" and (member := _joined_member(request)):
+            sessions[member] = request.message.session_timeout.total_seconds()
+        member = request.member_id or ""
+        if request.api == "Heartbeat" and not request.errors and not request.faults:
+            heartbeats.setdefault(member, []).append(request)
+        elif request.api in ("JoinGroup", "SyncGroup", "LeaveGroup", "Heartbeat"):
+            gaps.setdefault(member, []).extend(_gaps(heartbeats.pop(member, [])))
+    for member, last in heartbeats.items():
+        gaps.setdefault(member, []).extend(_gaps(last))
+    last_heartbeats = {each.member_id: each for each in requests if each.api == "Heartbeat"}
+    for member, measured in gaps.items():
+        session = sessions.get(member)
+        allowed = (session or 0) / HEARTBEATS_PER_SESSION
+        if session is None or len(measured) < GAPS_MIN:
+            continue
+        if min(measured) > allowed * HEARTBEAT_TOLERANCE:
+            heartbeat = last_heartbeats[member]
+            yield Finding(
+                SLOW_HEARTBEAT,
+                f"{member} sends a heartbeat every {min(measured):.2g} s, more than a third of its "
+                f"session timeout of {session:g} s: if two are lost, its session expires",
+                heartbeat.group or "",
+                member,
+                heartbeat.client_id,
+                heartbeat.wall_s,
+            )
+
+
+def _joined_member(join: RecordedRequest) -> str | None:
+    return join.member_id or getattr(join.response, "member_id", None) or None
+
+
+def _gaps(heartbeats: Iterable[RecordedRequest]) -> list[float]:
+    return [after.wall_s - before.wall_s for before, after in pairwise(heartbeats)]
+
+
+def double_assignments(generations: Generations) -> Iterator[Finding]:
+    for group, of_group in generations.items():
+        for each in of_group:
+            owners: dict[TopicPartition, str] = {}
+            for member, partitions in each.partitions.items():
+                for partition in partitions:
+                    first = owners.setdefault(partition, member)
+                    if first != member:
+                        yield Finding(
+                            OVERLAPPING_OWNERS,
+                            f"{join_partitions([partition])} was assigned to both {first} and "
+                            f"{member} in generation {each.number} of group {group}, by its leader "
+                            f"{each.leader}",
+                            group,
+                            member,
+                            None,
+                            each.wall_s,
+                        )
+
+
+def commits_of_foreign_partitions(
+    commits: Iterable[Commit], generations: Generations
+) -> Iterator[Finding]:
+    """Accepted commits of partitions that belong to another member in that generation. (A commit
+    with the generation before is correct: of a partition that is about to be revoked.)"""
+    seen: set[tuple[str | None, TopicPartition]] = set()
+    for commit in commits:
+        partition = commit.topic, commit.partition
+        generation = _generation_of(commit, generations.get(commit.group, []))
+        if generation is None or commit.member_id not in generation.partitions:
+            continue
+        if partition in generation.partitions[commit.member_id or ""]:
+            continue
+        owner = _owner(generation, partition)
+        if owner is not None and (commit.member_id, partition) not in seen:
+            seen.add((commit.member_id, partition))
+            yield Finding(
+                OVERLAPPING_OWNERS,
+                f"{commit.member_id} committed {join_partitions([partition])} at {commit.offset} "
+                f"in generation {generation.number} of group {commit.group}, in which it belongs "
+                f"to {owner}",
+                commit.group,
+                commit.member_id,
+                commit.client_id,
+                commit.wall_s,
+            )
+
+
+def _generation_of(commit: Commit, generations: list[Generation]) -> Generation | None:
+    return next(
+        (
+            each
+            for each in reversed(generations)
+            if each.number == commit.generation and each.wall_s <= commit.wall_s
+        ),
+        None,
+    )
+
+
+def _owner(generation: Generation, partition: TopicPartition) -> str | None:
+    owners = (who for who, what in generation.partitions.items() if partition in what)
+    return next(owners, None)
+
+
+def fetches_of_lost_partitions(
+    requests: list[RecordedRequest], generations: Generations
+) -> Iterator[Finding]:
+    """Members that still fetch partitions which are assigned to others. A Fetch contains only a
+    client id: it is checked if that has one member, and one connection with fetches per node."""
+    syncs = [each for each in requests if each.api == "SyncGroup" and not each.errors]
+    members: dict[str | None, set[str]] = {}
+    for sync in syncs:
+        members.setdefault(sync.client_id, set()).add(sync.member_id or "")
+    fetches = [each for each in requests if each.api == "Fetch"]
+    connections: dict[tuple[str | None, int], set[int]] = {}
+    for fetch in fetches:
+        connections.setdefault((fetch.client_id, fetch.node_id), set()).add(fetch.connection)
+    seen: set[tuple[str | None, TopicPartition]] = set()
+    for fetch in fetches:
+        if len(members.get(fetch.client_id, ())) != 1:
+            continue
+        if len(connections[fetch.client_id, fetch.node_id]) != 1:
+            continue
+        (member,) = members[fetch.client_id]
+        for partition, owner in _lost_partitions(fetch, member, syncs, generations):
+            if (member, partition) not in seen:
+                seen.add((member, partition))
+                yield Finding(
+                    OVERLAPPING_OWNERS,
+                    f"{member} fetches {join_partitions([partition])}, which was reassigned to "
+                    f"{owner}",
+                    "",
+                    member,
+                    fetch.client_id,
+                    fetch.wall_s,
+                )
+
+
+def _lost_partitions(
+    fetch: RecordedRequest, member: str, syncs: list[RecordedRequest], generations: Generations
+) -> Iterator[tuple[TopicPartition, str]]:
+    """The partitions of this Fetch that were the member's, with their new owners."""
+    own = [each for each in syncs if each.member_id == member and each.wall_s <= fetch.wall_s]
+    if not own or (own[-1].response_wall_s or fetch.wall_s) + LAST_FETCH_SECONDS > fetch.wall_s:
+        return
+    past = [g for g in generations.get(own[-1].group or "", []) if g.wall_s <= fetch.wall_s]
+    if not past or past[-1].number != own[-1].generation:
+        return  # a rebalance is in progress, or it has not received the last assignment
+    owned = {partition for g in past[:-1] for partition in g.partitions.get(member, ())}
+    for partition in fetch.partitions:
+        owner = _owner(past[-1], partition)
+        if partition in owned and owner not in (None, member):
+            yield partition, owner or ""
+
+
+def commits_ahead_of_delivery(requests: list[RecordedRequest]) -> Iterator[Finding]:
+    """Commits of members beyond every offset that their client can know: the records it fetched,
+    the offsets it fetched from, the log end offset, the committed offset."""
+    known: dict[tuple[str | None, TopicPartition], int] = {}
+    fetched: set[tuple[str | None, TopicPartition]] = set()
+    seen: set[tuple[str | None, TopicPartition]] = set()
+    # Responses are decoded only if necessary: most commits are below where a later Fetch began.
+    undecoded: dict[str | None, list[RecordedRequest]] = {}
+
+    def learn(client: str | None, positions: Iterable[tuple[TopicPartition, int]]) -> None:
+        for partition, offset in positions:
+            known[client, partition] = max(known.get((client, partition), 0), offset)
+
+    for is_response, request in _requests_and_responses(requests):
+        client = request.client_id
+        if is_response:
+            undecoded.setdefault(client, []).append(request)
+            if request.api == "Fetch":
+                fetched |= {(client, partition) for partition in request.partitions}
+        elif request.api == "Fetch":
+            learn(client, _fetch_positions(request))
+        else:
+            for partition, offset in request.offsets.items():
+                key = client, partition
+                if key in fetched and offset > known[key] and key not in seen:
+                    for each in undecoded.pop(client, []):
+                        learn(client, _response_positions(each))
+                    if offset > known[key]:
+                        seen.add(key)
+                        yield _commit_ahead(request, partition, offset, known[key])
+
+
+def _commit_ahead(
+    commit: RecordedRequest, partition: TopicPartition, offset: int, known: int
+) -> Finding:
+    return Finding(
+        COMMIT_AHEAD,
+        f"{commit.member_id} committed {join_partitions([partition])} at {offset}, but has fetched "
+        f"only records before {known}: the records between would be skipped",
+        commit.group or "",
+        commit.member_id,
+        commit.client_id,
+        commit.wall_s,
+    )
+
+
+def _requests_and_responses(
+    requests: list[RecordedRequest],
+) -> Iterator[tuple[bool, RecordedRequest]]:
+    """Whether it is the response, and the request, in the order of time."""
+    steps: list[tuple[float, bool, RecordedRequest]] = []
+    for each in requests:
+        if each.api == "Fetch" or (each.api == "OffsetCommit" and each.member_id):
+            steps.append((each.wall_s, False, each))
+        if each.api in ("Fetch", "ListOffsets", "OffsetFetch") and each.response_wall_s:
+            steps.append((each.response_wall_s, True, each))
+    steps.sort(key=lambda step: step[0])
+    return ((is_response, each) for _, is_response, each in steps)
+
+
+def _fetch_positions(fetch: RecordedRequest) -> Iterator[tuple[TopicPartition, int]]:
+    for topic, index, each in fetch.by_partition(fetch.message):
+        yield (topic, index), int(each.fetch_offset)
+
+
+def _response_positions(request: RecordedRequest) -> Iterator[tuple[TopicPartition, int]]:
+    """The offsets that a response lets its client continue at: behind the records of a Fetch, the
+    offset of a ListOffsets, the committed one of an OffsetFetch."""
+    if not request.response_frame:
+        return
+    # Not `request.response`, which would keep the records in memory a second time.
+    response = response_decoder(request.api_key, request.version)(request.response_frame)
+    position: Callable[[Any], int | None]
+    position = _end_of_records if request.api == "Fetch" else _offset_of
+    for topic, index, each in request.by_partition(response):
+        offset = position(each)
+        if offset is not None:
+            yield (topic, index), offset
+
+
+def _offset_of(entry: Any) -> int | None:
+    for name in ("offset", "committed_offset"):
+        if hasattr(entry, name):
+            return int(getattr(entry, name))
+    return max(entry.old_style_offsets, default=None)  # ListOffsets v0
+
+
+def _end_of_records(entry: Any) -> int | None:
+    """The offset behind the last complete batch: the one after it may be cut off."""
+    records: bytes = entry.records or b""
+    end, position = None, 0
+    while position < len(records):
+        try:
+            header = read_header(records, position)
+        except struct.error:
+            break
+        position += header.size
+        if position <= len(records):
+            end = header.next_offset
+    return end

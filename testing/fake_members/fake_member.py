@@ -1,0 +1,429 @@
+"""`kafka.fake_member(…)`: a scripted member of a group, and all of them together."""
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import cache, partial
+from itertools import count
+from typing import Any, Final, Literal, TypeAlias, TypeVar
+
+from ...assignors.model import Assignor
+from ...assignors.resolve import checked, resolve
+from ...coordinator.outcome import EventType, GroupEvent
+from ...protocol.errors import ErrorCode
+from ..faults import Faults
+from ..group_control import is_kept_loading
+from ..group_view import coordinator_of, explain_group
+from ..lifecycle import BrokerHost
+from ..loop_thread import CALL_TIMEOUT_SECONDS, TIMEOUT_SECONDS, BarrierTimeout, iterations
+from ..recorded_request import RecordedRequest, TopicPartition
+from .client import ErrorResponse, Identity, RequestError
+from .member import GroupMember
+from .roles import ConnectWorker, Consumer, Role
+
+T = TypeVar("T")
+
+Strategy: TypeAlias = str | Assignor | type[Assignor]
+"""An assignor, or its name (kohort.assignors.resolve)."""
+ProtocolType: TypeAlias = Literal["consumer", "connect"]
+
+# Events that all members of the group would learn of with their next heartbeats, …
+_CONCERN_ALL: Final = {
+    EventType.REBALANCE_STARTED,
+    EventType.GROUP_LOADED,
+    EventType.GROUP_DELETED,
+}
+# … or only the member of the event.
+_CONCERN_ONE: Final = {
+    EventType.LEAVE_RECEIVED,
+    EventType.MEMBER_EXPIRED,
+    EventType.MEMBER_SYNC_TIMED_OUT,
+    EventType.MEMBER_REPLACED,
+}
+
+
+class FakeMemberRejected(AssertionError):
+    """The coordinator rejected a fake member. The message contains the error and the state of the
+    group."""
+
+
+class FakeMember:
+    """`kafka.fake_member("billing", topics=["orders"])`: a member without a process.
+
+    It does at once what a client does: joins, assigns if it is the leader, rejoins when the group
+    rebalances, finds its coordinator again, and keeps its session while the broker's clock runs or
+    is advanced. Its methods make it deviate from that."""
+
+    def __init__(self, host: BrokerHost, member: GroupMember) -> None:
+        self._host = host
+        self._member = member
+        self.client_id = member.identity.client_id
+        self.instance_id = member.identity.instance_id
+
+    # --- its state, after everything in progress has finished
+
+    @property
+    def owned(self) -> list[TopicPartition]:
+        """The partitions that it owns as far as it knows, sorted. Of a Connect worker (connector,
+        task), with -1 for the connector itself."""
+        return self._read(lambda: sorted(self._member.role.owned))
+
+    @property
+    def generation(self) -> int:
+        """Its last generation; -1: none yet."""
+        return self._read(lambda: self._member.generation)
+
+    @property
+    def member_id(self) -> str:
+        """Its member id; "": none yet, or it was removed and knows it."""
+        return self._read(lambda: self._member.member_id)
+
+    @property
+    def errors(self) -> list[RequestError]:
+        """All errors that it received: `("Heartbeat", "REBALANCE_IN_PROGRESS")`. Without
+        MEMBER_ID_REQUIRED, a regular step of a join."""
+        return self._read(lambda: list(self._member.client.errors))
+
+    def wait_owned(
+        self,
+        partitions: int | Collection[TopicPartition] | None = None,
+        timeout: float = TIMEOUT_SECONDS,
+    ) -> list[TopicPartition]:
+        """Wait until it owns this number of partitions, or exactly these, or (None) any, and return
+        them. Raises BarrierTimeout, and the exception of its assignor or a fatal error."""
+        member, role = self._member, self._member.role
+        owned: list[TopicPartition] = []
+
+        def is_owned() -> bool:
+            if member.failure is not None:
+                return True
+            # A copy: the next rebalance may begin at any time.
+            owned[:] = role.owned
+            if partitions is None:
+                return bool(owned)
+            if isinstance(partitions, int):
+                return len(owned) == partitions
+            return sorted(owned) == sorted(partitions)
+
+        if not self._host.wait_until(is_owned, timeout):
+            wanted = "any partition" if partitions is None else partitions
+            wanted = f"{wanted} partitions" if isinstance(partitions, int) else wanted
+            raise BarrierTimeout(
+                f"timed out after {timeout:g} s waiting for {self} to own {wanted}\n"
+                f"{_explain(self._host, member)}"
+            )
+        if member.failure is not None:
+            raise member.failure
+        return sorted(owned)
+
+    # --- what it does
+
+    def subscribe(self, topics: Iterable[str]) -> None:
+        """Change its subscription and rejoin."""
+        role = self._member.role
+        if not isinstance(role, Consumer):
+            raise TypeError("A Connect worker has no subscription")
+        names = tuple(topics)
+
+        def subscribe() -> None:
+            role.topics = names
+            self._member.rejoin()
+
+        self._do(subscribe)
+
+    def commit(
+        self,
+        topic: str,
+        partition: int,
+        offset: int,
+        *,
+        generation: int | None = None,
+        member_id: str | None = None,
+    ) -> str | None:
+        """Commit an offset, with its own generation and member id or with others. Returns None, or
+        the name of the error: `ILLEGAL_GENERATION`."""
+        if not self._member.exists:
+            raise RuntimeError(f"{self} has left or was killed and cannot commit")
+        return self._host.run(self._member.commit(topic, partition, offset, generation, member_id))
+
+    def stop_polling(self) -> None:
+        """Do not rejoin, like a consumer that does not poll. It keeps sending heartbeats, and keeps
+        its partitions."""
+        self._do(lambda: setattr(self._member, "is_polling", False))
+
+    def resume_polling(self) -> None:
+        """The end of `stop_polling`: it rejoins at once if it has to."""
+
+        def resume() -> None:
+            self._member.is_polling = True
+            self._member.wake()
+
+        self._do(resume)
+
+    def suspend(self) -> None:
+        """Send nothing, like a process that is stopped: a zombie once its session has expired. It
+        can still `commit`."""
+        self._do(self._member.suspend)
+
+    def resume(self) -> None:
+        """The end of `suspend`: it continues where it was, and learns what has changed."""
+
+        def resume() -> None:
+            if self._member.exists:
+                self._member.wake()
+                self._member.run()
+
+        self._do(resume)
+
+    def kill(self) -> None:
+        """Close its connection without leaving the group, like a process that is killed."""
+        self._do(self._member.kill)
+
+    def leave(self, reason: str | None = None) -> None:
+        """Leave the group (LeaveGroup), also as a static member, and end."""
+
+        async def leave() -> None:
+            await self._member.leave(reason)
+            await self._host.settle()
+
+        self._host.run(leave())
+
+    def restart(self) -> None:
+        """Kill it and join as a new process: a static member replaces its old member id, another
+        one becomes a new member."""
+        self._do(self._member.restart)
+
+    def close(self) -> None:
+        """End like a consumer that is closed: a dynamic member leaves the group."""
+        if self.instance_id is None and self._read(lambda: self._member.is_running):
+            self.leave("the consumer is being closed")  # Java's reason
+        else:
+            self.kill()
+
+    def __str__(self) -> str:
+        return f"fake member {self.client_id} of group {self._member.identity.group_id}"
+
+    def __repr__(self) -> str:
+        # Without the broker's loop: a debugger may call it while the loop stands still.
+        member = self._member
+        owned = ", ".join(f"{topic}-{index}" for topic, index in sorted(member.role.owned))
+        state = f"{_state_of(member)}, generation {member.generation}"
+        return f"<{self}: {state}, owns {owned or 'nothing'}>"
+
+    def _read(self, read: Callable[[], T]) -> T:
+        async def settled() -> T:
+            await self._host.settle()
+            return read()
+
+        return self._host.run(settled())
+
+    def _do(self, action: Callable[[], object]) -> None:
+        """When this returns, the broker has reacted: groups and history show it."""
+
+        async def do() -> None:
+            action()
+            await self._host.settle()
+
+        self._host.run(do())
+
+
+def _state_of(member: GroupMember) -> str:
+    if not member.exists:
+        return "ended"
+    if not member.is_running:
+        return "suspended"
+    return "running" if member.is_polling else "not polling"
+
+
+class FakeMembers:
+    """The fake members of a broker. Those that exist are part of the broker's background."""
+
+    def __init__(
+        self, host: BrokerHost, faults: Faults[Any], member_type: type[FakeMember] = FakeMember
+    ) -> None:
+        self._host = host
+        self._faults = faults
+        self._member_type = member_type
+        self._members: list[GroupMember] = []
+        self.client_ids: set[str | None] = set()
+        """Of all fake members so far: the client checks ignore them."""
+        self._numbers = count(1)
+        # Looks through all installed packages, which takes milliseconds.
+        self._find = cache(resolve)
+
+    def create(
+        self,
+        group: str,
+        topics: Iterable[str],
+        *,
+        assignor: Strategy | Iterable[Strategy],
+        client_id: str | None,
+        instance_id: str | None,
+        session_timeout_ms: int,
+        rebalance_timeout_ms: int,
+        protocol_type: ProtocolType,
+        connectors: Mapping[str, int] | None,
+        may_be_rejected: bool,
+        timeout: float,
+    ) -> FakeMember:
+        """See `Kafka.fake_member`."""
+        host = self._host
+        client_id = client_id or f"fake-member-{next(self._numbers)}"
+        self.client_ids.add(client_id)
+        role: Role
+        if protocol_type == "consumer":
+            if connectors is not None:
+                raise ValueError('connectors are for protocol_type="connect"')
+            role = Consumer(self._assignors(assignor), _topic_list(topics))
+        elif protocol_type == "connect":
+            if connectors is None or list(topics):
+                raise ValueError("A Connect worker has connectors={name: tasks} and no topics")
+            role = ConnectWorker(connectors, f"http://{client_id}:8083/")
+        else:
+            raise ValueError(f"protocol_type must be consumer or connect, not {protocol_type!r}")
+        identity = Identity(group, client_id, instance_id, session_timeout_ms, rebalance_timeout_ms)
+        member = GroupMember(lambda: host.broker, identity, role, host.changes.notify)
+        self._join(member, timeout, may_be_rejected=may_be_rejected)
+        return self._member_type(host, member)
+
+    def close(self) -> None:
+        """Kill all of them."""
+
+        def close() -> None:
+            for each in self._members:
+                each.kill()
+
+        self._host.call(close)
+
+    def _join(self, member: GroupMember, timeout: float, *, may_be_rejected: bool) -> None:
+        """Start the member and wait until it has joined. Raises FakeMemberRejected, BarrierTimeout,
+        and the exception of its assignor."""
+        host, identity = self._host, member.identity
+        has_joined = host.run(self._joined(member, timeout), timeout + CALL_TIMEOUT_SECONDS)
+        if not has_joined:
+            errors = member.client.errors
+            last = f"; its last error: {errors[-1].api} {errors[-1].error}" if errors else ""
+            raise BarrierTimeout(
+                f"timed out after {timeout:g} s waiting for fake member {identity.client_id} to "
+                f"join group {identity.group_id}{last}\n{_explain(host, member)}"
+            )
+        # One that was in a generation has joined, whatever happened since: wait_owned raises that.
+        failure = member.failure
+        if failure is None or may_be_rejected or member.generation >= 0:
+            return
+        if not isinstance(failure, ErrorResponse):
+            raise failure
+        reason = host.call(lambda: self._rejection_reason(member, failure))
+        raise FakeMemberRejected(
+            f"fake member {identity.client_id} cannot join group {identity.group_id}: {failure}."
+            f"{reason} (If the test expects that, use may_be_rejected=True.)\n"
+            f"{_explain(host, member)}"
+        ) from failure
+
+    def _assignors(self, strategy: Strategy | Iterable[Strategy]) -> list[Assignor]:
+        if isinstance(strategy, str):
+            return [self._find(strategy)]
+        if not isinstance(strategy, type) and isinstance(strategy, Iterable):
+            return [each for one in strategy for each in self._assignors(one)]
+        return [checked(strategy, repr(strategy))]
+
+    # --- on the broker's loop
+
+    def on_event(self, event: GroupEvent) -> None:
+        """Wake the members that would learn of it with their next heartbeat."""
+        concerns_all = event.type in _CONCERN_ALL
+        if concerns_all or event.type in _CONCERN_ONE:
+            for each in self._members:
+                is_concerned = concerns_all or each.member_id == event.member_id
+                if is_concerned and each.identity.group_id == event.group_id:
+                    each.wake()
+
+    def deadlines(self) -> Iterator[int]:
+        """When each of them acts next."""
+        return (each.due_ms for each in self._members if each.due_ms is not None)
+
+    async def settle(self) -> None:
+        """Wait until all of them wait for others or for a deadline."""
+        while not await self.is_idle():
+            pass
+
+    async def is_idle(self) -> bool:
+        """Whether none of them does anything for some iterations of the loop."""
+        before = self._activity
+        # A request gets its response within two iterations, and is received in another.
+        await iterations(4)
+        return before == self._activity
+
+    @property
+    def _activity(self) -> int:
+        return sum(each.activity for each in self._members)
+
+    async def _joined(self, member: GroupMember, timeout: float) -> bool:
+        host = self._host
+        self._members.append(member)
+        member.run()
+        try:
+            async with asyncio.timeout(timeout):
+                while True:
+                    seen = host.changes.count
+                    # A request that has no response then waits for others, for a deadline or for
+                    # the test; and the other fake members of the group have reacted to this one.
+                    await host.settle()
+                    if member.has_joined_or_waits or self._is_prevented(member):
+                        return True
+                    await host.changes.wait_until(
+                        partial(lambda seen: host.changes.count > seen, seen), timeout
+                    )
+        except TimeoutError:
+            if member.generation >= 0:
+                return True  # it has joined, but other members are not idle
+            member.kill()
+            return False
+
+    def _is_prevented(self, member: GroupMember) -> bool:
+        """Whether its requests fail until the test ends that: waiting would be a deadlock. (A fault
+        that fires a limited number of times ends by itself.)"""
+        if not member.client.errors:
+            return False  # it has not met anything yet
+        host, identity = self._host, member.identity
+        if not host.broker.is_running or not host.broker.cluster.up:
+            return True
+        if host.files.is_broken or any(fault.times is None for fault in host.files.faults):
+            return True
+        if is_kept_loading(host, identity.group_id):
+            return True
+
+        def is_own(request: RecordedRequest) -> bool:
+            is_client = request.client_id == identity.client_id
+            return is_client and identity.group_id in request.groups
+
+        unlimited = (fault for fault in self._faults.all if fault.times is None)
+        return any(is_own(request) for fault in unlimited for request in reversed(fault.fired))
+
+    def _rejection_reason(self, member: GroupMember, response: ErrorResponse) -> str:
+        """Why the group has no protocol in common with the member, in a sentence."""
+        if response.error is not ErrorCode.inconsistent_group_protocol:
+            return ""
+        group_id, role = member.identity.group_id, member.role
+        coordinator = coordinator_of(self._host.broker, group_id)
+        group = None if coordinator is None else coordinator.groups.get(group_id)
+        if group is None or not group.members:
+            return ""
+        if group.protocol_type != role.protocol_type:
+            return f" It is a {role.protocol_type}, and the group is of {group.protocol_type}s."
+        offered = ", ".join(name for name, _ in role.protocols())
+        total = len(group.members)
+        common = [name for name, count in group.protocol_counts.items() if count == total]
+        return (
+            f" It supports {offered}; the members of the group have only {', '.join(common)} in "
+            "common: use that as its assignor."
+        )
+
+
+def _explain(host: BrokerHost, member: GroupMember) -> str:
+    return host.call(partial(explain_group, host, member.identity.group_id, verbose=True))
+
+
+def _topic_list(topics: Iterable[str]) -> list[str]:
+    if isinstance(topics, str):
+        raise TypeError(f'topics must be a list of names: ["{topics}"]')
+    return list(topics)

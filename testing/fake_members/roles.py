@@ -1,0 +1,198 @@
+"""What a fake member does in its group: consume topics, or run connectors. The group protocol is
+the same for both; subscriptions and assignments differ."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from ...assignors.client_adapter import ClientAdapter, by_topic
+from ...assignors.connect import protocol as connect
+from ...assignors.connect.assignor import ConnectAssignor, running_after, worker_assignments
+from ...assignors.model import Assignor, Subscription, TopicPartition, Topics
+from ...protocol import consumer_protocol
+from ...topics.registry import Topics as TopicRegistry
+
+# All workers have read the same configuration.
+_CONFIG_OFFSET: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class JoinResult:
+    """A JoinGroup response; only the leader gets the members."""
+
+    generation: int
+    previous_generation: int
+    """The last in which this member got an assignment; -1: none."""
+    protocol: str
+    leader: str
+    members: Sequence[Any]
+    """With member_id, group_instance_id, metadata."""
+    now_ms: int
+
+
+class Role(Protocol):
+    owned: tuple[tuple[str, int], ...]
+    """What it owns, as far as it knows."""
+
+    @property
+    def protocol_type(self) -> str: ...
+
+    @property
+    def rejoin_reason(self) -> str | None:
+        """Why it rejoins on its own (KIP-800)."""
+
+    @property
+    def is_cooperative(self) -> bool:
+        """Whether it keeps what it owns during a rebalance."""
+
+    def revoke_all(self) -> None:
+        """Own nothing."""
+
+    def protocols(self) -> list[tuple[str, bytes]]:
+        """(name, metadata) of its protocols, the preferred one first."""
+
+    def assign(self, joined: JoinResult, topics: TopicRegistry) -> dict[str, bytes]:
+        """As the leader: the assignment of each member id."""
+
+    def apply(self, joined: JoinResult, assignment: bytes) -> int | None:
+        """Own what is assigned. Returns after how many milliseconds it rejoins, because it has
+        revoked something; None: it does not."""
+
+
+class Consumer:
+    """A consumer; the preferred assignor first."""
+
+    protocol_type: Final = "consumer"
+    rejoin_reason: Final = "need to revoke partitions and re-join"  # Java's ConsumerCoordinator
+
+    def __init__(self, assignors: Sequence[Assignor], topics: Iterable[str]) -> None:
+        self._adapters = {each.name: ClientAdapter(each, None) for each in assignors}
+        self.topics = tuple(topics)
+        self.owned: tuple[TopicPartition, ...] = ()
+        self._owned_generation = -1
+
+    @property
+    def is_cooperative(self) -> bool:
+        # Only if all assignors are, as in Java (ConsumerCoordinator, KIP-429).
+        return all(adapter.assignor.cooperative for adapter in self._adapters.values())
+
+    def revoke_all(self) -> None:
+        self.owned = ()
+
+    def protocols(self) -> list[tuple[str, bytes]]:
+        return [
+            (name, _encode(adapter.subscription(self.topics, self.owned, self._owned_generation)))
+            for name, adapter in self._adapters.items()
+        ]
+
+    def assign(self, joined: JoinResult, topics: TopicRegistry) -> dict[str, bytes]:
+        members = {
+            each.member_id: _decode(each.metadata, each.group_instance_id)
+            for each in joined.members
+        }
+        names = sorted({topic for member in members.values() for topic in member.topics})
+        found = ((name, topics.get(name)) for name in names)
+        counts = {name: len(topic.partitions) for name, topic in found if topic is not None}
+        shares = self._adapters[joined.protocol].assign(Topics(counts), members)
+        return {
+            member_id: consumer_protocol.encode_assignment(
+                consumer_protocol.Assignment(_topic_partitions(share))
+            )
+            for member_id, share in shares.items()
+        }
+
+    def apply(self, joined: JoinResult, assignment: bytes) -> int | None:
+        topics = (
+            consumer_protocol.decode_assignment(assignment).assigned_partitions
+            if assignment
+            else ()
+        )
+        assigned = tuple(sorted((topic, index) for topic, indexes in topics for index in indexes))
+        revokes = self.is_cooperative and not set(self.owned) <= set(assigned)
+        self.owned, self._owned_generation = assigned, joined.generation
+        for adapter in self._adapters.values():
+            adapter.on_assignment(assigned, joined.generation)
+        return 0 if revokes else None
+
+
+def _encode(subscription: Subscription) -> bytes:
+    generation = -1 if subscription.generation_id is None else subscription.generation_id
+    return consumer_protocol.encode_subscription(
+        consumer_protocol.Subscription(
+            subscription.topics,
+            subscription.user_data,
+            _topic_partitions(by_topic(subscription.owned_partitions)),
+            generation,
+        )
+    )
+
+
+def _decode(metadata: bytes, instance_id: str | None) -> Subscription:
+    subscription = consumer_protocol.decode_subscription(metadata)
+    owned = subscription.owned_partitions
+    return Subscription(
+        topics=subscription.topics,
+        owned_partitions=tuple((topic, index) for topic, indexes in owned for index in indexes),
+        generation_id=None if subscription.generation_id < 0 else subscription.generation_id,
+        rack_id=subscription.rack_id,
+        user_data=subscription.user_data,
+        group_instance_id=instance_id,
+    )
+
+
+def _topic_partitions(
+    share: Iterable[tuple[str, list[int]]],
+) -> tuple[consumer_protocol.TopicPartitions, ...]:
+    return tuple(consumer_protocol.TopicPartitions(name, tuple(indexes)) for name, indexes in share)
+
+
+class ConnectWorker:
+    """A Connect worker. `connectors`: the number of tasks of each, as configured."""
+
+    protocol_type: Final = connect.PROTOCOL_TYPE
+    rejoin_reason: Final = None
+    is_cooperative: Final = True
+
+    def __init__(self, connectors: Mapping[str, int], url: str) -> None:
+        self._connectors = dict(connectors)
+        self._url = url
+        self._assignor = ConnectAssignor()
+        self.owned: tuple[connect.WorkItem, ...] = ()
+        """(connector, task), and (connector, -1) for the connector itself."""
+
+    def revoke_all(self) -> None:
+        self.owned = ()
+
+    def protocols(self) -> list[tuple[str, bytes]]:
+        running = (
+            connect.WorkerAssignment("", "", _CONFIG_OFFSET, self.owned) if self.owned else None
+        )
+        state = connect.WorkerState(self._url, _CONFIG_OFFSET, running)
+        return [
+            (name, connect.write_metadata(state, version))
+            for name, version in connect.PROTOCOLS.items()
+            if version > 0  # the eager protocol is not implemented
+        ]
+
+    def assign(self, joined: JoinResult, _topics: TopicRegistry) -> dict[str, bytes]:
+        assignments = worker_assignments(
+            self._assignor,
+            joined.leader,
+            {each.member_id: connect.read_metadata(each.metadata) for each in joined.members},
+            self._connectors,
+            config_offset=_CONFIG_OFFSET,
+            now_ms=joined.now_ms,
+            generation=joined.generation,
+            last_completed_generation=joined.previous_generation,
+        )
+        version = connect.PROTOCOLS[joined.protocol]
+        return {
+            worker: connect.write_assignment(each, version) for worker, each in assignments.items()
+        }
+
+    def apply(self, _joined: JoinResult, assignment: bytes) -> int | None:
+        assigned = connect.read_assignment(assignment)
+        self.owned = tuple(running_after(self.owned, assigned.assigned, assigned.revoked))
+        if assigned.revoked:
+            return 0  # other workers can start what it has stopped
+        return assigned.delay_ms or None

@@ -1,0 +1,253 @@
+"""What a test makes a group do instead of waiting for chance: rebalance, remove a member, hold the
+join or the sync phase open, load slowly.
+
+Everything goes through the coordinator, with its records, events and responses.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from typing import Self
+
+from ..coordinator.classic.group import RebalanceReason
+from ..coordinator.commands import LeaveGroup, LeaveResult, LeavingMember
+from ..coordinator.coordinator import Coordinator
+from ..coordinator.outcome import Outcome
+from ..offsets.causes import Cause
+from ..protocol.errors import ErrorCode
+from .group_view import Member, explain_group, node_of
+from .interceptor import InterceptedRequest
+from .lifecycle import BrokerHost
+from .loop_thread import TIMEOUT_SECONDS, BarrierTimeout
+from .recorded_request import RecordedRequest
+
+# The prefix of Kafka's admin client; the caller's reason follows.
+_REMOVED_BY_ADMIN = "member was removed by an admin: "
+
+
+class Hold:
+    """Holds the requests of one API of a group until `release`, with all later ones of their
+    connections. For the coordinator they have not arrived: sessions continue.
+    `with group.hold_syncs() as held:` releases at its end."""
+
+    def __init__(self, host: BrokerHost, api: str, group_id: str) -> None:
+        self._host = host
+        self._api, self._group_id = api, group_id
+        self._held: list[InterceptedRequest] = []
+        self._interceptor = host.interceptor
+        host.call(lambda: self._interceptor.hooks.append(self))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    @property
+    def requests(self) -> list[RecordedRequest]:
+        """The requests that are held."""
+        return [request.record for request in list(self._held)]
+
+    def wait(self, count: int = 1, timeout: float = TIMEOUT_SECONDS) -> list[RecordedRequest]:
+        """Wait until `count` requests are held, and return them."""
+        if not self._host.wait_until(lambda: len(self._held) >= count, timeout):
+            explanation = self._host.call(
+                partial(explain_group, self._host, self._group_id, verbose=True)
+            )
+            raise BarrierTimeout(
+                f"timed out after {timeout:g} s waiting to hold {count} × {self._api} of group "
+                f"{self._group_id}: {len(self._held)} arrived\n{explanation}"
+            )
+        return self.requests
+
+    def release(self) -> None:
+        """Pass the held requests on, in the order of their arrival, and hold no more."""
+
+        def release() -> None:
+            if self in self._interceptor.hooks:
+                self._interceptor.hooks.remove(self)
+            requests, self._held = self._held, []
+            for request in requests:
+                request.record.is_held = False
+                request.resume()
+
+        self._host.call(release)
+
+    # --- on the broker's loop
+
+    def wants(self, api: str) -> bool:
+        return api == self._api
+
+    def intercept(self, request: InterceptedRequest) -> bool:
+        record = request.record
+        if record.api != self._api or self._group_id not in record.groups:
+            return False
+        if self._api == "JoinGroup" and _only_gets_member_id(record):
+            return False
+        request.hold()
+        record.is_held = True
+        self._held.append(request)
+        # It may have arrived earlier and been delayed by another hook.
+        self._host.changes.notify()
+        return True
+
+
+def _only_gets_member_id(join: RecordedRequest) -> bool:
+    """The first JoinGroup of a dynamic member, which is answered with MEMBER_ID_REQUIRED
+    (KIP-394)."""
+    return join.member_id is None and join.instance_id is None and join.version >= 4
+
+
+class Loading:
+    """Keeps the coordinator of a group loading until `finish`: requests are answered with
+    COORDINATOR_LOAD_IN_PROGRESS. `with group.loading():` finishes at its end."""
+
+    def __init__(self, host: BrokerHost, group_id: str) -> None:
+        self._host = host
+        self._is_finished = False
+        host.call(lambda: self._begin(group_id))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.finish()
+
+    def finish(self) -> None:
+        """Let the coordinator become active."""
+
+        def finish() -> None:
+            if not self._is_finished:
+                self._is_finished = True
+                self._gate.open(self._partition)
+
+        self._host.call(finish)
+
+    def _begin(self, group_id: str) -> None:
+        groups = node_of(self._host.broker, group_id).coordinators
+        gate = groups.when_read
+        if not isinstance(gate, _LoadingGate):
+            gate = groups.when_read = _LoadingGate()
+        self._gate, self._partition = gate, groups.partition_of(group_id)
+        gate.close(self._partition)
+        groups.unload(self._partition)
+        groups.load([self._partition])
+
+
+def is_kept_loading(host: BrokerHost, group_id: str) -> bool:
+    """Whether a `Loading` affects the group. On the broker's loop."""
+    groups = node_of(host.broker, group_id).coordinators
+    gate = groups.when_read
+    return isinstance(gate, _LoadingGate) and gate.is_closed(groups.partition_of(group_id))
+
+
+class _LoadingGate:
+    """Called by the node when a partition has been read; delays its activation. Several `Loading`
+    may use one gate, also for the same partition, and finish in any order."""
+
+    def __init__(self) -> None:
+        self._closed = Counter[int]()
+        self._waiting: dict[int, list[Callable[[], None]]] = {}
+
+    def __call__(self, partition: int, activate: Callable[[], None]) -> None:
+        if self.is_closed(partition):
+            self._waiting.setdefault(partition, []).append(activate)
+        else:
+            activate()
+
+    def is_closed(self, partition: int) -> bool:
+        return self._closed[partition] > 0
+
+    def close(self, partition: int) -> None:
+        self._closed[partition] += 1
+
+    def open(self, partition: int) -> None:
+        self._closed[partition] -= 1
+        if not self._closed[partition]:
+            for activate in self._waiting.pop(partition, ()):
+                activate()
+
+
+def rebalance(host: BrokerHost, group_id: str, reason: str, leader_id: str | None = None) -> None:
+    """Raises ValueError if the coordinator is not active."""
+    why = RebalanceReason(Cause.REQUESTED_BY_TEST, reason)
+
+    def decide(coordinator: Coordinator, now_ms: int) -> Outcome:
+        return coordinator.rebalance(group_id, why, leader_id, now_ms)
+
+    _execute(host, group_id, decide)
+
+
+def expire(host: BrokerHost, group_id: str, member_id: str) -> None:
+    """End a member's session. Raises ValueError if the coordinator is not active."""
+
+    def decide(coordinator: Coordinator, now_ms: int) -> Outcome:
+        return coordinator.expire_session(group_id, member_id, now_ms)
+
+    _execute(host, group_id, decide)
+
+
+def _execute(
+    host: BrokerHost, group_id: str, decide: Callable[[Coordinator, int], Outcome]
+) -> None:
+    def execute() -> str | None:
+        with host.history.by_test():
+            is_active = node_of(host.broker, group_id).coordinators.carry_out(group_id, decide)
+        return None if is_active else explain_group(host, group_id)
+
+    explanation = host.call(execute)
+    if explanation is not None:
+        raise ValueError(f"Group {group_id} has no active coordinator. {explanation}")
+
+
+def evict(host: BrokerHost, group_id: str, member: Member, reason: str) -> None:
+    """Remove a member as an administrator does. Raises ValueError if that is rejected."""
+    leaving = LeavingMember(member.member_id, member.instance_id, _REMOVED_BY_ADMIN + reason)
+    command = LeaveGroup(group_id, (leaving,))
+
+    async def submit() -> LeaveResult:
+        reply: asyncio.Future[LeaveResult] = asyncio.get_running_loop().create_future()
+        with host.history.by_test():
+            groups = node_of(host.broker, group_id).coordinators
+            groups.submit(command, lambda _context, left: reply.set_result(left), None)
+            return await reply
+
+    left = host.run(submit())
+    errors = {left.error, *(each.error for each in left.members)} - {ErrorCode.none}
+    if errors:
+        raise ValueError(f"Cannot evict {member.member_id}: {errors.pop().name.upper()}")
+
+
+class FastEviction:
+    """Ends the session of a member at once when its connection is lost, for tests of what the
+    others do then. Kafka waits for the session timeout, and so does the broker by default."""
+
+    def __init__(self, host: BrokerHost) -> None:
+        self._host = host
+        self._watched: set[tuple[int, str, str]] = set()
+
+    def wants(self, api: str) -> bool:
+        return api in ("Heartbeat", "SyncGroup")
+
+    def intercept(self, request: InterceptedRequest) -> bool:
+        """Passes everything on. Learns the connections of the members."""
+        record = request.record
+        if self.wants(record.api) and record.member_id and record.group:
+            key = id(request.connection), record.group, record.member_id
+            if key not in self._watched:
+                self._watched.add(key)
+                request.connection.on_lost.append(partial(self._lost, key))
+        return False
+
+    def _lost(self, key: tuple[int, str, str]) -> None:
+        self._watched.discard(key)
+        if self._host.is_stopping:
+            return
+        _, group_id, member_id = key
+
+        def decide(coordinator: Coordinator, now_ms: int) -> Outcome:
+            return coordinator.expire_session(group_id, member_id, now_ms)
+
+        with self._host.history.by_test():
+            node_of(self._host.broker, group_id).coordinators.carry_out(group_id, decide)

@@ -1,0 +1,283 @@
+"""Sees every request between its connection and its handler, and its response on the way back.
+
+Each request is recorded. If a hook (a fault, a hold) wants requests of its API, it is decoded and
+offered to the hooks in their order; otherwise a repeated request is recognised by the request
+cache, as in `kohort serve`, and its record decodes it when a test looks at it.
+
+A hook returns False to pass the request on, or True to take it over. It may then
+    hold      mute the connection; `resume` passes the request on, `handle` handles it at once
+    respond   respond with another message, and not handle the request
+    abort     close the connection
+Whether it takes the request over or not, it may set `on_response`: the response is then withheld,
+and the hook sends it, other bytes or nothing (`send`), now or later (`call_later`).
+
+Only a broker of the harness has an interceptor.
+"""
+
+import logging
+import struct
+from collections.abc import Callable
+from itertools import count
+from typing import Any, Protocol, Self, cast
+from uuid import UUID
+
+from ..broker.cluster import Node
+from ..broker.connection import Connection
+from ..broker.request import RequestContext, Route
+from ..topics.registry import Topics
+from .recorded_request import FETCH, RecordedRequest, full_fetch
+
+_log = logging.getLogger("kohort.testing")
+
+
+class InterceptedRequest:
+    """A request and its response; or several pipelined ones that no hook wants. Stands between the
+    request context and its connection (broker/request.py's Channel)."""
+
+    def __init__(
+        self,
+        records: list[RecordedRequest],
+        context: RequestContext,
+        node: Node,
+        interceptor: "Interceptor",
+        is_stale: Callable[[], bool],
+    ) -> None:
+        self.records = records
+        self.context = context
+        self.node = node
+        self.connection = cast("Connection", context.channel)
+        self.client_host = context.client_host
+        self.on_response: Callable[[], None] | None = None
+        """Called when there is a response; it is then withheld until `send`."""
+        self._interceptor = interceptor
+        self._seen_by: list[Hook] = []
+        self._is_stale = is_stale
+
+    @property
+    def record(self) -> RecordedRequest:
+        return self.records[0]
+
+    # --- for hooks
+
+    def hold(self) -> None:
+        """Do not handle this request, nor later ones of its connection, before `resume`."""
+        self.connection.mute(self.context)
+
+    def resume(self) -> None:
+        """Offer it to the hooks that have not seen it, and handle it if they pass it on. Does
+        nothing if the client has disconnected."""
+        if self.is_disconnected:
+            return
+        for hook in list(self._interceptor.hooks):
+            if hook not in self._seen_by:
+                self._seen_by.append(hook)
+                if hook.intercept(self):
+                    return
+        self.handle()
+
+    def handle(self) -> None:
+        """Handle it, even if the client has disconnected, but not in a broker that has crashed."""
+        if self._is_stale():
+            return
+        self._interceptor.current = self.record
+        try:
+            self.context.route.handle(self.context, self.node)
+        except Exception:
+            _log.exception("Handling %s failed", self.record)
+            self.abort()
+        finally:
+            self._interceptor.current = None
+
+    def respond(self, message: Any) -> None:
+        """Respond with this message, in place of any earlier response."""
+        self.on_response = None
+        self.context.respond(message)
+
+    def send(self, frame: bytes | None = None) -> None:
+        """Send the withheld response, or these bytes in its place."""
+        self.context.response = self.record.response_frame if frame is None else frame
+        self.connection.response_ready(self.context)
+
+    def abort(self) -> None:
+        """Close the connection at once."""
+        self.connection.abort()
+
+    def call_later(self, ms: int, function: Callable[[], None]) -> None:
+        """Call a function after `ms` milliseconds of wall time."""
+        timers = self.node.client_timers
+        timers.call_at(timers.now_ms() + ms, function)
+
+    # --- for the request context: its connection
+
+    @property
+    def client_software(self) -> str | None:
+        return self.connection.client_software
+
+    @client_software.setter
+    def client_software(self, software: str | None) -> None:
+        self.connection.client_software = software
+
+    @property
+    def is_disconnected(self) -> bool:
+        return self.connection.is_disconnected
+
+    def response_ready(self, context: RequestContext) -> None:
+        if self._is_stale():
+            return
+        response = context.response_bytes
+        frames = [response] if len(self.records) == 1 else _split(response)
+        at_ms = self.node.clock.now_ms()
+        for record, frame in zip(self.records, frames, strict=True):
+            record.response_frame, record.response_at_ms = frame, at_ms
+        if self.on_response is None:
+            self.connection.response_ready(context)
+        else:
+            # Withheld: other responses of the connection must not flush it.
+            context.response = None
+            self.connection.mute(context)
+            self.on_response()
+        # If on_response has called `respond`, that response is recorded already.
+        for record, frame in zip(self.records, frames, strict=True):
+            if record.response_frame is frame:
+                self._interceptor.on_record(record)
+
+    def mute(self, context: RequestContext) -> None:
+        self.connection.mute(context)
+
+    def close_after_responses(self, reason: str) -> None:
+        self.connection.close_after_responses(reason)
+
+
+class Hook(Protocol):
+    def wants(self, api: str) -> bool:
+        """Whether `intercept` must be called with requests of this API."""
+
+    def intercept(self, request: InterceptedRequest) -> bool:
+        """Returns True if it takes the request over."""
+
+
+class Interceptor:
+    """`on_record` is called with each request when it has arrived, and when it has a response."""
+
+    def __init__(self, on_record: Callable[[RecordedRequest], None]) -> None:
+        self.hooks: list[Hook] = []
+        self.on_record = on_record
+        self.current: RecordedRequest | None = None
+        """The request that is being handled: events of this time are its consequences."""
+        self._numbers = count(1)
+        self._connections: dict[Connection, int] = {}
+        self._connection_numbers = count(1)
+        self._topic_names = _TopicNames()
+
+    @property
+    def open_connections(self) -> set[int]:
+        return set(self._connections.values())
+
+    def for_broker(self, is_stale: Callable[[], bool]) -> "_BrokerInterceptor":
+        """The interceptor of a new broker; `is_stale` returns True once it has crashed."""
+        self._topic_names.freeze()
+        self._topic_names = _TopicNames()
+        return _BrokerInterceptor(self, is_stale, self._topic_names)
+
+    def intercept(
+        self,
+        context: RequestContext,
+        node: Node,
+        is_stale: Callable[[], bool],
+        topic_names: "_TopicNames",
+    ) -> None:
+        api = context.route.api
+        message = full_fetch(context, node) if api.key == FETCH else context.request
+        at_ms, connection = node.clock.now_ms(), self._connection_number(context)
+        records = [
+            RecordedRequest(
+                number=next(self._numbers),
+                at_ms=at_ms,
+                node_id=node.node_id,
+                api_key=api.key,
+                version=context.version,
+                client_id=context.client_id,
+                client_host=context.client_host,
+                cached_message=message,
+                varying=tuple(numbers[index] for numbers in context.numbers),
+                topic_names=topic_names.of(node),
+                connection=connection,
+            )
+            for index in range(len(context.correlation_ids))
+        ]
+        request = InterceptedRequest(records, context, node, self, is_stale)
+        context.channel = request
+        for record in records:
+            self.on_record(record)
+        if self.is_wanted(api.name):
+            request.resume()
+        else:
+            request.handle()
+
+    def is_wanted(self, api: str) -> bool:
+        return any(hook.wants(api) for hook in self.hooks)
+
+    def _connection_number(self, context: RequestContext) -> int:
+        connection = cast("Connection", context.channel)
+        number = self._connections.get(connection)
+        if number is None:
+            number = self._connections[connection] = next(self._connection_numbers)
+            connection.on_lost.append(lambda: self._forget(connection))
+        return number
+
+    def _forget(self, connection: Connection) -> None:
+        del self._connections[connection]
+
+
+class _BrokerInterceptor:
+    """broker/request.py's Interceptor."""
+
+    def __init__(
+        self,
+        interceptor: Interceptor,
+        is_stale: Callable[[], bool],
+        topic_names: "_TopicNames",
+    ) -> None:
+        self._interceptor = interceptor
+        self._is_stale = is_stale
+        self._topic_names = topic_names
+
+    def needs_decoded(self, route: Route) -> bool:
+        return self._interceptor.is_wanted(route.api.name)
+
+    def handle(self, context: RequestContext, node: Any) -> None:
+        self._interceptor.intercept(context, node, self._is_stale, self._topic_names)
+
+
+class _TopicNames:
+    """Topic id -> name, of one broker. Frozen when the next broker starts: the records of its
+    requests must not keep a broker and its disk in memory."""
+
+    def __init__(self) -> None:
+        self._topics: Topics | None = None
+        self._frozen: dict[UUID, str] | None = None
+
+    def of(self, node: Node) -> Self:
+        if self._frozen is None:
+            self._topics = node.topics
+        return self
+
+    def __call__(self, topic_id: Any) -> str | None:
+        if self._frozen is not None:
+            return self._frozen.get(topic_id)
+        topic = None if self._topics is None else self._topics.by_id(topic_id)
+        return None if topic is None else topic.name
+
+    def freeze(self) -> None:
+        self._frozen = {each.id: each.name for each in self._topics or ()}
+        self._topics = None
+
+
+def _split(frames: bytes) -> list[bytes]:
+    found, position = [], 0
+    while position < len(frames):
+        (size,) = struct.unpack_from(">i", frames, position)
+        end = position + 4 + size
+        found.append(frames[position:end])
+        position = end
+    return found

@@ -1,0 +1,414 @@
+"""The broker of a test and its life: start, stop, crash, restart, snapshot, fork.
+
+`BrokerHost` runs one broker after another on the same disk and addresses, on an event loop in
+another thread. The parts of the harness (groups, faults, the clock, …) are given the host, and
+reach the broker through it. A broker that crashes is cut off from its clients and from its disk at
+the same moment; what it still does then has no effect.
+"""
+
+import asyncio
+import os
+import random
+import socket
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Protocol, TypeVar
+from weakref import WeakSet
+
+from ..broker.broker import Broker
+from ..broker.config.broker_config import BrokerConfig
+from ..broker.timers import Clock
+from ..coordinator.outcome import GroupEvent
+from ..log.group_commit import Durability
+from .faulty_files import FaultyFiles
+from .history import History
+from .interceptor import Interceptor
+from .loop_thread import CALL_TIMEOUT_SECONDS, Changes, LoopThread, check_may_block
+from .recorded_request import RecordedRequest
+
+T = TypeVar("T")
+
+LOCALHOST = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeInfo:
+    """A node of the broker."""
+
+    node_id: int
+    address: str
+    """`127.0.0.1:34567`"""
+    is_up: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A copy of the broker's disk; it can be used any number of times."""
+
+    at_ms: int
+    """By the broker's clock."""
+    files: FaultyFiles
+
+
+class Background(Protocol):
+    """What acts on the broker's loop without a request from outside: the fake members."""
+
+    def on_event(self, event: GroupEvent) -> None:
+        """A coordinator has decided something."""
+
+    def deadlines(self) -> Iterator[int]:
+        """When something is due, by the broker's clock."""
+
+    async def settle(self) -> None:
+        """Wait until everything waits for others or for a deadline."""
+
+    async def is_idle(self) -> bool:
+        """Whether nothing happens for some iterations of the loop."""
+
+    def close(self) -> None:
+        """End all activity."""
+
+
+class BrokerHost:
+    """Without a `loop` it has a thread of its own from `start` to `stop`. `port`: of the first
+    node; 0: free ones.
+
+    Methods are called from the test's thread, those below `on the broker's loop` there."""
+
+    background: Background
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        durability: Durability,
+        loop: LoopThread | None = None,
+        address: str = LOCALHOST,
+        port: int = 0,
+    ) -> None:
+        self.config = config
+        self.durability = durability
+        self.changes = Changes()
+        """Notified of requests, responses and events."""
+        self.is_stopping = False
+        """Whether connections are lost at present because the broker or a node stops."""
+        self._loop = loop
+        self._address = address
+        self._ports: int | Sequence[int] = port
+        self._closing = ExitStack()
+        self._is_restarting = False
+        self._epoch = 0
+
+    def create(self, clock: Clock, files: FaultyFiles) -> None:
+        """Create a broker, not started, on this disk, with an empty history."""
+        self.clock = clock
+        self.files = files
+        self.history = History(clock.now_ms)
+        self.interceptor = Interceptor(self._on_record)
+        self.broker = self._new_broker()
+
+    def copy(self) -> "BrokerHost":
+        """A host with the same configuration and other ports, without a broker."""
+        return BrokerHost(self.config, self.durability, self._loop, self._address)
+
+    # --- calls to the broker
+
+    @property
+    def loop(self) -> LoopThread:
+        if self._loop is None:
+            raise RuntimeError("The broker is not started: use `with Kafka() as kafka:`")
+        return self._loop
+
+    def run(self, coroutine: Coroutine[Any, Any, T], timeout: float = CALL_TIMEOUT_SECONDS) -> T:
+        """Run a coroutine on the broker's loop."""
+        if self._loop is None:
+            coroutine.close()
+        return self.loop.run(coroutine, timeout)
+
+    def call(self, function: Callable[[], T]) -> T:
+        """Call a function on the broker's loop, during a restart after it."""
+
+        async def call() -> T:
+            await self.wait_until_running()
+            return function()
+
+        return function() if self.loop.is_current else self.run(call())
+
+    def wait_until(self, check: Callable[[], T | None], timeout: float) -> T | None:
+        """The first result of `check` that is neither None nor False; None after the timeout. It is
+        called on the broker's loop after each change there, and may only look at the broker."""
+        check_may_block()
+        return self.run(self.until(check, timeout), timeout + CALL_TIMEOUT_SECONDS)
+
+    def change_topics(self, change: Callable[[], object]) -> None:
+        """Call a function that changes topics, and wait until that is durable. Raises OSError."""
+
+        async def changed() -> OSError | None:
+            await self.wait_until_running()
+            change()
+            done: asyncio.Future[OSError | None] = asyncio.get_running_loop().create_future()
+            self.broker.node.topics.on_durable(done.set_result)
+            return await done
+
+        error = self.run(changed())
+        if error is not None:
+            raise error
+
+    # --- the life of the broker
+
+    def start(self) -> None:
+        if self.broker.is_running:
+            raise RuntimeError("The broker is already started, as `with` and the fixtures do it")
+        with ExitStack() as closing:
+            if self._loop is None:
+                self._loop = closing.enter_context(LoopThread())
+                closing.callback(setattr, self, "_loop", None)
+            self.run(self._start())
+            self._closing = closing.pop_all()
+
+    def stop(self) -> None:
+        if self._loop is None:
+            return
+        try:
+            self.background.close()
+            self.run(self._stop())
+        finally:
+            self._closing.close()
+
+    def reset(self, create: Callable[[], None]) -> None:
+        """Stop the broker, call `create` for another one, and start that at the same addresses."""
+        self.background.close()
+        with self._restarting():
+            self.run(self._stop())
+            create()
+            self.run(self._start())
+
+    def crash(self, *, power: bool = False, seed: int | None = None) -> None:
+        with self._restarting():
+            files = self.run(self._crash())
+            if power:
+                faults = list(files.faults)  # a power cut heals the disk
+                files.crash(None if seed is None else random.Random(seed))
+                files.faults = faults
+            self._start_again(files, "lost power" if power else "crashed")
+
+    def restart(self) -> None:
+        with self._restarting():
+            self.run(self._stop())
+            self._start_again(self.files, "restarted")
+
+    def snapshot(self) -> Snapshot:
+        async def take() -> Snapshot:
+            await self.settle()
+            return Snapshot(self.clock.now_ms(), self.files.copy())
+
+        return self.run(take())
+
+    def restore(self, snapshot: Snapshot) -> None:
+        with self._restarting():
+            before = self.run(self._crash())
+            files = snapshot.files.copy()
+            files.calls, files.count, files.faults = before.calls, before.count, before.faults
+            self._start_again(files, "restored")
+
+    # --- nodes
+
+    @property
+    def nodes(self) -> list[NodeInfo]:
+        def nodes() -> list[NodeInfo]:
+            up = {node.node_id for node in self.broker.cluster.up}
+            return [
+                NodeInfo(node_id, f"{host}:{port}", node_id in up)
+                for node_id, (host, port) in self.broker.addresses.items()
+            ]
+
+        return self.call(nodes)
+
+    def stop_node(self, node_id: int) -> None:
+        self._check_node(node_id, should_be_up=True)
+
+        async def stop() -> None:
+            with self._stopping():
+                await self.broker.stop_node(node_id)
+
+        self.run(stop())
+        self.history.record_lifecycle_event(f"node {node_id} stopped")
+        self.call(self.changes.notify)
+
+    def start_node(self, node_id: int) -> None:
+        self._check_node(node_id, should_be_up=False)
+        self.run(self.broker.start_node(node_id))
+        self.history.record_lifecycle_event(f"node {node_id} started")
+        self.call(self.changes.notify)
+
+    @contextmanager
+    def broker_down(self, node_id: int | None) -> Iterator[None]:
+        up = [each.node_id for each in self.nodes if each.is_up]
+        stopped = [each for each in up if node_id in (None, each)]
+        if not stopped:
+            missing = "no node" if node_id is None else f"no node {node_id}"
+            raise LookupError(f"There is {missing} that is up: {self.nodes}")
+        for each in stopped:
+            self.stop_node(each)
+        try:
+            yield
+        finally:
+            for each in stopped:
+                self.start_node(each)
+
+    def _check_node(self, node_id: int, *, should_be_up: bool) -> None:
+        found = [each for each in self.nodes if each.node_id == node_id]
+        if not found:
+            raise LookupError(f"Node {node_id} does not exist: {self.nodes}")
+        if found[0].is_up != should_be_up:
+            raise ValueError(f"Node {node_id} is already {'down' if should_be_up else 'up'}")
+
+    # --- on the broker's loop
+
+    async def wait_until_running(self) -> None:
+        """During a restart: until the next broker runs, or could not start."""
+        await self.changes.wait_until(lambda: not self._is_restarting, CALL_TIMEOUT_SECONDS)
+
+    async def until(self, check: Callable[[], T | None], timeout: float) -> T | None:
+        """As `wait_until`; nothing is true during a restart."""
+        return await self.changes.wait_until(
+            lambda: None if self._is_restarting else check(), timeout
+        )
+
+    async def settle(self) -> None:
+        """Wait until nothing is in progress except what waits for a client or a deadline."""
+        while True:
+            await self.background.settle()
+            await self.wait_until_running()
+            if not self.broker.is_running:
+                return
+            node, idle = self.broker.node, asyncio.Event()
+            node.group_commit.when_idle(idle.set)
+            await idle.wait()
+            # The last flush may just have completed requests of fake members.
+            is_idle = await self.background.is_idle()
+            if is_idle and self.broker.is_idle and not self._is_restarting:
+                return
+
+    def next_deadline_ms(self) -> int | None:
+        """The next deadline of a group or a fake member: a session, a rebalance, a heartbeat."""
+        deadlines = (
+            deadline
+            for node in self.broker.cluster.nodes.values()
+            for shard in node.coordinators.contexts.values()
+            for deadline in shard.coordinator.deadlines.values()
+        )
+        return min(chain(deadlines, self.background.deadlines()), default=None)
+
+    async def _start(self) -> None:
+        _hosts.add(self)
+        await self.broker.start(self._address, self._ports)
+        self._ports = [port for _, port in self.broker.addresses.values()]
+
+    async def _stop(self) -> None:
+        with self._stopping():
+            await self.broker.stop()
+
+    async def _crash(self) -> FaultyFiles:
+        """Returns the disk as the broker leaves it."""
+        files = self.files.copy()
+        self.files.heal()  # its faults must not disturb the end of the crashed broker
+        self._epoch += 1
+        with self._stopping():
+            self.broker.abort_connections()
+            await self.broker.stop()
+        return files
+
+    def _start_again(self, files: FaultyFiles, what: str) -> None:
+        self.files = files
+        self.broker = self._new_broker()
+        self.history.record_lifecycle_event(what)
+        self.run(self._start())
+
+    def _new_broker(self) -> Broker:
+        """A broker on the current disk. The one before is stale: its events are ignored."""
+        epoch = self._epoch = self._epoch + 1
+
+        def is_stale() -> bool:
+            return self._epoch != epoch
+
+        def on_event(node_id: int, event: GroupEvent) -> None:
+            if not is_stale():
+                self._on_event(node_id, event)
+
+        return Broker(
+            self.config,
+            durability=self.durability,
+            clock=self.clock,
+            files=self.files,
+            interceptor=self.interceptor.for_broker(is_stale),
+            listener=on_event,
+        )
+
+    def _on_event(self, node_id: int, event: GroupEvent) -> None:
+        self.history.record_event(node_id, event, self.interceptor.current)
+        self.background.on_event(event)
+        self.changes.notify()
+
+    def _on_record(self, request: RecordedRequest) -> None:
+        self.history.record(request)
+        self.changes.notify()
+
+    @contextmanager
+    def _restarting(self) -> Iterator[None]:
+        """Calls from other threads wait for the next broker."""
+        self._is_restarting = True
+        try:
+            yield
+        finally:
+            self._is_restarting = False
+            # Also if the next broker could not start: the waiting calls must fail.
+            self.loop.call(self.changes.notify)
+
+    @contextmanager
+    def _stopping(self) -> Iterator[None]:
+        self.is_stopping = True
+        try:
+            yield
+        finally:
+            self.is_stopping = False
+
+
+# --- fork safety
+
+# A process that is forked from a test (multiprocessing, up to Python 3.13 on Linux) inherits the
+# broker's sockets. They are closed there: as long as it has them open, clients of a stopped node
+# get no connection error, and the node cannot bind its address again.
+
+_hosts: WeakSet[BrokerHost] = WeakSet()
+"""All whose broker was started in this process."""
+
+_OPEN_FILES = "/dev/fd"
+
+
+def _close_inherited_sockets() -> None:
+    ports = {port for host in _hosts for _, port in host.broker.addresses.values()}
+    if not ports:
+        return
+    null = os.open(os.devnull, os.O_RDWR)
+    for name in os.listdir(_OPEN_FILES):  # noqa: PTH208 (numbers, no paths)
+        if _local_port(int(name)) in ports:
+            # Replaced, not closed: objects of the broker still use the number, which would
+            # otherwise be given to another file.
+            os.dup2(null, int(name), inheritable=False)
+    os.close(null)
+
+
+def _local_port(file: int) -> int | None:
+    """The port of a listener, or of the server's end of a connection; None: it is neither."""
+    try:
+        with socket.socket(fileno=os.dup(file)) as copy:
+            name = copy.getsockname()
+    except OSError:
+        return None
+    return name[1] if copy.family in (socket.AF_INET, socket.AF_INET6) else None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_close_inherited_sockets)

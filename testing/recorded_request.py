@@ -1,0 +1,318 @@
+"""A request as tests see it, independent of its API version.
+
+kio's messages use Kafka's field names, which hardly differ between versions. Fields are looked up
+by name, so that a new version of an API breaks no test.
+"""
+
+import difflib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from functools import cached_property
+from importlib import import_module
+from itertools import groupby
+from typing import Any
+
+from ..broker.cluster import Node
+from ..broker.handlers.k01_fetch import forgotten_partitions, is_by_id, requested_partitions
+from ..broker.request import RequestContext
+from ..protocol.apis import APIS, BY_KEY
+from ..protocol.consumer_protocol import decode_assignment
+from ..protocol.errors import ErrorCode, ProtocolError
+from ..protocol.messages import request_module, response_decoder
+
+TopicPartition = tuple[str, int]
+
+PRODUCE = 0
+FETCH = 1
+_FIND_COORDINATOR = 10
+_LEAVE_GROUP = 13
+_SYNC_GROUP = 14
+
+# The fields of Kafka's messages for a group id, topics, partitions, a topic's name and an index.
+GROUP_FIELDS = ("group_id", "groups", "groups_names", "coordinator_keys", "key")
+TOPIC_FIELDS = ("topics", "topic_data", "responses")
+PARTITION_FIELDS = ("partitions", "partition_indexes", "partition_data", "partition_index")
+_NAME_FIELDS = ("name", "topic")
+_INDEX_FIELDS = ("partition_index", "partition", "index")
+_API_NAMES = {api.name.lower(): api.name for api in APIS}
+
+
+@dataclass(eq=False)
+class RecordedRequest:
+    """A request that arrived, and its response."""
+
+    number: int
+    """Counts from 1, in the order of arrival at all nodes."""
+    at_ms: int
+    """When it arrived, by the broker's clock."""
+    node_id: int
+    api_key: int
+    version: int
+    client_id: str | None
+    client_host: str
+    cached_message: Any = field(repr=False)
+    """kio's message; of a request that the cache has recognised, that of the first of its kind."""
+    varying: tuple[int, ...] = ()
+    """The numbers by which a recognised request differs from that."""
+    response_at_ms: int | None = None
+    """When it was answered, by the broker's clock; None: not yet."""
+    response_frame: bytes | None = None
+    """One frame, or several; empty if the request gets no response (Produce with acks=0)."""
+    faults: list[str] = field(default_factory=list)
+    """The faults that applied to it."""
+    is_held: bool = False
+    """Whether it waits for a test to release it (`group.hold_joins()`)."""
+    topic_names: Any = None
+    """Topic id -> name, as known to the broker that received it."""
+    connection: int = 0
+    """The number of the client's connection; counts from 1 in the order of first requests."""
+    wall_s: float = 0.0
+    """When it arrived, in seconds of wall time since the broker was created."""
+    response_wall_s: float | None = None
+    retained_bytes: int = 0
+    """The size of its records and its response, for the limit of the history."""
+    _decoded: tuple[bytes, Any] | None = field(default=None, init=False, repr=False)
+    """A response frame, and its message."""
+
+    @cached_property
+    def message(self) -> Any:
+        """kio's message, for fields that have no property here. An incremental Fetch (KIP-227) has
+        all partitions of its session."""
+        if not self.varying:
+            return self.cached_message
+        handler = import_module(f"..broker.handlers.{BY_KEY[self.api_key].handler}", __package__)
+        return _with_numbers(self.cached_message, handler.VARYING_FIELD, iter(self.varying))
+
+    @property
+    def api(self) -> str:
+        """Kafka's name: `OffsetCommit`."""
+        return BY_KEY[self.api_key].name
+
+    @property
+    def group(self) -> str | None:
+        """The first of its groups."""
+        return next(iter(self.groups), None)
+
+    @cached_property
+    def groups(self) -> tuple[str, ...]:
+        """All groups that it names: OffsetFetch (from v8) and DescribeGroups may name several."""
+        message = self.message
+        if self.api_key == _FIND_COORDINATOR and getattr(message, "key_type", 0) != 0:
+            return ()
+        for name in GROUP_FIELDS:
+            value = getattr(message, name, None)
+            if isinstance(value, str):
+                return (value,)
+            if isinstance(value, tuple):
+                return tuple(each if isinstance(each, str) else each.group_id for each in value)
+        return ()
+
+    @property
+    def member_id(self) -> str | None:
+        """None: it is not sent by a member, or by one that has no id yet."""
+        return getattr(self.message, "member_id", None) or None
+
+    @property
+    def instance_id(self) -> str | None:
+        """The group.instance.id of a static member."""
+        return getattr(self.message, "group_instance_id", None)
+
+    @property
+    def members(self) -> tuple[tuple[str | None, str | None], ...]:
+        """Member id and instance id of the members that it concerns: LeaveGroup may name
+        several."""
+        leaving = _items(self.message, ("members",)) if self.api_key == _LEAVE_GROUP else ()
+        members = tuple((each.member_id or None, each.group_instance_id) for each in leaving)
+        return members or ((self.member_id, self.instance_id),)
+
+    @property
+    def generation(self) -> int | None:
+        """The generation that its sender specifies (-1: none); None: the API has no such field."""
+        for name in ("generation_id", "generation_id_or_member_epoch"):
+            value = getattr(self.message, name, None)
+            if value is not None:
+                return int(value)
+        return None
+
+    @cached_property
+    def topics(self) -> tuple[str, ...]:
+        """All topics that it names."""
+        return tuple(dict.fromkeys(name for name, _ in self._topics(self.message)))
+
+    @cached_property
+    def partitions(self) -> tuple[TopicPartition, ...]:
+        """All topic partitions that it names."""
+        return tuple((topic, index) for topic, index, _ in self.by_partition(self.message))
+
+    @cached_property
+    def offsets(self) -> dict[TopicPartition, int]:
+        """The offsets of an OffsetCommit."""
+        return {
+            (topic, index): int(each.committed_offset)
+            for topic, index, each in self.by_partition(self.message)
+            if hasattr(each, "committed_offset")
+        }
+
+    @property
+    def records_bytes(self) -> int:
+        """The size of the records of a Produce."""
+        if self.api_key != PRODUCE:
+            return 0
+        return sum(len(each.records or b"") for _, _, each in self.by_partition(self.message))
+
+    @cached_property
+    def assignments(self) -> dict[str, tuple[TopicPartition, ...]]:
+        """Member id -> partitions, of the SyncGroup of a leader; otherwise empty."""
+        if self.api_key != _SYNC_GROUP:
+            return {}
+        return {
+            each.member_id: assigned_partitions(each.assignment)
+            for each in self.message.assignments
+        }
+
+    def by_partition(self, message: Any) -> Iterator[tuple[str, int, Any]]:
+        """Topic, partition and the entry for it, for each partition in the request or in the
+        response (which may name topics by id)."""
+        for name, topic in self._topics(message):
+            for each in _items(topic, PARTITION_FIELDS):
+                if isinstance(each, int):
+                    yield name, int(each), each
+                else:
+                    index = next(getattr(each, key) for key in _INDEX_FIELDS if hasattr(each, key))
+                    yield name, int(index), each
+
+    def _topics(self, message: Any) -> Iterator[tuple[str, Any]]:
+        for parent in (message, *_items(message, ("groups",))):
+            for topic in _items(parent, TOPIC_FIELDS):
+                yield topic if isinstance(topic, str) else self._name(topic), topic
+
+    def _name(self, topic: Any) -> str:
+        for key in _NAME_FIELDS:
+            value = getattr(topic, key, None)
+            if isinstance(value, str) and value:
+                return value
+        topic_id = getattr(topic, "topic_id", None)
+        names = self.topic_names
+        return (names(topic_id) if names is not None else None) or str(topic_id)
+
+    @property
+    def response(self) -> Any:
+        """kio's response message; None before there is one."""
+        frame, decoded = self.response_frame, self._decoded
+        if not frame:
+            return None
+        # A fault may have replaced the frame since it was decoded.
+        if decoded is None or decoded[0] is not frame:
+            decoded = self._decoded = frame, response_decoder(self.api_key, self.version)(frame)
+        return decoded[1]
+
+    @property
+    def errors(self) -> tuple[str, ...]:
+        """Kafka's names of all errors in the response, in their order; empty: success."""
+        codes = (ErrorCode(code) for code in _error_codes(self.response))
+        return tuple(code.name.upper() for code in codes if code is not ErrorCode.none)
+
+    @property
+    def partition_errors(self) -> dict[TopicPartition, str]:
+        """Kafka's names of the errors that the response has for single partitions."""
+        codes = {
+            (topic, index): ErrorCode(each.error_code)
+            for topic, index, each in self.by_partition(self.response)
+            if hasattr(each, "error_code")
+        }
+        return {
+            partition: code.name.upper()
+            for partition, code in codes.items()
+            if code is not ErrorCode.none
+        }
+
+    def __str__(self) -> str:
+        group = f" {self.group}" if self.group else ""
+        member = f" by {self.member_id}" if self.member_id else ""
+        pending = "held by the test" if self.is_held else "no response yet"
+        result = pending if self.response_frame is None else ", ".join(self.errors) or "ok"
+        return f"{self.api} v{self.version}{group}{member} from {self.client_id or '?'}: {result}"
+
+
+def find_api_name(name: str) -> str:
+    """Kafka's spelling of an API's name, in any case. Raises ValueError for an unknown name."""
+    found = _API_NAMES.get(name.lower())
+    if found is None:
+        raise ValueError(f"Unknown API {name!r}{did_you_mean(name, _API_NAMES.values())}")
+    return found
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """`: did you mean OffsetCommit?`; empty if nothing is similar."""
+    matches = difflib.get_close_matches(name, list(known), n=1)
+    return f": did you mean {matches[0]}?" if matches else ""
+
+
+def assigned_partitions(assignment: bytes) -> tuple[TopicPartition, ...]:
+    """The partitions of a ConsumerProtocol assignment; () if it has another format."""
+    if not assignment:
+        return ()
+    try:
+        decoded = decode_assignment(assignment)
+    except ProtocolError:
+        return ()
+    return tuple(
+        (topic, index) for topic, indexes in decoded.assigned_partitions for index in indexes
+    )
+
+
+def full_fetch(call: RequestContext, node: Node) -> Any:
+    """kio's message of a Fetch. An incremental one (KIP-227), which names only what has changed,
+    gets all partitions of its session: filters, faults and tests mean everything it fetches."""
+    request = call.request
+    session = node.fetch_sessions.get(getattr(request, "session_id", 0))
+    if session is None or session.epoch != request.session_epoch:
+        return request
+    partitions = {key: each.request for key, each in session.partitions.items()}
+    partitions |= {key: each.request for key, each in requested_partitions(call).items()}
+    for key in forgotten_partitions(call):
+        partitions.pop(key, None)
+    topic_type = request_module(FETCH, call.version).FetchTopic
+    topic_field = "topic_id" if is_by_id(call) else "topic"
+    topics = [
+        topic_type(partitions=tuple(each for _, each in of_topic), **{topic_field: topic})
+        for topic, of_topic in groupby(partitions.items(), key=lambda item: item[0][0])
+    ]
+    return replace(request, topics=tuple(topics))
+
+
+def _with_numbers(message: Any, name: str, numbers: Iterator[int]) -> Any:
+    """A copy of kio's message whose fields of this name have these values, in their order."""
+    if isinstance(message, tuple):
+        return tuple(_with_numbers(each, name, numbers) for each in message)
+    if not is_dataclass(message) or isinstance(message, type):
+        return message
+    values: dict[str, Any] = {}
+    for each in fields(message):
+        value = getattr(message, each.name)
+        if each.name == name:
+            values[name] = next(numbers)
+        elif isinstance(value, tuple):
+            values[each.name] = _with_numbers(value, name, numbers)
+    return replace(message, **values)
+
+
+def _items(parent: Any, names: tuple[str, ...]) -> tuple[Any, ...]:
+    for name in names:
+        value = getattr(parent, name, None)
+        if isinstance(value, tuple):
+            return value
+    return ()
+
+
+def _error_codes(response: Any) -> Iterator[int]:
+    if isinstance(response, tuple):
+        for each in response:
+            yield from _error_codes(each)
+        return
+    for name in getattr(response, "__dataclass_fields__", ()):
+        value = getattr(response, name)
+        if name == "error_code":
+            yield int(value)
+        elif isinstance(value, tuple):
+            yield from _error_codes(value)

@@ -1,0 +1,175 @@
+"""What happened, as lines of text in the order of time: for the report of a failed test.
+
+What every client sends all the time is left out if it succeeded; equal lines are merged.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from ..coordinator.outcome import EventType, GroupEvent
+from .history import ClockChange, History, RecordedEvent
+from .recorded_request import RecordedRequest, TopicPartition
+
+T = TypeVar("T")
+
+# Longer lines wrap in a terminal; mostly lists of partitions or a client's reason are cut off.
+LINE_LENGTH_MAX = 180
+# A response that took longer has waited for something: a rebalance, a fault.
+SLOW_RESPONSE_SECONDS = 0.05
+
+# The UUID at the end of a member id: its first part is enough to tell members apart.
+_UUID = re.compile(r"-([0-9a-f]{8})(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+# Shown only with an error or a fault.
+ROUTINE_APIS = frozenset(
+    {"ApiVersions", "Fetch", "FindCoordinator", "ListOffsets", "Metadata", "Produce"}
+)
+# Their requests say the same, or another event does.
+_REDUNDANT_EVENTS = frozenset(
+    {
+        EventType.COMMIT_ACCEPTED,
+        EventType.COMMIT_REJECTED,
+        EventType.JOIN_RECEIVED,
+        EventType.GROUP_LOADED,
+        EventType.STATE_CHANGE,
+        EventType.SYNC_COMPLETED,
+    }
+)
+
+
+def timeline(history: History, since_s: float = 0) -> list[str]:
+    """Requests, events, and what the test did to the clock and the broker, one a line; from
+    `since_s` on, in seconds since the broker was created. Equal lines of one client in succession
+    are merged, also if they alternate with those of other clients for the same API."""
+    entries = (each for each in _entries(history) if each[0] >= since_s)
+    return [_truncate(f"{line.first:9.3f}  {line}") for line in deduplicate(entries)]
+
+
+def _truncate(line: str) -> str:
+    return line if len(line) <= LINE_LENGTH_MAX else f"{line[: LINE_LENGTH_MAX - 1]}…"
+
+
+def _entries(history: History) -> Iterator[tuple[float, str]]:
+    requests = history.requests
+    entries: list[tuple[float, str]] = [
+        *((each.wall_s, text) for each in requests if (text := format_request(each))),
+        *((each.wall_s, text) for each in history.events if (text := format_event(each))),
+        *((each.wall_s, _format_assignments(each)) for each in requests if each.assignments),
+        *((each.wall_s, f"  ~ {format_clock_change(each)}") for each in history.clock_changes),
+        *((each.wall_s, f"  ~ {each.what}") for each in history.lifecycle_events),
+    ]
+    entries.sort(key=lambda entry: entry[0])
+    yield from ((wall_s, shorten_ids(text)) for wall_s, text in entries)
+
+
+# --- merging equal lines
+
+
+@dataclass(slots=True)
+class RepeatedLine(Generic[T]):
+    """A line, with the first and the last of the items that it stands for."""
+
+    text: str
+    first: T
+    last: T
+    count: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.text} × {self.count}" if self.count > 1 else self.text
+
+
+def deduplicate(items: Iterable[tuple[T, str]]) -> list[RepeatedLine[T]]:
+    """Merge lines with the same text, in their order. Between them only lines of the same API may
+    stand (the first word): the heartbeats of three members become three lines. An indented line is
+    no request and is merged with its neighbours only."""
+    lines: list[RepeatedLine[T]] = []
+    current: dict[str, RepeatedLine[T]] = {}
+    kind = ""
+    for item, text in items:
+        this_kind = text if text.startswith(" ") else text.partition(" ")[0]
+        if this_kind != kind:
+            current, kind = {}, this_kind
+        if (line := current.get(text)) is not None:
+            line.last, line.count = item, line.count + 1
+        else:
+            current[text] = RepeatedLine(text, item, item)
+            lines.append(current[text])
+    return lines
+
+
+# --- formatting
+
+
+def shorten_ids(text: str) -> str:
+    """Keep only the first part of each UUID."""
+    return _UUID.sub(r"-\1", text)
+
+
+def format_request(request: RecordedRequest) -> str:
+    """One line; "" for a routine request that succeeded."""
+    if request.api in ROUTINE_APIS and not request.faults and not request.errors:
+        return ""
+    offsets = ", ".join(
+        f"{topic}-{index} at {offset}" for (topic, index), offset in request.offsets.items()
+    )
+    faults = "".join(f" [fault: {each}]" for each in request.faults)
+    duration = ""
+    if request.response_wall_s is not None:
+        seconds = request.response_wall_s - request.wall_s
+        duration = f" after {seconds:.3f} s" if seconds > SLOW_RESPONSE_SECONDS else ""
+    return f"{request}{duration}{f' ({offsets})' if offsets else ''}{faults}"
+
+
+def format_event(recorded: RecordedEvent) -> str:
+    """One line that begins with the group; "" for a redundant event."""
+    event = recorded.event
+    if event.type in _REDUNDANT_EVENTS:
+        return ""
+    return f"  = {event.group_id}: {_describe(event)}"
+
+
+def _describe(event: GroupEvent) -> str:
+    member = event.member_id or event.instance_id or ""
+    if event.type is EventType.REBALANCE_STARTED:
+        return f"rebalance started: {event.cause}{f' ({member})' if member else ''}"
+    if event.type is EventType.JOIN_COMPLETED:
+        count = event.detail.get("members")
+        members = f"{count} member{'' if count == '1' else 's'}"
+        return (
+            f"generation {event.generation} with {members} after {event.duration_ms} ms: "
+            f"{event.cause}"
+        )
+    if event.type is EventType.GROUP_EMPTIED:
+        return f"empty in generation {event.generation}: {event.cause}"
+    details = [str(each) for each in (event.cause, event.reason) if each]
+    details += [] if event.error is None else [event.error.name.upper()]
+    in_parentheses = f"({', '.join(details)})" if details else ""
+    return " ".join(filter(None, (event.type.replace("_", " "), member, in_parentheses)))
+
+
+def _format_assignments(sync: RecordedRequest) -> str:
+    assigned = "; ".join(
+        f"{member}: {join_partitions(partitions)}"
+        for member, partitions in sync.assignments.items()
+    )
+    return f"  = {sync.group}: the leader assigns {assigned}"
+
+
+def join_partitions(partitions: Iterable[TopicPartition]) -> str:
+    """`orders-0, orders-1`; `nothing`"""
+    return ", ".join(f"{topic}-{index}" for topic, index in partitions) or "nothing"
+
+
+def format_clock_change(change: ClockChange) -> str:
+    return f"clock {change.kind}{f' by {format_duration(change.by_ms)}' if change.by_ms else ''}"
+
+
+def format_duration(ms: int) -> str:
+    """`5 min`, `7 days`, `1.5 s`: in the largest unit of which it is at least one."""
+    units = (("days", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000))
+    for unit, size in units:
+        if ms >= size:
+            return f"{ms / size:.4g} {unit}"
+    return f"{ms} ms"

@@ -1,0 +1,198 @@
+"""The HTTP server: invalid requests, limits, waiting requests."""
+
+import contextlib
+import http.client
+import json
+import select
+import time
+from collections import Counter
+from urllib.parse import urlsplit
+
+import pytest
+from kohort.cli.health import count_apis
+from kohort.control_api.endpoints import ENDPOINTS
+from kohort.control_api.server import BODY_BYTES_MAX, WAITING_MAX
+from kohort.testing import Kafka
+
+from .conftest import ApiClient
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "given", "status", "message"),
+    [
+        ("POST", "/topics/o", {"partition": 1}, 400, "unknown field 'partition': did you mean 'p"),
+        ("POST", "/topics/o", {"partitions": "3"}, 400, "invalid partitions: expected int | null,"),
+        ("POST", "/topics/o", {"partitions": 0}, 400, "invalid partitions: expected int >= 1, go"),
+        ("POST", "/topics/o", {"partitions": 10**9}, 400, "invalid partitions: expected int <= 1"),
+        ("POST", "/topics/o", {"partitions": True}, 400, "invalid partitions: expected int | null"),
+        ("POST", "/topics/o", {"config": {"a": 1}}, 400, "invalid config[...]: expected str, got "),
+        ("POST", "/topics/o", {"config": {"retention.ms": "x"}}, 400, "Topic o: INVALID_CONFIG:"),
+        ("POST", "/topics/o", {"topic": "p"}, 400, "unknown field 'topic': the fields are part"),
+        ("POST", "/topics/a%20b", {}, 400, "Topic a b: INVALID_TOPIC"),
+        ("POST", "/topics/o/records", {}, 400, "missing field 'values'"),
+        ("POST", "/topics/o/records", {"values": ["a"]}, 404, "Topic o does not exist"),
+        ("POST", "/topics/o/records", {"values": ["a"], "keys": []}, 400, "invalid keys: 0 keys "),
+        (
+            "POST",
+            "/topics/o/records",
+            {"values": [1]},
+            400,
+            "invalid values[0]: expected str | nul",
+        ),
+        ("POST", "/topics/o/records", {"values": ["!"], "encoding": "base64"}, 400, ""),
+        (
+            "POST",
+            "/topics/o/records",
+            {"values": [""] * 10001},
+            400,
+            "invalid values: expected arr",
+        ),
+        ("GET", "/topics/o/records?limit=many", {}, 400, "invalid limit: expected int, got str"),
+        ("GET", "/topics/o/records?limit=0", {}, 400, "invalid limit: expected int >= 1, got '0'"),
+        ("GET", "/groups?state=Stable", {}, 400, "unknown field 'state': the fields are none"),
+        ("POST", "/reset?force=yes", {}, 400, "POST takes its parameters from a JSON body, not a"),
+        (
+            "POST",
+            "/groups/g/wait",
+            {"until": "idle"},
+            400,
+            "invalid until: expected one of stable,",
+        ),
+        (
+            "POST",
+            "/groups/g/wait",
+            {"until": "owner"},
+            400,
+            "missing field 'topic': required with ",
+        ),
+        ("POST", "/groups/g/wait", {"until": "gone", "member": "a"}, 400, "invalid member: not us"),
+        ("POST", "/groups/g/wait", {"until": "gone", "timeout": 1e9}, 400, "invalid timeout: expe"),
+        (
+            "POST",
+            "/groups/g/expire",
+            {"member": "a"},
+            400,
+            "Group g has no member 'a'; its members",
+        ),
+        ("POST", "/groups/g/move", {"node_id": 7}, 404, ""),
+        (
+            "POST",
+            "/clock/advance",
+            {"days": -1},
+            400,
+            "invalid days: expected float >= 0.0, got -1",
+        ),
+        (
+            "POST",
+            "/clock/advance",
+            {"seconds": 10**400},
+            400,
+            "invalid seconds: number out of range",
+        ),
+        ("POST", "/faults", {"action": "answer", "api": "Fetch"}, 400, "missing field 'error': re"),
+        ("POST", "/faults", {"action": "drop", "api": "Fetsch"}, 400, "Unknown API 'Fetsch': did "),
+        ("POST", "/faults", {"action": "drop", "api": "Fetch", "ms": 1}, 400, "invalid ms: not us"),
+        ("POST", "/faults", {"action": "delay", "api": "Fetch"}, 400, "The delay must be positive"),
+        ("POST", "/clock/advance", {"days": 3661}, 400, "invalid days: expected float <= 3660.0"),
+        ("GET", "/requests?api=Fetsch", {}, 400, "Unknown API 'Fetsch': did you mean Fetch?"),
+        ("GET", "/groups/g/lag", {}, 400, "missing field 'topic'"),
+        ("GET", "/groups/g/lag?topic=o", {}, 404, "Topic o does not exist"),
+        ("POST", "/groups/g/fake-members", {"topics": ["\ud800"]}, 400, "the body is not a JSON "),
+        ("POST", "/topics/o", {"config": {"\ud800": "1"}}, 400, "the body is not a JSON object:"),
+        ("POST", "/topics/o/records", {"values": ["a"], "headers": {"h": 1}}, 400, "invalid head"),
+        ("GET", "/faults/one", {}, 400, "invalid fault: expected int, got str"),
+        ("DELETE", "/holds/1", {}, 404, "hold 1 does not exist; there are: none"),
+        ("GET", "/nowhere", {}, 404, "no endpoint /nowhere: / lists all endpoints"),
+        ("DELETE", "/reset", {}, 405, "/reset does not support DELETE, only POST"),
+    ],
+)
+def test_invalid_requests_are_rejected_with_a_message(
+    api: ApiClient, method: str, path: str, given: dict[str, object], status: int, message: str
+) -> None:
+    error = api.error(method, path, **given)
+    assert error[0] == status, error
+    assert error[1].startswith(message), error
+    assert error[1]
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"{", "the body is not a JSON object: "),
+        (b"\xff", "the body is not a JSON object: "),
+        (b"[" * 100_000, "the body is not a JSON object: "),
+        (b"[]", "the body is not a JSON object: "),
+        (b'{"seconds": NaN}', "the body is not a JSON object: "),
+        (b'{"seconds": 1e999}', "the body is not a JSON object: "),
+    ],
+)
+def test_a_body_that_is_not_json_is_rejected(api: ApiClient, body: bytes, message: str) -> None:
+    status, _, received = api.raw("POST", "/clock/advance", body)
+    assert status == 400
+    assert json.loads(received)["error"].startswith(message)
+
+
+def test_the_size_of_a_body_is_limited(api: ApiClient) -> None:
+    status, _, received = api.raw("POST", "/clock/advance", b" " * (BODY_BYTES_MAX + 1))
+    assert status == 413
+    assert json.loads(received)["error"] == f"the body is larger than {BODY_BYTES_MAX} bytes"
+
+
+def test_a_percent_encoded_slash_is_part_of_a_name(api: ApiClient) -> None:
+    assert api("GET", "/groups/a%2Fexplain").body["group"] == "a/explain"
+
+
+def test_requests_of_web_pages_change_nothing(api: ApiClient) -> None:
+    """A web page in the browser of a developer may try local addresses."""
+    api("POST", "/topics/orders", partitions=1)
+    status, _, received = api.raw("POST", "/reset", headers={"Origin": "http://elsewhere"})
+    assert status == 403
+    assert "web pages are rejected (origin http://elsewhere)" in json.loads(received)["error"]
+    assert api("GET", "/topics").body == {"topics": ["orders"]}
+
+
+def test_a_bug_is_a_server_error(
+    api: ApiClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(_: object) -> None:
+        raise KeyError("a bug")
+
+    (groups,) = (each for each in ENDPOINTS if each.path == "/groups")
+    monkeypatch.setattr(groups, "function", fails)
+    assert api.error("GET", "/groups") == (500, "'a bug'")
+    assert "/groups failed" in caplog.text
+
+
+def test_a_disconnected_client_stops_waiting(api: ApiClient) -> None:
+    body = json.dumps({"api": "ApiVersions", "timeout": 600}).encode()
+    for _ in range(2):
+        for _ in range(WAITING_MAX):
+            connection = http.client.HTTPConnection(urlsplit(api.url).netloc, timeout=30)
+            connection.request("POST", "/requests/wait", body)
+            connection.close()
+        deadline = time.monotonic() + 30
+        while api("POST", "/requests/wait", api="ApiVersions", timeout=0.01).status != 408:
+            assert time.monotonic() < deadline
+
+
+def test_waiting_requests_are_limited_and_block_no_others(api: ApiClient, kafka: Kafka) -> None:
+    """Method: send more waiting requests than the limit, until the excess is rejected; then send
+    another request, and the one that the others wait for."""
+    more = 5
+    body = json.dumps({"api": "ApiVersions", "timeout": 30}).encode()
+    with contextlib.ExitStack() as stack:
+        waiting = []
+        for _ in range(WAITING_MAX + more):
+            connection = http.client.HTTPConnection(urlsplit(api.url).netloc, timeout=30)
+            stack.callback(connection.close)
+            connection.request("POST", "/requests/wait", body)
+            waiting.append(connection)
+        answered: list[object] = []
+        deadline = time.monotonic() + 30
+        while len(answered) < more:
+            assert time.monotonic() < deadline
+            answered = select.select([each.sock for each in waiting], [], [], 1)[0]
+        assert api("GET", "/clock").status == 200
+        count_apis(next(iter(kafka.broker.addresses.values())), 30)
+        statuses = Counter(connection.getresponse().status for connection in waiting)
+        assert statuses == {200: WAITING_MAX, 503: more}

@@ -1,0 +1,204 @@
+"""What a test makes a group do, with real clients as members."""
+
+from collections.abc import Callable
+
+import pytest
+from confluent_kafka import TopicPartition
+from kohort.broker.context import CoordinatorState
+from kohort.testing import BarrierTimeout, Kafka
+from kohort.testing.group import Group
+from kohort.testing.group_control import evict
+from kohort.testing.loop_thread import iterations
+
+from .conftest import Committer, Service
+from .raw_client import RawClient
+
+pytestmark = pytest.mark.clients
+
+NewService = Callable[..., Service]
+
+
+def test_rebalance_begins_a_rebalance(kafka: Kafka, service: Service) -> None:
+    group = kafka.group("billing").wait_stable(members=1)
+    group.rebalance("a rolling deploy")
+    group.wait_generation(2).wait_stable(members=1)
+    assert [g.cause for g in group.generations] == ["member joined", "requested by a test"]
+    assert group.generations[1].reason == "a rolling deploy"
+
+
+def test_an_evicted_member_rejoins_with_another_id(kafka: Kafka, service: Service) -> None:
+    group = kafka.group("billing").wait_stable(members=1)
+    first = group.members[0].member_id
+    group.evict("service")
+    kafka.wait(lambda: [m.member_id for m in group.members] not in ([], [first]))
+    removed = [e.event.cause for e in kafka.history.events if e.event.type == "leave_received"]
+    assert removed == ["member removed by an administrator"]
+
+
+def test_expire_ends_the_session_of_one_member(kafka: Kafka, new_service: NewService) -> None:
+    new_service("slow")
+    new_service("quick")
+    group = kafka.group("billing").wait_stable(members=2)
+    with group.hold_joins() as held:
+        group.expire("slow")
+        held.wait()
+        assert [member.client_id for member in group.members] == ["quick"]
+        assert group.state == "PreparingRebalance"
+        assert group.explain().endswith(" × JoinGroup of it.")  # of one member or of both
+        assert "held by the test" in group.explain(verbose=True)
+    assert "The test holds" not in group.explain()
+    group.wait_stable(members=2)
+    causes = [g.cause for g in group.generations]
+    assert "session expired" in causes
+
+
+def test_held_syncs_leave_members_without_an_assignment(
+    kafka: Kafka, new_service: NewService
+) -> None:
+    group = kafka.group("billing")
+    with group.hold_syncs() as held:
+        service = new_service("first")
+        (request,) = held.wait()
+        assert request.api == "SyncGroup"
+        assert group.state == "CompletingRebalance"
+        assert "waits for the assignment of generation 1 from its leader" in group.explain()
+        assert service.assigned == []
+    group.wait_stable(members=1)
+    kafka.wait_request("OffsetFetch", group="billing")  # for its partitions
+    assert service.assigned == [("orders", 0), ("orders", 1)]
+
+
+def test_a_request_that_was_delayed_or_held_can_be_held_again(kafka: Kafka) -> None:
+    group = kafka.group("billing")
+    kafka.faults.delay("SyncGroup", ms=1)
+    first, second = group.hold_syncs(), group.hold_syncs()
+    with RawClient(kafka) as raw:
+        joined = raw.join("billing")
+        member = {"member_id": joined["member_id"], "generation_id": joined["generation_id"]}
+        raw.send("SyncGroup", 3, group_id="billing", **member)
+        assert first.wait() == kafka.history.requests_of("SyncGroup")
+        first.release()
+        assert second.wait() == kafka.history.requests_of("SyncGroup")
+        assert group.state == "CompletingRebalance"
+        second.release()
+        assert raw.read()["error_code"] == "none"
+    group.wait_stable(members=1)
+
+
+def test_the_timeout_of_a_hold_explains_the_group(kafka: Kafka) -> None:
+    with (
+        kafka.group("billing").hold_joins() as held,
+        pytest.raises(BarrierTimeout, match=r"0 arrived\nGroup billing does not exist"),
+    ):
+        held.wait(timeout=0.01)
+
+
+def test_lead_chooses_the_leader(kafka: Kafka, new_service: NewService) -> None:
+    new_service("first")
+    group = kafka.group("billing").wait_stable(members=1)
+    new_service("second")
+    group.wait_stable(members=2)
+    for leader in ("second", "first"):
+        group.lead(leader)
+        kafka.wait(
+            lambda leader=leader: (
+                group.state == "Stable"
+                and [m.client_id for m in group.members if m.is_leader] == [leader]
+            )
+        )
+
+
+def test_evicting_an_unknown_member_raises(kafka: Kafka, service: Service) -> None:
+    group = kafka.group("billing").wait_stable(members=1)
+    with pytest.raises(
+        ValueError, match=r"billing has no member 'nobody'; its members: service \("
+    ):
+        group.evict("nobody")
+
+
+def test_a_loading_coordinator_rejects_an_eviction(kafka: Kafka) -> None:
+    kafka.topic("orders", partitions=1)
+    kafka.fake_member("billing", topics=["orders"])
+    group = kafka.group("billing").wait_stable(members=1)
+    (member,) = group.members
+    with (
+        group.loading(),
+        pytest.raises(ValueError, match=r"Cannot evict .*: COORDINATOR_LOAD_IN_PROGRESS"),
+    ):
+        evict(kafka._host, "billing", member, "while it is loading")
+    group.wait_stable(members=1)
+    assert group.exits == []
+
+
+def test_clients_wait_for_a_loading_coordinator(kafka: Kafka, committer: Committer) -> None:
+    committer.commit(1)
+    with kafka.group("billing").loading():
+        last = kafka.history.requests[-1].number
+        committer.consumer.commit(offsets=[TopicPartition("orders", 0, 2)], asynchronous=True)
+        commit = kafka.wait_request("OffsetCommit", after=last)
+        kafka.wait(lambda: commit.errors == ("COORDINATOR_LOAD_IN_PROGRESS",))
+    kafka.group("billing").wait_committed("orders", 0, 2)
+
+
+def is_active(kafka: Kafka, group: Group) -> bool:
+    kafka.run(iterations(20))  # enough to load a few records
+    groups = group.node.coordinators
+    shard = groups.contexts.get(groups.partition_of(group.group_id))
+    return shard is not None and shard.state is CoordinatorState.ACTIVE
+
+
+@pytest.mark.parametrize("first_to_end", [0, 1])
+def test_loadings_finish_in_any_order(first_to_end: int) -> None:
+    with Kafka(nodes=2) as kafka:
+        groups = kafka.group("one"), kafka.group("other")
+        for group in groups:
+            group.move_to(1)
+        loadings = [group.loading() for group in groups]
+        for index in (first_to_end, 1 - first_to_end):
+            assert not is_active(kafka, groups[index])
+            loadings[index].finish()
+            assert is_active(kafka, groups[index])
+        for group in groups:  # later loading is not delayed
+            group.move_to(2)
+            group.move_to(1)
+            assert is_active(kafka, group)
+
+
+def test_two_loadings_of_one_coordinator_must_both_finish(kafka: Kafka) -> None:
+    group = kafka.group("billing")
+    with group.loading(), group.loading() as inner:
+        inner.finish()
+        inner.finish()
+        assert not is_active(kafka, group)
+    assert is_active(kafka, group)
+
+
+def test_evict_disconnected_removes_a_member_at_once() -> None:
+    with Kafka(evict_disconnected=True) as kafka:
+        kafka.topic("orders", partitions=1)
+        service = Service(kafka, "billing", "orders", session_timeout_ms=45_000)
+        group = kafka.group("billing").wait_stable(members=1)
+        first = group.members[0].member_id
+        kafka.faults.drop("Heartbeat")
+        try:
+            kafka.wait(lambda: first not in [member.member_id for member in group.members])
+        finally:
+            service.close()
+        assert [g.cause for g in group.generations][:2] == ["member joined", "session expired"]
+
+
+def test_clients_follow_a_coordinator_that_moves() -> None:
+    with Kafka(nodes=2) as kafka:
+        kafka.topic("orders", partitions=1)
+        committer = Committer(kafka)
+        committer.commit(1)
+        group = kafka.group("billing")
+        before = group.node_id
+        group.move_to(3 - before)
+        assert group.node_id == 3 - before
+        committer.commit(2)
+        assert group.committed("orders", 0) == 2
+        errors = [each.errors for each in kafka.history.requests_of("OffsetCommit")]
+        # librdkafka may send FindCoordinator before it commits.
+        assert set(errors) <= {(), ("NOT_COORDINATOR",)}
+        committer.consumer.close()

@@ -1,0 +1,306 @@
+"""The same tests on their own brokers and on a real cluster: another kohort, and Kafka itself."""
+
+import io
+import re
+import subprocess
+import sys
+import unittest
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer
+from kohort.testing import Kafka, kafka_for_test
+from kohort.testing.backend import VARIABLE
+from support.kafka_process import KafkaFolder
+
+from .conftest import Committer
+
+ROOT = Path(__file__).parents[2]
+
+pytestmark = pytest.mark.clients
+pytest_plugins = ["pytester"]
+
+SUITE = """
+import contextlib
+import pytest
+from confluent_kafka import Consumer
+from kohort.testing import BarrierTimeout
+
+
+@contextlib.contextmanager
+def consuming(kafka, **config):
+    consumer = Consumer({
+        **config,
+        "bootstrap.servers": kafka.bootstrap_servers, "group.id": "billing", "client.id": "mine",
+        "auto.offset.reset": "earliest", "enable.auto.commit": False,
+    })
+    consumer.subscribe(["orders"])
+    try:
+        yield consumer
+    finally:
+        consumer.close()
+
+
+def test_cooperative_members(kafka):
+    kafka.topic("orders", partitions=2)
+    group = kafka.group("billing")
+    strategy = {"partition.assignment.strategy": "cooperative-sticky"}
+    with consuming(kafka, **strategy) as one:
+        kafka.wait(lambda: one.poll(0.05) or one.assignment())
+        with consuming(kafka, **strategy) as two:
+            kafka.wait(lambda: (one.poll(0.05), two.poll(0.05)) and two.assignment())
+            group.wait_stable(members=2)
+            assert [len(each.partitions) for each in group.members] == [1, 1]
+
+
+def test_records(kafka):
+    topic = kafka.topic("orders", partitions=2, config={"retention.ms": "-1"})
+    assert topic.produce([b"a", ("key", "b"), ("key", None)]) == [(0, 0), (1, 0), (0, 1)]
+    assert [(each.key, each.value) for each in topic.records()] == [
+        (None, b"a"), (b"key", None), (b"key", b"b")
+    ]
+    assert topic.produce(["c"], partition=1) == [(1, 1)]
+    assert (topic.end_offset(0), topic.end_offset(1)) == (2, 2)
+    assert topic.start_offset(1) == 0
+    assert (kafka.group("billing").lag("orders"), kafka.group("billing").lag("orders", 1)) == (4, 2)
+    topic.add_partitions(3)
+    assert kafka.topic("orders").partitions == 3
+    with pytest.raises(ValueError, match="has 3 partitions, not 2"):
+        kafka.topic("orders", partitions=2)
+    with pytest.raises(ValueError):
+        kafka.topic("orders!")
+    topic.delete()
+    assert kafka.topic("orders", partitions=1).records() == []
+
+
+@pytest.mark.parametrize("time", range(2))
+def test_a_group_in_a_clean_view(kafka, time):
+    topic = kafka.topic("orders", partitions=1)
+    group = kafka.group("billing")
+    assert (group.state, group.committed("orders", 0)) == ("Dead", None)
+    assert kafka.groups == []
+    topic.produce([b"a", b"b"])
+    with consuming(kafka) as consumer:
+        assert [consumer.poll(20).value() for _ in range(2)] == [b"a", b"b"]
+        group.wait_stable(members=1)
+        (member,) = group.members
+        assert (member.client_id, member.partitions) == ("mine", (("orders", 0),))
+        assert group.wait_owner("orders", 0, "mine").member_id == member.member_id
+        consumer.commit(asynchronous=False)
+        assert group.wait_committed("orders", 0, 2) == 2
+        kafka.wait(lambda: group.committed("orders", 0) == 2)
+        assert group.offsets == {("orders", 0): 2}
+        with pytest.raises(BarrierTimeout, match="billing .*Stable"):
+            group.wait_stable(members=2, timeout=0.1)
+    group.wait_empty()
+    assert [each.group_id for each in kafka.groups] == ["billing"]
+
+
+@pytest.mark.parametrize("config", [{}, {"group.instance.id": "static"}, {}])
+def test_a_group_that_the_test_does_not_name(kafka, config):
+    kafka.topic("orders", partitions=1).produce([b"a"])
+    with consuming(kafka, **config) as consumer:
+        assert consumer.poll(20).value() == b"a"
+        consumer.commit(asynchronous=False)
+
+
+async def test_waits_are_awaited(async_kafka):
+    async_kafka.topic("orders", partitions=1)
+    await async_kafka.group("billing").wait_empty()
+    await async_kafka.wait(lambda: True)
+
+
+@pytest.mark.kafka(nodes=1, preset="kafka", profile="kafka-4.x", config={})
+def test_default_arguments_and_ignored_client_checks(kafka):
+    kafka.client_checks.ignore("zombie commit")
+    with pytest.raises(ValueError, match="Unknown finding"):
+        kafka.client_checks.ignore("zombie")
+    assert kafka.group("billing").offsets == {}
+
+
+def test_a_reset_view_is_clean(kafka):
+    kafka.topic("orders", partitions=1).produce(["a"])
+    kafka.reset()
+    assert kafka.topic("orders", partitions=2).records() == []
+"""
+SUITE_TESTS = 10
+
+CONTROLLED = """
+import pytest
+
+def test_clock(kafka):
+    kafka.clock.freeze()
+
+def test_faults(kafka):
+    kafka.faults.drop("OffsetCommit").cancel()
+
+def test_client_checks(kafka):
+    kafka.client_checks.check()
+
+def test_history(kafka):
+    assert kafka.group("billing").commits == []
+
+def test_generation(kafka):
+    assert kafka.group("billing").generation == 0
+
+async def test_requests(async_kafka):
+    kafka = async_kafka
+    with pytest.raises(AssertionError):
+        await kafka.wait_request("OffsetCommit", timeout=0.01)
+
+def test_call(kafka):
+    assert kafka.call(lambda broker: broker.port) > 0
+
+@pytest.mark.parametrize("do", [
+    lambda kafka: kafka.crash(),
+    lambda kafka: kafka.snapshot(),
+    lambda kafka: kafka.stop_node(1),
+    lambda kafka: kafka.disk.heal(),
+    lambda kafka: kafka.group("billing").hold_syncs().release(),
+    lambda kafka: kafka.group("billing").hold_joins().release(),
+    lambda kafka: kafka.group("billing").move_to(1),
+    lambda kafka: kafka.group("billing").explain(),
+])
+def test_control(kafka, do):
+    do(kafka)
+
+def test_cluster(kafka_cluster):
+    kafka_cluster(nodes=2)
+
+@pytest.mark.kafka(config={"group.max.size": "2"})
+def test_config(kafka):
+    pass
+
+def test_records(kafka):
+    kafka.topic("orders", partitions=1)
+"""
+CONTROLLED_TESTS = 17
+
+
+@pytest.fixture
+def elsewhere(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kafka]:
+    """Another broker, which the environment names as the real cluster."""
+    with Kafka() as elsewhere:
+        monkeypatch.setenv(VARIABLE, elsewhere.bootstrap_servers)
+        yield elsewhere
+
+
+def run(pytester: pytest.Pytester, suite: str) -> pytest.RunResult:
+    pytester.makepyfile(suite)
+    pytester.makeini(
+        "[pytest]\nasyncio_mode = auto\nasyncio_default_fixture_loop_scope = function\n"
+        "kafka_config = num.partitions=1\n"
+    )
+    return pytester.runpytest_inprocess("-p", "no:randomly", "-rs")
+
+
+def commit(kafka: Kafka, group: str, topic: str) -> None:
+    committer = Committer(kafka, group)
+    committer.commit(1, topic)
+    committer.consumer.close()
+
+
+def test_the_suite_passes_on_its_own_brokers(pytester: pytest.Pytester) -> None:
+    run(pytester, SUITE).assert_outcomes(passed=SUITE_TESTS)
+
+
+def test_the_suite_passes_on_another_broker_and_cleans_up(
+    pytester: pytest.Pytester, elsewhere: Kafka
+) -> None:
+    run(pytester, SUITE).assert_outcomes(passed=SUITE_TESTS)
+    requests = elsewhere.history.requests
+    assert "mine" in {each.client_id for each in requests}
+    assert elsewhere.groups == []
+    assert elsewhere.topic("orders", partitions=3).records() == []
+
+
+def test_tests_that_need_the_harness_are_skipped_with_a_reason(
+    pytester: pytest.Pytester, elsewhere: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = run(pytester, CONTROLLED)
+    result.assert_outcomes(skipped=CONTROLLED_TESTS, passed=1)
+    ending = f"needs a broker of the harness, and {VARIABLE} names a real cluster"
+    for what in ("kafka.clock", "kafka.history", "this test", "kafka.crash", "Kafka(nodes=2)"):
+        result.stdout.fnmatch_lines([f"SKIPPED*{what} {ending}"])
+    # The line of the test that used it; the first line of the test if a fixture did.
+    for name, line in (("kafka.clock", "kafka.clock.freeze"), ("Kafka(config*)", "kafka(config")):
+        number = 1 + next(
+            i for i, text in enumerate(CONTROLLED.strip().splitlines()) if line in text
+        )
+        result.stdout.fnmatch_lines([f"SKIPPED*py:{number}: {name} {ending}"])
+    monkeypatch.delenv(VARIABLE)
+    run(pytester, CONTROLLED).assert_outcomes(passed=CONTROLLED_TESTS + 1)
+
+
+def test_existing_topics_and_groups_are_neither_used_nor_deleted(elsewhere: Kafka) -> None:
+    elsewhere.topic("orders", partitions=1).produce(["precious"])
+    commit(elsewhere, "before", "orders")
+    with kafka_for_test() as kafka:
+        with pytest.raises(ValueError, match="group before existed before the test"):
+            kafka.group("before")
+        with pytest.raises(ValueError, match="topic orders existed before the test"):
+            kafka.topic("orders")
+        kafka.topic("mine", partitions=1)
+        commit(elsewhere, "meanwhile", "orders")
+        commit(elsewhere, "ours", "mine")
+    assert [each.group_id for each in elsewhere.groups] == ["before", "meanwhile"]
+    assert len(elsewhere.topic("orders").records()) == 1
+
+
+def test_a_group_whose_members_stay_is_a_warning(
+    elsewhere: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kohort.testing.real_cluster.LEAVE_SECONDS", 0.1)
+    consumer = Consumer({"bootstrap.servers": elsewhere.bootstrap_servers, "group.id": "billing"})
+    try:
+        kafka = kafka_for_test().start()
+        kafka.topic("orders", partitions=1)
+        consumer.subscribe(["orders"])
+        assert consumer.poll(0) is None  # it joins
+        kafka.group("billing").wait_stable(members=1)
+        with pytest.warns(
+            UserWarning, match="group billing was not deleted .* must close its consumers"
+        ):
+            kafka.stop()
+    finally:
+        consumer.close()
+
+
+class ClockCase(unittest.TestCase):
+    """As a user of unittest would write it."""
+
+    def test_time(self) -> None:
+        kafka = self.enterContext(kafka_for_test())
+        kafka.topic("orders", partitions=1)
+        kafka.clock.advance(days=1)
+
+
+def test_a_unittest_case_is_skipped_too(elsewhere: Kafka) -> None:
+    suite = unittest.defaultTestLoader.loadTestsFromTestCase(ClockCase)
+    result = unittest.TextTestRunner(stream=io.StringIO()).run(suite)
+    ((_, reason),) = result.skipped
+    assert reason.startswith("kafka.clock needs a broker of the harness")
+    assert result.wasSuccessful()
+
+
+@pytest.mark.java
+@pytest.mark.slow
+@pytest.mark.toolchain
+def test_the_suite_passes_on_kafka_itself(
+    pytester: pytest.Pytester,
+    kafka_jars: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folder = KafkaFolder(kafka_jars, tmp_path, {"group.initial.rebalance.delay.ms": "0"})
+    folder.format()
+    with folder.running(ends_well=False) as server:
+        monkeypatch.setenv(VARIABLE, server)
+        run(pytester, SUITE).assert_outcomes(passed=SUITE_TESTS)
+        run(pytester, CONTROLLED).assert_outcomes(skipped=CONTROLLED_TESTS, passed=1)
+        # The unchanged tests of a sample service.
+        command = [sys.executable, "-m", "pytest", "-n", "0", "examples/billing"]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout
+        assert re.search(r"= \d+ passed, \d+ skipped in", done.stdout)

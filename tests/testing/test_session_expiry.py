@@ -1,0 +1,118 @@
+"""The session of a consumer of each library expires when the broker's clock is advanced. The
+consumer learns it as from Kafka, from the response to its next heartbeat."""
+
+import asyncio
+from collections.abc import Callable
+
+import confluent_kafka
+import pytest
+from aiokafka import AIOKafkaConsumer
+from kafka import KafkaConsumer
+from kohort.testing import Kafka
+
+pytestmark = pytest.mark.clients
+
+SESSION_MS = 45_000
+WALL_SECONDS_MAX = 0.05
+TIMEOUT_SECONDS = 10
+
+
+def expire(kafka: Kafka) -> str:
+    """Returns the member that was removed within that wall time."""
+    group = kafka.group("billing").wait_stable(members=1)
+    (member,) = group.members
+    kafka.clock.advance(ms=SESSION_MS)
+    (removed,), advanced = group.exits, kafka.history.clock_changes[-1]
+    assert (removed.member_id, removed.cause) == (member.member_id, "session expired")
+    assert removed.wall_s - advanced.wall_s < WALL_SECONDS_MAX
+    return member.member_id
+
+
+def check_rejoined(kafka: Kafka, removed: str) -> None:
+    """A heartbeat was rejected, and the client has rejoined as a new member."""
+    (member,) = kafka.group("billing").wait_stable(members=1).members
+    assert member.member_id != removed
+    heartbeats = kafka.history.requests_of("Heartbeat", group="billing")
+    rejected = [each for each in heartbeats if each.member_id == removed and each.errors]
+    assert {each.errors for each in rejected} == {("UNKNOWN_MEMBER_ID",)}
+    joins = kafka.history.requests_of("JoinGroup", group="billing")
+    later_joins = [each for each in joins if each.number > rejected[0].number]
+    assert [each.errors for each in later_joins[:2]] == [("MEMBER_ID_REQUIRED",), ()]
+    assert later_joins[0].member_id is None
+
+
+def with_kafka_python(kafka: Kafka) -> None:
+    consumer = KafkaConsumer(
+        "orders",
+        bootstrap_servers=kafka.bootstrap_servers,
+        group_id="billing",
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        session_timeout_ms=SESSION_MS,
+        heartbeat_interval_ms=30,
+        retry_backoff_ms=10,
+    )
+    try:
+        assert consumer.poll(TIMEOUT_SECONDS * 1000)
+        removed = expire(kafka)
+        assert consumer.poll(
+            TIMEOUT_SECONDS * 1000
+        )  # the same record, because nothing was committed
+        check_rejoined(kafka, removed)
+    finally:
+        consumer.close()
+
+
+def with_aiokafka(kafka: Kafka) -> None:
+    async def consume() -> None:
+        consumer = AIOKafkaConsumer(
+            "orders",
+            bootstrap_servers=kafka.bootstrap_servers,
+            group_id="billing",
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            session_timeout_ms=SESSION_MS,
+            heartbeat_interval_ms=30,
+            retry_backoff_ms=10,
+        )
+        await consumer.start()
+        try:
+            await asyncio.wait_for(consumer.getone(), TIMEOUT_SECONDS)
+            removed = await asyncio.to_thread(expire, kafka)
+            await asyncio.wait_for(consumer.getone(), TIMEOUT_SECONDS)
+            await asyncio.to_thread(check_rejoined, kafka, removed)
+        finally:
+            await consumer.stop()
+
+    asyncio.run(consume())
+
+
+def with_librdkafka(kafka: Kafka) -> None:
+    lost: list[int] = []
+    consumer = confluent_kafka.Consumer(
+        {
+            "bootstrap.servers": kafka.bootstrap_servers,
+            "group.id": "billing",
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "session.timeout.ms": SESSION_MS,
+            "heartbeat.interval.ms": 30,
+        }
+    )
+    consumer.subscribe(["orders"], on_lost=lambda _, partitions: lost.append(len(partitions)))
+    try:
+        assert consumer.poll(TIMEOUT_SECONDS) is not None
+        removed = expire(kafka)
+        assert consumer.poll(TIMEOUT_SECONDS) is not None
+        check_rejoined(kafka, removed)
+        assert lost == [1]
+    finally:
+        consumer.close()
+
+
+@pytest.mark.parametrize("check", [with_kafka_python, with_aiokafka, with_librdkafka])
+def test_a_45_s_session_expires_within_50_ms_for_each_client(
+    kafka: Kafka, check: Callable[[Kafka], None]
+) -> None:
+    kafka.topic("orders", partitions=1).produce(["espresso"])
+    check(kafka)
