@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from addresses import connect, refuses
@@ -70,6 +71,12 @@ def test_a_broker_does_not_listen_before_its_data_is_open() -> None:
     assert all(during_start)
 
 
+def _run(is_running: Any) -> None:
+    """In a forked process, until it is killed."""
+    is_running.set()
+    signal.pause()
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that are forked")
 def test_a_forked_process_closes_the_sockets_of_the_broker() -> None:
     """A service under test in a process of `multiprocessing`, which continues to run."""
@@ -78,9 +85,11 @@ def test_a_forked_process_closes_the_sockets_of_the_broker() -> None:
         address = kafka.nodes[0].address
         client = connect(address)
         kafka.wait(lambda: len(kafka.broker._servers[1]._connections) == 1, "a connection")
-        service = forking.Process(target=signal.pause)
+        is_running = forking.Event()
+        service = forking.Process(target=_run, args=(is_running,))
         service.start()
         try:
+            assert is_running.wait(CALL_TIMEOUT_SECONDS)
             kafka.stop_node(1)
             assert refuses(address)
             assert client.recv(1) == b""
