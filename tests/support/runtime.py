@@ -1,10 +1,14 @@
-"""One offsets partition under a real runtime: loop, clock, timers and disk are turned by hand."""
+"""The coordinator runtime without an event loop: the test runs callbacks, timers and slices, and
+the disk is in memory."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from uuid import uuid4
 
 from kohort.broker.build import group_config
+from kohort.broker.cluster import Cluster
 from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.context import CoordinatorCodec, CoordinatorContext
 from kohort.broker.event_log import EventPublisher
@@ -19,20 +23,28 @@ from kohort.log.log import Log, LogConfig
 from kohort.offsets.store import OffsetsStore
 from kohort.offsets.table import OffsetsCache, OffsetsTable
 from kohort.testing.faulty_files import FaultyFiles
+from kohort.topics.configs import Configs
 from kohort.topics.delayed_fetch import DelayedFetches
+from kohort.topics.registry import Topics
+from kohort.topics.topic import Nodes, Topic
 from support.coordinator import offset_commit
 from support.log import sync_each
 
+DATA = Path("/data")
+FOLDER = DATA / "__consumer_offsets-0"
+NOW_MS = 1_700_000_000_000
+SWEEP_INTERVAL_MS = 600_000
 
-class HandClock:
+
+class ManualClock:
     def __init__(self) -> None:
-        self.ms = 1_700_000_000_000
+        self.ms = NOW_MS
 
     def now_ms(self) -> int:
         return self.ms
 
 
-class HandTimer:
+class ManualTimer:
     def __init__(self, deadline_ms: int, callback: Callable[[], None]) -> None:
         self.deadline_ms = deadline_ms
         self.callback: Callable[[], None] | None = callback
@@ -41,13 +53,18 @@ class HandTimer:
         self.callback = None
 
 
-class HandTimers:
-    def __init__(self, clock: HandClock) -> None:
-        self.clock = clock
-        self.timers: list[HandTimer] = []
+class ManualTimers:
+    """Timers that fire when `advance` moves their clock."""
 
-    def call_at(self, deadline_ms: int, callback: Callable[[], None]) -> HandTimer:
-        self.timers.append(HandTimer(deadline_ms, callback))
+    def __init__(self, clock: ManualClock) -> None:
+        self.clock = clock
+        self.timers: list[ManualTimer] = []
+
+    def now_ms(self) -> int:
+        return self.clock.ms
+
+    def call_at(self, deadline_ms: int, callback: Callable[[], None]) -> ManualTimer:
+        self.timers.append(ManualTimer(deadline_ms, callback))
         return self.timers[-1]
 
     def advance(self, ms: int) -> None:
@@ -59,11 +76,8 @@ class HandTimers:
                 timer.callback()
 
 
-FOLDER = Path("/data/__consumer_offsets-0")
-
-
 def run_now(work: Callable[[], object], done: Callable[[BaseException | None], None]) -> None:
-    """In place of a thread."""
+    """Run a scheduler's work here instead of in a thread."""
     try:
         work()
     except OSError as error:
@@ -72,7 +86,48 @@ def run_now(work: Callable[[], object], done: Callable[[BaseException | None], N
         done(None)
 
 
-class OnePartition:
+def new_coordinator(
+    offsets: OffsetsTable, new_id: Callable[[], str]
+) -> tuple[Coordinator, OffsetsTable]:
+    config = group_config(BrokerConfig({"group.initial.rebalance.delay.ms": "0"}))
+    return Coordinator(config, new_id, CoordinatorCodec(), offsets), offsets
+
+
+def new_runtime(
+    *,
+    partitions: int,
+    partition: Callable[[int], Any],
+    group_commit: GroupCommit,
+    files: FaultyFiles,
+    timers: ManualTimers,
+    scheduler: Scheduler,
+    cache: OffsetsCache,
+    coordinator: Callable[[int], tuple[Coordinator, OffsetsTable]],
+    delayed_fetches: Callable[[int], DelayedFetches],
+    deleted_topics: DeletedTopics,
+) -> CoordinatorRuntime:
+    """A runtime that coordinates all partitions and publishes no events."""
+    return CoordinatorRuntime(
+        store=OffsetsStore(
+            partitions=partitions, partition=partition, group_commit=group_commit, files=files
+        ),
+        cache=cache,
+        clock=timers.clock,
+        timers=timers,  # type: ignore[arg-type]
+        scheduler=scheduler,
+        new_context=lambda index: CoordinatorContext(
+            index, *coordinator(index), EventPublisher(""), delayed_fetches(index)
+        ),
+        new_coordinator=coordinator,
+        leads=lambda _partition: True,
+        deleted_topics=deleted_topics,
+        retention_check_interval_ms=SWEEP_INTERVAL_MS,
+    )
+
+
+class OffsetsPartition:
+    """The only partition of the offsets topic."""
+
     def __init__(self, files: FaultyFiles, config: LogConfig | None) -> None:
         self._files = files
         self._config = config
@@ -93,8 +148,8 @@ class OnePartition:
         return self.log
 
 
-class World:
-    """One offsets partition under a runtime whose loop is turned by hand."""
+class RuntimeHarness:
+    """A runtime with one offsets partition. `results` has the response to each named request."""
 
     def __init__(
         self,
@@ -107,86 +162,131 @@ class World:
         self.files = files or FaultyFiles()
         self.due: list[Callable[[], None]] = []
         self.slices: list[Callable[[], None]] = []
-        self.clock = HandClock()
-        self.timers = HandTimers(self.clock)
-        self.partition = OnePartition(self.files, log_config)
+        self.clock = ManualClock()
+        self.timers = ManualTimers(self.clock)
+        self.partition = OffsetsPartition(self.files, log_config)
         self.cache = OffsetsCache(cache_offsets)
         self.scheduler = Scheduler(self.slices.append, run_now, slice_seconds=0)
-        self.publisher = EventPublisher("")
         self.group_commit = GroupCommit(
-            durability=durability, call_soon=self.due.append, sync_all=self.sync_all
+            durability=durability, call_soon=self.due.append, sync_all=self._sync_all
         )
-        self.delayed_fetches = DelayedFetches()
+        delayed_fetches = DelayedFetches()
         self.deleted_topics = DeletedTopics()
-        self.runtime = CoordinatorRuntime(
-            store=OffsetsStore(
-                partitions=1, partition=self.one, group_commit=self.group_commit, files=self.files
-            ),
-            cache=self.cache,
-            clock=self.clock,
-            timers=self.timers,  # type: ignore[arg-type]
+        self.runtime = new_runtime(
+            partitions=1,
+            partition=lambda _index: self.partition,
+            group_commit=self.group_commit,
+            files=self.files,
+            timers=self.timers,
             scheduler=self.scheduler,
-            new_context=lambda partition: CoordinatorContext(
-                partition, *self.new_coordinator(partition), self.publisher, self.delayed_fetches
-            ),
-            new_coordinator=self.new_coordinator,
-            leads=lambda _partition: True,
+            cache=self.cache,
+            coordinator=lambda _index: self._new_coordinator(),
+            delayed_fetches=lambda _index: delayed_fetches,
             deleted_topics=self.deleted_topics,
-            retention_check_interval_ms=600_000,
         )
-        self.ids = 0
-        self.answers: dict[str, Any] = {}
+        self._ids = 0
+        self.results: dict[str, Any] = {}
 
-    def one(self, index: int) -> OnePartition:
-        assert index == 0
-        return self.partition
-
-    def new_coordinator(self, _partition: int) -> tuple[Coordinator, OffsetsTable]:
+    def _new_coordinator(self) -> tuple[Coordinator, OffsetsTable]:
         offsets = self.cache.new_table(lambda: create_empty(FOLDER / SPILL, self.files))
-        config = group_config(BrokerConfig({"group.initial.rebalance.delay.ms": "0"}))
-        return Coordinator(config, self.new_id, CoordinatorCodec(), offsets), offsets
+        return new_coordinator(offsets, self._new_id)
 
-    def new_id(self) -> str:
-        self.ids += 1
-        return str(self.ids)
+    def _new_id(self) -> str:
+        self._ids += 1
+        return str(self._ids)
 
-    def sync_all(
+    def _sync_all(
         self, logs: Sequence[Log], done: Callable[[Sequence[OSError | None]], None]
     ) -> None:
-        def sync() -> None:
-            done(sync_each(logs))
+        self.due.append(lambda: done(sync_each(logs)))
 
-        self.due.append(sync)
+    @property
+    def context(self) -> Any:
+        """The loaded partition."""
+        return self.runtime._contexts[0]
 
-    def turn(self) -> None:
-        """Until nothing is due any more."""
+    def run_loop(self) -> None:
+        """Run callbacks and slices until there are none."""
         while self.due or self.slices:
             due, self.due[:] = list(self.due), []
             for callback in due:
                 callback()
-            self.next_slice()
+            self.run_slice()
 
-    def next_slice(self) -> None:
-        """Let one cooperative task run for a step, if there is one."""
+    def run_slice(self) -> None:
+        """Run one step of a cooperative task, if there is one."""
         if self.slices:
             self.slices.pop(0)()
 
-    def ask(self, name: str, command: Any) -> int:
-        return self.runtime.submit(command, self._answer, name)
+    def submit(self, name: str, command: Any) -> int:
+        return self.runtime.submit(command, self._set_result, name)
 
-    def _answer(self, name: str, result: Any) -> None:
-        assert name not in self.answers, f"{name} was answered twice"
-        self.answers[name] = result
+    def _set_result(self, name: str, result: Any) -> None:
+        assert name not in self.results, f"{name} has two responses"
+        self.results[name] = result
 
     def commit(self, name: str, offset: int, *, group_id: str = "g") -> None:
-        self.ask(name, offset_commit(group_id, [("t", 0, offset)]))
+        self.submit(name, offset_commit(group_id, [("t", 0, offset)]))
 
     def topic_deleted(self, topic: str = "t") -> None:
         self.deleted_topics.add(topic)
         self.runtime.topics_deleted()
 
-    def fetched(self, group_id: str = "g") -> int:
-        self.answers.pop("fetch", None)
-        self.ask("fetch", OffsetFetch(group_id, (("t", (0,)),), False, None, -1))
-        self.turn()
-        return int(self.answers["fetch"].topics[0][1][0].offset)
+    def committed_offset(self, group_id: str = "g") -> int:
+        self.results.pop("fetch", None)
+        self.submit("fetch", OffsetFetch(group_id, (("t", (0,)),), False, None, -1))
+        self.run_loop()
+        return int(self.results["fetch"].topics[0][1][0].offset)
+
+
+class RuntimeWithTopics(RuntimeHarness):
+    """A runtime whose topics can be created and deleted."""
+
+    def __init__(self, files: FaultyFiles | None = None) -> None:
+        super().__init__("fsync", files)
+        if not self.files.exists(DATA):
+            self.files.make_folder(DATA)
+        self.topics = Topics(
+            folder=DATA,
+            files=self.files,
+            group_commit=self.group_commit,
+            configs=Configs(BrokerConfig({"offsets.topic.num.partitions": "1"}), 1),
+            nodes=Nodes([1]),
+            new_id=uuid4,
+            now_ms=self.clock.now_ms,
+            call_soon=self.scheduler.call,
+        )
+        cluster = Cluster("a cluster", self.topics, self.scheduler)
+        for name in self.topics.deleted_names:
+            self.deleted_topics.add(name)
+        cluster.deleted_topics = self.deleted_topics
+        node: Any = SimpleNamespace(coordinators=self.runtime, timers=self.timers)
+        cluster.nodes[1] = node
+        self.topics.on_deleted = cluster.topic_deleted
+        self.runtime.on_cleaned_up = cluster.check_cleaned_up
+        self.topics.ensure_offsets_topic()
+        self.run_loop()
+
+    def create_topic(self, name: str = "t", partitions: int = 1) -> Topic:
+        topic = self.topics.create(name, partitions, {})
+        self.run_loop()
+        return topic
+
+    def delete_topic(
+        self, name: str = "t", on_deleted: Callable[[OSError | None], None] = lambda _error: None
+    ) -> None:
+        topic = self.topics.get(name)
+        assert topic is not None
+        self.topics.delete(topic, on_deleted)
+
+    def commit_many(self, count: int) -> None:
+        """Group `many` commits for this number of partitions."""
+        self.submit("many", offset_commit("many", [("t", n, 1) for n in range(count)]))
+        self.run_loop()
+
+    def run_step(self) -> None:
+        """Run the next slice or callback."""
+        if self.slices:
+            self.run_slice()
+        else:
+            self.due.pop(0)()

@@ -33,8 +33,9 @@ def message_type(api: str, version: int, kind: str) -> Any:
 
 
 def request_of(api: str, version: int, values: Mapping[str, Any]) -> Any:
-    """kio's request; fields without a value are null, zero or empty, and values for fields that
-    this version does not have are left out, as clients do. Times are milliseconds."""
+    """kio's request. Fields without a value have the default of Kafka's schema, or are null, zero
+    or empty. Values for fields that this version does not have are left out, as clients do. Times
+    are milliseconds."""
     return message_of(message_type(api, version, "Request"), values)
 
 
@@ -47,7 +48,12 @@ def message_of(message_class: Any, values: Mapping[str, Any]) -> Any:
 @functools.cache
 def _fields_and_defaults(message_class: Any) -> tuple[dict[str, Any], Any]:
     fields = {field.name: field for field in dataclasses.fields(message_class)}
-    return fields, smallest(message_class)
+    defaults = {
+        name: field.default
+        for name, field in fields.items()
+        if field.default is not dataclasses.MISSING
+    }
+    return fields, dataclasses.replace(smallest(message_class), **defaults)
 
 
 def _value(field: Any, value: Any) -> Any:
